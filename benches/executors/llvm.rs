@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use longshore_benches::report::Report;
-use longshore_benches::turns::Times;
+use longshore_benches::rounds::Times;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
         let times: Vec<Duration> =
             fields.map(|field| Ok(Duration::from_nanos(field.parse()?))).collect::<Result<_>>()?;
         let [best, median] = times[..] else { anyhow::bail!("'{line}' has no two times") };
-        let times = Times::of(vec![best, median]).context("two times")?;
+        let times = Times::new(vec![best, median]).context("two times")?;
         report.note(&format!("LLVM 19's executor: {}", named(name)), &times);
     }
     Ok(())

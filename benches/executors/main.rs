@@ -11,7 +11,7 @@ use clap::Parser;
 use floors::{PingPong, Waiting};
 use longshore_benches::machine;
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, in_turns};
+use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_executor::controller::{ExecutorProcess, Spawn};
 use longshore_jitlink::process::{ProcessLibrary, SymbolRequest, TargetProcess, WantedSymbol};
 use longshore_jitlink::session::Lookup;
@@ -64,7 +64,7 @@ fn call(process: &ExecutorProcess) -> Contender<'_> {
 }
 
 fn rounds(pair: &mut PingPong) -> Contender<'_> {
-    Contender { turn: Box::new(|| pair.rounds(CALLS)) }
+    Contender { round: Box::new(|| pair.rounds(CALLS)) }
 }
 
 fn calls(report: &mut Report) -> Result<()> {
@@ -73,15 +73,15 @@ fn calls(report: &mut Report) -> Result<()> {
     let stream = process(Spawn::new(executor()).shares_memory(false))?;
     let (mut futex, mut spin) =
         (PingPong::new(Waiting::Asleep)?, PingPong::new(Waiting::Spinning)?);
-    let [floor, ours] = in_turns([Some(rounds(&mut futex)), Some(call(&sleeping))]);
+    let [floor, ours] = in_rounds([Some(rounds(&mut futex)), Some(call(&sleeping))]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
-        let most = Limit::of("1.3 of a futex ping-pong", &floor, |time| time.mul_f64(1.3));
+        let most = Limit::new("1.3 of a futex ping-pong", &floor, |time| time.mul_f64(1.3));
         report.row("a call that does nothing", Some(&floor), &ours, most);
     }
     let [floor, ours, streamed] =
-        in_turns([Some(rounds(&mut spin)), Some(call(&spinning)), Some(call(&stream))]);
+        in_rounds([Some(rounds(&mut spin)), Some(call(&spinning)), Some(call(&stream))]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
-        let most = Limit::of("near a spinning ping-pong: 3 of it", &floor, |time| time * 3);
+        let most = Limit::new("near a spinning ping-pong: 3 of it", &floor, |time| time * 3);
         report.row("the same, looking before sleeping", Some(&floor), &ours, most);
     }
     streamed.iter().for_each(|times| report.note("the same over a bare stream", times));
@@ -102,7 +102,7 @@ fn memory(report: &mut Report) -> Result<()> {
             // SAFETY: so many bytes were allocated there.
             wait(unsafe { process.write(&[(address, black_box(&source))]) }).expect("it is there");
         });
-        if let [Some(floor), Some(ours)] = in_turns([Some(floor), Some(write)]) {
+        if let [Some(floor), Some(ours)] = in_rounds([Some(floor), Some(write)]) {
             let most = match size {
                 // A call of the C library's function is beyond what a clock resolves.
                 8 => Limit::new("100 ns", Duration::from_nanos(100), Duration::from_nanos(100)),
@@ -135,9 +135,9 @@ fn look_ups(report: &mut Report) -> Result<()> {
         })
     };
     let mut futex = PingPong::new(Waiting::Asleep)?;
-    let turns =
-        in_turns([Some(rounds(&mut futex)), Some(look_up(&sleeping)), Some(look_up(&spinning))]);
-    if let [Some(floor), Some(ours), Some(looking)] = turns {
+    let rounds =
+        in_rounds([Some(rounds(&mut futex)), Some(look_up(&sleeping)), Some(look_up(&spinning))]);
+    if let [Some(floor), Some(ours), Some(looking)] = rounds {
         let most = Duration::from_micros(10);
         let limit = || Limit::new("10 us", most, most);
         report.row("ten look-ups in one message", Some(&floor), &ours, limit());
@@ -174,11 +174,11 @@ fn life(report: &mut Report) -> Result<()> {
         process.kill();
         waiting.join().expect("it does not panic").duration_since(killed)
     };
-    let [floor, ours, boxed, noticed] = in_turns([
-        Some(Contender { turn: Box::new(nothing) }),
-        Some(Contender { turn: Box::new(start(|spawn| spawn)) }),
-        Some(Contender { turn: Box::new(start(|spawn| spawn.argument("--sandbox"))) }),
-        Some(Contender { turn: Box::new(notice) }),
+    let [floor, ours, boxed, noticed] = in_rounds([
+        Some(Contender { round: Box::new(nothing) }),
+        Some(Contender { round: Box::new(start(|spawn| spawn)) }),
+        Some(Contender { round: Box::new(start(|spawn| spawn.argument("--sandbox"))) }),
+        Some(Contender { round: Box::new(notice) }),
     ]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
         let most = Duration::from_micros(1500);

@@ -5,7 +5,7 @@ use crate::raw::Raw;
 use anyhow::Result;
 use longshore::MemoryKind;
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, in_turns};
+use longshore_benches::rounds::{Contender, in_rounds};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
         let bytes = black_box(BYTES) as u64;
         drop(both.ours.device.allocate(MemoryKind::Device, bytes, 64).unwrap());
     };
-    let times = in_turns([Some(Contender::new(100, floor)), Some(Contender::new(10_000, ours))]);
+    let times = in_rounds([Some(Contender::new(100, floor)), Some(Contender::new(10_000, ours))]);
     let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
     let (allocate, free) = (D::NAMES.allocate, D::NAMES.free);
     let name = format!("1 MiB allocated and freed, cached; floor: {allocate}, {free}");

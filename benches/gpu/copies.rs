@@ -5,12 +5,12 @@ use crate::raw::Raw;
 use crate::{Both, queueing};
 use anyhow::Result;
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, Times, in_turns};
+use longshore_benches::rounds::{Contender, Times, in_rounds};
 use std::time::Duration;
 
 const SMALL_BYTES: usize = 64;
 /// Copies of a turn that are waited for one by one.
-const TURN: u32 = 200;
+const ROUND: u32 = 200;
 const LARGE_BYTES: usize = 1 << 30;
 /// The large copies use no more than this part of the device's free memory, twice.
 const PART_OF_FREE: usize = 4;
@@ -47,17 +47,17 @@ fn large<D: Raw>(both: &Both<D>) -> Result<Ends<'_, D>> {
 
 fn small_waited_for<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     let memory = &ends.pageable;
-    let times = in_turns([
-        Some(Contender::new(TURN, || ends.upload_plainly(memory))),
-        Some(Contender::new(TURN, || ends.upload(memory))),
-        Some(Contender::new(TURN, || ends.upload_by_driver(memory))),
+    let times = in_rounds([
+        Some(Contender::new(ROUND, || ends.upload_plainly(memory))),
+        Some(Contender::new(ROUND, || ends.upload(memory))),
+        Some(Contender::new(ROUND, || ends.upload_by_driver(memory))),
     ]);
     small_row(report, "to the device, waited for", &times);
     note(report, D::NAMES.upload, &times[2]);
-    let times = in_turns([
-        Some(Contender::new(TURN, || ends.download_plainly(memory))),
-        Some(Contender::new(TURN, || ends.download(memory))),
-        Some(Contender::new(TURN, || ends.download_by_driver(memory))),
+    let times = in_rounds([
+        Some(Contender::new(ROUND, || ends.download_plainly(memory))),
+        Some(Contender::new(ROUND, || ends.download(memory))),
+        Some(Contender::new(ROUND, || ends.download_by_driver(memory))),
     ]);
     small_row(report, "from the device, waited for", &times);
     note(report, D::NAMES.download, &times[2]);
@@ -66,14 +66,14 @@ fn small_waited_for<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
 /// From the device to pinned memory: to other memory, the driver makes the caller wait.
 fn small_queued<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     for (memory, name) in [(&ends.pageable, ""), (&ends.pinned, ", pinned")] {
-        let times = in_turns([
+        let times = in_rounds([
             Some(queueing::alone(|| ends.queue_upload_plainly(memory), || ends.wait_plainly())),
             Some(queueing::alone(|| ends.queue_upload(memory), || ends.wait())),
         ]);
         small_row(report, &format!("to the device{name}, queued"), &times);
     }
     let memory = &ends.pinned;
-    let times = in_turns([
+    let times = in_rounds([
         Some(queueing::alone(|| ends.queue_download_plainly(memory), || ends.wait_plainly())),
         Some(queueing::alone(|| ends.queue_download(memory), || ends.wait())),
     ]);
@@ -82,12 +82,12 @@ fn small_queued<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
 
 fn large_pinned<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     let memory = &ends.pinned;
-    let times = in_turns([
+    let times = in_rounds([
         Some(Contender::new(1, || ends.upload_plainly(memory))),
         Some(Contender::new(1, || ends.upload(memory))),
     ]);
     large_row(report, ends, "to the device, pinned", 0.99, &times);
-    let times = in_turns([
+    let times = in_rounds([
         Some(Contender::new(1, || ends.download_plainly(memory))),
         Some(Contender::new(1, || ends.download(memory))),
     ]);
@@ -97,12 +97,12 @@ fn large_pinned<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
 /// Beside what the driver itself does with memory that is not pinned.
 fn large_pageable<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     let memory = &ends.pageable;
-    let times = in_turns([
+    let times = in_rounds([
         Some(Contender::new(1, || ends.upload_by_driver(memory))),
         Some(Contender::new(1, || ends.upload(memory))),
     ]);
     large_row(report, ends, "to the device, pageable", 1.0, &times);
-    let times = in_turns([
+    let times = in_rounds([
         Some(Contender::new(1, || ends.download_by_driver(memory))),
         Some(Contender::new(1, || ends.download(memory))),
     ]);
@@ -112,7 +112,7 @@ fn large_pageable<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
 /// The floor's times come first, then ours.
 fn small_row(report: &mut Report, name: &str, times: &[Option<Times>]) {
     let [Some(floor), Some(ours), ..] = times else { unreachable!("they had turns") };
-    let limit = Limit::of("floor + 150 ns", floor, |floor| floor + EXTRA);
+    let limit = Limit::new("floor + 150 ns", floor, |floor| floor + EXTRA);
     report.row(&format!("{SMALL_BYTES} B {name}"), Some(floor), ours, limit);
 }
 

@@ -5,12 +5,12 @@ use crate::{Both, queueing};
 use anyhow::Result;
 use longshore::{Grid, Kernel, Program};
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, Times, in_turns};
+use longshore_benches::rounds::{Contender, Times, in_rounds};
 use longshore_conformance::OwnImages;
 use std::time::Duration;
 
 /// Launches of a turn that are waited for one by one.
-const TURN: u32 = 200;
+const ROUND: u32 = 200;
 /// Launches that are queued before all are waited for: more than what the driver takes at once.
 const MANY: u32 = 5000;
 /// What a launch may cost, as a share of the floor and beside it.
@@ -36,7 +36,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
 }
 
 fn queued<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
-    let times = in_turns([
+    let times = in_rounds([
         Some(queueing::alone(|| empty.launch_plainly(), || empty.wait_plainly())),
         Some(queueing::alone(|| empty.launch(), || empty.wait())),
     ]);
@@ -53,10 +53,10 @@ fn waited_for<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
         empty.launch();
         empty.wait();
     };
-    let times = in_turns([
-        Some(Contender::new(TURN, floor)),
-        Some(Contender::new(TURN, in_two_calls)),
-        Some(Contender::new(TURN, || empty.launch_and_wait())),
+    let times = in_rounds([
+        Some(Contender::new(ROUND, floor)),
+        Some(Contender::new(ROUND, in_two_calls)),
+        Some(Contender::new(ROUND, || empty.launch_and_wait())),
     ]);
     let [Some(floor), Some(in_two), Some(in_one)] = times else { unreachable!("they had turns") };
     report.row("null kernel, launched, queue waited for", Some(&floor), &in_two, limit(&floor));
@@ -72,7 +72,7 @@ fn many<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
         (0..MANY).for_each(|_| empty.launch());
         empty.wait();
     };
-    let times = in_turns([Some(Contender::new(1, floor)), Some(Contender::new(1, ours))]);
+    let times = in_rounds([Some(Contender::new(1, floor)), Some(Contender::new(1, ours))]);
     let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
     report.note(&format!("{MANY} null kernels, then a wait, floor"), &floor);
     report.note(&format!("{MANY} null kernels, then a wait, longshore"), &ours);
@@ -80,7 +80,7 @@ fn many<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
 
 fn limit(floor: &Times) -> Limit {
     let most = |floor: Duration| floor.mul_f64(SHARE).min(floor + EXTRA);
-    Limit::of("1.03 x floor, and floor + 100 ns", floor, most)
+    Limit::new("1.03 x floor, and floor + 100 ns", floor, most)
 }
 
 impl<D: Raw> Empty<'_, D> {

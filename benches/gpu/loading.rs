@@ -6,11 +6,11 @@ use crate::raw::Raw;
 use anyhow::Result;
 use longshore::Image;
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, in_turns};
+use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_conformance::OwnImages;
 
 /// Loads of a turn.
-const TURN: u32 = 5;
+const ROUND: u32 = 5;
 const SHARE: f64 = 1.05;
 
 /// Machine code of many kernels, loaded and unloaded.
@@ -28,12 +28,12 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
     check(both, &image)?;
     floor()?;
     ours()?;
-    let times = in_turns([
-        Some(Contender::new(TURN, || floor().unwrap())),
-        Some(Contender::new(TURN, || ours().unwrap())),
+    let times = in_rounds([
+        Some(Contender::new(ROUND, || floor().unwrap())),
+        Some(Contender::new(ROUND, || ours().unwrap())),
     ]);
     let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
-    let limit = Limit::of("1.05 x floor", &floor, |floor| floor.mul_f64(SHARE));
+    let limit = Limit::new("1.05 x floor", &floor, |floor| floor.mul_f64(SHARE));
     let (form, maker) = (many.form, many.maker);
     let mib = many.bytes.len() as f64 / f64::from(1 << 20);
     let name = format!("{form} of {KERNELS} kernels by {maker}, {mib:.1} MiB, loaded and unloaded");

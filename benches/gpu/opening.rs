@@ -5,7 +5,7 @@ use crate::{Both, ours};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::Times;
+use longshore_benches::rounds::Times;
 use longshore_benches::{environment, steps};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
@@ -34,9 +34,9 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
     let [floor, ours] = all;
     let whole = |times: &[Vec<Duration>]| times.iter().map(|steps| steps.iter().sum()).collect();
     let step = |at: usize| ours.iter().map(|steps| steps[at]).collect();
-    let times = |times: Vec<Duration>| Times::of(times).context("there were rounds");
+    let times = |times: Vec<Duration>| Times::new(times).context("there were rounds");
     let (floor, opened) = (times(whole(&floor))?, times(whole(&ours))?);
-    let limit = Limit::of("floor + 1 ms", &floor, |floor| floor + EXTRA);
+    let limit = Limit::new("floor + 1 ms", &floor, |floor| floor + EXTRA);
     report.row("from nothing to an open device", Some(&floor), &opened, limit);
     report.note("plugin, driver and devices found, which is part of that", &times(step(0))?);
     report.note("device opened, which is part of that", &times(step(1))?);
@@ -70,5 +70,5 @@ pub(crate) fn run<D: Raw>(opening: Opening, index: c_int) -> Result<()> {
 fn child<D: Raw>(opening: Opening, index: c_int) -> Result<Vec<Duration>> {
     let name = opening.to_possible_value().expect("every value has a name");
     let (backend, index) = (D::OF.backend, index.to_string());
-    steps::of_child(&["--backend", backend, "--opening", name.get_name(), "--index", &index])
+    steps::time_child(&["--backend", backend, "--opening", name.get_name(), "--index", &index])
 }

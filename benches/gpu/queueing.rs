@@ -1,6 +1,6 @@
 //! What queueing alone costs.
 
-use longshore_benches::turns::Contender;
+use longshore_benches::rounds::Contender;
 use std::time::Instant;
 
 /// How often something is queued before it is waited for: less than what the driver takes before it
@@ -9,7 +9,7 @@ const QUEUED: u32 = 500;
 
 /// Work that is queued, which is timed, and waited for, which is not.
 pub(crate) fn alone<'a>(queue: impl Fn() + 'a, wait: impl Fn() + 'a) -> Contender<'a> {
-    let turn = move || {
+    let round = move || {
         queue();
         wait();
         let start = Instant::now();
@@ -18,5 +18,5 @@ pub(crate) fn alone<'a>(queue: impl Fn() + 'a, wait: impl Fn() + 'a) -> Contende
         wait();
         took / QUEUED
     };
-    Contender { turn: Box::new(turn) }
+    Contender { round: Box::new(round) }
 }

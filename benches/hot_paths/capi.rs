@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// So many calls are timed before it is the other side's turn; then what was queued is waited for.
-const TURN: u64 = 500;
+const ROUND: u64 = 500;
 const BYTES: usize = 64;
 const NAME_BYTES: usize = 256;
 const ONE: ol_dimensions_t = ol_dimensions_t { x: 1, y: 1, z: 1 };
@@ -171,10 +171,10 @@ fn compare(
     ours: impl Fn(),
     queues: Option<(&Offload, &Bench)>,
 ) {
-    let turns = |count: u64| {
+    let rounds = |count: u64| {
         let (mut floor_took, mut ours_took, mut left) = (Duration::ZERO, Duration::ZERO, count);
         while left > 0 {
-            let times = left.min(TURN);
+            let times = left.min(ROUND);
             let held = queues.map(|(offload, bench)| offload.hold(bench));
             floor_took += timed(&floor, times);
             ours_took += timed(&ours, times);
@@ -184,8 +184,8 @@ fn compare(
         (floor_took, ours_took)
     };
     let mut group = criterion.benchmark_group(name);
-    group.bench_function("floor", |b| b.iter_custom(|count| turns(count).0));
-    group.bench_function("longshore", |b| b.iter_custom(|count| turns(count).1));
+    group.bench_function("floor", |b| b.iter_custom(|count| rounds(count).0));
+    group.bench_function("longshore", |b| b.iter_custom(|count| rounds(count).1));
     group.finish();
 }
 

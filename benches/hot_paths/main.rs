@@ -47,7 +47,7 @@ impl Bench {
     }
 }
 
-/// The plugin beside this executable's folder: target/release/.
+/// Returns the plugin beside this executable's folder: target/release/.
 fn host_plugin() -> PathBuf {
     let executable = std::env::current_exe().expect("an executable has a path");
     let folder = executable.ancestors().nth(2).expect("target/release/deps/<executable>");
@@ -118,16 +118,16 @@ fn copies(criterion: &mut Criterion, bench: &Bench, name: &str, bytes: usize, at
     let mut group = criterion.benchmark_group(name);
     group.throughput(Throughput::Bytes(bytes as u64));
     group.bench_function("floor", |b| {
-        b.iter_custom(|count| in_turn(count, at_a_time, plain, ours).0);
+        b.iter_custom(|count| in_rounds(count, at_a_time, plain, ours).0);
     });
     group.bench_function("longshore", |b| {
-        b.iter_custom(|count| in_turn(count, at_a_time, plain, ours).1);
+        b.iter_custom(|count| in_rounds(count, at_a_time, plain, ours).1);
     });
     group.finish();
 }
 
 /// Runs two things `count` times each, in turns of `at_a_time`, and answers what each took.
-fn in_turn(count: u64, at_a_time: u64, a: impl Fn(), b: impl Fn()) -> (Duration, Duration) {
+fn in_rounds(count: u64, at_a_time: u64, a: impl Fn(), b: impl Fn()) -> (Duration, Duration) {
     let timed = |what: &dyn Fn(), times: u64| {
         let start = Instant::now();
         (0..times).for_each(|_| what());

@@ -43,7 +43,7 @@ struct Arguments {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if let (Some(backend), Some(operation)) = (arguments.backend, arguments.operation) {
-        let of = Doubled::of(&backend).context("a backend with a double")?;
+        let of = Doubled::for_backend(&backend).context("a backend with a double")?;
         // SAFETY: there is no other thread yet.
         unsafe { of.take_double("devices=2") };
         return OPERATIONS[operation].repeat(&of, arguments.times);

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result};
 use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Queue};
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, in_turns};
+use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_conformance::Fixtures;
 use longshore_conformance::OwnImages;
 use longshore_tests::world::{executor, host_plugin};
@@ -66,25 +66,25 @@ impl Side {
 fn main() -> Result<()> {
     let (here, isolated) = (Side::new(false)?, Side::new(true)?);
     let mut report = Report::new();
-    let launches = [&here, &isolated].map(|side| Some(of_each(3, || side.pipelined())));
-    if let [Some(floor), Some(ours)] = in_turns(launches) {
-        let most = Limit::of("3 us more", &floor, |time| time + MORE);
+    let launches = [&here, &isolated].map(|side| Some(per_launch(3, || side.pipelined())));
+    if let [Some(floor), Some(ours)] = in_rounds(launches) {
+        let most = Limit::new("3 us more", &floor, |time| time + MORE);
         report.row("a launch among 1000", Some(&floor), &ours, most);
     }
     let waiting = [&here, &isolated].map(|side| Some(Contender::new(300, || side.waiting())));
-    if let [Some(floor), Some(ours)] = in_turns(waiting) {
+    if let [Some(floor), Some(ours)] = in_rounds(waiting) {
         report.note("a launch that is waited for, in this process", &floor);
         report.note("a launch that is waited for, isolated", &ours);
     }
     let (to, from) = isolated.each_way(8);
-    if let [Some(to), Some(from)] = in_turns([Some(to), Some(from)]) {
+    if let [Some(to), Some(from)] = in_rounds([Some(to), Some(from)]) {
         report.note("8 bytes to the device", &to);
         report.note("8 bytes from the device", &from);
     }
     let (to, from) = isolated.each_way(LARGE);
     let (source, mut target) = (vec![1_u8; LARGE], vec![0_u8; LARGE]);
     let floor = Contender::new(2, || black_box(&mut target).copy_from_slice(black_box(&source)));
-    if let [Some(floor), Some(to), Some(from)] = in_turns([Some(floor), Some(to), Some(from)]) {
+    if let [Some(floor), Some(to), Some(from)] = in_rounds([Some(floor), Some(to), Some(from)]) {
         report.row("64 MiB to the device", Some(&floor), &to, Limit::share(0.5, &floor));
         report.row("64 MiB from the device", Some(&floor), &from, Limit::share(0.5, &floor));
     }
@@ -94,9 +94,9 @@ fn main() -> Result<()> {
 }
 
 /// What one of the launches took, if a turn does them `count` times.
-fn of_each<'a>(count: u32, run: impl FnMut() + 'a) -> Contender<'a> {
+fn per_launch<'a>(count: u32, run: impl FnMut() + 'a) -> Contender<'a> {
     let mut all = Contender::new(count, run);
-    Contender { turn: Box::new(move || (all.turn)() / LAUNCHES as u32) }
+    Contender { round: Box::new(move || (all.round)() / LAUNCHES as u32) }
 }
 
 /// Memory that both processes have needs no staging.
@@ -109,7 +109,7 @@ fn shared_copies(isolated: &Side, report: &mut Report) -> Result<()> {
             .and_then(|()| isolated.queue.synchronize())
             .expect("a copy");
     };
-    if let [Some(times)] = in_turns([Some(Contender::new(2, copy))]) {
+    if let [Some(times)] = in_rounds([Some(Contender::new(2, copy))]) {
         report.note("64 MiB of host memory to the device", &times);
     }
     Ok(())

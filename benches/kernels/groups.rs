@@ -1,6 +1,6 @@
 //! What has barriers.
 
-use crate::opencl::{Argument, OpenCl, Step};
+use crate::opencl::{Argument, Command, OpenCl};
 use crate::openmp::OpenMp;
 use crate::ours::Ours;
 use crate::workload::Workload;
@@ -89,12 +89,12 @@ impl Workload for Matmul {
         unsafe { ours.kernels.launch("matmul", Form::Group, grid, arguments) }
     }
 
-    fn steps(&self, opencl: &OpenCl) -> Result<Vec<Step>> {
-        let [a, b, c] = [&self.a, &self.b, &self.c].map(Argument::of);
+    fn commands(&self, opencl: &OpenCl) -> Result<Vec<Command>> {
+        let [a, b, c] = [&self.a, &self.b, &self.c].map(Argument::from_buffer);
         let [m, n, k] = [self.n; 3].map(Argument::Int);
         let tiles = self.n.div_ceil(64);
         let grid = ([tiles, tiles, 1], [64, 8, 1]);
-        Ok(vec![opencl.step("matmul", grid, &[a, b, c, m, n, k])?])
+        Ok(vec![opencl.command("matmul", grid, &[a, b, c, m, n, k])?])
     }
 
     fn run_loops(&self, openmp: &OpenMp) {
@@ -140,13 +140,13 @@ impl Workload for Reduce {
         unsafe { ours.kernels.reduce(Form::Group, buffers, self.host.len() as u64, PARTS) }
     }
 
-    fn steps(&self, opencl: &OpenCl) -> Result<Vec<Step>> {
+    fn commands(&self, opencl: &OpenCl) -> Result<Vec<Command>> {
         let [x, sums, sums_again, result] =
-            [&self.x, &self.sums, &self.sums, &self.result].map(Argument::of);
+            [&self.x, &self.sums, &self.sums, &self.result].map(Argument::from_buffer);
         let n = Argument::Long(self.host.len() as u64);
-        let first = opencl.step("reduce", grid(PARTS), &[x, sums, n])?;
+        let first = opencl.command("reduce", grid(PARTS), &[x, sums, n])?;
         let count = Argument::Long(u64::from(PARTS));
-        Ok(vec![first, opencl.step("reduce", grid(1), &[sums_again, result, count])?])
+        Ok(vec![first, opencl.command("reduce", grid(1), &[sums_again, result, count])?])
     }
 
     fn run_loops(&self, openmp: &OpenMp) {
@@ -191,10 +191,10 @@ impl Workload for Histogram {
         unsafe { ours.kernels.launch("histogram", Form::Group, parts(PARTS), arguments) }
     }
 
-    fn steps(&self, opencl: &OpenCl) -> Result<Vec<Step>> {
+    fn commands(&self, opencl: &OpenCl) -> Result<Vec<Command>> {
         let n = Argument::Long(self.host.len() as u64);
-        let arguments = [Argument::of(&self.x), Argument::of(&self.bins), n];
-        Ok(vec![opencl.step("histogram", grid(PARTS), &arguments)?])
+        let arguments = [Argument::from_buffer(&self.x), Argument::from_buffer(&self.bins), n];
+        Ok(vec![opencl.command("histogram", grid(PARTS), &arguments)?])
     }
 
     fn run_loops(&self, openmp: &OpenMp) {
@@ -240,15 +240,15 @@ impl Workload for PrefixSum {
         unsafe { ours.kernels.prefix_sum(Form::Group, buffers, self.host.len() as u64, PARTS) }
     }
 
-    fn steps(&self, opencl: &OpenCl) -> Result<Vec<Step>> {
+    fn commands(&self, opencl: &OpenCl) -> Result<Vec<Command>> {
         let [x, y, sums] = [&self.x, &self.y, &self.sums];
         let (all, none) = (|| Argument::Long(self.host.len() as u64), Argument::Int(0));
-        let of = Argument::of::<u32>;
+        let of = Argument::from_buffer::<u32>;
         let count = Argument::Long(u64::from(PARTS));
         Ok(vec![
-            opencl.step("prefix_sum_parts", grid(PARTS), &[of(x), of(sums), all()])?,
-            opencl.step("prefix_sum", grid(1), &[of(sums), of(sums), of(sums), none, count])?,
-            opencl.step(
+            opencl.command("prefix_sum_parts", grid(PARTS), &[of(x), of(sums), all()])?,
+            opencl.command("prefix_sum", grid(1), &[of(sums), of(sums), of(sums), none, count])?,
+            opencl.command(
                 "prefix_sum",
                 grid(PARTS),
                 &[of(x), of(y), of(sums), Argument::Int(1), all()],
@@ -309,11 +309,11 @@ impl Workload for NBody {
         }
     }
 
-    fn steps(&self, opencl: &OpenCl) -> Result<Vec<Step>> {
-        let [bodies, pulls] = [&self.bodies, &self.pulls].map(Argument::of);
+    fn commands(&self, opencl: &OpenCl) -> Result<Vec<Command>> {
+        let [bodies, pulls] = [&self.bodies, &self.pulls].map(Argument::from_buffer);
         let groups = self.count().div_ceil(u64::from(GROUP)) as u32;
         let arguments = [bodies, pulls, Argument::Long(self.count())];
-        Ok(vec![opencl.step("nbody", grid(groups), &arguments)?])
+        Ok(vec![opencl.command("nbody", grid(groups), &arguments)?])
     }
 
     fn run_loops(&self, openmp: &OpenMp) {

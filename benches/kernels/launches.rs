@@ -4,12 +4,12 @@ use crate::opencl::{Argument, OpenCl};
 use crate::ours::Ours;
 use anyhow::{Result, ensure};
 use longshore::Grid;
-use longshore_benches::turns::{Contender, Times, in_turns};
+use longshore_benches::rounds::{Contender, Times, in_rounds};
 use longshore_tests::kernels::{saxpy, small_floats};
 
 const ITEMS: u32 = 64;
 /// Launches of a turn.
-const TURN: u32 = 1000;
+const ROUND: u32 = 1000;
 /// Launches that are queued before they are waited for.
 const QUEUED: u32 = 100;
 
@@ -46,15 +46,19 @@ pub(crate) fn small(ours: &Ours, opencl: Option<&OpenCl>) -> Result<Vec<Row>> {
         }
         queue.synchronize().unwrap();
     };
-    let arguments =
-        [Argument::Float(factor), Argument::of(&x), Argument::of(&y), Argument::Long(n)];
-    let step = |opencl: &OpenCl| opencl.step("saxpy", ([1; 3], [ITEMS, 1, 1]), &arguments);
-    let steps = opencl.map(step).transpose()?.into_iter().collect::<Vec<_>>();
-    let wait_opencl = opencl.map(|opencl| || opencl.run(&steps));
+    let arguments = [
+        Argument::Float(factor),
+        Argument::from_buffer(&x),
+        Argument::from_buffer(&y),
+        Argument::Long(n),
+    ];
+    let command = |opencl: &OpenCl| opencl.command("saxpy", ([1; 3], [ITEMS, 1, 1]), &arguments);
+    let commands = opencl.map(command).transpose()?.into_iter().collect::<Vec<_>>();
+    let wait_opencl = opencl.map(|opencl| || opencl.run(&commands));
     let many_opencl = opencl.map(|opencl| {
         || {
-            (1..QUEUED).for_each(|_| opencl.enqueue(&steps));
-            opencl.run(&steps);
+            (1..QUEUED).for_each(|_| opencl.enqueue(&commands));
+            opencl.run(&commands);
         }
     });
     let runs: [Option<&dyn Fn()>; 2] =
@@ -65,22 +69,22 @@ pub(crate) fn small(ours: &Ours, opencl: Option<&OpenCl>) -> Result<Vec<Row>> {
         ensure!(ours.read(&y) == saxpy(factor, &host[0], &host[1]), "a small saxpy is wrong");
     }
     let one =
-        [Some(Contender::new(TURN, wait)), wait_opencl.map(|run| Contender::new(TURN / 10, run))];
+        [Some(Contender::new(ROUND, wait)), wait_opencl.map(|run| Contender::new(ROUND / 10, run))];
     let hundred = [
-        Some(Contender::new(TURN / QUEUED, many)),
-        many_opencl.map(|run| Contender::new(TURN / QUEUED, run)),
+        Some(Contender::new(ROUND / QUEUED, many)),
+        many_opencl.map(|run| Contender::new(ROUND / QUEUED, run)),
     ];
     Ok(vec![
-        Row { name: "64 items, and wait", times: in_turns(one), target: Target::TimesPocl(2.0) },
+        Row { name: "64 items, and wait", times: in_rounds(one), target: Target::TimesPocl(2.0) },
         Row {
             name: "100 launches of 64 items, then wait",
-            times: in_turns(hundred),
+            times: in_rounds(hundred),
             target: Target::TimesPocl(2.0),
         },
     ])
 }
 
-/// A kernel that does nothing, in one group.
+/// Returns a kernel that does nothing, in one group.
 pub(crate) fn empty(ours: &Ours) -> Vec<Row> {
     let (queue, kernel, grid) =
         (ours.kernels.queue(), ours.kernels.kernel("empty"), Grid::default());
@@ -93,7 +97,7 @@ pub(crate) fn empty(ours: &Ours) -> Vec<Row> {
     };
     let row = |name, run: &dyn Fn(), ns| Row {
         name,
-        times: in_turns([Some(Contender::new(TURN, run)), None]),
+        times: in_rounds([Some(Contender::new(ROUND, run)), None]),
         target: Target::Ns(ns),
     };
     vec![

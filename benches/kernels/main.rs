@@ -19,7 +19,7 @@ mod workload;
 use anyhow::Result;
 use clap::Parser;
 use longshore_benches::machine;
-use longshore_benches::turns::{Contender, in_turns};
+use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_tests::kernels::Form;
 use opencl::OpenCl;
 use openmp::OpenMp;
@@ -113,7 +113,7 @@ fn scaling(image: &[u8]) -> Result<String> {
     let (one, two) = (one?, two?);
     let [on_one, on_two] = [&one, &two].map(|ours| (groups::Matmul::new(ours, 1024), ours));
     let run = |(workload, ours): &(groups::Matmul, &Ours)| ours.finish(workload.launch(ours));
-    let times = in_turns([
+    let times = in_rounds([
         Some(Contender::new(1, || run(&on_one))),
         Some(Contender::new(1, || run(&on_two))),
     ]);

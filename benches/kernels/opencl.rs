@@ -32,13 +32,13 @@ pub(crate) enum Argument {
 }
 
 impl Argument {
-    pub(crate) fn of<T: Element>(buffer: &Buffer<T>) -> Argument {
+    pub(crate) fn from_buffer<T: Element>(buffer: &Buffer<T>) -> Argument {
         Argument::Memory(buffer.pointer().address(), (buffer.len() * size_of::<T>()) as u64)
     }
 }
 
 /// A launch that can be repeated.
-pub(crate) struct Step {
+pub(crate) struct Command {
     kernel: Kernel,
     global: [usize; 3],
     local: [usize; 3],
@@ -67,12 +67,12 @@ impl OpenCl {
 
     /// # Errors
     /// Those of PoCL.
-    pub(crate) fn step(
+    pub(crate) fn command(
         &self,
         name: &str,
         grid: ([u32; 3], [u32; 3]),
         arguments: &[Argument],
-    ) -> Result<Step> {
+    ) -> Result<Command> {
         let mut memory = Vec::new();
         let kernel = Kernel::create(&self.program, name).map_err(|error| anyhow!("{error}"))?;
         for (index, argument) in (0..).zip(arguments) {
@@ -99,14 +99,14 @@ impl OpenCl {
         let (groups, items) = grid;
         let local = items.map(|count| count as usize);
         let global = [0, 1, 2].map(|d| groups[d] as usize * local[d]);
-        Ok(Step { kernel, global, local, _memory: memory })
+        Ok(Command { kernel, global, local, _memory: memory })
     }
 
     /// Queues launches.
-    pub(crate) fn enqueue(&self, steps: &[Step]) {
-        for step in steps {
-            let (global, local) = (step.global.as_ptr(), step.local.as_ptr());
-            let kernel = step.kernel.get();
+    pub(crate) fn enqueue(&self, commands: &[Command]) {
+        for command in commands {
+            let (global, local) = (command.global.as_ptr(), command.local.as_ptr());
+            let kernel = command.kernel.get();
             // SAFETY: both have 3 elements; the kernel's arguments were set.
             let queued = unsafe {
                 self.queue.enqueue_nd_range_kernel(kernel, 3, std::ptr::null(), global, local, &[])
@@ -116,8 +116,8 @@ impl OpenCl {
     }
 
     /// Queues launches and waits for them.
-    pub(crate) fn run(&self, steps: &[Step]) {
-        self.enqueue(steps);
+    pub(crate) fn run(&self, commands: &[Command]) {
+        self.enqueue(commands);
         self.queue.finish().expect("PoCL runs");
     }
 }

@@ -3,7 +3,7 @@
 use crate::launches::{self, Target};
 use crate::workload::Row;
 use comfy_table::Table;
-use longshore_benches::turns::Times;
+use longshore_benches::rounds::Times;
 use std::time::Duration;
 
 /// What a row aims at, if its peer is there: how many times as fast as it.

@@ -1,6 +1,6 @@
 //! What reads and writes each element once: saxpy, triad and the stencil.
 
-use crate::opencl::{Argument, OpenCl, Step};
+use crate::opencl::{Argument, Command, OpenCl};
 use crate::openmp::OpenMp;
 use crate::ours::Ours;
 use crate::workload::Workload;
@@ -72,10 +72,10 @@ impl Workload for Saxpy {
         unsafe { ours.kernels.launch("saxpy", self.form, elements(n, ITEMS), arguments) }
     }
 
-    fn steps(&self, opencl: &OpenCl) -> Result<Vec<Step>> {
+    fn commands(&self, opencl: &OpenCl) -> Result<Vec<Command>> {
         let (factor, n) = (Argument::Float(FACTOR), Argument::Long(self.x.len() as u64));
-        let arguments = [factor, Argument::of(&self.x), Argument::of(&self.y), n];
-        Ok(vec![opencl.step("saxpy", grid(self.x.len()), &arguments)?])
+        let arguments = [factor, Argument::from_buffer(&self.x), Argument::from_buffer(&self.y), n];
+        Ok(vec![opencl.command("saxpy", grid(self.x.len()), &arguments)?])
     }
 
     fn run_loops(&self, openmp: &OpenMp) {
@@ -122,11 +122,11 @@ impl Workload for Triad {
         unsafe { ours.kernels.launch("triad", Form::Group, elements(n, ITEMS), arguments) }
     }
 
-    fn steps(&self, opencl: &OpenCl) -> Result<Vec<Step>> {
-        let [b, c, a] = [&self.b, &self.c, &self.a].map(Argument::of);
+    fn commands(&self, opencl: &OpenCl) -> Result<Vec<Command>> {
+        let [b, c, a] = [&self.b, &self.c, &self.a].map(Argument::from_buffer);
         let n = Argument::Long(self.a.len() as u64);
         let arguments = [Argument::Float(FACTOR), b, c, a, n];
-        Ok(vec![opencl.step("triad", grid(self.a.len()), &arguments)?])
+        Ok(vec![opencl.command("triad", grid(self.a.len()), &arguments)?])
     }
 
     fn run_loops(&self, openmp: &OpenMp) {
@@ -173,10 +173,10 @@ impl Workload for Stencil {
         unsafe { ours.kernels.launch("stencil", Form::Group, elements(n, ITEMS), arguments) }
     }
 
-    fn steps(&self, opencl: &OpenCl) -> Result<Vec<Step>> {
+    fn commands(&self, opencl: &OpenCl) -> Result<Vec<Command>> {
         let n = Argument::Long(self.x.len() as u64);
-        let arguments = [Argument::of(&self.x), Argument::of(&self.y), n];
-        Ok(vec![opencl.step("stencil", grid(self.x.len()), &arguments)?])
+        let arguments = [Argument::from_buffer(&self.x), Argument::from_buffer(&self.y), n];
+        Ok(vec![opencl.command("stencil", grid(self.x.len()), &arguments)?])
     }
 
     fn run_loops(&self, openmp: &OpenMp) {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use longshore::Device;
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, in_turns};
+use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_conformance::OwnImages;
 use longshore_jitlink::lazy::LazyReexports;
 use longshore_jitlink::session::StaticArchive;
@@ -52,9 +52,11 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let archive = archive(SOURCE)?;
     let timed = |run: fn(&Session, &Bytes) -> Result<Ready>| {
         let archive = &archive;
-        Some(Contender { turn: Box::new(move || time(archive, run).expect("the archive is good")) })
+        Some(Contender {
+            round: Box::new(move || time(archive, run).expect("the archive is good")),
+        })
     };
-    let [whole, lazy, members] = in_turns([timed(whole), timed(lazily), timed(by_members)]);
+    let [whole, lazy, members] = in_rounds([timed(whole), timed(lazily), timed(by_members)]);
     let (whole, lazy) = (whole.expect("it ran"), lazy.expect("it ran"));
     let limit = Limit::share(20.0, &whole);
     report.row("10,000 kernels: one called, of all linked", Some(&whole), &lazy, limit);
@@ -66,14 +68,14 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
 /// The same as an image of the CPU backend.
 pub(crate) fn measure_image(report: &mut Report) -> Result<()> {
     let cpu = Cpu::open(archive(IMAGE_SOURCE)?)?;
-    let turn = |run: fn(&Cpu) -> Result<Duration>| {
+    let round = |run: fn(&Cpu) -> Result<Duration>| {
         let cpu = &cpu;
-        Some(Contender { turn: Box::new(move || run(cpu).expect("the archive is good")) })
+        Some(Contender { round: Box::new(move || run(cpu).expect("the archive is good")) })
     };
-    let [whole, lazy, called] = in_turns([
-        turn(|cpu| cpu.load(Device::load_own)),
-        turn(|cpu| cpu.load(Device::load_own_lazily)),
-        turn(Cpu::load_and_launch),
+    let [whole, lazy, called] = in_rounds([
+        round(|cpu| cpu.load(Device::load_own)),
+        round(|cpu| cpu.load(Device::load_own_lazily)),
+        round(Cpu::load_and_launch),
     ]);
     let (whole, lazy) = (whole.expect("it ran"), lazy.expect("it ran"));
     let limit = Limit::share(20.0, &whole);

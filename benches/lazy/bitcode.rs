@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use longshore_benches::report::Report;
-use longshore_benches::turns::{Contender, in_turns};
+use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_bitcode::{Bitcode, Compiler};
 use longshore_jitlink::Session;
 use longshore_jitlink::lazy::LazyReexports;
@@ -35,14 +35,14 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let ours = |what: fn(&Compiler, &[u8]) -> Result<Duration>| {
         let (compiler, bytes) = (&compiler, &bytes);
         Some(Contender {
-            turn: Box::new(move || what(compiler, bytes).expect("the module is good")),
+            round: Box::new(move || what(compiler, bytes).expect("the module is good")),
         })
     };
     let lli = format!("lli-{}", compiler.version());
     let has_lli = Command::new(&lli).arg("--version").stdout(Stdio::null()).status().is_ok();
     let lli =
-        has_lli.then(|| Contender { turn: Box::new(|| run(&lli, &module).expect("lli runs it")) });
-    let [call, program, lli] = in_turns([ours(first_call), ours(whole_program), lli]);
+        has_lli.then(|| Contender { round: Box::new(|| run(&lli, &module).expect("lli runs it")) });
+    let [call, program, lli] = in_rounds([ours(first_call), ours(whole_program), lli]);
     report.note("the first call of a function that is compiled", &call.expect("it ran"));
     report.note("a program of six pieces, compiled as it runs", &program.expect("it ran"));
     if let Some(lli) = lli {

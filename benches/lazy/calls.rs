@@ -3,7 +3,7 @@
 use crate::compile;
 use anyhow::{Result, ensure};
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, in_turns};
+use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_jitlink::lazy::{LazyReexports, LazyTracker, Reexport};
 use longshore_jitlink::session::{Lookup, Removal};
 use longshore_jitlink::{Library, Session};
@@ -19,7 +19,7 @@ const CALLS: u32 = 1000;
 /// The implementation of all entries, which is linked already.
 const IMPLEMENTATION: &str = "unsigned long it(unsigned long n) { return n + 1; }";
 
-/// The same in this executable.
+/// Returns the same in this executable.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn implementation(n: u64) -> u64 {
     n + 1
@@ -58,8 +58,8 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let entries = Entries::new()?;
     let direct = || Some(calling(entries.implementation));
 
-    let first = Some(Contender { turn: Box::new(|| entries.first_calls()) });
-    let [floor, ours] = in_turns([direct(), first]);
+    let first = Some(Contender { round: Box::new(|| entries.first_calls()) });
+    let [floor, ours] = in_rounds([direct(), first]);
     let (floor, ours) = (floor.expect("it ran"), ours.expect("it ran"));
     let most = CALLS * Duration::from_micros(2);
     let limit = Limit::new("2 us each", most, most);
@@ -67,20 +67,20 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
 
     let (tracker, functions) = entries.add()?;
     ensure!(functions[0](1) == 2 && functions[0](2) == 3, "an entry has another implementation");
-    let [floor, ours] = in_turns([direct(), Some(calling(functions[0]))]);
+    let [floor, ours] = in_rounds([direct(), Some(calling(functions[0]))]);
     let (floor, ours) = (floor.expect("it ran"), ours.expect("it ran"));
     let most = |floor| floor + CALLS * Duration::from_nanos(1);
-    let limit = Limit::of("1 ns more each", &floor, most);
+    let limit = Limit::new("1 ns more each", &floor, most);
     report.row("1000 later calls", Some(&floor), &ours, limit);
     tracker.remove(Removal::Unused)?;
     #[cfg(target_arch = "x86_64")]
-    if let [Some(jumping)] = in_turns([Some(calling(black_box(through_a_jump)))]) {
+    if let [Some(jumping)] = in_rounds([Some(calling(black_box(through_a_jump)))]) {
         report.note("1000 calls through an indirect jump, as a library's", &jumping);
     }
 
-    let adding = Some(Contender { turn: Box::new(|| entries.adding().0) });
-    let asking = Some(Contender { turn: Box::new(|| entries.adding().1) });
-    let [adding, asking] = in_turns([adding, asking]);
+    let adding = Some(Contender { round: Box::new(|| entries.adding().0) });
+    let asking = Some(Contender { round: Box::new(|| entries.adding().1) });
+    let [adding, asking] = in_rounds([adding, asking]);
     report.note("adding 10,000 entries", &adding.expect("it ran"));
     report.note("asking for the first of them, which links them", &asking.expect("it ran"));
     Ok(())
@@ -113,7 +113,7 @@ impl Entries {
         Ok((tracker, addresses.map(|address| unsafe { function(address) }).collect()))
     }
 
-    /// The time of as many first calls as later ones are timed together, of the first calls of new entries.
+    /// Returns the time of as many first calls as later ones are timed together, of the first calls of new entries.
     fn first_calls(&self) -> Duration {
         let (tracker, functions) = self.add().expect("the names are free");
         let start = Instant::now();
@@ -125,7 +125,7 @@ impl Entries {
         took
     }
 
-    /// The time to add entries, and to ask for one.
+    /// Returns the time to add entries, and to ask for one.
     fn adding(&self) -> (Duration, Duration) {
         let start = Instant::now();
         let tracker = self.define().expect("the names are free");

@@ -3,7 +3,7 @@
 use crate::compile;
 use anyhow::{Context, Result, ensure};
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, in_turns};
+use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_executor::controller::{ExecutorProcess, Spawn};
 use longshore_jitlink::Session;
 use longshore_jitlink::lazy::{LazyReexports, Reexport};
@@ -19,13 +19,13 @@ const CALLS: u32 = 1000;
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let executor = executor()?;
     let (program, implementations) = (compile(&program()?)?, compile(&implementations()?)?);
-    let turn = |shares| {
+    let round = |shares| {
         let spawn = Spawn::new(&executor).shares_memory(shares);
         let (program, implementations) = (&program, &implementations);
-        let turn = move || time(&spawn, program, implementations).expect("the program is good");
-        Some(Contender { turn: Box::new(turn) })
+        let round = move || time(&spawn, program, implementations).expect("the program is good");
+        Some(Contender { round: Box::new(round) })
     };
-    let [sharing, stream] = in_turns([turn(true), turn(false)]);
+    let [sharing, stream] = in_rounds([round(true), round(false)]);
     let most = CALLS * Duration::from_micros(8);
     let limit = Limit::new("8 us each", most, most);
     let sharing = sharing.expect("it ran");
@@ -68,7 +68,7 @@ fn implementations() -> Result<String> {
     Ok(source)
 }
 
-/// A program that returns the nanoseconds of all first calls.
+/// Returns a program that returns the nanoseconds of all first calls.
 fn program() -> Result<String> {
     let (mut entries, mut calls) = (String::new(), String::new());
     (0..CALLS).try_for_each(|n| writeln!(entries, "int e_f{n}(void);"))?;

@@ -61,7 +61,7 @@ impl<'a> Contender<'a> {
         self.failure.is_none() && runs < MOST_RUNS && spent < enough
     }
 
-    fn turn(&mut self) {
+    fn round(&mut self) {
         if let Err(error) = self.sample() {
             self.failure = Some(format!("{error:#}"));
         }
@@ -91,7 +91,7 @@ impl Outcome {
 pub(crate) fn run_in_rounds(contenders: &mut [Contender<'_>]) {
     while contenders.iter().any(Contender::wants_more) {
         for contender in contenders.iter_mut().filter(|contender| contender.wants_more()) {
-            contender.turn();
+            contender.round();
         }
     }
 }

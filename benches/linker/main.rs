@@ -53,7 +53,7 @@ fn main() -> Result<()> {
     for kind in workloads::KINDS.iter().filter(|kind| kind.name.contains(&filter)) {
         match kind.prepare(&folder) {
             Ok(workload) => {
-                let survey = Survey::of(&workload)?;
+                let survey = Survey::new(&workload)?;
                 let row = measure(&workload, &survey, &linkers, &empty, scratch.path())?;
                 eprintln!("{}", report::times(slice::from_ref(&row)));
                 rows.push(row);

@@ -51,7 +51,7 @@ impl Survey {
     ///
     /// # Errors
     /// Objects that cannot be read.
-    pub(crate) fn of(workload: &Workload) -> Result<Self> {
+    pub(crate) fn new(workload: &Workload) -> Result<Self> {
         let mut survey = Self { objects: workload.objects.len(), ..Self::default() };
         let (mut groups, mut defined) = (HashSet::new(), HashSet::new());
         for (number, bytes) in workload.map()?.iter().enumerate() {
@@ -127,7 +127,7 @@ impl Survey {
     }
 }
 
-/// The sections of the groups that were seen before.
+/// Returns the sections of the groups that were seen before.
 fn duplicates(file: &File<'_>, seen: &mut HashSet<Vec<u8>>) -> Result<HashSet<SectionIndex>> {
     let mut sections = HashSet::new();
     for group in file.comdats() {

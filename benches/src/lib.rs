@@ -6,5 +6,5 @@
 pub mod environment;
 pub mod machine;
 pub mod report;
+pub mod rounds;
 pub mod steps;
-pub mod turns;

@@ -1,6 +1,6 @@
 //! The tables of results.
 
-use crate::turns::Times;
+use crate::rounds::Times;
 use comfy_table::Table;
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ impl Limit {
     }
 
     /// Returns a limit that is computed from each of the floor's times.
-    pub fn of(text: &str, floor: &Times, most: impl Fn(Duration) -> Duration) -> Limit {
+    pub fn new(text: &str, floor: &Times, most: impl Fn(Duration) -> Duration) -> Limit {
         Limit::new(text, most(floor.best()), most(floor.median()))
     }
 
     /// Returns the limit of doing a share of the floor's work in the same time.
     pub fn share(share: f64, floor: &Times) -> Limit {
-        Limit::of(&format!("{share} of the floor's rate"), floor, |time| time.div_f64(share))
+        Limit::new(&format!("{share} of the floor's rate"), floor, |time| time.div_f64(share))
     }
 }
 

@@ -14,7 +14,7 @@ pub fn print(moments: &[Instant]) {
 ///
 /// # Errors
 /// A program that cannot be started or fails; output that is no times.
-pub fn of_child(arguments: &[&str]) -> Result<Vec<Duration>> {
+pub fn time_child(arguments: &[&str]) -> Result<Vec<Duration>> {
     let mut command = Command::new(std::env::current_exe()?);
     let output = command.args(arguments).output()?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use ash::vk;
 use longshore::MemoryKind;
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, in_turns};
+use longshore_benches::rounds::{Contender, in_rounds};
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const ALLOCATE_AND_FREE: Duration = Duration::from_nanos(150);
 
 /// How the host's bytes get into memory of the device.
-pub(crate) trait Way {
+pub(crate) trait CopyMethod {
     fn upload(&self, from: &[u8]);
     fn download(&self, to: &mut [u8]);
 }
@@ -37,8 +37,8 @@ struct Staged<'a> {
     fences: [Signal; 2],
 }
 
-/// The best that there is on this device.
-pub(crate) fn best(plain: &Plain) -> Result<(&'static str, Box<dyn Way + '_>)> {
+/// Returns the best that there is on this device.
+pub(crate) fn best(plain: &Plain) -> Result<(&'static str, Box<dyn CopyMethod + '_>)> {
     use vk::MemoryPropertyFlags as Flags;
     let flags = Flags::DEVICE_LOCAL | Flags::HOST_CACHED | Flags::HOST_COHERENT;
     Ok(match plain.memory_type(flags) {
@@ -48,7 +48,7 @@ pub(crate) fn best(plain: &Plain) -> Result<(&'static str, Box<dyn Way + '_>)> {
 }
 
 /// Through staging memory whatever the device has.
-pub(crate) fn staged(plain: &Plain) -> Result<Box<dyn Way + '_>> {
+pub(crate) fn staged(plain: &Plain) -> Result<Box<dyn CopyMethod + '_>> {
     use vk::MemoryPropertyFlags as Flags;
     let of_device = plain.memory_type(Flags::DEVICE_LOCAL).context("a device has memory")?;
     let cached = Flags::HOST_VISIBLE | Flags::HOST_COHERENT | Flags::HOST_CACHED;
@@ -69,13 +69,13 @@ pub(crate) fn staged(plain: &Plain) -> Result<Box<dyn Way + '_>> {
 /// 64 MiB in each direction.
 pub(crate) fn copies(
     ours: &Ours,
-    (name, floor): (&str, &dyn Way),
+    (name, floor): (&str, &dyn CopyMethod),
     report: &mut Report,
 ) -> Result<()> {
     let source: Vec<u8> = (0..BYTES).map(|at| (at / 7) as u8).collect();
     let buffer = ours.device.buffer_of(&ours.queue, &source)?;
     let upload = || buffer.write(&ours.queue, black_box(&source)).unwrap();
-    let times = in_turns([
+    let times = in_rounds([
         Some(Contender::new(1, || floor.upload(black_box(&source)))),
         Some(Contender::new(1, upload)),
     ]);
@@ -91,7 +91,7 @@ pub(crate) fn copies(
         download();
         ensure!(*target.borrow() == source, "what came from the device is wrong");
     }
-    let times = in_turns([Some(Contender::new(1, by_floor)), Some(Contender::new(1, by_ours))]);
+    let times = in_rounds([Some(Contender::new(1, by_floor)), Some(Contender::new(1, by_ours))]);
     let [Some(theirs), Some(took)] = times else { unreachable!("they had turns") };
     let limit = Limit::share(0.95, &theirs);
     report.row(&format!("64 MiB from the device, {name}"), Some(&theirs), &took, limit);
@@ -111,7 +111,7 @@ pub(crate) fn allocations(ours: &Ours, plain: &Plain, report: &mut Report) -> Re
         unsafe { plain.raw.free_memory(memory, None) };
     };
     let times =
-        in_turns([Some(Contender::new(100, driver)), Some(Contender::new(10_000, allocate))]);
+        in_rounds([Some(Contender::new(100, driver)), Some(Contender::new(10_000, allocate))]);
     let [Some(driver), Some(ours)] = times else { unreachable!("they had turns") };
     let limit = Limit::new("150 ns", ALLOCATE_AND_FREE, ALLOCATE_AND_FREE);
     report.row("1 MiB allocated and freed, cached", None, &ours, limit);
@@ -119,7 +119,7 @@ pub(crate) fn allocations(ours: &Ours, plain: &Plain, report: &mut Report) -> Re
     Ok(())
 }
 
-impl Way for Mapped {
+impl CopyMethod for Mapped {
     fn upload(&self, from: &[u8]) {
         // SAFETY: the mapping has this size and nobody else uses it.
         unsafe { self.0.mapped.copy_from_nonoverlapping(from.as_ptr(), from.len()) }
@@ -148,7 +148,7 @@ impl Staged<'_> {
     }
 }
 
-impl Way for Staged<'_> {
+impl CopyMethod for Staged<'_> {
     fn upload(&self, from: &[u8]) {
         for (piece, bytes) in from.chunks(PIECE).enumerate() {
             if piece >= 2 {
@@ -174,7 +174,7 @@ impl Way for Staged<'_> {
     }
 }
 
-/// A copy of a piece, and that the host sees it.
+/// Returns a copy of a piece, and that the host sees it.
 fn copy(
     plain: &Plain,
     from: (vk::Buffer, u64),

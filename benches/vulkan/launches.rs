@@ -7,12 +7,12 @@ use anyhow::{Result, ensure};
 use ash::vk;
 use longshore::Grid;
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::{Contender, Times, in_turns};
+use longshore_benches::rounds::{Contender, Times, in_rounds};
 use std::cell::Cell;
 use std::time::Duration;
 
 /// Launches of a turn that are waited for.
-const TURN: u32 = 200;
+const ROUND: u32 = 200;
 /// Launches that are queued before they are waited for.
 const QUEUED: u32 = 2000;
 /// What a launch that is waited for may cost beside a share of the floor.
@@ -43,20 +43,20 @@ pub(crate) fn one(
     let launch =
         || unsafe { ours.queue.launch_and_wait(&ours.empty, Grid::default(), ()) }.unwrap();
     let webgpu = webgpu(plain);
-    let times = in_turns([
-        Some(Contender::new(TURN, || fence.run(again))),
-        Some(Contender::new(TURN, || timeline.run(again))),
-        Some(Contender::new(TURN, launch)),
-        webgpu.as_ref().map(|run| Contender::new(TURN, run)),
-        Some(Contender::new(TURN, || timeline.run(for_host))),
-        Some(Contender::new(TURN, recorded)),
+    let times = in_rounds([
+        Some(Contender::new(ROUND, || fence.run(again))),
+        Some(Contender::new(ROUND, || timeline.run(again))),
+        Some(Contender::new(ROUND, launch)),
+        webgpu.as_ref().map(|run| Contender::new(ROUND, run)),
+        Some(Contender::new(ROUND, || timeline.run(for_host))),
+        Some(Contender::new(ROUND, recorded)),
     ]);
     let [Some(fence), Some(timeline), Some(launch), webgpu, Some(for_host), Some(anew)] = times
     else {
         unreachable!("they had turns")
     };
     let floor = if fence.median() < timeline.median() { &fence } else { &timeline };
-    let limit = Limit::of("1.05 x floor + 1 us", floor, |floor| floor.mul_f64(1.05) + EXTRA);
+    let limit = Limit::new("1.05 x floor + 1 us", floor, |floor| floor.mul_f64(1.05) + EXTRA);
     report.row("empty kernel, launched and waited for", Some(floor), &launch, limit);
     if let Some(webgpu) = &webgpu {
         let limit = half_way("floor + half of what wgpu adds", floor, webgpu);
@@ -134,7 +134,7 @@ pub(crate) fn many(
 /// Beside a floor with barriers, and one without, which does less.
 fn measure(name: &str, report: &mut Report, ours: &dyn Fn(), floors: [&dyn Fn(); 2]) {
     let [with, without] = floors;
-    let times = in_turns([with, ours, without].map(|run| Some(Contender::new(1, run))));
+    let times = in_rounds([with, ours, without].map(|run| Some(Contender::new(1, run))));
     let [Some(with), Some(ours), Some(without)] = times else { unreachable!("they had turns") };
     let limit = Limit::share(0.95, &with);
     report.row(name, Some(&with), &ours, limit);
@@ -160,7 +160,7 @@ impl Submission<'_> {
     }
 }
 
-/// The empty kernel, launched and waited for by wgpu.
+/// Returns the empty kernel, launched and waited for by wgpu.
 #[cfg(feature = "wgpu")]
 fn webgpu(plain: &Plain) -> Option<impl Fn()> {
     let webgpu = crate::webgpu::WebGpu::new(&plain.name);

@@ -5,7 +5,7 @@ use crate::plain::{Plain, Which};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use longshore_benches::report::{Limit, Report};
-use longshore_benches::turns::Times;
+use longshore_benches::rounds::Times;
 use longshore_benches::{environment, steps};
 use longshore_tests::vulkan;
 use std::time::{Duration, Instant};
@@ -36,9 +36,9 @@ pub(crate) fn measure(index: usize, report: &mut Report) -> Result<()> {
     let [floor, ours, plugin] = all;
     let whole = |times: &[Vec<Duration>]| times.iter().map(|steps| steps.iter().sum()).collect();
     let step = |at: usize| ours.iter().map(|steps| steps[at]).collect();
-    let times = |times: Vec<Duration>| Times::of(times).context("there were rounds");
+    let times = |times: Vec<Duration>| Times::new(times).context("there were rounds");
     let (floor, opened) = (times(whole(&floor))?, times(whole(&ours))?);
-    let limit = Limit::of("floor + 2 ms", &floor, |floor| floor + EXTRA);
+    let limit = Limit::new("floor + 2 ms", &floor, |floor| floor + EXTRA);
     report.row("from nothing to an open device", Some(&floor), &opened, limit);
     report.note("the plugin's file loaded, which is part of that", &times(whole(&plugin))?);
     report.note("plugin, driver and devices found, which is part of that", &times(step(0))?);
@@ -77,5 +77,5 @@ pub(crate) fn run(opening: Opening, index: usize) -> Result<()> {
 /// What the steps took in another process.
 fn child(opening: Opening, index: usize) -> Result<Vec<Duration>> {
     let name = opening.to_possible_value().expect("every value has a name");
-    steps::of_child(&["--opening", name.get_name(), "--index", &index.to_string()])
+    steps::time_child(&["--opening", name.get_name(), "--index", &index.to_string()])
 }

@@ -1,7 +1,7 @@
 //! What every function does around its work: whether the library is in use, what is refused, the trace, and results.
 
-use crate::answer;
 use crate::context;
+use crate::result_handle;
 use crate::types::structures::{ol_code_location_t, ol_result_t};
 use crate::types::trace::Shown;
 use longshore::{Error, ErrorCode, Result};
@@ -35,7 +35,7 @@ pub(crate) fn run(
     let result = match done {
         Ok(Ok(())) => ptr::null(),
         Ok(Err(error)) => failed(name, &error),
-        Err(panic) => failed(name, &of_panic(&*panic)),
+        Err(panic) => failed(name, &panic_error(&*panic)),
     };
     // What is said of olInit is known when it is done.
     if context::state().is_traced() {
@@ -59,7 +59,7 @@ pub(crate) unsafe fn at(
     result
 }
 
-/// The error for arguments of which this is true.
+/// Returns the error for arguments of which this is true.
 #[cold]
 pub(crate) fn refused(code: ErrorCode, wrong: &'static str) -> Error {
     let null = wrong.strip_suffix(".is_null()").or_else(|| wrong.strip_suffix(".is_none()"));
@@ -89,10 +89,10 @@ fn failed(name: &str, error: &Error) -> ol_result_t {
     let place = PLACE.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: `at` has it as long as its caller does.
     let place = unsafe { place.as_ref() }.map(shown).unwrap_or_default();
-    answer::of(error.code(), &format!("{name}{place}: {error}"))
+    result_handle::for_error(error.code(), &format!("{name}{place}: {error}"))
 }
 
-fn of_panic(panic: &(dyn Any + Send)) -> Error {
+fn panic_error(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
     Error::new(ErrorCode::Unknown, format!("it panicked: {text}"))

@@ -1,7 +1,7 @@
 //! The context: made by the first olInit, ended by the last olShutDown.
 
-use crate::objects::device::OfDevice;
-use crate::objects::platform::{self, OfPlatform};
+use crate::objects::device::DeviceObject;
+use crate::objects::platform::{self, PlatformObject};
 use crate::objects::{event, program, queue, symbol};
 use crate::registry::handle::{self, Object};
 use crate::registry::table::Table;
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The platforms and devices between olInit and olShutDown. Objects that callers make and destroy are in tables.
 pub(crate) struct Context {
     pub(crate) host: Arc<Host>,
-    platforms: Vec<OfPlatform>,
-    devices: Vec<OfDevice>,
+    platforms: Vec<PlatformObject>,
+    devices: Vec<DeviceObject>,
     /// Number of contexts before this one: the generation of its handles.
     pub(crate) cycle: u32,
 }
@@ -60,7 +60,7 @@ impl State {
         self.0 & State::SKIPS_CHECKS != 0
     }
 
-    fn of_environment() -> u64 {
+    fn from_environment() -> u64 {
         // A user who starts a program with more rights must not choose the checks.
         let is_ignored = longshore::Environment::is_ignored();
         let flag = |name, flag| match std::env::var_os(name) {
@@ -128,7 +128,7 @@ pub(crate) fn keep<T: Object>(table: &Table<T>, object: T, cycle: u32) -> Result
 pub(crate) unsafe fn initialize(arguments: *const ol_init_args_t) -> Result<()> {
     let mut count = COUNT.lock();
     if count.users == 0 {
-        let state = State::of_environment();
+        let state = State::from_environment();
         // SAFETY: promised by the caller.
         let backends = unsafe { wanted_backends(arguments) }?;
         let mut builder = Host::builder();
@@ -161,7 +161,7 @@ pub(crate) unsafe fn shut_down() -> Result<()> {
     let traced = STATE.load(Ordering::Relaxed) & State::TRACED;
     STATE.store(traced | u64::from(count.cycles) << State::CYCLE_SHIFT, Ordering::SeqCst);
     let Some(context) = CONTEXT.swap(None) else { return Ok(()) };
-    let closed = context.devices.iter().map(OfDevice::close).fold(Ok(()), Result::and);
+    let closed = context.devices.iter().map(DeviceObject::close).fold(Ok(()), Result::and);
     event::ALL.clear();
     symbol::ALL.clear();
     program::ALL.clear();
@@ -172,15 +172,15 @@ pub(crate) unsafe fn shut_down() -> Result<()> {
 impl Context {
     fn new(host: Host, cycle: u32) -> Context {
         let host = Arc::new(host);
-        let (mut platforms, mut devices) = (Vec::<OfPlatform>::new(), Vec::new());
+        let (mut platforms, mut devices) = (Vec::<PlatformObject>::new(), Vec::new());
         for (place, entry) in host.devices().iter().enumerate() {
             let backend = &entry.facts().backend;
             let known = platforms.iter().position(|platform| platform.is_of(backend));
             let platform = known.unwrap_or_else(|| {
-                platforms.push(OfPlatform::new(backend, place));
+                platforms.push(PlatformObject::new(backend, place));
                 platforms.len() - 1
             });
-            devices.push(OfDevice::new(&host, place, platform, platforms[platform].is_host()));
+            devices.push(DeviceObject::new(&host, place, platform, platforms[platform].is_host()));
         }
         Context { host, platforms, devices, cycle }
     }
@@ -189,10 +189,10 @@ impl Context {
     ///
     /// # Errors
     /// `InvalidPlatform`.
-    pub(crate) fn platform(&self, handle: ol_platform_handle_t) -> Result<&OfPlatform> {
-        let place = handle::place::<OfPlatform>(self.cycle, handle);
+    pub(crate) fn platform(&self, handle: ol_platform_handle_t) -> Result<&PlatformObject> {
+        let place = handle::place::<PlatformObject>(self.cycle, handle);
         let found = place.and_then(|place| self.platforms.get(place));
-        found.ok_or_else(|| handle::refused::<OfPlatform>(handle))
+        found.ok_or_else(|| handle::refused::<PlatformObject>(handle))
     }
 
     /// Returns the device of a handle.
@@ -200,17 +200,17 @@ impl Context {
     /// # Errors
     /// `InvalidDevice`.
     #[inline]
-    pub(crate) fn device(&self, handle: ol_device_handle_t) -> Result<&OfDevice> {
-        let place = handle::place::<OfDevice>(self.cycle, handle);
+    pub(crate) fn device(&self, handle: ol_device_handle_t) -> Result<&DeviceObject> {
+        let place = handle::place::<DeviceObject>(self.cycle, handle);
         let found = place.and_then(|place| self.devices.get(place));
-        found.ok_or_else(|| handle::refused::<OfDevice>(handle))
+        found.ok_or_else(|| handle::refused::<DeviceObject>(handle))
     }
 
     /// Returns an open device and its handle, by the host's number of it.
     ///
     /// # Errors
     /// `NotFound` if no device of this context is open under that number.
-    pub(crate) fn open_device(&self, id: u64) -> Result<(ol_device_handle_t, &OfDevice)> {
+    pub(crate) fn open_device(&self, id: u64) -> Result<(ol_device_handle_t, &DeviceObject)> {
         let found = self.devices.iter().position(|device| device.is_open_as(id));
         let place =
             found.ok_or_else(|| Error::new(ErrorCode::NotFound, "it is of no device here"))?;
@@ -219,7 +219,7 @@ impl Context {
 
     /// Returns the handle of a platform, by its place.
     pub(crate) fn platform_handle(&self, place: usize) -> ol_platform_handle_t {
-        handle::handle::<OfPlatform>(self.cycle, place as u32)
+        handle::handle::<PlatformObject>(self.cycle, place as u32)
     }
 
     /// Returns the handles of all platforms.
@@ -247,7 +247,7 @@ impl Context {
     }
 
     fn device_handle(&self, place: usize) -> ol_device_handle_t {
-        handle::handle::<OfDevice>(self.cycle, place as u32)
+        handle::handle::<DeviceObject>(self.cycle, place as u32)
     }
 }
 

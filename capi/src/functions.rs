@@ -3,6 +3,7 @@
 //! All may be called from any thread. Those that take a handle refuse one that is none, or of what was destroyed.
 
 mod declare;
+mod defaults;
 mod device;
 mod event;
 mod launch;
@@ -13,7 +14,6 @@ mod program;
 mod queue;
 mod registration;
 mod symbol;
-mod unanswered;
 
 use crate::context;
 use crate::types::enumerations::*;

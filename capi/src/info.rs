@@ -7,7 +7,7 @@ use longshore::{Error, ErrorCode, Result};
 use std::ffi::{c_char, c_void};
 
 /// An answer.
-pub(crate) enum Answer {
+pub(crate) enum InfoReply {
     Text(String),
     Bool(bool),
     U32(u32),
@@ -17,19 +17,19 @@ pub(crate) enum Answer {
     Word(usize),
 }
 
-impl Answer {
-    pub(crate) fn of_handle<T>(handle: *mut T) -> Answer {
-        Answer::Word(handle as usize)
+impl InfoReply {
+    pub(crate) fn from_handle<T>(handle: *mut T) -> InfoReply {
+        InfoReply::Word(handle as usize)
     }
 
     /// In bytes; that of a text with its NUL.
     pub(crate) fn size(&self) -> usize {
         match self {
-            Answer::Text(text) => text.len() + 1,
-            Answer::Bool(_) => 1,
-            Answer::U32(_) => 4,
-            Answer::U64(_) | Answer::Word(_) => 8,
-            Answer::Dimensions(_) => 12,
+            InfoReply::Text(text) => text.len() + 1,
+            InfoReply::Bool(_) => 1,
+            InfoReply::U32(_) => 4,
+            InfoReply::U64(_) | InfoReply::Word(_) => 8,
+            InfoReply::Dimensions(_) => 12,
         }
     }
 
@@ -48,15 +48,15 @@ impl Answer {
         // SAFETY: there is room for it, as was just looked at.
         unsafe {
             match self {
-                Answer::Text(text) => {
+                InfoReply::Text(text) => {
                     write_bytes(value, text.as_bytes())?;
                     write_bytes(value.byte_add(text.len()), &[0])
                 }
-                Answer::Bool(value_of) => write_bytes(value, &[u8::from(*value_of)]),
-                Answer::U32(number) => write_bytes(value, &number.to_ne_bytes()),
-                Answer::U64(number) => write_bytes(value, &number.to_ne_bytes()),
-                Answer::Word(number) => write_bytes(value, &number.to_ne_bytes()),
-                Answer::Dimensions([x, y, z]) => {
+                InfoReply::Bool(value_of) => write_bytes(value, &[u8::from(*value_of)]),
+                InfoReply::U32(number) => write_bytes(value, &number.to_ne_bytes()),
+                InfoReply::U64(number) => write_bytes(value, &number.to_ne_bytes()),
+                InfoReply::Word(number) => write_bytes(value, &number.to_ne_bytes()),
+                InfoReply::Dimensions([x, y, z]) => {
                     write(value.cast(), ol_dimensions_t { x: *x, y: *y, z: *z })
                 }
             }
@@ -89,7 +89,7 @@ unsafe fn write_bytes(to: *mut c_void, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The two functions that ask an object of a kind: for an answer, and for the size of one. `answer` stands beside.
+/// The two functions that ask an object of a kind: for an answer, and for the size of one. `reply` stands beside.
 macro_rules! queries {
     ($handle:ty, $query:ty) => {
         pub(crate) unsafe fn info(
@@ -99,18 +99,18 @@ macro_rules! queries {
             value: *mut std::ffi::c_void,
         ) -> Result<()> {
             // SAFETY: promised by the caller.
-            unsafe { answer(of, query)?.write(size, value) }
+            unsafe { reply(of, query)?.write(size, value) }
         }
 
         pub(crate) unsafe fn info_size(of: $handle, query: $query, size: *mut usize) -> Result<()> {
             // SAFETY: promised by the caller.
-            unsafe { info::write(size, answer(of, query)?.size()) }
+            unsafe { info::write(size, reply(of, query)?.size()) }
         }
     };
 }
 pub(crate) use queries;
 
-/// The error for a query that is none.
+/// Returns the error for a query that is none.
 #[cold]
 pub(crate) fn unknown(what: &str, number: u32) -> Error {
     Error::new(ErrorCode::InvalidEnumeration, format!("{number} is no query about a {what}"))

@@ -19,7 +19,6 @@
 
 #![allow(non_camel_case_types, non_snake_case, reason = "the names are LLVM's")]
 
-mod answer;
 mod call;
 mod context;
 mod functions;
@@ -27,6 +26,7 @@ mod given;
 mod info;
 mod objects;
 mod registry;
+mod result_handle;
 mod sync;
 mod types;
 

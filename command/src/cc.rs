@@ -119,7 +119,7 @@ impl Cc {
         Ok(())
     }
 
-    /// The file to write, which is none of the sources.
+    /// Returns the file to write, which is none of the sources.
     fn output(&self) -> Result<PathBuf, Failure> {
         let extension = match self.raw {
             true => self.target[0].extension(self.cubin),
@@ -174,7 +174,7 @@ impl Cc {
     }
 
     fn builds<'a>(&'a self, job: &'a Job<'a>) -> Result<Vec<Build<'a>>, Failure> {
-        let given = self.clang.clone().or_else(|| Environment::of_process().clang());
+        let given = self.clang.clone().or_else(|| Environment::from_process().clang());
         let mut compilers = Compilers::new(given);
         let build = |(index, target)| Build::new(job, target, &*compilers.choose(target)?, index);
         self.target.iter().enumerate().map(build).collect()

@@ -24,7 +24,7 @@ pub(crate) struct CommonOptions {
 }
 
 impl CommonOptions {
-    /// The level that `-v` asks for.
+    /// Returns the level that `-v` asks for.
     pub(crate) fn log_level(&self) -> Option<&'static str> {
         match self.verbose {
             0 => None,
@@ -34,7 +34,7 @@ impl CommonOptions {
         }
     }
 
-    /// A host's builder with these options.
+    /// Returns a host's builder with these options.
     pub(crate) fn builder(&self) -> HostBuilder {
         let builder = Host::builder().environment(self.environment());
         let mut builder = self.plugin.iter().fold(builder, HostBuilder::plugin);
@@ -47,9 +47,9 @@ impl CommonOptions {
         builder
     }
 
-    /// The environment without the selections that the options replace.
+    /// Returns the environment without the selections that the options replace.
     fn environment(&self) -> Environment {
-        let mut environment = Environment::of_process();
+        let mut environment = Environment::from_process();
         if self.backend.is_some() {
             environment.set("LONGSHORE_BACKEND", "");
         }
@@ -59,7 +59,7 @@ impl CommonOptions {
         environment
     }
 
-    /// The host with these options.
+    /// Returns the host with these options.
     pub(crate) fn host(&self) -> Result<Host, Failure> {
         build(self.builder())
     }
@@ -78,7 +78,7 @@ impl CommonOptions {
             return Err(no_device(&host));
         }
         let opened = match device {
-            Some(selection) => host.device(selection).map_err(of_selection),
+            Some(selection) => host.device(selection).map_err(selection_failure),
             None => host.device_for(image).map_err(Failure::from),
         };
         opened.map_err(|failure| {
@@ -88,14 +88,14 @@ impl CommonOptions {
 }
 
 fn build(builder: HostBuilder) -> Result<Host, Failure> {
-    let host = builder.build().map_err(of_selection);
+    let host = builder.build().map_err(selection_failure);
     host.map_err(|failure| {
         failure.or_hint("`longshore plugins` lists what was found and what became of it")
     })
 }
 
-/// The failure for an error in what the user selected.
-pub(crate) fn of_selection(error: longshore::Error) -> Failure {
+/// Returns the failure for an error in what the user selected.
+pub(crate) fn selection_failure(error: longshore::Error) -> Failure {
     let exit = match error.code() {
         ErrorCode::NotFound => Exit::NothingFound,
         ErrorCode::InvalidValue => Exit::Usage,
@@ -104,7 +104,7 @@ pub(crate) fn of_selection(error: longshore::Error) -> Failure {
     Failure::new(exit, error.to_string())
 }
 
-/// The failure for a host without a device.
+/// Returns the failure for a host without a device.
 pub(crate) fn no_device(host: &Host) -> Failure {
     let lacks_driver = |candidate: &Candidate| {
         matches!(candidate.outcome, Outcome::NoDriver(_) | Outcome::NoDevice(_))

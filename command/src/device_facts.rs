@@ -18,7 +18,7 @@ pub(crate) struct DeviceFacts {
 }
 
 impl DeviceFacts {
-    pub(crate) fn of(device: &DeviceEntry) -> DeviceFacts {
+    pub(crate) fn new(device: &DeviceEntry) -> DeviceFacts {
         let facts = device.facts();
         DeviceFacts {
             id: id(device),
@@ -49,7 +49,7 @@ pub(crate) fn kind_name(kind: Option<DeviceType>) -> &'static str {
 
 fn platform(device: &DeviceEntry) -> Map<String, Value> {
     let answer = |query| {
-        let text = told(device.platform_info(query), device, query)?;
+        let text = reported(device.platform_info(query), device, query)?;
         Some((snake_case(query), Value::from(text)))
     };
     PlatformInfo::ALL.into_iter().filter_map(answer).collect()
@@ -57,14 +57,14 @@ fn platform(device: &DeviceEntry) -> Map<String, Value> {
 
 fn answers(device: &DeviceEntry) -> Map<String, Value> {
     let answer = |query: &DeviceInfo| {
-        let answer = told(device.info(*query), device, query)?;
+        let answer = reported(device.info(*query), device, query)?;
         Some((key(*query), value(*query, &answer)))
     };
     DeviceInfo::ALL.iter().filter_map(answer).collect()
 }
 
-/// The answer, if there is one. That a device does not know the query is ordinary.
-fn told<T>(
+/// Returns the answer, if there is one. That a device does not know the query is ordinary.
+fn reported<T>(
     answer: longshore::Result<T>,
     device: &DeviceEntry,
     query: impl std::fmt::Debug,
@@ -138,7 +138,7 @@ fn uuid_text(uuid: [u8; 16]) -> String {
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
-/// An enumerator's name in snake case.
+/// Returns an enumerator's name in snake case.
 fn snake_case(enumerator: impl std::fmt::Debug) -> String {
     let mut snake = String::new();
     for letter in format!("{enumerator:?}").chars() {

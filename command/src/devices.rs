@@ -21,7 +21,7 @@ impl Devices {
         let host = common.host()?;
         let devices = host.devices();
         if self.json {
-            let facts: Vec<_> = devices.iter().map(DeviceFacts::of).collect();
+            let facts: Vec<_> = devices.iter().map(DeviceFacts::new).collect();
             output::print_json(&facts)?;
         }
         if devices.is_empty() {

@@ -44,7 +44,7 @@ impl Inspect {
     }
 }
 
-/// A file that is a container shows its entries; an ELF file that has some, itself before them.
+/// Returns a file that is a container shows its entries; an ELF file that has some, itself before them.
 fn report_of(file: String, image: Image) -> FileReport {
     let room = Rc::default();
     let (entries, problem) = match entries_of(&image, &room) {
@@ -72,7 +72,7 @@ fn entries_of(image: &Image, room: &Rc<Room>) -> Result<Option<Vec<ImageReport>>
         return cuda::entries(image.bytes(), room).map(Some);
     }
     let entries = image.entries().map_err(|error| error.to_string())?;
-    let reports = |entry| of_entry(entry, room);
+    let reports = |entry| entry_reports(entry, room);
     Ok(entries.map(|entries| entries.into_iter().flat_map(reports).collect()))
 }
 
@@ -85,8 +85,8 @@ fn is_elf(format: Format) -> bool {
     )
 }
 
-/// An entry, or those of the fatbin that it is.
-fn of_entry(entry: ContainerEntry, room: &Rc<Room>) -> Vec<ImageReport> {
+/// Returns an entry, or those of the fatbin that it is.
+fn entry_reports(entry: ContainerEntry, room: &Rc<Room>) -> Vec<ImageReport> {
     let is_fatbin = entry.image.format() == Format::Fatbin;
     let problem = match is_fatbin.then(|| cuda::entries(entry.image.bytes(), room)) {
         Some(Ok(reports)) => return reports,
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// A small object of the machine.
+    /// Returns a small object of the machine.
     fn object() -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let (source, object) = (folder.path().join("x.c"), folder.path().join("x.o"));

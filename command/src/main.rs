@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     logging::start(options.common.log_level(), options.subcommand.default_log_filter());
     // A probe is started by a process that warns itself.
     if !matches!(options.subcommand, Subcommand::Probe(_)) {
-        Environment::of_process().warn_of_misspelt();
+        Environment::from_process().warn_of_misspelt();
     }
     match execute(options) {
         Ok(code) => code,

@@ -1,6 +1,6 @@
 //! `longshore plugins`.
 
-use crate::common::{CommonOptions, of_selection};
+use crate::common::{CommonOptions, selection_failure};
 use crate::failure::{Exit, Failure};
 use crate::{output, table};
 use clap::Args;
@@ -40,7 +40,7 @@ impl Plugins {
         let (host, selected) = self.find(common)?;
         let candidates = host.candidates();
         if self.json {
-            let facts: Vec<_> = candidates.iter().map(PluginFacts::of).collect();
+            let facts: Vec<_> = candidates.iter().map(PluginFacts::new).collect();
             output::print_json(&facts)?;
         } else if !candidates.is_empty() {
             let header = ["BACKEND", "OUTCOME", "INTERFACE", "FORMATS", "FILE", "REASON"];
@@ -53,20 +53,20 @@ impl Plugins {
         Ok(())
     }
 
-    /// The host as selected; if the selection is wrong, one without it and what is wrong.
+    /// Returns the host as selected; if the selection is wrong, one without it and what is wrong.
     fn find(&self, common: &CommonOptions) -> Result<(Host, Result<(), Failure>), Failure> {
         let error = match self.build(common.builder()) {
             Ok(host) => return Ok((host, Ok(()))),
             Err(error) => error,
         };
-        let any_device = Environment::of_process().with("LONGSHORE_DEVICES", "");
+        let any_device = Environment::from_process().with("LONGSHORE_DEVICES", "");
         let any_backend = any_device.clone().with("LONGSHORE_BACKEND", "");
         let of_backends = CommonOptions { devices: None, ..common.clone() };
         let all = CommonOptions { backend: None, ..of_backends.clone() };
         let host = self
             .build(of_backends.builder().environment(any_device))
             .or_else(|_| self.build(all.builder().environment(any_backend)))?;
-        Ok((host, Err(of_selection(error))))
+        Ok((host, Err(selection_failure(error))))
     }
 
     fn build(&self, mut builder: HostBuilder) -> longshore::Result<Host> {
@@ -86,7 +86,7 @@ impl Plugins {
 }
 
 impl PluginFacts<'_> {
-    fn of(candidate: &Candidate) -> PluginFacts<'_> {
+    fn new(candidate: &Candidate) -> PluginFacts<'_> {
         let note = candidate.note.as_ref();
         PluginFacts {
             path: candidate.path.display().to_string(),

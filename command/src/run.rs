@@ -138,7 +138,7 @@ impl Run {
         Ok(())
     }
 
-    /// The name of the image's only kernel.
+    /// Returns the name of the image's only kernel.
     fn only_kernel(&self, program: &Program) -> Result<String, Failure> {
         let symbols = program.symbols()?.into_iter();
         let mut kernels: Vec<_> =
@@ -156,7 +156,7 @@ impl Run {
         }
     }
 
-    /// Each saved argument must be there and a buffer.
+    /// Returns each saved argument must be there and a buffer.
     fn check_saves(&self) -> Result<(), Failure> {
         for Save { argument, .. } in &self.save {
             let problem = match self.arguments.get(*argument) {
@@ -243,7 +243,7 @@ impl Run {
         "the image shows no kernel at all: kernels must be exported from it".to_owned()
     }
 
-    /// The time of each run, from the launch until it was done.
+    /// Returns the time of each run, from the launch until it was done.
     fn launch_all(
         &self,
         kernel: &Kernel,
@@ -251,7 +251,7 @@ impl Run {
         prepared: &Prepared<'_>,
     ) -> Result<Vec<Duration>, Failure> {
         let items = self.items(kernel);
-        let grid = grid::of(self.groups, items, self.shared, self.cooperative);
+        let grid = grid::build(self.groups, items, self.shared, self.cooperative);
         let mut times = Vec::new();
         for _ in 0..self.repeat {
             prepared.reset(queue)?;

@@ -13,12 +13,12 @@ pub(crate) fn spirv(folder: &Path, out: &Path) -> Vec<Image> {
     }
     let in_glsl = sources(folder, "comp");
     let in_assembly = sources(folder, "spvasm");
-    let linked = in_glsl.iter().map(|source| of_glsl(source, out));
-    linked.chain(in_assembly.iter().map(|source| of_assembly(source, out))).collect()
+    let linked = in_glsl.iter().map(|source| compile_glsl(source, out));
+    linked.chain(in_assembly.iter().map(|source| assemble(source, out))).collect()
 }
 
-/// A source of GLSL has one entry point: it is compiled once for each, and the modules are linked.
-fn of_glsl(source: &Path, out: &Path) -> Image {
+/// Returns a source of GLSL has one entry point: it is compiled once for each, and the modules are linked.
+fn compile_glsl(source: &Path, out: &Path) -> Image {
     let file = place(out, source, "spv");
     let mut linker = Command::new("spirv-link");
     linker.args(["--target-env", "vulkan1.2", "-o"]).arg(&file);
@@ -47,7 +47,7 @@ fn entry_points(source: &Path) -> Vec<String> {
     read(source).lines().flat_map(of_line).collect()
 }
 
-fn of_assembly(source: &Path, out: &Path) -> Image {
+fn assemble(source: &Path, out: &Path) -> Image {
     let file = place(out, source, "spv");
     let mut assembler = Command::new("spirv-as");
     assembler.args(["--target-env", "spv1.5", "-o"]).arg(&file).arg(source);

@@ -24,7 +24,7 @@ struct Fixture {
 const BUILT_IN: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
 
 impl Fixtures {
-    /// The images that come with the suite: shared objects for the CPU that it was built for, text
+    /// Returns the images that come with the suite: shared objects for the CPU that it was built for, text
     /// for the sample plugin in C, for Vulkan SPIR-V and WGSL, PTX, and AMD's code objects; SPIR-V, PTX
     /// and code objects if the tools for them were there.
     pub fn built_in() -> Fixtures {
@@ -51,7 +51,7 @@ impl Fixtures {
         Fixtures { images: Arc::new(images) }
     }
 
-    /// The same with the images of a folder before them: each file is the image of its name up to
+    /// Returns the same with the images of a folder before them: each file is the image of its name up to
     /// the first dot. Blocks.
     ///
     /// # Errors
@@ -70,12 +70,12 @@ impl Fixtures {
         Ok(Fixtures { images: Arc::new(images) })
     }
 
-    /// The first image of this name that the device accepts, if there is one.
+    /// Returns the first image of this name that the device accepts, if there is one.
     ///
     /// # Errors
     /// Those of [`Device::accepts`].
     pub fn image(&self, device: &Device, name: &str) -> Result<Option<Arc<[u8]>>> {
-        for image in self.of_name(name) {
+        for image in self.named(name) {
             if device.accepts(&image.bytes)?.is_accepted() {
                 return Ok(Some(Arc::clone(&image.bytes)));
             }
@@ -91,7 +91,7 @@ impl Fixtures {
     pub fn refusals(&self, device: &Device, name: &str, formats: &str) -> Result<Vec<String>> {
         let is_for_it = |image: &&Fixture| formats.split(',').any(|name| name == image.format);
         let mut refusals = Vec::new();
-        for image in self.of_name(name).filter(is_for_it) {
+        for image in self.named(name).filter(is_for_it) {
             if let Acceptance::Refused(why) = device.accepts(&image.bytes)? {
                 refusals.push(format!("{}: {why}", image.format));
             }
@@ -99,7 +99,7 @@ impl Fixtures {
         Ok(refusals)
     }
 
-    fn of_name(&self, name: &str) -> impl Iterator<Item = &Fixture> {
+    fn named(&self, name: &str) -> impl Iterator<Item = &Fixture> {
         self.images.get(name).into_iter().flatten()
     }
 }

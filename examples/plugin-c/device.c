@@ -33,23 +33,23 @@ static longshore_error_object *device_accepts(longshore_device *device, longshor
 }
 
 // What the device cannot do is UNSUPPORTED; the host then does without it.
-static longshore_error_object *device_rank(longshore_device *device, longshore_bytes image,
+static longshore_error_object *device_score(longshore_device *device, longshore_bytes image,
                                            longshore_text triple, longshore_text arch,
-                                           uint32_t *rank) {
-    (void)device, (void)image, (void)triple, (void)arch, (void)rank;
-    return fail(LONGSHORE_ERROR_UNSUPPORTED, "images are not ranked");
+                                           uint32_t *score) {
+    (void)device, (void)image, (void)triple, (void)arch, (void)score;
+    return fail(LONGSHORE_ERROR_UNSUPPORTED, "images are not scored");
 }
 
-static longshore_error_object *device_set_extent(longshore_device *device, uint64_t address,
+static longshore_error_object *device_set_logical_size(longshore_device *device, uint64_t address,
                                                  uint64_t bytes) {
     (void)device, (void)address, (void)bytes;
-    return fail(LONGSHORE_ERROR_UNSUPPORTED, "nothing depends on an allocation's extent");
+    return fail(LONGSHORE_ERROR_UNSUPPORTED, "nothing depends on an allocation's logical size");
 }
 
-static longshore_error_object *device_adopt(longshore_device *device, uint32_t kind,
+static longshore_error_object *device_import_memory(longshore_device *device, uint32_t kind,
                                             uint64_t address, uint64_t bytes) {
     (void)device, (void)kind, (void)address, (void)bytes;
-    return fail(LONGSHORE_ERROR_UNSUPPORTED, "the device cannot adopt memory of the host");
+    return fail(LONGSHORE_ERROR_UNSUPPORTED, "the device cannot import memory of the host");
 }
 
 // The host has unloaded, destroyed and freed what was on the device. Queues that were given up
@@ -69,8 +69,8 @@ const longshore_device_table device_table = {
     .load = load_module,
     .create_queue = create_queue,
     .create_event = create_event,
-    .rank = device_rank,
-    .set_extent = device_set_extent,
-    .adopt = device_adopt,
+    .score = device_score,
+    .set_logical_size = device_set_logical_size,
+    .import_memory = device_import_memory,
     .close = device_close,
 };

@@ -1,21 +1,25 @@
-//! Calls between two processes, over any stream of bytes, and through shared memory where both sides have some.
+//! Calls between two processes, over any stream of bytes, and through shared memory where both
+//! sides have some.
 //!
-//! A [`Connection`] is one end. Either side calls the other: many calls can be under way, are answered in any order, and what
-//! answers one may call back. A [`Service`] is what a side does when it is called.
+//! A [`Connection`] is one end. Either side calls the other. Many calls can be under way, their
+//! replies come in any order, and a handler may call back. A [`Service`] executes a side's incoming
+//! calls.
 //!
-//! With shared memory a call is put into a ring there, and answered in the slot on which its caller sleeps or spins: the
-//! stream carries what is large, and tells that the other side has gone. Without it everything goes over the stream.
+//! With shared memory a call is put into a ring there, and its reply into the slot on which the
+//! caller sleeps or spins. The stream carries large messages and reveals the end of the other side.
+//! Without shared memory all messages use the stream.
 //!
-//! Both sides must be of the same [`VERSION`], and each message is bounded. Whatever the other side sends, this side answers, or
-//! ends the connection: it never blocks for good, reads beyond a message, or allocates more than a message may have. All calls that
-//! are under way when a connection ends return at once, with why it ended.
+//! Both sides must have the same [`VERSION`], and each message is bounded. Whatever the other side
+//! sends, this side replies or ends the connection. It never blocks without end, reads beyond a
+//! message, or allocates more than a message may have. All calls under way at the end of a
+//! connection return at once, with the reason.
 
+mod adaptive_spin;
 mod connection;
 mod error;
 mod fork;
 mod futex;
 mod link;
-mod patience;
 mod pool;
 mod ring;
 mod slots;

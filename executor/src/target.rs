@@ -1,4 +1,4 @@
-//! The side that executes.
+//! The executor's side.
 
 mod arguments;
 mod first_thread;
@@ -28,7 +28,7 @@ use first_thread::FirstThread;
 use sandbox::namespaces::{self, Entered, First};
 use service::Target;
 
-/// What `longshore-executor` does: serves a controller until that goes. Does not return.
+/// Runs `longshore-executor`: serves a controller until it goes. Does not return.
 pub fn main() -> ! {
     let arguments = match Arguments::parse(std::env::args_os()) {
         Ok(Parsed::Run(arguments)) => arguments,
@@ -42,7 +42,7 @@ pub fn main() -> ! {
         fail(1, &problem);
     }
     match run(&arguments) {
-        // In order: what the code has registered for the end of the process is run.
+        // An orderly end: runs the exit handlers that the code has registered.
         Ended::There => exit(0),
         Ended::Cut | Ended::Here => leave(0),
         ended => fail(1, &ended.to_string()),
@@ -78,20 +78,24 @@ fn run(arguments: &Arguments) -> Ended {
 }
 
 fn parent(socket: i32, wanted: Sandbox) -> Result<Transport, Ended> {
-    // Others may have inherited the controller's end of the socket. In a namespace the controller has no number.
+    // Other processes may have inherited the controller's end of the socket. Inside a namespace the
+    // controller has no process number, so it is looked up first.
     let controller = hygiene::controller(socket)?;
-    // SAFETY: this is the process's first thread, and there is no other one yet.
+    // SAFETY: this is the process's first thread, and there is no other yet.
     let is_apart = match unsafe { enter_namespaces(wanted) } {
         Entered::Waiting(first) => await_end(first),
         Entered::Inside => true,
         Entered::NotPermitted => false,
     };
     enter_sandbox(wanted, is_apart);
-    // SAFETY: the controller, which has started this process, says that the descriptor is its socket; nothing else uses it.
+    // SAFETY: the controller has started this process and passed the descriptor as its socket;
+    // nothing else uses it.
     let mut transport = Transport::executor(unsafe { UnixStream::from_raw_fd(socket) });
     if is_apart {
         let own = pidfd_open(getpid(), PidfdFlags::empty());
-        let own = own.map_err(|error| Ended::Stream(format!("a descriptor of itself: {error}")))?;
+        let own = own.map_err(|error| {
+            Ended::Stream(format!("the executor's own pidfd cannot be opened: {error}"))
+        })?;
         transport = transport.served_by(own);
     }
     Ok(match controller {
@@ -100,7 +104,7 @@ fn parent(socket: i32, wanted: Sandbox) -> Result<Transport, Ended> {
     })
 }
 
-/// Waits for a controller, and returns in the process that is to serve it.
+/// Waits for a controller, and returns in the process that serves it.
 fn listen(address: &str, key: &Path, wanted: Sandbox) -> Result<Transport, String> {
     let key = Key::read(key).map_err(|error| format!("--key: {error}"))?;
     let listener = Listener::bind(address, key).map_err(|error| format!("--listen: {error}"))?;
@@ -108,7 +112,7 @@ fn listen(address: &str, key: &Path, wanted: Sandbox) -> Result<Transport, Strin
     println!("listening at {}", listener.address().map_err(failed)?);
     let (transport, epitaph) = listener.accept_with_epitaph().map_err(failed)?;
     drop(listener);
-    // SAFETY: greeting has left no thread, and this is the process's first.
+    // SAFETY: the greeting has left no thread, and this is the process's first.
     let is_apart = match unsafe { enter_namespaces(wanted) } {
         Entered::Waiting(first) => {
             let status = first.end(Some(epitaph.controller()));
@@ -116,7 +120,7 @@ fn listen(address: &str, key: &Path, wanted: Sandbox) -> Result<Transport, Strin
         }
         Entered::Inside => true,
         Entered::NotPermitted => {
-            // SAFETY: as above.
+            // SAFETY: the process has one thread, as above.
             unsafe { guardian::split(&epitaph) }.map_err(failed)?;
             false
         }
@@ -125,7 +129,7 @@ fn listen(address: &str, key: &Path, wanted: Sandbox) -> Result<Transport, Strin
     Ok(transport)
 }
 
-/// Forks a process into namespaces of its own, if a sandbox is wanted and the system permits that.
+/// Forks a process into namespaces of its own, if a sandbox is wanted and the system permits it.
 ///
 /// # Safety
 /// The process has one thread.
@@ -133,16 +137,17 @@ unsafe fn enter_namespaces(wanted: Sandbox) -> Entered {
     if wanted == Sandbox::Off {
         return Entered::NotPermitted;
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     match unsafe { namespaces::enter() } {
         Ok(entered) => entered,
         Err(error) => fail(NO_SANDBOX, &format!("--sandbox: namespaces: {error}")),
     }
 }
 
-/// The rest of the started process's life, when another one serves.
+/// Waits for the process that serves, and ends as it does, in the started process.
 fn await_end(first: First) -> ! {
-    // A reader of the code's output is to see its end when the code closes it.
+    // Closing the descriptors lets a reader of the code's output see the end of file when the code
+    // closes it.
     if let Err(error) = first.close_others() {
         fail(1, &format!("closing inherited descriptors: {error}"));
     }
@@ -157,7 +162,7 @@ fn enter_sandbox(wanted: Sandbox, is_apart: bool) {
 
 /// Ends the process at once, whatever its other threads do.
 fn leave(code: i32) -> ! {
-    // SAFETY: ends the process.
+    // SAFETY: the call ends the process.
     unsafe { libc::_exit(code) }
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum AnyKernel {
     There(Arc<<Isolated as Backend>::Kernel>),
 }
 
-macro_rules! ways {
+macro_rules! backends {
     ($($name:ident: $kind:ident, $code:ident;)*) => { $(
         impl $name {
             /// Returns the object of a plugin in this process.
@@ -40,20 +40,20 @@ macro_rules! ways {
     )* };
 }
 
-ways! {
+backends! {
     AnyDevice: Device, InvalidDevice;
     AnyEvent: Event, InvalidEvent;
     AnyKernel: Kernel, InvalidArgument;
 }
 
-/// The error of a call with an object of another plugin.
+/// Returns the error of a call with an object of another plugin.
 #[cold]
 fn elsewhere(code: ErrorCode) -> Error {
     Error::new(code, "the object belongs to a device of another process")
 }
 
 impl AnyDevice {
-    /// The name of the plugin, for errors.
+    /// Returns the name of the plugin, for errors.
     pub(crate) fn plugin(&self) -> &str {
         match self {
             AnyDevice::Here(device) => device.plugin(),

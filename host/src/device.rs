@@ -13,7 +13,7 @@ use crate::host::shared::HostShared;
 use crate::host_function;
 use crate::memory::AllocationTable;
 use crate::selection::DeviceFacts;
-use core::{DeviceCore, DevicePass};
+use core::{DeviceCore, DeviceGuard};
 use longshore_plugin_api::{
     Acceptance, Device as _, DeviceInfo, Error, ErrorCode, InfoValue, PoolTracker, Result,
 };
@@ -28,7 +28,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// A number that no other open device of this process has or had.
+    /// Returns a number that no other open device of this process has or had.
     #[inline]
     pub fn id(&self) -> u64 {
         self.core.id
@@ -39,12 +39,12 @@ impl Device {
         self.core.facts.to_string()
     }
 
-    /// The backend that provides it.
+    /// Returns the backend that provides it.
     pub fn backend(&self) -> &str {
         &self.core.facts.backend
     }
 
-    /// Its index among the backend's devices.
+    /// Returns its index among the backend's devices.
     pub fn index(&self) -> u32 {
         self.core.facts.index
     }
@@ -57,7 +57,7 @@ impl Device {
         self.core.info(query)
     }
 
-    /// Whether the backend takes this image as it is; if not, why. A container may still hold one that it
+    /// Returns whether the backend takes this image as it is; if not, why. A container may still hold one that it
     /// takes: see [`Device::suits`].
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Device {
         self.core.totals.lock().get()
     }
 
-    /// Whether kernels of this device can reach memory of `peer`.
+    /// Returns whether kernels of this device can reach memory of `peer`.
     ///
     /// # Errors
     /// `Unsupported` if the plugin cannot say.
@@ -126,7 +126,7 @@ impl Device {
     ///
     /// # Errors
     /// `InvalidDevice` if it is not open any more.
-    pub(crate) fn of_id(host: &HostShared, id: u64) -> Result<Device> {
+    pub(crate) fn from_id(host: &HostShared, id: u64) -> Result<Device> {
         let core = host.open_devices.lock().get(&id).and_then(Weak::upgrade);
         core.map(Device::from_core).ok_or_else(|| {
             Error::new(ErrorCode::InvalidDevice, "the device of this memory was closed")
@@ -155,15 +155,15 @@ impl Device {
         &self.core.host.table
     }
 
-    /// The plugin's device, which closing leaves alone until the answer is dropped.
+    /// Returns the plugin's device, which closing leaves alone until the answer is dropped.
     ///
     /// # Errors
     /// `Uninitialized` if it was closed.
-    pub(crate) fn remote(&self) -> Result<DevicePass<'_>> {
+    pub(crate) fn remote(&self) -> Result<DeviceGuard<'_>> {
         self.core.remote()
     }
 
-    /// The error for a device that is not open any more.
+    /// Returns the error for a device that is not open any more.
     #[cold]
     pub(crate) fn closed(&self) -> Error {
         self.core.closed()

@@ -102,7 +102,7 @@ impl DiscoveryConfig {
 /// candidate at all; no plugin was opened then.
 pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
     let rules = Rules::new(config)?;
-    let places = Places::of(config);
+    let places = Places::from_config(config);
     let mut judged = judge_all(&places, &rules)?;
     let from_environment = || config.environment.probe().then(Probe::beside_executable);
     let probe = config.probe.clone().or_else(from_environment);
@@ -132,7 +132,7 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
 /// # Errors
 /// As for [`discover`].
 pub(crate) fn list(config: &DiscoveryConfig) -> Result<Vec<Candidate>> {
-    let judged = judge_all(&Places::of(config), &Rules::new(config)?)?;
+    let judged = judge_all(&Places::from_config(config), &Rules::new(config)?)?;
     Ok(judged.into_iter().map(|judged| judged.candidate).collect())
 }
 
@@ -159,7 +159,7 @@ fn open(
 }
 
 impl Places {
-    fn of(config: &DiscoveryConfig) -> Places {
+    fn from_config(config: &DiscoveryConfig) -> Places {
         let named = [config.extra.clone(), config.environment.plugin_path()].concat();
         let standard =
             if config.standard_folders { search::standard_folders() } else { Vec::new() };
@@ -183,8 +183,8 @@ struct Judged {
 }
 
 impl Judged {
-    /// A candidate that is not to be opened.
-    fn settled(found: Found, note: Option<Note>, outcome: Outcome) -> Judged {
+    /// Returns a candidate that is not to be opened.
+    fn unopened(found: Found, note: Option<Note>, outcome: Outcome) -> Judged {
         let Found { path, backend, .. } = found;
         Judged { candidate: Candidate { path, backend, note, outcome }, trusted: None }
     }
@@ -236,20 +236,20 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn new(rules: &'a Rules) -> Judge<'a> {
-        let trust = Trust::of_process();
+        let trust = Trust::for_process();
         Judge { rules, trust, seen: HashSet::new(), first: HashMap::new() }
     }
 
     /// `None` for a file that was found before.
     fn judge(&mut self, mut found: Found) -> Option<Judged> {
         if let Some(outcome) = found.verdict.take() {
-            return Some(Judged::settled(found, None, outcome));
+            return Some(Judged::unopened(found, None, outcome));
         }
         let (file, facts) = match open_to_read(&found.path) {
             Ok(opened) => opened,
             Err(error) => {
                 let outcome = search::missing(&found.path, &error);
-                return Some(Judged::settled(found, None, outcome));
+                return Some(Judged::unopened(found, None, outcome));
             }
         };
         if !self.seen.insert((facts.dev(), facts.ino(), found.backend.clone())) {
@@ -257,15 +257,15 @@ impl<'a> Judge<'a> {
         }
         let note = note::read_note(&file);
         match self.trusted(&found.path, &found.backend, &facts, &note) {
-            Err(outcome) => Some(Judged::settled(found, note.ok(), outcome)),
+            Err(outcome) => Some(Judged::unopened(found, note.ok(), outcome)),
             Ok(trusted) => {
-                let judged = Judged::settled(found, note.ok(), Outcome::NotOpened);
+                let judged = Judged::unopened(found, note.ok(), Outcome::NotOpened);
                 Some(Judged { trusted: Some(trusted), ..judged })
             }
         }
     }
 
-    /// The file, if it is to be opened.
+    /// Returns the file, if it is to be opened.
     fn trusted(
         &mut self,
         path: &Path,

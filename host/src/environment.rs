@@ -58,9 +58,9 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The variables of this process. Empty in a set-uid or set-gid process, whose caller must
+    /// Returns the variables of this process. Empty in a set-uid or set-gid process, whose caller must
     /// not choose what it runs.
-    pub fn of_process() -> Environment {
+    pub fn from_process() -> Environment {
         if is_set_uid() {
             return Environment::empty();
         }
@@ -68,18 +68,18 @@ impl Environment {
         Environment { variables }.with_cache_of_user(std::env::var_os)
     }
 
-    /// Whether the variables of this process are ignored: its caller has fewer rights than the
+    /// Returns whether the variables of this process are ignored: its caller has fewer rights than the
     /// process (set-uid, set-gid, file capabilities), and must not choose what it runs.
     pub fn is_ignored() -> bool {
         is_set_uid()
     }
 
-    /// No variable is set, and backends have no cache folders.
+    /// Returns no variable is set, and backends have no cache folders.
     pub fn empty() -> Environment {
         Environment::default()
     }
 
-    /// The same with one variable set, named in full: `LONGSHORE_BACKEND`.
+    /// Returns the same with one variable set, named in full: `LONGSHORE_BACKEND`.
     #[must_use]
     pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Environment {
         self.set(name, value);
@@ -91,7 +91,7 @@ impl Environment {
         self.variables.insert(name.into(), value.into());
     }
 
-    /// The folders and files of `LONGSHORE_PLUGIN_PATH`, in order. Empty parts are left out: they
+    /// Returns the folders and files of `LONGSHORE_PLUGIN_PATH`, in order. Empty parts are left out: they
     /// do not mean the current folder.
     pub fn plugin_path(&self) -> Vec<PathBuf> {
         let paths = self.get("LONGSHORE_PLUGIN_PATH").map(std::env::split_paths);
@@ -113,7 +113,7 @@ impl Environment {
         self.text("LONGSHORE_DEVICES")
     }
 
-    /// Whether `LONGSHORE_PROBE` asks for plugins to be tried in a process of their own first.
+    /// Returns whether `LONGSHORE_PROBE` asks for plugins to be tried in a process of their own first.
     pub fn probe(&self) -> bool {
         self.text("LONGSHORE_PROBE").is_some_and(|value| value != "0")
     }
@@ -185,7 +185,7 @@ impl Environment {
         }
     }
 
-    /// All settings of a backend, by the names that [`Environment::setting`] takes.
+    /// Returns all settings of a backend, by the names that [`Environment::setting`] takes.
     pub(crate) fn settings(&self, backend: &str) -> Vec<(String, String)> {
         let prefix = format!("{PREFIX}{}", spelled(backend, ""));
         let names = self.variables.keys().filter_map(|name| name.to_str()?.strip_prefix(&prefix));
@@ -198,18 +198,18 @@ impl Environment {
         self.text("LONGSHORE_PROFILE_FILE")
     }
 
-    /// Whether `LONGSHORE_PROFILE_DUMP` asks for the counters of unloaded images to be printed.
+    /// Returns whether `LONGSHORE_PROFILE_DUMP` asks for the counters of unloaded images to be printed.
     pub fn profile_dump(&self) -> bool {
         self.text("LONGSHORE_PROFILE_DUMP").is_some_and(|value| value != "0")
     }
 
-    /// Whether `LONGSHORE_TRACK` asks for memory to be tracked, and for leaks and the memory-pool
+    /// Returns whether `LONGSHORE_TRACK` asks for memory to be tracked, and for leaks and the memory-pool
     /// trackers of images to be printed.
     pub fn track(&self) -> bool {
         self.text("LONGSHORE_TRACK").is_some_and(|value| value != "0")
     }
 
-    /// The setting `LONGSHORE_<BACKEND>_<NAME>`, if there is one. Both parts are turned to upper
+    /// Returns the setting `LONGSHORE_<BACKEND>_<NAME>`, if there is one. Both parts are turned to upper
     /// case, and `-` to `_`. What is not UTF-8 in the value becomes replacement characters.
     ///
     /// The setting `CACHE` is a folder of the backend's own, which need not exist. It has a default,
@@ -231,7 +231,7 @@ impl Environment {
         command.env(CACHE, "off").envs(&self.variables);
     }
 
-    /// The user's cache folder stands for `LONGSHORE_CACHE` where that is not set. Relative folders
+    /// Returns the user's cache folder stands for `LONGSHORE_CACHE` where that is not set. Relative folders
     /// do not count, as the XDG Base Directory Specification has it.
     fn with_cache_of_user(
         self,
@@ -249,7 +249,7 @@ impl Environment {
         }
     }
 
-    /// A name that is not UTF-8 would be another folder's after its way through the services.
+    /// Returns a name that is not UTF-8 would be another folder's after its way through the services.
     fn default_cache(&self, backend: &str) -> Option<String> {
         let home = self.get(CACHE)?.to_str().filter(|home| !is_off(home))?;
         Path::new(home).join("longshore").join(backend).into_os_string().into_string().ok()
@@ -265,13 +265,13 @@ impl Environment {
     }
 }
 
-/// Whether the process has more rights than who started it: set-uid, set-gid or capabilities.
+/// Returns whether the process has more rights than who started it: set-uid, set-gid or capabilities.
 pub(crate) fn is_set_uid() -> bool {
     // SAFETY: reads a word of the auxiliary vector; an unknown entry reads as 0.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// A setting as its variable has it, without the prefix: "MY_GPU_STACK_SIZE".
+/// Returns a setting as its variable has it, without the prefix: "MY_GPU_STACK_SIZE".
 fn spelled(backend: &str, name: &str) -> String {
     format!("{backend}_{name}").to_uppercase().replace('-', "_")
 }

@@ -60,22 +60,22 @@ impl Host {
         HostBuilder::default()
     }
 
-    /// Every file that was considered as a plugin, and what became of it, in search order.
+    /// Returns every file that was considered as a plugin, and what became of it, in search order.
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates
     }
 
-    /// The files and folders that were searched for plugins, in order, there or not.
+    /// Returns the files and folders that were searched for plugins, in order, there or not.
     pub fn searched(&self) -> &[PathBuf] {
         &self.searched
     }
 
-    /// The selected devices, in order of preference.
+    /// Returns the selected devices, in order of preference.
     pub fn devices(&self) -> &[DeviceEntry] {
         &self.devices
     }
 
-    /// The devices of connected plugins that the selection leaves out.
+    /// Returns the devices of connected plugins that the selection leaves out.
     pub fn excluded(&self) -> &[DeviceFacts] {
         &self.excluded
     }
@@ -137,7 +137,7 @@ impl Host {
         Err(Error::new(first.code(), messages.join("\n")))
     }
 
-    /// The live allocation or global that an address lies in, on whichever device. O(log n).
+    /// Returns the live allocation or global that an address lies in, on whichever device. O(log n).
     /// LLVM: `olGetMemInfo`.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Host {
         let table = &self.shared.table;
         let not_live = || table.not_live(address.address());
         let block = table.block_at(address.address()).ok_or_else(not_live)?;
-        let device = Device::of_id(&self.shared, block.device)?;
+        let device = Device::from_id(&self.shared, block.device)?;
         if device.release(block)? { Ok(()) } else { Err(not_live()) }
     }
 
@@ -178,7 +178,7 @@ impl Host {
             }
             None => {
                 let live = self.shared.table.live(None);
-                Ledger::of_live(live).report(NAME, Duration::ZERO, false)
+                Ledger::from_live(live).report(NAME, Duration::ZERO, false)
             }
         };
         let open = Device::all_open(&self.shared);
@@ -206,12 +206,12 @@ impl DeviceEntry {
         &self.facts
     }
 
-    /// The plugin's file.
+    /// Returns the plugin's file.
     pub fn plugin_path(&self) -> &Path {
         self.plugin.path()
     }
 
-    /// Whether its plugin runs in a process of its own. Then neither process can read the memory of
+    /// Returns whether its plugin runs in a process of its own. Then neither process can read the memory of
     /// the other, but for host and managed memory of the device.
     pub fn is_isolated(&self) -> bool {
         self.plugin.is_isolated()

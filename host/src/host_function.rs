@@ -50,12 +50,12 @@ pub(crate) fn queue(
     })
 }
 
-/// Whether this thread runs a function of one of the device's queues.
+/// Returns whether this thread runs a function of one of the device's queues.
 pub(crate) fn is_inside(device: u64) -> bool {
     is_any_running(|of| of.device == device)
 }
 
-/// Whether this thread runs a function of the queue.
+/// Returns whether this thread runs a function of the queue.
 #[inline]
 pub(crate) fn is_inside_queue(queue: u64) -> bool {
     is_any_running(|of| of.queue == queue)
@@ -100,7 +100,7 @@ fn run(of: Of, function: impl FnOnce()) {
     let result = catch_unwind(AssertUnwindSafe(function));
     INNERMOST.set(running.outer);
     if let Err(payload) = result {
-        log::error!("{}", Error::of_panic("a host function", payload));
+        log::error!("{}", Error::from_panic("a host function", payload));
     }
 }
 

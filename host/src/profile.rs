@@ -38,14 +38,15 @@ pub(crate) fn write(
     }
     let pattern = environment.profile_file();
     let name = name::expand(pattern.as_deref().unwrap_or("default_%p_%m.profraw"), image);
-    let (written, name) = match Profile::of(sections)?.filter(|profile| profile.names.is_some()) {
-        Some(profile) => (raw::write(&name, &profile), name),
-        None => {
-            let Some(counts) = bare::Counts::of(image, sections)? else { return Ok(None) };
-            let name = name.into_json();
-            (counts.write(&name), name)
-        }
-    };
+    let (written, name) =
+        match Profile::from_sections(sections)?.filter(|profile| profile.names.is_some()) {
+            Some(profile) => (raw::write(&name, &profile), name),
+            None => {
+                let Some(counts) = bare::Counts::read(image, sections)? else { return Ok(None) };
+                let name = name.into_json();
+                (counts.write(&name), name)
+            }
+        };
     written.map_err(|error| {
         let message = format!("cannot write the profile '{}': {error}", name.path.display());
         Error::new(ErrorCode::HostIo, message)
@@ -53,7 +54,7 @@ pub(crate) fn write(
     Ok(Some(name.path))
 }
 
-/// A stable 64-bit hash of an image (FNV-1a).
+/// Returns a stable 64-bit hash of an image (FNV-1a).
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -76,7 +77,7 @@ struct Profile<'a> {
 
 impl<'a> Profile<'a> {
     /// `None` if there are no counters, or no records of them.
-    fn of(sections: &'a [ProfileSection]) -> Result<Option<Profile<'a>>> {
+    fn from_sections(sections: &'a [ProfileSection]) -> Result<Option<Profile<'a>>> {
         let section = |kind| section(sections, kind);
         let (Some(counters), Some(data)) =
             (section(ProfileSectionKind::Counters), section(ProfileSectionKind::Data))

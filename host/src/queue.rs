@@ -6,12 +6,12 @@ mod usage;
 
 use crate::device::Device;
 use crate::event::Event;
-use crate::gated::Pass;
 use crate::host_function;
 use crate::launch::{ArgumentList, Grid};
 use crate::polling;
 use crate::program::Kernel;
 use crate::program::core::unloaded;
+use crate::rundown::RundownGuard;
 use core::{Open, QueueCore};
 use longshore_plugin_api::{Arguments, Queue as _, Result};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Device {
 }
 
 impl Queue {
-    /// The device that it belongs to.
+    /// Returns the device that it belongs to.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -115,7 +115,7 @@ impl Queue {
         let (event, core) = (event.clone(), Arc::clone(&self.core));
         self.host_function(move || {
             if let Err(error) = event.synchronize() {
-                core.note_untold(
+                core.keep_pending_error(
                     error
                         .context(format_args!("waiting for an event of {}", event.device().name())),
                 );
@@ -132,7 +132,7 @@ impl Queue {
         self.record_event(false)
     }
 
-    /// The same with timing, for [`Event::elapsed_ns`]. LLVM: `OL_EVENT_FLAGS_ENABLE_PROFILING`.
+    /// Returns the same with timing, for [`Event::elapsed_ns`]. LLVM: `OL_EVENT_FLAGS_ENABLE_PROFILING`.
     ///
     /// # Errors
     /// Those of the driver.
@@ -140,7 +140,7 @@ impl Queue {
         self.record_event(true)
     }
 
-    /// Whether all that was queued is done. LLVM: `olQueryQueue`.
+    /// Returns whether all that was queued is done. LLVM: `olQueryQueue`.
     ///
     /// # Errors
     /// Those of the driver.
@@ -154,7 +154,7 @@ impl Queue {
     /// The first error among that work that nobody was told of.
     pub fn synchronize(&self) -> Result<()> {
         self.open()?.queue.synchronize()?;
-        self.core.take_untold()
+        self.core.take_pending_error()
     }
 
     /// Blocks until the queue is idle, for as long as `limit` at most; false if the time is up,
@@ -172,7 +172,7 @@ impl Queue {
         if idle {
             // For the errors: there is nothing left to wait for.
             open.queue.synchronize()?;
-            self.core.take_untold()?;
+            self.core.take_pending_error()?;
         }
         Ok(idle)
     }
@@ -211,19 +211,20 @@ impl Queue {
     }
 
     fn record_event(&self, timing: bool) -> Result<Event> {
-        let event = Event::create(&self.device, timing, self.core.number(), self.core.untold())?;
+        let event =
+            Event::create(&self.device, timing, self.core.number(), self.core.pending_error())?;
         event.with(|remote| self.open()?.queue.record_event(remote))?;
         Ok(event)
     }
 
     #[inline]
-    fn open(&self) -> Result<Pass<'_, Open>> {
+    fn open(&self) -> Result<RundownGuard<'_, Open>> {
         self.core.open().ok_or_else(|| self.device.closed())
     }
 
-    /// The same for what is queued and not waited for.
+    /// Returns the same for what is queued and not waited for.
     #[inline]
-    fn open_to_queue(&self) -> Result<(Pass<'_, Open>, Queued<'_>)> {
+    fn open_to_queue(&self) -> Result<(RundownGuard<'_, Open>, Queued<'_>)> {
         Ok((self.open()?, self.core.queueing()))
     }
 }

@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use longshore_format_amdgpu::Target;
 use longshore_plugin_api::Result;
 use longshore_plugin_streams::{
-    Call, Code, DeviceCore, DevicePtr, Driver as _, Physical, of_driver,
+    Call, Code, DeviceCore, DevicePtr, Driver as _, Physical, driver_error,
 };
 use parking_lot::Mutex;
 use std::sync::OnceLock;
@@ -41,19 +41,19 @@ impl AmdgpuOwn {
     ) -> Result<AmdgpuOwn> {
         set_limits(driver, settings).map_err(|failure| {
             let doing = format!("opening HIP device '{}'", physical.facts().name);
-            of_driver(driver, &doing, failure)
+            driver_error(driver, &doing, failure)
         })?;
         Ok(AmdgpuOwn {
             target: physical.target.clone(),
             linker: settings.linker.clone(),
             printf_bytes: settings.printf_bytes,
             ring: OnceLock::new(),
-            used: Used::of_none(),
+            used: Used::none(),
             making: Mutex::new(()),
         })
     }
 
-    /// The address of the ring of messages, which is made if there is none.
+    /// Returns the address of the ring of messages, which is made if there is none.
     ///
     /// # Errors
     /// Those of HIP.
@@ -101,7 +101,7 @@ impl AmdgpuOwn {
     }
 }
 
-/// The device is current. Its limits are those of the whole process.
+/// Returns the device is current. Its limits are those of the whole process.
 fn set_limits(driver: &Driver, wanted: &Settings) -> Call {
     let limits =
         [(LIMIT_STACK_SIZE, wanted.stack_bytes), (limit::MALLOC_HEAP_SIZE, wanted.heap_bytes)];

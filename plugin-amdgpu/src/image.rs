@@ -22,11 +22,11 @@ pub(crate) fn suitability(image: &[u8], device: &Target) -> Result<u32, String> 
         return Err(format!("the code object is of version {version}, expected 4, 5 or 6"));
     }
     let fit = header.target.runs_on(device).map_err(|not_for| not_for.to_string())?;
-    Ok(fit.rank() + if header.is_relocatable { 0 } else { LINKED })
+    Ok(fit.score() + if header.is_relocatable { 0 } else { LINKED })
 }
 
-/// The rank of an image of a container.
-pub(crate) fn rank(entry: &ImageEntry<'_>, device: &Target) -> u32 {
+/// Returns the score of an image of a container.
+pub(crate) fn score(entry: &ImageEntry<'_>, device: &Target) -> u32 {
     let is_for_us = entry.triple.is_empty() || is_triple(entry.triple);
     let is_known = entry.arch.is_empty()
         || Target::parse(entry.arch).is_ok_and(|target| target.runs_on(device).is_ok());
@@ -40,7 +40,7 @@ pub(crate) fn rank(entry: &ImageEntry<'_>, device: &Target) -> u32 {
 mod tests {
     use super::*;
 
-    /// The header of a linked code object of version 6 for gfx942.
+    /// Returns the header of a linked code object of version 6 for gfx942.
     fn head() -> [u8; 64] {
         let mut head = [0; 64];
         head[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x40\x04");
@@ -49,16 +49,16 @@ mod tests {
     }
 
     #[test]
-    fn entries_for_the_triples_of_all_compilers_are_ranked_and_those_for_others_are_not() {
+    fn entries_for_the_triples_of_all_compilers_are_scored_and_those_for_others_are_not() {
         let device = Target::parse("gfx942:sramecc+:xnack-").unwrap();
-        let rank = |triple| rank(&ImageEntry { bytes: &head(), triple, arch: "gfx942" }, &device);
+        let score = |triple| score(&ImageEntry { bytes: &head(), triple, arch: "gfx942" }, &device);
         for triple in
             ["", "amdgcn-amd-amdhsa", "amdgcn-amd-amdhsa--", "amdgpu9.4-amd-amdhsa-unknown"]
         {
-            assert!(rank(triple) > 0, "{triple}");
+            assert!(score(triple) > 0, "{triple}");
         }
         for triple in ["amdgcn-amd-amdpal", "spirv64-amd-amdhsa", "nvptx64-nvidia-cuda", "x"] {
-            assert_eq!(rank(triple), 0, "{triple}");
+            assert_eq!(score(triple), 0, "{triple}");
         }
     }
 }

@@ -89,8 +89,8 @@ impl StreamBackend for AmdgpuBackend {
         image::suitability(image, &device.own().target)
     }
 
-    fn rank(entry: &ImageEntry<'_>, device: &Core) -> u32 {
-        image::rank(entry, &device.own().target)
+    fn score(entry: &ImageEntry<'_>, device: &Core) -> u32 {
+        image::score(entry, &device.own().target)
     }
 
     fn load(device: &Arc<Core>, image: ImageBytes) -> Result<(Module, AmdgpuImage)> {

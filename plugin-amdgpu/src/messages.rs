@@ -26,7 +26,7 @@ pub(crate) struct Used(AtomicPtr<AtomicU32>);
 
 impl Used {
     /// Of no ring.
-    pub(crate) fn of_none() -> Used {
+    pub(crate) fn none() -> Used {
         static NOTHING: AtomicU32 = AtomicU32::new(0);
         Used((&raw const NOTHING).cast_mut().into())
     }
@@ -36,7 +36,7 @@ impl Used {
         self.0.store((ring.address + 4) as *mut AtomicU32, Ordering::Release);
     }
 
-    /// Whether no kernel has said anything that was not printed.
+    /// Returns whether no kernel has said anything that was not printed.
     #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
         // SAFETY: the ring's memory is there until its device is closed, and the word is used so alone.
@@ -60,7 +60,7 @@ pub(crate) enum Argument<'a> {
 }
 
 impl Ring {
-    /// An empty ring.
+    /// Returns an empty ring.
     ///
     /// # Safety
     /// So much memory of the host is there, aligned to 8 bytes, until the ring is dropped, and is the ring's
@@ -102,7 +102,7 @@ impl Ring {
             if bytes == 0 {
                 break;
             }
-            let record = self.record(bytes).and_then(Arguments::of);
+            let record = self.record(bytes).and_then(Arguments::parse);
             match record {
                 Some(arguments) => format::write(&mut text, arguments),
                 None => log::warn!("a message of a kernel is broken: {bytes} bytes"),
@@ -143,7 +143,7 @@ impl Ring {
         self.printed = 0;
     }
 
-    /// The record that was reached, without its size.
+    /// Returns the record that was reached, without its size.
     fn record(&self, bytes: u32) -> Option<&[u8]> {
         let at = self.printed as usize;
         let bytes = (bytes as usize).min(self.capacity as usize - at);
@@ -166,7 +166,7 @@ pub(crate) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Those of a record without its size; none if they do not fit into it.
-    fn of(record: &'a [u8]) -> Option<Arguments<'a>> {
+    fn parse(record: &'a [u8]) -> Option<Arguments<'a>> {
         let (count, rest) = record.split_first_chunk::<4>()?;
         let count = u32::from_le_bytes(*count) as usize;
         let (heads, texts) = rest.split_at_checked(count.checked_mul(ARGUMENT_BYTES)?)?;

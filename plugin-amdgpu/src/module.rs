@@ -94,7 +94,7 @@ impl AmdgpuImage {
     }
 
     /// Runs the kernels that are there for one of the two ends of the image's life.
-    fn run_step(&self, module: &ModuleCore<Driver>, kind: KernelKind) -> Result<()> {
+    fn run_phase(&self, module: &ModuleCore<Driver>, kind: KernelKind) -> Result<()> {
         let (what, status) = match kind {
             KernelKind::Fini => ("destructors", STATUS[1]),
             _ => ("constructors", STATUS[0]),
@@ -106,7 +106,7 @@ impl AmdgpuImage {
                 Error::new(ErrorCode::InvalidBinary, message)
             })?;
             // The kernel may run all the same.
-            module.run(function, what).inspect_err(|_| module.settle())?;
+            module.run(function, what).inspect_err(|_| module.wait_until_idle())?;
         }
         match self.globals.contains(status) {
             true => module.check_status(status, what),
@@ -144,7 +144,7 @@ impl Image<Driver> for AmdgpuImage {
         }
     }
 
-    /// All of it is from the image.
+    /// Returns all of it is from the image.
     fn attributes(
         &self,
         _module: &ModuleCore<Driver>,
@@ -189,11 +189,11 @@ impl Image<Driver> for AmdgpuImage {
     }
 
     fn run_constructors(&self, module: &ModuleCore<Driver>) -> Result<()> {
-        self.run_step(module, KernelKind::Init)
+        self.run_phase(module, KernelKind::Init)
     }
 
     fn run_destructors(&self, module: &ModuleCore<Driver>) -> Result<()> {
-        self.run_step(module, KernelKind::Fini)
+        self.run_phase(module, KernelKind::Fini)
     }
 
     fn profile(&self, module: &ModuleCore<Driver>) -> Result<Vec<ProfileSection>> {

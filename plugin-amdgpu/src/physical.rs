@@ -5,7 +5,7 @@ use crate::driver::types::{Properties, Uuid, attribute};
 use longshore_format_amdgpu::Target;
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use longshore_plugin_streams::{
-    Code, Driver as _, Facts, Failure, Features, Limits, lines, of_driver, text,
+    Code, Driver as _, Facts, Failure, Features, Limits, driver_error, lines, text,
 };
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl AmdgpuPhysical {
         pools: bool,
     ) -> Result<AmdgpuPhysical> {
         let doing = format!("asking about HIP device {ordinal}");
-        let failed = |failure| of_driver(&**driver, &doing, failure);
+        let failed = |failure| driver_error(&**driver, &doing, failure);
         let ask = Ask { driver, ordinal };
         let number = |which| ask.attribute(which).map(|value| value.max(0) as u32).map_err(failed);
         // What an older HIP does not know, the device has not.
@@ -117,7 +117,7 @@ impl Ask<'_> {
         Ok(value)
     }
 
-    /// A number that the device may lack.
+    /// Returns a number that the device may lack.
     fn optional(&self, which: c_uint) -> Option<c_int> {
         self.attribute(which).ok()
     }
@@ -127,7 +127,7 @@ impl Ask<'_> {
         Some(kilohertz as u32 / 1000)
     }
 
-    /// The processor with its features. HIP says it in its properties alone, whose layout depends on its
+    /// Returns the processor with its features. HIP says it in its properties alone, whose layout depends on its
     /// version; but what it is can be told from all else.
     fn target(&self) -> std::result::Result<Option<Target>, Failure> {
         let mut properties = Box::new(Properties { bytes: [0; 8192] });
@@ -159,14 +159,14 @@ impl Ask<'_> {
         found.map(|address| address.to_ascii_lowercase())
     }
 
-    /// The number that a device has for good; where it has none, its place.
+    /// Returns the number that a device has for good; where it has none, its place.
     fn uuid(&self, pci: Option<&str>) -> [u8; 16] {
         let mut uuid = Uuid::default();
         // SAFETY: the output is ours.
         let asked = unsafe { self.driver.hipDeviceGetUuid(&mut uuid, self.ordinal) };
         match asked.is_ok() && uuid.bytes.iter().all(u8::is_ascii_hexdigit) {
             true => uuid.bytes,
-            false => of_place(pci, self.ordinal),
+            false => place_uuid(pci, self.ordinal),
         }
     }
 
@@ -199,7 +199,7 @@ impl Ask<'_> {
     }
 }
 
-/// The first text in properties that is a target ID, and ends with NUL.
+/// Returns the first text in properties that is a target ID, and ends with NUL.
 fn target_in(properties: &[u8]) -> Option<Target> {
     let mut texts = properties.split(|byte| *byte == 0);
     texts.find_map(|text| {
@@ -209,7 +209,7 @@ fn target_in(properties: &[u8]) -> Option<Target> {
 }
 
 /// What tells devices apart that say nothing of themselves.
-fn of_place(pci: Option<&str>, ordinal: c_int) -> [u8; 16] {
+fn place_uuid(pci: Option<&str>, ordinal: c_int) -> [u8; 16] {
     let place = pci.map_or_else(|| format!("hip{ordinal}"), |pci| format!("pci{pci}"));
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(place.bytes()).for_each(|(to, from)| *to = from);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn places_tell_devices_apart() {
-        assert_eq!(&of_place(Some("0000:65:00.0"), 0), b"pci0000:65:00.0\0");
-        assert_ne!(of_place(None, 0), of_place(None, 1));
+        assert_eq!(&place_uuid(Some("0000:65:00.0"), 0), b"pci0000:65:00.0\0");
+        assert_ne!(place_uuid(None, 0), place_uuid(None, 1));
     }
 }

@@ -5,7 +5,7 @@ use crate::driver::{Driver, result};
 use crate::physical::AmdgpuPhysical;
 use crate::settings::Settings;
 use longshore_plugin_api::{Connected, Result};
-use longshore_plugin_streams::{Code, Driver as _, Failure, of_driver};
+use longshore_plugin_streams::{Code, Driver as _, Failure, driver_error};
 use std::sync::Arc;
 
 /// Looks for HIP and its devices. Blocks.
@@ -39,7 +39,7 @@ fn not_initialised(driver: &Driver, failure: Failure) -> Result<Connected<Amdgpu
             failure.function
         ))),
         Some(code) if result::is_no_device(code) => Ok(no_device(driver, code)),
-        Some(_) => Err(of_driver(driver, "initialising HIP", failure)),
+        Some(_) => Err(driver_error(driver, "initialising HIP", failure)),
     }
 }
 

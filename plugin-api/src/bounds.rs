@@ -68,15 +68,15 @@ pub fn text(plugin: &str, place: impl Display, text: impl AsRef<[u8]>, most: usi
 /// Checks the length of an answer to a query.
 ///
 /// # Errors
-/// A breach above [`ANSWER_BYTES`].
-pub fn answer(plugin: &str, place: impl Display, answer: impl AsRef<[u8]>) -> Result<()> {
-    text(plugin, place, answer, ANSWER_BYTES)
+/// A breach above [`REPLY_BYTES`].
+pub fn reply(plugin: &str, place: impl Display, reply: impl AsRef<[u8]>) -> Result<()> {
+    text(plugin, place, reply, REPLY_BYTES)
 }
 
 /// Checks the answer to a query about a device.
 ///
 /// # Errors
-/// A breach above [`ANSWER_BYTES`], `BackendFailure` for a value of another type than the query's.
+/// A breach above [`REPLY_BYTES`], `BackendFailure` for a value of another type than the query's.
 pub fn value(
     plugin: &str,
     place: impl Display,
@@ -84,7 +84,7 @@ pub fn value(
     value: &InfoValue,
 ) -> Result<()> {
     let bytes = value.to_bytes();
-    answer(plugin, place, &bytes)?;
+    reply(plugin, place, &bytes)?;
     InfoValue::from_bytes(query.value_type(), bytes).map(drop)
 }
 

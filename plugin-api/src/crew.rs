@@ -29,7 +29,7 @@ pub struct Crew<L> {
     /// The length of the list.
     listed: AtomicUsize,
     /// Number of threads that sleep beside a line.
-    beside_lines: AtomicUsize,
+    attached_sleepers: AtomicUsize,
     name: &'static str,
     next: AtomicUsize,
     limit: usize,
@@ -38,7 +38,7 @@ pub struct Crew<L> {
 }
 
 struct State<L> {
-    lines: VecDeque<L>,
+    tasks: VecDeque<L>,
     /// How many lines were ever taken from the list.
     taken: u64,
     threads: usize,
@@ -59,17 +59,17 @@ impl Drop for Wake<'_> {
 }
 
 impl<L: Send + 'static> Crew<L> {
-    /// A crew without threads. They will have `name` with a number behind it, of which the system keeps 15 bytes; `limit` of them
+    /// Returns a crew without threads. They will have `name` with a number behind it, of which the system keeps 15 bytes; `limit` of them
     /// are started without waiting for others, and stay for a while without a line. `attend` does what a line has to do, and
     /// returns when there is nothing more; it may block.
     pub const fn new(name: &'static str, limit: usize, attend: fn(L)) -> Crew<L> {
         let state =
-            State { lines: VecDeque::new(), taken: 0, threads: 0, idle: 0, is_overseen: false };
+            State { tasks: VecDeque::new(), taken: 0, threads: 0, idle: 0, is_overseen: false };
         Crew {
             state: Mutex::new(state),
             called: Condvar::new(),
             listed: AtomicUsize::new(0),
-            beside_lines: AtomicUsize::new(0),
+            attached_sleepers: AtomicUsize::new(0),
             name,
             next: AtomicUsize::new(0),
             limit,
@@ -78,7 +78,7 @@ impl<L: Send + 'static> Crew<L> {
         }
     }
 
-    /// The same, with threads that have so much stack.
+    /// Returns the same, with threads that have so much stack.
     pub const fn with_stack(mut self, bytes: usize) -> Crew<L> {
         self.stack_bytes = Some(bytes);
         self
@@ -86,11 +86,11 @@ impl<L: Send + 'static> Crew<L> {
 
     /// Has a thread attend to a line. Does not block for long. There is a thread, see [`Crew::ensure_thread`], but it may have others to attend
     /// to before.
-    pub fn call(&'static self, line: L) {
+    pub fn call(&'static self, task: L) {
         let mut state = self.lock();
         // Without a further thread those that there are take the line, unless all are stuck for good.
         let wake = self.rouse(&mut state);
-        self.list(state, line);
+        self.list(state, task);
         drop(wake);
     }
 
@@ -99,10 +99,10 @@ impl<L: Send + 'static> Crew<L> {
     ///
     /// # Errors
     /// `OutOfResources` if no thread is sure to come.
-    pub fn try_call(&'static self, line: L) -> Result<Wake<'static>> {
+    pub fn try_call(&'static self, task: L) -> Result<Wake<'static>> {
         let mut state = self.lock();
         let wake = self.rouse(&mut state)?;
-        self.list(state, line);
+        self.list(state, task);
         Ok(wake)
     }
 
@@ -115,36 +115,36 @@ impl<L: Send + 'static> Crew<L> {
         if state.threads > 0 { Ok(()) } else { self.start_thread(&mut state) }
     }
 
-    /// Whether lines wait for a thread, so that one without work had better return from its line. Takes no lock.
+    /// Returns whether lines wait for a thread, so that one without work had better return from its line. Takes no lock.
     pub fn has_listed(&self) -> bool {
         self.listed.load(Ordering::Relaxed) > 0
     }
 
     /// Has `sleep` wait for more work of the line that the calling thread attends to, and answers true; or false, without a call, where too many
     /// sleep so, or lines wait for a thread. A sleeping thread does not count as one at work.
-    pub fn beside_line(&self, sleep: impl FnOnce()) -> bool {
-        let others = self.beside_lines.fetch_add(1, Ordering::Relaxed);
+    pub fn sleep_attached(&self, sleep: impl FnOnce()) -> bool {
+        let others = self.attached_sleepers.fetch_add(1, Ordering::Relaxed);
         let may_sleep = others < MOST_BESIDE_LINES && !self.has_listed();
         if may_sleep {
             sleep();
         }
-        self.beside_lines.fetch_sub(1, Ordering::Relaxed);
+        self.attached_sleepers.fetch_sub(1, Ordering::Relaxed);
         may_sleep
     }
 
     /// Adds a line to the list.
-    fn list(&self, mut state: MutexGuard<'_, State<L>>, line: L) {
-        state.lines.push_back(line);
-        self.listed.store(state.lines.len(), Ordering::Relaxed);
+    fn list(&self, mut state: MutexGuard<'_, State<L>>, task: L) {
+        state.tasks.push_back(task);
+        self.listed.store(state.tasks.len(), Ordering::Relaxed);
     }
 
     /// Sees to it that a thread comes for one more line, which is listed before the lock is released.
     fn rouse(&'static self, state: &mut State<L>) -> Result<Wake<'static>> {
-        if state.lines.len() < state.idle {
+        if state.tasks.len() < state.idle {
             return Ok(Wake(Some(&self.called)));
         }
-        let beside_lines = self.beside_lines.load(Ordering::Relaxed);
-        let at_work = state.threads.saturating_sub(state.idle + beside_lines);
+        let attached_sleepers = self.attached_sleepers.load(Ordering::Relaxed);
+        let at_work = state.threads.saturating_sub(state.idle + attached_sleepers);
         if at_work < self.limit {
             match self.start_thread(state) {
                 Ok(()) => return Ok(Wake(None)),
@@ -172,11 +172,11 @@ impl<L: Send + 'static> Crew<L> {
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(line) = state.lines.pop_front() {
+            if let Some(task) = state.tasks.pop_front() {
                 state.taken += 1;
-                self.listed.store(state.lines.len(), Ordering::Relaxed);
+                self.listed.store(state.tasks.len(), Ordering::Relaxed);
                 drop(state);
-                self.attend_to(line);
+                self.attend_to(task);
                 state = self.lock();
                 continue;
             }
@@ -188,7 +188,7 @@ impl<L: Send + 'static> Crew<L> {
             let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
-            if timeout.timed_out() && state.lines.is_empty() {
+            if timeout.timed_out() && state.tasks.is_empty() {
                 break;
             }
         }
@@ -196,8 +196,8 @@ impl<L: Send + 'static> Crew<L> {
     }
 
     /// Keeps the thread, and the count of them, if a line panics.
-    fn attend_to(&self, line: L) {
-        if catch_unwind(AssertUnwindSafe(|| (self.attend)(line))).is_err() {
+    fn attend_to(&self, task: L) {
+        if catch_unwind(AssertUnwindSafe(|| (self.attend)(task))).is_err() {
             log::error!("a queue's work has panicked on a thread of '{}'", self.name);
         }
     }
@@ -216,12 +216,12 @@ impl<L: Send + 'static> Crew<L> {
     /// Adds a thread whenever no line of the list was taken for a while, until the list is empty.
     fn add_threads(&'static self) {
         let mut state = self.lock();
-        while !state.lines.is_empty() {
+        while !state.tasks.is_empty() {
             let taken = state.taken;
             drop(state);
             thread::sleep(STUCK_AFTER);
             state = self.lock();
-            if state.taken == taken && !state.lines.is_empty() {
+            if state.taken == taken && !state.tasks.is_empty() {
                 // Where it fails, it is tried again.
                 let _ = self.start_thread(&mut state);
             }
@@ -308,7 +308,7 @@ mod tests {
         let (asleep, has_slept) = gate();
         let (wake, woken) = gate();
         crew.call(Box::new(move || {
-            let slept = crew.beside_line(|| {
+            let slept = crew.sleep_attached(|| {
                 asleep.send(()).unwrap();
                 woken.recv().unwrap();
             });

@@ -90,7 +90,7 @@ impl ErrorCode {
         ErrorCode::SymbolKind,
     ];
 
-    /// The code with this value; [`ErrorCode::Unknown`] for a value that is not one.
+    /// Returns the code with this value; [`ErrorCode::Unknown`] for a value that is not one.
     pub fn from_raw(value: u32) -> ErrorCode {
         (value as usize)
             .checked_sub(1)
@@ -99,7 +99,7 @@ impl ErrorCode {
             .unwrap_or(ErrorCode::Unknown)
     }
 
-    /// The name of LLVM's enumerator: `OL_ERRC_INVALID_SIZE`.
+    /// Returns the name of LLVM's enumerator: `OL_ERRC_INVALID_SIZE`.
     pub fn llvm_name(self) -> &'static str {
         match self {
             ErrorCode::Unknown => "OL_ERRC_UNKNOWN",
@@ -184,15 +184,15 @@ const MESSAGE_BYTES: usize = 16 << 10;
 const END_BYTES: usize = 4 << 10;
 
 impl Error {
-    /// An error without a vendor's part. Of a message above 16 KiB the middle is left out. Control
+    /// Returns an error without a vendor's part. Of a message above 16 KiB the middle is left out. Control
     /// characters of the message become escapes, as of [`printable`].
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
         let message = in_print(bounded(message.into()));
         Error(Box::new(ErrorFacts { code, message, vendor: None, is_breach: false }))
     }
 
-    /// The error that a caught panic becomes: "the launch panicked: ...".
-    pub fn of_panic(place: &str, payload: Box<dyn Any + Send>) -> Error {
+    /// Returns the error that a caught panic becomes: "the launch panicked: ...".
+    pub fn from_panic(place: &str, payload: Box<dyn Any + Send>) -> Error {
         let said = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
             (Some(said), _) => said,
             (_, Some(said)) => said.as_str(),
@@ -206,7 +206,7 @@ impl Error {
         error
     }
 
-    /// The same error with the vendor's name and number kept.
+    /// Returns the same error with the vendor's name and number kept.
     #[must_use]
     pub fn with_vendor(mut self, name: impl Into<String>, number: i64) -> Error {
         let name = in_print(bounded(name.into()));
@@ -214,7 +214,7 @@ impl Error {
         self
     }
 
-    /// The same error, its message preceded by what was being done: "loading 'k.so': ...".
+    /// Returns the same error, its message preceded by what was being done: "loading 'k.so': ...".
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Error {
         let doing = in_print(doing.to_string());
@@ -222,30 +222,30 @@ impl Error {
         self
     }
 
-    /// The code.
+    /// Returns the code.
     pub fn code(&self) -> ErrorCode {
         self.0.code
     }
 
-    /// The message alone.
+    /// Returns the message alone.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The same error as a breach; see [`Error::is_breach`].
+    /// Returns the same error as a breach; see [`Error::is_breach`].
     #[must_use]
     pub fn into_breach(mut self) -> Error {
         self.0.is_breach = true;
         self
     }
 
-    /// Whether a plugin's answer lies beyond one of the [`bounds`](crate::bounds). Then the plugin is
+    /// Returns whether a plugin's answer lies beyond one of the [`bounds`](crate::bounds). Then the plugin is
     /// at fault, not its driver or device.
     pub fn is_breach(&self) -> bool {
         self.0.is_breach
     }
 
-    /// The vendor's own error, if there was one.
+    /// Returns the vendor's own error, if there was one.
     pub fn vendor(&self) -> Option<&VendorError> {
         self.0.vendor.as_ref()
     }
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_message_the_beginning_and_the_end_are_kept() {
+    fn the_beginning_and_the_end_of_a_long_message_are_kept() {
         for unit in ["a", "ü", "\u{1f600}"] {
             let message = format!("<{}>", unit.repeat(MESSAGE_BYTES));
             let error = Error::new(ErrorCode::NotFound, message).context("doing");

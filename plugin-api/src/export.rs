@@ -44,7 +44,7 @@ macro_rules! export_plugin {
     };
 }
 
-/// The exported entry of a plugin.
+/// Returns the exported entry of a plugin.
 pub const fn entry<P: Plugin>() -> abi::Entry {
     abi::Entry {
         magic: abi::ENTRY_MAGIC,
@@ -96,7 +96,7 @@ pub(crate) fn guard<P: Plugin>(
         Ok(result) => to_raw(result),
         Err(payload) => {
             let backend = P::DESCRIPTION.backend;
-            to_raw(Err(Error::of_panic(&format!("plugin '{backend}' in {call}"), payload)))
+            to_raw(Err(Error::from_panic(&format!("plugin '{backend}' in {call}"), payload)))
         }
     }
 }
@@ -107,7 +107,7 @@ fn give<T, H>(object: T, handle: *mut *mut H) {
     unsafe { handle.write(Box::into_raw(Box::new(object)).cast()) }
 }
 
-/// The object behind a handle that the host lent us.
+/// Returns the object behind a handle that the host lent us.
 ///
 /// # Safety
 /// `handle` came from [`give`] with the same `T`, was not taken back, and outlives `'a`.

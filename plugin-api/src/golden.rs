@@ -4,7 +4,7 @@ use crate::abi::*;
 use abi_stable::StableAbi;
 use abi_stable::type_layout::{TLField, TLFunction, TypeLayout};
 
-/// The layouts of everything that crosses the boundary, printed: what the golden file holds. One
+/// Returns the layouts of everything that crosses the boundary, printed: what the golden file holds. One
 /// line for a type, and below it one for each field: its offset in bytes, name and type.
 pub fn describe_layouts() -> String {
     let mut text = String::new();
@@ -60,8 +60,8 @@ fn function_type(function: &TLFunction) -> String {
     let types = function.param_type_layouts.iter().map(|layout| type_name(layout()));
     let parameters: Vec<_> =
         names.zip(types).map(|(name, kind)| format!("{name}: {kind}")).collect();
-    let answer = function.return_type_layout().map(|layout| format!(" -> {}", type_name(layout())));
-    format!("fn({}){}", parameters.join(", "), answer.unwrap_or_default())
+    let reply = function.return_type_layout().map(|layout| format!(" -> {}", type_name(layout())));
+    format!("fn({}){}", parameters.join(", "), reply.unwrap_or_default())
 }
 
 fn type_name(layout: &'static TypeLayout) -> String {

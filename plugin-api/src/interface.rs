@@ -86,8 +86,8 @@ interface! {
         ///
         /// # Errors
         /// `OutOfResources` if there is not enough, `Unsupported` for a kind or an alignment that the device lacks.
-        #[check(bounds::allocation(plugin, "longshore.device, allocate", answer, bytes, alignment))]
-        #[undo(self.give_back(kind, answer))]
+        #[check(bounds::allocation(plugin, "longshore.device, allocate", reply, bytes, alignment))]
+        #[undo(self.give_back(kind, reply))]
         #[isolated(proxy)]
         fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64>;
 
@@ -122,15 +122,15 @@ interface! {
         fn create_event(&self, timing: bool) -> Result<B::Event>;
 
         /// Returns how well an image of a container suits this device: 0 if the device cannot run it, else the more the
-        /// better. The host loads the image with the highest rank, among equals the first; it asks [`Device::accepts`]
+        /// better. The host loads the image with the highest score, among equals the first; it asks [`Device::accepts`]
         /// where this is `Unsupported`. In C, `triple` and `arch` are empty where the container says nothing. LLVM:
         /// `isELFCompatible`.
         ///
         /// # Errors
-        /// None on account of a bad image: that is rank 0.
+        /// None on account of a bad image: that is score 0.
         #[isolated(by_hand)]
-        fn rank(&self, _entry: &ImageEntry<'_>) -> Result<u32> {
-            Err(unsupported("ranking of images"))
+        fn score(&self, _entry: &ImageEntry<'_>) -> Result<u32> {
+            Err(unsupported("scoring of images"))
         }
 
         /// Says how much of the live allocation at `address` the program sees, from now on until this is called again; at
@@ -141,8 +141,8 @@ interface! {
         /// `InvalidArgument` if no allocation begins at the address, `InvalidSize` for no bytes or more than were
         /// allocated.
         #[isolated(by_hand)]
-        fn set_extent(&self, _address: u64, _bytes: u64) -> Result<()> {
-            Err(unsupported("extents of allocations"))
+        fn set_logical_size(&self, _address: u64, _bytes: u64) -> Result<()> {
+            Err(unsupported("logical sizes of allocations"))
         }
 
         /// Makes memory of this process an allocation of this kind, as if [`Device::allocate`] had answered its address:
@@ -154,8 +154,8 @@ interface! {
         /// `Unsupported` for a kind of memory that the device lacks or cannot have at an address that it did not choose;
         /// `InvalidArgument` if some of it is an allocation already.
         #[isolated(by_hand)]
-        fn adopt(&self, _kind: MemoryKind, _memory: Span) -> Result<()> {
-            Err(unsupported("adoption of the host's memory"))
+        fn import_memory(&self, _kind: MemoryKind, _memory: Span) -> Result<()> {
+            Err(unsupported("import of the host's memory"))
         }
 
         /// Page-locks host memory and returns the device's address for it. May block.
@@ -163,7 +163,7 @@ interface! {
         /// # Errors
         /// `InvalidArgument` if part of the range is pinned already.
         #[table("pinning", "page-locking of memory that the program allocated itself")]
-        #[check(bounds::allocation(plugin, "longshore.pinning, pin", answer, range.bytes(), 0))]
+        #[check(bounds::allocation(plugin, "longshore.pinning, pin", reply, range.bytes(), 0))]
         #[isolated(by_hand)]
         fn pin(&self, _range: Span) -> Result<u64> {
             Err(unsupported("pinning of host memory"))
@@ -203,7 +203,7 @@ interface! {
         /// # Errors
         /// Those of the driver.
         #[table("occupancy", "how much of a device a kernel keeps busy")]
-        #[check(bounds::group_items(plugin, answer))]
+        #[check(bounds::group_items(plugin, reply))]
         fn optimal_group_items(
             &self,
             _kernel: &B::Kernel,
@@ -254,7 +254,7 @@ interface! {
         ///
         /// # Errors
         /// `NotFound` if there is none of this name, `ErrorCode::SymbolKind` if it is a kernel.
-        #[check(bounds::global(plugin, name, &answer))]
+        #[check(bounds::global(plugin, name, &reply))]
         fn global(&self, name: &str) -> Result<GlobalAddress> {
             Err(no_global(name, &self.symbols()?))
         }
@@ -263,7 +263,7 @@ interface! {
         ///
         /// # Errors
         /// Those of the driver.
-        #[check(bounds::symbols(plugin, &answer))]
+        #[check(bounds::symbols(plugin, &reply))]
         fn symbols(&self) -> Result<Vec<(String, SymbolKind)>>;
 
         /// Runs the global constructors, in priority order. Called once, before anything else of the module is used.
@@ -302,7 +302,7 @@ interface! {
         /// Those of the driver.
         #[table("instrumentation")]
         #[without(Ok(Vec::new()))]
-        #[check(bounds::sections(plugin, &answer))]
+        #[check(bounds::sections(plugin, &reply))]
         fn profile(&self) -> Result<Vec<ProfileSection>> {
             Ok(Vec::new())
         }
@@ -424,7 +424,7 @@ interface! {
         /// # Errors
         /// The first failure of the work in front of the last record that no [`Queue::synchronize`] had told when that was
         /// reached: the same each time, and still the queue's to tell; those of the driver.
-        #[isolated(settles)]
+        #[isolated(finishes)]
         fn synchronize(&self) -> Result<()>;
 
         /// Returns the nanoseconds from this event to `end`; negative if `end` was reached first.

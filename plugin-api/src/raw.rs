@@ -8,12 +8,12 @@ use crate::request::{Loading, MemoryKind, PrefetchTarget};
 use std::ffi::c_void;
 use std::fmt::Display;
 
-/// A `Text` that borrows `value`; valid as long as it.
+/// Returns a `Text` that borrows `value`; valid as long as it.
 pub(crate) fn text(value: &str) -> abi::Text {
     abi::Text { data: value.as_ptr(), bytes: value.len() }
 }
 
-/// A `Bytes` that borrows `value`; valid as long as it.
+/// Returns a `Bytes` that borrows `value`; valid as long as it.
 pub(crate) fn bytes(value: &[u8]) -> abi::Bytes {
     abi::Bytes { data: value.as_ptr(), bytes: value.len() }
 }
@@ -48,13 +48,13 @@ pub(crate) trait Enumeration: Sized {
     ///
     /// # Errors
     /// `InvalidEnumeration`.
-    fn of_raw(value: u32) -> Result<Self>;
+    fn from_raw(value: u32) -> Result<Self>;
 }
 
 macro_rules! enumerations {
     ($($name:ident $what:literal),*) => { $(
         impl Enumeration for $name {
-            fn of_raw(value: u32) -> Result<Self> {
+            fn from_raw(value: u32) -> Result<Self> {
                 $name::from_raw(value).ok_or_else(|| {
                     let message = format!("{value} is no {}", $what);
                     Error::new(ErrorCode::InvalidEnumeration, message)
@@ -71,18 +71,18 @@ enumerations!(
 );
 
 impl Enumeration for DeviceInfo {
-    fn of_raw(value: u32) -> Result<Self> {
+    fn from_raw(value: u32) -> Result<Self> {
         DeviceInfo::from_raw(value)
     }
 }
 
 impl Enumeration for PlatformInfo {
-    fn of_raw(value: u32) -> Result<Self> {
+    fn from_raw(value: u32) -> Result<Self> {
         PlatformInfo::from_raw(value)
     }
 }
 
-/// The bytes that a `Bytes` of the host borrows.
+/// Returns the bytes that a `Bytes` of the host borrows.
 ///
 /// # Safety
 /// `value` is readable for `'a`.
@@ -105,26 +105,26 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// The bytes of a plugin's answer.
+    /// Returns the bytes of a plugin's answer.
     ///
     /// # Errors
     /// A breach for more bytes than the sink takes, and for a piece at null.
-    pub(crate) fn of_plugin(self, plugin: &str, place: impl Display) -> Result<Vec<u8>> {
+    pub(crate) fn into_plugin_bytes(self, plugin: &str, place: impl Display) -> Result<Vec<u8>> {
         bounds::written(plugin, place, self.total, self.null_bytes, self.most)?;
         Ok(self.written)
     }
 
-    /// The same as text. What is not UTF-8 in it becomes replacement characters.
+    /// Returns the same as text. What is not UTF-8 in it becomes replacement characters.
     ///
     /// # Errors
-    /// As for [`Collected::of_plugin`].
+    /// As for [`Collected::into_plugin_bytes`].
     pub(crate) fn text_of_plugin(self, plugin: &str, place: impl Display) -> Result<String> {
-        let bytes = self.of_plugin(plugin, place)?;
+        let bytes = self.into_plugin_bytes(plugin, place)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The bytes of the host's answer.
-    pub(crate) fn of_host(self) -> Vec<u8> {
+    /// Returns the bytes of the host's answer.
+    pub(crate) fn into_host_bytes(self) -> Vec<u8> {
         self.written
     }
 
@@ -338,7 +338,7 @@ mod tests {
                     .for_each(|(data, bytes)| unsafe { (sink.write)(sink.context, *data, *bytes) });
             });
             assert!(collected.written.capacity() <= 8);
-            collected.of_plugin("toy", "x")
+            collected.into_plugin_bytes("toy", "x")
         };
         let (abc, nowhere) = (b"abc".as_ptr(), std::ptr::dangling());
         assert_eq!(write(&[(abc, 1), (abc, 3), (std::ptr::null(), 0)]), Ok(b"aabc".to_vec()));

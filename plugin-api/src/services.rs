@@ -26,14 +26,14 @@ impl Services {
         Services { raw: unsafe { &*raw } }
     }
 
-    /// The user's setting `name` for this backend (`LONGSHORE_<BACKEND>_<NAME>`), if there is one.
+    /// Returns the user's setting `name` for this backend (`LONGSHORE_<BACKEND>_<NAME>`), if there is one.
     pub fn setting(&self, name: &str) -> Option<String> {
         let mut found = 0;
         let value = collect(usize::MAX, |sink| {
             // SAFETY: the host's function, with a sink that lives during the call.
             found = unsafe { (self.raw.setting)(self.raw.context, text(name), sink) };
         });
-        (found != 0).then(|| String::from_utf8_lossy(&value.of_host()).into_owned())
+        (found != 0).then(|| String::from_utf8_lossy(&value.into_host_bytes()).into_owned())
     }
 
     /// Sends this library's `log` records to the host, so that one filter governs all. The glue
@@ -64,12 +64,12 @@ impl Log for Services {
     fn flush(&self) {}
 }
 
-/// The filter with this number: 0 off, 1 error, 2 warn, 3 info, 4 debug, 5 and above trace.
+/// Returns the filter with this number: 0 off, 1 error, 2 warn, 3 info, 4 debug, 5 and above trace.
 pub fn level_filter(value: u32) -> LevelFilter {
     level(value).map_or(LevelFilter::Off, |level| level.to_level_filter())
 }
 
-/// The level with this number, as for [`level_filter`].
+/// Returns the level with this number, as for [`level_filter`].
 pub fn level(value: u32) -> Option<Level> {
     match value {
         0 => None,

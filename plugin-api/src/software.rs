@@ -49,7 +49,7 @@ pub struct SoftwareQueue {
     jobs: Sender<Job>,
     thread: ThreadId,
     last: Mutex<Arc<Record>>,
-    untold: Arc<Mutex<Option<Error>>>,
+    pending_error: Arc<Mutex<Option<Error>>>,
 }
 
 struct Job {
@@ -58,14 +58,14 @@ struct Job {
 }
 
 impl SoftwareQueue {
-    /// An idle queue, with its thread started.
+    /// Returns an idle queue, with its thread started.
     ///
     /// # Errors
     /// `OutOfResources` if the thread cannot be started.
     pub fn new() -> Result<SoftwareQueue> {
         let (jobs, queued) = channel();
-        let untold = Arc::default();
-        let errors = Arc::clone(&untold);
+        let pending_error = Arc::default();
+        let errors = Arc::clone(&pending_error);
         let builder = thread::Builder::new().name("longshore-queue".to_owned());
         let started = builder.spawn(move || run_all(queued, &errors)).map_err(|error| {
             let message = format!("a thread for a queue cannot be started: {error}");
@@ -73,7 +73,12 @@ impl SoftwareQueue {
         })?;
         let last = Arc::<Record>::default();
         last.reach(None);
-        Ok(SoftwareQueue { jobs, thread: started.thread().id(), last: Mutex::new(last), untold })
+        Ok(SoftwareQueue {
+            jobs,
+            thread: started.thread().id(),
+            last: Mutex::new(last),
+            pending_error,
+        })
     }
 
     /// Queues work. Blocks if `wait` is set, until it is done.
@@ -102,7 +107,7 @@ impl SoftwareQueue {
     fn wait_for_all(&self) -> Result<()> {
         let last = Arc::clone(&lock(&self.last));
         last.wait();
-        lock(&self.untold).take().map_or(Ok(()), Err)
+        lock(&self.pending_error).take().map_or(Ok(()), Err)
     }
 
     fn refuse_own_thread(&self) -> Result<()> {
@@ -115,16 +120,16 @@ impl SoftwareQueue {
 }
 
 /// The life of a queue's thread.
-fn run_all(jobs: Receiver<Job>, untold: &Mutex<Option<Error>>) {
+fn run_all(jobs: Receiver<Job>, pending_error: &Mutex<Option<Error>>) {
     for Job { work, record } in jobs {
         let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
             Err(Error::new(ErrorCode::Unknown, "the work of a queue has panicked"))
         });
-        let mut untold = lock(untold);
+        let mut pending_error = lock(pending_error);
         if let Err(error) = result {
-            untold.get_or_insert(error);
+            pending_error.get_or_insert(error);
         }
-        record.reach(untold.clone());
+        record.reach(pending_error.clone());
     }
 }
 
@@ -183,7 +188,7 @@ pub struct SoftwareEvent {
 }
 
 impl SoftwareEvent {
-    /// An event of the device with this index, recorded nowhere; `timing` if its time will be asked for.
+    /// Returns an event of the device with this index, recorded nowhere; `timing` if its time will be asked for.
     pub fn new(device: u32, timing: bool) -> SoftwareEvent {
         SoftwareEvent { device, timing, last: Mutex::default() }
     }

@@ -1,8 +1,8 @@
-//! The CUDA driver: a table of its functions, each of which an older driver may lack.
+//! The CUDA driver: a table of its functions. An older driver may lack any of them.
 //!
-//! The table is our own because no binding fits a plugin that must not panic and must survive newer
-//! drivers: a result is a number (`Code`), whatever it is, and a function that is missing is an error
-//! of the call that wants it.
+//! The table is part of this crate because no binding fits a plugin that must not panic and must
+//! accept newer drivers. A result is a number (`Code`) of any value, and a missing function is an
+//! error of the call that needs it.
 
 mod functions;
 mod library;
@@ -18,27 +18,27 @@ use functions::Functions;
 use libloading::Library;
 use library::Symbols;
 
-/// The loaded driver. It stays loaded: what it has started does not end.
+/// The loaded driver. Its library stays loaded, as the driver's threads do not end.
 pub struct Driver {
     functions: Functions,
-    /// Version of CUDA that it has, as the driver tells it: 12080 is 12.8.
+    /// CUDA version of the driver, as the driver encodes it: 12080 is 12.8.
     pub(crate) version: i32,
 }
 
 impl Driver {
-    /// Opens the driver's library, or another in its place. Blocks.
+    /// Opens the driver's library, or the one at `path` instead. Blocks.
     ///
     /// # Errors
-    /// Why there is no driver, for people.
+    /// The reason why there is no driver, as text for the user.
     pub(crate) fn open(path: Option<&str>) -> Result<Driver, String> {
         let library = library::open(path)?;
-        let functions = Functions::find(&Symbols::of(&library));
+        let functions = Functions::find(&Symbols::new(&library));
         let version = library::version(&library);
         std::mem::forget::<Library>(library);
         Ok(Driver { functions, version })
     }
 
-    /// A call has failed, which leaves nothing behind.
+    /// Does nothing: a failed call of CUDA leaves no state behind.
     #[inline]
     fn was_refused(&self) {}
 }

@@ -1,15 +1,16 @@
 //! # The CUDA backend of Longshore
 //!
-//! Makes NVIDIA GPUs Longshore devices through CUDA's driver interface. The driver, `libcuda.so.1`, is
-//! found at run time; without it, or without a device, the backend says so and stays out of the way.
+//! Makes NVIDIA GPUs devices of Longshore through CUDA's driver interface. The driver,
+//! `libcuda.so.1`, is loaded at run time. Without the driver, or without a device, the backend
+//! reports the reason and is not used.
 //!
-//! What it shares with other drivers that have streams, queues and events and memory above all, is in
-//! `longshore-plugin-streams`. Its own are:
+//! `longshore-plugin-streams` has the code shared with other drivers that have streams: above all
+//! queues, events and memory. This crate has:
 //!
-//! - the driver (`driver/`): the table of its functions, and how they are those of a driver with streams;
+//! - the driver (`driver/`): the table of its functions, and their use as a driver with streams;
 //! - its devices ([`CudaPhysical`]), and their primary contexts (`context.rs`);
 //! - images ([`CudaImage`]): PTX, a cubin, a fatbin, or relocatable objects that the driver links
-//!   (`jit.rs`). What an image says of itself is read by `longshore-format-nvidia`.
+//!   (`jit.rs`). `longshore-format-nvidia` reads the descriptions in an image.
 //!
 //! Start reading at [`CudaBackend`], then `module.rs`.
 
@@ -35,7 +36,7 @@ use longshore_plugin_api::{
 };
 use longshore_plugin_streams::{
     Driver as _, Module, Physical, StreamBackend, StreamDevice, StreamEvent, StreamKernel,
-    StreamModule, StreamPlatform, StreamQueue, of_driver,
+    StreamModule, StreamPlatform, StreamQueue, driver_error,
 };
 use settings::Settings;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ use std::sync::Arc;
 /// The CUDA backend.
 pub struct CudaBackend;
 
-/// The GPUs that the CUDA driver shows.
+/// The GPUs of the CUDA driver.
 ///
 /// LLVM: `CUDAPluginTy`.
 pub type CudaPlatform = StreamPlatform<CudaBackend>;
@@ -74,7 +75,7 @@ impl StreamBackend for CudaBackend {
     fn retain(driver: &Arc<Driver>, physical: &Arc<CudaPhysical>) -> Result<PrimaryContext> {
         PrimaryContext::retain(driver, physical.raw).map_err(|failure| {
             let doing = format!("retaining the context of '{}'", physical.facts().name);
-            of_driver(&**driver, &doing, failure)
+            driver_error(&**driver, &doing, failure)
         })
     }
 
@@ -90,8 +91,8 @@ impl StreamBackend for CudaBackend {
         image::suitability(image, device.own().arch)
     }
 
-    fn rank(entry: &ImageEntry<'_>, device: &Core) -> u32 {
-        image::rank(entry, device.own().arch)
+    fn score(entry: &ImageEntry<'_>, device: &Core) -> u32 {
+        image::score(entry, device.own().arch)
     }
 
     fn load(device: &Arc<Core>, image: ImageBytes) -> Result<(Module, CudaImage)> {

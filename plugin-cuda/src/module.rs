@@ -1,4 +1,4 @@
-//! What a loaded image says of itself.
+//! The data of a loaded image.
 
 mod life;
 mod profile;
@@ -17,29 +17,29 @@ use std::borrow::Cow;
 use std::ffi::CString;
 use std::sync::{Arc, OnceLock};
 
-/// How the names of variables begin that are no variables of the program: tables of constructors, and
-/// what the device header leaves.
+/// Prefixes of variables that do not belong to the program: tables of constructors, and variables
+/// of the device header.
 const NOT_OF_PROGRAM: [&str; 4] =
     ["__init_array_", "__fini_array_", KERNEL_DESCRIPTION_PREFIX, "__longshore_grid_barrier"];
 
-/// In bytes. A variable that is longer does not describe a kernel.
+/// Most bytes of a kernel description; a longer variable is not one.
 const LONGEST_DESCRIPTION: usize = 1 << 20;
 
 /// An image that the driver has loaded.
 ///
 /// LLVM: `CUDADeviceImageTy`.
 pub struct CudaImage {
-    /// What the driver has loaded.
+    /// The bytes that the driver has loaded.
     bytes: Loaded,
     arch: longshore_format_nvidia::Arch,
     contents: OnceLock<Contents>,
 }
 
-/// The bytes that a module was made of.
+/// The bytes that a module was loaded from.
 enum Loaded {
-    /// The host's.
+    /// The host's bytes.
     AsGiven(ImageBytes),
-    /// Linked from the host's.
+    /// An image linked from the host's bytes.
     Linked(Vec<u8>),
 }
 
@@ -47,15 +47,15 @@ impl CudaImage {
     /// Loads an image that suits the device. Blocks.
     ///
     /// # Errors
-    /// `CompileFailure` and `LinkFailure` with the driver's log, those of the driver.
+    /// `CompileFailure` and `LinkFailure` with the driver's log, errors of the driver.
     pub(crate) fn load(device: &Arc<Core>, bytes: ImageBytes) -> Result<(RawModule, CudaImage)> {
         let given = bytes.get();
         let (raw, bytes, contents) = match Kind::recognise(given) {
             Some(Kind::Ptx) => {
-                // Text of other runtimes ends with one.
+                // PTX from other runtimes may end with NULs already.
                 let end = given.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
                 let given = &given[..end];
-                let contents = Contents::of_ptx(given);
+                let contents = Contents::from_ptx(given);
                 refuse_undefined(&contents)?;
                 let text = profile::visible(given, &contents);
                 let text = CString::new(text).map_err(|nul| has_nul(nul.nul_position()))?;
@@ -71,17 +71,18 @@ impl CudaImage {
         Ok((raw, CudaImage { bytes, arch: device.own().arch, contents }))
     }
 
-    /// What the image says of itself; of a fatbin, the entry that suits the device best.
+    /// Returns the description of the image's contents; for a fatbin, of the entry that suits the
+    /// device best.
     fn contents(&self) -> &Contents {
         self.contents.get_or_init(|| contents(self.bytes(), self.arch).unwrap_or_default())
     }
 
-    /// Whether the image's bytes have a name's start anywhere.
+    /// Returns whether a string occurs anywhere in the image's bytes.
     fn names_something(&self, start: &str) -> bool {
         memchr::memmem::find(self.bytes(), start.as_bytes()).is_some()
     }
 
-    /// What the driver has loaded.
+    /// Returns the bytes that the driver has loaded.
     fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Loaded::AsGiven(bytes) => bytes.get(),
@@ -89,14 +90,15 @@ impl CudaImage {
         }
     }
 
-    /// Where a variable of the image is: also one that the driver does not find, if it finds another of
-    /// the same section.
+    /// Returns the address of a variable of the image. If the driver does not find the variable,
+    /// another variable of the same section locates it.
     fn place_of(
         &self,
         module: &ModuleCore<Driver>,
         variable: &Variable,
     ) -> Result<Option<GlobalAddress>> {
-        // Where there are no places, what is internal was made visible if it is wanted.
+        // Without places, as in PTX, `profile::visible` has made the needed internal variables
+        // visible.
         if (variable.linkage != Linkage::Internal || variable.place.is_none())
             && let Some(found) = module.variable(&variable.name)?
         {
@@ -121,7 +123,7 @@ impl CudaImage {
 
 impl Image<Driver> for CudaImage {
     fn has(&self, name: &str, kind: SymbolKind) -> bool {
-        kind == SymbolKind::Global || !is_step(name)
+        kind == SymbolKind::Global || !is_phase_kernel(name)
     }
 
     fn attributes(
@@ -131,11 +133,11 @@ impl Image<Driver> for CudaImage {
         function: Function,
     ) -> Result<KernelAttributes> {
         let device = module.device();
-        let doing = format!("asking about kernel '{name}'");
+        let doing = format!("querying kernel '{name}'");
         let attribute = |which| -> Result<u64> {
             let mut value = 0;
             device.call(&doing, |driver| {
-                // SAFETY: the output is ours, the function of a live module.
+                // SAFETY: the output is a local variable, the function of a live module.
                 unsafe { driver.cuFuncGetAttribute(&mut value, which, function) }
             })?;
             Ok(value.max(0) as u64)
@@ -162,7 +164,7 @@ impl Image<Driver> for CudaImage {
 
     fn symbols(&self) -> Vec<(String, SymbolKind)> {
         let contents = self.contents();
-        let kernels = contents.kernels.iter().filter(|kernel| !is_step(&kernel.name));
+        let kernels = contents.kernels.iter().filter(|kernel| !is_phase_kernel(&kernel.name));
         let kernels = kernels.map(|kernel| (kernel.name.clone(), SymbolKind::Kernel));
         let of_program = |variable: &&Variable| {
             variable.linkage != Linkage::Internal
@@ -175,11 +177,11 @@ impl Image<Driver> for CudaImage {
     }
 
     fn run_constructors(&self, module: &ModuleCore<Driver>) -> Result<()> {
-        self.run_step(module, &life::CONSTRUCTORS)
+        self.run_phase(module, &life::CONSTRUCTORS)
     }
 
     fn run_destructors(&self, module: &ModuleCore<Driver>) -> Result<()> {
-        self.run_step(module, &life::DESTRUCTORS)
+        self.run_phase(module, &life::DESTRUCTORS)
     }
 
     fn profile(&self, module: &ModuleCore<Driver>) -> Result<Vec<ProfileSection>> {
@@ -187,21 +189,22 @@ impl Image<Driver> for CudaImage {
     }
 }
 
-/// A kernel that runs constructors or destructors is none of the program's.
-fn is_step(name: &str) -> bool {
-    [&life::CONSTRUCTORS, &life::DESTRUCTORS].iter().any(|step| step.kernel == name)
+/// Returns whether the kernel runs constructors or destructors, and so does not belong to the
+/// program.
+fn is_phase_kernel(name: &str) -> bool {
+    [&life::CONSTRUCTORS, &life::DESTRUCTORS].iter().any(|phase| phase.kernel == name)
 }
 
 fn contents(bytes: &[u8], arch: longshore_format_nvidia::Arch) -> Option<Contents> {
     match Kind::recognise(bytes)? {
-        Kind::Ptx => Some(Contents::of_ptx(bytes)),
-        Kind::Cubin | Kind::Object => Contents::of_cubin(bytes).ok(),
+        Kind::Ptx => Some(Contents::from_ptx(bytes)),
+        Kind::Cubin | Kind::Object => Contents::from_cubin(bytes).ok(),
         Kind::Fatbin => {
             let entries = fatbin(bytes).ok()?;
             let images = entries.iter().filter_map(|entry| entry.image().ok());
-            let ranked =
+            let scored =
                 images.filter_map(|entry| Some((image::suitability(&entry, arch).ok()?, entry)));
-            let (_, best) = ranked.max_by_key(|(rank, _)| *rank)?;
+            let (_, best) = scored.max_by_key(|(score, _)| *score)?;
             match Kind::recognise(&best)? {
                 Kind::Fatbin => None,
                 _ => contents(&best, arch),
@@ -211,7 +214,8 @@ fn contents(bytes: &[u8], arch: longshore_format_nvidia::Arch) -> Option<Content
     }
 }
 
-/// What refers to LLVM's profile runtime, which Longshore is in place of, only names it.
+/// Returns an error for undefined symbols. A reference to LLVM's profile runtime is allowed: the
+/// code only names it, and Longshore replaces it.
 fn refuse_undefined(contents: &Contents) -> Result<()> {
     let undefined = contents.undefined.iter().filter(|name| *name != profile::RUNTIME);
     let names: Vec<&str> = undefined.map(String::as_str).collect();
@@ -219,7 +223,7 @@ fn refuse_undefined(contents: &Contents) -> Result<()> {
         return Ok(());
     }
     let names = names.join("', '");
-    Err(Error::new(ErrorCode::LinkFailure, format!("undefined in the PTX: '{names}'")))
+    Err(Error::new(ErrorCode::LinkFailure, format!("the PTX has undefined symbols: '{names}'")))
 }
 
 #[cold]
@@ -227,13 +231,13 @@ fn has_nul(at: usize) -> Error {
     Error::new(ErrorCode::InvalidBinary, format!("the PTX has a NUL at byte {at}, expected text"))
 }
 
-/// The sizes of the arguments, of a driver that tells them.
+/// Returns the sizes of the arguments in bytes, if the driver reports them.
 fn parameters(device: &Core, function: Function) -> Option<Vec<u32>> {
     let mut sizes = Vec::new();
     let _current = device.enter().ok()?;
     loop {
         let (mut offset, mut bytes) = (0, 0);
-        // SAFETY: the outputs are ours, the function is of a live module.
+        // SAFETY: the outputs are local variables, the function is of a live module.
         let asked = unsafe {
             device.driver().cuFuncGetParamInfo(function, sizes.len(), &mut offset, &mut bytes)
         };

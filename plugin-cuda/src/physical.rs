@@ -1,19 +1,19 @@
-//! What is known of a device before it is opened.
+//! Properties of a device that are known before it is opened.
 
 use crate::driver::Driver;
 use crate::driver::types::{Device, Uuid, device_attribute as attribute};
 use longshore_format_nvidia::Arch;
 use longshore_plugin_api::Result;
 use longshore_plugin_streams::{
-    Code, Driver as _, Facts, Failure, Features, Limits, lines, of_driver, text,
+    Code, Driver as _, Facts, Failure, Features, Limits, driver_error, lines, text,
 };
 use std::ffi::{c_int, c_uint};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// NVIDIA's number of PCI-SIG.
+/// NVIDIA's vendor ID from PCI-SIG.
 const VENDOR_ID: u32 = 0x10de;
-/// Since this compute capability there are 16-bit floating-point numbers.
+/// First compute capability with 16-bit floating-point numbers.
 const HALF_SINCE: (u32, u32) = (5, 3);
 
 /// A device of the driver.
@@ -34,16 +34,17 @@ impl longshore_plugin_streams::Physical for CudaPhysical {
 }
 
 impl CudaPhysical {
-    /// Asks the driver for what does not change.
+    /// Queries the device's constant properties.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     pub(crate) fn query(driver: &Arc<Driver>, ordinal: c_int) -> Result<CudaPhysical> {
-        let failed =
-            |failure| of_driver(&**driver, &format!("asking about CUDA device {ordinal}"), failure);
+        let failed = |failure| {
+            driver_error(&**driver, &format!("querying CUDA device {ordinal}"), failure)
+        };
         let ask = Ask { driver, raw: raw(driver, ordinal).map_err(failed)? };
         let number = |which| ask.attribute(which).map(|value| value.max(0) as u32).map_err(failed);
-        // What an older driver does not know, the device has not.
+        // A feature that an older driver does not know counts as absent.
         let optional = |which| match ask.attribute(which) {
             Err(failure) if failure.is(Code::INVALID_VALUE) => Ok(0),
             value => value.map(|value| value.max(0) as u32).map_err(failed),
@@ -99,7 +100,7 @@ impl CudaPhysical {
     }
 }
 
-/// Questions about a device.
+/// Queries about a device.
 struct Ask<'a> {
     driver: &'a Driver,
     raw: Device,
@@ -108,12 +109,12 @@ struct Ask<'a> {
 impl Ask<'_> {
     fn attribute(&self, which: c_uint) -> std::result::Result<c_int, Failure> {
         let mut value = 0;
-        // SAFETY: the output is ours; the driver knows the device.
+        // SAFETY: the output is a local variable; the driver knows the device.
         unsafe { self.driver.cuDeviceGetAttribute(&mut value, which, self.raw) }?;
         Ok(value)
     }
 
-    /// A number that the device may lack.
+    /// Returns an attribute that the device may lack.
     fn optional(&self, which: c_uint) -> Option<c_int> {
         self.attribute(which).ok()
     }
@@ -158,15 +159,15 @@ impl Ask<'_> {
 
     fn name(&self) -> std::result::Result<String, Failure> {
         text(|buffer, bytes| {
-            // SAFETY: the buffer has so many bytes.
+            // SAFETY: the buffer has `bytes` bytes.
             unsafe { self.driver.cuDeviceGetName(buffer, bytes, self.raw) }
         })
     }
 
-    /// "0000:65:00.0".
+    /// Returns the PCI address, such as "0000:65:00.0".
     fn pci(&self) -> std::result::Result<String, Failure> {
         let found = text(|buffer, bytes| {
-            // SAFETY: the buffer has so many bytes.
+            // SAFETY: the buffer has `bytes` bytes.
             unsafe { self.driver.cuDeviceGetPCIBusId(buffer, bytes, self.raw) }
         });
         found.map(|address| address.to_ascii_lowercase())
@@ -174,10 +175,10 @@ impl Ask<'_> {
 
     fn uuid(&self) -> std::result::Result<[u8; 16], Failure> {
         let mut uuid = Uuid::default();
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         let asked = unsafe {
             match self.driver.cuDeviceGetUuid(&mut uuid, self.raw) {
-                // Of a part of a GPU this is the whole one's.
+                // For a MIG part of a GPU, the older function returns the UUID of the whole GPU.
                 Err(failure) if failure.result.is_none() => {
                     self.driver.cuDeviceGetUuid_v1(&mut uuid, self.raw)
                 }
@@ -189,7 +190,7 @@ impl Ask<'_> {
 
     fn memory_bytes(&self) -> std::result::Result<u64, Failure> {
         let mut bytes = 0;
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         unsafe { self.driver.cuDeviceTotalMem(&mut bytes, self.raw) }?;
         Ok(bytes as u64)
     }
@@ -197,12 +198,12 @@ impl Ask<'_> {
 
 fn raw(driver: &Driver, ordinal: c_int) -> std::result::Result<Device, Failure> {
     let mut raw = 0;
-    // SAFETY: the output is ours.
+    // SAFETY: the output is a local variable.
     unsafe { driver.cuDeviceGet(&mut raw, ordinal) }?;
     Ok(raw)
 }
 
-/// "1g.10gb" of "NVIDIA H100 PCIe MIG 1g.10gb".
+/// Returns the MIG profile in a device's name: "1g.10gb" in "NVIDIA H100 PCIe MIG 1g.10gb".
 fn mig_profile(name: &str) -> Option<&str> {
     name.split_once(" MIG ").map(|(_, profile)| profile.trim())
 }

@@ -1,17 +1,17 @@
-//! The platform: which devices there are.
+//! The platform and its devices.
 
 use crate::driver::{Driver, NAME, result};
 use crate::physical::CudaPhysical;
 use crate::settings::Settings;
 use crate::{CudaBackend, CudaPlatform};
 use longshore_plugin_api::{Connected, Result};
-use longshore_plugin_streams::{Code, Failure, of_driver};
+use longshore_plugin_streams::{Code, Failure, driver_error};
 use std::sync::Arc;
 
-/// Looks for the driver and its devices. Blocks.
+/// Opens the driver and queries its devices. Blocks.
 ///
 /// # Errors
-/// Those of a driver that is there.
+/// Errors of a driver that is present.
 pub(crate) fn connect(settings: Settings) -> Result<Connected<CudaPlatform>> {
     let driver = match Driver::open(settings.driver.as_deref()) {
         Ok(driver) => Arc::new(driver),
@@ -26,7 +26,7 @@ pub(crate) fn connect(settings: Settings) -> Result<Connected<CudaPlatform>> {
         Err(failure) => return not_initialised(&driver, failure),
     }
     let count = |driver: &Driver, count: &mut i32| {
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         unsafe { driver.cuDeviceGetCount(count) }
     };
     longshore_plugin_streams::StreamPlatform::<CudaBackend>::connect(
@@ -37,11 +37,12 @@ pub(crate) fn connect(settings: Settings) -> Result<Connected<CudaPlatform>> {
     )
 }
 
-/// What stands in the driver's place without being one is no driver.
+/// Reports a failed initialization. A library that only stands in for the driver counts as no
+/// driver.
 fn not_initialised(driver: &Driver, failure: Failure) -> Result<Connected<CudaPlatform>> {
-    let error = of_driver(driver, "initialising the CUDA driver", failure);
+    let error = driver_error(driver, "initialising the CUDA driver", failure);
     if failure.result.is_none_or(|code| code == result::STUB_LIBRARY) {
-        return Ok(Connected::NoDriver(format!("{NAME} is no driver: {error}")));
+        return Ok(Connected::NoDriver(format!("{NAME} is not a driver: {error}")));
     }
     Err(error)
 }

@@ -1,4 +1,4 @@
-//! Queued commands, with what they captured, in memory that is kept for the next ones.
+//! Queued commands with their captured values, in memory that is kept for later commands.
 
 use crate::execute::{Engine, Job, Launch};
 use crate::guard::Modes;
@@ -8,10 +8,10 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Commands in the order in which they run.
+/// Commands in the order of their execution.
 ///
-/// What they captured (arguments, patterns) lies in one array beside them, so that adding a
-/// command allocates nothing once both arrays have grown.
+/// Captured values (arguments, patterns) lie in one array beside the commands, so adding a command
+/// allocates nothing once both arrays have grown.
 #[derive(Default)]
 pub(crate) struct Batch {
     commands: Vec<Command>,
@@ -21,11 +21,11 @@ pub(crate) struct Batch {
     next: usize,
 }
 
-/// Capacity that an emptied batch keeps: 2 MiB of commands and as much of captured values.
+/// Capacity that an emptied batch keeps: 2 MiB of commands and 2 MiB of captured values.
 const KEPT_COMMANDS: usize = 1 << 16;
 const KEPT_BLOCKS: usize = 1 << 17;
 
-/// Unit of captured memory; its alignment is what every captured value has.
+/// Unit of captured memory, which gives every captured value its alignment.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 struct Block([u8; 16]);
@@ -33,7 +33,7 @@ struct Block([u8; 16]);
 const BLOCK_BYTES: usize = size_of::<Block>();
 
 enum Command {
-    /// `count` offsets of captured values, in bytes, lie from block `table` on.
+    /// A launch whose `count` offsets of captured values, in bytes, start at block `table`.
     Launch {
         launch: u32,
         table: u32,
@@ -52,23 +52,23 @@ enum Command {
     Host(HostFunction),
     Reach(Arc<Record>),
     Wait(Arc<Record>),
-    /// Was taken to be run.
+    /// A command that was taken for execution.
     Taken,
     #[cfg(test)]
     Panic,
 }
 
-/// Failures of commands of a queue that its user was not told of.
+/// Pending failures of a queue's commands.
 pub(crate) trait Failures {
-    /// Keeps a failure.
+    /// Adds a failure.
     fn add(&self, error: Error);
 
-    /// The first one, which stays untold.
+    /// Returns the first failure, which stays pending.
     fn first(&self) -> Option<Error>;
 }
 
 impl Batch {
-    /// Whether nothing is left to run.
+    /// Returns whether no command is left to run.
     pub(crate) fn is_empty(&self) -> bool {
         self.next == self.commands.len()
     }
@@ -76,7 +76,8 @@ impl Batch {
     /// Adds a launch and captures its arguments.
     ///
     /// # Errors
-    /// As for all that add: `OutOfResources` if memory runs out, and nothing was added.
+    /// `OutOfResources` if memory runs out, as for all methods that add a command; nothing was
+    /// added.
     pub(crate) fn launch(&mut self, launch: Launch, arguments: Arguments<'_>) -> Result<()> {
         let table_bytes = arguments.len().saturating_mul(size_of::<usize>());
         let value_blocks = arguments.values().map(|value| value.len().div_ceil(BLOCK_BYTES));
@@ -97,7 +98,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds a copy; overlapping ranges copy as if through a buffer.
+    /// Adds a copy, whose ranges may overlap.
     pub(crate) fn copy(&mut self, destination: Span, source: Span) -> Result<()> {
         self.reserve(0)?;
         let (bytes, source) = (destination.bytes(), source.address());
@@ -114,30 +115,30 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds a call of a function of the program.
+    /// Adds a call of a host function.
     pub(crate) fn host(&mut self, function: HostFunction) -> Result<()> {
         self.reserve(0)?;
         self.commands.push(Command::Host(function));
         Ok(())
     }
 
-    /// Adds a place to be reached.
+    /// Adds a record, which is reached when the commands before it are done.
     pub(crate) fn reach(&mut self, record: Arc<Record>) -> Result<()> {
         self.reserve(0)?;
         self.commands.push(Command::Reach(record));
         Ok(())
     }
 
-    /// Adds a wait for a place of another queue.
+    /// Adds a wait for a record of another queue.
     pub(crate) fn wait(&mut self, record: Arc<Record>) -> Result<()> {
         self.reserve(0)?;
         self.commands.push(Command::Wait(record));
         Ok(())
     }
 
-    /// Runs commands up to one that waits for a place that was not reached, which is the answer; without one it runs all, and
-    /// empties the batch. A kernel that fails and a panic end their command only, and are added to `failures`. Blocks for as long
-    /// as the commands do.
+    /// Runs commands up to a wait for a record that is not reached, and returns that record.
+    /// Otherwise runs all commands and empties the batch. A failed kernel or a panic ends its
+    /// command only, and is added to `failures`. Blocks until the commands are done.
     pub(crate) fn run(
         &mut self,
         engine: &Engine,
@@ -150,7 +151,7 @@ impl Batch {
                 Ok(Ok(None)) => {}
                 Ok(Ok(unreached)) => return unreached,
                 Ok(Err(error)) => failures.add(error),
-                Err(payload) => failures.add(Error::of_panic("a queued command", payload)),
+                Err(payload) => failures.add(Error::from_panic("a queued command", payload)),
             }
         }
         self.next = 0;
@@ -163,7 +164,7 @@ impl Batch {
         None
     }
 
-    /// Up to the first that fails, or that waits for the answer.
+    /// Runs commands up to a failure, or up to a wait for a record that is not reached.
     fn run_commands(
         &mut self,
         engine: &Engine,
@@ -199,13 +200,13 @@ impl Batch {
                 // values, which stay in place until the batch is emptied.
                 unsafe { engine.run(job, &launch, arguments.cast_const().cast()) }?;
             }
-            // SAFETY: the copy's spans vouched for both ranges until it is done.
+            // SAFETY: the copy's spans vouched for both ranges until the copy is done.
             Command::Copy { destination, source, bytes } => unsafe {
                 copy_bytes(destination, source, bytes);
             },
             Command::Fill { destination, pattern, pattern_bytes } => {
                 let pattern = &self.captured[pattern as usize..];
-                // SAFETY: `fill` wrote this many bytes from there on; blocks are plain bytes.
+                // SAFETY: `fill` wrote `pattern_bytes` bytes at this block; blocks are plain bytes.
                 let pattern = unsafe {
                     std::slice::from_raw_parts(pattern.as_ptr().cast(), pattern_bytes as usize)
                 };
@@ -222,11 +223,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Turns the offsets that a launch captured into pointers.
+    /// Replaces a launch's captured offsets by pointers.
     fn argument_table(&mut self, table: usize, count: usize) -> *mut *mut c_void {
         let base = self.captured.as_mut_ptr().cast::<u8>();
-        // SAFETY: `launch` reserved and wrote `count` slots from block `table` on, and the offsets
-        // in them lie in `captured` or at its end; blocks are aligned for pointers.
+        // SAFETY: `launch` reserved and wrote `count` slots from block `table` on. The slots'
+        // offsets lie in `captured` or at its end, and blocks are aligned for pointers.
         unsafe {
             let slots = base.add(table * BLOCK_BYTES).cast::<usize>();
             for i in 0..count {
@@ -237,7 +238,7 @@ impl Batch {
         }
     }
 
-    /// Makes room for one command and `blocks` blocks; answers the first block's index.
+    /// Reserves memory for one command and `blocks` blocks; returns the first block's index.
     fn reserve(&mut self, blocks: usize) -> Result<usize> {
         let room = self.commands.try_reserve(1).and_then(|()| self.captured.try_reserve(blocks));
         room.map_err(|_| out_of_memory(blocks))?;
@@ -248,7 +249,7 @@ impl Batch {
 
     fn write(&mut self, at: usize, bytes: &[u8]) {
         debug_assert!(at + bytes.len() <= self.captured.len() * BLOCK_BYTES);
-        // SAFETY: the range was reserved by the caller, and blocks are plain bytes.
+        // SAFETY: the caller reserved the range, and blocks are plain bytes.
         unsafe {
             let to = self.captured.as_mut_ptr().cast::<u8>().add(at);
             to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -276,20 +277,20 @@ pub(crate) unsafe fn copy_bytes(destination: u64, source: u64, bytes: u64) {
     }
 }
 
-/// Fills memory with a pattern, whose length divides the range's.
+/// Fills memory with a pattern whose length divides the range's.
 ///
 /// # Safety
 /// The range is valid for writes and does not overlap `pattern`.
 pub(crate) unsafe fn fill_bytes(destination: Span, pattern: &[u8]) {
-    /// What is copied at a time, so that the source stays in the nearest cache.
+    /// Most bytes per copy, so that the source stays in the nearest cache.
     const CHUNK: usize = 16 << 10;
     let (to, bytes) = (destination.address() as *mut u8, destination.bytes() as usize);
     let Some((first, rest)) = pattern.split_first() else { return };
     if bytes == 0 {
         return;
     }
-    // SAFETY: all writes lie within the range; `done` is a multiple of the pattern's length, and
-    // so is what is copied at a time, from the range's start to behind what is done.
+    // SAFETY: all writes lie within the range. `done` and the bytes of each copy are multiples of
+    // the pattern's length; a copy goes from the range's start to the end of the filled part.
     unsafe {
         if rest.iter().all(|byte| byte == first) {
             return to.write_bytes(*first, bytes);
@@ -337,7 +338,7 @@ mod tests {
         for pattern_bytes in [1, 2, 3, 4, 7, 16, 48, 5000, 20_000] {
             let pattern: Vec<u8> = (0..pattern_bytes).map(|i| (i % 251) as u8).collect();
             let mut memory = vec![0u8; pattern_bytes * 9];
-            // SAFETY: the whole of `memory`, which nobody else uses meanwhile.
+            // SAFETY: the range is all of `memory`, which no other thread uses.
             unsafe {
                 fill_bytes(Span::new(memory.as_mut_ptr() as u64, memory.len() as u64), &pattern);
             }

@@ -12,7 +12,7 @@ use longshore_plugin_api::{
 };
 use std::sync::Arc;
 
-/// The CPU, opened as a device. Several devices are the same CPU, each with its own allocations.
+/// The CPU, opened as a device. Several devices share the CPU, each with its own allocations.
 ///
 /// LLVM: `ol_device_handle_t` of the host platform.
 pub struct HostDevice {
@@ -25,7 +25,7 @@ pub struct HostDevice {
 }
 
 impl HostDevice {
-    /// Device `index` of the platform.
+    /// Creates device `index` of the platform.
     pub(crate) fn new(
         index: u32,
         cpu: Arc<Cpu>,
@@ -43,7 +43,7 @@ impl Device<HostBackend> for HostDevice {
         Ok(module::accepts(image))
     }
 
-    /// All kinds are ordinary memory, at a multiple of at least 64 bytes.
+    /// Allocates ordinary memory for every kind, at a multiple of at least 64 bytes.
     fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
         self.allocations.allocate(kind, bytes, alignment, self.cpu.memory_bytes())
     }
@@ -52,12 +52,13 @@ impl Device<HostBackend> for HostDevice {
         self.allocations.free(kind, address)
     }
 
-    /// Kernels reach whatever this process has.
-    fn adopt(&self, kind: MemoryKind, memory: Span) -> Result<()> {
-        self.allocations.adopt(kind, memory)
+    /// Imports memory. Kernels reach all memory of this process.
+    fn import_memory(&self, kind: MemoryKind, memory: Span) -> Result<()> {
+        self.allocations.import_memory(kind, memory)
     }
 
-    /// Relocatable objects and archives can be linked lazily; a shared object is loaded whole, as the system's loader does.
+    /// Loads an image. Relocatable objects and archives can be linked lazily; a shared object is
+    /// loaded at once, as by the system's loader.
     fn load(&self, image: ImageBytes, loading: Loading) -> Result<HostModule> {
         match loading {
             Loading::AtOnce => HostModule::load(image, &self.allowed),
@@ -73,7 +74,8 @@ impl Device<HostBackend> for HostDevice {
         Ok(HostEvent::new(self.index, timing))
     }
 
-    /// Remembers the range and answers its own address; no page is locked, for none needs to be.
+    /// Records the range and returns its own address. No page is locked, because the CPU needs no
+    /// locked pages.
     fn pin(&self, range: Span) -> Result<u64> {
         self.pinned.pin(range)
     }
@@ -82,7 +84,7 @@ impl Device<HostBackend> for HostDevice {
         self.pinned.unpin(address)
     }
 
-    /// Always: the devices share one address space.
+    /// Returns `true`: all devices share one address space.
     fn can_access(&self, _peer: &HostDevice) -> Result<bool> {
         Ok(true)
     }
@@ -91,8 +93,8 @@ impl Device<HostBackend> for HostDevice {
         Ok(())
     }
 
-    /// What the kernel requires, else 256: enough for loops over items, few enough for groups to be spread, and what
-    /// programs that were written for GPUs expect.
+    /// Returns the kernel's required group size, or 256 work-items. 256 is enough for loops over
+    /// work-items, leaves enough groups to spread over the cores, and is usual for GPUs.
     fn optimal_group_items(&self, kernel: &HostKernel, _shared_bytes: u64) -> Result<u32> {
         let required = match kernel.code() {
             Code::Groups(code) => code.required_group.iter().product(),
@@ -101,7 +103,8 @@ impl Device<HostBackend> for HostDevice {
         Ok(if required == 0 { 256 } else { required })
     }
 
-    /// One for LLVM's host form: groups of a kernel that is called once cannot wait for each other.
+    /// Returns 1 for LLVM's host form: a kernel that is called once has no groups that could wait
+    /// for each other.
     fn max_cooperative_groups(
         &self,
         kernel: &HostKernel,
@@ -114,10 +117,10 @@ impl Device<HostBackend> for HostDevice {
         })
     }
 
-    fn rank(&self, entry: &ImageEntry<'_>) -> Result<u32> {
+    fn score(&self, entry: &ImageEntry<'_>) -> Result<u32> {
         match module::accepts(entry.bytes) {
             Acceptance::Refused(_) => Ok(0),
-            _ => Ok(suitability::rank(entry)),
+            _ => Ok(suitability::score(entry)),
         }
     }
 }

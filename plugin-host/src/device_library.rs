@@ -1,14 +1,14 @@
-//! What relocatable images may use of the process.
+//! Names of the process that relocatable images may use.
 //!
-//! A shared object says which libraries it needs; a relocatable object says only names. Were each of
-//! them looked up in whatever the process exports, a misspelt helper could find a function of the
-//! program. So there is a list, `device_library.txt`: C, mathematics, what compilers call, C++ and
-//! OpenMP. The user adds to it with the setting `SYMBOLS`: names separated by commas, in which a `*`
-//! at the end stands for any rest. `*` alone allows all that the process exports. What was added is
-//! found in the libraries of the list too.
+//! A shared object names its libraries; a relocatable object only names symbols. If each symbol
+//! were looked up among all exports of the process, a misspelt helper could find a function of the
+//! program. The list `device_library.txt` prevents that: C, mathematics, compiler support
+//! functions, C++ and OpenMP. The user extends it with the setting `SYMBOLS`: names separated by
+//! commas, in which a final `*` stands for any rest. `*` alone allows all exports of the process.
+//! The added names are also looked up in the libraries of the list.
 //!
 //! Names that start with `__longshore_` are reserved and never looked up in the process. The list
-//! keeps mistakes out, not attackers: an image is code, and does what it likes.
+//! prevents mistakes, not attacks: an image is native code without restrictions.
 
 use crate::provided;
 use longshore_jitlink::session::{DynamicLibrary, Generated, Generator, ProcessSymbols, Request};
@@ -27,45 +27,46 @@ pub(crate) use constants::is_constant;
 const LIST: &str = include_str!("device_library.txt");
 const RESERVED: &str = "__longshore_";
 
-/// The names that relocatable images may use of the process: the list and what the user adds.
+/// The names of the process that relocatable images may use: the list and the user's additions.
 #[derive(Debug, Default)]
 pub struct AllowedNames {
     added: Vec<Pattern>,
 }
 
-/// Why a name that an image needs is not found.
+/// Reason for a missing name that an image needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Absence {
-    /// It is neither on the list nor added.
+    /// A name that is neither on the list nor added.
     NotAllowed,
-    /// It was added.
+    /// An added name that the process does not export.
     NotExported,
-    /// It is on the list, and its library does not have it.
+    /// A name of the list that is missing in its library.
     NotInLibrary,
-    /// It is on the list, and its library is used only if the program has loaded it.
+    /// A name of the list whose library is used only if the program has loaded it.
     NotLoaded,
-    /// It is there, but who refers to it says that it is the image's own.
+    /// An existing name that the referring object declares hidden, so the image itself must define
+    /// it.
     Hidden,
-    /// Its name is for what this library gives.
+    /// A name that is reserved for symbols of this library.
     Reserved,
 }
 
-/// A name, or what names start with.
+/// A name, or a prefix of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pattern {
     Name(String),
     Prefix(String),
 }
 
-/// Finds allowed names for the linker. The libraries that it opens for that stay open as long as it
-/// lives, which is as long as the code that uses them.
+/// A generator of allowed names for the linker. It keeps the libraries that it opens until it is
+/// dropped, which is after the code that uses them.
 pub(crate) struct DeviceLibrary {
     allowed: Arc<AllowedNames>,
     opened: Mutex<HashMap<&'static str, Option<DynamicLibrary>>>,
 }
 
 impl AllowedNames {
-    /// The list, and the names of the setting `SYMBOLS`.
+    /// Returns the list, and the names of the setting `SYMBOLS`.
     ///
     /// # Errors
     /// `InvalidValue` for an empty name, or one with a space, or with a `*` before its end.
@@ -83,12 +84,12 @@ impl AllowedNames {
 }
 
 impl Absence {
-    /// What to tell who made the image.
+    /// Returns the explanation for the image's author.
     pub(crate) fn explanation(self) -> &'static str {
         match self {
             Absence::NotAllowed => {
-                "an object or archive defines what it uses, or takes it from the list of C, \
-                 mathematics, C++ and compiler functions that the backend 'host' allows; \
+                "an object or archive must define the name, or the list of C, \
+                 mathematics, C++ and compiler functions of the backend 'host' must have it; \
                  LONGSHORE_HOST_SYMBOLS adds names of the process to the list, separated by \
                  commas, or all of them with '*'"
             }
@@ -107,17 +108,17 @@ impl Absence {
 }
 
 impl DeviceLibrary {
-    /// Finds what is allowed.
+    /// Creates a generator of the allowed names.
     pub(crate) fn new(allowed: Arc<AllowedNames>) -> DeviceLibrary {
         DeviceLibrary { allowed, opened: Mutex::default() }
     }
 
-    /// Whether the process has the name, and an image may use it.
+    /// Returns whether the process has the name and images may use it.
     pub(crate) fn has(&self, name: &str) -> bool {
         matches!(self.find(Request { name, ..Request::default() }), Ok(Some(_)))
     }
 
-    /// Why a name was not found that an image needs.
+    /// Returns the reason for a missing name that an image needs.
     pub(crate) fn absence(&self, name: &str) -> Absence {
         if name.starts_with(RESERVED) {
             return Absence::Reserved;
@@ -126,7 +127,7 @@ impl DeviceLibrary {
             return Absence::Hidden;
         }
         let name = without_version(name);
-        let sources = SOURCES.of(name);
+        let sources = SOURCES.named(name);
         match sources.is_empty() {
             true if self.allowed.is_added(name) => Absence::NotExported,
             true => Absence::NotAllowed,
@@ -143,7 +144,7 @@ impl DeviceLibrary {
             return Ok(None);
         }
         let name = without_version(request.name);
-        let mut sources = SOURCES.of(name);
+        let mut sources = SOURCES.named(name);
         if sources.is_empty() {
             if !self.allowed.is_added(name) {
                 return Ok(None);
@@ -153,8 +154,8 @@ impl DeviceLibrary {
         if let Some(address) = provided::end_address_of(name) {
             return Ok(Some(Generated::Address { index: 0, address }));
         }
-        // First where a library that is loaded would find it: what the program has put in place of
-        // the C library's, as its own `malloc`, is put in its place here too.
+        // The process's own symbols come first, as for a loaded library: a program's replacement of
+        // a C library function, such as its own `malloc`, also applies here.
         let mut found = ProcessSymbols.generate(&[request])?.pop();
         for source in sources {
             if found.is_some() {
@@ -195,53 +196,55 @@ impl Generator for DeviceLibrary {
     }
 }
 
-/// Where the names of a section of the list are.
+/// A library with names of a section of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Source {
     library: &'static str,
-    /// It is not opened, but used if it is open.
+    /// Whether the library is used only if it is already open.
     if_loaded: bool,
 }
 
 impl Source {
-    /// Whether it would be used, were it open.
+    /// Returns whether the library is only used if it is open, and is not open.
     fn is_missing(self) -> bool {
         self.if_loaded && !is_loaded(self.library)
     }
 
-    /// `None` if it is not there, or not open and not to be opened.
+    /// Opens the library. `None` if the library is missing, or may only be used open and is not
+    /// open.
     fn open(self) -> Option<DynamicLibrary> {
         if self.is_missing() {
             return None;
         }
-        // SAFETY: a library of the system, by its plain name; those of the list may be opened and
-        // closed at any time.
+        // SAFETY: this is a system library by its plain name; libraries of the list may be opened
+        // and closed at any time.
         unsafe { DynamicLibrary::open(Path::new(self.library)) }
-            .map_err(|error| log::debug!("a library that an image would use: {error}"))
+            .map_err(|error| log::debug!("a library that an image may use did not open: {error}"))
             .ok()
     }
 }
 
 fn is_loaded(library: &str) -> bool {
     let Ok(name) = CString::new(library) else { return false };
-    // SAFETY: a string that ends; nothing is loaded, and what is counted up is counted down again.
+    // SAFETY: the string ends with a NUL. Nothing is loaded, and `dlclose` undoes the count of
+    // `dlopen`.
     unsafe {
         let handle = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         !handle.is_null() && libc::dlclose(handle) == 0
     }
 }
 
-/// An object may name a version behind the name.
+/// Removes the version that an object may append to a name.
 fn without_version(name: &str) -> &str {
     name.split('@').next().unwrap_or_default()
 }
 
-/// The list, read.
+/// The parsed list.
 struct Sources {
     names: HashMap<&'static str, Vec<Source>>,
-    /// The longest ones first.
+    /// Prefixes with their sources, the longest prefix first.
     prefixes: Vec<(&'static str, Source)>,
-    /// Each once, in the order of the list.
+    /// Every source once, in the order of the list.
     all: Vec<Source>,
 }
 
@@ -265,22 +268,22 @@ static SOURCES: LazyLock<Sources> = LazyLock::new(|| {
 });
 
 impl Sources {
-    /// Where a name may be, the likeliest place first: prefixes overlap, as those of functions on
-    /// vectors and of guards of C++'s statics.
-    fn of(&self, name: &str) -> Vec<Source> {
+    /// Returns the possible sources of a name, the likeliest first. Prefixes overlap, such as the
+    /// prefixes of vector functions and of guards of C++ statics.
+    fn named(&self, name: &str) -> Vec<Source> {
         let whole = self.names.get(name).into_iter().flatten();
         let by_prefix = self.prefixes.iter().filter(|(start, _)| name.starts_with(start));
         whole.chain(by_prefix.map(|(_, source)| source)).copied().collect()
     }
 }
 
-/// A section of the list: names, and the libraries that may have them.
+/// A section of the list: names, and the libraries that may define them.
 struct Section {
     sources: Vec<Source>,
     names: Vec<&'static str>,
 }
 
-/// The sections of a list that are for an architecture.
+/// Parses the sections of a list for one architecture.
 fn sections(list: &'static str, architecture: &str) -> Vec<Section> {
     let mut sections = Vec::new();
     let mut skipped = true;

@@ -2,21 +2,21 @@
 //!
 //! glibc's loader trusts its input: a wrong offset in an image makes it crash, an odd value makes
 //! it abort. [`validate`] reads, with bounds, everything that the loader would read, and refuses
-//! what it would stumble over; an [`Image`] is the proof. [`patch::edits`] then says what is
-//! changed in the copy that is opened.
+//! every such image. An [`Image`] is the proof. [`patch::edits`] then returns the changes for the
+//! copy that is opened.
 //!
-//! What is refused although the loader would take it:
-//! - relocations of code (`DT_TEXTREL`) and segments that are both writable and executable: code
-//!   that is not written to is shared, and hardened kernels map no other;
-//! - a request for an executable stack, also by leaving `PT_GNU_STACK` out: the loader would make
-//!   the stacks of the whole process executable;
-//! - `DT_AUDIT`, `DT_DEPAUDIT`, `DT_FILTER`, `DT_AUXILIARY`: they bring in other code;
+//! The check also refuses some images that the loader accepts:
+//! - relocations of code (`DT_TEXTREL`) and segments that are both writable and executable:
+//!   unmodified code is shared, and hardened kernels map no other;
+//! - a request for an executable stack, also by omitting `PT_GNU_STACK`: the loader would make the
+//!   stacks of the whole process executable;
+//! - `DT_AUDIT`, `DT_DEPAUDIT`, `DT_FILTER`, `DT_AUXILIARY`: they load other code;
 //! - libraries that are not plain names (`libm.so.6`): the system's search path decides.
 //!
-//! What no check can promise: resolvers of `STT_GNU_IFUNC` symbols are the image's own code and
-//! run while it is loaded. They lie in executable segments; what they do is theirs
-//! ([`Image::has_resolvers`]). The loader does not call them: [`Image::slots`] are filled when it
-//! is done.
+//! No check covers the resolvers of `STT_GNU_IFUNC` symbols: they are the image's own code and run
+//! during loading. The check only ensures that resolvers lie in executable segments
+//! ([`Image::has_resolvers`]). The loader does not call them: the module fills [`Image::slots`]
+//! after the loader has returned.
 
 mod dynamic;
 mod header;
@@ -50,28 +50,28 @@ macro_rules! ensure {
 }
 use ensure;
 
-/// A checked shared object. It holds places, not bytes: methods that read take the same bytes
-/// that were checked.
+/// A checked shared object. It holds offsets, not bytes: methods that read take the same bytes that
+/// were checked.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// What is mapped.
+    /// The mapped segments.
     pub segments: Segments,
     /// The dynamic symbols.
     pub symbols: SymbolTable,
-    /// What the loader does not run, but [`crate::module`] does.
+    /// The functions that [`crate::module`] runs instead of the loader.
     pub functions: Functions,
-    /// The libraries that it needs: plain file names.
+    /// The libraries that the image needs: plain file names.
     pub libraries: Vec<String>,
-    /// Those of `libraries` of which it needs certain symbol versions.
+    /// The subset of `libraries` with symbol versions that the image needs.
     pub versioned_libraries: Vec<String>,
-    /// Whether loading it calls functions of the image (`STT_GNU_IFUNC`, `IRELATIVE`).
+    /// Whether loading the image calls its functions (`STT_GNU_IFUNC`, `IRELATIVE`).
     pub has_resolvers: bool,
-    /// Slots filled anew when the loader is done.
+    /// Slots that are refilled after the loader has returned.
     pub slots: Vec<Slot>,
-    /// Range that the loader makes read-only when it is done; empty if there is none.
+    /// Range that the loader makes read-only at its end; empty if the image has no such range.
     pub read_only: Range<u64>,
     dynamic: Dynamic,
-    /// Where the file has the types of relocations that call resolvers.
+    /// File offsets of the types of relocations that call resolvers.
     resolved: Vec<usize>,
 }
 
@@ -88,10 +88,10 @@ pub struct Functions {
     pub fini_array: Vec<u64>,
 }
 
-/// Checks an image. Total: any bytes give an answer.
+/// Checks an image. The check is total: any bytes give an answer.
 ///
 /// # Errors
-/// `InvalidBinary`, naming the part, the value and what was expected.
+/// `InvalidBinary`, with the part, its value and the expected value.
 pub fn validate(bytes: &[u8]) -> Result<Image> {
     let headers = segments::parse(bytes, &header::parse(bytes)?)?;
     let segments = headers.segments;
@@ -118,7 +118,7 @@ pub fn validate(bytes: &[u8]) -> Result<Image> {
     Ok(Image {
         functions: dynamic.functions(&segments)?,
         has_resolvers: has_resolvers || symbols.has_resolver(bytes),
-        slots: slots::of_image(&relocations, bytes, &symbols),
+        slots: slots::from_image(&relocations, bytes, &symbols),
         resolved: relocations.resolved(bytes),
         read_only: headers.read_only,
         versioned_libraries: versions.libraries,
@@ -129,20 +129,21 @@ pub fn validate(bytes: &[u8]) -> Result<Image> {
     })
 }
 
-/// Whether an image is a shared object for this machine, and no program. Reads the headers and the
-/// dynamic section only.
+/// Checks whether an image is a shared object for this machine, and not a program. Reads the
+/// headers and the dynamic section only.
 ///
 /// # Errors
-/// `InvalidBinary` with the reason if not.
+/// `InvalidBinary` with the reason for any other file.
 pub fn recognise(bytes: &[u8]) -> Result<()> {
     let headers = segments::parse(bytes, &header::parse(bytes)?)?;
-    Dynamic::of_library(bytes, &headers.segments, headers.dynamic).map(drop)
+    Dynamic::from_library(bytes, &headers.segments, headers.dynamic).map(drop)
 }
 
-/// Whether the header is that of a relocatable object, rather than of a shared one, for this machine.
+/// Returns whether the header is for a relocatable object rather than a shared object, for this
+/// machine.
 ///
 /// # Errors
-/// `InvalidBinary` with the reason if it is neither.
+/// `InvalidBinary` with the reason for any other file.
 pub fn is_relocatable(bytes: &[u8]) -> Result<bool> {
     match header::file_type(bytes)? {
         elf::ET_REL => Ok(true),
@@ -158,7 +159,7 @@ fn malformed(message: String) -> Error {
     Error::new(ErrorCode::InvalidBinary, message)
 }
 
-/// `[start, start + bytes)` if its end is a number.
+/// Returns `[start, start + bytes)` unless the end overflows.
 fn range(start: u64, bytes: u64) -> Option<Range<u64>> {
     Some(start..start.checked_add(bytes)?)
 }

@@ -1,61 +1,64 @@
 //! Events.
 
 use crate::HostBackend;
-use crate::line::Line;
 use crate::record::Record;
+use crate::submission_queue::SubmissionQueue;
 use longshore_plugin_api::{Error, ErrorCode, Event, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
+/// An event: the last record of it in a queue. It may outlive the queue.
 ///
-/// A host function that synchronizes an event recorded behind it on its own queue waits for itself:
-/// the host refuses that.
+/// A host function must not synchronize an event that is recorded behind the function in the same
+/// queue, because it would wait for itself. The host refuses such a call.
 ///
 /// LLVM: `ol_event_handle_t`.
 pub struct HostEvent {
     device: u32,
     timing: bool,
     last: Mutex<Option<Arc<Record>>>,
-    /// Whether the last record is known to be reached, or there is none. Changed with the lock of `last`, read without.
+    /// Whether the last record is known to be reached, or no record exists. Written under the lock
+    /// of `last`, read without it.
     is_known_complete: AtomicBool,
 }
 
 impl HostEvent {
-    /// Returns an event of device `device`, recorded nowhere.
+    /// Creates an event of device `device` without a record.
     pub(crate) fn new(device: u32, timing: bool) -> HostEvent {
         let is_known_complete = AtomicBool::new(true);
         HostEvent { device, timing, last: Mutex::new(None), is_known_complete }
     }
 
-    /// Records it at the tail of a line. An idle line has reached its tail already.
-    pub(crate) fn record_at(&self, line: &Arc<Line>) -> Result<()> {
+    /// Records the event at the tail of a submission queue. An idle queue has reached its tail
+    /// already.
+    pub(crate) fn record_at(&self, queue: &Arc<SubmissionQueue>) -> Result<()> {
         let mut last = self.last.lock();
         self.is_known_complete.store(false, Ordering::Relaxed);
         let record = self.renewed(last.take());
-        match line.idle_role() {
+        match queue.idle_role() {
             Some(_role) => {
-                record.reach(line.untold());
+                record.reach(queue.pending_error());
                 self.is_known_complete.store(true, Ordering::Release);
             }
-            None => line.push(|batch| batch.reach(Arc::clone(&record)))?,
+            None => queue.push(|batch| batch.reach(Arc::clone(&record)))?,
         }
         *last = Some(record);
         Ok(())
     }
 
-    /// The last record, unless there is none.
+    /// Returns the last record, if one exists.
     fn last(&self) -> Option<Arc<Record>> {
         self.last.lock().clone()
     }
 
-    /// The last record, if a queue that waits for it has something to wait for or to take over.
+    /// Returns the last record, if a queue that waits for the record must block, or must take over
+    /// its failure.
     pub(crate) fn to_wait_for(&self) -> Option<Arc<Record>> {
         self.last().filter(|record| !record.is_reached() || record.failure().is_some())
     }
 
-    /// A record that nobody else has: the former one again where possible, which allocates nothing.
+    /// Returns an unshared record. Reuses the previous record if possible, to avoid an allocation.
     fn renewed(&self, former: Option<Arc<Record>>) -> Arc<Record> {
         if let Some(mut former) = former
             && let Some(record) = Arc::get_mut(&mut former)
@@ -75,7 +78,7 @@ impl HostEvent {
 
 impl Event<HostBackend> for HostEvent {
     fn is_complete(&self) -> Result<bool> {
-        // Acquires the work before the record, which the thread that stored this had acquired or done.
+        // Acquires the work before the record, which the storing thread had acquired or done.
         if self.is_known_complete.load(Ordering::Acquire) {
             return Ok(true);
         }

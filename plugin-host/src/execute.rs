@@ -1,15 +1,15 @@
-//! Running kernels.
+//! The execution of kernels.
 //!
-//! A [`Launch`] is what is queued: the kernel and the shape. [`Engine::run`] runs it, on the thread that runs the
-//! queue and, where it is worth it, on the helpers of the [`Pool`]. How the items of a group are run is the
-//! kernel's [`Mode`](crate::kernel::Mode):
+//! A queue holds a [`Launch`]: the kernel and the shape. [`Engine::run`] runs it on the queue's
+//! thread and, if that is faster, also on the helpers of the [`Pool`]. The kernel's
+//! [`Mode`](crate::kernel::Mode) decides how the items of a group run:
 //!
 //! - *host form*: LLVM's; one call for the whole launch;
 //! - *loop* and *regions*: the kernel loops over groups and items itself, one call for many groups;
-//! - *fibers*: each item has a stack of its own (`fibers.rs`), since items wait for each other.
+//! - *fibers*: each item has a stack of its own (`fibers.rs`), because items wait for each other.
 //!
-//! Kernels are only ever called through [`guard`](crate::guard), so their faults come back as values. What `Work` is to kernels
-//! is agreed with `include/longshore_device.h`.
+//! All calls of kernels go through [`guard`](crate::guard), so their faults come back as values.
+//! The layout of `Work` must match `include/longshore_device.h`.
 
 mod cooperative;
 mod fault;
@@ -40,10 +40,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A kernel and the shape of its launch, which fit each other.
+/// A kernel and the shape of its launch, which match.
 #[derive(Clone, Copy)]
 pub(crate) struct Launch {
-    /// Alive until the launch is done: the host unloads no module whose kernels are queued.
+    /// The kernel, alive until the launch is done: the host unloads no module with queued kernels.
     kernel: NonNull<Kernel>,
     shape: LaunchShape,
 }
@@ -52,14 +52,14 @@ pub(crate) struct Launch {
 unsafe impl Send for Launch {}
 
 impl Launch {
-    /// The kernel must stay alive until the launch is done.
+    /// Creates a launch. The kernel must stay alive until the launch is done.
     #[inline]
     pub(crate) fn new(kernel: &Kernel, shape: &LaunchShape) -> Launch {
         Launch { kernel: NonNull::from(kernel), shape: *shape }
     }
 }
 
-/// What the queues of a device share.
+/// State that the queues of a device share.
 pub(crate) struct Engine {
     pool: Arc<Pool>,
     allocations: Arc<Allocations>,
@@ -76,12 +76,12 @@ impl Engine {
         Arc::new(Engine::new(pool, Arc::default()))
     }
 
-    /// What a queue needs for its launches.
+    /// Creates the job that a queue needs for its launches.
     pub(crate) fn new_job(&self) -> Arc<Job> {
         Job::new(&self.pool)
     }
 
-    /// The most groups of this many items that can wait for each other.
+    /// Returns the largest number of groups of this size that can wait for each other.
     pub(crate) fn most_cooperative_groups(code: &GroupCode, items: [u32; 3]) -> u32 {
         cooperative::most_groups(code, items)
     }
@@ -89,9 +89,9 @@ impl Engine {
     /// Runs a launch to its end. Blocks.
     ///
     /// # Errors
-    /// `BackendFailure` if the kernel fails: a fault, a failed assertion, items that wait at different places.
-    /// `OutOfResources` if there is no memory for stacks. Some groups may then not have been run, and some in
-    /// part.
+    /// `BackendFailure` if the kernel fails: a fault, a failed assertion, or items that wait at
+    /// different places. `OutOfResources` without memory for stacks. In both cases, some groups may
+    /// not have run, or only in part.
     ///
     /// # Safety
     /// The kernel may be run with these arguments.
@@ -102,13 +102,13 @@ impl Engine {
         launch: &Launch,
         arguments: *const *const c_void,
     ) -> Result<(), Error> {
-        // SAFETY: who queues a launch keeps its kernel.
+        // SAFETY: the launch's kernel is alive until the launch is done.
         let kernel = unsafe { launch.kernel.as_ref() };
         let code = match &kernel.code {
             // SAFETY: a kernel of this form takes the first argument only; the caller vouches for the rest.
             Code::Host(entry) => unsafe {
                 let entry = std::mem::transmute::<HostEntry, GroupEntry>(*entry);
-                let result = Guard::of_thread().call(entry, arguments, std::ptr::null_mut());
+                let result = Guard::for_thread().call(entry, arguments, std::ptr::null_mut());
                 return result.map_err(|stop| self.describe_host(kernel, stop));
             },
             Code::Groups(code) => code,
@@ -125,7 +125,7 @@ impl Engine {
         if finished { Ok(()) } else { Err(self.describe(kernel, run)) }
     }
 
-    /// Runs all groups, alone if that is faster than getting help.
+    /// Runs all groups, on this thread alone if that is faster than with helpers.
     #[inline]
     fn run_groups(&self, job: &Arc<Job>, run: &Run<'_>) -> bool {
         let total = run.total();
@@ -135,7 +135,8 @@ impl Engine {
         let done = match run.code.cost() {
             0 => 1,
             cost if is_worthwhile(cost, total) => 0,
-            // What groups cost depends on the arguments, so the estimate is tried on some.
+            // The cost of a group depends on the arguments, so the estimate is tested on some
+            // groups.
             _ => (total / 8).max(1),
         };
         if done > 0 && !run.timed(0, done, 1, |run| run.run(0, done)) {
@@ -166,21 +167,21 @@ impl Engine {
     }
 }
 
-/// From this estimated time on a launch gets help: waking a thread takes some microseconds.
+/// Least estimated time of a launch that gets helpers: waking a thread takes some microseconds.
 const WORTHWHILE: Duration = Duration::from_micros(10);
 
-/// Whether so many groups of this cost are worth waking a thread.
+/// Returns whether `groups` groups of this cost are worth waking a thread.
 #[inline]
 fn is_worthwhile(cost: u64, groups: u64) -> bool {
     u128::from(cost) * u128::from(groups) >= WORTHWHILE.as_nanos() * COST_PER_NS
 }
 
-/// What threads take and steal from each other, at least.
+/// Least work that threads take or steal at a time.
 const CHUNK: Duration = Duration::from_micros(5);
-/// Of each thread, so that the last one is not waited for long.
+/// Least number of chunks per thread, so that the wait for the last thread is short.
 const LEAST_CHUNKS: u64 = 16;
 
-/// All groups of a run but the first ones.
+/// All groups of a run except the first `done`.
 struct Rest<'a> {
     run: &'a Run<'a>,
     done: u64,

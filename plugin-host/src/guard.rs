@@ -1,17 +1,18 @@
-//! Calls of device code that come back even if it faults.
+//! Calls of device code that return even if it faults.
 //!
-//! While a thread is inside [`Guard::call`], a signal that its own code raises (a bad address, an
-//! illegal instruction, a division trap, `abort`) ends the call and not the process: the handler lets
-//! the thread go on behind the call, with the stack that it had there. Only frames of device code are
-//! left out so, which has nothing to clean up that anybody else could know of.
+//! A thread inside [`Guard::call`] may raise a signal: a bad address, an illegal instruction, a
+//! division trap, `abort`. The signal ends the call and not the process: the handler lets the
+//! thread continue after the call, with its stack of that time. This skips only frames of device
+//! code, which leave nothing to clean up.
 //!
-//! The handlers are the process's, installed with the first call. A signal that is raised elsewhere goes to
-//! the handler that was there before ([`former`]). That handler is also asked first about faults of device code on
-//! pages that the program has protected: if it makes the page accessible, device code goes on. A handler that is
-//! installed later sees the signals first, and faults of kernels only come here if it passes them on.
+//! The handlers are installed for the process with the first call. A signal from other code goes to
+//! the earlier handler ([`former`]). That handler also comes first for faults of device code on
+//! pages that the program has protected: if it makes the page accessible, device code continues. A
+//! handler that the program installs later gets the signals first, and faults of kernels come here
+//! only if it passes them on.
 //!
-//! A call leaves the thread's modes of floating point as they were ([`modes`]), and so does leaving device code
-//! for a while.
+//! A call preserves the thread's floating-point modes ([`modes`]), and so does a suspension of
+//! device code.
 
 mod context;
 mod enter;
@@ -32,23 +33,23 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, compiler_fence};
 
-/// Signals by which device code fails.
+/// Signals of failed device code.
 const SIGNALS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGABRT];
 const ALTERNATE_STACK_BYTES: usize = 64 << 10;
 
-/// Why device code did not return.
+/// The reason that device code did not return.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop {
-    /// It raised a signal.
+    /// A signal that it raised.
     Signal(Signal),
-    /// It asked for it: a failed assertion.
+    /// A failure that it reported: a failed assertion.
     Failed(Failure),
-    /// It called a function of the C library that would have ended its thread or the program.
+    /// A call of a C library function that would have ended the thread or the program.
     Ended(&'static CStr),
-    /// It called a function that cannot be linked. The error lives as long as the image.
+    /// A call of a function that cannot be linked. The error lives as long as the image.
     NotLinked(NonNull<Error>),
-    /// It took longer than [`Guard::call_for`] allowed.
+    /// A run longer than the limit of [`Guard::call_for`].
     TimedOut,
 }
 
@@ -58,13 +59,13 @@ pub(crate) struct Signal {
     pub(crate) number: c_int,
     /// `si_code`.
     pub(crate) code: c_int,
-    /// For memory: what was accessed; else where the code was.
+    /// The accessed address for memory faults, else the address of the code.
     pub(crate) address: u64,
-    /// Whether memory was written; `None` if the machine does not tell.
+    /// Whether the access was a write; `None` if the machine does not report it.
     pub(crate) is_write: Option<bool>,
 }
 
-/// What `calls.fail` was called with. The texts are constants of the image.
+/// The arguments of `calls.fail`. The texts are constants of the image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failure {
     pub(crate) what: *const libc::c_char,
@@ -72,22 +73,22 @@ pub(crate) struct Failure {
     pub(crate) line: u32,
 }
 
-/// A thread that may call device code. Lives as long as the process; used again when its thread has
-/// ended.
+/// The state of a thread that may call device code. Lives as long as the process, and is reused
+/// after its thread has ended.
 pub(crate) struct Guard {
     next: AtomicPtr<Guard>,
-    /// Identifies the thread; 0 if it has ended.
+    /// Number of the thread; 0 after its end.
     thread: AtomicUsize,
-    /// Where to go on if device code faults; null if the thread is not in device code.
+    /// The place to continue at if device code faults; null while the thread is not in device code.
     landing: AtomicPtr<Landing>,
     stop: Cell<Option<Stop>>,
     timer: Cell<bool>,
-    /// Addresses below the thread's stack at which nothing is, and the last page of the stack.
+    /// Unmapped addresses below the thread's stack, and the last page of the stack.
     stack_end: Cell<(u64, u64)>,
     asked: Cell<former::Asked>,
 }
 
-/// Device code that its thread has left for a while.
+/// Device code that its thread has left temporarily.
 #[derive(Clone, Copy)]
 #[must_use = "the thread goes back to it"]
 pub(crate) struct Suspended {
@@ -96,28 +97,30 @@ pub(crate) struct Suspended {
 }
 
 impl Suspended {
-    /// Whether the thread was in device code at all.
+    /// Returns whether the thread was in device code at all.
     pub(crate) fn is_in_call(self) -> bool {
         !self.landing.is_null()
     }
 }
 
-// SAFETY: the cells are used by the guard's own thread and by handlers on it, `thread` decides which.
+// SAFETY: only the guard's own thread, and handlers on it, use the cells; `thread` identifies that
+// thread.
 unsafe impl Sync for Guard {}
 
-/// All guards, newest first; none is ever removed.
+/// All guards, newest first. Guards are never removed.
 static GUARDS: AtomicPtr<Guard> = AtomicPtr::new(null_mut());
 
 impl Guard {
-    /// The calling thread's.
+    /// Returns the calling thread's guard.
     #[inline]
-    pub(crate) fn of_thread() -> &'static Guard {
+    pub(crate) fn for_thread() -> &'static Guard {
         thread_local!(static OWN: Owned = Owned(Guard::register()));
-        // A thread that is ending has lost its own: it gets another, for good.
+        // An ending thread has already lost its own guard; it gets another one that is never
+        // returned.
         OWN.try_with(|own| own.0).unwrap_or_else(|_| Guard::register())
     }
 
-    /// Calls device code; `Err` if it did not return.
+    /// Calls device code. Returns `Err` if it did not return.
     ///
     /// # Safety
     /// The kernel may be run with these arguments and this work.
@@ -139,7 +142,7 @@ impl Guard {
         if stopped == 0 { Ok(()) } else { Err(self.take_stop()) }
     }
 
-    /// The same, and ends the call when it takes too long.
+    /// Calls device code, and ends the call after a time limit.
     ///
     /// # Safety
     /// As for [`Guard::call`].
@@ -152,61 +155,62 @@ impl Guard {
     ) -> Result<(), Stop> {
         let Some(timer) = context::Timer::start(limit) else { return Err(Stop::TimedOut) };
         self.timer.set(true);
-        // SAFETY: as the caller vouches.
+        // SAFETY: the caller vouches for the kernel.
         let result = unsafe { self.call(entry, arguments, work) };
         self.timer.set(false);
         drop(timer);
         result
     }
 
-    /// Leaves device code for a while, on its stack and with the modes of its caller: until [`Guard::resume`], a
-    /// fault is nobody's.
+    /// Leaves device code temporarily, on its stack and with the modes of its caller. Until
+    /// [`Guard::resume`], a fault is not the device code's.
     #[inline]
     pub(crate) fn suspend(&self) -> Suspended {
         let (landing, modes) = (self.landing.load(Ordering::Relaxed), Modes::read());
-        // SAFETY: one that is not null is that of the call that the thread is in.
+        // SAFETY: a landing that is not null belongs to the thread's current call.
         if let Some(entered) = unsafe { landing.as_ref() }.filter(|landing| landing.is_set()) {
-            // SAFETY: the modes of before the call lie where its landing points.
+            // SAFETY: the landing points at the modes from before the call.
             unsafe { *(entered.stack as *const Modes) }.restore();
         }
         self.landing.store(null_mut(), Ordering::Relaxed);
         Suspended { landing, modes }
     }
 
-    /// Goes back to what [`Guard::suspend`] left.
+    /// Returns to the device code that [`Guard::suspend`] left.
     #[inline]
     pub(crate) fn resume(&self, suspended: Suspended) {
         suspended.modes.restore();
         self.landing.store(suspended.landing, Ordering::Relaxed);
     }
 
-    /// Ends the call of device code that the thread is in, if it is in one, because of a call of this function.
+    /// Ends the thread's current call of device code, if any, because device code called
+    /// `function`.
     pub(crate) fn end_if_called(function: &'static CStr) {
-        let guard = Guard::of_handler();
+        let guard = Guard::for_handler();
         let is_called = |guard: &&Guard| !guard.landing.load(Ordering::Relaxed).is_null();
         if let Some(guard) = guard.filter(is_called) {
-            // SAFETY: the thread is in a call, and came here from device code directly.
+            // SAFETY: the thread is in a call, and device code called this function directly.
             unsafe { guard.end_with(Stop::Ended(function)) }
         }
     }
 
-    /// Ends the call of device code that the thread is in, which fails so.
+    /// Ends the thread's current call of device code with a failure.
     ///
     /// # Safety
-    /// The thread is in [`Guard::call`], and what lies between has nothing to drop.
+    /// The thread is in [`Guard::call`], and the frames between have nothing to drop.
     pub(crate) unsafe fn fail(&self, failure: Failure) -> ! {
         // SAFETY: promised by the caller.
         unsafe { self.end_with(Stop::Failed(failure)) }
     }
 
-    /// The same for any reason.
+    /// Ends the thread's current call of device code for any reason.
     ///
     /// # Safety
     /// As for [`Guard::fail`].
     pub(crate) unsafe fn end_with(&self, stop: Stop) -> ! {
         self.stop.set(Some(stop));
         let landing = self.landing.swap(null_mut(), Ordering::Relaxed);
-        // SAFETY: the landing is that of the call that the thread is in.
+        // SAFETY: the landing belongs to the thread's current call.
         unsafe { leave(landing) }
     }
 
@@ -221,13 +225,13 @@ impl Guard {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(|| former::install(handle));
         context::ensure_alternate_stack(ALTERNATE_STACK_BYTES);
-        // That of a thread which is ending, or which ended so and was at the same address.
-        let guard = Guard::of_handler().unwrap_or_else(Guard::take);
+        // An ending thread may already have a guard, as may an ended thread at the same address.
+        let guard = Guard::for_handler().unwrap_or_else(Guard::take);
         guard.stack_end.set(thread_stack::end().unwrap_or_default());
         guard
     }
 
-    /// A guard for the calling thread.
+    /// Takes a free guard for the calling thread, or adds one.
     fn take() -> &'static Guard {
         let thread = thread_pointer();
         let mut guard = GUARDS.load(Ordering::Acquire);
@@ -264,8 +268,9 @@ impl Guard {
         }
     }
 
-    /// The guard that has the calling thread, which may be in a handler. Takes no lock and allocates nothing.
-    fn of_handler() -> Option<&'static Guard> {
+    /// Returns the calling thread's guard, also in a signal handler. Takes no lock and allocates
+    /// nothing.
+    fn for_handler() -> Option<&'static Guard> {
         let thread = thread_pointer();
         let mut guard = GUARDS.load(Ordering::Acquire);
         // SAFETY: guards are never freed.
@@ -279,7 +284,7 @@ impl Guard {
     }
 }
 
-/// Gives the guard back when its thread ends.
+/// An owner of a guard that frees the guard when its thread ends.
 struct Owned(&'static Guard);
 
 impl Drop for Owned {
@@ -290,21 +295,21 @@ impl Drop for Owned {
 }
 
 extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // The kernel leaves alignment checks on.
+    // The kernel does not clear the alignment-check flag.
     modes::clear_flags();
     // SAFETY: the kernel passes valid pointers to a handler with SA_SIGINFO.
     let code = unsafe { (*info).si_code };
     let is_timer = context::is_timer(info);
-    let guard = Guard::of_handler();
+    let guard = Guard::for_handler();
     let landing = guard.map_or(null_mut(), |guard| guard.landing.load(Ordering::Relaxed));
-    // `abort` signals its own thread; who ends the process from outside does not.
+    // `abort` signals its own thread; a signal from another process does not.
     let is_abort = signal == libc::SIGABRT && code == libc::SI_TKILL;
     let is_own = code > 0 || is_abort || (is_timer && guard.is_some_and(|g| g.timer.get()));
-    // SAFETY: one that is not null is that of the call that the thread is in.
+    // SAFETY: a landing that is not null belongs to the thread's current call.
     let can_land = !landing.is_null() && unsafe { (*landing).is_set() };
     if let Some(guard) = guard.filter(|_| can_land && is_own) {
         guard.landing.store(null_mut(), Ordering::Relaxed);
-        // SAFETY: the arguments are those of this handler, and the thread has left device code.
+        // SAFETY: these are the handler's own arguments, and the thread has left device code.
         if !is_timer && unsafe { former::resolves(guard, signal, info, context) } {
             guard.landing.store(landing, Ordering::Relaxed);
             return;
@@ -313,7 +318,7 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
             true => Stop::TimedOut,
             false => Stop::Signal(context::read(signal, code, info, context)),
         }));
-        // SAFETY: the landing is that of the call that the thread is in.
+        // SAFETY: the landing belongs to the thread's current call.
         unsafe { redirect(context, landing) };
     } else if !is_timer {
         former::pass_on(signal, info, context);

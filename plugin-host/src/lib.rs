@@ -1,26 +1,29 @@
 //! # The CPU backend of Longshore
 //!
-//! Shows the CPU that the program runs on as a device like any other: images, queues, events,
-//! memory. Everything happens in the program's own process and address space, so a device address
-//! is an ordinary pointer and no driver is needed; the plugin always connects.
+//! This backend makes the CPU of the program a device like any other: images, queues, events,
+//! memory. All work happens in the program's own process and address space. So a device address is
+//! an ordinary pointer and no driver is needed; the plugin always connects.
 //!
 //! The types, in the order in which a program meets them:
 //!
-//! - [`HostPlatform`]: one CPU, shown as one device or, for tests of programs that want several,
-//!   as up to 64 (setting `DEVICES`). The facts about it are read once, by `cpu.rs`.
-//! - [`HostDevice`]: allocations, pinned ranges, and the maker of the rest.
-//! - [`HostModule`]: an image: an ELF shared object, opened from memory, or relocatable objects, linked
-//!   in memory. `device_library.rs` says what the latter may use of the process ([`AllowedNames`]).
-//! - [`HostQueue`]: commands in order. `command.rs` is the memory that queued commands and what
-//!   they captured lie in, `line.rs` decides which thread runs them.
-//! - [`HostEvent`]: a place in a queue (`record.rs`) that was or was not reached yet.
+//! - [`HostPlatform`]: one CPU, shown as one device or, for tests of programs with several devices,
+//!   as up to 64 devices (setting `DEVICES`). `cpu.rs` reads the facts about the CPU once.
+//! - [`HostDevice`]: allocations and pinned ranges; creates modules, queues and events.
+//! - [`HostModule`]: an image: an ELF shared object, opened from memory, or relocatable objects,
+//!   linked in memory. `device_library.rs` decides which names of the process ([`AllowedNames`])
+//!   relocatable objects may use.
+//! - [`HostQueue`]: commands in order. `command.rs` holds the memory of queued commands and their
+//!   captured values; `submission_queue.rs` decides which thread runs them.
+//! - [`HostEvent`]: a record in a queue (`record.rs`), reached or not.
 //!
-//! Kernels are work-group kernels, made with `longshore_device.h`, or have LLVM's host form, `void kernel(void
-//! **args)`: called once per launch whatever the size of the grid, each `args[i]` pointing at that argument's value,
-//! which the kernel must not write to. A launch runs on the thread that waits for it where one does, else on the
-//! queue's own, and on helpers that all queues share: `execute/`.
+//! Kernels are work-group kernels, made with `longshore_device.h`, or have LLVM's host form, `void
+//! kernel(void **args)`. A kernel of the host form is called once per launch, with any size of the
+//! grid. Each `args[i]` points at that argument's value, which the kernel must not change. A launch
+//! runs on a thread that waits for it, else on the queue's own thread, and on helpers that all
+//! queues share: `execute/`.
 //!
-//! Start reading at [`HostQueue`], then `line.rs` and `execute.rs`: that is the path of a launch.
+//! The path of a launch starts at [`HostQueue`], and goes on in `submission_queue.rs` and
+//! `execute.rs`.
 
 mod command;
 mod cpu;
@@ -34,7 +37,6 @@ mod execute;
 mod fences;
 mod guard;
 mod kernel;
-mod line;
 mod memory;
 mod module;
 mod physical;
@@ -43,6 +45,7 @@ mod provided;
 mod queue;
 mod record;
 mod spin;
+mod submission_queue;
 mod suitability;
 
 pub use device::HostDevice;

@@ -1,4 +1,4 @@
-//! Memory of a device: what is allocated and what is pinned.
+//! Memory of a device: its allocations and pinned ranges.
 
 mod mapping;
 mod slabs;
@@ -11,25 +11,25 @@ use rustix::process::{Resource, getrlimit};
 use slabs::{Slabs, Slot};
 use std::collections::{BTreeMap, HashMap};
 
-/// Least alignment of an allocation: a cache line, so that no two share one.
+/// Least alignment of an allocation: a cache line, so that two allocations never share one.
 const LEAST_ALIGNMENT: u64 = 64;
-/// From this size on an allocation has a mapping of its own.
+/// Least size of an allocation with its own mapping.
 const LARGE_BYTES: u64 = 256 << 10;
-/// Up to here an address is near an allocation.
+/// Greatest distance of an address that counts as near an allocation, in bytes.
 const NEAR_BYTES: u64 = 1 << 30;
 /// Greatest alignment of an allocation: the largest page of x86-64.
 const GREATEST_ALIGNMENT: u64 = 1 << 30;
 
-/// The live allocations of a device. All kinds are ordinary memory: the CPU reaches it wherever it
-/// is, and nothing on this device needs pages to be locked, so none are and `RLIMIT_MEMLOCK` does
-/// not matter.
+/// The live allocations of a device. All kinds are ordinary memory, which the CPU reaches anywhere.
+/// No page needs to be locked for this device, so `RLIMIT_MEMLOCK` does not matter.
 ///
-/// None of it is in the program's heap. A small allocation is a slot among others of its size
-/// ([`slabs`]); a large one has a mapping of its own and ends where a fence begins ([`mapping`]),
-/// so that a kernel which runs past it faults. New memory is zero, or has what a kernel or a copy
-/// left in an earlier allocation of the device.
+/// No allocation lies in the program's heap. A small allocation is a slot among slots of its size
+/// ([`slabs`]). A large allocation has its own mapping and ends at a fence ([`mapping`]), so a
+/// kernel that runs past its end faults. New memory is zero, or has the contents of an earlier
+/// allocation of the device.
 ///
-/// Dropping the table frees the remaining allocations. A forked child has a copy of all.
+/// Dropping the table frees the remaining allocations. A forked child has a copy of every
+/// allocation.
 #[derive(Default)]
 pub(crate) struct Allocations {
     live: Mutex<HashMap<u64, Allocation>>,
@@ -42,23 +42,23 @@ struct Allocation {
     place: Place,
 }
 
-/// Where an allocation is.
+/// The memory of an allocation.
 enum Place {
     Slot(Slot),
-    /// Freed with it.
+    /// A mapping that is unmapped with the allocation.
     Own {
         _mapping: Mapping,
     },
-    /// It is the host's memory, which is only known here.
-    Adopted,
+    /// Imported memory, which the host owns.
+    Imported,
 }
 
 impl Allocations {
-    /// Allocates at a multiple of `alignment`, a power of two. `limit` is how many bytes the
-    /// device has.
+    /// Allocates at a multiple of `alignment`, a power of two. `limit` is the device's memory in
+    /// bytes.
     ///
     /// # Errors
-    /// `OutOfResources` if there is not enough, `Unsupported` for an alignment above 1 GiB.
+    /// `OutOfResources` without enough memory, `Unsupported` for an alignment above 1 GiB.
     pub(crate) fn allocate(
         &self,
         kind: MemoryKind,
@@ -83,20 +83,21 @@ impl Allocations {
         Ok(address)
     }
 
-    /// Finds addresses with memory for so many bytes.
+    /// Finds memory of at least `bytes` bytes.
     fn place(&self, bytes: u64, alignment: u64) -> std::result::Result<(u64, Place), Errno> {
         let (bytes, alignment) = (bytes as usize, alignment as usize);
         if (bytes as u64) < LARGE_BYTES && alignment <= rustix::param::page_size() {
             let mut slabs = self.slabs.lock();
             let taken = slabs.take(bytes, alignment);
-            // Pages for one allocation may be left where those for a slab are not.
+            // The system may still have enough pages for one allocation if it has too few for a
+            // slab.
             if let Ok((address, slot)) = taken {
                 return Ok((address as u64, Place::Slot(slot)));
             }
         }
         let own = || {
             let mapping = Mapping::new(bytes, alignment)?;
-            // So that it ends where the mapping does.
+            // The allocation ends at the end of the mapping.
             let address = (mapping.end() - bytes) & !(alignment - 1);
             Ok((address as u64, Place::Own { _mapping: mapping }))
         };
@@ -106,18 +107,18 @@ impl Allocations {
     fn release(&self, address: u64, allocation: Allocation) {
         match allocation.place {
             Place::Slot(slot) => self.slabs.lock().give_back(address as usize, slot),
-            Place::Own { .. } | Place::Adopted => {}
+            Place::Own { .. } | Place::Imported => {}
         }
     }
 
-    /// Makes memory of the host an allocation, until it is freed.
+    /// Makes host memory an allocation, until it is freed.
     ///
     /// # Errors
-    /// `InvalidArgument` if some of it is one, or it is no range.
-    pub(crate) fn adopt(&self, kind: MemoryKind, memory: Span) -> Result<()> {
+    /// `InvalidArgument` if a part of the memory is an allocation already, or if it is not a range.
+    pub(crate) fn import_memory(&self, kind: MemoryKind, memory: Span) -> Result<()> {
         let (address, bytes) = (memory.address(), memory.bytes());
         let wrong = |why: &str| {
-            let message = format!("{bytes} bytes at {address:#x} cannot be adopted: {why}");
+            let message = format!("{bytes} bytes at {address:#x} cannot be imported: {why}");
             Error::new(ErrorCode::InvalidArgument, message)
         };
         let end = address.checked_add(bytes).filter(|end| *end > address);
@@ -128,7 +129,7 @@ impl Allocations {
         if live.iter().any(overlaps) {
             return Err(wrong("some of them are an allocation"));
         }
-        live.insert(address, Allocation { kind, bytes, place: Place::Adopted });
+        live.insert(address, Allocation { kind, bytes, place: Place::Imported });
         Ok(())
     }
 
@@ -157,7 +158,7 @@ impl Allocations {
         Ok(())
     }
 
-    /// Where an address lies, in words, seen from the allocation that is nearest to it; nothing if none is near.
+    /// Describes an address relative to the nearest allocation; `None` if no allocation is near.
     pub(crate) fn place_of(&self, address: u64) -> Option<String> {
         let live = self.live.lock();
         let distance = |start: u64, bytes: u64| match address {
@@ -180,18 +181,18 @@ impl Allocations {
     }
 }
 
-/// The pinned ranges of a device. Pinning only remembers them: see [`Allocations`].
+/// The pinned ranges of a device. Pinning only records a range: see [`Allocations`].
 #[derive(Default)]
 pub(crate) struct PinnedRanges {
-    /// End by start; no two overlap.
+    /// End by start; the ranges do not overlap.
     ranges: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl PinnedRanges {
-    /// Remembers a range and answers its address.
+    /// Records a range and returns its address.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is empty, wraps around, or overlaps a pinned one.
+    /// `InvalidArgument` if the range is empty, wraps around, or overlaps a pinned range.
     pub(crate) fn pin(&self, range: Span) -> Result<u64> {
         let (start, bytes) = (range.address(), range.bytes());
         let end = start.checked_add(bytes).filter(|end| *end > start && start != 0);
@@ -211,10 +212,10 @@ impl PinnedRanges {
         Ok(start)
     }
 
-    /// Forgets a range.
+    /// Removes a range.
     ///
     /// # Errors
-    /// `InvalidArgument` if none was pinned at `address`.
+    /// `InvalidArgument` if no range was pinned at `address`.
     pub(crate) fn unpin(&self, address: u64) -> Result<()> {
         self.ranges.lock().remove(&address).map(drop).ok_or_else(|| {
             let message = format!("nothing is pinned at {address:#x}");
@@ -229,7 +230,7 @@ fn out_of_memory(bytes: u64, limit: u64) -> Error {
     Error::new(ErrorCode::OutOfResources, message)
 }
 
-/// The system gave no memory, though the device has as much.
+/// Returns the error for memory that the system refused although the device has enough.
 #[cold]
 fn refused(bytes: u64, limit: u64, error: Errno) -> Error {
     let known = match getrlimit(Resource::As).current {
@@ -279,7 +280,7 @@ mod tests {
             for bytes in [1, 63, 4096, 5 << 20] {
                 let address = table.allocate(MemoryKind::Device, bytes, alignment, LIMIT).unwrap();
                 assert_eq!(address % alignment.max(64), 0);
-                // SAFETY: just allocated.
+                // SAFETY: the memory was just allocated.
                 unsafe { (address as *mut u8).write_bytes(0xa5, bytes as usize) };
                 table.free(MemoryKind::Device, address).unwrap();
             }
@@ -311,25 +312,26 @@ mod tests {
     }
 
     #[test]
-    fn adopted_memory_is_an_allocation_until_it_is_freed_and_stays_the_hosts() {
+    fn imported_memory_is_an_allocation_until_it_is_freed_and_stays_the_hosts() {
         let (table, mut memory) = (Allocations::default(), vec![7_u8; 8192]);
         let address = memory.as_mut_ptr() as u64;
-        // SAFETY: the memory is there until the end of the test.
-        let adopt =
-            |start, bytes| table.adopt(MemoryKind::Host, unsafe { Span::new(start, bytes) });
-        adopt(address, 4096).unwrap();
+        // SAFETY: the memory lives until the end of the test.
+        let import_memory = |start, bytes| {
+            table.import_memory(MemoryKind::Host, unsafe { Span::new(start, bytes) })
+        };
+        import_memory(address, 4096).unwrap();
         assert_eq!(
             table.place_of(address + 8),
             Some(format!("inside the allocation of 4096 bytes at {address:#x}"))
         );
         for (start, bytes) in [(address, 4096), (address + 4095, 1), (address - 1, 2)] {
-            assert_eq!(code(adopt(start, bytes)), ErrorCode::InvalidArgument, "{start:#x}");
+            assert_eq!(code(import_memory(start, bytes)), ErrorCode::InvalidArgument, "{start:#x}");
         }
-        assert_eq!(code(adopt(u64::MAX, 2)), ErrorCode::InvalidArgument);
+        assert_eq!(code(import_memory(u64::MAX, 2)), ErrorCode::InvalidArgument);
         assert_eq!(code(table.free(MemoryKind::Managed, address)), ErrorCode::InvalidArgument);
         table.free(MemoryKind::Host, address).unwrap();
         assert_eq!(code(table.free(MemoryKind::Host, address)), ErrorCode::InvalidArgument);
-        adopt(address + 4096, 4096).unwrap();
+        import_memory(address + 4096, 4096).unwrap();
         drop(table);
         assert!(memory.iter().all(|byte| *byte == 7));
     }
@@ -354,7 +356,7 @@ mod tests {
             drop(vec![0xa5_u8; bytes as usize]);
             let table = Allocations::default();
             let address = table.allocate(MemoryKind::Device, bytes, 64, LIMIT).unwrap();
-            // SAFETY: just allocated.
+            // SAFETY: the memory was just allocated.
             let content =
                 unsafe { std::slice::from_raw_parts(address as *const u8, bytes as usize) };
             assert!(content.iter().all(|byte| *byte == 0), "{bytes}");
@@ -369,7 +371,7 @@ mod tests {
         let fenced = all.iter().filter(|address| fences::has(**address + LARGE_BYTES));
         assert!((1000..10_000).contains(&fenced.count()));
         for address in all {
-            // SAFETY: the last byte of an allocation.
+            // SAFETY: the byte is the last one of an allocation.
             unsafe { *((address + LARGE_BYTES - 1) as *mut u8) = 1 };
             table.free(MemoryKind::Device, address).unwrap();
         }
@@ -383,8 +385,8 @@ mod tests {
         for bytes in [100, 1 << 20] {
             let address = table.allocate(MemoryKind::Host, bytes, 64, LIMIT).unwrap();
             let byte = address as *mut u8;
-            // SAFETY: the byte is allocated; the child uses nothing that another thread could hold but the table, which is
-            // the test's, and ends without running anything else.
+            // SAFETY: the byte is allocated. The only lock that the child takes is the table's,
+            // which belongs to this test; the child ends without running other code.
             unsafe {
                 *byte = 1;
                 let child = libc::fork();

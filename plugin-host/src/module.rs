@@ -1,19 +1,19 @@
 //! A loaded image: a shared object, which the system's loader opens from memory, or relocatable
-//! objects, which the in-memory linker links. [`Loaded`] is what both are to the rest.
+//! objects, which the in-memory linker links. [`Loaded`] is the common interface of both.
 //!
 //! **Kernels** are the functions that the image itself exports, **globals** its exported variables
-//! (thread-local ones are none). What its libraries export is not the image's. An image that
-//! describes kernels of Longshore's header lists described kernels alone; its other functions can be
-//! asked for by name.
+//! except thread-local ones. The exports of its libraries do not count. An image with descriptions
+//! of kernels of Longshore's header lists only the described kernels; its other functions can be
+//! looked up by name.
 //!
-//! **Constructors and destructors** are not run by the load but by [`Module::run_constructors`]
-//! and [`Module::run_destructors`], in the order and with the arguments of the C library
+//! **Constructors and destructors** do not run during the load: [`Module::run_constructors`] and
+//! [`Module::run_destructors`] run them, in the order and with the arguments of the C library
 //! ([`opened`], [`linked`]). An exported variable `int __longshore_constructor_status` or
-//! `__longshore_destructor_status` that is not zero after the step counts as a failure of the
-//! device's code.
+//! `__longshore_destructor_status` that is not zero afterwards counts as a failure of the device's
+//! code.
 //!
 //! **Kernel descriptions** are optional: an exported array of 32-bit numbers
-//! `__longshore_arguments_<kernel>` holds the size of each argument in bytes. The host holds
+//! `__longshore_arguments_<kernel>` holds the size of each argument in bytes. The host checks
 //! launches of that kernel against it.
 
 mod functions;
@@ -44,23 +44,23 @@ use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Before a kernel's name: the variables that describe it.
+/// Prefixes of the variables that describe a kernel, before the kernel's name.
 const DESCRIPTIONS: [&str; 2] = [KERNEL_DESCRIPTION_PREFIX, ARGUMENTS_OF];
 
 const POOL_TRACKER: &str = "__omp_rtl_device_memory_pool_tracker";
-/// Before a kernel's name: the variable that describes its arguments.
+/// Prefix of the variable that describes a kernel's arguments, before the kernel's name.
 const ARGUMENTS_OF: &str = "__longshore_arguments_";
 
 /// A kernel. Valid until its module is unloaded.
 pub struct HostKernel {
     kernel: Kernel,
-    /// What is to be done before it is first launched.
+    /// The link before the first launch, for a kernel of a lazy image.
     late: Option<LateKernel>,
 }
 
-/// A loaded image. A shared object whose constructors were run and whose destructors were not stays
-/// in memory when it is unloaded: handlers that it registered would be called at the program's end.
-/// Those of relocatable objects are forgotten with it.
+/// A loaded image. If a shared object's constructors have run and its destructors have not,
+/// unloading leaves it in memory: its registered handlers would be called at the program's end.
+/// Unloading relocatable objects removes their handlers.
 pub struct HostModule {
     image: Image,
 }
@@ -71,7 +71,8 @@ enum Image {
 }
 
 impl Image {
-    /// What the image says of its kernels' code. Of a lazy one it reads all symbols, the first time.
+    /// Returns the notes about the code of kernels. The first call for a lazy image reads all its
+    /// symbols.
     fn notes(&self) -> &ImageNotes {
         match self {
             Image::Whole(_, notes) => notes,
@@ -91,14 +92,14 @@ impl Deref for Image {
     }
 }
 
-/// The kinds of image.
+/// The format of an image.
 enum Format {
     SharedObject,
-    /// An object, or an archive of them.
+    /// An object, or an archive of objects.
     Relocatable,
 }
 
-/// Whether [`HostModule::load`] would try this image. Reads its headers.
+/// Checks the headers of an image for a format that [`HostModule::load`] supports.
 pub(crate) fn accepts(image: &[u8]) -> Acceptance {
     let headers = format_of(image).and_then(|format| match format {
         Format::SharedObject => elf::recognise(image),
@@ -116,13 +117,13 @@ fn format_of(image: &[u8]) -> Result<Format> {
 }
 
 impl HostKernel {
-    /// The code, and how it is run.
+    /// Returns the code and its mode of execution.
     #[inline]
     pub(crate) fn code(&self) -> &Code {
         &self.kernel.code
     }
 
-    /// Its name in the image.
+    /// Returns the kernel's name in the image.
     pub(crate) fn name(&self) -> &str {
         &self.kernel.name
     }
@@ -132,11 +133,11 @@ impl HostKernel {
         HostKernel { kernel: Kernel::host_form(name, entry), late: None }
     }
 
-    /// Returns the kernel for a launch. Links one that is linked when it is first launched, and runs the constructors of what
-    /// is linked so. Blocks then.
+    /// Returns the kernel for a launch. The first launch of a lazily linked kernel links it and
+    /// runs the constructors of the linked members, and blocks meanwhile.
     ///
     /// # Errors
-    /// Those of a load. The next call tries again.
+    /// The errors of a load. The next call tries again.
     #[inline]
     pub(crate) fn prepare(&self) -> Result<&Kernel> {
         if let Some(late) = &self.late {
@@ -147,28 +148,30 @@ impl HostKernel {
 }
 
 impl HostModule {
-    /// Checks an image and puts it into memory. Runs none of its constructors. Blocks.
-    /// Relocatable objects may use the `allowed` names of the process.
+    /// Checks an image and loads it into memory. Runs none of its constructors. Blocks. Relocatable
+    /// objects may use the `allowed` names of the process.
     ///
     /// # Errors
-    /// `InvalidBinary` for an image that is malformed or not for this machine, `NotFound` for a
-    /// library that a shared object needs and that is not there, `LinkFailure` for undefined symbols
-    /// and whatever else the loader or the linker refuses, `Unsupported` for what the linker does not
-    /// do, `OutOfResources` and `HostIo` for the memory.
+    /// - `InvalidBinary` for an image that is malformed or not for this machine.
+    /// - `NotFound` for a missing library that a shared object needs.
+    /// - `LinkFailure` for undefined symbols, and for any other refusal of the loader or the
+    ///   linker.
+    /// - `Unsupported` for features that the linker lacks.
+    /// - `OutOfResources` and `HostIo` for failures of memory.
     pub fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<HostModule> {
         let notes = ImageNotes::read(image.get());
         let image: Box<dyn Loaded> = match format_of(image.get())? {
-            // Libraries that it needs may change the modes.
+            // The constructors of its libraries may change the modes.
             Format::SharedObject => Box::new(Modes::preserved(|| Opened::load(image))?),
             Format::Relocatable => Box::new(Linked::load(image, allowed)?),
         };
         Ok(HostModule { image: Image::Whole(image, notes) })
     }
 
-    /// The same, but what relocatable objects have is linked when it is first called.
+    /// Loads an image, but links the functions of relocatable objects at their first call.
     ///
     /// # Errors
-    /// As for [`Self::load`]; those of links come with the calls.
+    /// The errors of [`Self::load`], except errors of links, which the calls return.
     pub fn load_lazily(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<HostModule> {
         match format_of(image.get())? {
             Format::SharedObject => HostModule::load(image, allowed),
@@ -178,7 +181,7 @@ impl HostModule {
         }
     }
 
-    /// The exported symbol of this name, if it is of this kind.
+    /// Returns the exported symbol of this name and kind.
     fn symbol_of(&self, kind: SymbolKind, name: &str) -> Result<Symbol> {
         let symbol = self.image.symbol(name)?.ok_or_else(|| not_found(kind, name))?;
         if symbol.kind == kind {
@@ -194,8 +197,8 @@ impl HostModule {
         ))
     }
 
-    /// The sizes of a kernel's arguments, if the image describes them. No arguments have a
-    /// variable of one zero, as there are no empty variables.
+    /// Returns the sizes of a kernel's arguments, if the image describes them. A kernel without
+    /// arguments has a description of one zero, because C has no empty variables.
     fn argument_sizes(&self, kernel: &str) -> Option<Vec<u32>> {
         let described = self.image.constant(&format!("{ARGUMENTS_OF}{kernel}"))?;
         let sizes = described.as_chunks().0.iter().map(|size| u32::from_ne_bytes(*size));
@@ -215,7 +218,7 @@ impl Module<HostBackend> for HostModule {
         };
         let code = match kernels::description(&*self.image, name)? {
             Some(description) => {
-                let notes = self.image.notes().of(name);
+                let notes = self.image.notes().for_kernel(name);
                 let mode = kernels::mode(description.form, notes);
                 let required = description.required_group;
                 description.complete(&mut attributes);
@@ -291,13 +294,13 @@ impl Module<HostBackend> for HostModule {
     }
 }
 
-/// The kernel that a variable of this name describes.
+/// Returns the name of the kernel that a variable of this name describes.
 fn described(variable: &str) -> Option<String> {
     DESCRIPTIONS.iter().find_map(|prefix| variable.strip_prefix(prefix)).map(str::to_owned)
 }
 
 /// # Errors
-/// `Unsupported` for more shared memory than a group has.
+/// `Unsupported` for more shared memory than a group can have.
 fn check_shared(kernel: &str, bytes: u64) -> Result<()> {
     if bytes <= SHARED_BYTES {
         return Ok(());

@@ -3,7 +3,7 @@
 use crate::command::{copy_bytes, fill_bytes};
 use crate::execute::{Engine, Launch};
 use crate::kernel::{Code, MOST_GROUP_ITEMS, SHARED_BYTES};
-use crate::line::Line;
+use crate::submission_queue::SubmissionQueue;
 use crate::{HostBackend, HostDevice, HostEvent, HostKernel};
 use longshore_plugin_api::{
     Arguments, CopyRequest, Error, ErrorCode, HostFunction, LaunchShape, PrefetchTarget, Queue,
@@ -25,35 +25,35 @@ const SMALL_BYTES: u64 = 4 << 10;
 ///
 /// LLVM: `ol_queue_handle_t`.
 pub struct HostQueue {
-    line: Arc<Line>,
+    submissions: Arc<SubmissionQueue>,
 }
 
 impl HostQueue {
-    /// An idle queue.
+    /// Returns an idle queue.
     pub(crate) fn new(engine: Arc<Engine>) -> HostQueue {
-        HostQueue { line: Line::new(engine) }
+        HostQueue { submissions: SubmissionQueue::new(engine) }
     }
 
     /// [`Queue::launch`] of a kernel whose shape was checked.
     #[inline]
     fn launch_checked(&self, launch: Launch, wait: bool, arguments: Arguments<'_>) -> Result<()> {
         if !wait {
-            return self.line.push(|batch| batch.launch(launch, arguments));
+            return self.submissions.push(|batch| batch.launch(launch, arguments));
         }
-        if let Some(role) = self.line.idle_role() {
+        if let Some(role) = self.submissions.idle_role() {
             let result = role.launch(&launch, arguments);
             drop(role);
-            return self.line.first_error(result);
+            return self.submissions.first_error(result);
         }
-        self.line.refuse_runner()?;
-        self.line.push(|batch| batch.launch(launch, arguments))?;
-        self.line.synchronize()
+        self.submissions.refuse_runner()?;
+        self.submissions.push(|batch| batch.launch(launch, arguments))?;
+        self.submissions.synchronize()
     }
 }
 
 impl Drop for HostQueue {
     fn drop(&mut self) {
-        self.line.close();
+        self.submissions.close();
     }
 }
 
@@ -77,18 +77,18 @@ impl Queue<HostBackend> for HostQueue {
             return Err(unequal_spans(to, from));
         }
         if (copy.wait || to.bytes() <= SMALL_BYTES)
-            && let Some(role) = self.line.idle_role()
+            && let Some(role) = self.submissions.idle_role()
         {
             // SAFETY: the spans vouch for both ranges.
             unsafe { copy_bytes(to.address(), from.address(), to.bytes()) };
             drop(role);
-            return if copy.wait { self.line.take_error() } else { Ok(()) };
+            return if copy.wait { self.submissions.take_error() } else { Ok(()) };
         }
         if copy.wait {
-            self.line.refuse_runner()?;
+            self.submissions.refuse_runner()?;
         }
-        self.line.push(|batch| batch.copy(to, from))?;
-        if copy.wait { self.line.synchronize() } else { Ok(()) }
+        self.submissions.push(|batch| batch.copy(to, from))?;
+        if copy.wait { self.submissions.synchronize() } else { Ok(()) }
     }
 
     fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()> {
@@ -98,42 +98,42 @@ impl Queue<HostBackend> for HostQueue {
         let mut captured = [0; 16];
         if (wait || destination.bytes() <= SMALL_BYTES)
             && let Some(captured) = captured.get_mut(..pattern.len())
-            && let Some(role) = self.line.idle_role()
+            && let Some(role) = self.submissions.idle_role()
         {
             captured.copy_from_slice(pattern);
             // SAFETY: the span vouches for the range; the pattern is a copy.
             unsafe { fill_bytes(destination, captured) };
             drop(role);
-            return if wait { self.line.take_error() } else { Ok(()) };
+            return if wait { self.submissions.take_error() } else { Ok(()) };
         }
         if wait {
-            self.line.refuse_runner()?;
+            self.submissions.refuse_runner()?;
         }
-        self.line.push(|batch| batch.fill(destination, pattern))?;
-        if wait { self.line.synchronize() } else { Ok(()) }
+        self.submissions.push(|batch| batch.fill(destination, pattern))?;
+        if wait { self.submissions.synchronize() } else { Ok(()) }
     }
 
     fn host_function(&self, function: HostFunction) -> Result<()> {
-        self.line.push(|batch| batch.host(function))
+        self.submissions.push(|batch| batch.host(function))
     }
 
     fn wait_event(&self, event: &HostEvent) -> Result<()> {
         match event.to_wait_for() {
-            Some(record) => self.line.push(|batch| batch.wait(record)),
+            Some(record) => self.submissions.push(|batch| batch.wait(record)),
             None => Ok(()),
         }
     }
 
     fn record_event(&self, event: &HostEvent) -> Result<()> {
-        event.record_at(&self.line)
+        event.record_at(&self.submissions)
     }
 
     fn is_idle(&self) -> Result<bool> {
-        Ok(self.line.is_idle())
+        Ok(self.submissions.is_idle())
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.line.synchronize()
+        self.submissions.synchronize()
     }
 
     /// All memory is equally near: there is nothing to do.
@@ -142,7 +142,7 @@ impl Queue<HostBackend> for HostQueue {
     }
 }
 
-/// Whether nothing about a shape needs a closer look.
+/// Returns whether nothing about a shape needs a closer look.
 #[inline]
 fn is_plain(kernel: &HostKernel, shape: &LaunchShape) -> bool {
     let sizes = [shape.groups, shape.items];
@@ -159,7 +159,7 @@ fn is_plain(kernel: &HostKernel, shape: &LaunchShape) -> bool {
         }
 }
 
-/// Whether a group may have so many items.
+/// Returns whether a group may have so many items.
 #[inline]
 fn has_items_for_a_group(items: [u32; 3]) -> bool {
     let [x, y, z] = items.map(u64::from);

@@ -17,7 +17,7 @@ pub(crate) struct Record {
     reached_ns: AtomicI64,
     failure: OnceLock<Error>,
     /// The lines that go on when it is reached.
-    lines: Mutex<Vec<Arc<dyn Attended>>>,
+    queues: Mutex<Vec<Arc<dyn Attended>>>,
 }
 
 const UNREACHED: u32 = 0;
@@ -26,23 +26,23 @@ const REACHED: u32 = 1;
 const AWAITED: u32 = 2;
 
 impl Record {
-    /// A place that was not reached; `timed` if the time of reaching it will be asked for.
+    /// Returns a place that was not reached; `timed` if the time of reaching it will be asked for.
     pub(crate) fn new(timed: bool) -> Record {
         Record {
             state: AtomicU32::new(UNREACHED),
             timed,
             reached_ns: AtomicI64::new(0),
             failure: OnceLock::new(),
-            lines: Mutex::default(),
+            queues: Mutex::default(),
         }
     }
 
-    /// Whether it was reached; if so, all that was queued before it is visible.
+    /// Returns whether it was reached; if so, all that was queued before it is visible.
     pub(crate) fn is_reached(&self) -> bool {
         self.state.load(Ordering::Acquire) == REACHED
     }
 
-    /// The failure that it was reached with.
+    /// Returns the failure that it was reached with.
     pub(crate) fn failure(&self) -> Option<&Error> {
         self.failure.get()
     }
@@ -58,18 +58,18 @@ impl Record {
         if self.state.swap(REACHED, Ordering::AcqRel) == AWAITED {
             // The only error is a bad address, which the borrow rules out.
             let _ = futex::wake(&self.state, futex::Flags::PRIVATE, i32::MAX as u32);
-            let lines = std::mem::take(&mut *self.lines.lock());
-            lines.into_iter().for_each(|line| crew().call(line));
+            let queues = std::mem::take(&mut *self.queues.lock());
+            queues.into_iter().for_each(|queue| crew().call(queue));
         }
     }
 
     /// Has the crew attend to a line when it is reached; false if it was reached before.
-    pub(crate) fn call_when_reached(&self, line: &Arc<impl Attended>) -> bool {
+    pub(crate) fn call_when_reached(&self, queue: &Arc<impl Attended>) -> bool {
         // The thread that reaches the event takes the list once the state says that a queue waits; the lock guards that state.
-        let mut lines = self.lines.lock();
+        let mut queues = self.queues.lock();
         let is_waiting = self.is_awaited();
         if is_waiting {
-            lines.push(Arc::clone(line) as Arc<dyn Attended>);
+            queues.push(Arc::clone(queue) as Arc<dyn Attended>);
         }
         is_waiting
     }

@@ -8,16 +8,16 @@
 
 use longshore_plugin_api::ImageEntry;
 
-/// The rank of the container's triple and architecture, 0 if this CPU cannot run such code. The
+/// Returns the score of the container's triple and architecture, 0 if this CPU cannot run such code. The
 /// image itself is not looked at.
-pub(crate) fn rank(entry: &ImageEntry<'_>) -> u32 {
+pub(crate) fn score(entry: &ImageEntry<'_>) -> u32 {
     if !is_own_machine(entry.triple) {
         return 0;
     }
-    rank_of(entry.arch, &cpu_has)
+    score_of(entry.arch, &cpu_has)
 }
 
-/// Whether a triple is one for the machine that this plugin was built for; an empty one says nothing.
+/// Returns whether a triple is one for the machine that this plugin was built for; an empty one says nothing.
 fn is_own_machine(triple: &str) -> bool {
     let machine = triple.split('-').next().unwrap_or_default();
     let machine = match machine {
@@ -34,7 +34,7 @@ const UNSAID: u32 = 2;
 const NAMED: u32 = 1;
 const EXACT: u32 = 2;
 
-fn rank_of(arch: &str, has: &dyn Fn(&str) -> bool) -> u32 {
+fn score_of(arch: &str, has: &dyn Fn(&str) -> bool) -> u32 {
     match arch {
         "" | "generic" => return UNSAID,
         "native" => return NATIVE,
@@ -51,7 +51,7 @@ fn rank_of(arch: &str, has: &dyn Fn(&str) -> bool) -> u32 {
     if can_run { 2 * (level as u32 + 1) + NAMED } else { 0 }
 }
 
-/// A level includes those before it.
+/// Returns a level includes those before it.
 fn has_level(level: usize, has: &dyn Fn(&str) -> bool) -> bool {
     LEVELS[..=level].iter().flat_map(|level| level.adds).all(|feature| has(feature))
 }
@@ -203,25 +203,25 @@ mod tests {
         let all = |_: &str| true;
         let lowest = LEVELS[0].name;
         let highest = LEVELS[LEVELS.len() - 1].name;
-        assert!(rank_of(highest, &all) > rank_of(lowest, &all));
+        assert!(score_of(highest, &all) > score_of(lowest, &all));
         let lacking = LEVELS[1].adds[0];
         let has = |feature: &str| feature != lacking;
-        assert_eq!(rank_of(highest, &has), 0);
-        assert!(rank_of(lowest, &has) > 0);
+        assert_eq!(score_of(highest, &has), 0);
+        assert!(score_of(lowest, &has) > 0);
     }
 
     #[test]
     fn what_says_more_of_its_level_is_preferred_and_unknown_names_are_refused() {
         let all = |_: &str| true;
-        let exact = rank_of(LEVELS[0].name, &all);
+        let exact = score_of(LEVELS[0].name, &all);
         let (names, level, _) = NAMED_CPUS[0];
         assert_eq!(level, LEVELS[0].name);
         let order = ["native", "generic", names[0], LEVELS[0].name, LEVELS[1].name];
-        let ranks = order.map(|arch| rank_of(arch, &all));
-        assert!(ranks.is_sorted() && ranks[0] > 0, "{ranks:?}");
-        assert!(exact > ranks[2], "{ranks:?}");
-        assert_eq!(rank_of("", &all), rank_of("generic", &all));
-        assert_eq!(rank_of("hal9000", &all), 0);
+        let scores = order.map(|arch| score_of(arch, &all));
+        assert!(scores.is_sorted() && scores[0] > 0, "{scores:?}");
+        assert!(exact > scores[2], "{scores:?}");
+        assert_eq!(score_of("", &all), score_of("generic", &all));
+        assert_eq!(score_of("hal9000", &all), 0);
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
             assert!(LEVELS.iter().any(|known| known.name == *level), "{level}");
             for lacking in *further {
                 let has = |feature: &str| feature != *lacking;
-                assert_eq!(rank_of(names[0], &has), 0, "{names:?} without {lacking}");
+                assert_eq!(score_of(names[0], &has), 0, "{names:?} without {lacking}");
             }
         }
     }
@@ -239,9 +239,9 @@ mod tests {
     fn only_triples_of_this_machine_are_taken() {
         let entry = |triple| ImageEntry { bytes: &[], triple, arch: "" };
         let own = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-        assert!(rank(&entry(&own)) > 0 && rank(&entry("")) > 0);
+        assert!(score(&entry(&own)) > 0 && score(&entry("")) > 0);
         for other in ["nvptx64-nvidia-cuda", "amdgcn-amd-amdhsa", "riscv64-linux-gnu", "x"] {
-            assert_eq!(rank(&entry(other)), 0, "{other}");
+            assert_eq!(score(&entry(other)), 0, "{other}");
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Events: places in queues.
 
+use crate::command::Command;
 use crate::device_core::DeviceCore;
 use crate::driver::Driver;
-use crate::submission_queue::SubmissionQueue;
 use crate::record::Record;
-use crate::command::Command;
+use crate::submission_queue::SubmissionQueue;
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;

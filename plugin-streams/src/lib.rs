@@ -33,6 +33,7 @@
 
 mod backend;
 mod call;
+mod command;
 mod crew;
 mod device;
 mod device_core;
@@ -46,7 +47,6 @@ mod in_flight;
 mod interface;
 mod kernel;
 mod lane;
-mod submission_queue;
 mod memory;
 mod module;
 mod module_core;
@@ -58,7 +58,7 @@ mod record;
 mod registrations;
 mod setting;
 mod staging;
-mod command;
+mod submission_queue;
 mod transfer;
 
 pub use backend::{Image, Physical, StreamBackend};

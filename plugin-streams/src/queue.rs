@@ -1,10 +1,10 @@
 //! Queues.
 
 use crate::backend::StreamBackend;
+use crate::command::Command;
 use crate::device::StreamDevice;
 use crate::device_core::DeviceCore;
 use crate::submission_queue::SubmissionQueue;
-use crate::command::Command;
 use crate::transfer::{Copy, End, Fill};
 use longshore_plugin_api::{Place, Result, Span};
 use std::sync::Arc;

@@ -16,12 +16,12 @@
 //! another.
 
 use crate::call::Code;
+use crate::command::Command;
 use crate::crew::{Awaited, BusyQueue, KeptWork};
 use crate::device_core::DeviceCore;
 use crate::driver::{Context, Driver};
 use crate::lane::Lane;
 use crate::record::Record;
-use crate::command::Command;
 use longshore_plugin_api::{AtWork, Error, ErrorCode, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -116,7 +116,10 @@ impl<D: Driver> SubmissionQueue<D> {
     ///
     /// # Errors
     /// A lost device; errors of the driver.
-    pub(crate) fn await_record(self: &Arc<SubmissionQueue<D>>, record: Arc<Record<D>>) -> Result<()> {
+    pub(crate) fn await_record(
+        self: &Arc<SubmissionQueue<D>>,
+        record: Arc<Record<D>>,
+    ) -> Result<()> {
         self.device().refuse_if_lost()?;
         let state = self.state.lock();
         if !self.keeps.load(Ordering::Relaxed) {

@@ -45,7 +45,7 @@ impl Arena {
         let mapped = |bytes| memory.internal(MemoryLocation::CpuToGpu, bytes);
         if bytes > CHUNK_BYTES / 4 {
             let region = mapped(bytes)?;
-            let piece = Piece::of(&region, 0, bytes);
+            let piece = Piece::new(&region, 0, bytes);
             self.large.push(region);
             return Ok(piece);
         }
@@ -59,7 +59,7 @@ impl Arena {
             }
         }
         self.used = start + bytes;
-        Ok(Piece::of(&self.chunks[self.current], start, bytes))
+        Ok(Piece::new(&self.chunks[self.current], start, bytes))
     }
 
     pub(crate) fn reset(&mut self, memory: &Memory) {
@@ -78,7 +78,7 @@ impl Arena {
 }
 
 impl Piece {
-    fn of(region: &Region, start: u64, bytes: u64) -> Piece {
+    fn new(region: &Region, start: u64, bytes: u64) -> Piece {
         // SAFETY: `start` lies in the region, which is mapped.
         let mapped = unsafe { region.mapped().add(start as usize) };
         let (buffer, offset) = (region.buffer, region.offset + start);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 const MOST_AT_ONCE: usize = 64;
 
 /// The threads of all queues of the process.
-static CREW: Crew<Turn> = Crew::new("longshore-vk", MOST_AT_ONCE, Turn::take);
+static CREW: Crew<Task> = Crew::new("longshore-vk", MOST_AT_ONCE, Task::take);
 
 /// Something that threads of the crew do.
 pub(crate) trait Attended: Send + Sync + 'static {
@@ -18,15 +18,15 @@ pub(crate) trait Attended: Send + Sync + 'static {
 }
 
 /// Something that a thread attends to, or will. The fields go in this order, see [`Attended::attend`].
-pub(crate) struct Turn {
+pub(crate) struct Task {
     attended: Arc<dyn Attended>,
     at_work: AtWork,
 }
 
-impl Turn {
-    /// A turn, which counts as a thread at work on its device.
-    pub(crate) fn new(attended: Arc<dyn Attended>, at_work: AtWork) -> Turn {
-        Turn { attended, at_work }
+impl Task {
+    /// Returns a turn, which counts as a thread at work on its device.
+    pub(crate) fn new(attended: Arc<dyn Attended>, at_work: AtWork) -> Task {
+        Task { attended, at_work }
     }
 
     /// Has a thread take the turn. Does not block.

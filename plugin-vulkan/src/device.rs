@@ -92,13 +92,13 @@ impl Device<VulkanBackend> for VulkanDevice {
     }
 
     /// Imports it by VK_EXT_external_memory_host. `Unsupported` without that.
-    fn adopt(&self, kind: MemoryKind, memory: Span) -> Result<()> {
+    fn import_memory(&self, kind: MemoryKind, memory: Span) -> Result<()> {
         self.core.refuse_if_lost()?;
-        self.core.memory.adopt(kind, memory)
+        self.core.memory.import_memory(kind, memory)
     }
 
-    fn set_extent(&self, address: u64, bytes: u64) -> Result<()> {
-        self.core.memory.set_extent(address, bytes)
+    fn set_logical_size(&self, address: u64, bytes: u64) -> Result<()> {
+        self.core.memory.set_logical_size(address, bytes)
     }
 
     /// As many items as a group of the kernel has if its size is fixed, else 256 or what the device
@@ -108,7 +108,7 @@ impl Device<VulkanBackend> for VulkanDevice {
     }
 
     /// SPIR-V or WGSL that [`Device::accepts`] takes, in an entry for Vulkan or for anything.
-    fn rank(&self, entry: &ImageEntry<'_>) -> Result<u32> {
+    fn score(&self, entry: &ImageEntry<'_>) -> Result<u32> {
         const SUITABLE: u32 = 100;
         let is_known = |text: &str, known: &[&str]| {
             text.is_empty() || known.iter().any(|start| text.starts_with(start))

@@ -3,8 +3,8 @@
 use crate::VulkanBackend;
 use crate::batch::Batch;
 use crate::device_core::DeviceCore;
-use crate::line::Line;
 use crate::place::Place;
+use crate::submission_queue::SubmissionQueue;
 use crate::timestamps::QuerySlot;
 use longshore_plugin_api::{Error, ErrorCode, Event, Result};
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ struct Record {
 }
 
 impl VulkanEvent {
-    /// An event that was recorded nowhere.
+    /// Returns an event that was recorded nowhere.
     pub(crate) fn new(device: &Arc<DeviceCore>, timing: bool) -> Result<VulkanEvent> {
         if timing && device.physical.limits.timestamp_bits == 0 {
             let name = &device.physical.name;
@@ -43,10 +43,10 @@ impl VulkanEvent {
     /// Records it at the tail of a line.
     ///
     /// # Errors
-    /// `InvalidDevice` if the line is of another device; those of [`Line::tail`].
-    pub(crate) fn record_at(&self, line: &Arc<Line>) -> Result<()> {
-        if !Arc::ptr_eq(&self.device, line.device()) {
-            let (ours, theirs) = (&self.device.physical.name, &line.device().physical.name);
+    /// `InvalidDevice` if the line is of another device; those of [`SubmissionQueue::tail`].
+    pub(crate) fn record_at(&self, queue: &Arc<SubmissionQueue>) -> Result<()> {
+        if !Arc::ptr_eq(&self.device, queue.device()) {
+            let (ours, theirs) = (&self.device.physical.name, &queue.device().physical.name);
             let message = format!(
                 "an event of '{ours}' cannot be recorded on a queue of '{theirs}', which is opened \
                  apart; expected the same device"
@@ -58,17 +58,17 @@ impl VulkanEvent {
             false => None,
         };
         let mark = time.as_ref().map(|slot| |batch: &mut Batch| batch.timestamp(slot));
-        *self.last.lock() = Some(Record { place: line.tail(mark)?, time });
+        *self.last.lock() = Some(Record { place: queue.tail(mark)?, time });
         Ok(())
     }
 
-    /// The last record, unless there is none.
+    /// Returns the last record, unless there is none.
     pub(crate) fn place(&self) -> Option<Place> {
         let last = self.last.lock();
         last.as_ref().map(|record| record.place.clone())
     }
 
-    /// The ticks at which it was reached.
+    /// Returns the ticks at which it was reached.
     fn ticks(&self, which: &str) -> Result<u64> {
         let record = self.last.lock().clone();
         let record = record.ok_or_else(|| not_ready(which, "never recorded"))?;

@@ -63,7 +63,7 @@ impl LogicalDevice {
         Ok(Arc::new(device))
     }
 
-    /// The `VkQueue` that the next queue uses: they take turns.
+    /// Returns the `VkQueue` that the next queue uses: they take turns.
     pub(crate) fn next_lane(&self) -> usize {
         self.next_lane.fetch_add(1, Ordering::Relaxed) % self.lanes.len()
     }
@@ -77,7 +77,7 @@ impl LogicalDevice {
         self.transfer.as_ref().unwrap_or(&self.lanes[0])
     }
 
-    /// A command pool for queues of a family, with its command buffers. Whoever gets the pool destroys
+    /// Returns a command pool for queues of a family, with its command buffers. Whoever gets the pool destroys
     /// it.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl LogicalDevice {
         }
     }
 
-    /// Whether the device was lost.
+    /// Returns whether the device was lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.get().is_some()
     }
@@ -164,13 +164,13 @@ impl LogicalDevice {
         let error = error::driver(doing, result)
             .context(format_args!("Vulkan device '{}'", self.physical.name));
         if result == vk::Result::ERROR_DEVICE_LOST {
-            let told = Error::new(
+            let reported = Error::new(
                 ErrorCode::BackendFailure,
                 format!("{}; nothing works on it any more: close it", error.message()),
             );
-            let told = told.with_vendor("VK_ERROR_DEVICE_LOST", i64::from(result.as_raw()));
-            log::error!("{told}");
-            if self.lost.set(told).is_ok() {
+            let reported = reported.with_vendor("VK_ERROR_DEVICE_LOST", i64::from(result.as_raw()));
+            log::error!("{reported}");
+            if self.lost.set(reported).is_ok() {
                 self.tell_of_loss();
             }
         }
@@ -178,7 +178,7 @@ impl LogicalDevice {
     }
 
     /// Has something told when the device is lost.
-    pub(crate) fn will_be_told(&self, waiter: Weak<dyn AwaitsLoss>) {
+    pub(crate) fn notify_of_loss(&self, waiter: Weak<dyn AwaitsLoss>) {
         let mut waiters = self.waiters.lock();
         waiters.retain(|waiter| waiter.strong_count() > 0);
         waiters.push(waiter);
@@ -219,7 +219,7 @@ impl Lane {
     }
 }
 
-/// The logical device, its lanes for everything and that for copies.
+/// Returns the logical device, its lanes for everything and that for copies.
 fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)> {
     let families = &physical.families;
     let count = families.compute_queues.clamp(1, MOST_LANES);
@@ -255,7 +255,7 @@ fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)>
     Ok((raw, lanes, transfer))
 }
 
-/// The extensions that are used where they are present, or must be enabled then.
+/// Returns the extensions that are used where they are present, or must be enabled then.
 fn useful(physical: &Physical) -> Vec<&'static CStr> {
     let features = &physical.features;
     let wanted = [

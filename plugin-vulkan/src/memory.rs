@@ -44,7 +44,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// No memory yet.
+    /// Returns no memory yet.
     ///
     /// # Errors
     /// Those of the allocator.
@@ -143,17 +143,17 @@ impl Memory {
     /// # Errors
     /// `InvalidArgument` unless it is the start of a live allocation, `InvalidSize` for no bytes or
     /// more than it has.
-    pub(crate) fn set_extent(&self, address: u64, bytes: u64) -> Result<()> {
+    pub(crate) fn set_logical_size(&self, address: u64, bytes: u64) -> Result<()> {
         let found = self.live.get(&address);
         let region = found.as_ref().map(|entry| entry.value());
         match region.filter(|region| matches!(region.owner, Owner::Program(_))) {
             Some(region) if (1..=region.bytes).contains(&bytes) => {
-                region.extent.store(bytes, Ordering::Relaxed);
+                region.logical_size.store(bytes, Ordering::Relaxed);
                 Ok(())
             }
             Some(region) => {
                 let most = region.bytes;
-                let message = format!("an extent of {bytes} bytes, expected 1 to {most}");
+                let message = format!("a logical size of {bytes} bytes, expected 1 to {most}");
                 Err(Error::new(ErrorCode::InvalidSize, message))
             }
             None => Err(not_live(address)),
@@ -169,7 +169,7 @@ impl Memory {
         self.region(Owner::Internal, location, bytes, 16).map(Arc::new)
     }
 
-    /// The same, and found by its device address.
+    /// Returns the same, and found by its device address.
     pub(crate) fn internal_found(&self, bytes: u64) -> Result<Arc<Region>> {
         let region = self.internal(MemoryLocation::GpuOnly, bytes)?;
         if !taken::claim(&region) {
@@ -209,26 +209,26 @@ impl Memory {
         }
     }
 
-    /// The region that an address of the device's memory lies in.
+    /// Returns the region that an address of the device's memory lies in.
     pub(crate) fn find(&self, address: u64) -> Option<Found> {
         within(&self.live, address, |region| region.address)
     }
 
-    /// The region that an address of the host's memory lies in.
+    /// Returns the region that an address of the host's memory lies in.
     pub(crate) fn find_host(&self, address: u64) -> Option<Found> {
         let allocated =
             self.find(address).filter(|found| found.region.host == found.region.address);
         allocated.or_else(|| within(&self.pinned, address, |region| region.host))
     }
 
-    /// Whether the device reaches some of a range of the host's memory.
+    /// Returns whether the device reaches some of a range of the host's memory.
     pub(crate) fn knows_some(&self, start: u64, bytes: u64) -> bool {
         let own = overlapping(&self.live, start, bytes, |region| region.address);
         own.is_some_and(|region| region.host == region.address)
             || overlapping(&self.pinned, start, bytes, |region| region.host).is_some()
     }
 
-    /// The device's address for what may be a host address of shared memory.
+    /// Returns the device's address for what may be a host address of shared memory.
     pub(crate) fn translate(&self, address: u64) -> u64 {
         if self.translated.load(Ordering::Relaxed) == 0 {
             return address;
@@ -246,7 +246,7 @@ impl Memory {
         self.live.insert(region.address, Arc::clone(region));
     }
 
-    /// A buffer and its memory, at a multiple of `alignment`.
+    /// Returns a buffer and its memory, at a multiple of `alignment`.
     fn region(
         &self,
         owner: Owner,
@@ -270,7 +270,7 @@ impl Memory {
         Ok(region.expect("a multiple of the alignment lies within one more of it"))
     }
 
-    /// A buffer of `bytes` and `slack` more; nothing if no multiple of `alignment` begins a range
+    /// Returns a buffer of `bytes` and `slack` more; nothing if no multiple of `alignment` begins a range
     /// of `bytes` in it.
     fn region_of(
         &self,
@@ -322,7 +322,7 @@ impl Memory {
             owner,
             address: base + offset,
             bytes,
-            extent: AtomicU64::new(bytes),
+            logical_size: AtomicU64::new(bytes),
             device_address: start + offset,
             buffer,
             offset,
@@ -397,7 +397,7 @@ impl Drop for Memory {
     }
 }
 
-/// A buffer for everything that kernels and copies do with memory.
+/// Returns a buffer for everything that kernels and copies do with memory.
 fn create_buffer(
     device: &LogicalDevice,
     bytes: u64,
@@ -437,7 +437,7 @@ fn within(
     (offset < region.bytes).then(|| Found { region: Arc::clone(region), offset })
 }
 
-/// The last region of a map that a range overlaps.
+/// Returns the last region of a map that a range overlaps.
 fn overlapping(
     map: &SkipMap<u64, Arc<Region>>,
     start: u64,

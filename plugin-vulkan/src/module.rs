@@ -47,7 +47,7 @@ pub(crate) fn acceptance(device: &DeviceCore, image: &[u8]) -> Acceptance {
     }
 }
 
-/// Whether loading and unloading are sound whatever the image holds. naga's translation of WGSL is valid and bounds every
+/// Returns whether loading and unloading are sound whatever the image holds. naga's translation of WGSL is valid and bounds every
 /// access. SPIR-V needs a validator, and must run no code then: a valid module's accesses have no bounds.
 fn is_verified(device: &DeviceCore, module: &Module) -> bool {
     let runs_code = !module.constructors().is_empty() || !module.destructors().is_empty();
@@ -264,7 +264,9 @@ fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> 
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let ours = take();
         let theirs = others.into_iter().map(|other| {
-            other.join().unwrap_or_else(|payload| Err(Error::of_panic("building kernels", payload)))
+            other
+                .join()
+                .unwrap_or_else(|payload| Err(Error::from_panic("building kernels", payload)))
         });
         theirs.fold(ours, |first, result| first.and(result))
     })

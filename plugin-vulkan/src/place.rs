@@ -10,13 +10,13 @@ pub(crate) struct Place {
     pub(crate) timeline: Arc<Timeline>,
     pub(crate) value: u64,
     /// How often failures had been told of when it was taken.
-    tellings: u64,
+    reports: u64,
 }
 
 impl Place {
-    /// The place of a value, behind all that the queue has told of by now.
+    /// Returns the place of a value, behind all that the queue has told of by now.
     pub(crate) fn new(timeline: &Arc<Timeline>, value: u64) -> Place {
-        Place { timeline: Arc::clone(timeline), value, tellings: timeline.tellings() }
+        Place { timeline: Arc::clone(timeline), value, reports: timeline.reports() }
     }
 
     /// # Errors
@@ -34,9 +34,9 @@ impl Place {
         self.failure().map_or(Ok(()), Err)
     }
 
-    /// The first failure of the work in front of it that nobody had been told of when it was reached, as far as is
+    /// Returns the first failure of the work in front of it that nobody had been told of when it was reached, as far as is
     /// known by now.
     pub(crate) fn failure(&self) -> Option<Error> {
-        self.timeline.failure_before(self.value, self.tellings)
+        self.timeline.failure_before(self.value, self.reports)
     }
 }

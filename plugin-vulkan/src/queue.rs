@@ -2,7 +2,7 @@
 
 use crate::batch::Dispatch;
 use crate::device_core::DeviceCore;
-use crate::line::{HostWork, Line};
+use crate::submission_queue::{HostWork, SubmissionQueue};
 use crate::transfer::{self, CopyJob, End};
 use crate::{VulkanBackend, VulkanDevice, VulkanEvent, VulkanKernel};
 use longshore_plugin_api::{
@@ -23,16 +23,16 @@ const CAPTURED_BYTES: u64 = 64 << 10;
 ///
 /// LLVM: `ol_queue_handle_t`.
 pub struct VulkanQueue {
-    line: Arc<Line>,
+    submissions: Arc<SubmissionQueue>,
 }
 
 impl VulkanQueue {
     pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<VulkanQueue> {
-        Ok(VulkanQueue { line: Line::new(device)? })
+        Ok(VulkanQueue { submissions: SubmissionQueue::new(device)? })
     }
 
     fn device(&self) -> &Arc<DeviceCore> {
-        self.line.device()
+        self.submissions.device()
     }
 
     /// What a place of a copy is.
@@ -59,7 +59,7 @@ impl VulkanQueue {
         let bytes = copy.bytes;
         match (&copy.to, &copy.from) {
             (End::Device(to), End::Device(from)) => {
-                self.line.record(false, |batch| batch.copy(to, from, bytes))
+                self.submissions.record(false, |batch| batch.copy(to, from, bytes))
             }
             (End::Device(_), End::Host(from))
                 if bytes <= CAPTURED_BYTES && !self.device().memory.knows_some(*from, bytes) =>
@@ -71,19 +71,19 @@ impl VulkanQueue {
                     unsafe { std::slice::from_raw_parts(*from as *const u8, bytes as usize) };
                 let End::Device(to) = &copy.to else { return Ok(()) };
                 let to = to.clone();
-                self.line.record_unless_host_work(
+                self.submissions.record_unless_host_work(
                     |batch| batch.upload(&to, source),
                     || HostWork::Copy(copy),
                 )
             }
-            _ => self.line.push(HostWork::Copy(copy)),
+            _ => self.submissions.push(HostWork::Copy(copy)),
         }
     }
 }
 
 impl Drop for VulkanQueue {
     fn drop(&mut self) {
-        self.line.close();
+        self.submissions.close();
     }
 }
 
@@ -98,7 +98,7 @@ impl Queue<VulkanBackend> for VulkanQueue {
         let kernel = kernel.on(self.device())?;
         let pipeline = kernel.pipeline_for(shape, arguments)?;
         let launch = Dispatch { kernel: kernel.core(), pipeline, groups: shape.groups };
-        self.line.record(shape.wait, |batch| batch.launch(&launch, arguments))
+        self.submissions.record(shape.wait, |batch| batch.launch(&launch, arguments))
     }
 
     fn copy(&self, copy: &CopyRequest<'_, VulkanDevice>) -> Result<()> {
@@ -117,9 +117,9 @@ impl Queue<VulkanBackend> for VulkanQueue {
         }
         match (&job.to, &job.from) {
             (End::Device(to), End::Device(from)) if !job.is_direct() => {
-                self.line.record(true, |batch| batch.copy(to, from, bytes))
+                self.submissions.record(true, |batch| batch.copy(to, from, bytes))
             }
-            _ => self.line.exclusively(|| job.run()),
+            _ => self.submissions.exclusively(|| job.run()),
         }
     }
 
@@ -130,36 +130,36 @@ impl Queue<VulkanBackend> for VulkanQueue {
         }
         let to = transfer::find(self.device(), address, bytes)?;
         match to.host().filter(|_| wait && !self.device().always_stage) {
-            Some(host) => self.line.exclusively(|| {
+            Some(host) => self.submissions.exclusively(|| {
                 // SAFETY: the range is mapped, and all that was queued is done.
                 unsafe { transfer::fill(host, pattern, bytes) };
                 Ok(())
             }),
-            None => self.line.record(wait, |batch| batch.fill(&to, pattern, bytes)),
+            None => self.submissions.record(wait, |batch| batch.fill(&to, pattern, bytes)),
         }
     }
 
     fn host_function(&self, function: HostFunction) -> Result<()> {
-        self.line.push(HostWork::Function(function))
+        self.submissions.push(HostWork::Function(function))
     }
 
     fn wait_event(&self, event: &VulkanEvent) -> Result<()> {
         match event.place() {
-            Some(place) => self.line.wait_for(place),
+            Some(place) => self.submissions.wait_for(place),
             None => self.device().refuse_if_lost(),
         }
     }
 
     fn record_event(&self, event: &VulkanEvent) -> Result<()> {
-        event.record_at(&self.line)
+        event.record_at(&self.submissions)
     }
 
     fn is_idle(&self) -> Result<bool> {
-        self.line.is_idle()
+        self.submissions.is_idle()
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.line.synchronize()
+        self.submissions.synchronize()
     }
 
     /// Memory stays where it is: there is nothing to do.

@@ -21,7 +21,7 @@ pub(crate) struct Staging {
 
 /// A copy by the device, between a half and memory of its own.
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     In,
     Out,
 }
@@ -66,7 +66,7 @@ impl Staging {
             timeline.wait((index as u64).saturating_sub(1))?;
             // SAFETY: the half is mapped and not in use; whoever queued the copy vouches for the source.
             unsafe { copy_bytes(self.half(index) as u64, from + done, part) };
-            self.submit(device, timeline, index, Way::In, &to.further(done), part)?;
+            self.submit(device, timeline, index, Direction::In, &to.further(done), part)?;
         }
         timeline.wait(parts(bytes).count() as u64)
     }
@@ -92,7 +92,7 @@ impl Staging {
         };
         for (index, (done, part)) in parts(bytes).enumerate() {
             let submitted =
-                self.submit(device, timeline, index, Way::Out, &from.further(done), part);
+                self.submit(device, timeline, index, Direction::Out, &from.further(done), part);
             if let Some(earlier) = earlier.replace((index, done, part)) {
                 fetch(earlier)?;
             }
@@ -107,7 +107,7 @@ impl Staging {
         device: &LogicalDevice,
         timeline: &Timeline,
         index: usize,
-        way: Way,
+        direction: Direction,
         place: &Found,
         bytes: u64,
     ) -> Result<()> {
@@ -116,9 +116,9 @@ impl Staging {
         let half = self.region.offset + (index as u64 % 2) * HALF_BYTES;
         let (staged, other) =
             ((self.region.buffer, half), (place.region.buffer, place.buffer_offset()));
-        let (from, to) = match way {
-            Way::In => (staged, other),
-            Way::Out => (other, staged),
+        let (from, to) = match direction {
+            Direction::In => (staged, other),
+            Direction::Out => (other, staged),
         };
         let copy = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
         let begin = vk::CommandBufferBeginInfo::default()

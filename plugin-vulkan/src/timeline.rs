@@ -1,6 +1,6 @@
 //! Timeline semaphores: how far an order of work has come.
 
-use crate::crew::{Attended, Turn};
+use crate::crew::{Attended, Task};
 use crate::logical::{AwaitsLoss, LogicalDevice};
 use ash::prelude::VkResult;
 use ash::vk;
@@ -47,8 +47,8 @@ pub(crate) enum Awaited {
 
 #[derive(Default)]
 struct Parked {
-    until_submitted: Vec<(u64, Turn)>,
-    until_reached: Vec<(u64, Turn)>,
+    until_submitted: Vec<(u64, Task)>,
+    until_reached: Vec<(u64, Task)>,
     /// A thread waits for the values of `until_reached`, or was called to.
     is_attended: bool,
     /// The device will tell of its loss.
@@ -60,26 +60,26 @@ struct Parked {
 struct Failures {
     list: Vec<Failure>,
     /// How often failures were told of.
-    tellings: u64,
+    reports: u64,
 }
 
 struct Failure {
     value: u64,
-    told: Option<Told>,
+    reported: Option<Reported>,
     error: Error,
 }
 
 /// When a failure was told of: the value that was waited for, and the number of the telling.
-struct Told {
+struct Reported {
     at: u64,
-    telling: u64,
+    report: u64,
 }
 
 /// The number of failures that a timeline remembers.
 const MOST_FAILURES: usize = 16;
 
 impl Timeline {
-    /// A timeline at 0.
+    /// Returns a timeline at 0.
     ///
     /// # Errors
     /// Those of the driver.
@@ -113,12 +113,12 @@ impl Timeline {
         &self.device
     }
 
-    /// Whether a value was reached, as far as is known without asking the driver.
+    /// Returns whether a value was reached, as far as is known without asking the driver.
     pub(crate) fn was_seen(&self, value: u64) -> bool {
         self.seen.load(Ordering::Acquire) >= value
     }
 
-    /// Whether a value is reached.
+    /// Returns whether a value is reached.
     ///
     /// # Errors
     /// A lost device.
@@ -185,12 +185,12 @@ impl Timeline {
         }
     }
 
-    /// Whether the driver will reach a value without anything else being done.
+    /// Returns whether the driver will reach a value without anything else being done.
     pub(crate) fn is_submitted(&self, value: u64) -> bool {
         self.submitted.load(Ordering::SeqCst) >= value
     }
 
-    /// Whether nobody tells any more when a value is reached: on a lost device, or where the driver has failed to.
+    /// Returns whether nobody tells any more when a value is reached: on a lost device, or where the driver has failed to.
     pub(crate) fn is_given_up(&self) -> bool {
         self.is_stuck.load(Ordering::Acquire) || self.device.is_lost()
     }
@@ -203,12 +203,12 @@ impl Timeline {
         self: &Arc<Timeline>,
         awaited: Awaited,
         value: u64,
-        line: Turn,
-    ) -> Result<(), Turn> {
+        task: Task,
+    ) -> Result<(), Task> {
         let mut parked = self.parked.lock();
         if !parked.is_known {
             let waiter: Weak<Timeline> = Arc::downgrade(self);
-            self.device.will_be_told(waiter);
+            self.device.notify_of_loss(waiter);
             parked.is_known = true;
         }
         match awaited {
@@ -217,18 +217,18 @@ impl Timeline {
                 // In this order, as in `note_submitted` and where the device is lost: one of the two sees what the other did.
                 if self.is_submitted(value) || self.is_given_up() {
                     self.waiting.fetch_sub(1, Ordering::SeqCst);
-                    return Err(line);
+                    return Err(task);
                 }
-                parked.until_submitted.push((value, line));
+                parked.until_submitted.push((value, task));
             }
             Awaited::Reached => {
                 if self.was_seen(value) || self.is_given_up() {
-                    return Err(line);
+                    return Err(task);
                 }
-                parked.until_reached.push((value, line));
+                parked.until_reached.push((value, task));
                 if !std::mem::replace(&mut parked.is_attended, true) {
                     let timeline: Arc<Timeline> = Arc::clone(self);
-                    Turn::new(timeline, self.device.at_work()).call();
+                    Task::new(timeline, self.device.at_work()).call();
                 }
             }
         }
@@ -242,7 +242,7 @@ impl Timeline {
         let free = take(&mut parked.until_submitted, |value| is_over || self.is_submitted(value));
         self.waiting.fetch_sub(free.len(), Ordering::SeqCst);
         drop(parked);
-        free.into_iter().for_each(Turn::call);
+        free.into_iter().for_each(Task::call);
     }
 
     /// Waits for one value after the other that lines wait for, and lets them go on, until there is none. Blocks.
@@ -259,7 +259,7 @@ impl Timeline {
             }
             let is_free = |value| self.is_given_up() || self.was_seen(value);
             let free = take(&mut self.parked.lock().until_reached, is_free);
-            free.into_iter().for_each(Turn::call);
+            free.into_iter().for_each(Task::call);
         }
     }
 
@@ -269,32 +269,31 @@ impl Timeline {
         if list.len() == MOST_FAILURES {
             list.remove(0);
         }
-        list.push(Failure { value, told: None, error: error.clone() });
+        list.push(Failure { value, reported: None, error: error.clone() });
     }
 
     /// Remembers that whoever waited for a value was told of the first failure.
-    pub(crate) fn failures_are_told(&self, value: u64) {
+    pub(crate) fn report_failures(&self, value: u64) {
         let mut failures = self.failures.lock();
-        failures.tellings += 1;
-        let telling = failures.tellings;
-        let untold = failures.list.iter_mut().filter(|failure| failure.told.is_none());
-        untold.for_each(|failure| failure.told = Some(Told { at: value, telling }));
+        failures.reports += 1;
+        let report = failures.reports;
+        let unreported = failures.list.iter_mut().filter(|failure| failure.reported.is_none());
+        unreported.for_each(|failure| failure.reported = Some(Reported { at: value, report }));
     }
 
     /// How often failures were told of.
-    pub(crate) fn tellings(&self) -> u64 {
-        self.failures.lock().tellings
+    pub(crate) fn reports(&self) -> u64 {
+        self.failures.lock().reports
     }
 
-    /// The first failure of work up to a value that was not told of before that was reached, nor by the first
-    /// `tellings`.
-    pub(crate) fn failure_before(&self, value: u64, tellings: u64) -> Option<Error> {
+    /// Returns the first failure of work up to a value that was not told of before that was reached, nor by the first
+    /// `reports`.
+    pub(crate) fn failure_before(&self, value: u64, reports: u64) -> Option<Error> {
         let failures = self.failures.lock();
-        let is_untold = |told: &Told| value <= told.at && tellings < told.telling;
-        let found = failures
-            .list
-            .iter()
-            .find(|failure| failure.value <= value && failure.told.as_ref().is_none_or(is_untold));
+        let is_unreported = |reported: &Reported| value <= reported.at && reports < reported.report;
+        let found = failures.list.iter().find(|failure| {
+            failure.value <= value && failure.reported.as_ref().is_none_or(is_unreported)
+        });
         found.map(|failure| failure.error.clone())
     }
 
@@ -333,8 +332,8 @@ impl AwaitsLoss for Timeline {
 }
 
 /// Takes the lines out whose values are wanted.
-fn take(parked: &mut Vec<(u64, Turn)>, wanted: impl Fn(u64) -> bool) -> Vec<Turn> {
-    parked.extract_if(.., |(value, _)| wanted(*value)).map(|(_, line)| line).collect()
+fn take(parked: &mut Vec<(u64, Task)>, wanted: impl Fn(u64) -> bool) -> Vec<Task> {
+    parked.extract_if(.., |(value, _)| wanted(*value)).map(|(_, task)| task).collect()
 }
 
 impl Drop for Timeline {

@@ -42,7 +42,7 @@ const INSTALL: &str =
     "install SPIRV-Tools, on Debian and Ubuntu the package spirv-tools, or a Vulkan SDK";
 
 impl Validator {
-    /// A validator that keeps its verdicts in this folder, which need not exist. Looks for nothing yet.
+    /// Returns a validator that keeps its verdicts in this folder, which need not exist. Looks for nothing yet.
     pub(crate) fn new(is_required: bool, cache: Option<&Path>) -> Validator {
         Validator::with(Tool::new(cache), is_required)
     }
@@ -51,10 +51,10 @@ impl Validator {
         Validator { tool, is_required, has_vouched: AtomicBool::new(false) }
     }
 
-    /// A validator that is looked for under these names, and keeps no verdicts.
+    /// Returns a validator that is looked for under these names, and keeps no verdicts.
     #[cfg(all(test, not(feature = "spirv-tools")))]
     pub(crate) fn looked_for(soname: &str, path: &Path, is_required: bool) -> Validator {
-        Validator::with(Tool::of(soname.as_ref(), Some(path.as_os_str()), None), is_required)
+        Validator::with(Tool::find(soname.as_ref(), Some(path.as_os_str()), None), is_required)
     }
 
     /// Checks a module by the rules of SPIR-V and, if it was not translated, of Vulkan 1.2 or 1.3.
@@ -81,7 +81,7 @@ impl Validator {
         }
     }
 
-    /// Whether [`Validator::check`] has a verdict on this module, or will have one, so that a module that passes is valid.
+    /// Returns whether [`Validator::check`] has a verdict on this module, or will have one, so that a module that passes is valid.
     pub(crate) fn vouches_for(
         &self,
         module: &Module,

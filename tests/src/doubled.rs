@@ -60,8 +60,8 @@ pub const AMDGPU: Doubled = Doubled {
 pub const ALL: [Doubled; 2] = [CUDA, AMDGPU];
 
 impl Doubled {
-    /// The one of this name.
-    pub fn of(backend: &str) -> Option<Doubled> {
+    /// Returns the one of this name.
+    pub fn for_backend(backend: &str) -> Option<Doubled> {
         ALL.into_iter().find(|known| known.backend == backend)
     }
 
@@ -91,7 +91,7 @@ impl Doubled {
         }
     }
 
-    /// The variable by which the double is told its settings.
+    /// Returns the variable by which the double is told its settings.
     pub fn settings_variable(&self) -> &'static str {
         self.settings
     }
@@ -101,17 +101,17 @@ impl Doubled {
         format!("twins={};{settings}", twins().display())
     }
 
-    /// The plugin, in the folder above that of this test; `None` if it was not built.
+    /// Returns the plugin, in the folder above that of this test; `None` if it was not built.
     pub fn plugin(&self) -> Option<PathBuf> {
         built(self.plugin)
     }
 
-    /// The double of the driver; `None` if it was not built.
+    /// Returns the double of the driver; `None` if it was not built.
     pub fn double(&self) -> Option<PathBuf> {
         built(self.double)
     }
 
-    /// The double that is in this process.
+    /// Returns the double that is in this process.
     ///
     /// # Panics
     /// If it was not built.
@@ -120,20 +120,20 @@ impl Doubled {
         Double::open(&path).expect("the double can be opened")
     }
 
-    /// Whether what is tried says nothing about a GPU.
+    /// Returns whether what is tried says nothing about a GPU.
     pub fn is_double(&self) -> bool {
         std::env::var_os(self.driver)
             .is_some_and(|driver| driver.to_string_lossy().ends_with(self.double))
     }
 
-    /// Whether the machine's own driver shows a device to this process.
+    /// Returns whether the machine's own driver shows a device to this process.
     fn has_gpu(&self) -> bool {
         let Some(plugin) = self.plugin() else { return false };
         let devices = Setup::new().plugin(plugin).backends(self.backend).devices();
         devices.is_ok_and(|devices| !devices.is_empty())
     }
 
-    /// The devices of the process's driver. If there are none, or no plugin, that is printed.
+    /// Returns the devices of the process's driver. If there are none, or no plugin, that is printed.
     ///
     /// # Errors
     /// Those of [`Host::new`].
@@ -151,7 +151,7 @@ impl Doubled {
             return Ok(Vec::new());
         }
         let devices = Setup::new().plugin(plugin).backends(*backend).devices()?;
-        let is_narrowed = Environment::of_process().devices().is_some();
+        let is_narrowed = Environment::from_process().devices().is_some();
         let is_there = !devices.is_empty() || is_narrowed || !self.is_double();
         assert!(is_there, "{double} shows no device");
         Ok(devices)
@@ -168,7 +168,7 @@ impl Doubled {
         self.host()?.device(&format!("{}:{}", name.backend, name.index))
     }
 
-    /// A host with the plugin alone. Blocks.
+    /// Returns a host with the plugin alone. Blocks.
     ///
     /// # Errors
     /// Those of [`Host::new`].
@@ -176,10 +176,10 @@ impl Doubled {
     /// # Panics
     /// If the plugin is not built.
     pub fn host(&self) -> Result<Host> {
-        self.host_with(Environment::of_process())
+        self.host_with(Environment::from_process())
     }
 
-    /// A host with the plugin alone, and these variables. Blocks.
+    /// Returns a host with the plugin alone, and these variables. Blocks.
     ///
     /// # Errors
     /// Those of [`Host::new`].

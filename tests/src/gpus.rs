@@ -18,9 +18,9 @@ pub unsafe fn take_drivers() {
     }
 }
 
-/// Whether a device is one of a double.
+/// Returns whether a device is one of a double.
 pub fn is_double(device: &DeviceName) -> bool {
-    Doubled::of(&device.backend).is_some_and(|of| of.is_double())
+    Doubled::for_backend(&device.backend).is_some_and(|of| of.is_double())
 }
 
 /// Those that are there, of the backends of which `LONGSHORE_DEVICES` leaves any. What is missing is
@@ -29,7 +29,7 @@ pub fn is_double(device: &DeviceName) -> bool {
 /// # Errors
 /// Those of [`Host::new`].
 pub fn devices() -> Result<Vec<DeviceName>> {
-    let chosen = Environment::of_process().devices();
+    let chosen = Environment::from_process().devices();
     let mut devices = Vec::new();
     for of in doubled::ALL.iter().filter(|of| leaves(chosen.as_deref(), of.backend)) {
         devices.extend(of.devices()?);
@@ -40,7 +40,7 @@ pub fn devices() -> Result<Vec<DeviceName>> {
     Ok(devices)
 }
 
-/// A host with the plugin of a device's backend alone, and these variables. Blocks.
+/// Returns a host with the plugin of a device's backend alone, and these variables. Blocks.
 ///
 /// # Errors
 /// Those of [`Host::new`].
@@ -48,7 +48,7 @@ pub fn devices() -> Result<Vec<DeviceName>> {
 /// # Panics
 /// If the plugin is gone.
 pub fn host(device: &DeviceName, environment: Environment) -> Result<Host> {
-    let plugin = match Doubled::of(&device.backend) {
+    let plugin = match Doubled::for_backend(&device.backend) {
         Some(of) => of.plugin(),
         None => vulkan::plugin(),
     };
@@ -56,7 +56,7 @@ pub fn host(device: &DeviceName, environment: Environment) -> Result<Host> {
     Host::builder().environment(environment).only_given_plugins().plugin(plugin).build()
 }
 
-/// Whether a selection has, or may have, devices of a backend.
+/// Returns whether a selection has, or may have, devices of a backend.
 fn leaves(selection: Option<&str>, backend: &str) -> bool {
     let terms = || selection.into_iter().flat_map(|text| text.split(';')).map(str::trim);
     let mut wanted = terms().filter(|term| !term.starts_with('!')).peekable();

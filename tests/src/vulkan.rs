@@ -63,23 +63,23 @@ fn is_lavapipe(file: &str) -> bool {
     file.starts_with("lvp_icd") && file.ends_with(".json")
 }
 
-/// The plugin, in the folder above that of this test; `None` if it was not built.
+/// Returns the plugin, in the folder above that of this test; `None` if it was not built.
 pub fn plugin() -> Option<PathBuf> {
     let program = std::env::current_exe().expect("an executable has a path");
     let plugin = program.ancestors().nth(2)?.join(PLUGIN);
     plugin.is_file().then_some(plugin)
 }
 
-/// The process's variables, and that pipelines are kept beside the plugin, not where the user's are.
+/// Returns the process's variables, and that pipelines are kept beside the plugin, not where the user's are.
 pub fn environment_without_layer() -> Environment {
-    let environment = Environment::of_process();
+    let environment = Environment::from_process();
     match plugin().as_deref().and_then(Path::parent) {
         Some(folder) => environment.with("LONGSHORE_CACHE", folder.join("vulkan-cache")),
         None => environment,
     }
 }
 
-/// The same and, if the validation layer is installed, that every message of it is an error, which
+/// Returns the same and, if the validation layer is installed, that every message of it is an error, which
 /// closing the device returns.
 pub fn environment() -> Environment {
     let environment = environment_without_layer();
@@ -90,13 +90,13 @@ pub fn environment() -> Environment {
     }
 }
 
-/// Whether the Khronos validation layer is where the loader looks for those of the system.
+/// Returns whether the Khronos validation layer is where the loader looks for those of the system.
 fn has_validation_layer() -> bool {
     const MANIFEST: &str = "vulkan/explicit_layer.d/VkLayer_khronos_validation.json";
     DATA_FOLDERS.iter().any(|folder| Path::new(folder).join(MANIFEST).is_file())
 }
 
-/// The devices of all drivers. If there are none, or no plugin, that is printed.
+/// Returns the devices of all drivers. If there are none, or no plugin, that is printed.
 ///
 /// # Errors
 /// Those of [`Host::new`].

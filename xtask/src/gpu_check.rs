@@ -1,7 +1,8 @@
-//! `cargo xtask gpu-check`: everything that is worth knowing on a machine with a GPU, by one command.
+//! `cargo xtask gpu-check`: everything that is worth knowing on a machine with a GPU, by one
+//! command.
 //!
-//! `devices.rs` reads which devices there are, `outcome.rs` what suites print, `section.rs` writes it
-//! down; `sanitizer.rs` has NVIDIA's checker watch. What did not run is written down too.
+//! `devices.rs` reads which devices there are, `outcome.rs` what suites print, `section.rs` writes
+//! it down; `sanitizer.rs` has NVIDIA's checker watch. What did not run is written down too.
 
 mod devices;
 mod outcome;
@@ -53,7 +54,7 @@ impl Backend {
         format!("longshore-plugin-{}", self.name())
     }
 
-    /// The packages of the double of its driver.
+    /// Returns the packages of the double of its driver.
     fn double(self) -> &'static [&'static str] {
         match self {
             Backend::Amdgpu => &["longshore-double-hip", "longshore-double-gpu"],
@@ -80,9 +81,9 @@ struct Subject<'a> {
 }
 
 /// Builds in release, then for each GPU of the backend, or with `all` for each device: the
-/// conformance suite, the backend's tests, its benchmark and, on CUDA, the suite under NVIDIA's checker.
-/// With `is_small` tests try little, and may take longer. Prints a section in markdown for each, and
-/// appends those of GPUs to `docs/gpu-results.md`.
+/// conformance suite, the backend's tests, its benchmark and, on CUDA, the suite under NVIDIA's
+/// checker. With `is_small` tests try little, and may take longer. Prints a section in markdown for
+/// each, and appends those of GPUs to `docs/gpu-results.md`.
 ///
 /// # Errors
 /// No device to check; whatever fails, after everything was tried.
@@ -139,9 +140,9 @@ impl Subject<'_> {
         let backend = self.backend;
         let own = self.tests(&backend.package(), &["--lib", "--tests"], &[]);
         let on_backend = format!("{}:", backend.name());
-        let suites = Suites::of(backend);
+        let suites = Suites::for_backend(backend);
         let mut steps = vec![
-            step("Conformance", self.isolated(), outcome::of_conformance),
+            step("Conformance", self.isolated(), outcome::conformance_outcome),
             tests("Conformance, as tested", self.trials("conformance", &[&on_backend])),
             tests("The backend's own tests", own),
         ];
@@ -158,7 +159,7 @@ impl Subject<'_> {
             steps.push(tests(name, self.trials(DEVICES, &[&filter])));
         }
         steps.push(match bench::Suite::from_str(backend.name(), true) {
-            Ok(_) => step("Benchmark", self.benchmark(), outcome::of_benchmark),
+            Ok(_) => step("Benchmark", self.benchmark(), outcome::benchmark_outcome),
             Err(_) => not_run("Benchmark", "there is none for this backend".to_owned()),
         });
         if backend == Backend::Cuda {
@@ -173,15 +174,16 @@ impl Subject<'_> {
         self.sized(command)
     }
 
-    /// The suite with each behaviour in a process of its own, so that one that dies is one failure.
+    /// Returns the suite with each behaviour in a process of its own, so that one that dies is one
+    /// failure.
     fn isolated(&self) -> Command {
         let mut command = self.conformance();
         command.arg("--isolated");
         command
     }
 
-    /// Trials of a test program, restricted by a filter and further options. They use what the backend has for its tests:
-    /// further images, stricter settings.
+    /// Trials of a test program, restricted by a filter and further options. They use what the
+    /// backend has for its tests: further images, stricter settings.
     fn trials(&self, program: &str, options: &[&str]) -> Command {
         self.tests(SUITES, &["--test", program], options)
     }
@@ -200,7 +202,7 @@ impl Subject<'_> {
         command
     }
 
-    /// A command that tries as much as it should, whatever this one was told.
+    /// Returns a command that tries as much as it should, whatever this one was told.
     fn sized(&self, mut command: Command) -> Command {
         command.env(SMALL, if self.is_small { "1" } else { "0" });
         command
@@ -231,7 +233,7 @@ fn step(name: &'static str, mut command: Command, read: fn(&str, bool) -> Outcom
 
 /// Runs tests, which say by either way what they leave out.
 fn tests(name: &'static str, command: Command) -> Step {
-    ended(name, process::captured_with_errors(command), outcome::of_tests)
+    ended(name, process::captured_with_errors(command), outcome::tests_outcome)
 }
 
 fn ended(
@@ -259,13 +261,13 @@ struct Suites {
 }
 
 impl Suites {
-    fn of(backend: Backend) -> Suites {
+    fn for_backend(backend: Backend) -> Suites {
         let name = backend.name();
         Suites { all: format!("[{name}_"), of_double: format!("[{name}_driver]") }
     }
 }
 
-/// A program of the release build.
+/// Returns a program of the release build.
 fn built(name: &str) -> PathBuf {
     process::target_folder().join("release").join(name)
 }
@@ -320,7 +322,7 @@ mod tests {
         let names = names.filter_map(|name| Some(name.to_str()?.strip_suffix(".rs")?.to_owned()));
         let names: Vec<_> = names.map(|name| format!("[{name}]")).collect();
         for &backend in Backend::value_variants() {
-            let Suites { all, of_double } = Suites::of(backend);
+            let Suites { all, of_double } = Suites::for_backend(backend);
             assert!(names.iter().any(|name| name.starts_with(&all) && *name != of_double));
             assert_eq!(names.contains(&of_double), !backend.double().is_empty(), "{of_double}");
         }
@@ -331,7 +333,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_started_is_not_run() {
-        let step = step("Tests", Command::new("/nonexistent/x"), outcome::of_tests);
+        let step = step("Tests", Command::new("/nonexistent/x"), outcome::tests_outcome);
         assert!(matches!(step.outcome, Outcome::NotRun(_)), "{:?}", step.outcome);
     }
 }

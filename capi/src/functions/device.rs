@@ -1,8 +1,8 @@
 //! The functions of devices.
 
-use super::unanswered;
+use super::defaults;
 use crate::context::current;
-use crate::info::{self, Answer};
+use crate::info::{self, InfoReply};
 use crate::types::enumerations::*;
 use crate::types::structures::*;
 use longshore::{DeviceInfo, Error, ErrorCode, InfoValue, Result};
@@ -22,15 +22,15 @@ pub(crate) unsafe fn iterate(callback: ol_device_iterate_cb_t, data: *mut c_void
     Ok(())
 }
 
-fn answer(handle: ol_device_handle_t, query: ol_device_info_t) -> Result<Answer> {
+fn reply(handle: ol_device_handle_t, query: ol_device_info_t) -> Result<InfoReply> {
     let context = current()?;
     let device = context.device(handle)?;
     if query == OL_DEVICE_INFO_PLATFORM {
-        return Ok(Answer::of_handle(context.platform_handle(device.platform())));
+        return Ok(InfoReply::from_handle(context.platform_handle(device.platform())));
     }
     if query == OL_DEVICE_INFO_TYPE {
         let kind = if device.is_host() { OL_DEVICE_TYPE_HOST } else { OL_DEVICE_TYPE_GPU };
-        return Ok(Answer::U32(kind.0));
+        return Ok(InfoReply::U32(kind.0));
     }
     // They count up from 0.
     let known =
@@ -39,17 +39,17 @@ fn answer(handle: ol_device_handle_t, query: ol_device_info_t) -> Result<Answer>
     let asked = asked.ok_or_else(|| info::unknown("device", query.0))?;
     let entry = device.entry();
     let answered = match entry.info(asked) {
-        Err(error) if unanswered::is_none(&error) => {
-            return unanswered::answer(entry, asked).ok_or(error);
+        Err(error) if defaults::is_none(&error) => {
+            return defaults::reply(entry, asked).ok_or(error);
         }
         answered => answered?,
     };
     Ok(match answered {
-        InfoValue::Text(text) => Answer::Text(text),
-        InfoValue::Bool(yes) => Answer::Bool(yes),
-        InfoValue::U32(number) => Answer::U32(number),
-        InfoValue::U64(number) => Answer::U64(number),
-        InfoValue::Dimensions(xyz) => Answer::Dimensions(xyz),
+        InfoValue::Text(text) => InfoReply::Text(text),
+        InfoValue::Bool(yes) => InfoReply::Bool(yes),
+        InfoValue::U32(number) => InfoReply::U32(number),
+        InfoValue::U64(number) => InfoReply::U64(number),
+        InfoValue::Dimensions(xyz) => InfoReply::Dimensions(xyz),
         InfoValue::Uuid(_) => return Err(info::unknown("device", query.0)),
     })
 }

@@ -2,8 +2,8 @@
 
 use crate::context;
 use crate::given;
-use crate::info::{self, Answer};
-use crate::objects::event::{self, OfEvent};
+use crate::info::{self, InfoReply};
+use crate::objects::event::{self, EventObject};
 use crate::objects::queue;
 use crate::types::enumerations::*;
 use crate::types::structures::*;
@@ -15,17 +15,17 @@ pub(crate) unsafe fn create(
     created: *mut ol_event_handle_t,
 ) -> Result<()> {
     given::check_pointer(created)?;
-    let of_queue = queue::of_handle(queue)?;
+    let queue_object = queue::from_handle(queue)?;
     let recorded = match flags {
-        OL_EVENT_FLAGS_NONE => of_queue.record()?,
-        OL_EVENT_FLAGS_ENABLE_PROFILING => of_queue.record_timed()?,
+        OL_EVENT_FLAGS_NONE => queue_object.record()?,
+        OL_EVENT_FLAGS_ENABLE_PROFILING => queue_object.record_timed()?,
         ol_event_flags_t(unknown) => {
             let message = format!("{unknown:#x} is no set of flags of events");
             return Err(Error::new(ErrorCode::InvalidEnumeration, message));
         }
     };
-    let made = OfEvent::new(recorded, queue);
-    let made = context::keep(&event::ALL, made, of_queue.cycle())?;
+    let made = EventObject::new(recorded, queue);
+    let made = context::keep(&event::ALL, made, queue_object.cycle())?;
     // SAFETY: promised by the caller.
     unsafe { info::write(created, made) }
 }
@@ -49,11 +49,11 @@ pub(crate) unsafe fn elapsed(
     unsafe { info::write(milliseconds, (nanoseconds as f64 / 1e6) as f32) }
 }
 
-fn answer(handle: ol_event_handle_t, query: ol_event_info_t) -> Result<Answer> {
+fn reply(handle: ol_event_handle_t, query: ol_event_info_t) -> Result<InfoReply> {
     let event = event::ALL.get(handle)?;
     match query {
-        OL_EVENT_INFO_QUEUE => Ok(Answer::of_handle(event.queue())),
-        OL_EVENT_INFO_IS_COMPLETE => event.event().is_complete().map(Answer::Bool),
+        OL_EVENT_INFO_QUEUE => Ok(InfoReply::from_handle(event.queue())),
+        OL_EVENT_INFO_IS_COMPLETE => event.event().is_complete().map(InfoReply::Bool),
         _ => Err(info::unknown("event", query.0)),
     }
 }

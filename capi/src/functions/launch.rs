@@ -20,9 +20,9 @@ pub(crate) unsafe fn launch(
     pointers: *mut *mut c_void,
     sizes: *const usize,
 ) -> Result<()> {
-    let symbol = symbol::of_handle(kernel)?;
-    let of_kernel = symbol.of_kernel()?;
-    let kernel = &of_kernel.kernel;
+    let symbol = symbol::from_handle(kernel)?;
+    let kernel_object = symbol.kernel_object()?;
+    let kernel = &kernel_object.kernel;
     // SAFETY: promised by the caller.
     let mut grid = unsafe { grid(size) }?;
     // SAFETY: promised by the caller.
@@ -42,15 +42,15 @@ pub(crate) unsafe fn launch(
     // SAFETY: promised by the caller.
     let arguments = unsafe { RawArguments::new(pointers, sizes) }?;
     if queue.is_null() {
-        let queue = match of_kernel.is_on(device) {
-            true => of_kernel.device.queue()?,
+        let queue = match kernel_object.is_on(device) {
+            true => kernel_object.device.queue()?,
             // Refused by that device, or for the lack of one.
             false => current()?.device(device)?.get()?.queue()?,
         };
         // SAFETY: promised by the caller.
         return unsafe { queue.launch_and_wait(kernel, grid, arguments) };
     }
-    let queue = queue::of_handle(queue)?;
+    let queue = queue::from_handle(queue)?;
     if queue.device_handle() != device {
         return Err(other_device(&queue, device));
     }
@@ -66,7 +66,7 @@ pub(crate) unsafe fn optimal_group_size(
 ) -> Result<()> {
     let context = current()?;
     let device = context.device(device)?.get()?;
-    let symbol = symbol::of_handle(kernel)?;
+    let symbol = symbol::from_handle(kernel)?;
     let items = device.optimal_group_items(symbol.kernel()?, shared_bytes as u64)?;
     // SAFETY: promised by the caller.
     unsafe { info::write(group_size, items as usize) }
@@ -80,7 +80,7 @@ pub(crate) unsafe fn max_cooperative_groups(
 ) -> Result<()> {
     let context = current()?;
     let device = context.device(device)?.get()?;
-    let symbol = symbol::of_handle(kernel)?;
+    let symbol = symbol::from_handle(kernel)?;
     // SAFETY: promised by the caller.
     let Some(size) = (unsafe { size.as_ref() }) else { return Err(no_sizes()) };
     let ol_dimensions_t { x, y, z } = size.GroupSize;

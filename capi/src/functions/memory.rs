@@ -2,8 +2,8 @@
 
 use crate::context::current;
 use crate::given;
-use crate::info::{self, Answer};
-use crate::objects::device::OfDevice;
+use crate::info::{self, InfoReply};
+use crate::objects::device::DeviceObject;
 use crate::objects::queue;
 use crate::types::enumerations::*;
 use crate::types::structures::*;
@@ -58,7 +58,7 @@ pub(crate) unsafe fn free(address: *mut c_void) -> Result<()> {
     unsafe { current()?.host.free(DevicePointer(address as u64)) }
 }
 
-fn answer(address: *const c_void, query: ol_mem_info_t) -> Result<Answer> {
+fn reply(address: *const c_void, query: ol_mem_info_t) -> Result<InfoReply> {
     let context = current()?;
     given::check_pointer(address)?;
     let found = context.host.allocation_at(DevicePointer(address as u64))?;
@@ -69,11 +69,11 @@ fn answer(address: *const c_void, query: ol_mem_info_t) -> Result<Answer> {
     };
     match query {
         OL_MEM_INFO_DEVICE => {
-            context.open_device(found.device).map(|(handle, _)| Answer::of_handle(handle))
+            context.open_device(found.device).map(|(handle, _)| InfoReply::from_handle(handle))
         }
-        OL_MEM_INFO_BASE => Ok(Answer::Word(base as usize)),
-        OL_MEM_INFO_SIZE => Ok(Answer::Word(bytes as usize)),
-        OL_MEM_INFO_TYPE => Ok(Answer::U32(match kind {
+        OL_MEM_INFO_BASE => Ok(InfoReply::Word(base as usize)),
+        OL_MEM_INFO_SIZE => Ok(InfoReply::Word(bytes as usize)),
+        OL_MEM_INFO_TYPE => Ok(InfoReply::U32(match kind {
             MemoryKind::Host => OL_ALLOC_TYPE_HOST.0,
             MemoryKind::Device => OL_ALLOC_TYPE_DEVICE.0,
             MemoryKind::Managed => OL_ALLOC_TYPE_MANAGED.0,
@@ -93,7 +93,7 @@ pub(crate) unsafe fn prefetch(
 ) -> Result<()> {
     let known = OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE.0 | OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST.0;
     given::check_flags(flags, known)?;
-    let queue = queue::of_handle(queue)?;
+    let queue = queue::from_handle(queue)?;
     if count == 0 {
         return Ok(());
     }
@@ -125,7 +125,7 @@ pub(crate) unsafe fn copy(
     from_device: ol_device_handle_t,
     bytes: usize,
 ) -> Result<()> {
-    let queue = if queue.is_null() { None } else { Some(queue::of_handle(queue)?) };
+    let queue = if queue.is_null() { None } else { Some(queue::from_handle(queue)?) };
     let shares_memory = queue.as_ref().is_some_and(|queue| queue.shares_memory());
     let copy = Copy { to, from, bytes, shares_memory };
     if let Some(queue) = &queue
@@ -233,7 +233,7 @@ pub(crate) unsafe fn fill(
     // SAFETY: promised by the caller.
     let work = |queue: &Queue| unsafe { queue.fill(address, pattern, bytes as u64) };
     if !queue.is_null() {
-        return work(&*queue::of_handle(queue)?);
+        return work(&*queue::from_handle(queue)?);
     }
     let context = current()?;
     let owner = context.host.allocation_at(address).map_err(|error| {
@@ -248,7 +248,7 @@ pub(crate) unsafe fn fill(
 ///
 /// # Errors
 /// Errors of `work` and of waiting.
-fn on_any_queue(device: &OfDevice, work: impl FnOnce(&Queue) -> Result<()>) -> Result<()> {
+fn on_any_queue(device: &DeviceObject, work: impl FnOnce(&Queue) -> Result<()>) -> Result<()> {
     let queue = device.get()?.queue()?;
     let done = work(&queue);
     // Waited for also after a failure: work that was queued before it uses the caller's memory.

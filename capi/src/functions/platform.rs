@@ -1,21 +1,21 @@
 //! The functions of platforms.
 
 use crate::context::current;
-use crate::info::{self, Answer};
+use crate::info::{self, InfoReply};
 use crate::types::enumerations::*;
 use crate::types::structures::*;
 use longshore::{DeviceEntry, Error, ErrorCode, PlatformInfo, Result};
 
-fn answer(handle: ol_platform_handle_t, query: ol_platform_info_t) -> Result<Answer> {
+fn reply(handle: ol_platform_handle_t, query: ol_platform_info_t) -> Result<InfoReply> {
     let context = current()?;
     let platform = context.platform(handle)?;
     let entry: &DeviceEntry = &context.host.devices()[platform.first_device()];
-    let text = |query| entry.platform_info(query).map(Answer::Text);
+    let text = |query| entry.platform_info(query).map(InfoReply::Text);
     match query {
         OL_PLATFORM_INFO_NAME => text(PlatformInfo::Name),
         OL_PLATFORM_INFO_VENDOR_NAME => text(PlatformInfo::VendorName),
         OL_PLATFORM_INFO_VERSION => text(PlatformInfo::Version),
-        OL_PLATFORM_INFO_BACKEND => Ok(Answer::U32(platform.backend().0)),
+        OL_PLATFORM_INFO_BACKEND => Ok(InfoReply::U32(platform.backend().0)),
         _ => Err(info::unknown("platform", query.0)),
     }
 }

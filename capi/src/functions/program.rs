@@ -3,7 +3,7 @@
 use crate::context::{self, current};
 use crate::given;
 use crate::info;
-use crate::objects::program::{self, OfProgram};
+use crate::objects::program::{self, ProgramObject};
 use crate::objects::symbol;
 use crate::types::structures::*;
 use longshore::Result;
@@ -21,7 +21,7 @@ pub(crate) unsafe fn create(
     let of_device = context.device(device)?.get()?;
     // SAFETY: promised by the caller, for the bytes and for what loading them runs.
     let loaded = unsafe { of_device.load(given::list(data.cast(), size)?) }?;
-    let made = OfProgram::new(loaded, device);
+    let made = ProgramObject::new(loaded, device);
     // SAFETY: promised by the caller.
     unsafe { info::write(created, context::keep(&program::ALL, made, context.cycle)?) }
 }

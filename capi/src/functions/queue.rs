@@ -2,9 +2,9 @@
 
 use crate::context::{self, current};
 use crate::given;
-use crate::info::{self, Answer};
+use crate::info::{self, InfoReply};
 use crate::objects::event;
-use crate::objects::queue::{self, OfQueue};
+use crate::objects::queue::{self, QueueObject};
 use crate::types::enumerations::*;
 use crate::types::structures::*;
 use longshore::{Error, ErrorCode, Result};
@@ -18,7 +18,7 @@ pub(crate) unsafe fn create(
     given::check_pointer(created)?;
     let of_device = context.device(device)?;
     let made = of_device.get()?.queue()?;
-    let made = OfQueue::new(made, device, of_device.shares_memory(), context.cycle);
+    let made = QueueObject::new(made, device, of_device.shares_memory(), context.cycle);
     // SAFETY: promised by the caller.
     unsafe { info::write(created, context::keep(&queue::ALL, made, context.cycle)?) }
 }
@@ -28,14 +28,14 @@ pub(crate) unsafe fn destroy(queue: ol_queue_handle_t) -> Result<()> {
 }
 
 pub(crate) unsafe fn synchronize(queue: ol_queue_handle_t) -> Result<()> {
-    queue::of_handle(queue)?.synchronize()
+    queue::from_handle(queue)?.synchronize()
 }
 
 pub(crate) unsafe fn query(queue: ol_queue_handle_t, is_done: *mut bool) -> Result<()> {
-    let answer = queue::of_handle(queue)?.is_idle()?;
+    let reply = queue::from_handle(queue)?.is_idle()?;
     if !is_done.is_null() {
         // SAFETY: promised by the caller.
-        unsafe { is_done.write(answer) };
+        unsafe { is_done.write(reply) };
     }
     Ok(())
 }
@@ -45,7 +45,7 @@ pub(crate) unsafe fn wait_events(
     events: *mut ol_event_handle_t,
     count: usize,
 ) -> Result<()> {
-    let waiting = queue::of_handle(queue)?;
+    let waiting = queue::from_handle(queue)?;
     // SAFETY: promised by the caller.
     for handle in unsafe { given::list(events, count) }? {
         if handle.is_null() {
@@ -71,14 +71,14 @@ pub(crate) unsafe fn host_function(
     let data = data as usize;
     // SAFETY: promised by the caller, for as long as the function may be called.
     let function = move || unsafe { callback(data as *mut c_void) };
-    queue::of_handle(queue)?.host_function(function)
+    queue::from_handle(queue)?.host_function(function)
 }
 
-fn answer(handle: ol_queue_handle_t, query: ol_queue_info_t) -> Result<Answer> {
-    let queue = queue::of_handle(handle)?;
+fn reply(handle: ol_queue_handle_t, query: ol_queue_info_t) -> Result<InfoReply> {
+    let queue = queue::from_handle(handle)?;
     match query {
-        OL_QUEUE_INFO_DEVICE => Ok(Answer::of_handle(queue.device_handle())),
-        OL_QUEUE_INFO_EMPTY => queue.is_idle().map(Answer::Bool),
+        OL_QUEUE_INFO_DEVICE => Ok(InfoReply::from_handle(queue.device_handle())),
+        OL_QUEUE_INFO_EMPTY => queue.is_idle().map(InfoReply::Bool),
         _ => Err(info::unknown("queue", query.0)),
     }
 }

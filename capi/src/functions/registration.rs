@@ -3,7 +3,7 @@
 use crate::context::current;
 use crate::given;
 use crate::info;
-use crate::objects::device::OfDevice;
+use crate::objects::device::DeviceObject;
 use crate::objects::registration::{self, Registration};
 use crate::types::enumerations::*;
 use crate::types::structures::*;
@@ -73,7 +73,7 @@ pub(crate) unsafe fn unregister(
 }
 
 /// Page-locks memory, which the program's own CPU need not have.
-unsafe fn lock(device: &OfDevice, address: *mut c_void, bytes: usize) -> Result<usize> {
+unsafe fn lock(device: &DeviceObject, address: *mut c_void, bytes: usize) -> Result<usize> {
     if device.shares_memory() {
         return Ok(address as usize);
     }
@@ -82,7 +82,7 @@ unsafe fn lock(device: &OfDevice, address: *mut c_void, bytes: usize) -> Result<
     Ok(pinned.address() as usize)
 }
 
-unsafe fn unlock(device: &OfDevice, address: *mut c_void) -> Result<()> {
+unsafe fn unlock(device: &DeviceObject, address: *mut c_void) -> Result<()> {
     if device.shares_memory() {
         return Ok(());
     }

@@ -1,9 +1,9 @@
 //! The functions of symbols.
 
 use crate::context::{self, current};
-use crate::info::{self, Answer};
-use crate::objects::program::{self, OfProgram};
-use crate::objects::symbol::{self, OfKernel, OfSymbol};
+use crate::info::{self, InfoReply};
+use crate::objects::program::{self, ProgramObject};
+use crate::objects::symbol::{self, KernelObject, SymbolObject};
 use crate::registry::handle;
 use crate::types::enumerations::*;
 use crate::types::structures::*;
@@ -31,7 +31,7 @@ pub(crate) unsafe fn get(
     // Held until the symbol is in the list: calls for the same one answer the same handle.
     let mut known = owner.symbols.lock();
     let Some(known) = known.as_mut() else {
-        return Err(handle::refused::<OfProgram>(program));
+        return Err(handle::refused::<ProgramObject>(program));
     };
     let key = (kind, name);
     if let Some(handle) = known.get(&key) {
@@ -39,12 +39,12 @@ pub(crate) unsafe fn get(
         return unsafe { info::write(found, *handle as ol_symbol_handle_t) };
     }
     let made = match kind {
-        SymbolKind::Kernel => OfSymbol::Kernel(OfKernel {
+        SymbolKind::Kernel => SymbolObject::Kernel(KernelObject {
             kernel: owner.program.kernel(&key.1)?,
             device: owner.program.device().clone(),
             device_handle: owner.device_handle,
         }),
-        SymbolKind::Global => OfSymbol::Global(owner.program.global(&key.1)?),
+        SymbolKind::Global => SymbolObject::Global(owner.program.global(&key.1)?),
     };
     let handle = context::keep(&symbol::ALL, made, context.cycle)?;
     known.insert(key, handle as usize);
@@ -62,18 +62,18 @@ unsafe fn text(name: *const c_char) -> Result<String> {
     Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
 }
 
-fn answer(handle: ol_symbol_handle_t, query: ol_symbol_info_t) -> Result<Answer> {
-    let symbol = symbol::of_handle(handle)?;
+fn reply(handle: ol_symbol_handle_t, query: ol_symbol_info_t) -> Result<InfoReply> {
+    let symbol = symbol::from_handle(handle)?;
     match query {
-        OL_SYMBOL_INFO_KIND => Ok(Answer::U32(match &*symbol {
-            OfSymbol::Kernel(_) => OL_SYMBOL_KIND_KERNEL.0,
-            OfSymbol::Global(_) => OL_SYMBOL_KIND_GLOBAL_VARIABLE.0,
+        OL_SYMBOL_INFO_KIND => Ok(InfoReply::U32(match &*symbol {
+            SymbolObject::Kernel(_) => OL_SYMBOL_KIND_KERNEL.0,
+            SymbolObject::Global(_) => OL_SYMBOL_KIND_GLOBAL_VARIABLE.0,
         })),
         OL_SYMBOL_INFO_GLOBAL_VARIABLE_ADDRESS => {
-            symbol.global().map(|global| Answer::Word(global.pointer().address() as usize))
+            symbol.global().map(|global| InfoReply::Word(global.pointer().address() as usize))
         }
         OL_SYMBOL_INFO_GLOBAL_VARIABLE_SIZE => {
-            symbol.global().map(|global| Answer::Word(global.bytes() as usize))
+            symbol.global().map(|global| InfoReply::Word(global.bytes() as usize))
         }
         _ => Err(info::unknown("symbol", query.0)),
     }

@@ -12,7 +12,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 
 /// A device. Its handle has the number of the context as its generation.
-pub(crate) struct OfDevice {
+pub(crate) struct DeviceObject {
     host: Arc<Host>,
     /// Its place among the host's devices.
     place: usize,
@@ -26,16 +26,21 @@ pub(crate) struct OfDevice {
     pub(crate) registered: Mutex<Registered>,
 }
 
-impl Object for OfDevice {
+impl Object for DeviceObject {
     type Pointee = ol_device_impl_t;
     const KIND: Kind = kind::DEVICE;
 }
 
-impl OfDevice {
+impl DeviceObject {
     /// Returns a device that is not open yet, by its place among the host's. `platform` is the place of its platform in
     /// the context; `is_host` says that the platform is that of the CPU.
-    pub(crate) fn new(host: &Arc<Host>, place: usize, platform: usize, is_host: bool) -> OfDevice {
-        OfDevice {
+    pub(crate) fn new(
+        host: &Arc<Host>,
+        place: usize,
+        platform: usize,
+        is_host: bool,
+    ) -> DeviceObject {
+        DeviceObject {
             place,
             platform,
             is_host,

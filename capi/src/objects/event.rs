@@ -7,24 +7,24 @@ use crate::types::structures::{ol_event_impl_t, ol_queue_handle_t};
 use longshore::Event;
 
 /// All events.
-pub(crate) static ALL: Table<OfEvent> = Table::new();
+pub(crate) static ALL: Table<EventObject> = Table::new();
 
 /// An event, and the queue that it was made on.
-pub(crate) struct OfEvent {
+pub(crate) struct EventObject {
     event: Event,
     /// The handle of its queue.
     queue: usize,
 }
 
-impl Object for OfEvent {
+impl Object for EventObject {
     type Pointee = ol_event_impl_t;
     const KIND: Kind = kind::EVENT;
 }
 
-impl OfEvent {
+impl EventObject {
     /// Returns an event of the queue with this handle.
-    pub(crate) fn new(event: Event, queue: ol_queue_handle_t) -> OfEvent {
-        OfEvent { event, queue: queue as usize }
+    pub(crate) fn new(event: Event, queue: ol_queue_handle_t) -> EventObject {
+        EventObject { event, queue: queue as usize }
     }
 
     /// Returns the event itself.

@@ -6,7 +6,7 @@ use crate::types::enumerations::*;
 use crate::types::structures::ol_platform_impl_t;
 
 /// A platform. Its handle has the number of the context as its generation.
-pub(crate) struct OfPlatform {
+pub(crate) struct PlatformObject {
     backend: String,
     /// One of its devices, by its place among the host's.
     first: usize,
@@ -19,15 +19,15 @@ const BACKENDS: [(&str, ol_platform_backend_t); 3] = [
     ("host", OL_PLATFORM_BACKEND_HOST),
 ];
 
-impl Object for OfPlatform {
+impl Object for PlatformObject {
     type Pointee = ol_platform_impl_t;
     const KIND: Kind = kind::PLATFORM;
 }
 
-impl OfPlatform {
+impl PlatformObject {
     /// Returns the platform of a backend. `first` is one of its devices, by its place among the host's.
-    pub(crate) fn new(backend: &str, first: usize) -> OfPlatform {
-        OfPlatform { backend: backend.to_owned(), first }
+    pub(crate) fn new(backend: &str, first: usize) -> PlatformObject {
+        PlatformObject { backend: backend.to_owned(), first }
     }
 
     /// Returns whether it is that of a backend.

@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 
 /// All programs.
-pub(crate) static ALL: Table<OfProgram> = Table::new();
+pub(crate) static ALL: Table<ProgramObject> = Table::new();
 
 /// The handles of a program's symbols, by kind and name.
 pub(crate) type Symbols = HashMap<(SymbolKind, String), usize>;
 
 /// A loaded image, and the symbols that were asked for.
-pub(crate) struct OfProgram {
+pub(crate) struct ProgramObject {
     pub(crate) program: Program,
     /// The handle of its device.
     pub(crate) device_handle: usize,
@@ -23,15 +23,15 @@ pub(crate) struct OfProgram {
     pub(crate) symbols: Mutex<Option<Symbols>>,
 }
 
-impl Object for OfProgram {
+impl Object for ProgramObject {
     type Pointee = ol_program_impl_t;
     const KIND: Kind = kind::PROGRAM;
 }
 
-impl OfProgram {
+impl ProgramObject {
     /// Returns a program on the device with this handle, of which no symbol was asked for.
-    pub(crate) fn new(program: Program, device: ol_device_handle_t) -> OfProgram {
+    pub(crate) fn new(program: Program, device: ol_device_handle_t) -> ProgramObject {
         let symbols = Mutex::new(Some(HashMap::new()));
-        OfProgram { program, device_handle: device as usize, symbols }
+        ProgramObject { program, device_handle: device as usize, symbols }
     }
 }

@@ -8,10 +8,10 @@ use longshore::{Queue, Result};
 use std::ops::Deref;
 
 /// All queues.
-pub(crate) static ALL: Table<OfQueue> = Table::new();
+pub(crate) static ALL: Table<QueueObject> = Table::new();
 
 /// A queue.
-pub(crate) struct OfQueue {
+pub(crate) struct QueueObject {
     queue: Queue,
     /// The handle of its device.
     device: usize,
@@ -19,12 +19,12 @@ pub(crate) struct OfQueue {
     cycle: u32,
 }
 
-impl Object for OfQueue {
+impl Object for QueueObject {
     type Pointee = ol_queue_impl_t;
     const KIND: Kind = kind::QUEUE;
 }
 
-impl OfQueue {
+impl QueueObject {
     /// Returns a queue of the device with this handle, made in this cycle. `shares_memory` says that the device and the
     /// program share all memory.
     pub(crate) fn new(
@@ -32,8 +32,8 @@ impl OfQueue {
         device: ol_device_handle_t,
         shares_memory: bool,
         cycle: u32,
-    ) -> OfQueue {
-        OfQueue { queue, device: device as usize, shares_memory, cycle }
+    ) -> QueueObject {
+        QueueObject { queue, device: device as usize, shares_memory, cycle }
     }
 
     /// Returns the handle of its device.
@@ -54,7 +54,7 @@ impl OfQueue {
     }
 }
 
-impl Deref for OfQueue {
+impl Deref for QueueObject {
     type Target = Queue;
 
     #[inline]
@@ -68,6 +68,6 @@ impl Deref for OfQueue {
 /// # Errors
 /// `InvalidQueue`.
 #[inline]
-pub(crate) fn of_handle(handle: ol_queue_handle_t) -> Result<Held<'static, OfQueue>> {
+pub(crate) fn from_handle(handle: ol_queue_handle_t) -> Result<Held<'static, QueueObject>> {
     ALL.get(handle)
 }

@@ -7,23 +7,23 @@ use crate::types::structures::{ol_device_handle_t, ol_symbol_handle_t, ol_symbol
 use longshore::{Device, Error, ErrorCode, Global, Kernel, Result};
 
 /// All symbols.
-pub(crate) static ALL: Table<OfSymbol> = Table::new();
+pub(crate) static ALL: Table<SymbolObject> = Table::new();
 
 /// A kernel or a global variable.
-pub(crate) enum OfSymbol {
-    Kernel(OfKernel),
+pub(crate) enum SymbolObject {
+    Kernel(KernelObject),
     Global(Global),
 }
 
 /// A kernel, and the device that its program is on.
-pub(crate) struct OfKernel {
+pub(crate) struct KernelObject {
     pub(crate) kernel: Kernel,
     pub(crate) device: Device,
     /// The handle of that device.
     pub(crate) device_handle: usize,
 }
 
-impl OfKernel {
+impl KernelObject {
     /// Returns whether its program is on the device of a handle.
     #[inline]
     pub(crate) fn is_on(&self, device: ol_device_handle_t) -> bool {
@@ -31,19 +31,19 @@ impl OfKernel {
     }
 }
 
-impl Object for OfSymbol {
+impl Object for SymbolObject {
     type Pointee = ol_symbol_impl_t;
     const KIND: Kind = kind::SYMBOL;
 }
 
-impl OfSymbol {
+impl SymbolObject {
     /// Returns the kernel.
     ///
     /// # Errors
     /// `SymbolKind` if it is a variable.
     #[inline]
     pub(crate) fn kernel(&self) -> Result<&Kernel> {
-        self.of_kernel().map(|of_kernel| &of_kernel.kernel)
+        self.kernel_object().map(|kernel_object| &kernel_object.kernel)
     }
 
     /// Returns the kernel, with its device.
@@ -51,10 +51,10 @@ impl OfSymbol {
     /// # Errors
     /// `SymbolKind` if it is a variable.
     #[inline]
-    pub(crate) fn of_kernel(&self) -> Result<&OfKernel> {
+    pub(crate) fn kernel_object(&self) -> Result<&KernelObject> {
         match self {
-            OfSymbol::Kernel(kernel) => Ok(kernel),
-            OfSymbol::Global(_) => {
+            SymbolObject::Kernel(kernel) => Ok(kernel),
+            SymbolObject::Global(_) => {
                 Err(Error::new(ErrorCode::SymbolKind, "the symbol is a variable, no kernel"))
             }
         }
@@ -66,8 +66,8 @@ impl OfSymbol {
     /// `SymbolKind` if it is a kernel.
     pub(crate) fn global(&self) -> Result<&Global> {
         match self {
-            OfSymbol::Global(global) => Ok(global),
-            OfSymbol::Kernel(OfKernel { kernel, .. }) => {
+            SymbolObject::Global(global) => Ok(global),
+            SymbolObject::Kernel(KernelObject { kernel, .. }) => {
                 let message = format!("'{}' is a kernel, no variable", kernel.name());
                 Err(Error::new(ErrorCode::SymbolKind, message))
             }
@@ -80,6 +80,6 @@ impl OfSymbol {
 /// # Errors
 /// `InvalidArgument`.
 #[inline]
-pub(crate) fn of_handle(handle: ol_symbol_handle_t) -> Result<Held<'static, OfSymbol>> {
+pub(crate) fn from_handle(handle: ol_symbol_handle_t) -> Result<Held<'static, SymbolObject>> {
     ALL.get(handle)
 }

@@ -63,7 +63,7 @@ const REFUSED: [&str; 13] = [
     "-target",
 ];
 
-/// The command line, in which `longshore cc` finds clang's options behind `--`.
+/// Returns the command line, in which `longshore cc` finds clang's options behind `--`.
 pub(crate) fn arguments(all: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut all = all.into_iter();
     let mut ours: Vec<_> = all.next().into_iter().collect();
@@ -149,7 +149,7 @@ pub(super) fn for_source(
     let mut chosen: Vec<OsString> = Vec::new();
     chosen.extend((!optimised).then(|| "-O3".into()));
     let fits = |option: &&OsString| {
-        let Some(language) = standard(option).map(Language::of_standard) else { return true };
+        let Some(language) = standard(option).map(Language::from_standard) else { return true };
         let is_own = language == source.language;
         match dialect {
             Dialect::Plain => is_own || sources.iter().all(|source| source.language != language),

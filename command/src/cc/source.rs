@@ -22,7 +22,7 @@ impl Language {
     }
 
     /// That of which `-std=` names a standard.
-    pub(super) fn of_standard(standard: &str) -> Language {
+    pub(super) fn from_standard(standard: &str) -> Language {
         match standard.contains("++") {
             true => Language::Cpp,
             false => Language::C,
@@ -38,7 +38,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// A file that is there. Its extension tells the language, unless that is given.
+    /// Returns a file that is there. Its extension tells the language, unless that is given.
     pub(super) fn new(file: &Path, language: Option<Language>) -> Result<Source, Failure> {
         let shown = file.display();
         let error = |message: String| Failure::new(Exit::Runtime, message);

@@ -16,18 +16,18 @@ const MOST_BYTES_MADE: usize = 256 << 20;
 
 /// Reads the directives, variables and kernels of a text.
 pub(super) fn read_ptx(bytes: &[u8], report: &mut ImageReport) {
-    add(Contents::of_ptx(bytes), report);
+    add(Contents::from_ptx(bytes), report);
 }
 
 /// Reads the kernels and variables of machine code.
 pub(super) fn read_cubin(bytes: &[u8], report: &mut ImageReport) {
-    match Contents::of_cubin(bytes) {
+    match Contents::from_cubin(bytes) {
         Ok(contents) => add(contents, report),
         Err(error) => report.problems.push(error.to_string()),
     }
 }
 
-/// The images of a fatbin, each with what the fatbin says of it.
+/// Returns the images of a fatbin, each with what the fatbin says of it.
 pub(super) fn entries(bytes: &[u8], room: &Rc<Room>) -> Result<Vec<ImageReport>, String> {
     let mut made = 0;
     let mut reports = Vec::new();
@@ -46,13 +46,13 @@ pub(super) fn entries(bytes: &[u8], room: &Rc<Room>) -> Result<Vec<ImageReport>,
                 report
             }
         };
-        report.entry = Some(of_entry(&entry));
+        report.entry = Some(entry_report(&entry));
         reports.push(report);
     }
     Ok(reports)
 }
 
-fn of_entry(entry: &FatbinEntry<'_>) -> EntryReport {
+fn entry_report(entry: &FatbinEntry<'_>) -> EntryReport {
     let compressed = ("compressed".to_owned(), entry.compressed.to_string());
     EntryReport {
         offload_kind: "cuda".to_owned(),

@@ -54,7 +54,7 @@ fn globals(module: &Module) -> Option<String> {
     let procedures = module.constructors().iter().chain(module.destructors());
     let kernels = module.kernels().iter().chain(procedures.map(|procedure| &procedure.kernel));
     let mut ways: Vec<_> = kernels
-        .flat_map(|kernel| kernel.globals.iter().map(|place| of_place(kernel, *place)))
+        .flat_map(|kernel| kernel.globals.iter().map(|place| place_report(kernel, *place)))
         .map(|place| place.to_string())
         .collect();
     ways.sort();
@@ -93,12 +93,12 @@ fn parameter(kernel: &Kernel, known: &Parameter) -> ParameterReport {
         name: known.name.clone(),
         kind: if known.pointer { "pointer" } else { "value" },
         bytes: known.bytes,
-        ..of_place(kernel, known.place)
+        ..place_report(kernel, known.place)
     }
 }
 
 /// Where something goes, of which no more is said.
-fn of_place(kernel: &Kernel, place: Place) -> ParameterReport {
+fn place_report(kernel: &Kernel, place: Place) -> ParameterReport {
     let (memory, at, offset) = match place {
         Place::Block { index, offset } => {
             let (memory, at) = match kernel.blocks.get(index).map(|block| block.home) {

@@ -106,7 +106,7 @@ struct EntryDump {
 impl Dump {
     /// For graphs of these files, in this order.
     pub(super) fn new(inputs: &[Input], archives: &[Input]) -> Dump {
-        let origins = inputs.iter().chain(archives).map(Origin::of).collect();
+        let origins = inputs.iter().chain(archives).map(Origin::new).collect();
         Dump { origins, linked: Mutex::default() }
     }
 
@@ -173,7 +173,7 @@ impl Dump {
 }
 
 impl Origin {
-    fn of(input: &Input) -> Origin {
+    fn new(input: &Input) -> Origin {
         let base_name = Path::new(&input.name).file_name();
         let base_name = base_name.map_or(input.name.clone(), |name| name.display().to_string());
         let bytes = input.bytes.as_ptr_range();
@@ -210,7 +210,7 @@ impl Linked {
 /// The terminator that the linker puts behind the frames of an object.
 const TERMINATOR: [u8; 4] = [0; 4];
 
-/// The sections that have a part in the link.
+/// Returns the sections that have a part in the link.
 fn sections(graph: &mut LinkGraph) -> Result<Vec<SectionDump>> {
     let mut blocks: HashMap<_, Vec<Block>> = HashMap::new();
     for block in graph.blocks().filter(|block| block.live) {
@@ -259,7 +259,7 @@ fn section(
     })
 }
 
-/// The symbols that are in memory of the graph. An object's own symbols for its sections are not, but global ones are.
+/// Returns the symbols that are in memory of the graph. An object's own symbols for its sections are not, but global ones are.
 fn symbols(graph: &LinkGraph) -> Vec<SymbolDump> {
     let is_named = |symbol: &Symbol<'_>| {
         !symbol.name.is_empty() && (!symbol.section_symbol || symbol.scope != Scope::Local)

@@ -36,7 +36,7 @@ fn hint(name: &str, reason: &str) -> Option<String> {
         );
     }
     match file.contains('/').then(|| read(Path::new(file))) {
-        Some(Ok(bytes)) => hint_for(name, Kind::of(&bytes)),
+        Some(Ok(bytes)) => hint_for(name, Kind::detect(&bytes)),
         _ if file != name => Some(format!(
             "'{name}' needs it; LD_LIBRARY_PATH has folders in which the dynamic linker looks"
         )),

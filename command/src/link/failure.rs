@@ -144,7 +144,7 @@ fn unsuitable(given: &Given, file: &str) -> Option<Failure> {
 /// What a file, or a member of one, is, and whether it was given as an archive.
 fn kind_of(given: &Given, name: &str) -> Option<(Kind, bool)> {
     let find = |inputs: &[Input]| {
-        inputs.iter().find(|input| input.name == name).map(|input| Kind::of(&input.bytes))
+        inputs.iter().find(|input| input.name == name).map(|input| Kind::detect(&input.bytes))
     };
     let of_files = find(&given.inputs).map(|kind| (kind, false));
     of_files.or_else(|| Some((find(&given.archives)?, true))).or_else(|| {
@@ -153,12 +153,12 @@ fn kind_of(given: &Given, name: &str) -> Option<(Kind, bool)> {
         archives.find_map(|input| {
             let members = StaticArchive::read_members(&input.name, &input.bytes).ok()?;
             let member = members.iter().find(|(member, _)| member == name)?;
-            Some((Kind::of(&member.1), false))
+            Some((Kind::detect(&member.1), false))
         })
     })
 }
 
-/// Whether a name is not that of a file, but of a part of one.
+/// Returns whether a name is not that of a file, but of a part of one.
 fn is_member(given: &Given, name: &str) -> bool {
     given.inputs.iter().chain(&given.archives).all(|input| input.name != name)
 }
@@ -173,7 +173,7 @@ fn missing_entry(inputs: &[Input], entry: &str) -> Failure {
     Failure::new(Exit::Runtime, message).or_hint(hint)
 }
 
-/// The functions whose names are most like this one, the likest first.
+/// Returns the functions whose names are most like this one, the likest first.
 fn similar(inputs: &[Input], entry: &str) -> Vec<String> {
     let mut names: Vec<(f64, String)> = Vec::new();
     for graph in inputs.iter().flat_map(graphs) {
@@ -202,7 +202,7 @@ fn likeness(name: &str, entry: &str) -> f64 {
     }
 }
 
-/// The graphs of an object or of the members of an archive, as far as they can be read.
+/// Returns the graphs of an object or of the members of an archive, as far as they can be read.
 fn graphs(input: &Input) -> Vec<LinkGraph> {
     let read = |(name, bytes): &(String, bytes::Bytes)| LinkGraph::read(name, bytes.clone()).ok();
     match StaticArchive::read_members(&input.name, &input.bytes) {

@@ -24,7 +24,7 @@ pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Input>, Failure> {
     paths.iter().map(read).collect()
 }
 
-/// The bytes of a file: mapped where that is possible.
+/// Returns the bytes of a file: mapped where that is possible.
 pub(super) fn read(path: &Path) -> Result<Bytes, Failure> {
     let bytes = || -> io::Result<Bytes> {
         let file = WholeFile::open(path)?;
@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path) -> Result<Bytes, Failure> {
     })
 }
 
-/// Whether two paths are of one file with content of its own.
+/// Returns whether two paths are of one file with content of its own.
 pub(super) fn are_one_file(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| {
         let facts = path.metadata().ok().filter(|facts| facts.is_file())?;
@@ -49,9 +49,9 @@ pub(super) fn are_one_file(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
-/// The first object, by name, and its instruction set. Where a file has none this machine's: that is an error when it is added.
+/// Returns the first object, by name, and its instruction set. Where a file has none this machine's: that is an error when it is added.
 pub(super) fn first_object(input: &Input) -> (String, Architecture) {
-    let of_object = |name: &str, bytes: &[u8]| match Kind::of(bytes) {
+    let of_object = |name: &str, bytes: &[u8]| match Kind::detect(bytes) {
         Kind::Object(architecture) => Some((name.to_owned(), architecture)),
         Kind::Bitcode => Some((name.to_owned(), longshore_bitcode::architecture(bytes)?)),
         _ => None,

@@ -29,19 +29,19 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn of(bytes: &[u8]) -> Kind {
+    pub(super) fn detect(bytes: &[u8]) -> Kind {
         match bytes {
-            _ if bytes.starts_with(&ELFMAG) => of_elf(bytes).unwrap_or(Kind::Other),
+            _ if bytes.starts_with(&ELFMAG) => elf_kind(bytes).unwrap_or(Kind::Other),
             _ if bytes.starts_with(b"!<arch>\n") => Kind::Archive,
             _ if bytes.starts_with(b"!<thin>\n") => Kind::ThinArchive,
             _ if bytes.starts_with(b"BC\xc0\xde") => Kind::Bitcode,
             _ if is_assembly_text(bytes) => Kind::AssemblyText,
-            _ => of_text(bytes).unwrap_or(Kind::Other),
+            _ => text_kind(bytes).unwrap_or(Kind::Other),
         }
     }
 }
 
-fn of_elf(bytes: &[u8]) -> Option<Kind> {
+fn elf_kind(bytes: &[u8]) -> Option<Kind> {
     if let Some(what) = foreign(bytes.first_chunk()?) {
         return Some(Kind::Foreign(what));
     }
@@ -79,7 +79,7 @@ fn foreign(start: &[u8; 20]) -> Option<String> {
     })
 }
 
-/// Whether a position-independent file is an executable.
+/// Returns whether a position-independent file is an executable.
 fn is_executable(header: &FileHeader64<LittleEndian>, bytes: &[u8]) -> bool {
     let segments = header.program_headers(LittleEndian, bytes).unwrap_or_default();
     let dynamic = segments.iter().find_map(|segment| segment.dynamic(LittleEndian, bytes).ok()?);
@@ -88,7 +88,7 @@ fn is_executable(header: &FileHeader64<LittleEndian>, bytes: &[u8]) -> bool {
     })
 }
 
-/// Whether the first line of a file that says something is one of LLVM's assembly text.
+/// Returns whether the first line of a file that says something is one of LLVM's assembly text.
 fn is_assembly_text(bytes: &[u8]) -> bool {
     const LONGEST: usize = 4 << 10;
     /// Beginnings of lines in a module up to its first function.
@@ -112,8 +112,8 @@ fn is_assembly_text(bytes: &[u8]) -> bool {
     has_start && (!is_named || first.windows(3).any(|part| part == b" = "))
 }
 
-/// A linker script, if it looks like one of those that stand in for libraries.
-fn of_text(bytes: &[u8]) -> Option<Kind> {
+/// Returns a linker script, if it looks like one of those that stand in for libraries.
+fn text_kind(bytes: &[u8]) -> Option<Kind> {
     const LONGEST: usize = 64 << 10;
     let text = std::str::from_utf8(bytes.get(..LONGEST).unwrap_or(bytes)).ok()?;
     let commands = without_comments(text);
@@ -142,7 +142,7 @@ fn without_comments(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The beginning of an ELF file.
+    /// Returns the beginning of an ELF file.
     fn elf(class: u8, data: u8, kind: u16, machine: u16) -> Kind {
         let mut bytes = [0; 64];
         bytes[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, data, 1]);
@@ -150,7 +150,7 @@ mod tests {
             |number: u16| if data == 1 { number.to_le_bytes() } else { number.to_be_bytes() };
         bytes[16..18].copy_from_slice(&number(kind));
         bytes[18..20].copy_from_slice(&number(machine));
-        Kind::of(&bytes)
+        Kind::detect(&bytes)
     }
 
     fn foreign(what: &str) -> Kind {
@@ -169,13 +169,13 @@ mod tests {
         assert_eq!(elf(2, 2, 1, 183), foreign("big-endian AArch64"));
         assert_eq!(elf(2, 1, 1, 243), foreign("RISC-V"));
         assert_eq!(elf(2, 2, 1, 22), foreign("ELF machine 22"));
-        assert_eq!(Kind::of(b"\x7fELF\x02"), Kind::Other);
+        assert_eq!(Kind::detect(b"\x7fELF\x02"), Kind::Other);
     }
 
     #[test]
     fn this_program_is_an_executable() {
         let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        assert_eq!(Kind::of(&bytes), Kind::Executable);
+        assert_eq!(Kind::detect(&bytes), Kind::Executable);
     }
 
     #[test]
@@ -183,18 +183,18 @@ mod tests {
         let script = "/* GNU ld script\n   for /some/file */\nOUTPUT_FORMAT(elf64-x86-64)\n\
                       GROUP ( /lib/libc.so.6 /lib/libc_nonshared.a AS_NEEDED ( -lm ) )";
         let files = ["/lib/libc.so.6", "/lib/libc_nonshared.a", "-lm"].map(str::to_owned);
-        assert_eq!(Kind::of(script.as_bytes()), Kind::LinkerScript(files.into()));
-        assert_eq!(Kind::of(b"INPUT(x.a)"), Kind::LinkerScript(vec!["x.a".to_owned()]));
+        assert_eq!(Kind::detect(script.as_bytes()), Kind::LinkerScript(files.into()));
+        assert_eq!(Kind::detect(b"INPUT(x.a)"), Kind::LinkerScript(vec!["x.a".to_owned()]));
         for other in ["", "not a script", "/* GROUP(x.a) */ int main;", "\u{0}\u{1}"] {
-            assert_eq!(Kind::of(other.as_bytes()), Kind::Other, "{other}");
+            assert_eq!(Kind::detect(other.as_bytes()), Kind::Other, "{other}");
         }
     }
 
     #[test]
     fn archives_and_bitcode_are_known_by_their_first_bytes() {
-        assert_eq!(Kind::of(b"!<arch>\n"), Kind::Archive);
-        assert_eq!(Kind::of(b"!<thin>\nx"), Kind::ThinArchive);
-        assert_eq!(Kind::of(b"BC\xc0\xde5"), Kind::Bitcode);
+        assert_eq!(Kind::detect(b"!<arch>\n"), Kind::Archive);
+        assert_eq!(Kind::detect(b"!<thin>\nx"), Kind::ThinArchive);
+        assert_eq!(Kind::detect(b"BC\xc0\xde5"), Kind::Bitcode);
     }
 
     #[test]
@@ -206,10 +206,10 @@ mod tests {
             "@x = global i32 1",
             "%pair = type { i32, i32 }",
         ] {
-            assert_eq!(Kind::of(text.as_bytes()), Kind::AssemblyText, "{text}");
+            assert_eq!(Kind::detect(text.as_bytes()), Kind::AssemblyText, "{text}");
         }
         for text in ["", "; a comment", "@file", "%", "definition", "int main() {}", "\0define "] {
-            assert_eq!(Kind::of(text.as_bytes()), Kind::Other, "{text}");
+            assert_eq!(Kind::detect(text.as_bytes()), Kind::Other, "{text}");
         }
     }
 }

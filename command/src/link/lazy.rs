@@ -36,7 +36,7 @@ impl LazyProgram {
         let mut addition = reexports.lazily(library, "program");
         let mut compiler = None;
         for input in &given.inputs {
-            addition = match Kind::of(&input.bytes) {
+            addition = match Kind::detect(&input.bytes) {
                 Kind::Bitcode => {
                     let compiler = match &compiler {
                         Some(compiler) => compiler,
@@ -81,8 +81,10 @@ impl LazyProgram {
 /// # Errors
 /// Errors of the compiler, which is looked for if there is such a file.
 pub(super) fn assemble_texts(inputs: &mut [Input]) -> Result<()> {
-    let mut texts =
-        inputs.iter_mut().filter(|input| Kind::of(&input.bytes) == Kind::AssemblyText).peekable();
+    let mut texts = inputs
+        .iter_mut()
+        .filter(|input| Kind::detect(&input.bytes) == Kind::AssemblyText)
+        .peekable();
     if texts.peek().is_none() {
         return Ok(());
     }
@@ -93,7 +95,7 @@ pub(super) fn assemble_texts(inputs: &mut [Input]) -> Result<()> {
     })
 }
 
-/// The newest compiler on PATH.
+/// Returns the newest compiler on PATH.
 fn find_compiler() -> Result<Compiler> {
     let folders = std::env::join_paths(path::folders()).expect("they were the parts of a path");
     Compiler::find(&folders)

@@ -40,7 +40,7 @@ fn add(found: &mut Found, file: &Path, folders: &[PathBuf], depth: usize) -> Res
     if is_named(&found.shared) || is_named(&found.archives) {
         return Ok(());
     }
-    match Kind::of(&read(file)?) {
+    match Kind::detect(&read(file)?) {
         Kind::LinkerScript(names) if depth > 0 => {
             for name in names {
                 let of_script = match name.strip_prefix("-l") {
@@ -60,7 +60,7 @@ fn add(found: &mut Found, file: &Path, folders: &[PathBuf], depth: usize) -> Res
     Ok(())
 }
 
-/// The file of a name, as `-l` has it.
+/// Returns the file of a name, as `-l` has it.
 fn file_of(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     let names = match name.strip_prefix(':') {
         Some(file) => vec![file.to_owned()],
@@ -79,7 +79,7 @@ fn file_of(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     })
 }
 
-/// The file of the highest version whose name begins so: "libz.so.1", not "libz.so.1.3".
+/// Returns the file of the highest version whose name begins so: "libz.so.1", not "libz.so.1.3".
 fn versioned(folder: &Path, start: &str) -> Option<PathBuf> {
     let version = |entry: std::fs::DirEntry| {
         let version = entry.file_name().to_str()?.strip_prefix(start)?.parse::<u32>().ok()?;
@@ -89,7 +89,7 @@ fn versioned(folder: &Path, start: &str) -> Option<PathBuf> {
     entries.filter_map(version).max().map(|(_, path)| path)
 }
 
-/// The folders in which system linkers look, and gcc's newest one.
+/// Returns the folders in which system linkers look, and gcc's newest one.
 fn standard() -> Vec<PathBuf> {
     let triple = match Architecture::native() {
         Some(Architecture::Aarch64) => "aarch64-linux-gnu",

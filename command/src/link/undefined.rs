@@ -25,7 +25,7 @@ pub(super) fn failure(missing: &[Undefined]) -> Failure {
     Failure::new(Exit::Runtime, message).or_hint(hint(&names))
 }
 
-/// Each symbol once, with the files that use it, in the order in which they were found.
+/// Returns each symbol once, with the files that use it, in the order in which they were found.
 fn by_symbol(missing: &[Undefined]) -> Vec<(&str, Vec<&str>)> {
     let mut symbols: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut indices = HashMap::new();
@@ -156,30 +156,30 @@ impl Part {
 mod tests {
     use super::*;
 
-    fn told(missing: impl IntoIterator<Item = (String, String)>) -> String {
+    fn describe(missing: impl IntoIterator<Item = (String, String)>) -> String {
         let missing = missing.into_iter().map(|(symbol, file)| Undefined { symbol, file });
         failure(&missing.collect::<Vec<_>>()).to_string()
     }
 
-    fn of(symbol: &str, file: &str) -> (String, String) {
+    fn missing(symbol: &str, file: &str) -> (String, String) {
         (symbol.to_owned(), file.to_owned())
     }
 
     #[test]
     fn each_symbol_has_a_line_with_the_files_that_use_it() {
-        let uses = ["a.o", "b.o", "b.o", "c.o", "d.o", "e.o"].map(|file| of("f", file));
-        let told = told(uses.into_iter().chain([of("g", "b.o"), of("h", "")]));
+        let uses = ["a.o", "b.o", "b.o", "c.o", "d.o", "e.o"].map(|file| missing("f", file));
+        let describe = describe(uses.into_iter().chain([missing("g", "b.o"), missing("h", "")]));
         let expected = "error: undefined symbols:\n  f (used by a.o, b.o, c.o and 2 more)\n  \
                         g (used by b.o)\n  h\nhint: ";
-        assert!(told.starts_with(expected), "{told}");
+        assert!(describe.starts_with(expected), "{describe}");
     }
 
     #[test]
     fn symbols_are_told_as_they_stand_in_the_source() {
-        let told = told([of("_ZN5outer5innerEi", "a.o")]);
+        let describe = describe([missing("_ZN5outer5innerEi", "a.o")]);
         assert!(
-            told.contains("\n  outer::inner(int) [_ZN5outer5innerEi] (used by a.o)\n"),
-            "{told}"
+            describe.contains("\n  outer::inner(int) [_ZN5outer5innerEi] (used by a.o)\n"),
+            "{describe}"
         );
     }
 
@@ -187,9 +187,9 @@ mod tests {
     fn more_symbols_than_anybody_reads_are_counted() {
         let names = (0..22).map(|number| format!("f{number}"));
         let names = ["__cxa_throw".to_owned()].into_iter().chain(names);
-        let told = told(names.map(|name| of(&name, "a.o")));
-        assert!(told.contains("\n  f19 (used by a.o)\n  ... and 3 more\nhint: "), "{told}");
-        assert!(!told.contains("f20") && !told.contains("__cxa_throw"), "{told}");
+        let describe = describe(names.map(|name| missing(&name, "a.o")));
+        assert!(describe.contains("\n  f19 (used by a.o)\n  ... and 3 more\nhint: "), "{describe}");
+        assert!(!describe.contains("f20") && !describe.contains("__cxa_throw"), "{describe}");
     }
 
     #[test]

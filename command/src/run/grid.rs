@@ -18,8 +18,8 @@ pub(super) fn parse(text: &str) -> Result<[u32; 3], String> {
     Ok(dimensions)
 }
 
-/// The grid of a launch.
-pub(super) fn of(groups: [u32; 3], items: [u32; 3], shared: u64, cooperative: bool) -> Grid {
+/// Returns the grid of a launch.
+pub(super) fn build(groups: [u32; 3], items: [u32; 3], shared: u64, cooperative: bool) -> Grid {
     let grid = Grid::new(groups, items).with_shared_bytes(shared);
     if cooperative { grid.cooperative() } else { grid }
 }

@@ -28,8 +28,8 @@ enum Symbol {
 /// Prints the kernels and globals of a program.
 pub(super) fn print(program: &Program, json: bool) -> Result<(), Failure> {
     let symbols = program.symbols()?.into_iter().map(|(name, kind)| match kind {
-        SymbolKind::Kernel => program.kernel(&name).map(|kernel| of_kernel(&kernel)),
-        SymbolKind::Global => program.global(&name).map(|global| of_global(name, &global)),
+        SymbolKind::Kernel => program.kernel(&name).map(|kernel| kernel_symbol(&kernel)),
+        SymbolKind::Global => program.global(&name).map(|global| global_symbol(name, &global)),
     });
     let symbols: Vec<Symbol> = symbols.collect::<longshore::Result<_>>()?;
     if json {
@@ -41,7 +41,7 @@ pub(super) fn print(program: &Program, json: bool) -> Result<(), Failure> {
     output::print(&table::render(["KIND", "NAME", "DETAILS"], symbols.iter().map(row).collect()))
 }
 
-fn of_kernel(kernel: &Kernel) -> Symbol {
+fn kernel_symbol(kernel: &Kernel) -> Symbol {
     let attributes = kernel.attributes();
     Symbol::Kernel {
         name: kernel.name().to_owned(),
@@ -54,7 +54,7 @@ fn of_kernel(kernel: &Kernel) -> Symbol {
     }
 }
 
-fn of_global(name: String, global: &Global) -> Symbol {
+fn global_symbol(name: String, global: &Global) -> Symbol {
     Symbol::Global { name, bytes: global.bytes() }
 }
 

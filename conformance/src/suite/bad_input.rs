@@ -163,7 +163,7 @@ fn refusals_are_repeatable(cx: &Context) -> Check {
     works(cx)
 }
 
-/// An image that no device can take.
+/// Returns an image that no device can take.
 fn must_refuse(cx: &Context, image: &[u8], what: &str) -> Check {
     match load(cx, image) {
         Ok(()) => Err(Stop::Failed(format!("{what} was loaded"))),
@@ -171,7 +171,7 @@ fn must_refuse(cx: &Context, image: &[u8], what: &str) -> Check {
     }
 }
 
-/// An image that may have become another valid one, which the device may not be able to take.
+/// Returns an image that may have become another valid one, which the device may not be able to take.
 fn may_refuse(cx: &Context, image: &[u8], what: &str) -> Check {
     load(cx, image).or_else(|error| rightly(&error, image, &[ErrorCode::Unsupported], what))
 }
@@ -192,16 +192,16 @@ fn rightly(error: &Error, image: &[u8], also: &[ErrorCode], what: &str) -> Check
     Ok(())
 }
 
-/// Whether it may be taken for source, in which a compiler finds what is wrong: WGSL, PTX.
+/// Returns whether it may be taken for source, in which a compiler finds what is wrong: WGSL, PTX.
 fn is_source(image: &[u8]) -> bool {
     const SIGNS: [&[u8]; 2] = [b"@compute", b".version"];
     SIGNS.iter().any(|sign| image.windows(sign.len()).any(|window| window == *sign))
 }
 
-/// The device works on.
+/// Returns the device works on.
 fn works(cx: &Context) -> Check {
     let queue = cx.queue()?;
-    let basic = Counter::of(cx.load("basic")?)?;
+    let basic = Counter::new(cx.load("basic")?)?;
     basic.bump(&queue)?;
     ensure_eq!(basic.read(&queue)?, 6, "counter afterwards");
     Ok(())

@@ -107,7 +107,7 @@ fn devices_reopen(cx: &Context) -> Check {
         let device = cx.reopened()?;
         ensure!(device.id() != first, "the reopened device has the id of the closed one");
         let queue = device.queue()?;
-        let basic = Counter::of(cx.load_on(&device, "basic")?)?;
+        let basic = Counter::new(cx.load_on(&device, "basic")?)?;
         basic.bump(&queue)?;
         ensure_eq!(basic.read(&queue)?, 6, "counter in round {round}");
         drop(basic);
@@ -127,7 +127,7 @@ fn dropping_closes(cx: &Context) -> Check {
     let id = device.id();
     let place = cx.load_on(&device, "basic")?;
     let queue = device.queue()?;
-    let basic = Counter::of(place)?;
+    let basic = Counter::new(place)?;
     basic.bump(&queue)?;
     drop((device, queue));
     let again = cx.reopened()?;
@@ -141,7 +141,7 @@ fn dropping_closes(cx: &Context) -> Check {
 
 fn others_stay_open(cx: &Context) -> Check {
     let other = cx.other()?;
-    let (basic, queue) = (Counter::of(cx.load_on(other, "basic")?)?, other.queue()?);
+    let (basic, queue) = (Counter::new(cx.load_on(other, "basic")?)?, other.queue()?);
     cx.device().clone().close()?;
     basic.bump(&queue)?;
     ensure_eq!(basic.read(&queue)?, 6, "counter on the other device");

@@ -49,7 +49,7 @@ impl Context {
         &self.host
     }
 
-    /// The variables that the host goes by.
+    /// Returns the variables that the host goes by.
     pub(super) fn environment(&self) -> &Environment {
         &self.environment
     }
@@ -62,7 +62,7 @@ impl Context {
         self.device.queue()
     }
 
-    /// Another device of the same platform.
+    /// Returns another device of the same platform.
     pub(super) fn other(&self) -> Result<&Device, Stop> {
         if let Some(other) = self.other.get() {
             return Ok(other);
@@ -76,12 +76,12 @@ impl Context {
         Ok(self.other.get_or_init(|| other))
     }
 
-    /// The device as its entry opens it: the same while it is open, a new one if it was closed.
+    /// Returns the device as its entry opens it: the same while it is open, a new one if it was closed.
     pub(super) fn reopened(&self) -> Result<Device> {
         self.entry()?.open()
     }
 
-    /// The device as the host lists it.
+    /// Returns the device as the host lists it.
     pub(super) fn entry(&self) -> Result<&DeviceEntry> {
         let (backend, index) = (self.device.backend(), self.device.index());
         find(&self.host, |facts| facts.backend == backend && facts.index == index)
@@ -122,10 +122,10 @@ impl Context {
     }
 
     pub(super) fn basic(&self) -> Result<Counter, Stop> {
-        Ok(Counter::of(self.load("basic")?)?)
+        Ok(Counter::new(self.load("basic")?)?)
     }
 
-    /// The file that profiles of this host are written to.
+    /// Returns the file that profiles of this host are written to.
     pub(super) fn profile_file(&self) -> PathBuf {
         self.profiles.path().join("profile.profraw")
     }
@@ -165,7 +165,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    pub(super) fn of(program: Program) -> Result<Counter> {
+    pub(super) fn new(program: Program) -> Result<Counter> {
         let (bump, read) = (program.kernel("bump")?, program.kernel("read_counter")?);
         Ok(Counter { program, bump, read })
     }

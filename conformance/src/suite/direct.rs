@@ -145,7 +145,7 @@ pub(super) struct Raised(*mut ErrorObject);
 unsafe impl Send for Raised {}
 
 impl Raised {
-    /// Its message as it is now.
+    /// Returns its message as it is now.
     pub(super) fn message(&self) -> String {
         // SAFETY: an error lives until it is released, which consumes this.
         unsafe { text_of((*self.0).message) }
@@ -190,42 +190,47 @@ impl Device<'_> {
         unsafe { taken((self.plugin.device.free)(self.held.handle, kind, address)) }
     }
 
-    /// The rank of an image of a container; `None` if the plugin does not rank.
-    pub(super) fn rank(&self, image: &[u8], triple: &str, arch: &str) -> Result<Option<u32>> {
+    /// Returns the score of an image of a container; `None` if the plugin does not score.
+    pub(super) fn score(&self, image: &[u8], triple: &str, arch: &str) -> Result<Option<u32>> {
         let bytes = abi::Bytes { data: image.as_ptr(), bytes: image.len() };
-        let mut rank = u32::MAX;
-        let ask = self.plugin.device.rank;
+        let mut score = u32::MAX;
+        let ask = self.plugin.device.score;
         // SAFETY: an open device and values of this call.
         let raised =
-            unsafe { taken(ask(self.held.handle, bytes, text(triple), text(arch), &mut rank)) };
+            unsafe { taken(ask(self.held.handle, bytes, text(triple), text(arch), &mut score)) };
         match raised {
             Err(error) if error.code() == ErrorCode::Unsupported => Ok(None),
-            raised => raised.map(|()| Some(rank)),
+            raised => raised.map(|()| Some(score)),
         }
     }
 
     /// Tells the plugin how much of an allocation is seen; `None` if it does not care.
-    pub(super) fn set_extent(&self, address: u64, bytes: u64) -> Option<Result<()>> {
-        let set_extent = self.plugin.device.set_extent;
+    pub(super) fn set_logical_size(&self, address: u64, bytes: u64) -> Option<Result<()>> {
+        let set_logical_size = self.plugin.device.set_logical_size;
         // SAFETY: an open device.
-        let told = unsafe { taken(set_extent(self.held.handle, address, bytes)) };
+        let told = unsafe { taken(set_logical_size(self.held.handle, address, bytes)) };
         match told {
             Err(error) if error.code() == ErrorCode::Unsupported => None,
             told => Some(told),
         }
     }
 
-    /// Has the plugin adopt memory; `None` if it cannot.
+    /// Has the plugin import memory; `None` if it cannot.
     ///
     /// # Safety
     /// The memory stays in place until it was freed or the device closed.
-    pub(super) unsafe fn adopt(&self, kind: u32, address: u64, bytes: u64) -> Option<Result<()>> {
-        let adopt = self.plugin.device.adopt;
+    pub(super) unsafe fn import_memory(
+        &self,
+        kind: u32,
+        address: u64,
+        bytes: u64,
+    ) -> Option<Result<()>> {
+        let import_memory = self.plugin.device.import_memory;
         // SAFETY: an open device; the rest is promised by the caller.
-        let adopted = unsafe { taken(adopt(self.held.handle, kind, address, bytes)) };
-        match adopted {
+        let imported = unsafe { taken(import_memory(self.held.handle, kind, address, bytes)) };
+        match imported {
             Err(error) if error.code() == ErrorCode::Unsupported => None,
-            adopted => Some(adopted),
+            imported => Some(imported),
         }
     }
 
@@ -236,7 +241,7 @@ impl Device<'_> {
         Ok(Queue { plugin, held: Held::new(handle, plugin.queue.destroy) })
     }
 
-    /// An event with timing.
+    /// Returns an event with timing.
     pub(super) fn event(&self) -> Result<Event<'_>> {
         let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
         // SAFETY: an open device and a place to write to.
@@ -256,7 +261,7 @@ impl Device<'_> {
         self.constructed(handle)
     }
 
-    /// A module that was just loaded, once its constructors have run.
+    /// Returns a module that was just loaded, once its constructors have run.
     fn constructed(&self, handle: *mut abi::ModuleHandle) -> Result<Module<'_>> {
         let plugin = self.plugin;
         let module = Module { plugin, held: Held::new(handle, plugin.module.unload) };
@@ -273,7 +278,7 @@ pub(super) struct Module<'a> {
 }
 
 impl Module<'_> {
-    /// A kernel, valid as long as the module.
+    /// Returns a kernel, valid as long as the module.
     pub(super) fn kernel(&self, name: &str) -> Result<*mut abi::KernelHandle> {
         // SAFETY: all zeros are values of its fields.
         let mut kernel: abi::KernelInfo = unsafe { std::mem::zeroed() };
@@ -451,7 +456,7 @@ unsafe fn text_of(text: abi::Text) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A sink that appends to `answer`, during its borrow only.
+/// Returns a sink that appends to `answer`, during its borrow only.
 fn sink(answer: &mut Vec<u8>) -> abi::Sink {
     unsafe extern "C" fn write(context: *mut c_void, data: *const u8, bytes: usize) {
         if data.is_null() {

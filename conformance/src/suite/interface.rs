@@ -19,12 +19,12 @@ behaviour_list! { "interface":
     "unknown queries are refused" ["P-20"] unknown_queries_are_refused;
     "devices that are not there are refused" ["P-20"] absent_devices_are_refused;
     "an error lives until it is released, by another thread" ["P-28", "P-29"] errors_live;
-    "what is no image of the device has rank 0" ["P-61"] what_cannot_run_has_no_rank;
+    "what is no image of the device has score 0" ["P-61"] what_cannot_run_has_no_score;
     "unknown kinds of memory are refused" ["P-32"] unknown_kinds_are_refused;
     "memory is freed once, by its base, as its kind" ["P-35"] wrong_frees_are_refused;
-    "extents are those of live allocations and within them" ["P-63"] wrong_extents_are_refused;
+    "logical sizes are those of live allocations and within them" ["P-63"] wrong_logical_sizes_are_refused;
     "an image that is loaded lazily does what it does" ["P-66"] a_lazily_loaded_image_does_what_it_does;
-    "adopted memory is an allocation, and the host's again when it is freed" ["P-65"] adopted_memory_is_an_allocation;
+    "imported memory is an allocation, and the host's again when it is freed" ["P-65"] imported_memory_is_an_allocation;
     "unknown flags of a launch are refused" ["P-47"] unknown_launch_flags_are_refused;
     "unknown flags of a copy are refused" ["P-47"] unknown_copy_flags_are_refused;
     "unknown flags of a fill are refused" ["P-47"] unknown_fill_flags_are_refused;
@@ -141,24 +141,24 @@ fn unknown_kinds_are_refused(cx: &Context) -> Check {
     Ok(())
 }
 
-fn what_cannot_run_has_no_rank(cx: &Context) -> Check {
+fn what_cannot_run_has_no_score(cx: &Context) -> Check {
     let (plugin, image) = (plugin(cx)?, cx.image("basic")?);
     let platform = connect(cx, &plugin)?;
     let device = open(cx, &platform)?;
-    let Some(own) = device.rank(&image, "", "")? else {
-        return Err(Stop::Skipped("the plugin does not rank images".to_owned()));
+    let Some(own) = device.score(&image, "", "")? else {
+        return Err(Stop::Skipped("the plugin does not score images".to_owned()));
     };
-    ensure!(own > 0, "an image of which nothing is said has rank 0");
+    ensure!(own > 0, "an image of which nothing is said has score 0");
     for junk in [&b""[..], b"\x7fELF", &[0xff; 100]] {
-        ensure_eq!(device.rank(junk, "", "")?, Some(0), "rank of {} bytes", junk.len());
+        ensure_eq!(device.score(junk, "", "")?, Some(0), "score of {} bytes", junk.len());
     }
     for (triple, arch) in [("no-such-machine", ""), ("", "no such processor")] {
-        ensure_eq!(device.rank(&image, triple, arch)?, Some(0), "'{triple}' '{arch}'");
+        ensure_eq!(device.score(&image, triple, arch)?, Some(0), "'{triple}' '{arch}'");
     }
     Ok(())
 }
 
-fn wrong_extents_are_refused(cx: &Context) -> Check {
+fn wrong_logical_sizes_are_refused(cx: &Context) -> Check {
     const BYTES: u64 = 4096;
     let plugin = plugin(cx)?;
     let platform = connect(cx, &plugin)?;
@@ -167,27 +167,27 @@ fn wrong_extents_are_refused(cx: &Context) -> Check {
     let address = device.allocate(kind, BYTES)?;
     // SAFETY: nothing uses the memory.
     let free = || unsafe { device.free(kind, address) };
-    let Some(told) = device.set_extent(address, 1) else {
+    let Some(told) = device.set_logical_size(address, 1) else {
         free()?;
-        return Err(Stop::Skipped("the plugin has no use for extents".to_owned()));
+        return Err(Stop::Skipped("the plugin has no use for logical sizes".to_owned()));
     };
     told?;
-    let again = |address, bytes| device.set_extent(address, bytes).unwrap_or(Ok(()));
+    let again = |address, bytes| device.set_logical_size(address, bytes).unwrap_or(Ok(()));
     again(address, BYTES)?;
     for bytes in [0, BYTES + 1, u64::MAX] {
-        let name = format!("an extent of {bytes} bytes of {BYTES}");
+        let name = format!("a logical size of {bytes} bytes of {BYTES}");
         refused(again(address, bytes), ErrorCode::InvalidSize, &name)?;
     }
     for wrong in [0, address + 1, u64::MAX] {
-        let name = format!("the extent of {wrong:#x}");
+        let name = format!("the logical size of {wrong:#x}");
         refused(again(wrong, 1), ErrorCode::InvalidArgument, &name)?;
     }
     free()?;
-    refused(again(address, 1), ErrorCode::InvalidArgument, "the extent of freed memory")?;
+    refused(again(address, 1), ErrorCode::InvalidArgument, "the logical size of freed memory")?;
     Ok(())
 }
 
-fn adopted_memory_is_an_allocation(cx: &Context) -> Check {
+fn imported_memory_is_an_allocation(cx: &Context) -> Check {
     const PAGES: usize = 1 << 16;
     let plugin = plugin(cx)?;
     let platform = connect(cx, &plugin)?;
@@ -196,12 +196,12 @@ fn adopted_memory_is_an_allocation(cx: &Context) -> Check {
     let mut memory = vec![1_u8; 2 * PAGES];
     let address = (memory.as_mut_ptr() as u64).next_multiple_of(PAGES as u64);
     // SAFETY: a range of the memory, which lives longer than the device.
-    let adopt = |address| unsafe { device.adopt(kind, address, PAGES as u64) };
-    let Some(adopted) = adopt(address) else {
-        return Err(Stop::Skipped("the plugin does not adopt memory".to_owned()));
+    let import_memory = |address| unsafe { device.import_memory(kind, address, PAGES as u64) };
+    let Some(imported) = import_memory(address) else {
+        return Err(Stop::Skipped("the plugin does not import memory".to_owned()));
     };
-    adopted?;
-    refused(adopt(address).unwrap_or(Ok(())), wrong, "adopting it twice")?;
+    imported?;
+    refused(import_memory(address).unwrap_or(Ok(())), wrong, "importing it twice")?;
     let queue = device.queue()?;
     // SAFETY: 8 bytes of the memory, and none else use them until the queue was synchronised.
     unsafe { queue.copy(address as *mut u64, &raw const PATTERN, 0)? };
@@ -217,7 +217,7 @@ fn adopted_memory_is_an_allocation(cx: &Context) -> Check {
     Ok(())
 }
 
-/// What is copied to adopted memory.
+/// What is copied to imported memory.
 static PATTERN: u64 = 0x0102_0304_0506_0708;
 
 fn a_lazily_loaded_image_does_what_it_does(cx: &Context) -> Check {
@@ -350,7 +350,7 @@ fn platforms_are_apart(cx: &Context) -> Check {
     Ok(())
 }
 
-/// A copy of the plugin lives and ends on a thread of its own: no one else holds the copy open, so
+/// Returns a copy of the plugin lives and ends on a thread of its own: no one else holds the copy open, so
 /// closing it unmaps its code, and a thread-local destructor that it left would run into nothing
 /// when the thread ends.
 fn closable_libraries_leave_nothing(cx: &Context) -> Check {
@@ -389,7 +389,7 @@ fn live_and_close(cx: &Context, library: &Path) -> Check {
     Err(Stop::Failed(format!("{} threads are left: {names:?}", names.len())))
 }
 
-/// The number and name of each thread of the process.
+/// Returns the number and name of each thread of the process.
 fn threads() -> Result<BTreeMap<OsString, String>, Stop> {
     let listing = |error: std::io::Error| Stop::Failed(format!("listing the threads: {error}"));
     let tasks = fs::read_dir("/proc/self/task").map_err(listing)?.flatten();

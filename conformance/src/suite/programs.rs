@@ -34,11 +34,11 @@ fn images_are_owned(cx: &Context) -> Check {
     let program = cx.device().load_own(&image[..])?;
     image.fill(0xaa);
     drop(image);
-    let basic = Counter::of(program)?;
+    let basic = Counter::new(program)?;
     basic.bump(&queue)?;
     ensure_eq!(basic.read(&queue)?, 6, "counter");
     // An image that is handed over is taken as it is.
-    let basic = Counter::of(cx.device().load_own(cx.image("basic")?.to_vec())?)?;
+    let basic = Counter::new(cx.device().load_own(cx.image("basic")?.to_vec())?)?;
     ensure_eq!(basic.read(&queue)?, 5, "counter of the second");
     Ok(())
 }
@@ -70,7 +70,7 @@ fn images_are_accepted(cx: &Context) -> Check {
 
 fn names_do_not_clash(cx: &Context) -> Check {
     let queue = cx.queue()?;
-    let (first, second) = (cx.basic()?, Counter::of(cx.load("clash")?)?);
+    let (first, second) = (cx.basic()?, Counter::new(cx.load("clash")?)?);
     first.bump(&queue)?;
     second.bump(&queue)?;
     second.bump(&queue)?;
@@ -239,7 +239,7 @@ fn use_after_unload_is_refused(cx: &Context) -> Check {
 
 fn two_devices_are_apart(cx: &Context) -> Check {
     let other = cx.other()?;
-    let (ours, theirs) = (cx.basic()?, Counter::of(cx.load_on(other, "basic")?)?);
+    let (ours, theirs) = (cx.basic()?, Counter::new(cx.load_on(other, "basic")?)?);
     let (our_queue, their_queue) = (cx.queue()?, other.queue()?);
     ours.bump(&our_queue)?;
     ensure_eq!(ours.read(&our_queue)?, 6, "counter on this device");

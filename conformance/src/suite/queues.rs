@@ -293,7 +293,7 @@ fn panics_are_caught(cx: &Context) -> Check {
 }
 
 fn failures_are_told_once(cx: &Context) -> Check {
-    let (faulty, queue) = (Counter::of(cx.load("faulty")?)?, cx.queue()?);
+    let (faulty, queue) = (Counter::new(cx.load("faulty")?)?, cx.queue()?);
     let fail = faulty.program.kernel("fail")?;
     // SAFETY: `fail` takes no arguments.
     let failing = || unsafe { queue.launch(&fail, Grid::default(), ()) };

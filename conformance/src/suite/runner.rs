@@ -64,10 +64,10 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// The process's environment, the plugins that it finds, the images of the suite.
+    /// Returns the process's environment, the plugins that it finds, the images of the suite.
     pub fn new() -> Setup {
         Setup {
-            environment: Environment::of_process(),
+            environment: Environment::from_process(),
             plugins: Vec::new(),
             backends: None,
             devices: None,
@@ -83,7 +83,7 @@ impl Setup {
         self
     }
 
-    /// A plugin, or a folder of plugins, that is searched before all others.
+    /// Returns a plugin, or a folder of plugins, that is searched before all others.
     #[must_use]
     pub fn plugin(mut self, path: impl Into<PathBuf>) -> Setup {
         self.plugins.push(path.into());
@@ -118,13 +118,13 @@ impl Setup {
         self
     }
 
-    /// The devices that there are. Blocks while drivers start.
+    /// Returns the devices that there are. Blocks while drivers start.
     ///
     /// # Errors
     /// Those of [`Host::new`].
     pub fn devices(&self) -> Result<Vec<DeviceName>> {
         let host = self.host(self.environment.clone(), self.devices.as_deref())?;
-        Ok(host.devices().iter().map(|entry| DeviceName::of(entry.facts())).collect())
+        Ok(host.devices().iter().map(|entry| DeviceName::new(entry.facts())).collect())
     }
 
     /// How long a behaviour may take: a minute, or ten where little is tried.
@@ -219,7 +219,7 @@ impl Setup {
 }
 
 impl DeviceName {
-    fn of(facts: &DeviceFacts) -> DeviceName {
+    fn new(facts: &DeviceFacts) -> DeviceName {
         let (backend, index) = (facts.backend.clone(), facts.index);
         DeviceName { backend, index, name: facts.to_string() }
     }
@@ -236,7 +236,7 @@ impl Filter {
         Filter { texts: texts.into_iter().collect() }
     }
 
-    /// Whether it lets this one through.
+    /// Returns whether it lets this one through.
     pub fn admits(&self, behaviour: &Behaviour) -> bool {
         let name = behaviour.to_string();
         self.texts.is_empty() || self.texts.iter().any(|text| name.contains(text.as_str()))

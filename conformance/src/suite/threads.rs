@@ -28,7 +28,7 @@ fn threads_do_everything(cx: &Context) -> Check {
     let work = |seed: usize, end: Instant| -> Result<u64, Stop> {
         let mut rounds = 0;
         while rounds == 0 || Instant::now() < end {
-            let (queue, basic) = (device.queue()?, Counter::of(device.load_own(&*image)?)?);
+            let (queue, basic) = (device.queue()?, Counter::new(device.load_own(&*image)?)?);
             shared.bump(&queue)?;
             basic.bump(&queue)?;
             let content = bytes(1000 + seed * 333, rounds as u8);
@@ -104,7 +104,7 @@ fn closing_races_with_use(cx: &Context) -> Check {
         let work = |seed: usize| -> Check {
             let attempt = || -> longshore::Result<()> {
                 let queue = device.queue()?;
-                let basic = Counter::of(device.load_own(&*image)?)?;
+                let basic = Counter::new(device.load_own(&*image)?)?;
                 basic.bump(&queue)?;
                 let buffer = device.buffer_of(&queue, &bytes(1000, seed as u8))?;
                 buffer.to_vec(&queue)?;

@@ -1,5 +1,5 @@
-//! Data of a process: memory that the controller allocates, writes and reads. What both processes have is copied here; the rest goes
-//! by messages.
+//! Data of a process: memory that the controller allocates, writes and reads. Memory shared by both
+//! processes is copied here; all other memory is reached by messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::ready;
@@ -15,7 +15,7 @@ use longshore_orc_rt::service::memory::{READ, WRITE};
 use parking_lot::Mutex;
 use serde_bytes::ByteBuf;
 
-/// What was allocated, by address: pages each.
+/// Allocations by address; each has its own pages.
 pub(super) struct Data {
     memory: Arc<ProcessMemory>,
     allocated: Arc<Mutex<BTreeMap<u64, FinalizedAllocation>>>,
@@ -59,22 +59,24 @@ impl Data {
     }
 }
 
-/// Messages under way for one request: the connection has a limit for all.
+/// Greatest number of messages under way for one request; the connection has a limit for all
+/// requests together.
 const AT_ONCE: usize = 16;
 
-/// The most bytes that a message is for.
+/// Greatest number of bytes that one message writes or reads.
 const PIECE: usize = 1 << 20;
 
-/// As [`TargetProcess::write`](longshore_jitlink::process::TargetProcess::write). Blocks while as many messages are under way as may be.
+/// Writes as [`TargetProcess::write`](longshore_jitlink::process::TargetProcess::write) does.
+/// Blocks while [`AT_ONCE`] messages are under way.
 ///
 /// # Safety
-/// As there.
+/// As for `TargetProcess::write`.
 pub(super) unsafe fn write(
     memory: &ProcessMemory,
     calls: &dyn ProcessCalls,
     writes: &[(u64, &[u8])],
 ) -> Pending<()> {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let far = |(address, bytes): &&(u64, &[u8])| unsafe { !memory.write(*address, bytes) };
     let pieces = writes.iter().filter(far).flat_map(|(address, bytes)| {
         let piece = move |(index, piece)| (address + (index * PIECE) as u64, ByteBuf::from(piece));
@@ -82,23 +84,24 @@ pub(super) unsafe fn write(
     });
     let mut under_way = UnderWay::default();
     for message in messages(pieces, |(_, bytes)| bytes.len()) {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         under_way.add(unsafe { call_service(calls, WRITE, &message) });
     }
     Box::pin(async move { under_way.finish().await.map(drop) })
 }
 
-/// As [`TargetProcess::read`](longshore_jitlink::process::TargetProcess::read). Blocks while as many messages are under way as may be.
+/// Reads as [`TargetProcess::read`](longshore_jitlink::process::TargetProcess::read) does. Blocks
+/// while [`AT_ONCE`] messages are under way.
 ///
 /// # Safety
-/// As there.
+/// As for `TargetProcess::read`.
 pub(super) unsafe fn read(
     memory: &ProcessMemory,
     calls: &dyn ProcessCalls,
     ranges: &[(u64, usize)],
 ) -> Pending<Vec<Vec<u8>>> {
     let near = |(address, size): &(u64, usize)| {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { memory.read(*address, *size) }
     };
     let mut all: Vec<Option<Vec<u8>>> = ranges.iter().map(near).collect();
@@ -110,28 +113,28 @@ pub(super) unsafe fn read(
     });
     let mut under_way = UnderWay::default();
     for message in messages(pieces, |(_, size)| *size as usize) {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         under_way.add(unsafe { call_service(calls, READ, &message) });
     }
     Box::pin(async move {
-        let mut answers = Vec::new();
-        for answer in under_way.finish().await? {
-            answers.extend(answer?);
+        let mut replies = Vec::new();
+        for reply in under_way.finish().await? {
+            replies.extend(reply?);
         }
-        let mut answers = answers.into_iter();
+        let mut replies = replies.into_iter();
         for ((_, size), bytes) in far.iter().zip(all.iter_mut().filter(|near| near.is_none())) {
-            let pieces = answers.by_ref().take(size.div_ceil(PIECE));
+            let pieces = replies.by_ref().take(size.div_ceil(PIECE));
             *bytes = Some(pieces.flat_map(ByteBuf::into_vec).collect());
         }
         Ok(all.into_iter().flatten().collect())
     })
 }
 
-/// Puts pieces together in messages.
+/// Groups pieces into messages.
 fn messages<T>(pieces: impl Iterator<Item = T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let (mut messages, mut bytes) = (Vec::new(), 0);
     for piece in pieces {
-        // What is said of a piece takes room too.
+        // The description of a piece takes about 16 bytes too.
         bytes += size(&piece) + 16;
         if bytes > PIECE || messages.is_empty() {
             bytes = size(&piece) + 16;
@@ -142,7 +145,8 @@ fn messages<T>(pieces: impl Iterator<Item = T>, size: impl Fn(&T) -> usize) -> V
     messages
 }
 
-/// Messages whose answers are waited for when there are too many, in order.
+/// Messages under way, in order. At [`AT_ONCE`] messages, adding one waits for the reply of the
+/// oldest.
 struct UnderWay<T> {
     waiting: VecDeque<Pending<T>>,
     done: Vec<Result<T>>,

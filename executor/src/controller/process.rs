@@ -1,4 +1,4 @@
-//! An executor as a process for which code is linked.
+//! An executor as a target process of the linker.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -18,29 +18,31 @@ use crate::protocol::{self, CALL, CALL_CONTROLLER, CALL_ON_FIRST_THREAD, FACTS, 
 use crate::remote::{self, Key, RemoteError};
 use crate::rpc::{CallError, Connection, Options, Peer, Service};
 
-/// A process of an executor (ORC's `SimpleRemoteEPC`). Dropping it ends the process, as [`Executor`] says.
+/// A process of an executor (ORC's `SimpleRemoteEPC`). Dropping it ends the process, as described
+/// at [`Executor`].
 ///
-/// Answers of several requests can be waited for together; who waits blocks where it polls.
+/// Replies of several requests can be awaited together. Polling a reply blocks the polling thread
+/// until the reply is there.
 pub struct ExecutorProcess {
     calls: Arc<Calls>,
     memory: Arc<ProcessMemory>,
     data: data::Data,
     handlers: Arc<Handlers>,
-    /// Taken when it is disconnected.
+    /// The executor or its connection; taken at disconnection.
     process: Mutex<Option<Process>>,
 }
 
-/// Why there is no such process.
+/// The reason for a failure to start or to reach a process.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// It did not start.
+    /// Failure to start the executor.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// It could not be reached.
+    /// Failure to reach the executor.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// It did not say what it is.
-    #[error("the executor does not say what it is: {0}")]
+    /// Failure to obtain the executor's facts.
+    #[error("the executor's facts cannot be obtained: {0}")]
     Facts(String),
 }
 
@@ -53,7 +55,7 @@ impl ExecutorProcess {
     /// Starts an executor on this machine.
     ///
     /// # Errors
-    /// Why there is none. Nothing is left of it then.
+    /// The reason for the failure to start or to greet. No process remains then.
     pub fn spawn(spawn: &Spawn) -> std::result::Result<Arc<Self>, ProcessError> {
         let handlers = Arc::new(Handlers::default());
         let executor = spawn.start(Arc::clone(&handlers) as Arc<dyn Service>)?;
@@ -64,7 +66,7 @@ impl ExecutorProcess {
     /// Connects to an executor that listens.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// The reason for the failed connection.
     pub fn connect(
         address: &str,
         key: &Key,
@@ -76,14 +78,14 @@ impl ExecutorProcess {
         Self::new(Arc::clone(connection.peer()), None, handlers, Process::Remote(connection))
     }
 
-    /// Kills the process, if it was started here. Does not block.
+    /// Kills the process if this process started it. Does not block.
     pub fn kill(&self) {
         if let Some(Process::Child(executor)) = &*self.process.lock() {
             executor.child().kill();
         }
     }
 
-    /// The other side of the connection.
+    /// Returns the other side of the connection.
     pub fn peer(&self) -> &Arc<Peer> {
         &self.calls.peer
     }
@@ -105,9 +107,8 @@ impl ExecutorProcess {
 }
 
 fn facts(peer: &Peer) -> std::result::Result<Facts, String> {
-    let answer = peer.call(FACTS, &[]).map_err(|error| error.to_string())?;
-    let facts: protocol::Facts =
-        postcard::from_bytes(&answer).map_err(|error| error.to_string())?;
+    let reply = peer.call(FACTS, &[]).map_err(|error| error.to_string())?;
+    let facts: protocol::Facts = postcard::from_bytes(&reply).map_err(|error| error.to_string())?;
     let known = [Architecture::X86_64, Architecture::Aarch64];
     let architecture = known
         .into_iter()
@@ -115,7 +116,9 @@ fn facts(peer: &Peer) -> std::result::Result<Facts, String> {
         .ok_or_else(|| format!("code for {} cannot be linked", facts.triple))?;
     let (theirs, here) = (facts.page_size, rustix::param::page_size() as u64);
     if !theirs.is_power_of_two() || peer.shares_memory() && theirs != here {
-        return Err(format!("its pages have {theirs} bytes, this process's {here}"));
+        return Err(format!(
+            "the executor's pages have {theirs} bytes, but this process's pages have {here} bytes"
+        ));
     }
     Ok(Facts {
         triple: facts.triple,
@@ -126,7 +129,7 @@ fn facts(peer: &Peer) -> std::result::Result<Facts, String> {
     })
 }
 
-/// Calls of the process.
+/// Calls to the executor, and its facts.
 struct Calls {
     peer: Arc<Peer>,
     facts: Facts,
@@ -166,7 +169,7 @@ impl ProcessCalls for ExecutorProcess {
     }
 
     unsafe fn call(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.calls.call(function, argument) }
     }
 }
@@ -181,12 +184,12 @@ impl TargetProcess for ExecutorProcess {
     }
 
     unsafe fn write(&self, writes: &[(u64, &[u8])]) -> Pending<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { data::write(&self.memory, &*self.calls, writes) }
     }
 
     unsafe fn read(&self, ranges: &[(u64, usize)]) -> Pending<Vec<Vec<u8>>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { data::read(&self.memory, &*self.calls, ranges) }
     }
 
@@ -209,16 +212,16 @@ impl TargetProcess for ExecutorProcess {
         }
         drop(process);
         let handlers = std::mem::take(&mut *self.handlers.0.write());
-        // They may have this process in them.
+        // Dropped after the lock is released: a handler may own this `ExecutorProcess`.
         drop(handlers);
         Ok(())
     }
 }
 
-/// How long calls that are under way may take when the process is disconnected.
+/// Time allowed for calls under way when the process is disconnected.
 const LAST_CALLS: Duration = Duration::from_secs(2);
 
-/// What code of the process can call, by tag.
+/// Handlers that code of the process can call, by tag.
 #[derive(Default)]
 struct Handlers(RwLock<HashMap<u64, Handler>>);
 
@@ -247,15 +250,15 @@ impl Service for Handlers {
         }
         let (tag, argument) = split(argument)?;
         let handler = self.0.read().get(&tag).cloned();
-        let handler =
-            handler.ok_or_else(|| format!("nobody answers calls with the tag {tag:#x}"))?;
+        let handler = handler
+            .ok_or_else(|| format!("no handler is registered for calls with the tag {tag:#x}"))?;
         handler(argument).map_err(|error| error.to_string())
     }
 
     fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
 }
 
-/// The arena as the linker uses it.
+/// The arena, in the linker's interface.
 struct File(Arc<Arena>);
 
 impl SharedFile for File {
@@ -274,7 +277,8 @@ impl SharedPages for Pages {
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: nothing was unmapped yet, as the linker promises; the process does not touch the pages before it is told to.
+        // SAFETY: no part is unmapped yet, as the linker promises. The process does not touch the
+        // pages before the linker's request to do so.
         unsafe {
             let bytes = self.0.piece().bytes() as usize;
             std::slice::from_raw_parts_mut(self.0.address().as_ptr(), bytes)

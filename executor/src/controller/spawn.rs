@@ -1,4 +1,4 @@
-//! Starting an executor.
+//! The start of an executor.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -20,7 +20,7 @@ use crate::protocol::NO_SANDBOX;
 use crate::readiness::is_ready_within;
 use crate::rpc::{Connection, Ended, Options, Peer, Service, Transport};
 
-/// How an executor is started.
+/// The settings for starting an executor.
 #[derive(Debug, Clone)]
 pub struct Spawn {
     executable: PathBuf,
@@ -30,37 +30,37 @@ pub struct Spawn {
     ending: Duration,
 }
 
-/// Why there is no executor.
+/// The reason for a failure to start an executor.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// It could not be started.
+    /// Failure to start the executable.
     #[error("starting '{}': {source}", path.display())]
     Start {
         /// The executable.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// It was started, and has ended since the kernel cannot hold the sandbox that is required.
-    #[error("'{}' cannot hold the sandbox that is required; its standard error says which part (Landlock is needed)", path.display())]
+    /// The process has ended because the kernel does not support the required sandbox.
+    #[error("'{}' cannot set up the required sandbox; its standard error names the missing part (Landlock is needed)", path.display())]
     Sandbox {
         /// The executable.
         path: PathBuf,
     },
-    /// It was started, and there is no connection to it.
+    /// The process was started, but no connection came about.
     #[error("'{}' was started, but: {why}", path.display())]
     Greeting {
         /// The executable.
         path: PathBuf,
-        /// What became of it.
+        /// The end of the connection or the process.
         why: Ended,
     },
 }
 
-/// A process that executes, and the connection to it. Dropping it ends the process: it is asked to, and killed if it takes too
-/// long.
+/// A process that executes, and the connection to it. Dropping it asks the process to end, and
+/// kills the process if it takes too long.
 pub struct Executor {
-    // The order matters: the connection says farewell before the process is waited for.
+    // The order matters: the connection sends its farewell before the process is waited for.
     connection: Option<Connection>,
     child: Arc<Child>,
     arena: Option<Arc<Arena>>,
@@ -68,7 +68,7 @@ pub struct Executor {
 }
 
 impl Spawn {
-    /// Starts this executable, which is `longshore-executor` or behaves as it does.
+    /// Creates the settings for this executable, which is `longshore-executor` or behaves like it.
     pub fn new(executable: impl Into<PathBuf>) -> Self {
         let options = Options { name: "longshore-exec", ..Options::default() };
         let ending = Duration::from_secs(2);
@@ -81,37 +81,41 @@ impl Spawn {
         }
     }
 
-    /// Whether both sides have memory together: they have, unless said otherwise. Else everything goes through the stream.
+    /// Sets whether both sides share memory; the default is to share. Without shared memory all
+    /// data goes through the stream.
     pub fn shares_memory(mut self, shares: bool) -> Self {
         self.shares_memory = shares;
         self
     }
 
-    /// How long who waits for the other side, on either side, looks for it before it sleeps: see [`Options::spin`].
+    /// Sets the time for which a waiting thread of either side spins before it sleeps: see
+    /// [`Options::spin`].
     pub fn spin(mut self, spin: Duration) -> Self {
         self.options.spin = spin;
         self
     }
 
-    /// How long it may take to end when it was asked to: 2 s, unless said otherwise. Then it is killed.
+    /// Sets the time in which the process must end once asked to; the default is 2 s. Afterwards
+    /// the process is killed.
     pub fn ending(mut self, limit: Duration) -> Self {
         self.ending = limit;
         self
     }
 
-    /// Adds an option of the executable, as its help describes them: `--no-exec`, or `--memory` and a number.
+    /// Adds an option of the executable, as described in its help: `--no-exec`, or `--memory` and a
+    /// number.
     pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
         self.limits.push(argument.into());
         self
     }
 
-    /// Starts it and waits until it is ready. `service` is what it can call.
+    /// Starts the executor and waits until it is ready. `service` serves its calls.
     ///
-    /// The process is in a session of its own. It has the standard streams and the environment of this process, and no other
-    /// descriptor.
+    /// The process runs in a session of its own. It has the standard streams and the environment of
+    /// this process, and no other descriptor.
     ///
     /// # Errors
-    /// Why it did not start, or did not greet. Nothing is left of it then.
+    /// The reason for the failure to start or to greet. No process remains then.
     pub fn start(&self, service: Arc<dyn Service>) -> Result<Executor, SpawnError> {
         let failed = |source| SpawnError::Start { path: self.executable.clone(), source };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
@@ -163,17 +167,17 @@ impl Spawn {
 }
 
 impl Executor {
-    /// The other side of the connection.
+    /// Returns the other side of the connection.
     pub fn peer(&self) -> &Arc<Peer> {
         self.connection.as_ref().expect("it is there until this is dropped").peer()
     }
 
-    /// The process.
+    /// Returns the process.
     pub fn child(&self) -> &Child {
         &self.child
     }
 
-    /// What kills the process, for who may outlive this.
+    /// Returns a function that kills the process, for callers that may outlive this `Executor`.
     pub(crate) fn killer(&self) -> impl Fn() + Send + Sync + 'static {
         let child = Arc::downgrade(&self.child);
         move || {
@@ -183,7 +187,7 @@ impl Executor {
         }
     }
 
-    /// The memory that both sides have, if they share some.
+    /// Returns the memory that both sides share, if there is any.
     pub fn arena(&self) -> Option<&Arc<Arena>> {
         self.arena.as_ref()
     }
@@ -192,7 +196,7 @@ impl Executor {
 impl Drop for Executor {
     fn drop(&mut self) {
         if !self.peer().is_here() {
-            // In a forked child: neither the connection nor the process is its.
+            // In a forked child: connection and process belong to the parent.
             std::mem::forget(Arc::clone(&self.child));
             return;
         }
@@ -215,7 +219,8 @@ impl Program {
         Ok(Self { path: text(path.as_os_str())?, arguments: arguments.collect::<Result<_, _>>()? })
     }
 
-    /// Starts it with a socket as its descriptor 3, in a session of its own, with no signal blocked.
+    /// Starts the program with `socket` as its descriptor 3, in a session of its own, with no
+    /// signal blocked.
     fn spawn(&self, socket: &OwnedFd) -> io::Result<Child> {
         let arguments = self.arguments.iter().map(|argument| argument.as_ptr().cast_mut());
         let pointers: Vec<*mut libc::c_char> = arguments.chain([null_mut()]).collect();
@@ -223,7 +228,8 @@ impl Program {
         plan.move_to(socket.as_raw_fd(), 3)?;
         plan.leave_session_and_signals()?;
         let mut pid = 0;
-        // SAFETY: all pointers are to what lives here, the lists end with null, and the environment is the process's.
+        // SAFETY: all pointers are to live values, the lists end with null, and the environment is
+        // the process's.
         let code = unsafe {
             libc::posix_spawn(
                 &mut pid,
@@ -239,31 +245,32 @@ impl Program {
     }
 }
 
-/// Starts a program on a thread that ends after it.
+/// Starts a program on a keeper thread, which ends after the program.
 ///
-/// The kernel kills an executor when the thread that has started it ends. The calling thread may end long before the executor.
+/// The kernel kills an executor when the thread that started it ends, and the calling thread may
+/// end long before the executor.
 fn spawn_by_keeper(program: Program, socket: OwnedFd) -> io::Result<Child> {
-    let (answer, answered) = mpsc::sync_channel(1);
+    let (reply, replied) = mpsc::sync_channel(1);
     let keeper = thread::Builder::new().name("longshore-keep".to_owned()).stack_size(128 << 10);
     let keeper = keeper.spawn(move || {
         leave_signals_to_others();
         let child = program.spawn(&socket);
         drop((program, socket));
         let file = child.as_ref().ok().map(Child::shared_file);
-        // The caller waits for it.
-        let _ = answer.send(child);
+        // The caller waits for the message, so `send` cannot fail.
+        let _ = reply.send(child);
         if let Some(file) = file {
             while !is_ready_within(&mut [PollFd::new(&file, PollFlags::IN)], None) {}
         }
     })?;
     let child =
-        answered.recv().map_err(|_| io::Error::other("the thread that starts it has ended"))?;
+        replied.recv().map_err(|_| io::Error::other("the thread that starts it has ended"))?;
     child.map(|child| child.kept_by(keeper))
 }
 
-/// Blocks all signals: handlers of the program may need more than this thread's stack.
+/// Blocks all signals on this thread: the program's signal handlers may need more than its stack.
 fn leave_signals_to_others() {
-    // SAFETY: changes the signals of this thread, which is the library's.
+    // SAFETY: changes the signal mask of this thread only, and the thread belongs to the library.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
@@ -275,11 +282,12 @@ fn environment() -> *const *mut libc::c_char {
     unsafe extern "C" {
         static environ: *const *mut libc::c_char;
     }
-    // SAFETY: the C library's variable; who changes the environment while others read it breaks std's rules already.
+    // SAFETY: the C library's variable. Changing the environment during another thread's read
+    // already breaks std's rules.
     unsafe { environ }
 }
 
-/// What is done between the start of a process and that of its program.
+/// The actions between the start of a process and the start of its program.
 struct Plan {
     actions: libc::posix_spawn_file_actions_t,
     attributes: libc::posix_spawnattr_t,
@@ -288,7 +296,7 @@ struct Plan {
 impl Plan {
     fn new() -> io::Result<Self> {
         let mut plan = std::mem::MaybeUninit::<Self>::uninit();
-        // SAFETY: both are initialised by these functions, which fail for want of memory alone.
+        // SAFETY: both are initialised by these functions, which fail only for want of memory.
         unsafe {
             let place = plan.as_mut_ptr();
             check(libc::posix_spawn_file_actions_init(&raw mut (*place).actions))?;

@@ -1,8 +1,9 @@
-//! What is said between a host and the executor that has a plugin for it.
+//! Messages between a host and the executor that runs a plugin for it.
 //!
-//! A message is a [`Request`] or a [`Callback`], its answer a `Result` of the answer and an [`Error`]. Objects of the plugin
-//! are numbers here ([`Id`]), which the executor makes and checks; addresses are those of the plugin's process, in which memory
-//! that is shared has the same address as in the host's.
+//! A message is a [`Request`] or a [`Callback`]; its reply is a `Result` of a value or an
+//! [`Error`]. The executor numbers the plugin's objects ([`Id`]) and checks the numbers it
+//! receives. Addresses belong to the plugin's process; shared memory has the same address there and
+//! in the host.
 
 use longshore_plugin_api::bounds::{self, PROFILE_SECTIONS, SYMBOLS};
 use longshore_plugin_api::{
@@ -13,40 +14,42 @@ use serde::{Deserialize, Serialize};
 
 use super::interface::messages::{DeviceCall, EventCall, ModuleCall, PlatformCall, QueueCall};
 
-/// The method of calls with a [`Request`], or a [`Callback`].
+/// The method of calls with a [`Request`] or a [`Callback`].
 pub(super) const CALL: u32 = 0x1000;
-/// The method of messages with a [`Request`], or a [`Callback`], that are not answered.
+/// The method of messages with a [`Request`] or a [`Callback`] that have no reply.
 pub(super) const POST: u32 = 0x1001;
 
-/// The most bytes of a request that go in one message; more go in pieces. Less than what a connection answers or posts at once.
+/// Greatest number of bytes of a request in one message; larger requests go in pieces. Less than
+/// the limit of a connection's replies and posts.
 pub(super) const CHUNK: usize = 32 << 10;
 
-/// The number of an object: never that of another, also not of an earlier one.
+/// The number of an object. Numbers are not reused.
 pub(super) type Id = u64;
 
-/// What the host asks of the executor.
+/// A request of the host to the executor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request<'a> {
-    /// Opens the plugin's library and connects it. The first request. Answered by [`Connected`] and [`Asked`].
+    /// Opens the plugin's library and connects it; the first request. The reply is a [`Connected`]
+    /// and an [`Asked`].
     Connect {
         path: &'a [u8],
         backend: &'a str,
         log_level: u32,
-        /// The user's settings of the backend, by name.
+        /// The user's settings for the backend, by name.
         settings: Vec<(&'a str, &'a str)>,
     },
-    /// Keeps these addresses for memory that both have. Answered by whether they are free.
+    /// Reserves addresses for shared memory. The reply is whether they are free.
     Reserve {
         address: u64,
         bytes: u64,
     },
-    /// Maps bytes of the shared file, at an address that was reserved.
+    /// Maps bytes of the shared file at a reserved address.
     Map {
         address: u64,
         offset: u64,
         bytes: u64,
     },
-    /// Undoes that.
+    /// Unmaps bytes mapped by [`Request::Map`].
     Unmap {
         address: u64,
         bytes: u64,
@@ -59,7 +62,8 @@ pub(super) enum Request<'a> {
     Close {
         device: Id,
     },
-    /// Takes so many bytes, which follow in order, each by [`Request::Chunk`]. Answered by an [`Id`].
+    /// Prepares for an upload of `bytes` bytes, which follow in order, each by [`Request::Chunk`].
+    /// The reply is an [`Id`].
     Upload {
         bytes: u64,
     },
@@ -68,21 +72,21 @@ pub(super) enum Request<'a> {
         #[serde(borrow)]
         content: &'a [u8],
     },
-    /// Answered by an `Acceptance`.
+    /// The question whether the device accepts an image. The reply is an `Acceptance`.
     Accepts {
         device: Id,
         #[serde(borrow)]
         image: Image<'a>,
     },
-    Rank {
+    Score {
         device: Id,
         #[serde(borrow)]
         image: Image<'a>,
         triple: &'a str,
         arch: &'a str,
     },
-    /// Makes memory that both have, and that is mapped, an allocation of the device under its own address.
-    Adopt {
+    /// Makes mapped shared memory an allocation of the device under its own address.
+    ImportMemory {
         device: Id,
         kind: MemoryKind,
         address: u64,
@@ -93,19 +97,19 @@ pub(super) enum Request<'a> {
         kind: MemoryKind,
         address: u64,
     },
-    SetExtent {
+    SetLogicalSize {
         device: Id,
         address: u64,
         bytes: u64,
     },
-    /// Answered by an [`Id`].
+    /// Loads an image. The reply is an [`Id`].
     Load {
         device: Id,
         #[serde(borrow)]
         image: Image<'a>,
         loading: Loading,
     },
-    /// Answered by an [`Id`] and a `KernelAttributes`.
+    /// Looks up a kernel. The reply is an [`Id`] and a `KernelAttributes`.
     Kernel {
         module: Id,
         name: &'a str,
@@ -115,7 +119,7 @@ pub(super) enum Request<'a> {
     },
     Launch(#[serde(borrow)] Launch<'a>),
     Copy(Copy),
-    /// Copies these bytes to the device.
+    /// Copies bytes in this message to the device.
     CopyIn {
         queue: Id,
         device: Id,
@@ -123,7 +127,7 @@ pub(super) enum Request<'a> {
         #[serde(borrow)]
         content: &'a [u8],
     },
-    /// Copies from the device when all that was queued before is done. Answered by the bytes.
+    /// Copies from the device when all earlier work of the queue is done. The reply is the bytes.
     CopyOut {
         queue: Id,
         device: Id,
@@ -143,20 +147,20 @@ pub(super) enum Request<'a> {
         queue: Id,
         function: u64,
     },
-    /// The platform is not used any more.
+    /// The end of the platform's use.
     Disconnect,
 }
 
-/// Where an image's bytes are.
+/// The place of an image's bytes.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) enum Image<'a> {
     Here(&'a [u8]),
-    /// In the file that both have.
+    /// Bytes in the shared file.
     Shared {
         offset: u64,
         bytes: u64,
     },
-    /// They were sent before. It can be used once.
+    /// Bytes sent by an earlier upload, which can be used once.
     Uploaded(Id),
 }
 
@@ -165,11 +169,11 @@ pub(super) struct Launch<'a> {
     pub(super) queue: Id,
     pub(super) kernel: Id,
     pub(super) shape: LaunchShape,
-    /// The arguments' values, one behind the other, each behind its size: see [`put_argument`].
+    /// The arguments' values one after the other, each preceded by its size: see [`put_argument`].
     pub(super) arguments: &'a [u8],
 }
 
-/// A copy between memory of devices, or memory that both processes have.
+/// A copy between memory of devices or memory shared by both processes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Copy {
     pub(super) queue: Id,
@@ -182,8 +186,8 @@ pub(super) struct Copy {
     pub(super) wait: bool,
 }
 
-/// A copy between memory of a device and memory that the host alone has: the executor has it in pieces when the queue comes to
-/// them, by [`Callback::Fetch`] and [`Callback::Store`].
+/// A copy between memory of a device and memory of the host alone. The executor exchanges pieces
+/// with the host when the queue comes to them, by [`Callback::Fetch`] and [`Callback::Store`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Transfer {
     pub(super) queue: Id,
@@ -192,24 +196,26 @@ pub(super) struct Transfer {
     pub(super) address: u64,
     pub(super) bytes: u64,
     pub(super) to_device: bool,
-    /// Mapped memory that both have, for a piece; without it pieces come in messages.
+    /// Address and size of mapped shared memory for a piece; without it pieces go in messages.
     pub(super) staging: Option<(u64, u64)>,
 }
 
-/// What the executor asks of the host.
+/// A request of the executor to the host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Callback<'a> {
     /// Runs a function of the program.
     Run {
         function: u64,
     },
-    /// Copies from the host's memory into the staging memory, or answers the bytes if there is none.
+    /// Copies from the host's memory into the staging memory; without staging memory the reply is
+    /// the bytes.
     Fetch {
         transfer: u64,
         at: u64,
         bytes: u64,
     },
-    /// Copies from the staging memory into the host's, or these bytes if there is none.
+    /// Copies from the staging memory into the host's memory; without staging memory, copies
+    /// `content`.
     Store {
         transfer: u64,
         at: u64,
@@ -217,7 +223,7 @@ pub(super) enum Callback<'a> {
         #[serde(borrow)]
         content: &'a [u8],
     },
-    /// The transfer is done.
+    /// The end of a transfer.
     Done {
         transfer: u64,
     },
@@ -228,7 +234,7 @@ pub(super) enum Callback<'a> {
     },
 }
 
-/// What became of the plugin.
+/// The result of connecting the plugin.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Connected {
     Platform { description: Description<String>, devices: u32 },
@@ -254,10 +260,10 @@ pub(super) struct Sections(
     pub(super)  Vec<ProfileSection>,
 );
 
-/// The most names in [`Asked`].
+/// Greatest number of names in [`Asked`].
 pub(super) const ASKED: usize = 100;
 
-/// The names of the settings that a plugin has asked for while it was connected; no more than [`ASKED`] are told.
+/// Names of the settings that a plugin has looked up while it was connected, at most [`ASKED`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Asked(
     #[serde(deserialize_with = "bounds::list::<_, _, ASKED>")] pub(super) Vec<String>,
@@ -267,7 +273,7 @@ impl Asked {
     /// Returns all names.
     ///
     /// # Errors
-    /// A breach for too many names and for one that is too long.
+    /// A breach of the interface for too many names, or for a name that is too long.
     pub(super) fn names(self, plugin: &str) -> Result<Vec<String>> {
         let place = "services, settings that were asked for";
         bounds::few(plugin, place, self.0.len(), "names", ASKED)?;
@@ -278,21 +284,21 @@ impl Asked {
     }
 }
 
-/// A message's bytes.
+/// Encodes a message.
 pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(message).expect("a message of these types has no limit")
 }
 
-/// Puts a message's bytes into memory that is used again.
+/// Encodes a message into a reused buffer.
 pub(super) fn encode_into(message: &impl Serialize, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.clear();
     postcard::to_extend(message, bytes).expect("a message of these types has no limit")
 }
 
-/// Reads a message. Any bytes give one or an error.
+/// Decodes a message. Any input gives a message or an error.
 ///
 /// # Errors
-/// `BackendFailure` for bytes that are none.
+/// `BackendFailure` for malformed bytes.
 pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|error| {
         let message = format!("a message of {} bytes is malformed: {error}", bytes.len());
@@ -300,13 +306,14 @@ pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     })
 }
 
-/// Adds an argument's value to the others.
+/// Appends an argument's size and value to `into`.
 pub(super) fn put_argument(value: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(&(value.len() as u64).to_le_bytes());
     into.extend_from_slice(value);
 }
 
-/// Takes the first argument's value from the others; `None` behind the last one, and for a size that they do not have.
+/// Takes the first argument's value from `from`; `None` at the end, and for a size beyond the
+/// remaining bytes.
 pub(super) fn take_argument<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (size, rest) = from.split_first_chunk::<8>()?;
     let size = usize::try_from(u64::from_le_bytes(*size)).ok()?;

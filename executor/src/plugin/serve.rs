@@ -1,12 +1,12 @@
-//! The executing side: has the plugin, and does with it what the host asks for.
+//! The executor's side: opens the plugin and executes the host's requests with it.
 
-mod answers;
 mod functions;
 mod images;
 mod launch;
 mod library;
 mod objects;
 mod queues;
+mod requests;
 mod shared;
 mod transfer;
 
@@ -16,7 +16,7 @@ use longshore_plugin_api::Error;
 use longshore_plugin_api::remote::RemotePlatform;
 use parking_lot::{Mutex, RwLock};
 
-pub(super) use answers::told;
+pub(super) use requests::encode_reply;
 
 use super::protocol::{self, CALL, POST, Request};
 use crate::rpc::Peer;
@@ -24,7 +24,7 @@ use images::Uploads;
 use objects::{Event, Kernel, Module, Queue, Table};
 use shared::SharedMemory;
 
-/// What a host can ask of this process. One plugin at most is open.
+/// The state that a host's requests reach in this process. At most one plugin is open.
 #[derive(Default)]
 pub(crate) struct Server {
     platform: RwLock<Option<Arc<RemotePlatform>>>,
@@ -40,21 +40,22 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Whether a method is the server's.
+    /// Returns whether the server handles a method.
     pub(crate) fn has(method: u32) -> bool {
         matches!(method, CALL | POST)
     }
 
-    /// Answers a call. Blocks as the plugin does.
+    /// Executes a request and returns the reply. Blocks as the plugin does.
     ///
     /// # Errors
-    /// A text for what is no request; the plugin's errors are answers.
+    /// A text for a malformed request. The plugin's errors are replies.
     pub(crate) fn call(&self, peer: &Arc<Peer>, argument: &[u8]) -> Result<Vec<u8>, String> {
         let request = protocol::decode(argument).map_err(|error| error.to_string())?;
-        Ok(self.answer(peer, request))
+        Ok(self.reply(peer, request))
     }
 
-    /// Does what needs no answer. What fails is told by the next call that waits for the queue. Does not block.
+    /// Executes a request without a reply. The next call that waits for the queue reports a
+    /// failure. Does not block.
     pub(crate) fn post(&self, argument: &[u8]) {
         let done = protocol::decode(argument).and_then(|request| self.take(request));
         if let Err(error) = done {
@@ -89,8 +90,8 @@ impl Server {
     }
 }
 
-/// Logs that a request has come without a place for its answer.
+/// Logs a request that needs a reply but came as a message without one.
 fn unanswered(what: &str) -> Result<(), Error> {
-    log::error!("a request that waits or is answered was sent as one that is not: {what}");
+    log::error!("a request that needs a reply came as a message without one: {what}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Greeting several peers at a time, until one proves that it has the key.
+//! The greeting of several peers at a time, until one proves that it has the key.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,15 +13,16 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use super::Key;
 use super::sealed::{self, Accepted};
 
-/// Peers that are greeted at a time, and those of one address among them. For one more the one is given up that has been greeted the
-/// longest, so that silent peers keep nobody out.
+/// Greatest number of peers greeted at a time, and of peers of one address among them. At a limit
+/// the longest-running greeting is given up for the new peer, so that silent peers keep no other
+/// peer out.
 const MOST: usize = 32;
 const MOST_OF_ADDRESS: usize = 8;
 
-/// Waits for a peer with the key. Each other peer is given up after `limit`, which the log tells of.
+/// Waits for a peer with the key. Every other peer is given up after `limit` and logged.
 ///
 /// # Errors
-/// Errors of the listening socket, which does not block.
+/// Every error of the listening socket, which does not block.
 pub(super) fn accept(socket: &TcpListener, key: &Key, limit: Duration) -> io::Result<Accepted> {
     let greetings = Greetings::new()?;
     thread::scope(|scope| {
@@ -40,7 +41,7 @@ pub(super) fn accept(socket: &TcpListener, key: &Key, limit: Duration) -> io::Re
                             greetings.greet(
                                 number,
                                 address,
-                                sealed::answer(peer, key, limit),
+                                sealed::reply(peer, key, limit),
                                 &done,
                             );
                         };
@@ -60,7 +61,7 @@ pub(super) fn accept(socket: &TcpListener, key: &Key, limit: Duration) -> io::Re
     })
 }
 
-/// Whether an error concerns one peer, which is gone already.
+/// Returns whether an error concerns one peer, which is gone already.
 fn passes(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | WouldBlock)
@@ -73,9 +74,9 @@ struct Greetings {
 }
 
 struct Shared {
-    /// In the order in which they began.
+    /// Greetings under way, in the order of their start.
     under_way: Mutex<Vec<Greeting>>,
-    /// Readable when a peer has proved that it has the key.
+    /// An eventfd, readable when a peer has proved that it has the key.
     is_done: OwnedFd,
 }
 
@@ -93,7 +94,7 @@ impl Greetings {
         Ok(Self { shared, done, first })
     }
 
-    /// Blocks until a peer comes, or has proved that it has the key.
+    /// Blocks until a peer connects, or has proved that it has the key.
     fn wait(&self, socket: &TcpListener) -> io::Result<()> {
         let mut files =
             [PollFd::new(socket, PollFlags::IN), PollFd::new(&self.shared.is_done, PollFlags::IN)];
@@ -103,9 +104,10 @@ impl Greetings {
         }
     }
 
-    /// Enters a peer, and gives up another if there are too many.
+    /// Adds a peer, and gives up another one at a limit.
     fn add(&self, peer: &TcpStream, address: SocketAddr) -> io::Result<u64> {
-        // An accepted socket inherits no flag of the listening one on Linux, but may elsewhere.
+        // On Linux an accepted socket does not inherit the listening socket's flags; on other
+        // systems it may.
         peer.set_nonblocking(false)?;
         let (socket, network) = (peer.try_clone()?, network(address.ip()));
         let mut under_way = self.shared.under_way.lock();
@@ -129,32 +131,32 @@ impl Shared {
         &self,
         number: u64,
         address: SocketAddr,
-        answered: Result<Accepted, sealed::Failure>,
+        replied: Result<Accepted, sealed::Failure>,
         done: &Sender<Accepted>,
     ) {
         self.under_way.lock().retain(|greeting| greeting.number != number);
-        match answered {
+        match replied {
             Ok(accepted) => {
-                // The receiver lives until all threads have ended.
+                // The receiver lives until all threads have ended, so `send` cannot fail.
                 let _ = done.send(accepted);
                 let _ = rustix::io::write(&self.is_done, &1_u64.to_ne_bytes());
             }
-            Err(problem) => log::warn!("{address} was sent away: {problem}"),
+            Err(problem) => log::warn!("{address} was rejected: {problem}"),
         }
     }
 
-    /// Gives up all that are left; their threads end.
+    /// Gives up all greetings; their threads end.
     fn end_all(&self) {
         self.under_way.lock().drain(..).for_each(|greeting| end(&greeting));
     }
 }
 
 fn end(greeting: &Greeting) {
-    // A peer that is gone needs none.
+    // The call fails only for a peer that is gone.
     let _ = greeting.socket.shutdown(Shutdown::Both);
 }
 
-/// The part of an address that its owner does not choose at will.
+/// Returns the part of an address that its owner cannot choose at will.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,4 +1,4 @@
-//! A stream of TCP in which everything is encrypted.
+//! A TCP stream with encryption.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,24 +17,26 @@ use crate::rpc::{Death, Ended, Transport};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
-/// The most bytes of a piece on the wire; what encryption adds is part of it.
+/// Greatest number of bytes of a piece on the wire, including the [`ADDED`] bytes of the
+/// encryption.
 const PIECE: usize = 65535;
 const ADDED: usize = 16;
 
-/// After this time without a word the system asks whether the other machine is still there, so often before it gives up.
+/// Time of silence after which the system probes the other machine, and the number of probes before
+/// it gives up.
 const SILENCE: Duration = Duration::from_secs(15);
 const PROBES: u32 = 3;
 
-/// Why a peer is not greeted.
+/// The reason for a failed greeting.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// It did not say enough in time.
+    /// Timeout of the greeting.
     #[error("no answer within {0:?}")]
     Silent(Duration),
-    /// It closed the connection.
+    /// End of the connection by the peer.
     #[error("it closed the connection")]
     Closed,
-    /// It proved nothing, or the socket failed.
+    /// Failure of the peer's proof or of the socket.
     #[error("{0}")]
     Refused(String),
 }
@@ -45,7 +47,8 @@ pub(super) struct Accepted {
     pub(super) epitaph: Epitaph,
 }
 
-/// The controlling side: speaks first, and last, since anyone can repeat what it said first. Takes `limit` at most.
+/// Performs the controller's side of the greeting within `limit`. The controller sends the first
+/// message and the last, since its first message can be replayed by anyone.
 pub(super) fn ask(socket: TcpStream, key: &Key, limit: Duration) -> Result<Transport, Failure> {
     let mut state = builder(key)?.build_initiator().map_err(refused)?;
     prepare(&socket)?;
@@ -57,8 +60,8 @@ pub(super) fn ask(socket: TcpStream, key: &Key, limit: Duration) -> Result<Trans
     finish(socket, state, true).map(|accepted| accepted.transport)
 }
 
-/// The executing side.
-pub(super) fn answer(socket: TcpStream, key: &Key, limit: Duration) -> Result<Accepted, Failure> {
+/// Performs the executor's side of the greeting within `limit`.
+pub(super) fn reply(socket: TcpStream, key: &Key, limit: Duration) -> Result<Accepted, Failure> {
     let mut state = builder(key)?.build_responder().map_err(refused)?;
     prepare(&socket)?;
     let mut stream = Timed::new(&socket, limit);
@@ -86,7 +89,7 @@ fn prepare(socket: &TcpStream) -> Result<(), Failure> {
     set().map_err(|error: io::Error| refused(error))
 }
 
-/// A socket until a point in time.
+/// A socket with a deadline.
 struct Timed<'a> {
     socket: &'a TcpStream,
     limit: Duration,
@@ -126,7 +129,7 @@ impl<'a> Timed<'a> {
         Ok(())
     }
 
-    /// Some bytes, which a socket's buffer has room for.
+    /// Writes a few bytes, which fit into the socket's buffer.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.socket.set_write_timeout(Some(self.left()?)).map_err(refused)?;
         let mut socket = self.socket;
@@ -156,7 +159,7 @@ fn receive(stream: &mut Timed<'_>, state: &mut HandshakeState) -> Result<(), Fai
     }
 }
 
-/// Proves that this side has the keys of this connection: an empty piece with the number 0.
+/// Proves that this side has the keys of this connection, by an empty piece with the number 0.
 fn confirm(stream: &mut Timed<'_>, state: &StatelessTransportState) -> Result<(), Failure> {
     let mut piece = [0; ADDED];
     state.write_message(0, &[], &mut piece).map_err(refused)?;
@@ -171,7 +174,7 @@ fn await_confirmation(
     stream.read(&mut piece)?;
     match state.read_message(0, &piece, &mut []) {
         Ok(_) => Ok(()),
-        Err(_) => Err(refused("it repeats what another said")),
+        Err(_) => Err(refused("its confirmation does not belong to this connection")),
     }
 }
 
@@ -191,8 +194,9 @@ fn finish(
         taken: 0,
         fate: controls.then_some(fate),
     };
-    let line = Arc::new(Line { socket, state, progress: Progress::new(1).map_err(refused)? });
-    let writer = Writer { line: Arc::clone(&line), waiting: Vec::with_capacity(PIECE) };
+    let outgoing =
+        Arc::new(Outgoing { socket, state, progress: Progress::new(1).map_err(refused)? });
+    let writer = Writer { outgoing: Arc::clone(&outgoing), waiting: Vec::with_capacity(PIECE) };
     let shut_down = Box::new(move || drop(closer.shutdown(Shutdown::Both)));
     let transport = Transport::over(controls, Box::new(reader), Box::new(writer), shut_down);
     let transport = transport.with_limit(move |read, write| {
@@ -203,22 +207,23 @@ fn finish(
         Some(status) => Ended::Died(Death(ExitStatus::from_raw(*status))),
         None => Ended::Cut,
     });
-    Ok(Accepted { transport, epitaph: Epitaph(line) })
+    Ok(Accepted { transport, epitaph: Epitaph(outgoing) })
 }
 
 fn refused(error: impl std::fmt::Display) -> Failure {
     Failure::Refused(error.to_string())
 }
 
-/// Opens pieces.
+/// The receiving end, which decrypts pieces.
 struct Reader {
     socket: Arc<TcpStream>,
     state: Arc<StatelessTransportState>,
-    /// Of the next piece.
+    /// The number of the next piece.
     number: u64,
     opened: Vec<u8>,
     taken: usize,
-    /// Where the end of the other side's process goes, if that may tell it.
+    /// The receiver of the other process's exit status; `None` if the other side may not report
+    /// one.
     fate: Option<Arc<OnceLock<i32>>>,
 }
 
@@ -235,10 +240,10 @@ impl Read for Reader {
 }
 
 impl Reader {
-    /// `false` at the end of the stream between two pieces.
+    /// Reads and decrypts a piece. Returns false at the end of the stream between two pieces.
     fn open_piece(&mut self) -> io::Result<bool> {
         let Some(piece) = self.piece()? else { return Ok(false) };
-        // No piece is empty but the one before the last.
+        // An empty piece announces the last piece.
         if piece.len() == ADDED {
             self.open(LAST_WORDS, &piece)?;
             self.hear_last_words()?;
@@ -249,7 +254,8 @@ impl Reader {
         Ok(true)
     }
 
-    /// Takes in how the other side's process ended, unless pieces that it had sent by then are missing.
+    /// Receives the exit status of the other side's process. Rejects it if a piece sent before is
+    /// missing.
     fn hear_last_words(&mut self) -> io::Result<()> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "a piece without content");
         let Some(fate) = self.fate.clone() else { return Err(wrong()) };
@@ -266,7 +272,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The next piece as it was sent; `None` at the end of the stream.
+    /// Returns the next encrypted piece; `None` at the end of the stream.
     fn piece(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut socket = &*self.socket;
         let mut size = [0; 2];
@@ -291,14 +297,14 @@ impl Reader {
     }
 }
 
-/// The direction in which this side speaks.
-struct Line {
+/// The outgoing direction.
+struct Outgoing {
     socket: Arc<TcpStream>,
     state: Arc<StatelessTransportState>,
     progress: Progress,
 }
 
-impl Line {
+impl Outgoing {
     fn send(&self, content: &[u8]) -> io::Result<()> {
         self.progress.send(|number| self.write(number, content))
     }
@@ -313,22 +319,22 @@ impl Line {
     }
 }
 
-/// The numbers of the last two pieces. The process that ended may have been about to note that it had sent one, so there is no
-/// telling which number would be next.
+/// The number of the first of the last two pieces. The ended process may have been about to count a
+/// sent piece, so the next number is unknown; this one is beyond all others.
 const LAST_WORDS: u64 = 1 << 62;
 
-/// The last words over a connection, about the process that had it.
-pub(crate) struct Epitaph(Arc<Line>);
+/// The means to send the last message over a connection: the end of the process that had it.
+pub(crate) struct Epitaph(Arc<Outgoing>);
 
 impl Epitaph {
-    /// The socket of the connection.
+    /// Returns the connection's socket.
     pub(crate) fn controller(&self) -> BorrowedFd<'_> {
         self.0.socket.as_fd()
     }
 
-    /// Tells the controller how the process has ended that was forked from this one and had the connection: a status of `waitpid`.
-    /// Nothing is heard of it if that process was cut off in the middle of a word, or if the controller is gone. Blocks for some
-    /// seconds at most.
+    /// Reports the end of the process that was forked from this one and had the connection: a
+    /// status of `waitpid`. The controller does not learn of it if that process was cut off in the
+    /// middle of a piece. Blocks for up to a few seconds.
     pub(crate) fn tell(&self, status: i32) {
         let socket = &self.0.socket;
         let told = || {
@@ -337,7 +343,7 @@ impl Epitaph {
             self.0.write(LAST_WORDS, &[])?;
             self.0.write(LAST_WORDS + 1, &[&status.to_be_bytes()[..], &reached].concat())?;
             socket.shutdown(Shutdown::Write)?;
-            // Closing with words unread would take back those above.
+            // Closing a socket with unread bytes would discard the pieces sent above.
             socket.set_read_timeout(Some(PARTING))
         };
         let end = Instant::now() + PARTING;
@@ -348,12 +354,13 @@ impl Epitaph {
     }
 }
 
-/// How long a controller may take to hear the last words.
+/// Time allowed for a controller to receive the last message.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// Seals pieces: what is written goes when it is flushed, or fills a piece.
+/// The sending end, which encrypts pieces. Written bytes are sent on a flush, or when they fill a
+/// piece.
 struct Writer {
-    line: Arc<Line>,
+    outgoing: Arc<Outgoing>,
     waiting: Vec<u8>,
 }
 
@@ -371,7 +378,7 @@ impl Write for Writer {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        self.line.send(&self.waiting)?;
+        self.outgoing.send(&self.waiting)?;
         self.waiting.clear();
         Ok(())
     }
@@ -382,12 +389,12 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Why a controller is not served by what `answers`.
-    fn asked(answers: impl FnOnce(TcpStream) + Send) -> Failure {
+    /// Why a controller is not served by what `replies`.
+    fn asked(replies: impl FnOnce(TcpStream) + Send) -> Failure {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| answers(listener.accept().unwrap().0));
+            scope.spawn(|| replies(listener.accept().unwrap().0));
             let socket = TcpStream::connect(address).unwrap();
             let limit = Duration::from_millis(100);
             ask(socket, &Key::new([1; Key::BYTES]), limit).err().unwrap()
@@ -400,8 +407,8 @@ mod tests {
         assert!(matches!(silent, Failure::Silent(_)), "{silent}");
         let closed = asked(|peer| {
             let other = Key::new([2; Key::BYTES]);
-            let answered = answer(peer, &other, Duration::from_secs(5)).err().unwrap();
-            assert!(answered.to_string().contains("does not fit the key"), "{answered}");
+            let replied = reply(peer, &other, Duration::from_secs(5)).err().unwrap();
+            assert!(replied.to_string().contains("does not fit the key"), "{replied}");
         });
         assert!(matches!(closed, Failure::Closed), "{closed}");
     }
@@ -417,7 +424,7 @@ mod tests {
         assert!(matches!(failure, Failure::Silent(_)), "{failure}");
     }
 
-    /// State of an encrypted connection after its greeting.
+    /// Returns both sides' states of an encrypted connection after its greeting.
     fn acquainted() -> [StatelessTransportState; 2] {
         let key = Key::new([1; Key::BYTES]);
         let mut one = builder(&key).unwrap().build_initiator().unwrap();
@@ -430,8 +437,9 @@ mod tests {
         [one, other].map(|state| state.into_stateless_transport_mode().unwrap())
     }
 
-    /// The answer to a controller that expects piece 1 from an executor that sends this piece next, and the reported status.
-    fn heard(next: u64, says: impl FnOnce(&Arc<Line>)) -> (io::Result<String>, Option<i32>) {
+    /// Returns the text that a controller receives, and the reported status. The controller expects
+    /// piece 1; the executor's counter starts at `next`.
+    fn heard(next: u64, says: impl FnOnce(&Arc<Outgoing>)) -> (io::Result<String>, Option<i32>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let [ours, theirs] = acquainted().map(Arc::new);
@@ -446,13 +454,13 @@ mod tests {
         };
         let progress = Progress::new(next).unwrap();
         let socket = Arc::new(listener.accept().unwrap().0);
-        let line = Arc::new(Line { socket, state: theirs, progress });
+        let outgoing = Arc::new(Outgoing { socket, state: theirs, progress });
         let heard = std::thread::scope(|scope| {
             let controller = scope.spawn(move || {
                 let mut text = String::new();
                 reader.read_to_string(&mut text).map(|_| text)
             });
-            says(&line);
+            says(&outgoing);
             controller.join().unwrap()
         });
         (heard, fate.get().copied())
@@ -461,13 +469,13 @@ mod tests {
     #[test]
     fn the_end_of_a_process_is_told_also_if_it_was_about_to_note_a_piece() {
         for is_written in [true, false] {
-            let (heard, status) = heard(1, |line| {
-                line.send(b"first").unwrap();
-                let cut_off = line.progress.send(|number| {
+            let (heard, status) = heard(1, |outgoing| {
+                outgoing.send(b"first").unwrap();
+                let cut_off = outgoing.progress.send(|number| {
                     if is_written {
-                        line.write(number, b", second")?;
+                        outgoing.write(number, b", second")?;
                     }
-                    Epitaph(Arc::clone(line)).tell(0x800);
+                    Epitaph(Arc::clone(outgoing)).tell(0x800);
                     Ok(())
                 });
                 cut_off.unwrap();
@@ -479,9 +487,9 @@ mod tests {
 
     #[test]
     fn the_end_of_a_process_is_not_believed_where_a_piece_is_missing() {
-        let (heard, status) = heard(3, |line| {
-            line.write(1, b"first").unwrap();
-            Epitaph(Arc::clone(line)).tell(0);
+        let (heard, status) = heard(3, |outgoing| {
+            outgoing.write(1, b"first").unwrap();
+            Epitaph(Arc::clone(outgoing)).tell(0);
         });
         assert_eq!(heard.unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(status, None);

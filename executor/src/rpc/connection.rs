@@ -12,47 +12,48 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::adaptive_spin::AdaptiveSpin;
 use super::fork::Birthplace;
 use super::link::{Direction, From, Link};
-use super::patience::Patience;
 use super::pool::Pool;
 use super::ring::{MAX_IN_RING, Sender};
-use super::slots::{Slots, Taken, answer_in_slot};
+use super::slots::{Slots, Taken, reply_in_slot};
 use super::transport::{Limits, Transport, ended_by};
 use super::wire::{Header, Kind, MAX_CONTENT};
 use super::worker::Workers;
 use super::{CallError, Ended};
 
-/// What one side of a connection does when the other one calls.
+/// The handlers of one side of a connection for the other side's calls and messages.
 pub trait Service: Send + Sync + 'static {
-    /// Answers a call. Other calls are answered by other threads meanwhile, so this may block, and may call back.
+    /// Handles a call and returns the reply. Other threads handle other calls meanwhile, so this
+    /// may block, and may call back.
     ///
     /// # Errors
     /// A text, which becomes the caller's [`CallError::Failed`].
     fn call(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]) -> Result<Vec<u8>, String>;
 
-    /// Takes a message that is not answered. They come in the order in which they were sent, each before any call that was made
-    /// after it was sent. So this must not block, nor call back.
+    /// Handles a message without a reply. Messages come in the order in which they were sent, each
+    /// before any call sent after it. So this must not block, nor call back.
     fn post(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]);
 
-    /// The connection is over. Called once, on any thread; calls may still be under way.
+    /// Handles the end of the connection. Called once, on any thread; calls may still be under way.
     fn ended(&self, _why: &Ended) {}
 }
 
-/// How a connection behaves.
+/// The settings of a connection.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What its threads are called.
+    /// The prefix of its threads' names.
     pub name: &'static str,
-    /// What each of them does first.
+    /// The function that each of its threads runs first.
     pub on_thread: fn(),
-    /// How long who waits for the other side looks for it before it sleeps. It saves the time that waking takes, and costs a
-    /// processor. With zero, both look for some microseconds as long as what they wait for comes that soon. Without shared memory nobody
-    /// looks.
+    /// The time for which a waiting thread spins before it sleeps. Spinning saves the time of a
+    /// wake-up and costs a processor. With zero, threads spin for some microseconds while messages
+    /// come that soon. Without shared memory no thread spins.
     pub spin: Duration,
-    /// How long the other side may take to say who it is.
+    /// Time limit of the other side's greeting.
     pub greeting_limit: Duration,
-    /// How long it may take to take a message from the stream.
+    /// Time limit for the stream to accept a message.
     pub write_limit: Duration,
 }
 
@@ -72,33 +73,33 @@ impl Default for Options {
 /// One end of a connection, which ends when this is dropped. Any thread may use it.
 pub struct Connection(Arc<Peer>);
 
-/// The other side, as far as it can be called. Any thread may use it.
+/// The other side, as the target of calls. Any thread may use it.
 pub struct Peer {
     side: From,
-    /// Only slots are used if nothing is shared.
+    /// The mapped memory; without shared memory only its slots are used.
     link: Link,
     is_shared: bool,
     memory: Option<OwnedFd>,
     sender: Mutex<Sender>,
-    /// Whether messages that are not answered went through the ring.
+    /// Whether messages without a reply went through the ring.
     has_posted: AtomicBool,
     writer: Mutex<Box<dyn Write + Send>>,
     shut_down: Box<dyn Fn() + Send + Sync>,
     why: Box<dyn Fn() -> Ended + Send + Sync>,
     slots: Slots,
-    patience: Patience,
+    adaptive_spin: AdaptiveSpin,
     workers: Workers,
     pool: Pool,
     service: Arc<dyn Service>,
     options: Options,
     ended: OnceLock<Ended>,
-    /// Whether the calls that are under way end with that.
+    /// Whether calls under way return the reason in `ended`.
     is_finished: AtomicBool,
     end: (Mutex<bool>, Condvar),
     birthplace: Birthplace,
 }
 
-/// A call that was sent. Dropping it waits for the answer.
+/// A sent call. Dropping it waits for the reply.
 #[must_use = "dropping it waits for the answer"]
 pub struct Started {
     peer: Arc<Peer>,
@@ -106,10 +107,11 @@ pub struct Started {
 }
 
 impl Connection {
-    /// Greets the other side and begins. Blocks until it has answered, for [`Options::greeting_limit`] at most.
+    /// Opens a connection by greeting the other side. Blocks until the other side has greeted, for
+    /// at most [`Options::greeting_limit`].
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// The reason for the failed connection.
     pub fn open(
         mut transport: Transport,
         options: Options,
@@ -120,7 +122,7 @@ impl Connection {
             write: Some(options.write_limit),
         })?;
         let link = match &memory {
-            Some(memory) => Link::of_file(memory),
+            Some(memory) => Link::from_file(memory),
             None => Link::anonymous(),
         };
         let link = link.map_err(|error| Ended::Stream(format!("mapping its memory: {error}")))?;
@@ -136,7 +138,7 @@ impl Connection {
             shut_down,
             why,
             slots: Slots::new(),
-            patience: Patience::default(),
+            adaptive_spin: AdaptiveSpin::default(),
             workers: Workers::default(),
             pool: Pool::default(),
             service,
@@ -155,12 +157,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// The other side, for those that do not keep the connection.
+    /// Returns the other side, for users that do not keep the connection.
     pub fn peer(&self) -> &Arc<Peer> {
         &self.0
     }
 
-    /// Says farewell and ends the connection. Blocks until the other side's stream has taken that.
+    /// Sends a farewell and ends the connection. Blocks until the stream has accepted the farewell.
     pub fn close(self) {}
 }
 
@@ -174,7 +176,7 @@ impl Deref for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // In a forked child it is the parent's.
+        // In a forked child the connection belongs to the parent.
         if self.0.is_here() && !self.0.is_over() {
             let bye = Header { kind: Kind::Bye, method: 0, identity: 0, size: 0 };
             let _ = self.0.write(bye, &[]);
@@ -184,15 +186,17 @@ impl Drop for Connection {
 }
 
 impl Peer {
-    /// Calls the other side and waits for its answer. Blocks for that time.
+    /// Calls the other side and waits for the reply. Blocks for that time.
     ///
     /// # Errors
-    /// [`CallError::Failed`] with what the other side says, [`CallError::TooMany`], and why there will be no answer.
+    /// [`CallError::Failed`] with the other side's text, [`CallError::TooMany`],
+    /// [`CallError::TooLarge`], and the reason why there will be no reply.
     pub fn call(&self, method: u32, argument: &[u8]) -> Result<Vec<u8>, CallError> {
         self.call_within(None, method, argument)
     }
 
-    /// The same, for so long at most. If there is no answer by then, the connection is given up.
+    /// Calls the other side and waits for the reply for at most `limit`. Without a reply by then
+    /// the connection is given up.
     ///
     /// # Errors
     /// As for [`Peer::call`], and [`Ended::Silent`].
@@ -208,25 +212,29 @@ impl Peer {
         self.exchange(method, argument, &limit)
     }
 
-    /// Sends a call, whose answer is waited for later. Blocks while the other side's stream or ring is full.
+    /// Sends a call, to wait for its reply later. Blocks while the other side's stream or ring is
+    /// full.
     ///
     /// # Errors
-    /// [`CallError::TooLarge`], [`CallError::TooMany`], and why the connection is over.
+    /// [`CallError::TooLarge`], [`CallError::TooMany`], and the reason for the end of the
+    /// connection.
     pub fn start(self: &Arc<Self>, method: u32, argument: &[u8]) -> Result<Started, CallError> {
         self.check(argument)?;
         let limit = Limit::new(None);
         self.let_posts_go_first(argument.len(), &limit)?;
         let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(&limit))?;
         let started = Started { peer: Arc::clone(self), taken: Some(taken) };
-        // If the connection is over, nobody answers it, and giving it up does not wait.
+        // If the connection is over there will be no reply, and dropping `started` does not wait.
         self.send_call(method, argument, taken, &limit)?;
         Ok(started)
     }
 
-    /// Sends a message that is not answered: see [`Service::post`]. Blocks while the other side's stream or ring is full.
+    /// Sends a message without a reply: see [`Service::post`]. Blocks while the other side's stream
+    /// or ring is full.
     ///
     /// # Errors
-    /// [`CallError::TooLarge`] for more than [`Peer::MAX_POST`] bytes, and why the connection is over.
+    /// [`CallError::TooLarge`] for more than [`Peer::MAX_POST`] bytes, and the reason for the end
+    /// of the connection.
     pub fn post(&self, method: u32, argument: &[u8]) -> Result<(), CallError> {
         self.check(argument)?;
         let size = argument.len();
@@ -237,20 +245,20 @@ impl Peer {
         Ok(self.send(header, argument, &Limit::new(None))?)
     }
 
-    /// The most bytes of a message that is not answered.
+    /// Greatest number of bytes of a message without a reply.
     pub const MAX_POST: usize = MAX_IN_RING;
 
-    /// Whether messages go through shared memory.
+    /// Returns whether messages go through shared memory.
     pub fn shares_memory(&self) -> bool {
         self.is_shared
     }
 
-    /// The file of the memory that both sides have, if they share some: see [`Arena`](crate::arena::Arena).
+    /// Returns the file of the shared memory, if there is one: see [`Arena`](crate::arena::Arena).
     pub fn memory(&self) -> Option<BorrowedFd<'_>> {
         self.memory.as_ref().map(AsFd::as_fd)
     }
 
-    /// Why the connection is over, if it is.
+    /// Returns the reason for the end of the connection, if it has ended.
     pub fn ended(&self) -> Option<Ended> {
         if !self.is_here() {
             return Some(Ended::Forked);
@@ -258,12 +266,12 @@ impl Peer {
         self.ended.get().cloned()
     }
 
-    /// Whether this process opened the connection, and was not forked from the one that did.
+    /// Returns whether this process opened the connection. A forked child did not.
     pub fn is_here(&self) -> bool {
         self.birthplace.is_here()
     }
 
-    /// Blocks until the connection is over, and says why.
+    /// Blocks until the connection ends, and returns the reason.
     pub fn wait_for_end(&self) -> Ended {
         if !self.is_here() {
             return Ended::Forked;
@@ -275,7 +283,7 @@ impl Peer {
         self.ended.get().cloned().unwrap_or(Ended::Cut)
     }
 
-    /// Blocks until no call of this side is under way, or for so long.
+    /// Blocks until no call of this side is under way, for at most `limit`.
     pub fn wait_until_idle(&self, limit: Duration) {
         let started = Instant::now();
         while self.is_here() && !self.is_over() && self.slots.are_in_use() {
@@ -286,15 +294,16 @@ impl Peer {
         }
     }
 
-    /// Ends the connection for this reason, unless it is over. All calls that are under way end with it. Does not block.
+    /// Ends the connection for the reason `ended`, unless it has ended. All calls under way end
+    /// with it. Does not block.
     pub fn end(&self, ended: Ended) {
-        // In a forked child it is the parent's.
+        // In a forked child the connection belongs to the parent.
         if self.is_here() && self.ended.set(ended).is_ok() {
             self.finish();
         }
     }
 
-    /// Ends what is under way, now that it is known why.
+    /// Ends the calls under way; the reason is set.
     fn finish(&self) {
         self.is_finished.store(true, Ordering::Release);
         (self.shut_down)();
@@ -313,7 +322,7 @@ impl Peer {
         self.ended.get().is_some()
     }
 
-    /// Whether the calls that were under way have ended, and messages are not taken any more.
+    /// Returns whether the calls under way have ended, and messages are no longer handled.
     pub(super) fn is_finished(&self) -> bool {
         self.is_finished.load(Ordering::Acquire)
     }
@@ -330,7 +339,7 @@ impl Peer {
         &self.pool
     }
 
-    /// Where the other side's messages come.
+    /// Returns the direction of the other side's messages.
     pub(super) fn incoming(&self) -> Direction<'_> {
         self.link.direction(self.side.other())
     }
@@ -345,7 +354,8 @@ impl Peer {
         work: impl FnOnce() + Send + 'static,
     ) -> Result<(), Ended> {
         let name = format!("{}-{what}", self.options.name);
-        // Programs run on these threads, and expect a main thread's stack. It takes memory when it is used.
+        // Programs run on these threads, and expect the stack of a main thread. Its pages take
+        // memory only when used.
         let thread = thread::Builder::new().name(name).stack_size(8 << 20);
         let first = self.options.on_thread;
         let spawned = thread.spawn(move || {
@@ -355,24 +365,25 @@ impl Peer {
         spawned.map(drop).map_err(|error| Ended::Stream(format!("starting a thread: {error}")))
     }
 
-    /// Answers a call. Does `before` when it is about to put the answer where its caller sees it at once.
+    /// Handles a call. Runs `before` just before it stores the reply in the caller's slot.
     pub(super) fn serve(self: &Arc<Self>, header: Header, content: &[u8], before: impl FnOnce()) {
         let call = || match header.method {
             POSTS_ARE_TAKEN => Ok(Vec::new()),
             method => self.service.call(self, method, content),
         };
-        let answer = catch_unwind(AssertUnwindSafe(call))
-            .unwrap_or_else(|panic| Err(format!("what answers it panicked: {}", text_of(&*panic))));
+        let reply = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+            Err(format!("the handler of the call panicked: {}", text_of(&*panic)))
+        });
         if self.is_over() {
             return;
         }
-        let answered = match self.is_shared {
-            true => answer_in_slot(self.incoming(), header.identity, &answer, before),
+        let replied = match self.is_shared {
+            true => reply_in_slot(self.incoming(), header.identity, &reply, before),
             false => Ok(false),
         };
-        let sent = match answered {
+        let sent = match replied {
             Ok(true) => Ok(()),
-            Ok(false) => self.answer_by_stream(header.identity, answer),
+            Ok(false) => self.reply_by_stream(header.identity, reply),
             Err(ended) => Err(ended),
         };
         if let Err(ended) = sent {
@@ -383,19 +394,15 @@ impl Peer {
     pub(super) fn take_post(self: &Arc<Self>, header: Header, content: &[u8]) {
         let post = || self.service.post(self, header.method, content);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(post)) {
-            log::error!("what takes a message panicked: {}", text_of(&*panic));
+            log::error!("the handler of a message panicked: {}", text_of(&*panic));
         }
     }
 
-    fn answer_by_stream(
-        &self,
-        identity: u64,
-        answer: Result<Vec<u8>, String>,
-    ) -> Result<(), Ended> {
-        let (method, content) = match answer {
+    fn reply_by_stream(&self, identity: u64, reply: Result<Vec<u8>, String>) -> Result<(), Ended> {
+        let (method, content) = match reply {
             Ok(content) if content.len() > MAX_CONTENT => {
                 let text = format!(
-                    "the answer has {} bytes, at most {MAX_CONTENT} are possible",
+                    "the reply has {} bytes, expected at most {MAX_CONTENT}",
                     content.len()
                 );
                 (1, text.into_bytes())
@@ -406,7 +413,7 @@ impl Peer {
                 (1, text.into_bytes())
             }
         };
-        let header = Header { kind: Kind::Answer, method, identity, size: content.len() };
+        let header = Header { kind: Kind::Reply, method, identity, size: content.len() };
         self.write(header, &content)
     }
 
@@ -437,12 +444,13 @@ impl Peer {
         sent.map_err(|ended| self.ended_or(ended))
     }
 
-    /// Why the connection is over: what the thread that reads finds, if it finds something, else this.
+    /// Returns the reason for the end of the connection: the reason that the reading thread finds
+    /// within [`LAST_WORDS`], otherwise `ended`.
     fn ended_or(&self, ended: Ended) -> Ended {
         if matches!(ended, Ended::Cut | Ended::Died(_)) {
             let mut is_over = self.end.0.lock();
             if !*is_over {
-                // The other side's last words may not have been read yet.
+                // The other side's last messages may not have been read yet.
                 self.end.1.wait_for(&mut is_over, LAST_WORDS);
             }
         }
@@ -460,19 +468,21 @@ impl Peer {
         write().map_err(|error| ended_by(&error, &self.why))
     }
 
-    /// What the thread that reads the stream does, until that ends.
+    /// Reads the stream until its end, on the reading thread.
     fn read(self: &Arc<Self>, mut reader: Box<dyn Read + Send>) {
         let ended = loop {
             if let Err(ended) = self.read_message(&mut reader) {
                 break ended;
             }
         };
-        // An executor whose controller is gone has nobody for whom it would do what was asked for last.
+        // An executor whose controller has gone without a farewell does not execute its last
+        // messages.
         let listens = self.side == From::Controller || ended == Ended::There;
         if self.ended.set(ended).is_err() {
             return;
         }
-        // No call is begun any more, also not by what takes these. Those under way do not end before it is known what was said last.
+        // No call begins any more, not even by a handler of these posts. Calls under way end after
+        // the last posts are handled.
         if self.is_shared && listens {
             self.workers.take_last_posts(self);
         }
@@ -490,12 +500,12 @@ impl Peer {
                 self.take_post(header, &content);
                 Ok(())
             }
-            Kind::Answer => {
-                let answer = match header.method {
+            Kind::Reply => {
+                let reply = match header.method {
                     0 => Ok(content),
                     _ => Err(String::from_utf8_lossy(&content).into_owned()),
                 };
-                self.slots.answered(self.outgoing(), header.identity, answer)
+                self.slots.replied(self.outgoing(), header.identity, reply)
             }
             Kind::Bye => Err(Ended::There),
         }
@@ -503,7 +513,7 @@ impl Peer {
 }
 
 impl Started {
-    /// Blocks until the answer is there.
+    /// Blocks until the reply has come.
     ///
     /// # Errors
     /// As for [`Peer::call`].
@@ -511,7 +521,7 @@ impl Started {
         self.wait_for(None)
     }
 
-    /// The same, for so long at most. If there is no answer by then, the connection is given up.
+    /// Waits for the reply for at most `limit`. Without a reply by then the connection is given up.
     ///
     /// # Errors
     /// As for [`Peer::call_within`].
@@ -521,9 +531,9 @@ impl Started {
             return Err(Ended::Forked.into());
         }
         let taken = self.taken.expect("it is taken by waiting alone");
-        let answer = self.peer.wait(taken, &Limit::new(limit));
+        let reply = self.peer.wait(taken, &Limit::new(limit));
         self.give_up_slot();
-        answer
+        reply
     }
 
     fn give_up_slot(&mut self) {
@@ -543,7 +553,8 @@ impl Drop for Started {
 }
 
 impl Peer {
-    /// What is too large for the ring goes over the stream, where it could overtake messages: blocks until those are taken.
+    /// Blocks until sent posts are handled, before a message of `size` bytes that must use the
+    /// stream, where it could overtake posts in the ring.
     fn let_posts_go_first(&self, size: usize, limit: &Limit) -> Result<(), CallError> {
         if self.is_shared && size > MAX_IN_RING && self.has_posted.load(Ordering::Relaxed) {
             self.exchange(POSTS_ARE_TAKEN, &[], limit)?;
@@ -554,9 +565,9 @@ impl Peer {
     fn exchange(&self, method: u32, argument: &[u8], limit: &Limit) -> Result<Vec<u8>, CallError> {
         let taken = self.take_slot(limit)?;
         let sent = self.send_call(method, argument, taken, limit);
-        let answer = sent.map_err(CallError::from).and_then(|()| self.wait(taken, limit));
+        let reply = sent.map_err(CallError::from).and_then(|()| self.wait(taken, limit));
         self.slots.free(self.outgoing(), taken);
-        answer
+        reply
     }
 
     fn take_slot(&self, limit: &Limit) -> Result<Taken, CallError> {
@@ -584,26 +595,27 @@ impl Peer {
         let ended = || finished().cloned();
         if self.is_shared {
             let has_come = self.slots.look(self.outgoing(), taken, &ended);
-            self.patience.look(self.spin(), has_come);
+            self.adaptive_spin.look(self.spin(), has_come);
         }
-        let answer = self.slots.wait(self.outgoing(), taken, limit.deadline, &ended);
-        answer.unwrap_or_else(|| {
+        let reply = self.slots.wait(self.outgoing(), taken, limit.deadline, &ended);
+        reply.unwrap_or_else(|| {
             self.end(limit.passed());
             Err(self.ended.get().cloned().unwrap_or(Ended::Cut).into())
         })
     }
 
-    /// Why it is in vain to go on, if it is.
+    /// Returns the reason to give up: the end of the connection, or a passed limit.
     fn ended_or_late(&self, limit: &Limit) -> Option<Ended> {
         let is_late = limit.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         self.ended.get().cloned().or(is_late.then(|| limit.passed()))
     }
 }
 
-/// The method that no service has: once it is answered, the messages that were sent before it are taken.
+/// The built-in method whose reply shows that all earlier messages were handled. No service uses
+/// its number.
 const POSTS_ARE_TAKEN: u32 = u32::MAX;
 
-/// When a call has taken too long.
+/// The time limit of a call.
 struct Limit {
     time: Option<Duration>,
     deadline: Option<Instant>,
@@ -625,10 +637,10 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("without a message")
 }
 
-/// How long the stream is read to its end when it cannot be written any more.
+/// Time for which the stream is read to its end after a failed write.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Reads so many bytes. Memory is taken as they come, not as they are announced.
+/// Reads `size` bytes. Memory is allocated as they arrive, not as announced.
 fn read_content(
     reader: &mut Box<dyn Read + Send>,
     size: usize,

@@ -1,8 +1,9 @@
-//! Memory that both sides of a connection have: for each direction a ring of messages, and a slot for the answer to each
-//! call.
+//! Memory shared by both sides of a connection: for each direction a ring of messages, and a slot
+//! for the reply to each call.
 //!
-//! The other side may write anything into it at any time. So a number that is read here is checked before it is used, what a
-//! message says is copied before it is looked at, and nothing here waits without also looking whether the connection is over.
+//! The other side may write anything into it at any time. So each number read here is checked
+//! before use, a message is copied before it is parsed, and every wait also checks whether the
+//! connection is over.
 
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
@@ -11,13 +12,14 @@ use std::sync::atomic::AtomicU32;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// Slots of a direction. The answers to further calls come over the stream.
+/// Slots of a direction. Replies to further calls use the stream.
 pub(super) const SLOTS: usize = 256;
 
-/// Calls that one side can have under way: each may keep a thread of the other side.
+/// Greatest number of calls that one side can have under way: each may occupy a thread of the other
+/// side.
 pub(super) const MOST_CALLS: usize = 16 * SLOTS;
 
-/// The most bytes of an answer that a slot has room for; larger ones go over the stream.
+/// Greatest number of bytes of a reply in a slot; larger replies use the stream.
 pub(super) const SLOT_CONTENT: usize = SLOT_BYTES - 64;
 
 /// Bytes of a ring: a power of two.
@@ -30,18 +32,18 @@ const DIRECTION_BYTES: usize = HEAD_BYTES + SLOTS * SLOT_BYTES + RING_BYTES;
 /// Bytes of a link.
 pub(super) const LINK_BYTES: usize = 2 * DIRECTION_BYTES;
 
-/// A link that is mapped. Dropping it unmaps it.
+/// A mapped link. Dropping it unmaps the memory.
 #[derive(Debug)]
 pub(super) struct Link {
     base: NonNull<u8>,
 }
 
-// SAFETY: it is memory that is used by atomic operations and by copies alone.
+// SAFETY: the memory is used only by atomic operations and by copies.
 unsafe impl Send for Link {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Link {}
 
-/// Which of the two directions: calls of the controller, or those of the executor.
+/// The sender of a direction's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum From {
     Controller,
@@ -58,25 +60,25 @@ impl From {
 }
 
 impl Link {
-    /// Maps the first bytes of a file that both sides have.
-    pub(super) fn of_file(file: impl AsFd) -> rustix::io::Result<Self> {
+    /// Maps the first [`LINK_BYTES`] bytes of a shared file.
+    pub(super) fn from_file(file: impl AsFd) -> rustix::io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping.
+        // SAFETY: the kernel chooses the address, so the mapping replaces no other.
         let base =
             unsafe { mmap(std::ptr::null_mut(), LINK_BYTES, access, MapFlags::SHARED, file, 0)? };
         Ok(Self { base: NonNull::new(base.cast()).expect("no mapping is at null") })
     }
 
-    /// One of this process alone: of it only the slots are used.
+    /// Creates a link in private memory; only its slots are used.
     pub(super) fn anonymous() -> rustix::io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping.
+        // SAFETY: the kernel chooses the address, so the mapping replaces no other.
         let base =
             unsafe { mmap_anonymous(std::ptr::null_mut(), LINK_BYTES, access, MapFlags::PRIVATE)? };
         Ok(Self { base: NonNull::new(base.cast()).expect("no mapping is at null") })
     }
 
-    /// What belongs to one direction.
+    /// Returns the memory of one direction.
     pub(super) fn direction(&self, from: From) -> Direction<'_> {
         let offset = match from {
             From::Controller => 0,
@@ -89,7 +91,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours; what was borrowed from it is gone.
+        // SAFETY: the mapping is ours, and no borrow of it remains.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), LINK_BYTES) };
     }
 }
@@ -102,56 +104,58 @@ pub(super) struct Direction<'a> {
 }
 
 impl<'a> Direction<'a> {
-    /// How many bytes were put into the ring.
+    /// Returns the number of bytes put into the ring.
     pub(super) fn tail(self) -> &'a AtomicU32 {
         self.word(0)
     }
 
-    /// How many bytes were taken out of it.
+    /// Returns the number of bytes taken out of the ring.
     pub(super) fn head(self) -> &'a AtomicU32 {
         self.word(64)
     }
 
-    /// Whether a thread of the receiving side looks at the ring, or will, so that nobody needs to be woken.
+    /// Returns the word that tells whether a thread of the receiving side watches the ring, or
+    /// will. Then the sender need not wake a thread.
     pub(super) fn attention(self) -> &'a AtomicU32 {
         self.word(128)
     }
 
-    /// How often somebody was to be woken. Threads of the receiving side sleep until it changes.
+    /// Returns the count of wake-ups. Threads of the receiving side sleep until it changes.
     pub(super) fn bell(self) -> &'a AtomicU32 {
         self.word(132)
     }
 
-    /// Whether the side that sends sleeps until `head` changes.
+    /// Returns the word that tells whether the sending side sleeps until `head` changes.
     pub(super) fn sender_sleeps(self) -> &'a AtomicU32 {
         self.word(192)
     }
 
-    /// A slot's state.
+    /// Returns the word of a slot's state.
     pub(super) fn slot_state(self, slot: usize) -> &'a AtomicU32 {
         self.word(self.slot(slot))
     }
 
-    /// A slot's answer: how many bytes it has, and whether it is an error.
-    pub(super) fn slot_answer(self, slot: usize) -> (&'a AtomicU32, &'a AtomicU32) {
+    /// Returns the words of a slot's reply: its size in bytes, and whether it is an error.
+    pub(super) fn slot_reply(self, slot: usize) -> (&'a AtomicU32, &'a AtomicU32) {
         (self.word(self.slot(slot) + 4), self.word(self.slot(slot) + 8))
     }
 
-    /// Copies an answer into a slot.
+    /// Copies a reply into a slot.
     pub(super) fn write_slot(self, slot: usize, content: &[u8]) {
         assert!(content.len() <= SLOT_CONTENT);
-        // SAFETY: a slot has room for that many bytes behind its first 64.
+        // SAFETY: a slot has room for that many bytes after its first 64 bytes.
         unsafe {
             let to = self.base.add(self.slot(slot) + 64);
             std::ptr::copy_nonoverlapping(content.as_ptr(), to.as_ptr(), content.len());
         }
     }
 
-    /// Copies an answer out of a slot.
+    /// Copies a reply out of a slot.
     pub(super) fn read_slot(self, slot: usize, size: usize) -> Vec<u8> {
         let size = size.min(SLOT_CONTENT);
         let mut content = Vec::with_capacity(size);
-        // SAFETY: a slot has that many bytes behind its first 64, and the vector room for them.
+        // SAFETY: a slot has that many bytes after its first 64 bytes, and the vector has room for
+        // them.
         unsafe {
             let from = self.base.add(self.slot(slot) + 64);
             std::ptr::copy_nonoverlapping(from.as_ptr(), content.as_mut_ptr(), size);
@@ -160,10 +164,10 @@ impl<'a> Direction<'a> {
         content
     }
 
-    /// Copies bytes into the ring at a place that has room for them up to its end.
+    /// Copies bytes into the ring at an offset; they must fit before its end.
     pub(super) fn write_ring(self, at: usize, bytes: &[u8]) {
         assert!(at <= RING_BYTES && bytes.len() <= RING_BYTES - at);
-        // SAFETY: within the ring, as was just checked.
+        // SAFETY: the range is within the ring, as asserted above.
         unsafe {
             let to = self.ring().add(at);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
@@ -173,7 +177,7 @@ impl<'a> Direction<'a> {
     /// Copies bytes out of the ring.
     pub(super) fn read_ring(self, at: usize, bytes: &mut [u8]) {
         assert!(at <= RING_BYTES && bytes.len() <= RING_BYTES - at);
-        // SAFETY: within the ring, as was just checked.
+        // SAFETY: the range is within the ring, as asserted above.
         unsafe {
             let from = self.ring().add(at);
             std::ptr::copy_nonoverlapping(from.as_ptr(), bytes.as_mut_ptr(), bytes.len());
@@ -181,7 +185,7 @@ impl<'a> Direction<'a> {
     }
 
     fn ring(self) -> NonNull<u8> {
-        // SAFETY: the ring lies behind the slots.
+        // SAFETY: the ring follows the slots in the mapping.
         unsafe { self.base.add(HEAD_BYTES + SLOTS * SLOT_BYTES) }
     }
 
@@ -192,7 +196,8 @@ impl<'a> Direction<'a> {
 
     fn word(self, offset: usize) -> &'a AtomicU32 {
         debug_assert!(offset.is_multiple_of(4) && offset < DIRECTION_BYTES);
-        // SAFETY: an aligned word of the mapping, which lives as long as what is borrowed, and which all use by atomic operations.
+        // SAFETY: an aligned word of the mapping, which lives as long as the returned reference.
+        // Both processes use the word by atomic operations only.
         unsafe { self.base.add(offset).cast::<AtomicU32>().as_ref() }
     }
 }

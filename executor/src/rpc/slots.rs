@@ -1,4 +1,4 @@
-//! Where callers wait for their answers.
+//! The slots in which callers wait for their replies.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,37 +10,37 @@ use super::futex;
 use super::link::{Direction, MOST_CALLS, SLOT_CONTENT, SLOTS};
 use super::{CallError, Ended};
 
-/// Nobody uses it.
+/// A slot in no use.
 const FREE: u32 = 0;
-/// A call is under way.
+/// A call under way.
 const PENDING: u32 = 1;
-/// A call is under way, and who made it sleeps.
+/// A call under way whose caller sleeps.
 const ASLEEP: u32 = 2;
-/// The answer is in the slot.
+/// A reply in the slot.
 const IN_SLOT: u32 = 3;
-/// The answer came over the stream.
+/// A reply from the stream.
 const IN_STREAM: u32 = 4;
-/// The connection is over.
+/// The end of the connection.
 const LOST: u32 = 5;
 
-/// The slots of one side's calls: those in shared memory, then, by so many at a time, further ones of this process, so that no call
-/// waits for another to end.
+/// The slots of one side's calls: those in shared memory, then further slots of this process, made
+/// in groups of [`SLOTS`]. So no call waits for another to end.
 #[derive(Debug)]
 pub(super) struct Slots {
     free: Mutex<Free>,
     places: [OnceLock<Box<[Place]>>; MOST_CALLS / SLOTS],
 }
 
-/// Slots that no call has.
+/// Slots without a call.
 #[derive(Debug)]
 struct Free {
     shared: Vec<usize>,
     further: Vec<usize>,
-    /// Slots that there are, with those in use.
+    /// Number of slots made, including those in use.
     made: usize,
 }
 
-/// What a slot has in this process alone.
+/// A slot's state in this process.
 #[derive(Debug, Default)]
 struct Place {
     /// The state of a slot that is not in shared memory.
@@ -48,20 +48,20 @@ struct Place {
     streamed: Mutex<Streamed>,
 }
 
-/// An answer over the stream.
+/// A reply from the stream.
 #[derive(Debug, Default)]
 struct Streamed {
-    /// The identity of the call that is under way.
+    /// The identity of the call under way.
     awaited: Option<u64>,
     calls: u32,
-    answer: Option<Result<Vec<u8>, String>>,
+    reply: Option<Result<Vec<u8>, String>>,
 }
 
-/// A slot that a call has.
+/// A slot that a call uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     slot: usize,
-    /// Says which call it is: no two that are under way have the same.
+    /// The call's identity: no two calls under way have the same.
     pub(super) identity: u64,
 }
 
@@ -77,7 +77,7 @@ impl Slots {
     /// Takes a slot for a call. Does not block.
     ///
     /// # Errors
-    /// [`CallError::TooMany`]; why the connection is over, as `ended` says.
+    /// [`CallError::TooMany`], and the reason returned by `ended`.
     pub(super) fn take(
         &self,
         direction: Direction<'_>,
@@ -113,7 +113,7 @@ impl Slots {
         self.places[group].get_or_init(|| (0..SLOTS).map(|_| Place::default()).collect());
     }
 
-    /// The place of a slot, if there is one.
+    /// Returns the place of a slot, if it was made.
     fn place_of(&self, slot: usize) -> Option<&Place> {
         self.places.get(slot / SLOTS)?.get()?.get(slot % SLOTS)
     }
@@ -126,7 +126,7 @@ impl Slots {
         if slot < SLOTS { direction.slot_state(slot) } else { &self.place(slot).state }
     }
 
-    /// Whether a call is under way.
+    /// Returns whether a call is under way.
     pub(super) fn are_in_use(&self) -> bool {
         let free = self.free.lock();
         free.shared.len() + free.further.len() < free.made
@@ -136,7 +136,7 @@ impl Slots {
     pub(super) fn free(&self, direction: Direction<'_>, taken: Taken) {
         let mut streamed = self.place(taken.slot).streamed.lock();
         streamed.awaited = None;
-        streamed.answer = None;
+        streamed.reply = None;
         drop(streamed);
         self.state(direction, taken.slot).store(FREE, Ordering::Relaxed);
         let mut free = self.free.lock();
@@ -144,7 +144,7 @@ impl Slots {
         free.push(taken.slot);
     }
 
-    /// Says, each time it is asked, whether a call is answered or the connection over.
+    /// Returns a function that checks whether a call has its reply or the connection is over.
     pub(super) fn look<'a>(
         &'a self,
         direction: Direction<'a>,
@@ -159,7 +159,8 @@ impl Slots {
         }
     }
 
-    /// Blocks until a call is answered, or the connection over, or for so long at most: `None` then.
+    /// Blocks until a call has its reply or the connection is over. Returns `None` when `deadline`
+    /// has passed.
     pub(super) fn wait(
         &self,
         direction: Direction<'_>,
@@ -171,9 +172,9 @@ impl Slots {
         loop {
             let state = futex::load(word);
             if is_done(state)
-                && let Some(answer) = self.answer(direction, taken, state)
+                && let Some(reply) = self.reply(direction, taken, state)
             {
-                return Some(answer);
+                return Some(reply);
             }
             if let Some(ended) = ended() {
                 return Some(Err(ended.into()));
@@ -185,13 +186,14 @@ impl Slots {
             let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
             let state = word.compare_exchange(PENDING, ASLEEP, success, failure);
             if matches!(state, Ok(PENDING) | Err(ASLEEP)) {
-                // The other side can write that it sleeps over what would wake it.
+                // The other side can overwrite the word with `ASLEEP` after a wake-up, so the sleep
+                // has a limit.
                 futex::sleep(word, ASLEEP, Some(left.unwrap_or(LOOKING).min(LOOKING)));
             }
         }
     }
 
-    fn answer(
+    fn reply(
         &self,
         direction: Direction<'_>,
         taken: Taken,
@@ -199,7 +201,7 @@ impl Slots {
     ) -> Option<Result<Vec<u8>, CallError>> {
         match state {
             IN_SLOT if taken.slot < SLOTS => {
-                let (size, is_error) = direction.slot_answer(taken.slot);
+                let (size, is_error) = direction.slot_reply(taken.slot);
                 let size = size.load(Ordering::Relaxed) as usize;
                 let content = direction.read_slot(taken.slot, size);
                 Some(match is_error.load(Ordering::Relaxed) {
@@ -207,11 +209,12 @@ impl Slots {
                     _ => Err(CallError::Failed(text(&content))),
                 })
             }
-            IN_STREAM if self.place(taken.slot).streamed.lock().answer.is_some() => {
-                let answer = self.place(taken.slot).streamed.lock().answer.take();
-                answer.map(|answer| answer.map_err(CallError::Failed))
+            IN_STREAM if self.place(taken.slot).streamed.lock().reply.is_some() => {
+                let reply = self.place(taken.slot).streamed.lock().reply.take();
+                reply.map(|reply| reply.map_err(CallError::Failed))
             }
-            // The connection is over, which the caller looks for, or the other side writes what it must not.
+            // The connection is over, which the caller checks, or the other side wrote an invalid
+            // state.
             _ => {
                 let word = self.state(direction, taken.slot);
                 let _ = word.compare_exchange(state, PENDING, Ordering::AcqRel, Ordering::Relaxed);
@@ -220,32 +223,33 @@ impl Slots {
         }
     }
 
-    /// Takes an answer that came over the stream.
-    pub(super) fn answered(
+    /// Stores a reply from the stream.
+    pub(super) fn replied(
         &self,
         direction: Direction<'_>,
         identity: u64,
-        answer: Result<Vec<u8>, String>,
+        reply: Result<Vec<u8>, String>,
     ) -> Result<(), Ended> {
         let slot = (identity & u64::from(u32::MAX)) as usize;
         let unexpected =
             || Ended::Protocol(format!("an answer to call {identity:#x}, which is not under way"));
         let mut streamed = self.place_of(slot).ok_or_else(unexpected)?.streamed.lock();
-        if streamed.awaited != Some(identity) || streamed.answer.is_some() {
+        if streamed.awaited != Some(identity) || streamed.reply.is_some() {
             return Err(unexpected());
         }
-        streamed.answer = Some(answer);
+        streamed.reply = Some(reply);
         drop(streamed);
         set(self.state(direction, slot), IN_STREAM);
         Ok(())
     }
 
-    /// The connection is over: wakes all who wait.
+    /// Wakes all waiting callers at the end of the connection.
     pub(super) fn give_up(&self, direction: Direction<'_>) {
         let places = self.places.iter().filter_map(OnceLock::get).flatten();
         for (slot, place) in places.enumerate() {
             if place.streamed.lock().awaited.is_some() {
-                // Always woken: the other side may have died between its answer and the waking for it.
+                // The word is always woken: the other side may have died between its reply and the
+                // wake-up.
                 let word = self.state(direction, slot);
                 for pending in [PENDING, ASLEEP] {
                     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -257,15 +261,17 @@ impl Slots {
     }
 }
 
-/// How long who sleeps does not look whether the connection is over, should nobody wake it.
+/// Interval at which a sleeping caller checks whether the connection is over, in case it is never
+/// woken.
 const LOOKING: Duration = Duration::from_secs(1);
 
-/// Answers a call of the other side in its slot, and does `before` just before it is to be seen. `false` if it has none in shared
-/// memory, or the answer is too large for that.
-pub(super) fn answer_in_slot(
+/// Stores the reply to the other side's call in its slot, and runs `before` just before the reply
+/// becomes visible. Returns false if the call has no slot in shared memory, or the reply is too
+/// large for a slot.
+pub(super) fn reply_in_slot(
     direction: Direction<'_>,
     identity: u64,
-    answer: &Result<Vec<u8>, String>,
+    reply: &Result<Vec<u8>, String>,
     before: impl FnOnce(),
 ) -> Result<bool, Ended> {
     let slot = (identity & u64::from(u32::MAX)) as usize;
@@ -275,7 +281,7 @@ pub(super) fn answer_in_slot(
     if slot >= MOST_CALLS {
         return Err(Ended::Protocol(format!("a call with the identity {identity:#x}")));
     }
-    let (content, is_error) = match answer {
+    let (content, is_error) = match reply {
         Ok(content) => (content.as_slice(), 0),
         Err(text) => (text.as_bytes(), 1),
     };
@@ -283,7 +289,7 @@ pub(super) fn answer_in_slot(
         return Ok(false);
     }
     direction.write_slot(slot, content);
-    let (size, error) = direction.slot_answer(slot);
+    let (size, error) = direction.slot_reply(slot);
     size.store(content.len() as u32, Ordering::Relaxed);
     error.store(is_error, Ordering::Relaxed);
     before();
@@ -291,7 +297,7 @@ pub(super) fn answer_in_slot(
     Ok(true)
 }
 
-/// Whether whoever waits has something to do.
+/// Returns whether a waiting caller must check the slot.
 fn is_done(state: u32) -> bool {
     !matches!(state, PENDING | ASLEEP)
 }

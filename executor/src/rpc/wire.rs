@@ -1,23 +1,24 @@
-//! What goes over a stream: a greeting from each side, then frames.
+//! The format of a stream: a greeting from each side, then frames.
 
 use super::Ended;
 
-/// The version of everything that is said over a connection. Both sides must have the same.
+/// The version of the protocol. Both sides must have the same.
 pub const VERSION: u32 = 2;
 
-/// The most bytes of a message's content. What is larger goes in pieces, or through shared memory.
+/// Greatest number of bytes of a message's content. Larger contents go in pieces, or through shared
+/// memory.
 pub const MAX_CONTENT: usize = 16 << 20;
 
 /// The first bytes of a greeting, of whatever version.
 const MAGIC: [u8; 8] = *b"LNGSHREX";
 
-/// What each side says first. Its first 16 bytes are the same in all versions.
+/// The first message of each side. Its first 16 bytes have the same meaning in all versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Greeting {
     pub(super) version: u32,
-    /// A file descriptor of memory for both comes along.
+    /// Whether a file descriptor of memory to share comes along.
     pub(super) shares_memory: bool,
-    /// Where that memory is divided.
+    /// The size of the memory's first part, which the connection uses, in bytes.
     pub(super) link_bytes: u64,
 }
 
@@ -33,10 +34,10 @@ impl Greeting {
         bytes
     }
 
-    /// Reads the other side's.
+    /// Parses the other side's greeting.
     pub(super) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, Ended> {
         if bytes[..8] != MAGIC {
-            let problem = "the other side does not greet as an executor or its controller does";
+            let problem = "the other side's greeting is neither an executor's nor a controller's";
             return Err(Ended::Protocol(problem.to_owned()));
         }
         let version = u32::from_le_bytes(bytes[8..12].try_into().expect("four bytes"));
@@ -44,27 +45,29 @@ impl Greeting {
             return Err(Ended::Version { ours: VERSION, theirs: version });
         }
         if bytes[12] > 1 || bytes[13..16] != [0; 3] || bytes[24..] != [0; 8] {
-            return Err(Ended::Protocol("a greeting with bytes that mean nothing".to_owned()));
+            return Err(Ended::Protocol(
+                "a greeting with an invalid flag or nonzero reserved bytes".to_owned(),
+            ));
         }
         let link_bytes = u64::from_le_bytes(bytes[16..24].try_into().expect("eight bytes"));
         Ok(Self { version, shares_memory: bytes[12] == 1, link_bytes })
     }
 }
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Wants an answer, which has the same identity.
+    /// A call; its reply has the same identity.
     Call,
-    /// `method` is 0 if the call succeeded, else 1, and the content a text.
-    Answer,
-    /// Wants none.
+    /// A reply: `method` is 0 if the call succeeded, otherwise 1, and the content is a text.
+    Reply,
+    /// A message without a reply.
     Post,
-    /// Nothing follows.
+    /// The last frame.
     Bye,
 }
 
-/// What comes before a message's content, in a stream and in a ring.
+/// The header of a message, in a stream and in a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,
@@ -80,7 +83,7 @@ impl Header {
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let kind = match self.kind {
             Kind::Call => 1_u32,
-            Kind::Answer => 2,
+            Kind::Reply => 2,
             Kind::Post => 3,
             Kind::Bye => 4,
         };
@@ -93,24 +96,24 @@ impl Header {
         bytes
     }
 
-    /// Reads one of foreign bytes: any bytes give a header or an error.
+    /// Parses a header; any bytes give a header or an error.
     pub(super) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, Ended> {
         let word =
             |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let kind = match word(4) {
             1 => Kind::Call,
-            2 => Kind::Answer,
+            2 => Kind::Reply,
             3 => Kind::Post,
             4 => Kind::Bye,
             other => return Err(Ended::Protocol(format!("a message of kind {other}"))),
         };
         let size = word(0) as usize;
         if size > MAX_CONTENT {
-            let problem = format!("a message of {size} bytes, at most {MAX_CONTENT} are allowed");
+            let problem = format!("a message of {size} bytes, expected at most {MAX_CONTENT}");
             return Err(Ended::Protocol(problem));
         }
         if word(20) != 0 {
-            return Err(Ended::Protocol("a message with bytes that mean nothing".to_owned()));
+            return Err(Ended::Protocol("a message with nonzero reserved bytes".to_owned()));
         }
         let identity = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
         Ok(Self { kind, method: word(16), identity, size })
@@ -125,7 +128,7 @@ mod tests {
     fn greetings_and_headers_come_back() {
         let greeting = Greeting { version: VERSION, shares_memory: true, link_bytes: 4096 };
         assert_eq!(Greeting::from_bytes(&greeting.to_bytes()), Ok(greeting));
-        for kind in [Kind::Call, Kind::Answer, Kind::Post, Kind::Bye] {
+        for kind in [Kind::Call, Kind::Reply, Kind::Post, Kind::Bye] {
             let header = Header { kind, method: 7, identity: u64::MAX, size: MAX_CONTENT };
             assert_eq!(Header::from_bytes(&header.to_bytes()), Ok(header));
         }

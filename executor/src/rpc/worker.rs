@@ -1,8 +1,10 @@
-//! Threads that take messages out of the ring in shared memory, and answer the calls among them.
+//! Threads that take messages out of the ring in shared memory, and handle the calls among them.
 //!
-//! One of the idle threads, at most, looks at the ring; the others sleep. Who takes a call out gives the look-out up, without
-//! waking anyone: if a message comes while it answers, the sender sees that nobody looks, and wakes one of the others. So a call
-//! costs a wake-up each way at most, and none if the look-out and the caller look for what comes next for a moment ([`Patience`]).
+//! At most one idle thread, the look-out, watches the ring; the others sleep. A thread that takes a
+//! call out gives up the look-out without a wake-up. If a message comes while it handles the call,
+//! the sender sees that no thread watches, and wakes one of the others. So a call costs at most one
+//! wake-up in each direction. It costs none if the look-out and the caller spin long enough for the
+//! next message ([`AdaptiveSpin`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
@@ -10,9 +12,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::adaptive_spin::AdaptiveSpin;
 use super::connection::Peer;
 use super::link::{Direction, MOST_CALLS, RING_BYTES};
-use super::patience::Patience;
 use super::pool::{MOST_IDLE, RESTING};
 use super::ring::{ATTENDED, Receiver, UNATTENDED, call_attention};
 use super::wire::{Header, Kind};
@@ -22,11 +24,11 @@ use super::{Ended, futex};
 #[derive(Debug, Default)]
 pub(super) struct Workers {
     receiver: Mutex<Receiver>,
-    /// How many of the times that the bell rang a thread has come.
-    answered: AtomicU32,
+    /// The bell's count at the last wake-up that a thread has claimed.
+    replied: AtomicU32,
     threads: AtomicUsize,
     idle: AtomicUsize,
-    patience: Patience,
+    adaptive_spin: AdaptiveSpin,
 }
 
 impl Workers {
@@ -35,12 +37,15 @@ impl Workers {
         self.spawn(peer)
     }
 
-    /// Takes what the other side has posted before it went. Its calls have nobody who waits for an answer.
+    /// Handles the posts that the other side sent before its end. Its calls are dropped, since no
+    /// caller waits for a reply.
     pub(super) fn take_last_posts(&self, peer: &Arc<Peer>) {
         let (ring, mut content) = (peer.incoming(), Vec::new());
-        // Who has it takes them too, unless it is busy with one that waits for the end of the connection.
+        // A thread that holds the receiver handles them too, unless it is busy with a post that
+        // waits for the end of the connection.
         let Some(mut receiver) = self.receiver.try_lock_for(LAST_POSTS) else { return };
-        // More do not fit into the ring: who is still there and goes on posting is not listened to for ever.
+        // The ring holds no more messages. The bound ends the loop when the other side is still
+        // there and goes on posting.
         for _ in 0..RING_BYTES / Header::BYTES {
             match receiver.receive(ring, &mut content) {
                 Ok(Some(header)) if header.kind == Kind::Post => peer.take_post(header, &content),
@@ -50,7 +55,7 @@ impl Workers {
         }
     }
 
-    /// Wakes all threads, so that they see that the connection is over.
+    /// Wakes all threads, so that they see the end of the connection.
     pub(super) fn end(&self, ring: Direction<'_>) {
         ring.bell().fetch_add(1, Ordering::Release);
         futex::wake(ring.bell(), i32::MAX as u32);
@@ -63,7 +68,7 @@ impl Workers {
         peer.spawn("ring", move || worker.workers().work(&worker))
     }
 
-    /// What each of the threads does, until the connection is over.
+    /// Runs one of the threads until the connection is over.
     fn work(&self, peer: &Arc<Peer>) {
         let ring = peer.incoming();
         let mut content = Vec::new();
@@ -79,7 +84,8 @@ impl Workers {
             }
             looks_out = false;
             if let Some(call) = self.look_out(peer, ring, &mut content) {
-                // Who sees the answer may call again at once, and need not wake anyone then.
+                // The caller may call again as soon as it sees the reply; this thread then watches
+                // already, and no wake-up is needed.
                 peer.serve(call, &content, || looks_out = take_look_out(ring));
                 looks_out = looks_out || take_look_out(ring);
                 self.idle.fetch_add(1, Ordering::Relaxed);
@@ -90,7 +96,7 @@ impl Workers {
         }
     }
 
-    /// Takes messages out until one of them is a call, or there are none.
+    /// Takes messages out of the ring until one of them is a call, or the ring is empty.
     fn look_out(
         &self,
         peer: &Arc<Peer>,
@@ -100,7 +106,7 @@ impl Workers {
         while !peer.is_finished() {
             let mut receiver = self.receiver.lock();
             match receiver.receive(ring, content) {
-                // Posts are taken in order, so the receiver stays locked.
+                // Posts are handled in order, so the receiver stays locked.
                 Ok(Some(header)) if header.kind == Kind::Post => peer.take_post(header, content),
                 Ok(Some(header)) if header.kind == Kind::Call => {
                     self.give_up_look_out(&receiver, ring);
@@ -118,7 +124,7 @@ impl Workers {
                     drop(receiver);
                     let tail = ring.tail();
                     let come = || futex::load(tail) != taken || peer.is_over();
-                    if !self.patience.look(peer.spin(), come) || peer.is_over() {
+                    if !self.adaptive_spin.look(peer.spin(), come) || peer.is_over() {
                         self.give_up_look_out(&self.receiver.lock(), ring);
                         return None;
                     }
@@ -132,15 +138,16 @@ impl Workers {
         None
     }
 
-    /// Whether the bell rang and no other thread has come: then this one is the look-out.
+    /// Returns whether the bell rang and this thread has claimed it as the look-out.
     fn was_called(&self, ring: Direction<'_>) -> bool {
-        let answered = self.answered.load(Ordering::Relaxed);
+        let replied = self.replied.load(Ordering::Relaxed);
         let rung = futex::load(ring.bell());
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-        rung != answered && self.answered.compare_exchange(answered, rung, success, failure).is_ok()
+        rung != replied && self.replied.compare_exchange(replied, rung, success, failure).is_ok()
     }
 
-    /// From now on a sender wakes somebody. If something came before it could know, that is done here.
+    /// Gives up the look-out: from now on a sender wakes a thread. A message from before that is
+    /// checked here.
     fn give_up_look_out(&self, receiver: &Receiver, ring: Direction<'_>) {
         ring.attention().store(UNATTENDED, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -149,16 +156,17 @@ impl Workers {
         }
     }
 
-    /// Sleeps until the bell rings, for [`RESTING`] at most: whether it was for so long.
+    /// Sleeps until the bell rings, for at most [`RESTING`]. Returns whether that time has passed.
     fn sleep(&self, peer: &Peer, ring: Direction<'_>) -> bool {
-        let answered = self.answered.load(Ordering::Relaxed);
-        // The other side can write the old number over the new one.
-        futex::load(ring.bell()) == answered
+        let replied = self.replied.load(Ordering::Relaxed);
+        // The other side can overwrite the new count with the old one, so the sleep has a limit.
+        futex::load(ring.bell()) == replied
             && !peer.is_over()
-            && futex::sleep(ring.bell(), answered, Some(RESTING))
+            && futex::sleep(ring.bell(), replied, Some(RESTING))
     }
 
-    /// Whether enough other threads are idle that this one, which is too, can end. Then it is counted no more.
+    /// Returns whether this idle thread can end because enough others are idle, and removes it from
+    /// the counts if so.
     fn may_end(&self) -> bool {
         let fewer = |idle: usize| idle.checked_sub(1).filter(|left| *left >= MOST_IDLE);
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -169,7 +177,7 @@ impl Workers {
         may_end
     }
 
-    /// Sees to it that there is another thread when this one answers a call.
+    /// Ensures that another thread is available while this one handles a call.
     fn leave_a_thread(&self, peer: &Arc<Peer>) {
         let left = self.idle.fetch_sub(1, Ordering::Relaxed) - 1;
         if left == 0
@@ -187,8 +195,8 @@ fn take_look_out(ring: Direction<'_>) -> bool {
     ring.attention().compare_exchange(UNATTENDED, ATTENDED, success, failure).is_ok()
 }
 
-/// How long a thread may take for the last messages that it has begun to take.
+/// Time to wait for a thread that holds the receiver while it handles posts.
 const LAST_POSTS: Duration = Duration::from_millis(100);
 
-/// The largest content whose memory a thread keeps for the next.
+/// Greatest capacity of a content buffer in bytes that a thread keeps for the next message.
 const KEPT: usize = 64 << 10;

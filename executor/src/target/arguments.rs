@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, ValueExt};
 
-/// How to run.
+/// The parsed options of the executor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Arguments {
     pub(super) controller: Controller,
@@ -15,12 +15,12 @@ pub(super) struct Arguments {
     pub(super) sandbox: Sandbox,
 }
 
-/// Where the controller is.
+/// The connection to the controller.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Controller {
-    /// It has started this process, which has a socket to it as this descriptor.
+    /// A controller that has started this process: the descriptor of the socket to it.
     Parent(i32),
-    /// It will come to this address, and has the key that is in the file.
+    /// A controller that will connect: the address to listen on, and the file of the shared key.
     Network(String, PathBuf),
 }
 
@@ -30,13 +30,13 @@ pub(super) enum Sandbox {
     /// All rights of the user.
     #[default]
     Off,
-    /// As few rights as the kernel can hold.
+    /// As few rights as the kernel supports.
     Available,
-    /// The process ends if the kernel cannot hold every part.
+    /// As few rights as possible; the process ends if the kernel does not support every part.
     Required,
 }
 
-/// What the process may use at most.
+/// Limits on the process's use of resources.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) memory_bytes: Option<u64>,
@@ -46,7 +46,7 @@ pub(super) struct Limits {
     pub(super) core_bytes: Option<u64>,
 }
 
-/// What the command line asks for.
+/// The action that the command line requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     Run(Arguments),
@@ -54,24 +54,26 @@ pub(super) enum Parsed {
 }
 
 const HELP: &str = "\
-Executes code and plugins for a program that Longshore is part of, which starts it and ends it.
+Executes code and plugins for a program that uses Longshore. That program starts and ends it.
 
 Usage: longshore-executor --fd NUMBER [OPTIONS]
        longshore-executor --listen ADDRESS --key FILE [OPTIONS]
 
 Options:
-      --fd NUMBER         The descriptor of the socket on which the controller calls
-      --listen ADDRESS    Where to wait for one controller, as 127.0.0.1:7400; port 0 means any, which is printed
-      --key FILE          A file with 64 hexadecimal digits, which the controller has too
-      --spin NANOSECONDS  How long to look for the next call before sleeping [default: 0]
-      --memory BYTES      The most address space
-      --data BYTES        The most private writable memory
-      --cpu SECONDS       The most processor time; then it is killed
-      --files NUMBER      The most open files
-      --core BYTES        The largest core dump
+      --fd NUMBER         The descriptor of the socket to the controller
+      --listen ADDRESS    The address on which to wait for one controller, such as 127.0.0.1:7400;
+                          with port 0 a free port is chosen and printed
+      --key FILE          The file of the key shared with the controller, 64 hexadecimal digits
+      --spin NANOSECONDS  Time to spin for the next call before sleeping [default: 0]
+      --memory BYTES      Limit of the address space
+      --data BYTES        Limit of private writable memory
+      --cpu SECONDS       Limit of processor time, after which the process is killed
+      --files NUMBER      Limit of open files
+      --core BYTES        Limit of a core dump's size
       --sandbox[=required]
-                          Start no processes, reach no network and no other process, change nothing of the
-                          system. With 'required' it ends if the kernel cannot hold all of this
+                          Start no processes, reach no network and no other process, change nothing of
+                          the system. With 'required' the executor ends if the kernel does not support
+                          all of this
   -h, --help              Print help
   -V, --version           Print version
 ";
@@ -79,7 +81,7 @@ Options:
 impl Arguments {
     pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, String> {
         Self::read(lexopt::Parser::from_iter(arguments)).map_err(|error| {
-            format!("{error}\nIt is not run by hand; 'longshore-executor --help' says more.")
+            format!("{error}\nThis program is started by another one; 'longshore-executor --help' lists its options.")
         })
     }
 
@@ -104,7 +106,7 @@ impl Arguments {
                         Some(word) if word == "required" => Sandbox::Required,
                         Some(word) => {
                             return Err(format!(
-                                "--sandbox={}: only 'required' is known",
+                                "--sandbox={}: expected 'required' or no value",
                                 word.display()
                             )
                             .into());
@@ -122,9 +124,11 @@ impl Arguments {
         let controller = match (descriptor, address, key) {
             (Some(descriptor @ 0..), None, None) => Controller::Parent(descriptor),
             (None, Some(address), Some(key)) => Controller::Network(address, key),
-            (Some(..0), ..) => return Err("--fd is negative".into()),
-            (None, Some(_), None) => return Err("--listen wants --key".into()),
-            _ => return Err("one of --fd and --listen with --key is wanted".into()),
+            (Some(..0), ..) => {
+                return Err("--fd is negative, expected the number of a descriptor".into());
+            }
+            (None, Some(_), None) => return Err("--listen requires --key".into()),
+            _ => return Err("expected either --fd, or --listen with --key".into()),
         };
         Ok(Parsed::Run(Self { controller, spin, limits, sandbox }))
     }

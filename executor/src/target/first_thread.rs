@@ -1,4 +1,4 @@
-//! The process's first thread, which runs programs, and ends the process if nobody else has.
+//! The process's first thread, which runs programs, and ends the process unless another thread has.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -9,13 +9,13 @@ use crate::rpc::Ended;
 
 /// Work for the first thread.
 pub(super) enum Work {
-    /// Something to call, which sends its result itself.
+    /// A function to call, which sends its own result.
     Call(Box<dyn FnOnce() + Send>),
-    /// The connection is over.
+    /// The end of the connection.
     End(Ended),
 }
 
-/// Where work is given to it.
+/// The sending side of the first thread's work.
 pub(super) struct FirstThread {
     state: Mutex<State>,
     work: Sender<Work>,
@@ -28,7 +28,7 @@ struct State {
 }
 
 impl FirstThread {
-    /// One that waits, and what it does when it is ready.
+    /// Creates the handle, and the receiver for [`FirstThread::work`].
     pub(super) fn new() -> (Self, Receiver<Work>) {
         let (work, receiver) = channel();
         (Self { state: Mutex::default(), work }, receiver)
@@ -39,15 +39,16 @@ impl FirstThread {
         &self,
         function: impl FnOnce() -> Result<Vec<u8>, String> + Send + 'static,
     ) -> Result<Vec<u8>, String> {
-        let (answer, answered) = channel();
+        let (reply, replied) = channel();
         let call = Work::Call(Box::new(move || {
-            let _ = answer.send(function());
+            let _ = reply.send(function());
         }));
         self.work.send(call).map_err(|_| "the process is ending")?;
-        answered.recv().map_err(|_| "the process is ending")?
+        replied.recv().map_err(|_| "the process is ending")?
     }
 
-    /// The connection is over. If the first thread runs a program, the process ends at once; else that thread ends it.
+    /// Handles the end of the connection. If the first thread runs a program, the process ends at
+    /// once; otherwise that thread ends it.
     pub(super) fn end(&self, ended: &Ended) {
         let mut state = self.state.lock();
         if state.is_busy {
@@ -57,7 +58,7 @@ impl FirstThread {
         let _ = self.work.send(Work::End(ended.clone()));
     }
 
-    /// What the first thread does: calls what it is given until the connection is over.
+    /// Executes work on the first thread until the connection is over.
     pub(super) fn work(&self, work: &Receiver<Work>) -> Ended {
         while let Ok(work) = work.recv() {
             match work {
@@ -65,7 +66,7 @@ impl FirstThread {
                 Work::Call(call) => {
                     {
                         let mut state = self.state.lock();
-                        // The program is not begun when nobody is there for whom it would run.
+                        // A program does not begin after the connection has ended.
                         if let Some(ended) = state.end.take() {
                             return ended;
                         }

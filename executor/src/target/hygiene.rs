@@ -1,4 +1,4 @@
-//! What an executor does without.
+//! The preparation of the process: inherited descriptors, the tie to its controller, and limits.
 
 use std::fs::File;
 use std::io;
@@ -13,25 +13,29 @@ use rustix::process::{
 use super::arguments::{Arguments, Controller, Limits};
 use crate::rpc::Ended;
 
-/// Closes what was inherited, if another program has started this one, ties the process to that program, and sets the limits. The
-/// process has one thread as yet.
+/// Prepares the process. If another program has started it, closes inherited descriptors and ties
+/// the process to that program. Then sets the limits. The process must have one thread.
 pub(super) fn prepare(arguments: &Arguments) -> Result<(), String> {
     if let Controller::Parent(socket) = arguments.controller {
-        // This holds while the process is stopped as well, when it cannot see for itself that its controller has ended.
+        // The kernel's signal works even while the process is stopped and cannot notice the
+        // controller's end itself.
         let tied = set_parent_process_death_signal(Some(Signal::KILL));
-        tied.map_err(|error| format!("asking for a signal at the controller's end: {error}"))?;
+        tied.map_err(|error| {
+            format!("the signal for the controller's end cannot be requested: {error}")
+        })?;
         close_others(socket)?;
         keep_from_children(socket)?;
     }
     limit(&arguments.limits)
 }
 
-/// A file that becomes readable when the controller ends, which has made the socket. `None` if the controller cannot be watched.
+/// Returns a file that becomes readable when the controller, the maker of the socket, ends. `None`
+/// if the controller cannot be watched.
 ///
 /// # Errors
-/// `Ended::Cut` if it has ended already.
+/// `Ended::Cut` if the controller has ended already.
 pub(super) fn controller(socket: i32) -> Result<Option<OwnedFd>, Ended> {
-    // A parent that has ended is not the parent any more.
+    // After the end of the parent, `getppid` does not return it any more.
     let Some(controller) = maker(socket).or_else(getppid) else { return Ok(None) };
     match pidfd_open(controller, PidfdFlags::empty()) {
         Ok(file) => Ok(Some(file)),
@@ -43,11 +47,11 @@ pub(super) fn controller(socket: i32) -> Result<Option<OwnedFd>, Ended> {
     }
 }
 
-/// The process that has made a pair of sockets, if it has a number here.
+/// Returns the process that has made a pair of sockets, if it has a number in this namespace.
 fn maker(socket: i32) -> Option<Pid> {
     let mut told = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: there is a place for what is told, and for its size.
+    // SAFETY: the pointers are to live variables of the expected sizes.
     let result = unsafe {
         let place = (&raw mut told).cast();
         libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, place, &raw mut bytes)
@@ -55,23 +59,24 @@ fn maker(socket: i32) -> Option<Pid> {
     if result == 0 { Pid::from_raw(told.pid) } else { None }
 }
 
-/// Closes all descriptors but the standard streams and the socket.
+/// Closes all descriptors except the standard streams and the socket.
 fn close_others(socket: i32) -> Result<(), String> {
     close_from(3, socket).map_err(|error| format!("closing inherited descriptors: {error}"))
 }
 
-/// Closes all descriptors but this one.
+/// Closes all descriptors except `kept`.
 ///
 /// # Errors
-/// Errors of the system.
+/// Every error of the system.
 pub(super) fn close_all_but(kept: i32) -> io::Result<()> {
     close_from(0, kept)
 }
 
-/// Closes all descriptors from `first` on but one.
+/// Closes all descriptors from `first` on except `kept`.
 fn close_from(first: i32, kept: i32) -> io::Result<()> {
     let close = |first: i32, last: u32| {
-        // SAFETY: nothing in this process uses these descriptors: it has just begun, or does nothing but wait.
+        // SAFETY: nothing in this process uses these descriptors: the process has just begun, or
+        // only waits.
         let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
@@ -81,7 +86,7 @@ fn close_from(first: i32, kept: i32) -> io::Result<()> {
         _ => close(first, u32::MAX),
     };
     match closed {
-        // Before Linux 5.9.
+        // Linux before 5.9 has no `close_range`.
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => close_each_from(first, kept),
         closed => closed,
     }
@@ -102,9 +107,9 @@ fn close_each_from(first: i32, kept: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Programs that the code starts do not have the socket.
+/// Marks the socket close-on-exec, so that programs started by the code do not inherit it.
 fn keep_from_children(socket: i32) -> Result<(), String> {
-    // SAFETY: sets a flag of a descriptor.
+    // SAFETY: the call sets a flag of a descriptor.
     match unsafe { libc::fcntl(socket, libc::F_SETFD, libc::FD_CLOEXEC) } {
         -1 => Err(format!("--fd {socket}: {}", io::Error::last_os_error())),
         _ => Ok(()),

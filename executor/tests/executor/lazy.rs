@@ -1,4 +1,5 @@
-//! Lazy re-exports of code that an executor runs: the first call is a call back to the linker, in this process.
+//! Lazy re-exports of code that an executor runs: the first call is a call back to the linker in
+//! this process.
 
 #![cfg(all(feature = "jitlink", target_os = "linux", target_arch = "x86_64"))]
 
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use longshore_executor::controller::{ExecutorProcess, Spawn};
 use longshore_jitlink::lazy::{
-    LazyReexports, LazyTracker, LinkedRedirectables, LinkedTrampolines, Listener, OfProcess,
+    LazyReexports, LazyTracker, LinkedRedirectables, LinkedTrampolines, Listener, ProcessWriter,
     Reexport,
 };
 use longshore_jitlink::process::TargetProcess;
@@ -37,7 +38,7 @@ impl World {
         let spawn =
             Spawn::new(env!("CARGO_BIN_EXE_longshore-executor")).shares_memory(shares_memory);
         let process: Arc<dyn TargetProcess> = ExecutorProcess::spawn(&spawn).unwrap();
-        // SAFETY: the objects are these tests', which are sound to have in the executor.
+        // SAFETY: the objects belong to these tests, and are sound to run in the executor.
         let session = unsafe { Session::builder().process(Arc::clone(&process)).build() }.unwrap();
         let lazy = match listener {
             None => LazyReexports::for_session(&session),
@@ -45,7 +46,7 @@ impl World {
                 let trampolines = LinkedTrampolines::for_process(Arc::clone(&process)).unwrap();
                 LazyReexports::new(
                     trampolines,
-                    LinkedRedirectables::new(OfProcess(process)),
+                    LinkedRedirectables::new(ProcessWriter(process)),
                     listener,
                 )
             }
@@ -68,11 +69,11 @@ impl World {
         self.lazy.add(&self.library, &self.implementations, entries).unwrap()
     }
 
-    /// What `main` of a program returns.
+    /// Returns the result of a program's `main`.
     fn run(&self, program: &str) -> Result<i32, Error> {
         let _program = self.library.add_object("program.o", c(program))?;
         let main = self.library.lookup("main")?;
-        // SAFETY: it is the program's main function.
+        // SAFETY: the symbol is the program's main function.
         unsafe { self.library.run_main(main, MainArguments::default()) }
     }
 }
@@ -100,7 +101,7 @@ fn archive(members: &[(&str, &str)]) -> bytes::Bytes {
     std::fs::read(directory.path().join("it.a")).unwrap().into()
 }
 
-/// With memory that both processes have, and with messages alone.
+/// Runs a test with shared memory, and with messages alone.
 fn both_ways(test: impl Fn(bool)) {
     [true, false].into_iter().for_each(test);
 }
@@ -132,7 +133,8 @@ fn a_first_call_arrives_with_its_arguments_and_a_later_one_asks_nobody() {
 
 const ENTRIES: usize = 250;
 
-/// Sixty-four threads that call each entry first at once, with registers of both kinds and the stack; how many results are wrong.
+/// A program of 64 threads that make the first call of each entry at the same time, with integer,
+/// floating-point and stack arguments. It returns the number of wrong results.
 const FIRST_CALLERS: &str = "#include <pthread.h>
     typedef double function(long, double, long, long, long, long, long, long, double);
     extern function *const functions[];
@@ -168,7 +170,7 @@ fn sixty_four_threads_call_entries_first_and_each_is_made_once() {
         let world = World::new(shares, "");
         let (object, made) = (object.clone(), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&made);
-        // As a compiler would: an object for each function that is asked for.
+        // Makes an object for each requested function, as a compiler would.
         world.implementations.add_generator(move |requests: &[Request<'_>]| {
             let functions = requests.iter().filter(|request| request.name.starts_with('F'));
             let make = |request: &Request<'_>| {
@@ -187,7 +189,7 @@ fn sixty_four_threads_call_entries_first_and_each_is_made_once() {
     });
 }
 
-/// An object whose function has another name of four bytes.
+/// Returns the object with the name of its function, of 4 bytes, replaced.
 fn renamed(object: &[u8], name: &str) -> bytes::Bytes {
     let mut object = object.to_vec();
     let places: Vec<usize> =
@@ -273,7 +275,7 @@ fn constructors_may_make_first_calls_whoever_has_them_run() {
 
 #[test]
 fn a_call_that_waits_goes_on_when_the_entries_are_gone_and_writes_nothing_there() {
-    /// Calls wait here until they may go on.
+    /// A listener that holds calls until they may go on.
     #[derive(Default)]
     struct Gate(AtomicBool, AtomicBool);
     fn wait_for(flag: &AtomicBool) {

@@ -64,9 +64,9 @@ pub(crate) enum Place {
 impl<'a> File<'a> {
     /// Parses the bytes of a code object, which are aligned to 8 bytes.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<File<'a>, Malformed> {
-        let header = Elf::parse(bytes).map_err(of_object)?;
-        let segments = header.program_headers(Little, bytes).map_err(of_object)?;
-        let sections = header.section_headers(Little, bytes).map_err(of_object)?;
+        let header = Elf::parse(bytes).map_err(object_error)?;
+        let segments = header.program_headers(Little, bytes).map_err(object_error)?;
+        let sections = header.section_headers(Little, bytes).map_err(object_error)?;
         let beyond = || wrong("parts of it lie beyond its end".to_owned());
         for segment in segments {
             segment.data(Little, bytes).map_err(|()| beyond())?;
@@ -81,7 +81,7 @@ impl<'a> File<'a> {
         Ok(File { bytes, segments, sections, left })
     }
 
-    /// The contents of the notes with metadata: those of segments, by which it is loaded, else of sections.
+    /// Returns the contents of the notes with metadata: those of segments, by which it is loaded, else of sections.
     pub(crate) fn metadata(&self) -> Result<Vec<&'a [u8]>, Malformed> {
         let mut found = Vec::new();
         for segment in self.segments.iter().filter(|known| known.p_type(Little) == PT_NOTE) {
@@ -97,21 +97,21 @@ impl<'a> File<'a> {
         Ok(found)
     }
 
-    /// The symbols that others find in a linked file.
+    /// Returns the symbols that others find in a linked file.
     pub(crate) fn dynamic_symbols(&self) -> Result<Vec<Symbol<'a>>, Malformed> {
         self.symbols_of(SHT_DYNSYM)
     }
 
-    /// All symbols, unless the file was stripped.
+    /// Returns all symbols, unless the file was stripped.
     pub(crate) fn symbols(&self) -> Result<Vec<Symbol<'a>>, Malformed> {
         self.symbols_of(SHT_SYMTAB)
     }
 
     fn symbols_of(&self, table: SectionType) -> Result<Vec<Symbol<'a>>, Malformed> {
-        let table = self.sections.symbols(Little, self.bytes, table).map_err(of_object)?;
+        let table = self.sections.symbols(Little, self.bytes, table).map_err(object_error)?;
         let mut symbols = Vec::new();
         for (index, symbol) in table.enumerate() {
-            let name = symbol.name(Little, table.strings()).map_err(of_object)?;
+            let name = symbol.name(Little, table.strings()).map_err(object_error)?;
             self.take(name.len() as u64)?;
             let Some(name) = str::from_utf8(name).ok().filter(|name| !name.is_empty()) else {
                 continue;
@@ -165,7 +165,7 @@ fn place(
     if symbol.is_common(Little) {
         return Ok(Place::Common);
     }
-    let section = table.symbol_section(Little, symbol, index).map_err(of_object)?;
+    let section = table.symbol_section(Little, symbol, index).map_err(object_error)?;
     let section = section.and_then(|index| u32::try_from(index.0).ok());
     Ok(section.map_or(Place::Other, Place::Section))
 }
@@ -175,8 +175,8 @@ fn add<'a>(
     found: &mut Vec<&'a [u8]>,
     notes: object::read::Result<Option<NoteIterator<'a, Elf>>>,
 ) -> Result<(), Malformed> {
-    for note in notes.map_err(of_object)?.into_iter().flatten() {
-        let note = note.map_err(of_object)?;
+    for note in notes.map_err(object_error)?.into_iter().flatten() {
+        let note = note.map_err(object_error)?;
         if note.name() == NOTE_OWNER && note.n_type(Little).0 == NOTE_METADATA {
             found.push(note.desc());
         }
@@ -184,6 +184,6 @@ fn add<'a>(
     Ok(())
 }
 
-fn of_object(error: object::Error) -> Malformed {
+fn object_error(error: object::Error) -> Malformed {
     wrong(error.to_string())
 }

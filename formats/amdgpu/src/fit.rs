@@ -13,9 +13,9 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// The same as a number, at least 1.
+    /// Returns the same as a number, at least 1.
     #[must_use]
-    pub fn rank(self) -> u32 {
+    pub fn score(self) -> u32 {
         1 + u32::from(self.is_exact) * 3 + u32::from(self.features.min(2))
     }
 }
@@ -42,7 +42,7 @@ enum Why {
 }
 
 impl Target {
-    /// Whether a device runs code for this target: it is of the same processor, or of one that this generic
+    /// Returns whether a device runs code for this target: it is of the same processor, or of one that this generic
     /// one stands for since its version or before; and features that the code names are set so on the
     /// device. Where the version of a generic processor is not said, it is taken to be late enough.
     ///
@@ -172,7 +172,7 @@ mod tests {
             "gfx942:sramecc+:xnack-",
         ];
         let fits = codes.map(|code| target(code).runs_on(&device).unwrap());
-        assert!(fits.is_sorted_by(|a, b| a < b && a.rank() < b.rank()) && fits[0].rank() > 0);
+        assert!(fits.is_sorted_by(|a, b| a < b && a.score() < b.score()) && fits[0].score() > 0);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Header {
         Header::read_with(bytes, None)
     }
 
-    /// The same, with a target ID that tells the processor if its number is not known.
+    /// Returns the same, with a target ID that tells the processor if its number is not known.
     pub(crate) fn read_with(bytes: &[u8], named: Option<&str>) -> Result<Header, Malformed> {
         let head = bytes.first_chunk::<HEADER_BYTES>();
         let head = head.ok_or_else(|| wrong("its header is cut off".to_owned()))?;
@@ -56,7 +56,7 @@ impl Header {
         Ok(Header { version, target: target(version, flags, named), is_relocatable })
     }
 
-    /// Whether AMD's runtimes of today, and their compilers, have this version.
+    /// Returns whether AMD's runtimes of today, and their compilers, have this version.
     #[must_use]
     pub fn is_supported(&self) -> bool {
         self.version >= 4
@@ -75,7 +75,8 @@ fn target(version: u8, flags: u32, named: Option<&str>) -> Target {
     let [number, settings, _, generic_version] = flags.to_le_bytes();
     let named = || Some(Target::parse(named?).ok()?.processor);
     let name = processor::name(number).map(str::to_owned).or_else(named);
-    let mut target = Target::of_processor(name.unwrap_or_else(|| format!("processor {number:#x}")));
+    let mut target =
+        Target::from_processor(name.unwrap_or_else(|| format!("processor {number:#x}")));
     if version == 3 {
         // One bit each, which is off also where the processor has no such feature.
         let is_on = |bit| if settings & bit == 0 { Feature::Any } else { Feature::On };
@@ -103,7 +104,7 @@ pub(crate) fn wrong(what: String) -> Malformed {
 pub(crate) mod tests {
     use super::*;
 
-    /// A header of a file of this type, with an ABI version and flags.
+    /// Returns a header of a file of this type, with an ABI version and flags.
     pub(crate) fn head(kind: u16, abi: u8, flags: u32) -> Vec<u8> {
         let mut head = b"\x7fELF\x02\x01\x01\x40".to_vec();
         head.push(abi);

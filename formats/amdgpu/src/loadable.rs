@@ -39,11 +39,11 @@ pub fn loadable(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Malformed> {
     sections.check_names(bytes)?;
     let memory = memory(bytes)?;
     for table in [SHT_SYMTAB, SHT_DYNSYM] {
-        for section in sections.of_type(table) {
+        for section in sections.with_type(table) {
             check_symbols(bytes, section, &memory)?;
         }
     }
-    match sections.of_type(SHT_SYMTAB).next() {
+    match sections.with_type(SHT_SYMTAB).next() {
         Some(_) => Ok(Cow::Borrowed(bytes)),
         None => sections.with_symbol_table(bytes).map(Cow::Owned),
     }
@@ -100,7 +100,7 @@ impl Sections {
         Ok(Sections { all, names: names as usize })
     }
 
-    fn of_type(&self, kind: u64) -> impl Iterator<Item = &Section> {
+    fn with_type(&self, kind: u64) -> impl Iterator<Item = &Section> {
         self.all.iter().filter(move |section| section.kind == kind)
     }
 
@@ -129,9 +129,9 @@ impl Sections {
         Ok(())
     }
 
-    /// A copy with a symbol table at its end, behind which are the new names and section headers.
+    /// Returns a copy with a symbol table at its end, behind which are the new names and section headers.
     fn with_symbol_table(&self, bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
-        let dynamic = self.of_type(SHT_DYNSYM).next().copied().unwrap_or_default();
+        let dynamic = self.with_type(SHT_DYNSYM).next().copied().unwrap_or_default();
         let strings = self.all.get(dynamic.link).filter(|strings| strings.kind == SHT_STRTAB);
         let symbols = contents(bytes, &dynamic).unwrap_or(&[0; SYMBOL_BYTES]);
         let strings = strings.and_then(|strings| contents(bytes, strings)).unwrap_or(&[0]);
@@ -179,7 +179,7 @@ impl Sections {
 }
 
 impl Section {
-    /// The header of a section that is not in memory.
+    /// Returns the header of a section that is not in memory.
     fn header(&self, alignment: u64, entry_bytes: u64) -> Vec<u8> {
         let words = [u64::from(self.name) | self.kind << 32, 0, 0, self.start, self.bytes];
         let rest = [self.link as u64 | u64::from(self.info) << 32, alignment, entry_bytes];
@@ -194,7 +194,7 @@ fn append(copy: &mut Vec<u8>, bytes: &[u8]) -> usize {
     copy.len() - bytes.len()
 }
 
-/// The addresses that segments take up when they are loaded.
+/// Returns the addresses that segments take up when they are loaded.
 ///
 /// # Errors
 /// If a segment has less memory than bytes.
@@ -255,7 +255,7 @@ fn check_symbols(bytes: &[u8], table: &Section, memory: &[Range<u64>]) -> Result
     Ok(())
 }
 
-/// The bytes of a section; none if it has none, or if they lie beyond the end.
+/// Returns the bytes of a section; none if it has none, or if they lie beyond the end.
 fn contents<'a>(bytes: &'a [u8], section: &Section) -> Option<&'a [u8]> {
     let start = usize::try_from(section.start).ok()?;
     let contents = bytes.get(start..)?.get(..usize::try_from(section.bytes).ok()?)?;
@@ -268,7 +268,7 @@ fn place(start: u64, index: u64, entry_bytes: usize) -> Option<usize> {
     usize::try_from(start.checked_add(offset)?).ok()
 }
 
-/// A number of up to 8 bytes, little endian.
+/// Returns a number of up to 8 bytes, little endian.
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let found = bytes.get(at..)?.get(..size)?;
     Some(found.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))

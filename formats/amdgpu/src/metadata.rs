@@ -81,13 +81,13 @@ struct Map<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        value.deserialize_map(OfMap(PhantomData))
+        value.deserialize_map(MapVisitor(PhantomData))
     }
 }
 
-struct OfMap<T>(PhantomData<T>);
+struct MapVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for OfMap<T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for MapVisitor<T> {
     type Value = Map<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,7 +99,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OfMap<T> {
     }
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 fn shown(text: &str) -> &str {
     const LONGEST: usize = 200;
     &text[..text.floor_char_boundary(LONGEST)]

@@ -45,7 +45,7 @@ impl Target {
         let mut parts = without_triple(text).split(':');
         let processor = parts.next().filter(|name| is_processor(name));
         let processor = processor.ok_or_else(|| wrong("it names no processor, such as gfx90a"))?;
-        let mut target = Target::of_processor(processor.to_owned());
+        let mut target = Target::from_processor(processor.to_owned());
         for part in parts {
             let (name, setting) = match part.as_bytes() {
                 [.., b'+'] => (&part[..part.len() - 1], Feature::On),
@@ -65,18 +65,18 @@ impl Target {
     }
 
     /// One of which nothing else is said.
-    pub(crate) fn of_processor(processor: String) -> Target {
+    pub(crate) fn from_processor(processor: String) -> Target {
         Target { processor, sramecc: Feature::Any, xnack: Feature::Any, generic_version: None }
     }
 
-    /// Whether it is a generic processor, which stands for others.
+    /// Returns whether it is a generic processor, which stands for others.
     #[must_use]
     pub fn is_generic(&self) -> bool {
         processor::is_generic(&self.processor)
     }
 }
 
-/// Whether a triple is that of code objects: "amdgcn-amd-amdhsa", or as later compilers write it,
+/// Returns whether a triple is that of code objects: "amdgcn-amd-amdhsa", or as later compilers write it,
 /// "amdgpu9.4-amd-amdhsa-unknown".
 #[must_use]
 pub fn is_triple(text: &str) -> bool {

@@ -30,7 +30,7 @@ impl Contents {
     ///
     /// # Errors
     /// If it is no ELF file of 64 bits for CUDA, or its parts lie upon each other.
-    pub fn of_cubin(bytes: &[u8]) -> Result<Contents, Malformed> {
+    pub fn from_cubin(bytes: &[u8]) -> Result<Contents, Malformed> {
         aligned(bytes, |bytes| {
             let file = File::parse(bytes)?;
             let arch = arch(&file)?;
@@ -85,7 +85,7 @@ fn undefined(file: &File<'_>) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Whether a symbol is defined by neither the image nor the linker nor the driver.
+/// Returns whether a symbol is defined by neither the image nor the linker nor the driver.
 fn is_missing(symbol: &Symbol<'_>) -> bool {
     const OF_LINKER: [&str; 3] = [".", "__UFT", "__UDT"];
     let is_code_or_data = match symbol.kind {

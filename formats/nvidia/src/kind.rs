@@ -27,14 +27,14 @@ impl Kind {
     pub fn recognise(bytes: &[u8]) -> Option<Kind> {
         match bytes {
             [0x50, 0xed, 0x55, 0xba, ..] => Some(Kind::Fatbin),
-            [0x7f, b'E', b'L', b'F', 2, 1, ..] => of_elf(bytes),
+            [0x7f, b'E', b'L', b'F', 2, 1, ..] => elf_kind(bytes),
             _ if ptx::starts_here(bytes) => Some(Kind::Ptx),
             _ => None,
         }
     }
 }
 
-fn of_elf(bytes: &[u8]) -> Option<Kind> {
+fn elf_kind(bytes: &[u8]) -> Option<Kind> {
     let half = |at| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     match (half(18)?, half(16)?) {
         (EM_CUDA, ET_REL) => Some(Kind::Object),

@@ -22,7 +22,7 @@ use variable::{Declared, declared};
 /// A comment at the head of a text is not followed further than this.
 const LONGEST_HEAD: usize = 1 << 16;
 
-/// Whether bytes are PTX: text in which `.version` is the first directive.
+/// Returns whether bytes are PTX: text in which `.version` is the first directive.
 pub(crate) fn starts_here(bytes: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_HEAD)]);
     Tokens::new(&head).next() == Some(".version")
@@ -32,7 +32,7 @@ impl Contents {
     /// Reads PTX text, as far as it is understood. Of constant expressions these are numbers, addresses
     /// and sums.
     #[must_use]
-    pub fn of_ptx(text: &[u8]) -> Contents {
+    pub fn from_ptx(text: &[u8]) -> Contents {
         let text = String::from_utf8_lossy(text);
         let mut reader = Reader::default();
         let mut tokens = Tokens::new(&text);
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
     fn finish(self) -> Contents {
         let (mut contents, mut shared) = (self.contents, self.shared);
         for (kernel, body) in contents.kernels.iter_mut().zip(self.bodies) {
-            kernel.static_shared_bytes = body.and_then(|body| shared.of_kernel(body));
+            kernel.static_shared_bytes = body.and_then(|body| shared.for_kernel(body));
         }
         let mut told = self.defined;
         let missing = self.elsewhere.into_iter().filter(|name| told.insert(name));
@@ -137,7 +137,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The name in `[.attribute(...)] [(results)] name (parameters) ...`.
+/// Returns the name in `[.attribute(...)] [(results)] name (parameters) ...`.
 fn function_name<'a>(tokens: &[&'a str]) -> Option<&'a str> {
     let mut depth = 0usize;
     let mut names = tokens.iter().filter(|token| {

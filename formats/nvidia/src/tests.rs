@@ -37,7 +37,7 @@ KERNEL needs_stack(void) {
 }
 "#;
 
-/// A tool of NVIDIA, beside `ptxas`. Says so if there is none.
+/// Returns a tool of NVIDIA, beside `ptxas`. Says so if there is none.
 fn tool(name: &str) -> Option<PathBuf> {
     let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/nvcc/nvidia");
     let packages = std::fs::read_dir(packages).into_iter().flatten().flatten();
@@ -124,7 +124,7 @@ fn machine_code_says_of_variables_what_its_text_says() {
     let Some(ptx) = ptx(folder.path()) else { return };
     let text = std::fs::read(&ptx).unwrap();
     assert_eq!(Kind::recognise(&text), Some(Kind::Ptx));
-    let text = Contents::of_ptx(&text);
+    let text = Contents::from_ptx(&text);
     let reference =
         |offset, symbol: &str, addend| Reference { offset, symbol: symbol.into(), addend };
     assert_eq!(
@@ -140,7 +140,7 @@ fn machine_code_says_of_variables_what_its_text_says() {
     {
         let Some((code, _)) = assembled(&ptx, flags) else { return };
         assert_eq!(Kind::recognise(&code), Some(kind));
-        let code = Contents::of_cubin(&code).unwrap();
+        let code = Contents::from_cubin(&code).unwrap();
         assert_same(&text, &code, &format!("{flags:?}"));
         assert_eq!(code.undefined, [""; 0]);
         // Once it is linked, a function is a number.
@@ -156,7 +156,7 @@ fn kernels_cost_what_the_assembler_says() {
     let Some(ptx) = ptx(folder.path()) else { return };
     for arch in ["sm_90", "sm_100", "sm_120"] {
         let Some((code, said)) = assembled(&ptx, &[&format!("-arch={arch}")]) else { return };
-        let contents = Contents::of_cubin(&code).unwrap();
+        let contents = Contents::from_cubin(&code).unwrap();
         assert_eq!(contents.kernels.len(), 2, "{arch}");
         for kernel in &contents.kernels {
             let (_, of_kernel) =
@@ -177,7 +177,7 @@ fn kernels_cost_what_the_assembler_says() {
             );
         }
     }
-    let text = Contents::of_ptx(&std::fs::read(&ptx).unwrap());
+    let text = Contents::from_ptx(&std::fs::read(&ptx).unwrap());
     let shared: Vec<_> = text.kernels.iter().map(|kernel| kernel.static_shared_bytes).collect();
     assert_eq!(shared, [Some(84), Some(0)]);
 }
@@ -209,7 +209,7 @@ fn limits_and_large_parameters_are_the_same_in_text_and_machine_code() {
     let ptx = folder.path().join("limits.ptx");
     std::fs::write(&ptx, LIMITS).unwrap();
     let Some((code, _)) = assembled(&ptx, &["-c", "-arch=sm_90"]) else { return };
-    for contents in [Contents::of_ptx(LIMITS.as_bytes()), Contents::of_cubin(&code).unwrap()] {
+    for contents in [Contents::from_ptx(LIMITS.as_bytes()), Contents::from_cubin(&code).unwrap()] {
         let kernel = |name| contents.kernels.iter().find(|kernel| kernel.name == name).unwrap();
         assert_eq!(kernel("large").argument_sizes, [20000, 1, 8]);
         assert_eq!(kernel("limited").required_group, Some([16, 4, 1]));
@@ -230,9 +230,9 @@ fn machine_code_names_its_architecture() {
             ".version 8.8\n.target {arch}\n.address_size 64\n.visible .entry k() {{ ret; }}\n"
         );
         std::fs::write(&ptx, &text).unwrap();
-        assert_eq!(Contents::of_ptx(text.as_bytes()).arch, Arch::parse(arch));
+        assert_eq!(Contents::from_ptx(text.as_bytes()).arch, Arch::parse(arch));
         let Some((code, _)) = assembled(&ptx, &[&format!("-arch={arch}")]) else { return };
-        let said = Contents::of_cubin(&code).unwrap().arch;
+        let said = Contents::from_cubin(&code).unwrap().arch;
         assert_eq!(said, Arch::parse(arch.trim_end_matches('f')), "{arch}");
     }
 }
@@ -259,7 +259,7 @@ fn fatbins_have_the_images_that_were_put_into_them() {
             match kind {
                 // Without its comments.
                 Kind::Ptx => {
-                    assert_eq!(Contents::of_ptx(&found), Contents::of_ptx(image), "{mode}")
+                    assert_eq!(Contents::from_ptx(&found), Contents::from_ptx(image), "{mode}")
                 }
                 // With padding behind it where it is stored as it is.
                 _ => {
@@ -271,7 +271,7 @@ fn fatbins_have_the_images_that_were_put_into_them() {
     }
 }
 
-/// The fatbin that the tool makes of images, in a mode of compression.
+/// Returns the fatbin that the tool makes of images, in a mode of compression.
 fn made_by(
     fatbinary: &Path,
     mode: &str,
@@ -295,14 +295,14 @@ fn every_truncation_and_many_flipped_bits_of_real_images_are_read_to_their_end()
     let Some((mut code, _)) = assembled(&ptx, &["-c", "-arch=sm_90"]) else { return };
     let text = std::fs::read(&ptx).unwrap();
     for end in (0..text.len()).step_by(3) {
-        let _ = Contents::of_ptx(&text[..end]);
+        let _ = Contents::from_ptx(&text[..end]);
     }
     for end in (0..code.len()).step_by(3) {
-        let _ = Contents::of_cubin(&code[..end]);
+        let _ = Contents::from_cubin(&code[..end]);
     }
     for bit in (0..code.len() * 8).step_by(11) {
         code[bit / 8] ^= 1 << (bit % 8);
-        let _ = Contents::of_cubin(&code);
+        let _ = Contents::from_cubin(&code);
         code[bit / 8] ^= 1 << (bit % 8);
     }
 }

@@ -49,7 +49,7 @@ pub enum SubgroupSize {
 
 impl SubgroupSize {
     /// By the default of the constant that it is told by.
-    pub(crate) fn of_default(default: u32) -> SubgroupSize {
+    pub(crate) fn with_default(default: u32) -> SubgroupSize {
         match default {
             0 => SubgroupSize::Usual,
             size => SubgroupSize::Required(size),
@@ -169,12 +169,12 @@ pub struct Target {
 }
 
 impl Target {
-    /// A device with so many bytes of push constants.
+    /// Returns a device with so many bytes of push constants.
     pub const fn new(push_constant_bytes: u32) -> Target {
         Target { push_constant_bytes, zeroes_shared_memory: false }
     }
 
-    /// Whether the device itself can zero shared memory (`shaderZeroInitializeWorkgroupMemory`), as
+    /// Returns whether the device itself can zero shared memory (`shaderZeroInitializeWorkgroupMemory`), as
     /// WGSL wants it; else each group does.
     #[must_use]
     pub const fn zeroes_shared_memory(self, zeroes: bool) -> Target {

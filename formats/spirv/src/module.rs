@@ -79,7 +79,7 @@ impl Module {
             tables = Tables::read(&words)?;
         }
         let reflection = reflect::reflect(&tables, &moved, hints)?;
-        let requirements = requirements::of(&words, &tables)?;
+        let requirements = requirements::read(&words, &tables)?;
         Ok(Module { format: Format::Spirv, words, requirements, reflection, program: None })
     }
 
@@ -93,12 +93,12 @@ impl Module {
         self.requirements.clone()
     }
 
-    /// The whole module, as SPIR-V.
+    /// Returns the whole module, as SPIR-V.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
 
-    /// The entry points that can be launched.
+    /// Returns the entry points that can be launched.
     pub fn kernels(&self) -> &[Kernel] {
         &self.reflection.kernels
     }
@@ -118,7 +118,7 @@ impl Module {
         self.reflection.globals_bytes
     }
 
-    /// The members of the block of globals.
+    /// Returns the members of the block of globals.
     pub fn globals(&self) -> &[Member] {
         &self.reflection.globals
     }

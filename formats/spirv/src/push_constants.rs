@@ -18,7 +18,7 @@ pub(crate) fn too_large(tables: &Tables<'_>, most: u32) -> Moved {
     let mut moved = Moved::new();
     let mut taken: HashSet<u32> = bindings(tables).collect();
     for entry_point in tables.entry_points.iter().filter(|entry_point| is_kernel(entry_point)) {
-        for id in Usage::of(tables, entry_point).variables {
+        for id in Usage::new(tables, entry_point).variables {
             let variable = tables.variables[&id];
             // A block whose size is not known is none that fits.
             let bytes = tables.layout(variable.pointee).bytes.unwrap_or(u64::MAX);
@@ -35,7 +35,7 @@ pub(crate) fn too_large(tables: &Tables<'_>, most: u32) -> Moved {
     moved
 }
 
-/// All blocks of push constants, at a place.
+/// Returns all blocks of push constants, at a place.
 pub(crate) fn all(tables: &Tables<'_>, place: (u32, u32)) -> Moved {
     let variables = tables.variables.iter();
     let pushed =
@@ -43,14 +43,14 @@ pub(crate) fn all(tables: &Tables<'_>, place: (u32, u32)) -> Moved {
     pushed.map(|(&id, _)| (id, place)).collect()
 }
 
-/// The numbers of the bindings of set 0.
+/// Returns the numbers of the bindings of set 0.
 fn bindings(tables: &Tables<'_>) -> impl Iterator<Item = u32> {
     let ids = tables.variables.keys();
     let bound = ids.filter(|&&id| tables.decoration(id, Decoration::DescriptorSet) == Some(0));
     bound.filter_map(|&id| tables.decoration(id, Decoration::Binding))
 }
 
-/// The module with these blocks read from storage buffers.
+/// Returns the module with these blocks read from storage buffers.
 pub(crate) fn rewrite(
     words: &[u32],
     tables: &Tables<'_>,
@@ -189,7 +189,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// The operands of what is a pointer to push constants, three at least, with the other type.
+    /// Returns the operands of what is a pointer to push constants, three at least, with the other type.
     fn take_derived(&self, found: Instruction<'_>) -> Result<Vec<u32>, Fault> {
         found.operand(2)?;
         let mut operands = found.operands.to_vec();

@@ -78,7 +78,7 @@ pub(crate) fn reflect(
     let mut globals: Option<(String, Block)> = None;
     let mut parameters = 0;
     for entry_point in tables.entry_points.iter().filter(|entry_point| is_kernel(entry_point)) {
-        let usage = Usage::of(tables, entry_point);
+        let usage = Usage::new(tables, entry_point);
         let (group, spec_ids) = group::sizes(tables, entry_point)?;
         let arguments = arguments::arguments(tables, moved, hints, &usage, &entry_point.name)?;
         parameters += arguments.parameters.len();
@@ -156,7 +156,7 @@ impl Reflection {
 }
 
 impl Choices {
-    /// Their values for a launch of a kernel, by `SpecId`.
+    /// Returns their values for a launch of a kernel, by `SpecId`.
     pub(crate) fn values(
         &self,
         kernel: &Kernel,
@@ -193,7 +193,7 @@ impl Choices {
     }
 }
 
-/// All entry points must have the same globals.
+/// Returns all entry points must have the same globals.
 fn agree(seen: &mut Option<(String, Block)>, kernel: &str, block: Block) -> Result<(), Fault> {
     let Some((first, before)) = seen else {
         *seen = Some((kernel.to_owned(), block));

@@ -46,8 +46,8 @@ pub struct FloatControl {
     pub bits: u32,
 }
 
-/// The requirements of a module.
-pub(crate) fn of(words: &[u32], tables: &Tables<'_>) -> Result<Requirements, Fault> {
+/// Returns the requirements of a module.
+pub(crate) fn read(words: &[u32], tables: &Tables<'_>) -> Result<Requirements, Fault> {
     let named = |number: u32| {
         let known = spirv::Capability::from_u32(number);
         (number, known.map_or_else(|| number.to_string(), |known| format!("{known:?}")))

@@ -23,7 +23,7 @@ pub(crate) fn memory(
     let Some(entry_point) = entry_points.into_iter().find(|known| known.name == kernel) else {
         return Ok(SharedMemory::default());
     };
-    let usage = Usage::of(&tables, entry_point);
+    let usage = Usage::new(&tables, entry_point);
     let shared = usage.variables.iter().map(|id| &tables.variables[id]);
     let shared = shared.filter(|variable| variable.storage == Some(StorageClass::Workgroup));
     Ok(SharedMemory {
@@ -32,7 +32,7 @@ pub(crate) fn memory(
     })
 }
 
-/// The module with other defaults of its 32-bit constants.
+/// Returns the module with other defaults of its 32-bit constants.
 fn specialised(words: &[u32], tables: &Tables<'_>, values: &[(u32, u32)]) -> Vec<u32> {
     let values: BTreeMap<u32, u32> = values.iter().copied().collect();
     let mut out = words[..words::HEADER].to_vec();
@@ -51,7 +51,7 @@ fn specialised(words: &[u32], tables: &Tables<'_>, values: &[(u32, u32)]) -> Vec
     out
 }
 
-/// Whether an array without elements is in one of the types.
+/// Returns whether an array without elements is in one of the types.
 fn has_empty_array(tables: &Tables<'_>, types: impl Iterator<Item = u32>) -> bool {
     let mut pending: Vec<u32> = types.collect();
     let mut seen: HashSet<u32> = pending.iter().copied().collect();

@@ -64,7 +64,7 @@ impl DeviceCore {
         self.events.lock().close();
         let mut report = CloseReport { leaks: Vec::new(), tracker: self.totals.lock().get() };
         let leaks = self.memory.close(&remote).into_iter();
-        report.leaks = leaks.map(|(block, stack)| Leak::of(&block, stack)).collect();
+        report.leaks = leaks.map(|(block, stack)| Leak::new(&block, stack)).collect();
         // Who still holds the device closes it when done.
         note(Arc::into_inner(remote).map_or(Ok(()), AnyDevice::close));
         self.host.note_closed(self.id);
@@ -109,7 +109,7 @@ impl Drop for DeviceCore {
     }
 }
 
-/// The totals as LLVM prints them (`GenericDeviceTy::deinit`), with the device's name. Images that
+/// Returns the totals as LLVM prints them (`GenericDeviceTy::deinit`), with the device's name. Images that
 /// have allocated nothing have no smallest allocation.
 fn table(device: &str, tracker: &PoolTracker) -> String {
     let used = Some(tracker).filter(|tracker| tracker.allocations > 0);
@@ -130,7 +130,7 @@ fn table(device: &str, tracker: &PoolTracker) -> String {
 }
 
 impl Leak {
-    fn of(block: &Block, stack: Option<CallStack>) -> Leak {
+    fn new(block: &Block, stack: Option<CallStack>) -> Leak {
         let user = block.current_use();
         Leak {
             address: block.address,

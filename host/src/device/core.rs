@@ -4,11 +4,11 @@ use super::events::{EventCore, Events};
 use super::pool_totals::PoolTotals;
 use crate::backend::AnyDevice;
 use crate::discovery::LoadedPlugin;
-use crate::gated::{Gated, Pass};
 use crate::host::shared::HostShared;
 use crate::memory::{DeviceMemory, DeviceTracker};
 use crate::program::core::ProgramCore;
 use crate::queue::core::{Point, QueueCore};
+use crate::rundown::{Rundown, RundownGuard};
 use crate::selection::DeviceFacts;
 use longshore_plugin_api::{
     Device as _, DeviceInfo, Error, ErrorCode, InfoValue, Platform as _, Result,
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Being inside an open device: its close waits.
-pub(crate) type DevicePass<'a> = Pass<'a, Arc<AnyDevice>, 8>;
+pub(crate) type DeviceGuard<'a> = RundownGuard<'a, Arc<AnyDevice>, 8>;
 
 /// An open device of a plugin, and all that is on it.
 pub(crate) struct DeviceCore {
@@ -26,7 +26,7 @@ pub(crate) struct DeviceCore {
     pub(super) facts: DeviceFacts,
     pub(super) plugin: Arc<LoadedPlugin>,
     pub(crate) host: Arc<HostShared>,
-    pub(crate) remote: Gated<Arc<AnyDevice>, 8>,
+    pub(crate) remote: Rundown<Arc<AnyDevice>, 8>,
     pub(crate) totals: Mutex<PoolTotals>,
     /// In the order in which they were loaded.
     pub(crate) programs: Mutex<Vec<Arc<ProgramCore>>>,
@@ -57,7 +57,7 @@ impl DeviceCore {
             facts: facts.clone(),
             plugin: Arc::clone(plugin),
             host: Arc::clone(host),
-            remote: Gated::new(Arc::new(remote)),
+            remote: Rundown::new(Arc::new(remote)),
             totals: Mutex::default(),
             programs: Mutex::default(),
             memory,
@@ -69,11 +69,11 @@ impl DeviceCore {
         Ok(device)
     }
 
-    /// The plugin's device, which closing leaves alone until the answer is dropped.
+    /// Returns the plugin's device, which closing leaves alone until the answer is dropped.
     ///
     /// # Errors
     /// `Uninitialized` if it was closed.
-    pub(crate) fn remote(&self) -> Result<DevicePass<'_>> {
+    pub(crate) fn remote(&self) -> Result<DeviceGuard<'_>> {
         self.remote.enter(0).ok_or_else(|| self.closed())
     }
 
@@ -94,7 +94,7 @@ impl DeviceCore {
         })
     }
 
-    /// The error for a device that is not open any more.
+    /// Returns the error for a device that is not open any more.
     #[cold]
     pub(crate) fn closed(&self) -> Error {
         Error::new(ErrorCode::Uninitialized, format!("device {} was closed", self.facts))
@@ -123,7 +123,7 @@ impl DeviceCore {
     pub(crate) fn event(&self, timing: bool) -> Result<Arc<EventCore>> {
         // Until it is in the list, closing the device waits.
         let remote = self.remote()?;
-        let core = Arc::new(Gated::new(remote.create_event(timing)?));
+        let core = Arc::new(Rundown::new(remote.create_event(timing)?));
         self.events.lock().add(&core);
         Ok(core)
     }
@@ -137,15 +137,15 @@ impl DeviceCore {
     }
 
     /// Caches or gives back the freed blocks that queued work has done with.
-    pub(super) fn settle(&self) {
+    pub(super) fn collect_freed(&self) {
         if let Some(remote) = self.remote.enter(0) {
-            self.memory.settle(&remote);
+            self.memory.collect_freed(&remote);
         }
     }
 
     /// How many blocks are kept for reuse, and their bytes.
     pub(crate) fn cached(&self) -> (u64, u64) {
-        self.settle();
+        self.collect_freed();
         self.memory.cached()
     }
 

@@ -1,11 +1,11 @@
 //! The events of a device, which go before it.
 
 use crate::backend::AnyEvent;
-use crate::gated::Gated;
+use crate::rundown::Rundown;
 use std::sync::Arc;
 
 /// An event of a plugin, until it is destroyed.
-pub(crate) type EventCore = Gated<AnyEvent>;
+pub(crate) type EventCore = Rundown<AnyEvent>;
 
 /// The events of a device, and some that were destroyed.
 #[derive(Default)]

@@ -42,7 +42,7 @@ impl Device {
         let queue = queue.map(Queue::core);
         let block = match self.core.memory.reuse(&request, queue) {
             Some((block, false)) => block,
-            Some((block, true)) => self.with_new_extent(block)?,
+            Some((block, true)) => self.with_new_logical_size(block)?,
             None => self.obtain(&request, queue)?,
         };
         self.core.memory.track(&block);
@@ -81,7 +81,7 @@ impl Device {
         Buffer::new(self, None, len)
     }
 
-    /// A buffer in device memory with the content of `values`. Blocks until it is copied.
+    /// Returns a buffer in device memory with the content of `values`. Blocks until it is copied.
     ///
     /// # Errors
     /// As for [`Device::allocate`], and those of [`Buffer::write`].
@@ -100,7 +100,7 @@ impl Device {
 
     /// What is and was allocated on it, and what is kept for reuse. Works on a closed device, too.
     pub fn memory_report(&self) -> MemoryReport {
-        self.core.settle();
+        self.core.collect_freed();
         self.core.memory.report(&self.name())
     }
 
@@ -160,7 +160,7 @@ impl Device {
         let memory = &self.core.memory;
         let released = memory.release(block, |kind| self.points(kind));
         if memory.has_pending() {
-            self.core.settle();
+            self.core.collect_freed();
         }
         match released {
             Released::Done => return Ok(true),
@@ -191,20 +191,20 @@ impl Device {
     fn obtain(&self, request: &Request, queue: Option<&Arc<QueueCore>>) -> Result<Arc<Block>> {
         let (memory, remote) = (&self.core.memory, self.remote()?);
         if memory.has_pending()
-            && memory.settle(&remote)
+            && memory.collect_freed(&remote)
             && let Some((block, changed)) = memory.reuse(request, queue)
         {
-            return if changed { self.with_new_extent(block) } else { Ok(block) };
+            return if changed { self.with_new_logical_size(block) } else { Ok(block) };
         }
         memory.obtain(request, &remote)
     }
 
     /// Tells the plugin the size of a block that comes from the cache.
     #[cold]
-    fn with_new_extent(&self, block: Arc<Block>) -> Result<Arc<Block>> {
+    fn with_new_logical_size(&self, block: Arc<Block>) -> Result<Arc<Block>> {
         let memory = &self.core.memory;
         let remote = self.remote()?;
-        let told = memory.tell_extent(&block, &remote);
+        let told = memory.report_logical_size(&block, &remote);
         told.inspect_err(|_| {
             block.retire();
             memory.give_back(&block, &remote).unwrap_or_else(|error| log::error!("{error}"));

@@ -38,11 +38,11 @@ pub struct IsolateLimits {
 }
 
 impl IsolateSandbox {
-    /// The user's choice, if there is one.
+    /// Returns the user's choice, if there is one.
     ///
     /// # Errors
     /// `InvalidValue` for an unknown word.
-    pub(super) fn of(environment: &Environment) -> Result<Option<IsolateSandbox>> {
+    pub(super) fn from_environment(environment: &Environment) -> Result<Option<IsolateSandbox>> {
         let Some(text) = environment.isolate_sandbox() else { return Ok(None) };
         match text.as_str() {
             "0" | "off" => Ok(Some(IsolateSandbox::Off)),
@@ -87,11 +87,11 @@ impl IsolateLimits {
         self
     }
 
-    /// The user's limits: "memory=4GiB,time=60,files=256".
+    /// Returns the user's limits: "memory=4GiB,time=60,files=256".
     ///
     /// # Errors
     /// `InvalidValue` for anything else.
-    pub(super) fn of(environment: &Environment) -> Result<IsolateLimits> {
+    pub(super) fn from_environment(environment: &Environment) -> Result<IsolateLimits> {
         let text = environment.isolate_limits().unwrap_or_default();
         let mut limits = IsolateLimits::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -140,7 +140,7 @@ impl IsolateLimits {
     }
 }
 
-/// A number of bytes, with or without a binary unit.
+/// Returns a number of bytes, with or without a binary unit.
 fn bytes(text: &str) -> Option<u64> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
     let unit = units.iter().find_map(|(name, shift)| Some((text.strip_suffix(name)?, *shift)));
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn limits(text: &str) -> Result<IsolateLimits> {
-        IsolateLimits::of(&Environment::empty().with(LIMITS, text))
+        IsolateLimits::from_environment(&Environment::empty().with(LIMITS, text))
     }
 
     #[test]
@@ -183,7 +183,9 @@ mod tests {
 
     #[test]
     fn a_sandbox_is_off_available_or_required() {
-        let of = |text: &str| IsolateSandbox::of(&Environment::empty().with(SANDBOX, text));
+        let of = |text: &str| {
+            IsolateSandbox::from_environment(&Environment::empty().with(SANDBOX, text))
+        };
         assert_eq!(of(""), Ok(None));
         assert_eq!(of("0"), Ok(Some(IsolateSandbox::Off)));
         assert_eq!(of("1"), Ok(Some(IsolateSandbox::Available)));

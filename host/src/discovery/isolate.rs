@@ -69,9 +69,9 @@ impl Isolator {
             },
             sandbox: match config.sandbox {
                 Some(sandbox) => sandbox,
-                None => IsolateSandbox::of(environment)?.unwrap_or_default(),
+                None => IsolateSandbox::from_environment(environment)?.unwrap_or_default(),
             },
-            limits: config.limits.or(IsolateLimits::of(environment)?),
+            limits: config.limits.or(IsolateLimits::from_environment(environment)?),
         };
         if let Some(text) = environment.isolate() {
             isolator.add(&text).map_err(|error| error.context("LONGSHORE_ISOLATE"))?;
@@ -88,7 +88,7 @@ impl Isolator {
         Ok(())
     }
 
-    /// Whether a backend's plugin runs in a process of its own.
+    /// Returns whether a backend's plugin runs in a process of its own.
     pub(super) fn takes(&self, backend: &str) -> bool {
         self.all || self.selections.iter().any(|selection| selection.rank(backend).is_some())
     }
@@ -140,7 +140,7 @@ impl Isolator {
         }
     }
 
-    /// The executable for a plugin's process.
+    /// Returns the executable for a plugin's process.
     ///
     /// # Errors
     /// `HostToolNotFound` if there is none, or none that is to be trusted; the message says where it was looked for.
@@ -155,7 +155,7 @@ impl Isolator {
             if !facts.is_file() {
                 continue;
             }
-            return match Trust::of_process().open(place, Some(&facts)) {
+            return match Trust::for_process().open(place, Some(&facts)) {
                 Ok(trusted) => Ok(trusted.path().to_owned()),
                 Err(why) => {
                     let message = format!("the executor '{}' is refused: {why}", place.display());

@@ -70,12 +70,12 @@ pub(super) struct Trusted {
 }
 
 impl Trusted {
-    /// Its path, without links.
+    /// Returns its path, without links.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The name by which the loader is to open it. In a privileged process that is the open file
+    /// Returns the name by which the loader is to open it. In a privileged process that is the open file
     /// itself. Else it is the path, which nobody else can change: debuggers
     /// find the file by that name, and `$ORIGIN` in it is the folder.
     pub(super) fn loader_path(&self) -> PathBuf {
@@ -85,7 +85,7 @@ impl Trusted {
     }
 }
 
-/// The number of a descriptor of this file that stays open. The loader takes a name that it knows
+/// Returns the number of a descriptor of this file that stays open. The loader takes a name that it knows
 /// for the library that it has opened by it, so no other file may have that number later.
 fn kept(file: &File) -> std::io::Result<RawFd> {
     static KEPT: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
@@ -99,7 +99,7 @@ fn kept(file: &File) -> std::io::Result<RawFd> {
 
 impl Trust {
     /// What holds for this process.
-    pub(super) fn of_process() -> Trust {
+    pub(super) fn for_process() -> Trust {
         let (real, user) =
             (rustix::process::getuid().as_raw(), rustix::process::geteuid().as_raw());
         let group = rustix::process::getegid().as_raw();
@@ -118,7 +118,7 @@ impl Trust {
     /// Opens a file by a way of which every step is trusted. With `facts` it must be the file that
     /// these are of. `Err` holds the reason and how to mend it.
     pub(super) fn open(&self, path: &Path, facts: Option<&Metadata>) -> Result<Trusted, String> {
-        let (file, path) = self.way_to(path)?.go_to_file()?;
+        let (file, path) = self.resolve(path)?.go_to_file()?;
         let is_same =
             |known: &Metadata, now: &Metadata| (known.dev(), known.ino()) == (now.dev(), now.ino());
         match file.metadata() {
@@ -130,17 +130,17 @@ impl Trust {
         }
     }
 
-    /// The way to a file, from its folder on if that has been judged.
-    fn way_to(&self, path: &Path) -> Result<Way<'_>, String> {
+    /// Returns the way to a file, from its folder on if that has been judged.
+    fn resolve(&self, path: &Path) -> Result<ResolvedPath<'_>, String> {
         let unreadable = |error: std::io::Error| format!("'{}': {error}", path.display());
         let whole = std::path::absolute(path).map_err(unreadable)?;
         match (whole.parent(), whole.file_name()) {
             (Some(folder), Some(name)) => {
                 let Folder { file, path, .. } = self.folder(folder)?;
                 let names = VecDeque::from([name.to_owned()]);
-                Ok(Way { trust: self, folder: file, path, names, links: 0 })
+                Ok(ResolvedPath { trust: self, folder: file, path, names, links: 0 })
             }
-            _ => Way::new(self, &whole),
+            _ => ResolvedPath::new(self, &whole),
         }
     }
 
@@ -149,7 +149,7 @@ impl Trust {
         if let Some(known) = last.as_ref().filter(|known| known.asked == asked) {
             return Ok(known.clone());
         }
-        let (file, path) = Way::new(self, asked)?.go_to_folder()?;
+        let (file, path) = ResolvedPath::new(self, asked)?.go_to_folder()?;
         Ok(last.insert(Folder { asked: asked.to_owned(), file, path }).clone())
     }
 
@@ -256,7 +256,7 @@ impl fmt::Display for Writer {
     }
 }
 
-/// The writers by a POSIX ACL. Empty if there is none, or none that lets anyone else write.
+/// Returns the writers by a POSIX ACL. Empty if there is none, or none that lets anyone else write.
 fn acl(path: &Path, file: &OwnedFd) -> rustix::io::Result<Vec<Writer>> {
     const NAME: &str = "system.posix_acl_access";
     let mut bytes = [0; MAX_ACL_BYTES];
@@ -280,7 +280,7 @@ fn acl(path: &Path, file: &OwnedFd) -> rustix::io::Result<Vec<Writer>> {
     }
 }
 
-/// The entries of an ACL, as Linux stores it, that give write permission below its mask.
+/// Returns the entries of an ACL, as Linux stores it, that give write permission below its mask.
 fn writers(acl: &[u8]) -> Vec<Writer> {
     const VERSION_BYTES: usize = 4;
     const USER: u16 = 2;
@@ -306,7 +306,7 @@ fn writers(acl: &[u8]) -> Vec<Writer> {
 }
 
 /// A way through folders, each of which is judged before anything in it is looked at.
-struct Way<'a> {
+struct ResolvedPath<'a> {
     trust: &'a Trust,
     /// The folder so far.
     folder: Rc<OwnedFd>,
@@ -316,13 +316,13 @@ struct Way<'a> {
     links: usize,
 }
 
-impl<'a> Way<'a> {
-    /// A way from the root to an absolute path.
-    fn new(trust: &'a Trust, whole: &Path) -> Result<Way<'a>, String> {
-        let (folder, root) = Way::root(trust)?;
-        let mut way = Way { trust, folder, path: root, names: VecDeque::new(), links: 0 };
-        way.put_in_front(whole);
-        Ok(way)
+impl<'a> ResolvedPath<'a> {
+    /// Returns a way from the root to an absolute path.
+    fn new(trust: &'a Trust, whole: &Path) -> Result<ResolvedPath<'a>, String> {
+        let (folder, root) = ResolvedPath::root(trust)?;
+        let mut path = ResolvedPath { trust, folder, path: root, names: VecDeque::new(), links: 0 };
+        path.put_in_front(whole);
+        Ok(path)
     }
 
     fn root(trust: &Trust) -> Result<(Rc<OwnedFd>, PathBuf), String> {
@@ -402,7 +402,7 @@ impl<'a> Way<'a> {
         let target = target.map_err(|error| format!("'{}': {error}", path.display()))?;
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         if target.is_absolute() {
-            (self.folder, self.path) = Way::root(self.trust)?;
+            (self.folder, self.path) = ResolvedPath::root(self.trust)?;
         }
         self.put_in_front(&target);
         Ok(())
@@ -443,7 +443,7 @@ mod tests {
     }
 
     fn judge(path: &Path) -> Result<PathBuf, String> {
-        let trusted = Trust::of_process().open(path, Some(&metadata(path).unwrap()))?;
+        let trusted = Trust::for_process().open(path, Some(&metadata(path).unwrap()))?;
         Ok(trusted.path().to_owned())
     }
 
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_link_the_target_and_the_way_to_it_are_judged() {
+    fn the_target_and_the_path_of_a_link_are_judged() {
         let (world, elsewhere) = (world(), tempfile::tempdir().unwrap());
         create_dir(elsewhere.path().join("sub")).unwrap();
         let link = elsewhere.path().join("plugin.so");
@@ -539,16 +539,16 @@ mod tests {
         // Through a relative link to a folder, and "..".
         let folder = elsewhere.path().join("folder");
         symlink("sub/..", &folder).unwrap();
-        let way = folder.join("plugin.so");
-        assert_eq!(judge(&way), Ok(world.file.canonicalize().unwrap()));
+        let path = folder.join("plugin.so");
+        assert_eq!(judge(&path), Ok(world.file.canonicalize().unwrap()));
         set_mode(&world.file, 0o666);
-        assert!(judge(&way).unwrap_err().contains("everyone may write"));
+        assert!(judge(&path).unwrap_err().contains("everyone may write"));
         set_mode(&world.file, 0o644);
         set_mode(world.folder.path(), 0o777);
-        assert!(judge(&way).is_err());
+        assert!(judge(&path).is_err());
         set_mode(world.folder.path(), 0o755);
         set_mode(elsewhere.path(), 0o777);
-        assert!(judge(&way).is_err(), "the folder of the link");
+        assert!(judge(&path).is_err(), "the folder of the link");
     }
 
     #[test]
@@ -556,10 +556,10 @@ mod tests {
         let world = world();
         let link = world.folder.path().join("circle");
         symlink("circle", &link).unwrap();
-        assert!(Trust::of_process().open(&link, None).unwrap_err().contains("more than 40 links"));
+        assert!(Trust::for_process().open(&link, None).unwrap_err().contains("more than 40 links"));
     }
 
-    /// An ACL: tags, permissions and numbers.
+    /// Returns an ACL: tags, permissions and numbers.
     fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let mut bytes = 2_u32.to_le_bytes().to_vec();
         for (tag, permission, id) in entries {

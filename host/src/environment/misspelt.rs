@@ -32,7 +32,7 @@ const KNOWN: [&str; 22] = [
 /// Settings of the tests.
 const OF_TESTS: &str = "TEST_";
 
-/// The names that a variable resembles, without the prefix, if it is itself no known one. `settings` are further known names,
+/// Returns the names that a variable resembles, without the prefix, if it is itself no known one. `settings` are further known names,
 /// "HOST_THREADS". A setting of a backend that is not among them counts as known, unless it resembles one.
 pub(super) fn resembled<'a>(name: &str, settings: &'a BTreeSet<String>) -> Vec<&'a str> {
     let all = || KNOWN.into_iter().chain(settings.iter().map(String::as_str));
@@ -74,7 +74,7 @@ pub(super) fn warn(prefix: &str, name: &str, resembled: &[&str]) {
 mod tests {
     use super::*;
 
-    fn of(name: &str) -> Vec<String> {
+    fn suggestions(name: &str) -> Vec<String> {
         let settings = ["HOST_THREADS", "HOST_PIN", "HOST_CACHE"].map(str::to_owned).into();
         resembled(name, &settings).into_iter().map(str::to_owned).collect()
     }
@@ -94,7 +94,7 @@ mod tests {
             ("HOST_THREAD", &["HOST_THREADS"]),
             ("HSOT_PIN", &["HOST_PIN"]),
         ] {
-            assert_eq!(of(name), meant, "{name}");
+            assert_eq!(suggestions(name), meant, "{name}");
         }
     }
 
@@ -113,7 +113,7 @@ mod tests {
     fn known_names_and_settings_of_others_resemble_nothing() {
         let settings = ["HOST_THREADS", "TOY_THREADS", "TOY_CACHE", "MY_GPU_STACK", "HOST_WORDS"];
         for name in KNOWN.into_iter().chain(settings).chain(["TEST_CASE", "TEST_TRACK"]) {
-            assert_eq!(of(name), [""; 0], "{name}");
+            assert_eq!(suggestions(name), [""; 0], "{name}");
         }
     }
 }

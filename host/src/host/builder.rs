@@ -41,7 +41,7 @@ impl HostBuilder {
         self
     }
 
-    /// A plugin, or a folder of plugins, that is searched before all others.
+    /// Returns a plugin, or a folder of plugins, that is searched before all others.
     #[must_use]
     pub fn plugin(mut self, path: impl Into<PathBuf>) -> Self {
         self.plugins.push(path.into());
@@ -55,7 +55,7 @@ impl HostBuilder {
         self
     }
 
-    /// The backends that the program can use: "cuda,host". The user's `LONGSHORE_BACKEND` holds as
+    /// Returns the backends that the program can use: "cuda,host". The user's `LONGSHORE_BACKEND` holds as
     /// well: a backend must be named by both.
     #[must_use]
     pub fn backends(mut self, selection: impl Into<String>) -> Self {
@@ -70,7 +70,7 @@ impl HostBuilder {
         self.backends(selection)
     }
 
-    /// The devices that the program can use: "cuda:0,2;!vulkan:*llvmpipe*". The user's
+    /// Returns the devices that the program can use: "cuda:0,2;!vulkan:*llvmpipe*". The user's
     /// `LONGSHORE_DEVICES` holds as well: a device must be named by both.
     #[must_use]
     pub fn devices(mut self, selection: impl Into<String>) -> Self {
@@ -103,14 +103,14 @@ impl HostBuilder {
         self
     }
 
-    /// The rights of the processes of isolated plugins, whatever `LONGSHORE_ISOLATE_SANDBOX` says.
+    /// Returns the rights of the processes of isolated plugins, whatever `LONGSHORE_ISOLATE_SANDBOX` says.
     #[must_use]
     pub fn isolate_sandbox(mut self, sandbox: IsolateSandbox) -> Self {
         self.isolate.sandbox = Some(sandbox);
         self
     }
 
-    /// The resources of each process of an isolated plugin. A limit that is set here goes before the same of
+    /// Returns the resources of each process of an isolated plugin. A limit that is set here goes before the same of
     /// `LONGSHORE_ISOLATE_LIMITS`.
     #[must_use]
     pub fn isolate_limits(mut self, limits: IsolateLimits) -> Self {
@@ -133,7 +133,7 @@ impl HostBuilder {
         self
     }
 
-    /// The executable in which isolated plugins run, whatever `LONGSHORE_EXECUTOR` says.
+    /// Returns the executable in which isolated plugins run, whatever `LONGSHORE_EXECUTOR` says.
     #[must_use]
     pub fn executor(mut self, executable: impl Into<PathBuf>) -> Self {
         self.isolate.executor = Some(executable.into());
@@ -199,7 +199,7 @@ impl HostBuilder {
     }
 
     fn discovery_config(&self) -> Result<DiscoveryConfig> {
-        let environment = self.environment.clone().unwrap_or_else(Environment::of_process);
+        let environment = self.environment.clone().unwrap_or_else(Environment::from_process);
         Ok(DiscoveryConfig {
             extra: self.plugins.clone(),
             backends: self.backend_selection()?,
@@ -219,7 +219,7 @@ impl HostBuilder {
     }
 }
 
-/// All devices of the connected plugins. One that breaks a bound has none, and its candidate says why.
+/// Returns all devices of the connected plugins. One that breaks a bound has none, and its candidate says why.
 fn entries(
     shared: &Arc<HostShared>,
     plugins: &[Arc<LoadedPlugin>],
@@ -279,7 +279,7 @@ fn facts(plugin: &LoadedPlugin, index: u32) -> Result<DeviceFacts> {
     })
 }
 
-/// The devices that every selection names, in the order of the first, and the others.
+/// Returns the devices that every selection names, in the order of the first, and the others.
 fn choose(
     found: Vec<DeviceEntry>,
     selections: &[DeviceSelection],

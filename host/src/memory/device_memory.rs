@@ -24,7 +24,7 @@ pub(crate) struct DeviceMemory {
     /// `None` if nobody asked for tracking.
     tracker: Option<DeviceTracker>,
     /// Whether the plugin wants to know how much of a block the program sees, until it says no.
-    tells_extents: AtomicBool,
+    reports_logical_sizes: AtomicBool,
 }
 
 /// How often a plugin is asked for a block that overlaps none.
@@ -100,11 +100,11 @@ impl DeviceMemory {
             cache,
             pending: AtomicUsize::new(0),
             tracker,
-            tells_extents: AtomicBool::new(true),
+            reports_logical_sizes: AtomicBool::new(true),
         }
     }
 
-    /// A block from the cache, taken into use, and whether the plugin has to be told its extent.
+    /// Returns a block from the cache, taken into use, and whether the plugin has to be told its logical size.
     /// For a user whose first use comes behind all work of `queue`, that of other queues behind that
     /// use, the block may be one that only `queue` can still use.
     pub(crate) fn reuse(
@@ -124,7 +124,7 @@ impl DeviceMemory {
             }
         };
         let changed = block.revive(request.user);
-        Some((block, changed && self.tells_extents.load(Ordering::Relaxed)))
+        Some((block, changed && self.reports_logical_sizes.load(Ordering::Relaxed)))
     }
 
     fn take_pending(
@@ -144,17 +144,17 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// Those of the plugin, but not that it has no use for it.
-    pub(crate) fn tell_extent(&self, block: &Block, remote: &AnyDevice) -> Result<()> {
-        match remote.set_extent(block.address, block.current_use().bytes) {
+    pub(crate) fn report_logical_size(&self, block: &Block, remote: &AnyDevice) -> Result<()> {
+        match remote.set_logical_size(block.address, block.current_use().bytes) {
             Err(error) if error.code() == ErrorCode::Unsupported => {
-                self.tells_extents.store(false, Ordering::Relaxed);
+                self.reports_logical_sizes.store(false, Ordering::Relaxed);
                 Ok(())
             }
             told => told,
         }
     }
 
-    /// A block from the plugin. If the device is short, what is cached, and what is when queued work
+    /// Returns a block from the plugin. If the device is short, what is cached, and what is when queued work
     /// is done, is given back and it is tried again, at last without rounding up. May block.
     ///
     /// # Errors
@@ -178,8 +178,10 @@ impl DeviceMemory {
             }
             error => Err(error),
         })?;
-        if block.capacity != request.user.bytes && self.tells_extents.load(Ordering::Relaxed) {
-            self.tell_extent(&block, remote).inspect_err(|_| {
+        if block.capacity != request.user.bytes
+            && self.reports_logical_sizes.load(Ordering::Relaxed)
+        {
+            self.report_logical_size(&block, remote).inspect_err(|_| {
                 self.table.remove(block.address);
                 free(&block, remote);
             })?;
@@ -187,7 +189,7 @@ impl DeviceMemory {
         Ok(block)
     }
 
-    /// A block that overlaps none of any device, and is known from now on. Plugins in processes of their own know nothing of each other's
+    /// Returns a block that overlaps none of any device, and is known from now on. Plugins in processes of their own know nothing of each other's
     /// addresses.
     ///
     /// # Errors
@@ -260,7 +262,7 @@ impl DeviceMemory {
         cache.take_back(block, self.limit).map_or(Released::Done, Released::GiveBack)
     }
 
-    /// Whether freed blocks wait for queued work.
+    /// Returns whether freed blocks wait for queued work.
     #[inline]
     pub(crate) fn has_pending(&self) -> bool {
         self.pending.load(Ordering::Relaxed) != 0
@@ -268,7 +270,7 @@ impl DeviceMemory {
 
     /// Puts freed blocks that queued work has done with into the cache, or gives them back. Answers
     /// whether there were some. Does not wait for the work.
-    pub(crate) fn settle(&self, remote: &AnyDevice) -> bool {
+    pub(crate) fn collect_freed(&self, remote: &AnyDevice) -> bool {
         let mut some = false;
         loop {
             let Some(oldest) = self.cache.lock().pending.oldest() else { return some };
@@ -298,14 +300,14 @@ impl DeviceMemory {
             if !oldest.points.iter().all(Point::wait) {
                 break;
             }
-            self.settle(remote);
+            self.collect_freed(remote);
         }
         self.trim(remote);
     }
 
     /// Gives all cached blocks back to the plugin.
     pub(crate) fn trim(&self, remote: &AnyDevice) {
-        self.settle(remote);
+        self.collect_freed(remote);
         // Others may use the cache while the driver frees.
         let blocks = self.cache.lock().drain();
         for block in blocks {
@@ -322,7 +324,7 @@ impl DeviceMemory {
             }
             None => {
                 let live = self.table.live(Some(self.device));
-                Ledger::of_live(live).report(name, Duration::ZERO, false)
+                Ledger::from_live(live).report(name, Duration::ZERO, false)
             }
         };
         report.with_cached(self.cached())
@@ -421,7 +423,7 @@ fn no_free_address(plugin: &str, known: &Block) -> Error {
     Error::new(ErrorCode::OutOfResources, message)
 }
 
-/// The error for memory that is in use.
+/// Returns the error for memory that is in use.
 #[cold]
 fn overlap(plugin: &str, block: &Block, other: &Block) -> Error {
     let found = format_args!("{} bytes at {:#x}", block.capacity, block.address);

@@ -116,7 +116,7 @@ impl AllocationTable {
             .collect()
     }
 
-    /// The live allocation or global that an address lies in.
+    /// Returns the live allocation or global that an address lies in.
     pub(crate) fn find(&self, address: u64) -> Option<AllocationInfo> {
         let ranges = self.ranges.read();
         let (base, range) = ranges.range(..=address).next_back()?;
@@ -124,7 +124,7 @@ impl AllocationTable {
         (address - info.base < info.bytes).then_some(info)
     }
 
-    /// The live block that starts at an address.
+    /// Returns the live block that starts at an address.
     pub(crate) fn block_at(&self, address: u64) -> Option<Arc<Block>> {
         match self.ranges.read().get(&address) {
             Some(Range::Block(block)) if block.is_live() => Some(Arc::clone(block)),
@@ -132,7 +132,7 @@ impl AllocationTable {
         }
     }
 
-    /// The device that all of a range lies on.
+    /// Returns the device that all of a range lies on.
     ///
     /// # Errors
     /// `InvalidArgument` if it is no live allocation, `InvalidSize` if it exceeds it.
@@ -151,7 +151,7 @@ impl AllocationTable {
         Err(Error::new(ErrorCode::InvalidSize, message))
     }
 
-    /// The error for an address that is not live: says whether it was freed.
+    /// Returns the error for an address that is not live: says whether it was freed.
     pub(crate) fn not_live(&self, address: u64) -> Error {
         let ranges = self.ranges.read();
         let freed = ranges.range(..=address).next_back().is_some_and(|(base, range)| match range {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_globals_at_one_address_the_longest_counts() {
+    fn the_longest_of_several_globals_at_one_address_counts() {
         let table = AllocationTable::default();
         assert!(table.insert(&block(0x1000, 1000)).is_ok());
         table.insert_global(1, 7, 0x1000 + 100, 0);

@@ -30,7 +30,7 @@ impl Counts {
     ///
     /// # Errors
     /// As for [`counters`].
-    pub(super) fn of(image: &ImageFacts, sections: &[ProfileSection]) -> Result<Option<Counts>> {
+    pub(super) fn read(image: &ImageFacts, sections: &[ProfileSection]) -> Result<Option<Counts>> {
         let counters = counters(sections)?;
         let (image, triple) = (image.as_text(), image.triple.to_owned());
         let raw_version = raw_version(sections);
@@ -58,7 +58,7 @@ impl Counts {
         })
     }
 
-    /// Whether the counters are the same image's.
+    /// Returns whether the counters are the same image's.
     fn is_of(&self, other: &Counts) -> bool {
         self.image == other.image
             && self.raw_version == other.raw_version
@@ -72,7 +72,7 @@ impl Counts {
     }
 }
 
-/// An image's counters in their order. Where they are bytes that say whether a part ran, 1 if it did.
+/// Returns an image's counters in their order. Where they are bytes that say whether a part ran, 1 if it did.
 ///
 /// # Errors
 /// `InvalidBinary` for a part of a counter.
@@ -99,7 +99,7 @@ fn raw_version(sections: &[ProfileSection]) -> Option<u64> {
     told.contents.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 
-/// The lines of a file, to which others can be added.
+/// Returns the lines of a file, to which others can be added.
 fn lines(content: &[u8]) -> io::Result<Vec<Counts>> {
     let lines = content.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let lines = lines.map(serde_json::from_slice).collect::<serde_json::Result<Vec<Counts>>>();
@@ -228,7 +228,7 @@ mod tests {
         let image = ImageFacts { hash: 0, triple: "" };
         let mut sections = sections(&[], Some(10 | BYTE_COVERAGE));
         sections[0].contents = vec![0, 255, 0];
-        let counts = Counts::of(&image, &sections).unwrap().unwrap();
+        let counts = Counts::read(&image, &sections).unwrap().unwrap();
         assert_eq!(counts.counters, [1, 0, 1]);
     }
 
@@ -237,9 +237,9 @@ mod tests {
         let image = ImageFacts { hash: 0, triple: "" };
         let mut sections = sections(&[1], None);
         sections[0].contents.pop();
-        let error = Counts::of(&image, &sections).unwrap_err();
+        let error = Counts::read(&image, &sections).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidBinary);
         sections[0].contents.clear();
-        assert!(Counts::of(&image, &sections).unwrap().is_none());
+        assert!(Counts::read(&image, &sections).unwrap().is_none());
     }
 }

@@ -42,14 +42,14 @@ impl fmt::Display for FunctionCounters {
     }
 }
 
-/// The functions of an image in the order of their records; none if it is not instrumented.
+/// Returns the functions of an image in the order of their records; none if it is not instrumented.
 ///
 /// # Errors
 /// As for [`super::write`], without the file's; `InvalidBinary` for counters that are not there, names
 /// that cannot be read, and records that share names and counters until they are more than
 /// [`MOST_NAME_BYTES`] and [`MOST_COUNTERS`].
 pub(crate) fn functions(sections: &[ProfileSection]) -> Result<Vec<FunctionCounters>> {
-    let Some(profile) = Profile::of(sections)? else { return Ok(Vec::new()) };
+    let Some(profile) = Profile::from_sections(sections)? else { return Ok(Vec::new()) };
     let names = names(profile.names())?;
     let records = profile.data.contents.chunks_exact(profile.layout.bytes).enumerate();
     let (mut counters_left, mut name_bytes_left) = (MOST_COUNTERS, MOST_NAME_BYTES);
@@ -103,7 +103,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The low half of a name's MD5.
+/// Returns the low half of a name's MD5.
 pub(super) fn name_hash(name: &[u8]) -> u64 {
     word(&md5::compute(name).0, 0)
 }
@@ -131,7 +131,7 @@ fn counts(profile: &Profile<'_>, index: usize, record: &[u8]) -> Result<Vec<u64>
     Ok(words.skip(usize::from(profile.version.is_temporal())).collect())
 }
 
-/// The names of a section, by their hashes: for each object the lengths of its names, decompressed
+/// Returns the names of a section, by their hashes: for each object the lengths of its names, decompressed
 /// and compressed, and the names; zeros between objects.
 fn names(mut section: &[u8]) -> Result<HashMap<u64, String>> {
     let mut names = HashMap::new();
@@ -159,7 +159,7 @@ fn names(mut section: &[u8]) -> Result<HashMap<u64, String>> {
     }
 }
 
-/// The names of one object, at most `most` bytes, which are taken off the section.
+/// Returns the names of one object, at most `most` bytes, which are taken off the section.
 fn next_names(section: &mut &[u8], most: usize) -> Option<Vec<u8>> {
     let bytes = uleb128(section).filter(|bytes| *bytes <= most)?;
     let compressed = uleb128(section)?;
@@ -175,7 +175,7 @@ fn next_names(section: &mut &[u8], most: usize) -> Option<Vec<u8>> {
     (text.len() == bytes).then_some(text)
 }
 
-/// A number of seven bits in each byte, the lowest first.
+/// Returns a number of seven bits in each byte, the lowest first.
 fn uleb128(from: &mut &[u8]) -> Option<usize> {
     let mut number = 0usize;
     for shift in (0..28).step_by(7) {
@@ -188,7 +188,7 @@ fn uleb128(from: &mut &[u8]) -> Option<usize> {
     None
 }
 
-/// The 64-bit number at an offset; 0 if it is not there.
+/// Returns the 64-bit number at an offset; 0 if it is not there.
 fn word(bytes: &[u8], at: usize) -> u64 {
     let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
     word.map_or(0, |word| u64::from_le_bytes(*word))
@@ -248,7 +248,7 @@ mod tests {
         let mut sections = sections(10 | 1 << 60, b"");
         sections[0].contents = vec![0, 255, 255];
         assert_eq!(functions(&sections).unwrap()[0].counts, [1, 0]);
-        let file = super::super::raw::file(&Profile::of(&sections).unwrap().unwrap());
+        let file = super::super::raw::file(&Profile::from_sections(&sections).unwrap().unwrap());
         assert_eq!(file.len(), 128 + 64 + 8);
         assert_eq!((word(&file, 5 * 8), word(&file, 6 * 8)), (3, 5), "counters and padding");
     }

@@ -52,7 +52,7 @@ fn end_of_profiles(file: &File, version: RawVersion) -> io::Result<u64> {
     }
 }
 
-/// The file's content.
+/// Returns the file's content.
 pub(super) fn file(profile: &Profile<'_>) -> Vec<u8> {
     let parts = [&profile.data.contents, &profile.counters.contents, profile.bitmap()];
     let mut file: Vec<u8> = header(profile).iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -100,7 +100,7 @@ fn padding(bytes: usize) -> u64 {
     (bytes.next_multiple_of(8) - bytes) as u64
 }
 
-/// The highest kind of value that the version knows: sizes of memory operations, and from version
+/// Returns the highest kind of value that the version knows: sizes of memory operations, and from version
 /// 10 on tables of virtual functions.
 fn last_value_kind(version: u64) -> u64 {
     if version >= 10 { 2 } else { 1 }
@@ -120,7 +120,7 @@ mod tests {
         for (version, words, record, names_at) in [(8, 11, 48, 7), (9, 14, 64, 9), (10, 16, 64, 9)]
         {
             let sections = sections(version, b"\x03\0abc");
-            let file = file(&Profile::of(&sections).unwrap().unwrap());
+            let file = file(&Profile::from_sections(&sections).unwrap().unwrap());
             assert_eq!(file.len(), words * 8 + record + 16 + 8, "version {version}");
             assert_eq!((word(&file, 0), word(&file, 1)), (MAGIC, version));
             assert_eq!((word(&file, 3), word(&file, 5)), (1, 2));
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn variant_bits_stay_in_the_version() {
         let sections = sections(10 | 1 << 56 | 1 << 63, b"");
-        let file = file(&Profile::of(&sections).unwrap().unwrap());
+        let file = file(&Profile::from_sections(&sections).unwrap().unwrap());
         assert_eq!(word(&file, 1), 10 | 1 << 56 | 1 << 63);
         assert_eq!(file.len(), 128 + 64 + 16);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A profile of one function `abc` with the counters 7 and 41. Without names there are no names.
+/// Returns a profile of one function `abc` with the counters 7 and 41. Without names there are no names.
 pub(super) fn sections(version: u64, names: &[u8]) -> Vec<ProfileSection> {
     let layout = RawVersion(version).layout().unwrap();
     let mut record = vec![0; layout.bytes];
@@ -22,8 +22,8 @@ pub(super) fn sections(version: u64, names: &[u8]) -> Vec<ProfileSection> {
 
 #[test]
 fn an_image_without_counters_has_no_profile() {
-    assert!(Profile::of(&[]).unwrap().is_none());
-    assert!(Profile::of(&sections(10, b"")[1..]).unwrap().is_none());
+    assert!(Profile::from_sections(&[]).unwrap().is_none());
+    assert!(Profile::from_sections(&sections(10, b"")[1..]).unwrap().is_none());
 }
 
 #[test]
@@ -31,18 +31,21 @@ fn sections_that_do_not_fit_are_refused() {
     for (section, bytes) in [(0, 15), (1, 63), (1, 47)] {
         let mut sections = sections(10, b"");
         sections[section].contents.truncate(bytes);
-        assert_eq!(Profile::of(&sections).err().unwrap().code(), ErrorCode::InvalidBinary);
+        assert_eq!(
+            Profile::from_sections(&sections).err().unwrap().code(),
+            ErrorCode::InvalidBinary
+        );
     }
     let mut sections = sections(10, b"");
     sections[3].contents[0] = 11;
-    assert_eq!(Profile::of(&sections).err().unwrap().code(), ErrorCode::Unsupported);
+    assert_eq!(Profile::from_sections(&sections).err().unwrap().code(), ErrorCode::Unsupported);
 }
 
 #[test]
 fn a_version_that_nobody_says_is_that_of_the_records() {
     for version in [8, 10] {
         let sections = sections(version, b"");
-        let profile = Profile::of(&sections[..3]).unwrap().unwrap();
+        let profile = Profile::from_sections(&sections[..3]).unwrap().unwrap();
         assert_eq!(profile.version, RawVersion(version));
     }
 }

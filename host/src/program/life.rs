@@ -4,9 +4,9 @@ use super::core::{ProgramCore, unloaded};
 use super::suitable;
 use crate::device::Device;
 use crate::device::core::DeviceCore;
-use crate::gated::Gated;
 use crate::image::{Format, Image};
 use crate::profile::{self, FunctionCounters, ImageFacts};
+use crate::rundown::Rundown;
 use longshore_plugin_api::{
     Device as _, Error, ErrorCode, ImageBytes, Module as _, PoolTracker, ProfileSection, Result,
 };
@@ -39,7 +39,7 @@ pub struct UnloadReport {
 }
 
 impl UnloadReport {
-    /// The functions of the image with their counters, as its destructors left them; none if it is
+    /// Returns the functions of the image with their counters, as its destructors left them; none if it is
     /// not instrumented. Reads them out of [`UnloadReport::profile`].
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl ProgramCore {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let owner = device.core();
         let remote = owner.remote.enter(0).ok_or_else(|| device.closed())?;
-        let image = suitable::of(device, &remote, image)?;
+        let image = suitable::choose(device, &remote, image)?;
         if loading == Loading::Verified {
             suitable::check_verified(device, &remote, &image)?;
         }
@@ -95,7 +95,7 @@ impl ProgramCore {
         }
         let core = Arc::new(ProgramCore {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            module: Gated::new(module),
+            module: Rundown::new(module),
             image: Mutex::new(Some(image)),
         });
         owner.programs.lock().push(Arc::clone(&core));

@@ -8,7 +8,7 @@ use longshore_plugin_api::{
 };
 
 impl Device {
-    /// Whether [`Device::load`] would load this image, or one that it holds as a container; if not,
+    /// Returns whether [`Device::load`] would load this image, or one that it holds as a container; if not,
     /// why. A borrowed image that the backend does not take as it is is copied. LLVM:
     /// `olIsValidBinary`.
     ///
@@ -24,11 +24,11 @@ impl Device {
     /// # Errors
     /// Why it does not; `Uninitialized` if it was closed; those of the plugin.
     pub(crate) fn check_suits(&self, image: &Image) -> Result<()> {
-        of(self, &**self.remote()?, image.clone()).map(drop)
+        choose(self, &**self.remote()?, image.clone()).map(drop)
     }
 }
 
-/// The image itself if the device takes it, else the entry that suits best; among equals the first.
+/// Returns the image itself if the device takes it, else the entry that suits best; among equals the first.
 /// Its bytes lie where the structures in it can be read. LLVM: `isELFCompatible` for each image of
 /// the linker's wrapper.
 ///
@@ -36,7 +36,7 @@ impl Device {
 /// `InvalidBinary` if there is none, with why for each entry, for an image that is no container with the
 /// code that the plugin has for it; those of [`Image::entries`] and of the
 /// plugin.
-pub(super) fn of(device: &Device, remote: &AnyDevice, image: Image) -> Result<Image> {
+pub(super) fn choose(device: &Device, remote: &AnyDevice, image: Image) -> Result<Image> {
     let Acceptance::Refused(why) = remote.accepts(image.bytes())? else { return Ok(image) };
     let entries = image.entries().map_err(|error| {
         error.context(format_args!("opening the image for device {}", device.name()))
@@ -65,7 +65,7 @@ pub(super) fn check_verified(device: &Device, remote: &AnyDevice, image: &Image)
     Err(Error::new(ErrorCode::Unsupported, message))
 }
 
-/// Whether [`of`] would find an image to load; if not, why.
+/// Returns whether [`of`] would find an image to load; if not, why.
 ///
 /// # Errors
 /// Errors of the plugin.
@@ -98,11 +98,11 @@ fn best(device: &Device, remote: &AnyDevice, entries: Vec<ContainerEntry>) -> Re
         let entry = ContainerEntry { image: entry.image.aligned(), ..entry };
         match suitability(remote, &entry, architecture)? {
             Suitability::Refused(why) => refusals.push(format!("{name}: {why}")),
-            Suitability::Rank(rank) if best.as_ref().is_none_or(|(best, _)| rank > *best) => {
-                log::debug!("{name}: rank {rank} on {}", device.name());
-                best = Some((rank, entry.image));
+            Suitability::Score(score) if best.as_ref().is_none_or(|(best, _)| score > *best) => {
+                log::debug!("{name}: score {score} on {}", device.name());
+                best = Some((score, entry.image));
             }
-            Suitability::Rank(_) => {}
+            Suitability::Score(_) => {}
         }
     }
     best.map(|(_, image)| image).ok_or_else(|| none_of(device, architecture, &refusals))
@@ -110,11 +110,11 @@ fn best(device: &Device, remote: &AnyDevice, entries: Vec<ContainerEntry>) -> Re
 
 enum Suitability {
     /// Higher is better.
-    Rank(u32),
+    Score(u32),
     Refused(String),
 }
 
-/// Asks the plugin for the entry's rank. One that does not rank is asked whether it takes the image,
+/// Asks the plugin for the entry's score. One that does not score is asked whether it takes the image,
 /// and the device's own architecture is better than others.
 fn suitability(
     remote: &AnyDevice,
@@ -126,20 +126,20 @@ fn suitability(
     }
     let bytes = entry.image.bytes();
     let asked = ImageEntry { bytes, triple: &entry.triple, arch: &entry.arch };
-    let rank = match remote.rank(&asked) {
-        Ok(rank) => Some(rank),
+    let score = match remote.score(&asked) {
+        Ok(score) => Some(score),
         Err(error) if error.code() == ErrorCode::Unsupported => None,
         Err(error) => return Err(error),
     };
-    if let Some(rank @ 1..) = rank {
-        return Ok(Suitability::Rank(rank));
+    if let Some(score @ 1..) = score {
+        return Ok(Suitability::Score(score));
     }
-    Ok(match (remote.accepts(bytes)?, rank) {
+    Ok(match (remote.accepts(bytes)?, score) {
         (Acceptance::Refused(why), _) => Suitability::Refused(why),
         (_, Some(_)) => Suitability::Refused("it is for another architecture".to_owned()),
         (_, None) => {
             let is_own = !entry.arch.is_empty() && entry.arch == architecture;
-            Suitability::Rank(if is_own { 2 } else { 1 })
+            Suitability::Score(if is_own { 2 } else { 1 })
         }
     })
 }
@@ -170,7 +170,7 @@ fn none_of(device: &Device, architecture: &str, refusals: &[String]) -> Error {
     Error::new(ErrorCode::InvalidBinary, message)
 }
 
-/// The error that a refusal is, with the code that the plugin's `load` has for it.
+/// Returns the error that a refusal is, with the code that the plugin's `load` has for it.
 fn refused(device: &Device, remote: &AnyDevice, image: &Image, why: &str) -> Error {
     // SAFETY: the bytes stay while `image` is borrowed, and a module that comes of them does not
     // leave this function.

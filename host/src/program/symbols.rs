@@ -3,9 +3,9 @@
 use super::Program;
 use super::core::unloaded;
 use crate::backend::{AnyKernel, AnyModule};
-use crate::gated::Pass;
 use crate::memory::{DevicePointer, Element};
 use crate::queue::Queue;
+use crate::rundown::RundownGuard;
 use longshore_plugin_api::{
     ArgumentType, Error, ErrorCode, GlobalAddress, KernelAttributes, Module as _, Result,
 };
@@ -49,12 +49,12 @@ impl Kernel {
         Ok(Kernel { program: program.clone(), facts: Arc::new(facts) })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.facts.name
     }
 
-    /// The program that it belongs to.
+    /// Returns the program that it belongs to.
     pub fn program(&self) -> &Program {
         &self.program
     }
@@ -64,7 +64,7 @@ impl Kernel {
         &self.facts.attributes
     }
 
-    /// The plugin's kernel; valid while the module is entered.
+    /// Returns the plugin's kernel; valid while the module is entered.
     pub(crate) fn remote(&self) -> &AnyKernel {
         &self.facts.remote
     }
@@ -73,7 +73,7 @@ impl Kernel {
     ///
     /// # Errors
     /// `Uninitialized` if it was unloaded.
-    pub(crate) fn enter(&self) -> Result<Pass<'_, AnyModule, 8>> {
+    pub(crate) fn enter(&self) -> Result<RundownGuard<'_, AnyModule, 8>> {
         self.program.core().module.enter(0).ok_or_else(unloaded)
     }
 
@@ -130,7 +130,7 @@ impl Kernel {
         if fits { Ok(()) } else { Err(self.misfit(declared, sizes, types)) }
     }
 
-    /// The error for the first argument that does not fit, or for their number.
+    /// Returns the error for the first argument that does not fit, or for their number.
     #[cold]
     fn misfit(
         &self,
@@ -182,7 +182,7 @@ fn arguments(attributes: &KernelAttributes) -> Option<Box<[(usize, ArgumentType)
     Some(sizes.zip(types).collect())
 }
 
-/// The parameter at an index of "(uint64_t n, float *x)", unless the text is not such a list.
+/// Returns the parameter at an index of "(uint64_t n, float *x)", unless the text is not such a list.
 fn parameter(declaration: &str, index: usize) -> Option<&str> {
     let list = declaration.trim().strip_prefix('(')?.strip_suffix(')')?;
     let mut depth = 0i32;
@@ -211,22 +211,22 @@ impl Global {
         Ok(Global { program: program.clone(), address })
     }
 
-    /// The program that it belongs to.
+    /// Returns the program that it belongs to.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Its address on the device.
+    /// Returns its address on the device.
     pub fn pointer(&self) -> DevicePointer {
         DevicePointer(self.address.address)
     }
 
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     pub fn bytes(&self) -> u64 {
         self.address.bytes
     }
 
-    /// Its value, after all that is in `queue`. Blocks until it is read.
+    /// Returns its value, after all that is in `queue`. Blocks until it is read.
     ///
     /// # Errors
     /// `InvalidSize` if it is not as large as a `T`; those of

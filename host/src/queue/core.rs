@@ -2,7 +2,7 @@
 
 use super::usage::{Queued, Usage};
 use crate::backend::{AnyDevice, AnyQueue};
-use crate::gated::{Gated, Pass};
+use crate::rundown::{Rundown, RundownGuard};
 use longshore_plugin_api::{Error, ErrorCode, Queue as _, Result};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -15,13 +15,13 @@ pub(crate) struct QueueCore {
     /// Identifies this queue alone in the process.
     number: u64,
     shard: usize,
-    remote: Gated<Open>,
+    remote: Rundown<Open>,
     parked: AtomicBool,
     last_program: AtomicU64,
     programs: Mutex<HashSet<u64>>,
     /// The error of work that the unloading of a program, or an event of another platform, waited
     /// for, until the queue's own user hears of it.
-    untold: Mutex<Option<Error>>,
+    pending_error: Mutex<Option<Error>>,
     usage: Usage,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// Whether it is a point of this queue.
+    /// Returns whether it is a point of this queue.
     pub(crate) fn is_of(&self, queue: &Arc<QueueCore>) -> bool {
         Arc::ptr_eq(&self.queue, queue)
     }
 
-    /// Whether all before it is done. Does not block.
+    /// Returns whether all before it is done. Does not block.
     pub(crate) fn is_passed(&self) -> bool {
         let usage = &self.queue.usage;
         if usage.has_passed(self.number) {
@@ -77,11 +77,11 @@ impl QueueCore {
         QueueCore {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             shard,
-            remote: Gated::new(Open { queue, device }),
+            remote: Rundown::new(Open { queue, device }),
             parked: AtomicBool::new(false),
             last_program: AtomicU64::new(0),
             programs: Mutex::default(),
-            untold: Mutex::default(),
+            pending_error: Mutex::default(),
             usage: Usage::new(),
         }
     }
@@ -92,13 +92,13 @@ impl QueueCore {
         self.usage.queueing()
     }
 
-    /// Whether nothing was queued since the queue was last seen idle. One load.
+    /// Returns whether nothing was queued since the queue was last seen idle. One load.
     #[inline]
     pub(crate) fn is_known_idle(&self) -> bool {
         self.usage.is_known_idle()
     }
 
-    /// The point behind all that is queued now; `None` if all of that is done.
+    /// Returns the point behind all that is queued now; `None` if all of that is done.
     pub(crate) fn point(self: &Arc<QueueCore>) -> Option<Point> {
         if self.is_known_idle() {
             return None;
@@ -112,7 +112,7 @@ impl QueueCore {
     }
 
     #[inline]
-    pub(super) fn open(&self) -> Option<Pass<'_, Open>> {
+    pub(super) fn open(&self) -> Option<RundownGuard<'_, Open>> {
         self.remote.enter(0)
     }
 
@@ -128,18 +128,18 @@ impl QueueCore {
     }
 
     /// The first error that the host met and the queue's user was not told of.
-    pub(super) fn take_untold(&self) -> Result<()> {
-        self.untold.lock().take().map_or(Ok(()), Err)
+    pub(super) fn take_pending_error(&self) -> Result<()> {
+        self.pending_error.lock().take().map_or(Ok(()), Err)
     }
 
-    /// The same, which stays untold.
-    pub(super) fn untold(&self) -> Option<Error> {
-        self.untold.lock().clone()
+    /// Returns the same, which stays untold.
+    pub(super) fn pending_error(&self) -> Option<Error> {
+        self.pending_error.lock().clone()
     }
 
     /// Keeps an error for the queue's user.
-    pub(super) fn note_untold(&self, error: Error) {
-        self.untold.lock().get_or_insert(error);
+    pub(super) fn keep_pending_error(&self, error: Error) {
+        self.pending_error.lock().get_or_insert(error);
     }
 
     /// Nobody uses it any more; what is queued still runs.
@@ -161,7 +161,7 @@ impl QueueCore {
         if let Err(error) = open.queue.synchronize() {
             log::error!("work of a dropped queue failed: {error}");
         }
-        self.untold.lock().take();
+        self.pending_error.lock().take();
         self.parked.store(false, Ordering::Release);
         true
     }
@@ -196,7 +196,7 @@ impl QueueCore {
     fn tell_user(&self, waited: Result<()>) -> Result<()> {
         waited.inspect_err(|error| {
             if error.code() != ErrorCode::InvalidQueue {
-                self.note_untold(error.clone());
+                self.keep_pending_error(error.clone());
             }
         })
     }

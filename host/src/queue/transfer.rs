@@ -2,7 +2,7 @@
 
 use super::Queue;
 use crate::device::Device;
-use crate::device::core::DevicePass;
+use crate::device::core::DeviceGuard;
 use crate::memory::{Allocation, DevicePointer};
 use longshore_plugin_api::{
     CopyRequest, Error, ErrorCode, Place, PrefetchTarget, Queue as _, Result, Span,
@@ -14,7 +14,7 @@ const BOUNCED_BYTES: u64 = 16 << 20;
 
 /// A copy's direction.
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     ToDevice,
     ToHost,
 }
@@ -36,7 +36,7 @@ impl Queue {
         bytes: u64,
     ) -> Result<()> {
         let owner = self.owner(to, bytes)?;
-        self.transfer(Way::ToDevice, to, &owner, from as u64, bytes, false)
+        self.transfer(Direction::ToDevice, to, &owner, from as u64, bytes, false)
     }
 
     /// Queues a copy from memory of any device of this queue's platform to host memory. LLVM:
@@ -54,7 +54,7 @@ impl Queue {
         bytes: u64,
     ) -> Result<()> {
         let owner = self.owner(from, bytes)?;
-        self.transfer(Way::ToHost, from, &owner, to as u64, bytes, false)
+        self.transfer(Direction::ToHost, from, &owner, to as u64, bytes, false)
     }
 
     /// Queues a copy between two ranges of host memory. LLVM: `olMemcpy`.
@@ -156,7 +156,7 @@ impl Queue {
     #[inline]
     pub(crate) fn write_to(&self, to: DevicePointer, owner: &Device, bytes: &[u8]) -> Result<()> {
         let size = bytes.len() as u64;
-        self.transfer(Way::ToDevice, to, owner, bytes.as_ptr() as u64, size, true)
+        self.transfer(Direction::ToDevice, to, owner, bytes.as_ptr() as u64, size, true)
     }
 
     /// Copies from live memory of `owner` and waits.
@@ -168,7 +168,7 @@ impl Queue {
         bytes: &mut [u8],
     ) -> Result<()> {
         let size = bytes.len() as u64;
-        self.transfer(Way::ToHost, from, owner, bytes.as_mut_ptr() as u64, size, true)
+        self.transfer(Direction::ToHost, from, owner, bytes.as_mut_ptr() as u64, size, true)
     }
 
     /// Queues a fill of a whole allocation with zeros.
@@ -208,7 +208,7 @@ impl Queue {
     #[inline]
     fn transfer(
         &self,
-        way: Way,
+        direction: Direction,
         device: DevicePointer,
         owner: &Device,
         host: u64,
@@ -222,15 +222,15 @@ impl Queue {
         let (device, host) =
             unsafe { (Span::new(device.address(), bytes), Span::new(host, bytes)) };
         let on_device = Place::Device(&**other.as_deref().unwrap_or(&open.device));
-        open.queue.copy(&match way {
-            Way::ToDevice => CopyRequest {
+        open.queue.copy(&match direction {
+            Direction::ToDevice => CopyRequest {
                 destination: device,
                 destination_place: on_device,
                 source: host,
                 source_place: Place::Host,
                 wait,
             },
-            Way::ToHost => CopyRequest {
+            Direction::ToHost => CopyRequest {
                 destination: host,
                 destination_place: Place::Host,
                 source: device,
@@ -262,28 +262,28 @@ impl Queue {
         Ok(())
     }
 
-    /// The open device that all of a range lies on.
+    /// Returns the open device that all of a range lies on.
     #[inline]
     fn owner(&self, address: DevicePointer, bytes: u64) -> Result<Device> {
         let id = self.device.table().device_of(address.address(), bytes)?;
         if id == self.device.id() {
             return Ok(self.device.clone());
         }
-        Device::of_id(&self.device.core().host, id)
+        Device::from_id(&self.device.core().host, id)
     }
 
-    /// Whether this queue's plugin can work on that device.
+    /// Returns whether this queue's plugin can work on that device.
     #[inline]
     pub(super) fn reaches(&self, device: &Device) -> bool {
         self.device.same_platform(device)
     }
 
-    /// The plugin's device behind `device`, kept open; `None` for this queue's own.
+    /// Returns the plugin's device behind `device`, kept open; `None` for this queue's own.
     ///
     /// # Errors
     /// `InvalidQueue` if it belongs to another platform, `Uninitialized` if it was closed.
     #[inline]
-    fn reach<'a>(&self, device: &'a Device) -> Result<Option<DevicePass<'a>>> {
+    fn reach<'a>(&self, device: &'a Device) -> Result<Option<DeviceGuard<'a>>> {
         if device.id() == self.device.id() {
             return Ok(None);
         }

@@ -55,7 +55,7 @@ impl Seeded {
         walked
     }
 
-    /// A host that has no other plugin, which tracks memory for every other seed. In a process of
+    /// Returns a host that has no other plugin, which tracks memory for every other seed. In a process of
     /// its own the plugin's answers come from the seed too.
     pub(crate) fn host(&self, seed: u64) -> HostBuilder {
         let profile = self.folder.path().join("profile_%p.profraw");
@@ -118,7 +118,7 @@ pub(crate) fn walk(builder: HostBuilder, folder: &Path) -> Walked {
         }
         let Some(device) = walked.some(entry.open()) else { continue };
         walked.devices += 1;
-        of_device(&mut walked, &host, &device);
+        device_calls(&mut walked, &host, &device);
         let _ = (host.memory_report().to_string(), device.memory_report().timeline.len());
         if let Some(closed) = walked.some(device.close()) {
             let _ = format!("{:?} {:?}", closed.tracker, closed.leaks.len());
@@ -134,7 +134,7 @@ pub(crate) fn walk(builder: HostBuilder, folder: &Path) -> Walked {
     walked
 }
 
-fn of_device(walked: &mut Walked, host: &Host, device: &Device) {
+fn device_calls(walked: &mut Walked, host: &Host, device: &Device) {
     for image in [&b"an image"[..], b"", b"\x7fELF"] {
         walked.some(device.accepts(image));
         walked.some(device.suits(image));
@@ -147,7 +147,7 @@ fn of_device(walked: &mut Walked, host: &Host, device: &Device) {
     let queues = [(); 2].map(|()| walked.some(device.queue()));
     let Some(queue) = queues.iter().flatten().next() else { return };
     let other = queues.iter().flatten().next_back().unwrap_or(queue);
-    of_memory(walked, host, device, queue);
+    memory_calls(walked, host, device, queue);
     let mut word = 0u64;
     let at = (&raw mut word).cast();
     // SAFETY: the plugin touches no memory.
@@ -163,14 +163,14 @@ fn of_device(walked: &mut Walked, host: &Host, device: &Device) {
         ]
     };
     for program in programs.into_iter().flatten() {
-        of_program(walked, device, &program, queue);
+        program_calls(walked, device, &program, queue);
         walked.some(program.synchronize());
         if let Some(report) = walked.some(program.unload()) {
             walked.unloads += 1;
             walked.some(report.counters());
         }
     }
-    of_events(walked, queue, other);
+    event_calls(walked, queue, other);
     for queue in [queue, other] {
         walked.some(queue.host_function(|| {}));
         walked.some(queue.is_idle());
@@ -181,7 +181,7 @@ fn of_device(walked: &mut Walked, host: &Host, device: &Device) {
     let _ = (device.cached_bytes(), device.pool_totals());
 }
 
-fn of_memory(walked: &mut Walked, host: &Host, device: &Device, queue: &Queue) {
+fn memory_calls(walked: &mut Walked, host: &Host, device: &Device, queue: &Queue) {
     let kinds = [MemoryKind::Host, MemoryKind::Device, MemoryKind::Managed];
     let sizes = [(1, 1), (100, 8), (1 << 20, 256), (1 << 40, 1 << 16), (1 << 62, 1 << 62)];
     let mut kept = Vec::new();
@@ -219,7 +219,7 @@ fn of_memory(walked: &mut Walked, host: &Host, device: &Device, queue: &Queue) {
     }
 }
 
-fn of_program(walked: &mut Walked, device: &Device, program: &Program, queue: &Queue) {
+fn program_calls(walked: &mut Walked, device: &Device, program: &Program, queue: &Queue) {
     if let Some(symbols) = walked.some(program.symbols()) {
         assert!(symbols.len() <= longshore_plugin_api::bounds::SYMBOLS);
     }
@@ -258,7 +258,7 @@ fn of_program(walked: &mut Walked, device: &Device, program: &Program, queue: &Q
     }
 }
 
-fn of_events(walked: &mut Walked, queue: &Queue, other: &Queue) {
+fn event_calls(walked: &mut Walked, queue: &Queue, other: &Queue) {
     let (Some(start), Some(end)) = (walked.some(queue.record_timed()), walked.some(other.record()))
     else {
         return;

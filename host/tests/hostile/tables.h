@@ -3,8 +3,8 @@
 static const longshore_platform_table platform_table = {info, device_count, device_info,
                                                         open_device, destroy_platform};
 static const longshore_device_table device_table = {accepts, allocate, free_memory, load,
-                                                    create_queue, create_event, rank,
-                                                    set_extent, adopt, of_device};
+                                                    create_queue, create_event, score,
+                                                    set_logical_size, import_memory, of_device};
 static const longshore_module_table module_table = {kernel, global, symbols, of_module, of_module,
                                                     of_module};
 static const longshore_queue_table queue_table = {launch, copy, fill, host_function, with_event,

@@ -80,7 +80,7 @@ impl Bitcode {
             module = Module::read(&named).map_err(malformed)?;
             input = Input::new(&named).map_err(failed)?;
         }
-        let partition = Partition::of(&module, name, bytes);
+        let partition = Partition::new(&module, name, bytes);
         let objects = partition.pieces.iter().map(|_| Mutex::default()).collect();
         let (name, compiler) = (name.to_owned(), compiler.clone());
         let compiled = AtomicUsize::new(0);
@@ -155,7 +155,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The objects that define these names, of which those that are not there yet are compiled at once.
+    /// Returns the objects that define these names, of which those that are not there yet are compiled at once.
     fn objects(&self, names: &mut dyn Iterator<Item = &str>) -> Result<Vec<(String, Bytes)>> {
         let mut pieces: Vec<usize> =
             names.filter_map(|name| self.partition.piece_of(name)).collect();
@@ -176,7 +176,7 @@ impl Inner {
         })
     }
 
-    /// A piece, compiled once. Blocks while another thread compiles it.
+    /// Returns a piece, compiled once. Blocks while another thread compiles it.
     fn object(&self, piece: usize) -> Result<Object> {
         let mut object = self.objects[piece].lock();
         if let Some(object) = &*object {
@@ -215,7 +215,7 @@ impl Inner {
         Ok(Object { bytes: finished.bytes.into(), needs_rest })
     }
 
-    /// The name of a piece's object: each has its own.
+    /// Returns the name of a piece's object: each has its own.
     fn name_of(&self, piece: usize) -> String {
         match &self.partition.pieces[piece] {
             Piece::Rest { .. } => self.name.clone(),
@@ -234,7 +234,7 @@ impl Inner {
     }
 }
 
-/// The instruction set that a module of bitcode is for, if its bytes are one and there is a linker for it.
+/// Returns the instruction set that a module of bitcode is for, if its bytes are one and there is a linker for it.
 pub fn architecture(bytes: &[u8]) -> Option<Architecture> {
     architecture_of(&Module::read(bytes).ok()?.triple)
 }
@@ -247,7 +247,7 @@ fn architecture_of(triple: &str) -> Option<Architecture> {
     }
 }
 
-/// The target for which a module is compiled: its own, if the code can run where the session's does.
+/// Returns the target for which a module is compiled: its own, if the code can run where the session's does.
 fn target(session: &Session, name: &str, triple: &str) -> Result<String> {
     let process = session.process().map(|process| process.facts().triple.clone());
     let architecture = architecture_of(triple);

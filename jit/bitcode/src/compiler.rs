@@ -59,7 +59,7 @@ pub(crate) enum Part<'a> {
 }
 
 impl Compiler {
-    /// The newest clang in these folders, which are separated as those of `PATH` are, for which `llvm-extract` of the same version is
+    /// Returns the newest clang in these folders, which are separated as those of `PATH` are, for which `llvm-extract` of the same version is
     /// there too: `clang-19` and `llvm-extract-19`, or `clang` and `llvm-extract`.
     ///
     /// # Errors
@@ -76,31 +76,31 @@ impl Compiler {
         find::ask(clang.into(), extract.into())
     }
 
-    /// The same with further flags for clang, which come after its own: `-O2`, for position-independent code.
+    /// Returns the same with further flags for clang, which come after its own: `-O2`, for position-independent code.
     #[must_use]
     pub fn with_flags(mut self, flags: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.flags.extend(flags.into_iter().map(Into::into));
         self
     }
 
-    /// The same with other limits.
+    /// Returns the same with other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The version of LLVM that it is of. It reads what this one and earlier ones write.
+    /// Returns the version of LLVM that it is of. It reads what this one and earlier ones write.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// The name of clang, for messages.
+    /// Returns the name of clang, for messages.
     pub(crate) fn name(&self) -> String {
         self.clang.display().to_string()
     }
 
-    fn of(clang: PathBuf, extract: PathBuf, version: u32) -> Self {
+    fn with_tools(clang: PathBuf, extract: PathBuf, version: u32) -> Self {
         let (flags, limits, slots) = (Vec::new(), Limits::default(), Arc::default());
         Self { clang, extract, version, flags, limits, slots }
     }
@@ -140,7 +140,7 @@ impl Compiler {
         run(vec![extract, clang], module.reader()?, self.limits)
     }
 
-    /// The bitcode of a module that is written as LLVM's assembly text, as `clang -S -emit-llvm` does, by a program of the same LLVM.
+    /// Returns the bitcode of a module that is written as LLVM's assembly text, as `clang -S -emit-llvm` does, by a program of the same LLVM.
     /// Its name is for messages. Blocks until it is done.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ impl Input {
         Ok(Self(memory))
     }
 
-    /// A file of its own, with a position of its own.
+    /// Returns a file of its own, with a position of its own.
     fn reader(&self) -> Result<File, String> {
         let path = format!("/proc/self/fd/{}", self.number());
         File::open(&path).map_err(|error| format!("{path}: {error}"))

@@ -85,7 +85,7 @@ pub(crate) const REST: usize = 0;
 
 impl Partition {
     /// Takes a module apart that has this name and these bytes, by which its own names are told from those of others.
-    pub(crate) fn of(module: &Module, name: &str, bytes: &[u8]) -> Self {
+    pub(crate) fn new(module: &Module, name: &str, bytes: &[u8]) -> Self {
         let own = own_pieces(module);
         let mut partition = Self {
             pieces: Vec::new(),
@@ -120,7 +120,7 @@ impl Partition {
         partition
     }
 
-    /// The piece that defines a name.
+    /// Returns the piece that defines a name.
     pub(crate) fn piece_of(&self, name: &str) -> Option<usize> {
         self.symbols.get(name).map(|symbol| symbol.piece)
     }
@@ -130,13 +130,13 @@ impl Partition {
         self.symbols.get(name)?.defined.as_ref()
     }
 
-    /// All that is defined for others under names that they know.
+    /// Returns all that is defined for others under names that they know.
     pub(crate) fn all_defined(&self) -> impl Iterator<Item = (&str, &Defined)> {
         let known = self.symbols.iter().filter(|(_, symbol)| !symbol.is_renamed);
         known.filter_map(|(name, symbol)| Some((name.as_str(), symbol.defined.as_ref()?)))
     }
 
-    /// The piece that has a symbol of this name.
+    /// Returns the piece that has a symbol of this name.
     pub(crate) fn owner(&self, name: &[u8]) -> Option<usize> {
         self.piece_of(std::str::from_utf8(name).ok()?)
     }
@@ -168,7 +168,7 @@ impl Partition {
         }
     }
 
-    /// Whether a symbol of a piece is one that the module has under another name.
+    /// Returns whether a symbol of a piece is one that the module has under another name.
     fn is_own(&self, name: &[u8]) -> bool {
         self.renamed.contains_key(name)
             || self.indirect.contains(name)

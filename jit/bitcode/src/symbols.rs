@@ -51,7 +51,7 @@ pub(crate) fn finish(
     }
     for index in 1..object.first_global() {
         let symbol = object.symbols[index];
-        added.extend(own.of_assembly(object.name(&symbol)?, &symbol));
+        added.extend(own.assembly_symbol(object.name(&symbol)?, &symbol));
     }
     if piece == REST {
         let bounds = partition.bounds.iter();
@@ -123,7 +123,7 @@ impl<'a> Names<'a> {
         Some(renamed.name.clone())
     }
 
-    /// The symbol by which the other pieces find what others find by its own name.
+    /// Returns the symbol by which the other pieces find what others find by its own name.
     fn second(&self, name: &[u8], symbol: &Symbol) -> Option<(&'a [u8], Symbol)> {
         let renamed = self.partition.renamed.get(name)?;
         let is_here = self.partition.owner(name) == Some(self.piece) && is_defined(symbol);
@@ -132,8 +132,8 @@ impl<'a> Names<'a> {
             .then_some((&renamed.name[..], Symbol { st_other, ..*symbol }))
     }
 
-    /// The symbol by which the other pieces find what assembly has for this module alone.
-    fn of_assembly(&self, name: &[u8], symbol: &Symbol) -> Option<(&'a [u8], Symbol)> {
+    /// Returns the symbol by which the other pieces find what assembly has for this module alone.
+    fn assembly_symbol(&self, name: &[u8], symbol: &Symbol) -> Option<(&'a [u8], Symbol)> {
         let renamed = self.partition.assembled.get(name).filter(|_| self.piece == REST)?;
         let st_other = symbol.st_other.with_visibility(elf::STV_HIDDEN);
         let st_info = elf::SymbolInfo::new(elf::STB_GLOBAL, symbol.st_type());
@@ -185,7 +185,7 @@ impl Object {
         Ok(Self { bytes, sections, headers, symbol_table, name_table, symbols, names })
     }
 
-    /// The place of the first symbol that others see.
+    /// Returns the place of the first symbol that others see.
     fn first_global(&self) -> usize {
         (self.sections[self.symbol_table].sh_info.get(LE) as usize).max(1)
     }
@@ -196,7 +196,7 @@ impl Object {
         name.ok_or_else(|| format!("a name at {start} of {} bytes", self.names.len()))
     }
 
-    /// A symbol at a bound of a section, if there is that section.
+    /// Returns a symbol at a bound of a section, if there is that section.
     fn bound(&self, bound: &Bound) -> Option<Symbol> {
         let names = self.section_names().unwrap_or_default();
         let is_it = |section: &Section| {
@@ -272,7 +272,7 @@ impl Object {
             .collect()
     }
 
-    /// The file, with the new tables behind all else.
+    /// Returns the file, with the new tables behind all else.
     fn into_bytes(mut self) -> Result<Vec<u8>, String> {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         for (section, content) in

@@ -1,9 +1,12 @@
-//! Lazy re-exports: functions that can be called before what implements them is linked, or compiled.
+//! Lazy re-exports: functions that can be called before what implements them is linked, or
+//! compiled.
 //!
-//! A *lazy re-export*, or *entry*, is a function under one name that is implemented under another, or by another library. It is
-//! there from the beginning: a stub that jumps to where a slot says. At first that is a trampoline of its own. Who calls it,
-//! from any thread, re-enters the linker ([`runtime::reentry`](longshore_orc_rt::reentry)): the implementation is looked up, which
-//! links it, the slot is written, and the call goes on with all its arguments. Later calls are one indirect jump.
+//! A *lazy re-export*, or *entry*, is a function under one name that is implemented under another,
+//! or by another library. It is there from the beginning: a stub that jumps to where a slot says.
+//! At first that is a trampoline of its own. Who calls it, from any thread, re-enters the linker
+//! ([`runtime::reentry`](longshore_orc_rt::reentry)): the implementation is looked up, which links
+//! it, the slot is written, and the call goes on with all its arguments. Later calls are one
+//! indirect jump.
 //!
 //! | here | ORC |
 //! | --- | --- |
@@ -42,12 +45,14 @@
 //! # Ok::<(), longshore_jitlink::Error>(())
 //! ```
 //!
-//! The process that calls may be another one: then re-entry is a call back, and a slot is written by a message. Who emits
-//! trampolines and who manages redirectable symbols can be replaced, and so can be how a slot is written ([`PointerWriter`]).
+//! The process that calls may be another one: then re-entry is a call back, and a slot is written
+//! by a message. Who emits trampolines and who manages redirectable symbols can be replaced, and so
+//! can be how a slot is written ([`PointerWriter`]).
 //!
-//! What is called while a session links, so the resolver of an indirect function, can call entries that have been called before.
-//! The first call of another one fails with an error, as the look-up would have to wait for the link. Constructors,
-//! destructors and exit handlers run when nothing is locked and may call what they like.
+//! What is called while a session links, so the resolver of an indirect function, can call entries
+//! that have been called before. The first call of another one fails with an error, as the look-up
+//! would have to wait for the link. Constructors, destructors and exit handlers run when nothing is
+//! locked and may call what they like.
 
 mod code;
 mod constructors;
@@ -73,8 +78,8 @@ use crate::{Error, Result};
 pub use files::{LazyAddition, LazyFiles};
 pub use listener::{FailedCall, Listener};
 pub use redirectable::{
-    LinkedRedirectables, OfProcess, PointerWriter, RedirectableSymbol, RedirectableSymbols, Slots,
-    ThisProcess,
+    LinkedRedirectables, PointerWriter, ProcessWriter, RedirectableSymbol, RedirectableSymbols,
+    Slots, ThisProcess,
 };
 pub use redirections::Redirections;
 pub use source::{Defined, Source};
@@ -82,21 +87,26 @@ pub use trampolines::{
     LinkCalls, LinkedTrampolines, TrampolineBatch, TrampolineEmitter, Trampolines,
 };
 
-pub use longshore_orc_rt::reentry::{Answer, NOT_LINKED, Onward, Question, Reenter, ReentryCall};
+pub use longshore_orc_rt::reentry::{
+    NOT_LINKED, Reenter, ReentryCall, ReentryReply, ReentryRequest, ReentryTarget,
+};
 
 use manager::{Implementations, Manager};
 
-/// Entries of libraries that get their implementations when they are called (ORC's `LazyReexportsManager`). Any thread may use it.
+/// Entries of libraries that get their implementations on their first calls (ORC's
+/// `LazyReexportsManager`). Any thread may use it.
 ///
-/// It keeps the sessions of the implementations alive. A call of an entry that has not got its implementation when this is dropped
-/// ends the process.
+/// The value keeps the sessions of the implementations alive. After its drop, a call of an entry
+/// without its implementation ends the process.
 pub struct LazyReexports(Arc<Manager>);
 
-/// The address, in the process that executes a session's code, of a function that ends that process at once with the exit code
-/// [`NOT_LINKED`], whatever it is called with: for [`LazyReexports::on_failure`], whose handler says what is wrong before.
+/// Returns the address of a function that ends its process at once with the exit code
+/// [`NOT_LINKED`], in the process that executes a session's code. The function accepts any
+/// arguments. It is for [`LazyReexports::on_failure`], whose handler reports the error before.
 ///
 /// # Errors
-/// [`Error::Unsupported`] if nothing executes the session's code, or with a `longshore-orc-rt` of another version.
+/// [`Error::Unsupported`] if nothing executes the session's code, or with a `longshore-orc-rt` of
+/// another version.
 pub fn not_linked_function(session: &Session) -> Result<u64> {
     match session.process() {
         Some(process) => address_of(&*process, names::NOT_LINKED),
@@ -104,22 +114,23 @@ pub fn not_linked_function(session: &Session) -> Result<u64> {
     }
 }
 
-/// An entry, and what implements it (an entry of ORC's `SymbolAliasMap`).
+/// An entry and its implementation (an entry of ORC's `SymbolAliasMap`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reexport {
-    /// The name under which it is called.
+    /// The entry's name.
     pub name: String,
-    /// The name of its implementation.
+    /// The implementation's name.
     pub implementation: String,
     /// Strong or weak.
     pub linkage: Linkage,
-    /// Who sees the entry: all libraries, or that which has it.
+    /// The entry's visibility: all libraries, or the library that has it.
     pub scope: Scope,
-    /// Whether it is a function. Nothing else can be lazy, as only a call can be noticed.
+    /// Whether it is a function. Other symbols cannot be lazy, as the linker only notices calls.
     pub callable: bool,
 }
 
-/// The entries of one [`LazyReexports::add`] (ORC's `ResourceTracker`). Dropping it leaves them where they are.
+/// The entries of one [`LazyReexports::add`] (ORC's `ResourceTracker`). Dropping it leaves the
+/// entries in place.
 #[must_use = "without it the entries cannot be removed before their session ends"]
 pub struct LazyTracker {
     manager: Weak<Manager>,
@@ -128,7 +139,7 @@ pub struct LazyTracker {
 }
 
 impl Reexport {
-    /// A function that all libraries see.
+    /// Creates the entry of a function that all libraries see.
     pub fn new(name: impl Into<String>, implementation: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -141,11 +152,11 @@ impl Reexport {
 }
 
 impl LazyReexports {
-    /// Entries for a session, by this module's own trampolines and stubs (ORC's `createJITLinkLazyReexportsManager`). Blocks until
-    /// the process that executes its code has answered.
+    /// Creates a manager for a session, with this module's own trampolines and stubs (ORC's
+    /// `createJITLinkLazyReexportsManager`). Blocks until the executing process has replied.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if nothing executes it, and those of a process.
+    /// [`Error::Unsupported`] if nothing executes the session's code, and the errors of a process.
     pub fn for_session(session: &Session) -> Result<Self> {
         match session.process() {
             Some(process) if process.facts().is_this_process => {
@@ -153,16 +164,16 @@ impl LazyReexports {
             }
             Some(process) => {
                 let trampolines = LinkedTrampolines::for_process(Arc::clone(&process))?;
-                Self::new(trampolines, LinkedRedirectables::new(OfProcess(process)), None)
+                Self::new(trampolines, LinkedRedirectables::new(ProcessWriter(process)), None)
             }
             None => Err(not_executed()),
         }
     }
 
-    /// Entries made of these parts, of which a listener is told.
+    /// Creates a manager from these parts, which notifies the listener.
     ///
     /// # Errors
-    /// If the trampolines cannot be connected.
+    /// An error if the trampolines cannot be connected.
     pub fn new(
         trampolines: impl TrampolineEmitter + 'static,
         symbols: impl RedirectableSymbols + 'static,
@@ -171,26 +182,30 @@ impl LazyReexports {
         Ok(Self(Manager::new(Box::new(trampolines), Box::new(symbols), listener)?))
     }
 
-    /// Has calls go on elsewhere whose implementation cannot be had. The address that `handler` returns is called in its place, with
-    /// the arguments of the call, from which it may return, throw, or end the thread. The next call of the entry tries again.
-    /// Without a handler such a call ends the process that made it with a message.
+    /// Sets a handler for calls whose implementation is not available. The call continues at the
+    /// address that `handler` returns, with the call's arguments. The function there may return,
+    /// throw, or end the thread. The next call of the entry tries again. Without a handler, such a
+    /// call ends the calling process with a message.
     ///
-    /// The address is one of that process, and is believed, as those of generators are. `handler` is called on the thread that made
-    /// the call, if that is of this process, and must not panic. It may look names up, but for calls of what runs while the session
-    /// links, which fail with [`Error::Unsupported`].
+    /// The address is one of the calling process, and is trusted, as the addresses of generators
+    /// are. `handler` is called on the calling thread, if that is of this process, and must not
+    /// panic. It may look names up, except for calls during a link, which fail with
+    /// [`Error::Unsupported`].
     pub fn on_failure(&self, handler: impl Fn(&FailedCall) -> u64 + Send + Sync + 'static) {
         self.0.set_failure_handler(Arc::new(handler));
     }
 
-    /// Defines entries in a library whose implementations `implementations` has, itself or by its generators (ORC's `lazyReexports`).
-    /// These are looked up when the entries are called, and need not be there before. The entries' code is made and linked when
-    /// the first of them is asked for.
+    /// Defines entries in a library, with implementations from `implementations` or its generators
+    /// (ORC's `lazyReexports`). Implementations are looked up when the entries are called, and need
+    /// not exist before. The entries' code is made and linked when the first of them is looked up.
     ///
-    /// An implementation is not used by its entries in the sense of [`Removal`]: they are to be removed first.
+    /// An implementation is not used by its entries in the sense of [`Removal`]: the caller must
+    /// remove the entries first.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for what is not a function, is seen by nobody, or implements itself. [`Error::Duplicate`] for a
-    /// name that the library has, [`Error::Malformed`] for one with a zero in it. Nothing has changed then.
+    /// [`Error::Unsupported`] for a symbol that is not a function, is not visible, or implements
+    /// itself. [`Error::Duplicate`] for a name that the library has, [`Error::Malformed`] for one
+    /// with a zero byte. On error, nothing has changed.
     pub fn add(
         &self,
         library: &Library,
@@ -219,7 +234,7 @@ fn not_executed() -> Error {
 }
 
 impl Reexport {
-    /// Whether it can be one.
+    /// Checks whether the symbol can be an entry.
     fn check(&self, in_same_library: bool) -> Result<()> {
         let problem = if !self.callable {
             "it is not a function: only a call can be noticed; define an alias, or look it up where it is"
@@ -236,18 +251,19 @@ impl Reexport {
 }
 
 impl LazyTracker {
-    /// Takes the entries away: their names, their trampolines and their bindings. Blocks until their memory is given back.
+    /// Removes the entries: their names, their trampolines and their bindings. Blocks until their
+    /// memory is given back.
     ///
-    /// Nobody may be calling them, as for [`Object::remove`], but a call that has got as far as to wait for its implementation has
-    /// left the entries behind: it goes on there, now or later.
+    /// As for [`Object::remove`], no thread may be calling them. A call that already waits for its
+    /// implementation has left the entries' code: it continues in the implementation, now or later.
     ///
     /// # Errors
-    /// As for [`Object::remove`], and those of a process.
+    /// The errors of [`Object::remove`], and the errors of a process.
     pub fn remove(self, removal: Removal) -> Result<()> {
         let Some(manager) = self.manager.upgrade() else { return self.object.remove(removal) };
-        // Destructors of users may call the entries while these are still there.
+        // Destructors of users may call the entries while these still exist.
         match manager.set_leaving(self.batch, true) {
-            // Then nobody is left who would write there.
+            // From here on no thread writes to the entries' slots.
             Ok(()) | Err(Error::ProcessGone { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -1,12 +1,12 @@
-//! Memory for linked code: who provides it, where it lies and how long it lives.
+//! Memory for linked code: its providers, its place and its lifetime.
 //!
-//! A [`MemoryManager`] is asynchronous in shape, as JITLink's `JITLinkMemoryManager`: each step returns a future, so that
-//! a manager whose memory is in another process can have many requests under way. The managers of this process answer
-//! at once, and their futures are ready when they are made.
+//! A [`MemoryManager`] is asynchronous in shape, like JITLink's `JITLinkMemoryManager`: each step
+//! returns a future, so that a manager for memory in another process can have many requests under
+//! way. The managers of this process reply at once, and their futures are ready from the start.
 
 mod in_process;
 mod layout;
-mod of_process;
+mod process_memory;
 mod shared;
 mod slab;
 #[cfg(test)]
@@ -18,7 +18,7 @@ mod working;
 pub use in_process::InProcessMemory;
 pub use longshore_orc_rt::actions::{ActionCall, ActionFunction, ActionPair};
 pub use longshore_orc_rt::pages::{Placement, Protection};
-pub use of_process::{ProcessMemory, SharedFile, SharedPages};
+pub use process_memory::{ProcessMemory, SharedFile, SharedPages};
 pub use shared::SharedMemory;
 pub use slab::SlabMemory;
 pub(crate) use working::{InFlight, WorkingMemory};
@@ -29,17 +29,18 @@ use std::pin::Pin;
 
 use crate::Result;
 
-/// The answer of a memory manager, now or later. What was asked for is under way already: who drops this does not take it back.
+/// The pending reply of a memory manager. The request is under way already; dropping the future
+/// does not cancel it.
 pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
-/// How long a section's memory lives (JITLink's `MemLifetime`).
+/// The lifetime of a section's memory (JITLink's `MemLifetime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lifetime {
-    /// Until the allocation is deallocated.
+    /// The time until the allocation is deallocated.
     Standard,
-    /// Until the finalize actions have run; then its pages are given back.
+    /// The time until the finalize actions have run; then the section's pages are given back.
     Finalize,
-    /// It has none: the content stays in the graph and is never sent to the executor.
+    /// No memory: the content stays in the graph and is never sent to the executor.
     NoAlloc,
 }
 
@@ -53,49 +54,51 @@ impl fmt::Display for Lifetime {
     }
 }
 
-/// One segment of an [`ObjectRequest`].
+/// A segment of an [`ObjectRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentRequest {
-    /// Its protection once finalized.
+    /// The segment's protection once finalized.
     pub protection: Protection,
     /// [`Lifetime::Standard`] or [`Lifetime::Finalize`].
     pub lifetime: Lifetime,
-    /// Alignment of its first byte in bytes: a power of two, possibly larger than a page.
+    /// Alignment of the first byte in bytes: a power of two, possibly larger than a page.
     pub alignment: u64,
-    /// Bytes that will be written.
+    /// Size in bytes of the written content.
     pub content_size: u64,
-    /// Bytes of zeroes after them.
+    /// Size in bytes of the zeroes after the content.
     pub zero_fill_size: u64,
-    /// Segments of one group, which have the same protection and lifetime, lie together in the order of the request, with
-    /// nothing between them but what alignment needs. 0 for those without a group.
+    /// The segment's group; 0 for none. Segments of one group have the same protection and
+    /// lifetime, and lie together in the order of the request, with nothing but alignment between
+    /// them.
     pub group: u32,
 }
 
-/// What one object of an [`AllocationRequest`] wants.
+/// The request for one object of an [`AllocationRequest`].
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectRequest<'a> {
-    /// Its name: appears in errors.
+    /// The object's name, for errors.
     pub name: &'a str,
-    /// Its segments.
+    /// The object's segments.
     pub segments: &'a [SegmentRequest],
 }
 
-/// Memory for objects that are linked together.
+/// A request for the memory of objects that are linked together.
 #[derive(Debug, Clone, Copy)]
 pub struct AllocationRequest<'a> {
     /// The objects.
     pub objects: &'a [ObjectRequest<'a>],
-    /// Where they should lie.
+    /// The preferred place.
     pub placement: Placement,
 }
 
 impl<'a> AllocationRequest<'a> {
-    /// The segments of all objects, one object after the other: the order of everything that an allocation says about segments.
+    /// Returns the segments of all objects, one object after the other. An allocation lists all
+    /// properties of segments in this order.
     pub fn segments(&self) -> impl Iterator<Item = &'a SegmentRequest> {
         self.objects.iter().flat_map(|object| object.segments)
     }
 
-    /// Whom errors that concern them all are about.
+    /// Returns a name for errors that concern the whole request.
     pub(crate) fn name(&self) -> String {
         match self.objects {
             [] => "no objects".to_owned(),
@@ -105,53 +108,58 @@ impl<'a> AllocationRequest<'a> {
     }
 }
 
-/// Provides memory for linked code (JITLink's `JITLinkMemoryManager`). Any thread may call it at any time.
+/// A provider of memory for linked code (JITLink's `JITLinkMemoryManager`). Any thread may call it
+/// at any time.
 pub trait MemoryManager: Send + Sync {
-    /// The page size of the executing side, in bytes.
+    /// Returns the page size of the executing side, in bytes.
     fn page_size(&self) -> u64;
 
-    /// Memory for objects that are linked together: one reservation of at most two gigabytes. Segments of the same protection
-    /// and lifetime may share pages, those of different objects too. Groups are those of this request.
+    /// Allocates memory for objects that are linked together: one reservation of at most 2 GiB.
+    /// Segments of the same protection and lifetime may share pages, even if they are of different
+    /// objects. Group numbers are local to the request.
     fn allocate(&self, request: AllocationRequest<'_>) -> Pending<Box<dyn InFlightAllocation>>;
 
-    /// Runs the deallocate actions of each object, last finalized first and within one in reverse order, and gives back the
-    /// pages that no other object has a part of. Failing actions stop nothing; their errors come back together.
+    /// Runs the deallocate actions of each object, last finalized first and within an object in
+    /// reverse order. Then gives back the pages that no other object shares. A failing action stops
+    /// nothing; all errors are returned together.
     fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()>;
 }
 
-/// Memory that is being written. Dropping it gives it back.
+/// An allocation that is being written. Dropping it gives the memory back.
 pub trait InFlightAllocation: Send {
-    /// The address of each segment on the executing side, in the order of the request.
+    /// Returns the address of each segment on the executing side, in the order of the request.
     fn addresses(&self) -> &[u64];
 
-    /// The working memory of each segment: its content, without the zeroes after it. Zero at first. It stays where it is as
-    /// long as the allocation is in flight.
+    /// Returns the working memory of each segment: its content, without the zeroes after it. It is
+    /// zero at first, and stays at its address while the allocation is in flight.
     fn working_memory(&mut self) -> Vec<&mut [u8]>;
 
-    /// Makes the content visible to the executing side with its final protections, runs the finalize actions, which are given
-    /// for each object, in order, and gives back the segments with lifetime [`Lifetime::Finalize`]. Every object has memory of
-    /// its own from then on, in the order of the request.
+    /// Finalizes the memory. Makes the content visible to the executing side with its final
+    /// protections, runs each object's finalize actions in order, and gives back the segments with
+    /// lifetime [`Lifetime::Finalize`]. Returns a separate allocation for every object, in the
+    /// order of the request.
     ///
-    /// If an action fails, the deallocate actions that belong to those that have run are run in reverse order, and all the
-    /// memory is given back.
+    /// If an action fails, the deallocate actions of the completed ones run in reverse order, and
+    /// all memory is given back.
     fn finalize(
         self: Box<Self>,
         actions: Vec<Vec<ActionPair>>,
     ) -> Pending<Vec<FinalizedAllocation>>;
 }
 
-/// Memory in which the code of one object lives. It is given back by [`MemoryManager::deallocate`], and not by dropping this.
+/// The memory of one object's code. [`MemoryManager::deallocate`] gives it back; dropping the
+/// handle does not.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "the memory lives until MemoryManager::deallocate is given this"]
 pub struct FinalizedAllocation(u64);
 
 impl FinalizedAllocation {
-    /// A handle with a number that means something to its manager.
+    /// Creates a handle with a number chosen by its manager.
     pub fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The number it was made with.
+    /// Returns the manager's number.
     pub fn number(&self) -> u64 {
         self.0
     }

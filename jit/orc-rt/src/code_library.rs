@@ -1,9 +1,10 @@
-//! Shared libraries that stand for linked code.
+//! Shared libraries that represent linked code.
 //!
-//! Sanitizers, backtraces and the dynamic linker know code by the shared library that it is in: they look for its address among the
-//! segments that `dl_iterate_phdr` lists, and for its name in the symbol tables of the file that is named there. Linked code is in
-//! none, so a library is made for it and opened. It holds tables only; the segments of the code become program headers of it
-//! once it is open, in its memory, which the dynamic linker does not read again for anything but that list.
+//! Sanitizers, backtraces and the dynamic linker identify code by its shared library. They look for
+//! its address among the segments listed by `dl_iterate_phdr`, and for its name in the symbol
+//! tables of the file named there. Linked code is in no library, so one is made for it and opened.
+//! The library holds tables only. Once it is open, the segments of the code are added to its
+//! program headers in memory; the dynamic linker uses these headers only for that list.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -17,18 +18,19 @@ use rustix::io::fcntl_dupfd_cloexec;
 use crate::late_static_tls::{link_map, open};
 use crate::{Error, OpenName, Result, memory_file};
 
-/// Description of linked code.
+/// The description of linked code.
 #[derive(Debug, Default)]
 pub(crate) struct Code<'a> {
-    /// The start and size of each part, with `PF_W` if it is written and `PF_X` if it is executed.
+    /// Start, size in bytes and flags of each part: `PF_W` for a writable part, `PF_X` for an
+    /// executable one.
     pub(crate) segments: Vec<(u64, u64, u32)>,
-    /// Its functions and variables.
+    /// Functions and variables of the code.
     pub(crate) symbols: Vec<Symbol<'a>>,
     /// Symbols that libraries opened later may use.
     pub(crate) exports: Vec<Symbol<'a>>,
 }
 
-/// A symbol of it.
+/// A symbol of linked code.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Symbol<'a> {
     pub(crate) name: &'a [u8],
@@ -38,13 +40,13 @@ pub(crate) struct Symbol<'a> {
     pub(crate) is_weak: bool,
 }
 
-/// A library that stands for linked code, open until this is dropped.
+/// A library that represents linked code, open until this is dropped.
 #[derive(Debug)]
 pub(crate) struct CodeLibrary {
     handle: *mut c_void,
-    /// The address and size in bytes of what says where the code is.
+    /// Addresses and sizes in bytes of the tables that describe the code.
     tables: Vec<(u64, usize)>,
-    /// Debuggers and sanitizers read it by the library's name.
+    /// The library's file, which debuggers and sanitizers read by the library's name.
     file: File,
 }
 
@@ -52,17 +54,18 @@ pub(crate) struct CodeLibrary {
 unsafe impl Send for CodeLibrary {}
 
 impl CodeLibrary {
-    /// Opens a library for code, globally if it exports anything.
+    /// Opens a library for code, globally if it exports symbols.
     ///
     /// # Errors
     /// [`Error::Open`] if there is no memory for its file, or if the dynamic linker refuses it.
     pub(crate) fn open(code: &Code<'_>) -> Result<Self> {
         let failed = |problem: String| Error::Open { path: "linked code".to_owned(), problem };
         let io = |error: std::io::Error| failed(error.to_string());
-        // Nothing is known of the addresses yet, so there are no symbols for a debugger that reads the file at once.
-        let parts = Parts::of(code, None);
+        // The addresses are unknown yet, so there are no symbols for a debugger that reads the file
+        // at once.
+        let parts = Parts::new(code, None);
         let file = new_file(&parts.loaded()).map_err(io)?;
-        let name = OpenName::of(file.as_fd()).map_err(io)?;
+        let name = OpenName::for_file(file.as_fd()).map_err(io)?;
         let scope = if code.exports.is_empty() { libc::RTLD_LOCAL } else { libc::RTLD_GLOBAL };
         // SAFETY: the library has no constructors.
         let handle = unsafe { open(name.path(), scope) }.map_err(failed)?;
@@ -70,15 +73,15 @@ impl CodeLibrary {
         // SAFETY: the handle is open.
         let base = unsafe { link_map(handle) }.map(|map| map.address as u64);
         let base = base.ok_or_else(|| failed("the dynamic linker does not list it".to_owned()))?;
-        let parts = Parts::of(code, Some(base));
-        // SAFETY: the library was just opened, with these tables at these places.
+        let parts = Parts::new(code, Some(base));
+        // SAFETY: the library was just opened, with these tables at these offsets.
         unsafe { parts.write_to(base) };
         library.tables = parts.about_code(base);
         library.complete(&parts).map_err(io)?;
         Ok(library)
     }
 
-    /// Gives the file the addresses too, and the symbols.
+    /// Writes the file again, with addresses and symbols.
     fn complete(&self, parts: &Parts) -> std::io::Result<()> {
         let (mut file, content) = (&self.file, parts.file());
         memory_file::check_size(content.len() as u64)?;
@@ -89,17 +92,19 @@ impl CodeLibrary {
 
 impl Drop for CodeLibrary {
     fn drop(&mut self) {
-        // The dynamic linker keeps a library that others have found symbols in: without anything in it.
+        // The dynamic linker keeps a library in which other libraries have found symbols, so its
+        // tables are cleared.
         for (address, size) in &self.tables {
             // SAFETY: the tables are in memory of the library, which is open.
             unsafe { ptr::write_bytes(*address as *mut u8, 0, *size) };
         }
-        // SAFETY: it was opened once. Nothing is in the library that could be in use.
+        // SAFETY: the handle was opened once. The cleared library holds nothing that could be in
+        // use.
         unsafe { libc::dlclose(self.handle) };
     }
 }
 
-/// A file in memory, by a number that programs do not expect to get.
+/// Creates a file in memory, with a descriptor number that programs do not expect to get.
 fn new_file(content: &[u8]) -> std::io::Result<File> {
     const UNUSUAL: i32 = 200;
     let file = memory_file::create("linked code", content)?;
@@ -110,34 +115,36 @@ const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 const SECTION_HEADER: usize = 64;
 const SYMBOL: usize = 24;
-/// The table's own segment, its dynamic section, and a stack that is not executable.
+/// Number of the library's own headers: its table's segment, its dynamic section, and a stack that
+/// is not executable.
 const OWN_HEADERS: usize = 3;
-/// The parts of code that are listed at most: their number has 16 bits.
+/// Greatest number of listed parts of code: the number of program headers has 16 bits.
 const MOST_SEGMENTS: usize = 4096;
-/// The section in which symbols are said to be.
+/// Index of the section that symbols name as theirs.
 const TEXT: u16 = 1;
 
-/// The parts of the library's file. Addresses in it are counted from its first byte.
+/// The parts of the library's file. Addresses in the file count from its first byte.
 struct Parts {
     program_headers: Vec<u8>,
     dynamic: Vec<u8>,
     exports: Vec<u8>,
     hash: Vec<u8>,
     export_names: Vec<u8>,
-    /// With the address of the library, what is read from the file only.
-    of_file: Option<OfFile>,
+    /// Parts that are in the file only; present once the library's address is known.
+    of_file: Option<FileParts>,
 }
 
-struct OfFile {
+struct FileParts {
     symbols: Vec<u8>,
     names: Vec<u8>,
-    /// The addresses that all executable segments are in.
+    /// Start and size of the address range of all executable segments.
     text: (u64, u64),
 }
 
 impl Parts {
-    /// The parts for code that the library, if it is open, lies so far from.
-    fn of(code: &Code<'_>, base: Option<u64>) -> Parts {
+    /// Returns the parts for code; with the `base` address of an open library, the code's addresses
+    /// are relative to it.
+    fn new(code: &Code<'_>, base: Option<u64>) -> Parts {
         let segments = &code.segments[..code.segments.len().min(MOST_SEGMENTS)];
         let (exports, export_names) = symbol_table(&code.exports, base);
         let hash = hash_table(&code.exports);
@@ -180,11 +187,11 @@ impl Parts {
             exports,
             hash,
             export_names,
-            of_file: base.map(|base| OfFile::of(code, base)),
+            of_file: base.map(|base| FileParts::new(code, base)),
         }
     }
 
-    /// Bytes that are loaded, without the symbols that only the file has.
+    /// Returns the loaded bytes, without the symbols that only the file has.
     fn loaded(&self) -> Vec<u8> {
         let header = self.header(0, 0);
         let Parts { program_headers, dynamic, exports, hash, export_names, .. } = self;
@@ -193,9 +200,9 @@ impl Parts {
             .concat()
     }
 
-    /// The file with all symbols.
+    /// Returns the file with all symbols.
     fn file(&self) -> Vec<u8> {
-        let Some(OfFile { symbols, names, text }) = &self.of_file else { return self.loaded() };
+        let Some(FileParts { symbols, names, text }) = &self.of_file else { return self.loaded() };
         const SECTION_NAMES: &[u8] = b"\0.text\0.symtab\0.strtab\0.shstrtab\0";
         let loaded = self.loaded();
         let symbols_at = loaded.len().next_multiple_of(8);
@@ -205,7 +212,8 @@ impl Parts {
         let code = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
         let sections = [
             [0; 10],
-            // The name and kind; flags, address, offset, size; a link and a symbol's index; alignment, entries' size.
+            // Fields: name and kind; flags, address, offset, size; link and symbol index;
+            // alignment, size of an entry.
             [1, elf::SHT_NOBITS.0 as u64, code, text.0, 0, text.1, 0, 0, 16, 0],
             [
                 7,
@@ -248,7 +256,7 @@ impl Parts {
         file
     }
 
-    /// The header of a file with so many sections, described at an offset.
+    /// Returns the header of a file with a number of sections, described at an offset.
     fn header(&self, sections_at: u64, sections: u64) -> Vec<u8> {
         const MACHINE: u64 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
         const IDENTITY: u64 = 0x0001_0102_464c_457f;
@@ -271,22 +279,22 @@ impl Parts {
     /// Writes the addresses into the library's memory.
     ///
     /// # Safety
-    /// A library that was made of parts of these sizes must be open at that address.
+    /// A library made of parts of these sizes must be open at that address.
     unsafe fn write_to(&self, base: u64) {
         let [headers, exports] = self.addresses(base);
         for (address, bytes) in [(headers, &self.program_headers), (exports, &self.exports)] {
-            // SAFETY: promised by the caller; the memory is writable.
+            // SAFETY: guaranteed by the caller; the memory is writable.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         }
     }
 
-    /// Where the program headers and the exports of a library at that address are.
+    /// Returns the addresses of the program headers and the exports of a library at `base`.
     fn addresses(&self, base: u64) -> [u64; 2] {
         let headers = base + HEADER as u64;
         [headers, headers + (self.program_headers.len() + self.dynamic.len()) as u64]
     }
 
-    /// The same without the library's own segments, with sizes in bytes.
+    /// Returns the same addresses without the library's own segments, with sizes in bytes.
     fn about_code(&self, base: u64) -> Vec<(u64, usize)> {
         let [headers, exports] = self.addresses(base);
         let own = OWN_HEADERS * PROGRAM_HEADER;
@@ -297,20 +305,21 @@ impl Parts {
     }
 }
 
-impl OfFile {
-    fn of(code: &Code<'_>, base: u64) -> OfFile {
+impl FileParts {
+    fn new(code: &Code<'_>, base: u64) -> FileParts {
         let (symbols, names) = symbol_table(&code.symbols, Some(base));
         let executable = code.segments.iter().filter(|(_, _, flags)| flags & elf::PF_X.0 != 0);
         let bounds = executable.map(|(start, size, _)| (*start, start + size));
         let bounds = bounds.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let text = bounds.map_or((0, 0), |(start, end)| (start.wrapping_sub(base), end - start));
-        OfFile { symbols, names, text }
+        FileParts { symbols, names, text }
     }
 }
 
 const DYNAMIC_ENTRIES: usize = 6;
 
-/// A symbol table and its names. Without the library's address symbols have none.
+/// Returns a symbol table and its names. Without the library's address the symbols' addresses are
+/// 0.
 fn symbol_table(symbols: &[Symbol<'_>], base: Option<u64>) -> (Vec<u8>, Vec<u8>) {
     let mut table = vec![0; SYMBOL];
     let mut names = vec![0];
@@ -327,7 +336,7 @@ fn symbol_table(symbols: &[Symbol<'_>], base: Option<u64>) -> (Vec<u8>, Vec<u8>)
     (table, names)
 }
 
-/// The table by which the dynamic linker finds symbols, which follow the null symbol.
+/// Returns the table by which the dynamic linker finds symbols, which follow the null symbol.
 fn hash_table(symbols: &[Symbol<'_>]) -> Vec<u8> {
     let buckets = symbols.len().max(1);
     let mut first = vec![0_u32; buckets];
@@ -341,7 +350,7 @@ fn hash_table(symbols: &[Symbol<'_>]) -> Vec<u8> {
 }
 
 fn program_header(kind: u32, flags: u32, start: u64, in_file: u64, size: u64) -> Vec<u8> {
-    // A segment without content has no place in the file.
+    // A segment without contents has no place in the file.
     let offset = if in_file == 0 { 0 } else { start };
     let alignment = if kind == elf::PT_LOAD.0 { 0x1_0000 } else { 8 };
     let kind = u64::from(kind) | u64::from(flags) << 32;
@@ -378,7 +387,7 @@ mod tests {
         let library = CodeLibrary::open(&code).unwrap();
         for (index, name) in exports.iter().enumerate() {
             let name = std::ffi::CString::new(&**name).unwrap();
-            // SAFETY: the name is one.
+            // SAFETY: the name is a null-terminated string.
             let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
             assert_eq!(found as u64, 0x5000 + index as u64, "{name:?}");
         }
@@ -395,7 +404,7 @@ mod tests {
         assert!(self::listed(0x5010).is_none());
     }
 
-    /// The name and the address of the library with an address among its segments.
+    /// Returns the name and the address of the library that lists a segment with this address.
     fn listed(address: u64) -> Option<(String, u64)> {
         type Search = (u64, Option<(String, u64)>);
         unsafe extern "C" fn visit(
@@ -403,7 +412,8 @@ mod tests {
             _size: usize,
             data: *mut c_void,
         ) -> i32 {
-            // SAFETY: it is called with what is passed in below, and with a library that stays meanwhile.
+            // SAFETY: the function is called with the data passed in below, and with a library that
+            // stays open meanwhile.
             unsafe {
                 let (search, info) = (&mut *data.cast::<Search>(), &*info);
                 let count = usize::from(info.dlpi_phnum);
@@ -421,7 +431,7 @@ mod tests {
             0
         }
         let mut search: Search = (address, None);
-        // SAFETY: the function takes what it is given.
+        // SAFETY: the function takes this data.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
         search.1
     }

@@ -1,8 +1,9 @@
 //! Static thread-local storage for libraries that are opened late.
 //!
-//! Code for executables finds the thread-local variables of libraries at fixed offsets from the thread pointer, as those of
-//! libraries that the dynamic linker opens with an executable are. For one that is opened later the dynamic linker has some room
-//! left, which it gives when it opens a library that asks for such an offset. So a small one that does is made and opened.
+//! Code for executables accesses the thread-local variables of libraries at fixed offsets from the
+//! thread pointer, as the dynamic linker sets up for libraries opened with an executable. For later
+//! libraries the dynamic linker has some room left, which it allocates when a library that it opens
+//! requires such an offset. So a small library that requires one is made and opened.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::AsFd;
@@ -17,12 +18,12 @@ use crate::{OpenName, memory_file};
 /// Opens a library as [`libc::dlopen`] does.
 ///
 /// # Errors
-/// What the dynamic linker says.
+/// The dynamic linker's error.
 ///
 /// # Safety
 /// The library's constructors must be sound to run.
 pub(crate) unsafe fn open(path: &CStr, flags: c_int) -> Result<*mut c_void, String> {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | flags) };
     if handle.is_null() { Err(last_error()) } else { Ok(handle) }
 }
@@ -39,13 +40,14 @@ fn last_error() -> String {
     }
 }
 
-/// Gives the thread-local variables of an open library fixed offsets, if it has any and there is room. Code that needs them is
-/// told by the linker where this has failed. Before any thread has used the variables.
+/// Gives the thread-local variables of an open library fixed offsets, if it has any and there is
+/// room. After a failure the linker reports an error for code that needs them. Must be called
+/// before any thread has used the variables.
 ///
 /// # Safety
 /// `library` must be an open handle, opened globally.
 pub(crate) unsafe fn make_static(library: *mut c_void) {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let Some(path) = (unsafe { path_of(library) }) else { return };
     let opened = variable_of(&path).map(|variable| open_user_of(&variable));
     if let Some(Err(error)) = opened {
@@ -56,7 +58,7 @@ pub(crate) unsafe fn make_static(library: *mut c_void) {
 /// # Safety
 /// `library` must be an open handle.
 unsafe fn path_of(library: *mut c_void) -> Option<PathBuf> {
-    // SAFETY: promised by the caller. The map's name lives as long as the library is open.
+    // SAFETY: guaranteed by the caller. The map's name lives as long as the library is open.
     unsafe { CStr::from_ptr(link_map(library)?.name).to_str().ok().map(PathBuf::from) }
 }
 
@@ -68,7 +70,7 @@ pub(crate) struct LinkMap {
     name: *const c_char,
 }
 
-/// The entry of the dynamic linker for an open library.
+/// Returns the dynamic linker's entry for an open library.
 ///
 /// # Safety
 /// `library` must be an open handle.
@@ -81,7 +83,7 @@ pub(crate) unsafe fn link_map(library: *mut c_void) -> Option<LinkMap> {
     }
 }
 
-/// A thread-local variable that a library defines.
+/// Returns the name of a thread-local variable that a library defines.
 fn variable_of(library: &Path) -> Option<String> {
     let bytes = std::fs::read(library).ok()?;
     let file = ElfFile64::<LittleEndian>::parse(&*bytes).ok()?;
@@ -92,19 +94,19 @@ fn variable_of(library: &Path) -> Option<String> {
     symbols.find(is_variable)?.name().ok().map(str::to_owned)
 }
 
-/// Opens a library that asks for a variable's offset, and closes it again.
+/// Opens a library that requires a variable's offset, and closes it again.
 fn open_user_of(variable: &str) -> Result<(), String> {
     let file = memory_file::create("static thread-local storage", &user_of(variable))
         .map_err(|error| error.to_string())?;
-    let name = OpenName::of(file.as_fd()).map_err(|error| error.to_string())?;
+    let name = OpenName::for_file(file.as_fd()).map_err(|error| error.to_string())?;
     // SAFETY: the library has neither code nor constructors.
     let library = unsafe { open(name.path(), libc::RTLD_LOCAL) }?;
-    // SAFETY: it was just opened, and nothing uses it.
+    // SAFETY: the handle was just opened, and nothing uses it.
     unsafe { libc::dlclose(library) };
     Ok(())
 }
 
-/// A shared library with a relocation for a variable's offset, and nothing else.
+/// Returns the bytes of a shared library with one relocation, for a variable's offset.
 fn user_of(variable: &str) -> Vec<u8> {
     const MACHINE: u64 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
     /// `R_AARCH64_TLS_TPREL` or `R_X86_64_TPOFF64`.
@@ -119,7 +121,7 @@ fn user_of(variable: &str) -> Vec<u8> {
     let end = STRINGS + strings.len() as u64;
     let read_write = 6 << 32;
     let parts: [&[u64]; 8] = [
-        // The file's header: a shared library with three segments.
+        // The file header: a shared library with three segments.
         &[0x0001_0102_464c_457f, 0, 3 | MACHINE << 16 | 1 << 32, 0, 64, 0, 64 << 32 | 56 << 48, 3],
         &[1 | read_write, 0, 0, 0, end, end, 0x1_0000],
         &[2 | read_write, DYNAMIC, DYNAMIC, DYNAMIC, SLOT - DYNAMIC, SLOT - DYNAMIC, 8],

@@ -1,4 +1,4 @@
-//! Names by which the dynamic linker opens files that have none.
+//! Names by which the dynamic linker opens unnamed files.
 
 use crate::memory_file;
 use std::ffi::{CStr, CString, OsString};
@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A name of an open file. It is good for as long as the descriptor is open and this lives.
+/// A name of an open file. The name is valid while the descriptor is open and this lives.
 ///
-/// It is `/proc/PID/fd/N`: a debugger, which opens the libraries of the process by their names, finds the same file there, other than
-/// by `/proc/self`. Where `/proc` is not mounted, or is that of other processes, the file is copied into one with a name, in a folder
-/// that is in memory if there is one, which is removed when this is dropped.
+/// The name is `/proc/PID/fd/N`. A debugger opens the process's libraries by their names and finds
+/// the same file there, unlike by `/proc/self`. If `/proc` is not mounted, or belongs to other
+/// processes, the file is copied into a named one, in a memory-backed folder if possible. Dropping
+/// the name removes the copy.
 #[derive(Debug)]
 pub struct OpenName {
     path: CString,
@@ -23,13 +24,14 @@ pub struct OpenName {
 }
 
 impl OpenName {
-    /// The name of a file that can be read.
+    /// Returns a name of a readable file.
     ///
     /// # Errors
-    /// Errors of copying the file, where that is needed.
-    pub fn of(file: BorrowedFd<'_>) -> io::Result<Self> {
+    /// Every error of copying the file, where a copy is needed.
+    pub fn for_file(file: BorrowedFd<'_>) -> io::Result<Self> {
         let number = file.as_raw_fd();
-        // The number that `/proc` has for this process, which in a namespace of processes need not be the one that this process sees.
+        // The process's number in `/proc`, which in a namespace of processes may differ from the
+        // number that the process sees.
         let process = std::fs::read_link("/proc/self").unwrap_or_default();
         let paths = [&process, Path::new("self")]
             .map(|process| Path::new("/proc").join(process).join("fd").join(number.to_string()));
@@ -39,12 +41,13 @@ impl OpenName {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn path(&self) -> &CStr {
         &self.path
     }
 
-    /// Whether the name has the descriptor's number in it: another file with the number has the same name later.
+    /// Returns whether the name contains the descriptor's number: another file with the number
+    /// later has the same name.
     pub fn is_by_number(&self) -> bool {
         self.copy.is_none()
     }
@@ -70,7 +73,7 @@ impl OpenName {
         let mut copy = options.write(true).create_new(true).mode(0o600).open(&path)?;
         let name = Self { path: terminated(path.clone().into_os_string())?, copy: Some(path) };
         let mut source = File::from(file.try_clone_to_owned()?);
-        // The position is that of the descriptor's duplicates too.
+        // Duplicates of a descriptor share its position, so copying starts at the beginning.
         io::Seek::rewind(&mut source)?;
         io::copy(&mut source, &mut copy)?;
         Ok(name)
@@ -85,7 +88,7 @@ impl Drop for OpenName {
     }
 }
 
-/// Whether a path leads to an open file.
+/// Returns whether a path leads to an open file.
 fn is_same(file: BorrowedFd<'_>, path: &Path) -> bool {
     let Ok(found) = std::fs::metadata(path) else { return false };
     let own = rustix::fs::fstat(file.as_fd());
@@ -116,7 +119,7 @@ mod tests {
     #[test]
     fn a_file_has_a_name_that_other_processes_find_too() {
         let file = file();
-        let name = OpenName::of(file.as_fd()).unwrap();
+        let name = OpenName::for_file(file.as_fd()).unwrap();
         let expected = format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd());
         assert_eq!(name.path().to_str(), Ok(expected.as_str()));
         assert!(name.is_by_number());
@@ -126,7 +129,7 @@ mod tests {
     #[test]
     fn a_file_has_that_name_also_in_a_process_that_sees_another_number_of_its_own() {
         let file = file();
-        // SAFETY: the children make files' names and end.
+        // SAFETY: the children make names of files and end.
         let code = unsafe {
             in_child(|| match libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) {
                 0 => in_child(|| named_by_the_number_of_proc(&file)),
@@ -141,22 +144,23 @@ mod tests {
 
     const NOT_PERMITTED: i32 = 77;
 
-    /// 0 if a file's name has the number in it that `/proc` has for this process, which is another one than it sees.
+    /// Returns 0 if a file's name contains this process's number in `/proc`, and that number
+    /// differs from the one the process sees.
     fn named_by_the_number_of_proc(file: &File) -> i32 {
         let number = std::fs::read_link("/proc/self").unwrap();
-        let name = OpenName::of(file.as_fd()).unwrap();
+        let name = OpenName::for_file(file.as_fd()).unwrap();
         let expected = format!("/proc/{}/fd/{}", number.display(), file.as_raw_fd());
         let is_expected = name.path().to_str() == Ok(expected.as_str());
         let sees_another = number != Path::new(&process::id().to_string());
         i32::from(!is_expected) + 2 * i32::from(!sees_another)
     }
 
-    /// The exit code of a child that answers it.
+    /// Returns the exit code of a child that runs `code`.
     ///
     /// # Safety
-    /// The child uses nothing that another thread may have locked.
+    /// The child must use nothing that another thread may have locked.
     unsafe fn in_child(code: impl FnOnce() -> i32) -> i32 {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let child = libc::fork();
             if child == 0 {

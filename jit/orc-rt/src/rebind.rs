@@ -1,13 +1,15 @@
-//! Copies of data of the process that take the place of the originals, as a dynamic linker has it with the copy relocations of a
-//! program.
+//! Copies of the process's data that replace the originals, as the dynamic linker does for a
+//! program's copy relocations.
 //!
-//! A library refers to its own exported data by slots that the dynamic linker has filled with the address of whichever
-//! definition counts. To make a copy that definition, the bytes are copied and every such slot of every library is changed.
-//! Each slot is changed by one store, but all of it is many: meanwhile other threads of the process may use either object. So this
-//! is for a process that does nothing else with the data then.
+//! A library refers to its own exported data by slots that the dynamic linker has filled with the
+//! address of the prevailing definition. To make a copy that definition, the bytes are copied, and
+//! every such slot of every library is changed. Each slot is changed by one store, but all slots
+//! take many: meanwhile other threads of the process may use either object. So the process must not
+//! use the data during the change.
 //!
-//! What holds the address without such a slot keeps the original: the executable for its own data, a library that binds its
-//! symbols itself (`-Bsymbolic`), pointers that were computed before, and libraries that are opened later.
+//! An address held without such a slot still refers to the original: in the executable for its own
+//! data, in a library that binds its symbols itself (`-Bsymbolic`), in pointers computed before,
+//! and in libraries opened later.
 
 use std::collections::BTreeMap;
 use std::ffi::c_char;
@@ -22,41 +24,42 @@ use parking_lot::Mutex;
 use crate::actions::message;
 use crate::images::{Image, Loaded};
 
-/// What the functions that rebind data and undo it are called with: `size` bytes at `copy` are to be the object that the libraries
-/// of this process mean by `name`, which is that at `original` so far. A version after the name, as in `name@VERSION`, is of no
-/// matter.
+/// Returns the argument of the actions that rebind data and undo it. `size` bytes at `copy` become
+/// the object that the libraries of this process mean by `name`, in place of the one at `original`.
+/// A version after the name, as in `name@VERSION`, is ignored.
 pub fn argument(name: &str, original: u64, copy: u64, size: u64) -> Vec<u8> {
     let name = name.split('@').next().unwrap_or_default();
     let numbers = [original, copy, size].map(u64::to_le_bytes);
     [numbers.as_flattened(), name.as_bytes()].concat()
 }
 
-/// The objects whose place copies have taken, by address. Held while an action runs.
+/// The objects replaced by copies, by address. Held while an action runs.
 static REBOUND: Mutex<Rebound> = Mutex::new(Rebound(BTreeMap::new()));
 
 struct Rebound(BTreeMap<u64, Replacement>);
 
-/// Where a copy is, and how many bytes it has.
+/// The address of a copy, and its size in bytes.
 struct Replacement {
     address: u64,
     size: u64,
 }
 
-/// An `ActionFunction` that makes a copy what the libraries use, after it has copied the bytes as they are then. It does no more than
-/// copy if the executable defines the original, or if that has another copy already, which is copied then. Any thread may
-/// call it.
+/// Copies the current bytes of an object, and makes the libraries use the copy: an
+/// `ActionFunction`. It only copies if the executable defines the original. It also only copies if
+/// the original already has a copy, which is then the source. Any thread may call it.
 ///
 /// # Safety
-/// The argument must be one that [`argument`] makes, and both objects must be there and used by nobody meanwhile.
+/// The argument must be made by [`argument`]. Both objects must exist, and no other code may use
+/// them meanwhile.
 pub(crate) unsafe extern "C" fn rebind(argument: *const u8, size: usize) -> *mut c_char {
-    // SAFETY: the caller says how long the argument is.
+    // SAFETY: the caller passes the size of the argument.
     let argument = unsafe { std::slice::from_raw_parts(argument, size) };
     let Some(Data { name, original, copy, size }) = Data::read(argument) else {
         return message(BAD_ARGUMENT);
     };
     let mut rebound = REBOUND.lock();
     let source = rebound.0.get(&original).map_or(original, |copy| copy.address);
-    // SAFETY: both are there, as the maker of the actions promised.
+    // SAFETY: both objects exist, as the creator of the actions guarantees.
     unsafe { std::ptr::copy(source as *const u8, copy as *mut u8, size as usize) };
     let library = Image::find(|image| !image.is_executable && image.contains(original, size));
     if source != original || library.is_none() {
@@ -65,17 +68,18 @@ pub(crate) unsafe extern "C" fn rebind(argument: *const u8, size: usize) -> *mut
     rebound.0.insert(original, Replacement { address: copy, size });
     let Err(problem) = rebound.switch(name, original, copy) else { return null_mut() };
     rebound.0.remove(&original);
-    // What can be changed back is.
+    // Changes back as many slots as possible.
     let _ = rebound.switch(name, copy, original);
     message(&problem)
 }
 
-/// Undoes [`rebind`]: copies the bytes back, unless the original is read-only. The original's library may be closed by then.
+/// Undoes [`rebind`]: copies the bytes back, unless the original is read-only. The original's
+/// library may be closed by then.
 ///
 /// # Safety
 /// As for [`rebind`], which was called with this argument.
 pub(crate) unsafe extern "C" fn restore(argument: *const u8, size: usize) -> *mut c_char {
-    // SAFETY: the caller says how long the argument is.
+    // SAFETY: the caller passes the size of the argument.
     let argument = unsafe { std::slice::from_raw_parts(argument, size) };
     let Some(Data { name, original, copy, size }) = Data::read(argument) else {
         return message(BAD_ARGUMENT);
@@ -88,8 +92,8 @@ pub(crate) unsafe extern "C" fn restore(argument: *const u8, size: usize) -> *mu
     Image::find(|image| {
         let is_here = image.contains(original, size);
         if is_here && image.is_writable(original, size) {
-            // SAFETY: the original is writable memory of a library that is not closed during this call, and the copy is still
-            // there.
+            // SAFETY: the original is writable memory of a library that is not closed during this
+            // call, and the copy still exists.
             unsafe { std::ptr::copy(copy as *const u8, original as *mut u8, size as usize) };
         }
         is_here
@@ -118,12 +122,12 @@ impl<'a> Data<'a> {
 }
 
 impl Rebound {
-    /// Makes every slot that holds the address of the symbol, which is `from`, hold `to`. A slot in an object that has a copy is
-    /// in that copy too.
+    /// Makes every slot that holds the symbol's address `from` hold `to`. A slot in an object that
+    /// has a copy is changed in the copy too.
     fn switch(&self, name: &[u8], from: u64, to: u64) -> Result<(), String> {
         let mut result = Ok(());
         Image::find(|image| {
-            let Some(tables) = Tables::of(image) else { return false };
+            let Some(tables) = Tables::from_image(image) else { return false };
             result = tables.slots().try_for_each(|slot| {
                 let (old, new) = (from.wrapping_add(slot.addend), to.wrapping_add(slot.addend));
                 let own = image.load(slot.address) == Some(old);
@@ -142,13 +146,14 @@ impl Rebound {
         result
     }
 
-    /// What has become of a word of an object that has a copy.
+    /// Returns the copied word for a word of an object that has a copy.
     fn copied(&self, address: u64) -> Option<&AtomicU64> {
         let (original, copy) = self.0.range(..=address).next_back()?;
         let offset = address - original;
         let word = copy.address.wrapping_add(offset);
         let is_whole = copy.size.checked_sub(offset).is_some_and(|rest| rest >= 8);
-        // SAFETY: the word is aligned and in the copy, which stays until it is taken out of this table.
+        // SAFETY: the word is aligned and in the copy, which stays until it is removed from this
+        // table.
         (is_whole && word.is_multiple_of(8)).then(|| unsafe { &*(word as *const AtomicU64) })
     }
 }
@@ -160,7 +165,7 @@ struct Slot {
     symbol: u32,
 }
 
-/// What an image tells the dynamic linker, as far as it is within the image.
+/// An image's dynamic tables, as far as they are within the image.
 struct Tables<'a> {
     image: &'a Loaded,
     relocations: Range<u64>,
@@ -169,7 +174,7 @@ struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    fn of(image: &'a Loaded) -> Option<Self> {
+    fn from_image(image: &'a Loaded) -> Option<Self> {
         let [mut relocations, mut relocations_size, mut symbols, mut strings] = [None; 4];
         for (tag, value) in dynamic_entries(image)? {
             match tag {
@@ -180,7 +185,8 @@ impl<'a> Tables<'a> {
                 _ => {}
             }
         }
-        // The C library puts addresses in the place of those that the file has; others, and some images, leave them.
+        // The C library replaces the file's addresses by addresses in memory; other C libraries,
+        // and some images, leave them.
         let located = |value: Option<u64>, size| {
             let value = value?;
             [value, image.base.wrapping_add(value)]
@@ -196,7 +202,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// The slots with addresses of symbols.
+    /// Returns the slots with addresses of symbols.
     fn slots(&self) -> impl Iterator<Item = Slot> {
         const SIZE: u64 = size_of::<Rela64<LE>>() as u64;
         let count = (self.relocations.end - self.relocations.start) / SIZE;
@@ -210,8 +216,9 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Whether a symbol whose value is that of `name` is this one, or other data there: `environ` is `__environ` for the C library.
-    /// It could also be the end of what lies before it.
+    /// Returns whether a symbol with the value of `name` is that symbol, or other data at the same
+    /// address: `environ` is `__environ` for the C library. Any other symbol could be the end of
+    /// the object before it.
     fn refers_to(&self, symbol: u32, name: &[u8]) -> bool {
         self.symbol(symbol).is_some_and(|symbol| {
             symbol.st_type() == elf::STT_OBJECT || self.is_named(&symbol, name)
@@ -229,7 +236,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The relocations whose field is the address of a symbol and an addend.
+/// The relocations whose field is the address of a symbol plus an addend.
 #[cfg(not(target_arch = "aarch64"))]
 const ADDRESSES: [elf::RelocationType; 2] = [elf::R_X86_64_GLOB_DAT, elf::R_X86_64_64];
 #[cfg(target_arch = "aarch64")]
@@ -254,7 +261,8 @@ mod tests {
     const SYMBOLS: usize = 13;
     const SLOT: usize = 19;
 
-    /// An image of 20 words: five dynamic entries, a relocation, two symbols and a slot. The names of symbols begin at the slot.
+    /// Returns an image of 20 words: five dynamic entries, a relocation, two symbols and a slot.
+    /// The names of symbols begin at the slot.
     fn words() -> Box<[u64; 20]> {
         let mut words = Box::new([0; 20]);
         let start = words.as_ptr() as u64;
@@ -294,7 +302,7 @@ mod tests {
     fn a_slot_has_an_address_an_addend_and_a_symbol() {
         let words = words();
         let image = image(&words);
-        let tables = Tables::of(&image).unwrap();
+        let tables = Tables::from_image(&image).unwrap();
         let slots: Vec<Slot> = tables.slots().collect();
         let [Slot { address, addend: 4, symbol: 1 }] = slots[..] else { panic!("{}", slots.len()) };
         assert_eq!(address, &raw const words[SLOT] as u64);
@@ -311,7 +319,7 @@ mod tests {
         let mut words = words();
         words[SYMBOLS + 3] = u64::from(elf::STT_OBJECT.0) << 32;
         let image = image(&words);
-        assert!(Tables::of(&image).unwrap().refers_to(1, b"other"));
+        assert!(Tables::from_image(&image).unwrap().refers_to(1, b"other"));
     }
 
     #[test]
@@ -321,12 +329,12 @@ mod tests {
             for absurd in [1 << 40, u64::MAX - 7, u64::MAX] {
                 let mut words = words();
                 words[value] = absurd;
-                assert!(Tables::of(&image(&words)).is_none(), "{value} {absurd:#x}");
+                assert!(Tables::from_image(&image(&words)).is_none(), "{value} {absurd:#x}");
             }
         }
         let mut words = words();
         words[0] = 0;
-        assert!(Tables::of(&image(&words)).is_none());
+        assert!(Tables::from_image(&image(&words)).is_none());
     }
 
     #[test]
@@ -335,7 +343,7 @@ mod tests {
         words[SYMBOLS + 3] = u64::from(u32::MAX);
         words[RELOCATION] += 8;
         let image = image(&words);
-        let tables = Tables::of(&image).unwrap();
+        let tables = Tables::from_image(&image).unwrap();
         assert!(!tables.refers_to(1, b"name"));
         let slot = tables.slots().next().unwrap();
         assert!(image.load(slot.address).is_none() && image.store(slot.address, 0).is_err());

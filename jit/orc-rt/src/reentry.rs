@@ -1,19 +1,21 @@
-//! Re-entry: how code that calls a function which is not there yet gets to somebody who provides it (the part of ORC's
-//! runtime that is `__orc_rt_reentry`).
+//! Re-entry: the way of a call of a function that is not linked yet to the code that provides the
+//! function (the `__orc_rt_reentry` part of ORC's runtime).
 //!
-//! The code has called a *trampoline*, a few instructions that stand in for the function. It goes on to the function
-//! whose address is [`reenter_function`], which keeps all registers (also those that a function may change: a caller that knows
-//! the function's code counts on those that it does not change), calls a hook, and continues at
-//! the address that the hook returns as if that had been called in the first place: arguments on the stack, results and
-//! exceptions are between the caller and the function, as the trampoline leaves no frame.
+//! The code calls a *trampoline*, a few instructions in place of the function. The trampoline jumps
+//! to the function whose address is [`reenter_function`]. That function saves all registers, even
+//! caller-saved ones: a caller that knows the function's code relies on registers that it does not
+//! change. It calls a hook, restores the registers, and continues at the address that the hook
+//! returns, as if that address had been called directly. Arguments on the stack, results and
+//! exceptions pass between the caller and the function, as the trampoline leaves no frame.
 //!
-//! Trampolines are emitted in batches. With each batch lies a [`TrampolineHeader`], so that neither the trampolines nor the
-//! hook need to be told anything by whoever has emitted them but a number, the *context*. It is one that is known to a table
-//! of the process, as the code passes in nothing else, from any thread; or a tag of the controller, which is called back.
+//! Trampolines are emitted in batches. Each batch has a [`TrampolineHeader`], so that trampolines
+//! and hook need only one number from the code that emitted them, the *context*. The context is a
+//! key in a table of the process, as the code passes nothing else, from any thread; or a tag of the
+//! controller, which is called back.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
-mod turn;
+mod lock_owner;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -32,36 +34,38 @@ use serde::{Deserialize, Serialize};
 use crate::service::run::{Arguments, run_constructors};
 use crate::{actions, callback};
 
-pub(crate) use turn::in_turn;
-pub use turn::turn;
+pub(crate) use lock_owner::as_lock_owner;
+pub use lock_owner::lock_owner;
 
-/// What lies with a batch of trampolines, as the code finds it.
+/// The header of a batch of trampolines, in the layout that the code reads.
 ///
-/// A trampoline arrives at `reenter` with every register as the caller left it, but for these. On x86-64 `r11` has the address of the
-/// header, and on the stack, above the return address, lie the number of the trampoline within the batch (its lower 32 bits count)
-/// and the caller's `r11`. On AArch64 `x15` has the address of the header and `x17` that of the trampoline, and the caller's `x15` is
-/// at `sp`, in 16 bytes of its own.
+/// A trampoline reaches `reenter` with every register as the caller left it, with the following
+/// exceptions. On x86-64, `r11` holds the address of the header. Above the return address, the
+/// stack holds the trampoline's number within the batch (in its lower 32 bits) and the caller's
+/// `r11`. On AArch64, `x15` holds the address of the header and `x17` that of the trampoline. The
+/// caller's `x15` is at `sp`, in its own 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct TrampolineHeader {
-    /// [`reenter_function`] of the process that executes.
+    /// The address of [`reenter_function`] in the executor.
     pub reenter: u64,
-    /// [`hook_function`] of that process, or another [`Hook`].
+    /// The address of [`hook_function`] in that process, or of another [`Hook`].
     pub hook: u64,
-    /// Who is to be asked.
+    /// The context in which a target is requested.
     pub context: u64,
-    /// A number of the batch, for who is asked.
+    /// The number of the batch, for the context's handler.
     pub batch: u64,
     /// The address of the first trampoline. The others follow, [`TRAMPOLINE_SIZE`] bytes each.
     pub trampolines: u64,
-    /// An address, for who is asked: of one slot of 8 bytes for each trampoline.
+    /// The address of the slots, 8 bytes for each trampoline, for the context's handler.
     pub slots: u64,
 }
 
 /// Bytes of a trampoline.
 pub const TRAMPOLINE_SIZE: u64 = 16;
 
-/// Says where a call through a trampoline goes on, by the batch's header and the address of the trampoline.
+/// The type of a hook: it returns the target of a call, for the batch's header and the address of
+/// the trampoline.
 pub type Hook = unsafe extern "C" fn(header: *const TrampolineHeader, trampoline: u64) -> u64;
 
 /// A call through a trampoline.
@@ -69,20 +73,21 @@ pub type Hook = unsafe extern "C" fn(header: *const TrampolineHeader, trampoline
 pub struct ReentryCall {
     /// The number of the batch.
     pub batch: u64,
-    /// Which trampoline of the batch it was.
+    /// The index of the trampoline in the batch.
     pub index: u64,
     /// The address of that trampoline's slot.
     pub slot: u64,
-    /// Whether a resolver of an indirect function has led to it, so that a link waits for its end.
+    /// Whether a resolver of an indirect function has made the call, so that a link waits for its
+    /// end.
     pub while_linking: bool,
     /// The [turn] of the thread that made it.
-    pub turn: u64,
+    pub lock_owner: u64,
 }
 
-/// What a controller is asked that is called back.
+/// A request to a controller that is called back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Question {
-    /// Where a call goes on.
+pub enum ReentryRequest {
+    /// A request for the target of a call.
     Call(ReentryCall),
     /// The same, after the [constructors](Answer::Construct) that were to run before.
     Constructed(ReentryCall),
@@ -90,46 +95,48 @@ pub enum Question {
 
 /// What it answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
-    /// The call goes on.
-    Onward(Onward),
-    /// Constructors are to run first, on the thread that made the call, which then asks again.
+pub enum ReentryReply {
+    /// The end of the search: the call continues.
+    Target(ReentryTarget),
+    /// The constructors to run first, on the thread that made the call, which then requests the
+    /// target again.
     Construct {
-        /// Their addresses, in order.
+        /// Addresses of the constructors, in order.
         functions: Vec<u64>,
-        /// What they are called with.
+        /// Arguments of the constructors.
         arguments: Arguments,
     },
 }
 
-/// Who provides the functions for which trampolines stand in.
+/// A provider of the functions that trampolines stand for.
 pub trait Reenter: Send + Sync {
-    /// Returns where a call goes on that a thread of this process has made. It is called on that thread, several at a time; a panic
-    /// ends the process.
+    /// Returns the target of a call that a thread of this process has made. Runs on that thread,
+    /// several at a time; a panic ends the process.
     ///
-    /// Instead of returning, an implementation may leave the code that made the call, as `longjmp` does: the [`hook_function`] holds
-    /// nothing meanwhile.
+    /// Instead of returning, an implementation may leave the calling code, as `longjmp` does: the
+    /// [`hook_function`] holds no resource meanwhile.
     ///
     /// # Errors
     /// The message with which the process ends.
-    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<Onward, String>;
+    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<ReentryTarget, String>;
 }
 
-/// Where a call goes on.
+/// The target of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Onward {
+pub struct ReentryTarget {
     /// The address.
     pub target: u64,
-    /// Whether the hook writes it to the trampoline's slot, by one store. It does not if the batch has been [retired](retire) since.
+    /// Whether the hook writes the address to the trampoline's slot, by one store. A hook does not
+    /// write if the batch was [retired](retire) since.
     pub redirect: bool,
 }
 
-/// A context: while it lives, calls come to who was given with it. It can be dropped at any time. A call that comes afterwards,
-/// or when that one is gone, ends the process.
+/// A context: while it lives, its handler receives the calls. It can be dropped at any time. A call
+/// after the end of the context or its handler ends the process.
 #[derive(Debug)]
 pub struct ReentryContext(u64);
 
-/// Who is asked in each context.
+/// The handlers of the contexts.
 static CONTEXTS: RwLock<Contexts> = RwLock::new(Contexts { last: 0, known: BTreeMap::new() });
 
 /// The batches whose slots are not written any more.
@@ -141,7 +148,7 @@ struct Contexts {
 }
 
 impl ReentryContext {
-    /// A context in which `calls` is asked.
+    /// Creates a context with `calls` as its handler.
     pub fn new(calls: Weak<dyn Reenter>) -> Self {
         let mut contexts = CONTEXTS.write();
         contexts.last += 1;
@@ -150,7 +157,8 @@ impl ReentryContext {
         Self(number)
     }
 
-    /// Its number, for [`TrampolineHeader::context`]. No other context of the process ever has it.
+    /// Returns the context's number, for [`TrampolineHeader::context`]. No other context of the
+    /// process ever has it.
     pub fn number(&self) -> u64 {
         self.0
     }
@@ -162,45 +170,47 @@ impl Drop for ReentryContext {
     }
 }
 
-/// The address at which trampolines of this process re-enter: of the code that keeps the vector registers that this processor
-/// has.
+/// Returns the address of the code that trampolines of this process jump to. It saves the vector
+/// registers that this processor has.
 pub fn reenter_function() -> u64 {
     arch::reenter_function()
 }
 
-/// The address of this process's [`Hook`]: it asks who is known by the context. It preserves `errno`.
+/// Returns the address of this process's [`Hook`]: it calls the context's handler. It preserves
+/// `errno`.
 pub fn hook_function() -> u64 {
     let hook: Hook = hook;
     hook as usize as u64
 }
 
-/// The address of the hook for a controller, which may be another process: it calls back with the context as the tag, a
-/// [`Question`] as postcard writes it for the argument, and wants an [`Answer`]. If there is none it ends the process.
+/// Returns the address of the hook for a controller, which may be another process: it calls back with the context as the tag, a
+/// [`ReentryRequest`] as postcard writes it for the argument, and wants an [`ReentryReply`]. If there is none it ends the process.
 pub fn controller_hook_function() -> u64 {
     let hook: Hook = controller_hook;
     hook as usize as u64
 }
 
-/// The exit code of a process that [`not_linked_function`] has ended: what the dynamic linker ends one with that calls a function
-/// which is not to be found.
+/// Exit code of a process ended by [`not_linked_function`]. The dynamic linker uses the same code
+/// for a process that calls a missing function.
 pub const NOT_LINKED: i32 = 127;
 
-/// The address of a function that ends the process at once with the code [`NOT_LINKED`], whatever it is called with: in place of one
-/// that cannot be linked. Who sends a call there has said why.
+/// Returns the address of a function that ends the process at once with the code [`NOT_LINKED`],
+/// whatever its arguments. It takes the place of a function that cannot be linked. The code that
+/// directs a call to it has reported the reason.
 pub fn not_linked_function() -> u64 {
     not_linked as *const () as u64
 }
 
 extern "C" fn not_linked() -> ! {
-    // SAFETY: it may be called anywhere.
+    // SAFETY: the call is valid anywhere.
     unsafe { libc::_exit(NOT_LINKED) }
 }
 
 /// # Safety
-/// `header` must be the header of a batch to which the trampoline belongs.
+/// `header` must be the header of the batch to which the trampoline belongs.
 unsafe extern "C" fn hook(header: *const TrampolineHeader, trampoline: u64) -> u64 {
     reach_stack();
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let header = unsafe { header.read() };
     keeping_errno(|| {
         let calls = CONTEXTS.read().known.get(&header.context).and_then(Weak::upgrade);
@@ -210,19 +220,19 @@ unsafe extern "C" fn hook(header: *const TrampolineHeader, trampoline: u64) -> u
             ))
         };
         let call = header.call_of(trampoline);
-        let onward = calls.reenter(call).unwrap_or_else(|problem| end_process(&problem));
-        go_on(&header, call, onward)
+        let destination = calls.reenter(call).unwrap_or_else(|problem| end_process(&problem));
+        go_on(&header, call, destination)
     })
 }
 
-/// The least of a stack that a linker needs.
+/// Least number of bytes of stack that a linker needs.
 const LEAST_STACK: usize = 32 << 10;
 
-/// Touches the stack that will be needed. Who has too little of it overflows it here, where nothing is held as yet, so that the thread
-/// can be taken out of the call.
+/// Touches the stack that will be needed. With too little stack the overflow happens here, before
+/// any resource is held, so that the thread can be taken out of the call.
 #[inline(never)]
 fn reach_stack() {
-    // All pages of so large a frame are touched when it is made.
+    // Entering a function with so large a frame touches all of its pages.
     let mut frame = std::mem::MaybeUninit::<[u8; LEAST_STACK]>::uninit();
     std::hint::black_box(&mut frame);
 }
@@ -230,53 +240,54 @@ fn reach_stack() {
 /// # Safety
 /// As for [`hook`].
 unsafe extern "C" fn controller_hook(header: *const TrampolineHeader, trampoline: u64) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let header = unsafe { header.read() };
     keeping_errno(|| {
         let call = header.call_of(trampoline);
-        let ask = |question| {
-            ask_controller(header.context, question).unwrap_or_else(|problem| {
+        let ask = |request| {
+            ask_controller(header.context, request).unwrap_or_else(|problem| {
                 end_process(&format!(
                     "the trampoline at {trampoline:#x} was called, and the controller does not say where that goes on: {problem}"
                 ))
             })
         };
-        let mut answer = ask(Question::Call(call));
+        let mut reply = ask(ReentryRequest::Call(call));
         loop {
-            match answer {
-                Answer::Onward(onward) => return go_on(&header, call, onward),
-                Answer::Construct { functions, arguments } => {
-                    // SAFETY: promised by who emitted the trampoline: the controller has constructors run.
+            match reply {
+                ReentryReply::Target(destination) => return go_on(&header, call, destination),
+                ReentryReply::Construct { functions, arguments } => {
+                    // SAFETY: guaranteed by the code that emitted the trampoline: the controller
+                    // lists constructors.
                     unsafe { run_constructors((functions, arguments)) };
-                    answer = ask(Question::Constructed(call));
+                    reply = ask(ReentryRequest::Constructed(call));
                 }
             }
         }
     })
 }
 
-fn ask_controller(tag: u64, question: Question) -> Result<Answer, String> {
-    let argument = postcard::to_allocvec(&question).expect("numbers are written");
-    let answer = callback::call_controller(tag, &argument)?;
-    postcard::from_bytes(&answer).map_err(|error| format!("its answer is nowhere: {error}"))
+fn ask_controller(tag: u64, request: ReentryRequest) -> Result<ReentryReply, String> {
+    let argument = postcard::to_allocvec(&request).expect("numbers are written");
+    let reply = callback::call_controller(tag, &argument)?;
+    postcard::from_bytes(&reply).map_err(|error| format!("its answer is nowhere: {error}"))
 }
 
-/// Redirects later calls, if that is wanted, and gives the address for this one.
-fn go_on(header: &TrampolineHeader, call: ReentryCall, onward: Onward) -> u64 {
-    if onward.redirect {
+/// Redirects later calls if that is requested, and returns the target of this one.
+fn go_on(header: &TrampolineHeader, call: ReentryCall, destination: ReentryTarget) -> u64 {
+    if destination.redirect {
         let retired = RETIRED.read();
         if !retired.contains(&(header.context, call.batch)) {
-            // SAFETY: the batch's slot, which is there as long as the batch has not been retired: an aligned word that stubs read, and
-            // nobody writes otherwise but by one store.
+            // SAFETY: the slot exists until its batch is retired, and is an aligned word. Stubs
+            // read it, and it is written only by single stores.
             unsafe { AtomicU64::from_ptr(call.slot as *mut u64) }
-                .store(onward.target, Ordering::Release);
+                .store(destination.target, Ordering::Release);
         }
     }
-    onward.target
+    destination.target
 }
 
 /// Has hooks write nothing any more to the slots of a batch, known by its context and its number, or write there again. To be called
-/// before memory goes to which an [`Onward`] may say to write: when it returns nobody does.
+/// before memory goes to which an [`ReentryTarget`] may say to write: when it returns nobody does.
 pub fn retire(context: u64, batch: u64, retired: bool) {
     let mut all = RETIRED.write();
     if retired {
@@ -286,29 +297,29 @@ pub fn retire(context: u64, batch: u64, retired: bool) {
     }
 }
 
-/// Does something that the caller of a function knows nothing of.
+/// Runs a function, and restores `errno` afterwards for a caller that does not expect the call.
 fn keeping_errno<T>(run: impl FnOnce() -> T) -> T {
-    // SAFETY: the address of this thread's variable.
+    // SAFETY: the function returns the address of this thread's variable.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: the address is that of this thread's variable.
     let kept = unsafe { errno.read() };
     let result = run();
-    // SAFETY: as above.
+    // SAFETY: the address is that of this thread's variable.
     unsafe { errno.write(kept) };
     result
 }
 
 impl TrampolineHeader {
-    /// The call that has come through one of the batch's trampolines, on this thread.
+    /// Returns the call that has come through one of the batch's trampolines, on this thread.
     pub fn call_of(&self, trampoline: u64) -> ReentryCall {
         let index = trampoline.wrapping_sub(self.trampolines) / TRAMPOLINE_SIZE;
         let slot = self.slots.wrapping_add(index.wrapping_mul(size_of::<u64>() as u64));
-        let (while_linking, turn) = (actions::are_finalizing(), turn());
-        ReentryCall { batch: self.batch, index, slot, while_linking, turn }
+        let (while_linking, lock_owner) = (actions::are_finalizing(), lock_owner());
+        ReentryCall { batch: self.batch, index, slot, while_linking, lock_owner }
     }
 }
 
-/// A call cannot go on, and nothing can be returned to the caller.
+/// Ends the process: the call has no target, and nothing can be returned to the caller.
 fn end_process(problem: &str) -> ! {
     eprintln!("longshore: {problem}");
     std::process::abort()

@@ -52,7 +52,7 @@ impl Reply {
         *self = Self::copy(problem.as_bytes(), true);
     }
 
-    /// The bytes of the answer, or the text of the error.
+    /// Returns the bytes of the answer, or the text of the error.
     ///
     /// # Errors
     /// If it is an error.
@@ -119,7 +119,7 @@ pub unsafe fn call(function: u64, argument: &[u8]) -> Result<Vec<u8>, String> {
     reply.result().map(<[u8]>::to_vec)
 }
 
-/// The body of a wrapper function: reads its argument, calls a closure with it, and writes what that returns. An argument that
+/// Returns the body of a wrapper function: reads its argument, calls a closure with it, and writes what that returns. An argument that
 /// cannot be read and a panic become errors.
 ///
 /// # Safety
@@ -132,13 +132,13 @@ pub unsafe fn serve<A: DeserializeOwned, R: Serialize>(
 ) {
     // SAFETY: promised by the caller.
     let (argument, reply) = unsafe { (bytes(argument, size), &mut *reply) };
-    match answer(argument, function) {
-        Ok(answer) => reply.set(&answer),
+    match decode_reply(argument, function) {
+        Ok(decode_reply) => reply.set(&decode_reply),
         Err(problem) => reply.fail(&problem),
     }
 }
 
-fn answer<A: DeserializeOwned, R: Serialize>(
+fn decode_reply<A: DeserializeOwned, R: Serialize>(
     argument: &[u8],
     function: impl FnOnce(A) -> R,
 ) -> Result<Vec<u8>, String> {
@@ -176,12 +176,12 @@ impl<A: Serialize, R: DeserializeOwned> Service<A, R> {
         Self { name, types: PhantomData }
     }
 
-    /// The name under which the process gives its address.
+    /// Returns the name under which the process gives its address.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The bytes to call it with.
+    /// Returns the bytes to call it with.
     pub fn argument(&self, argument: &A) -> Vec<u8> {
         encode(argument)
     }
@@ -190,7 +190,7 @@ impl<A: Serialize, R: DeserializeOwned> Service<A, R> {
     ///
     /// # Errors
     /// If they are not what it answers.
-    pub fn answer(&self, bytes: &[u8]) -> Result<R, String> {
+    pub fn decode_reply(&self, bytes: &[u8]) -> Result<R, String> {
         decode(bytes).map_err(|problem| format!("its answer: {problem}"))
     }
 }
@@ -239,7 +239,7 @@ mod tests {
 
     fn half_of(number: u32) -> Result<Option<String>, String> {
         let argument = HALF.argument(&(number, "n".to_owned()));
-        call_of(half, &argument).and_then(|answer| HALF.answer(&answer))
+        call_of(half, &argument).and_then(|decode_reply| HALF.decode_reply(&decode_reply))
     }
 
     #[test]
@@ -265,9 +265,9 @@ mod tests {
     #[test]
     fn bytes_that_are_no_answer_are_an_error() {
         assert!(
-            HALF.answer(&[]).is_err()
-                && HALF.answer(&[2]).is_err()
-                && HALF.answer(&[0, 0]).is_err()
+            HALF.decode_reply(&[]).is_err()
+                && HALF.decode_reply(&[2]).is_err()
+                && HALF.decode_reply(&[0, 0]).is_err()
         );
     }
 

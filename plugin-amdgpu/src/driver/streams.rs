@@ -8,14 +8,14 @@ use super::{Driver, result};
 use crate::current::Current;
 use crate::device::AmdgpuOwn;
 use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
-use longshore_plugin_streams::{BusyLine, Call, Code, EventKind, Failure, Registrations, forward};
+use longshore_plugin_streams::{BusyQueue, Call, Code, EventKind, Failure, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// `hipCpuDeviceId`.
 const CPU: c_int = -1;
 
 static REGISTRATIONS: Registrations = Registrations::new();
-static CREW: Crew<BusyLine> = BusyLine::crew("longshore-hip");
+static CREW: Crew<BusyQueue> = BusyQueue::crew("longshore-hip");
 
 impl longshore_plugin_streams::Driver for Driver {
     type Context = Current;
@@ -59,7 +59,7 @@ impl longshore_plugin_streams::Driver for Driver {
         &REGISTRATIONS
     }
 
-    fn crew() -> &'static Crew<BusyLine> {
+    fn crew() -> &'static Crew<BusyQueue> {
         &CREW
     }
 
@@ -292,7 +292,7 @@ impl Driver {
         start
     }
 
-    /// The page-locked memory that an address is of.
+    /// Returns the page-locked memory that an address is of.
     #[cold]
     fn locked_range(&self, address: u64) -> Option<(u64, u64)> {
         let known = self.pointer(address)?;

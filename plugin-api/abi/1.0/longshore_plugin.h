@@ -485,7 +485,7 @@ typedef struct longshore_platform_table {
                                            struct longshore_sink value);
     // Returns the number of devices; fixed while the platform is connected.
     struct longshore_error_object *(*device_count)(struct longshore_platform *platform,
-                                                   uint32_t *answer);
+                                                   uint32_t *result);
     // Answers a query about the device `index`, a `longshore_device_info`, in the query's own type.
     // Works without opening the device. `index` is less than `device_count`. Errors:
     // `LONGSHORE_ERROR_UNIMPLEMENTED` if the device has no answer,
@@ -523,7 +523,7 @@ typedef struct longshore_device_table {
                                                uint32_t kind,
                                                uint64_t bytes,
                                                uint64_t alignment,
-                                               uint64_t *answer);
+                                               uint64_t *result);
     // Frees what `allocate` of this device and kind returned. May block. Errors:
     // `LONGSHORE_ERROR_INVALID_ARGUMENT` if it is not the address of a live allocation of this
     // kind.
@@ -551,34 +551,34 @@ typedef struct longshore_device_table {
                                                    uint32_t timing,
                                                    struct longshore_event **event);
     // Returns how well an image of a container suits this device: 0 if the device cannot run it,
-    // else the more the better. The host loads the image with the highest rank, among equals the
+    // else the more the better. The host loads the image with the highest score, among equals the
     // first; it asks `accepts` where this is `LONGSHORE_ERROR_UNSUPPORTED`. In C, `triple` and
     // `arch` are empty where the container says nothing. LLVM: `isELFCompatible`. Errors: None on
-    // account of a bad image: that is rank 0.
-    struct longshore_error_object *(*rank)(struct longshore_device *device,
-                                           struct longshore_bytes image,
-                                           struct longshore_text triple,
-                                           struct longshore_text arch,
-                                           uint32_t *answer);
+    // account of a bad image: that is score 0.
+    struct longshore_error_object *(*score)(struct longshore_device *device,
+                                            struct longshore_bytes image,
+                                            struct longshore_text triple,
+                                            struct longshore_text arch,
+                                            uint32_t *result);
     // Says how much of the live allocation at `address` the program sees, from now on until this is
     // called again; at first it is all. The host asks for blocks in size classes, and hands out
     // again what was freed; a backend that binds or measures whole allocations takes this for their
     // size. The rest stays allocated. Does not block. Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if
     // no allocation begins at the address, `LONGSHORE_ERROR_INVALID_SIZE` for no bytes or more than
     // were allocated.
-    struct longshore_error_object *(*set_extent)(struct longshore_device *device,
-                                                 uint64_t address,
-                                                 uint64_t bytes);
+    struct longshore_error_object *(*set_logical_size)(struct longshore_device *device,
+                                                       uint64_t address,
+                                                       uint64_t bytes);
     // Makes memory of this process an allocation of this kind, as if `allocate` had answered its
     // address: kernels reach it there. The memory is the host's, which keeps it in place until it
     // was freed by `free`, and takes it back then. It begins at a multiple of the page size and has
     // at least one byte. May block. Errors: `LONGSHORE_ERROR_UNSUPPORTED` for a kind of memory that
     // the device lacks or cannot have at an address that it did not choose;
     // `LONGSHORE_ERROR_INVALID_ARGUMENT` if some of it is an allocation already.
-    struct longshore_error_object *(*adopt)(struct longshore_device *device,
-                                            uint32_t kind,
-                                            uint64_t address,
-                                            uint64_t bytes);
+    struct longshore_error_object *(*import_memory)(struct longshore_device *device,
+                                                    uint32_t kind,
+                                                    uint64_t address,
+                                                    uint64_t bytes);
     // Closes the device, which is gone even when an error is returned. In Rust, the default drops
     // it. May block. Errors: Those of the driver.
     struct longshore_error_object *(*close)(struct longshore_device *device);
@@ -652,7 +652,7 @@ typedef struct longshore_queue_table {
     struct longshore_error_object *(*record_event)(struct longshore_queue *queue,
                                                    struct longshore_event *event);
     // Says whether all work that was queued is done. Errors: Those of the driver.
-    struct longshore_error_object *(*is_idle)(struct longshore_queue *queue, uint32_t *answer);
+    struct longshore_error_object *(*is_idle)(struct longshore_queue *queue, uint32_t *result);
     // Blocks until all work that was queued before the call is done or failed: none of it runs any
     // more when the call returns, also with an error, unless that is
     // `LONGSHORE_ERROR_INVALID_QUEUE`. Errors: The first error among that work that no call was
@@ -667,7 +667,7 @@ typedef struct longshore_queue_table {
 typedef struct longshore_event_table {
     // Says whether its last record was reached; also true if there was none. Errors: Those of the
     // driver.
-    struct longshore_error_object *(*is_complete)(struct longshore_event *event, uint32_t *answer);
+    struct longshore_error_object *(*is_complete)(struct longshore_event *event, uint32_t *result);
     // Blocks until the event is complete. The host calls it in no host function that the event is
     // behind. Errors: The first failure of the work in front of the last record that no
     // `synchronize` had told when that was reached: the same each time, and still the queue's to
@@ -679,7 +679,7 @@ typedef struct longshore_event_table {
     // if one was not recorded or is not complete.
     struct longshore_error_object *(*elapsed_ns)(struct longshore_event *event,
                                                  struct longshore_event *end,
-                                                 int64_t *answer);
+                                                 int64_t *result);
     // Gives the event up without waiting. Queues that wait for it still see its record.
     struct longshore_error_object *(*destroy)(struct longshore_event *event);
 } longshore_event_table;
@@ -692,7 +692,7 @@ typedef struct longshore_pinning_table {
     struct longshore_error_object *(*pin)(struct longshore_device *device,
                                           uint64_t address,
                                           uint64_t bytes,
-                                          uint64_t *answer);
+                                          uint64_t *result);
     // Undoes `pin` of the same address. May block. Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if
     // nothing was pinned at this address.
     struct longshore_error_object *(*unpin)(struct longshore_device *device, uint64_t address);
@@ -703,7 +703,7 @@ typedef struct longshore_peer_table {
     // Says whether kernels of this device can reach memory of `peer`. Errors: Those of the driver.
     struct longshore_error_object *(*can_access)(struct longshore_device *device,
                                                  struct longshore_device *peer,
-                                                 uint32_t *answer);
+                                                 uint32_t *result);
     // Lets kernels of this device reach memory of `peer`; doing it again is no error. May block.
     // Errors: `LONGSHORE_ERROR_UNSUPPORTED` if the devices cannot.
     struct longshore_error_object *(*enable_access)(struct longshore_device *device,
@@ -717,14 +717,14 @@ typedef struct longshore_occupancy_table {
     struct longshore_error_object *(*optimal_group_items)(struct longshore_device *device,
                                                           struct longshore_kernel *kernel,
                                                           uint64_t dynamic_shared_bytes,
-                                                          uint32_t *answer);
+                                                          uint32_t *result);
     // Returns the most groups of `items` work-items with which the kernel can run cooperatively.
     // Errors: Those of the driver.
     struct longshore_error_object *(*max_cooperative_groups)(struct longshore_device *device,
                                                              struct longshore_kernel *kernel,
                                                              const uint32_t (*items)[3],
                                                              uint64_t dynamic_shared_bytes,
-                                                             uint32_t *answer);
+                                                             uint32_t *result);
 } longshore_occupancy_table;
 
 // "longshore.instrumentation", version 1, optional: what compiled-in instrumentation left in a

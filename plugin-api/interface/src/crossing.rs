@@ -45,7 +45,7 @@ pub enum ParameterKind {
 
 /// The answer of a method.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum Reply {
     /// `()`.
     Nothing,
     /// `u32`, `u64`, `i64`: written to a place.
@@ -87,10 +87,10 @@ impl Parameter {
         // Parameters that a default body leaves alone begin with an underscore.
         let name = pattern.ident.to_string();
         let name = format_ident!("{}", name.trim_start_matches('_'), span = pattern.ident.span());
-        Ok(Parameter { name, rust: rust.clone(), kind: ParameterKind::of(rust) })
+        Ok(Parameter { name, rust: rust.clone(), kind: ParameterKind::from_type(rust) })
     }
 
-    /// The parameters in C.
+    /// Returns the parameters in C.
     pub fn raw(&self) -> Vec<Raw> {
         let name = self.name.clone();
         let one = |kind| vec![(name.clone(), kind)];
@@ -118,7 +118,7 @@ impl Parameter {
         }
     }
 
-    /// The arguments for C, from the value of the trait's type.
+    /// Returns the arguments for C, from the value of the trait's type.
     pub fn to_raw(&self) -> TokenStream {
         let name = &self.name;
         match &self.kind {
@@ -142,13 +142,13 @@ impl Parameter {
     }
 
     /// Makes the trait's value of what came from C, in an `unsafe` block of a function that may fail.
-    pub fn of_raw(&self) -> TokenStream {
+    pub fn from_raw(&self) -> TokenStream {
         let name = &self.name;
         match &self.kind {
             ParameterKind::Number(_) | ParameterKind::Part => quote!(),
             ParameterKind::Truth => quote!(let #name = #name != 0;),
             ParameterKind::Enumeration(kind) => {
-                quote!(let #name = <#kind as raw::Enumeration>::of_raw(#name)?;)
+                quote!(let #name = <#kind as raw::Enumeration>::from_raw(#name)?;)
             }
             ParameterKind::Triple => quote!(let #name = *#name;),
             ParameterKind::Bytes => quote!(let #name = raw::read_bytes(#name);),
@@ -170,7 +170,7 @@ impl Parameter {
         }
     }
 
-    /// The field of a message.
+    /// Returns the field of a message.
     pub fn message(&self) -> Result<TokenStream> {
         let name = &self.name;
         Ok(match &self.kind {
@@ -186,7 +186,7 @@ impl Parameter {
         })
     }
 
-    /// The field's value, on the host's side.
+    /// Returns the field's value, on the host's side.
     pub fn to_message(&self) -> TokenStream {
         let name = &self.name;
         match &self.kind {
@@ -197,7 +197,7 @@ impl Parameter {
     }
 
     /// Makes the trait's value of the field, on the executor's side; of another object, it is `<name>_object`.
-    pub fn of_message(&self) -> TokenStream {
+    pub fn from_message(&self) -> TokenStream {
         let name = &self.name;
         match &self.kind {
             ParameterKind::Span => quote! {
@@ -220,13 +220,13 @@ impl Parameter {
     }
 }
 
-/// The field of the executor's server that has the objects of a kind: `devices`.
+/// Returns the field of the executor's server that has the objects of a kind: `devices`.
 pub fn plural(object: &Ident) -> Ident {
     format_ident!("{}s", object.to_string().to_lowercase())
 }
 
 impl ParameterKind {
-    fn of(rust: &Type) -> ParameterKind {
+    fn from_type(rust: &Type) -> ParameterKind {
         let text = rust.to_token_stream().to_string().replace(' ', "");
         match text.as_str() {
             "u32" | "u64" => ParameterKind::Number(format_ident!("{text}")),
@@ -250,101 +250,101 @@ impl ParameterKind {
     }
 }
 
-impl Answer {
+impl Reply {
     /// Reads the type of an answer.
     ///
     /// # Errors
     /// A type that does not cross.
-    pub fn read(rust: &Type) -> Result<Answer> {
+    pub fn read(rust: &Type) -> Result<Reply> {
         let text = rust.to_token_stream().to_string().replace(' ', "");
         Ok(match text.as_str() {
-            "()" => Answer::Nothing,
-            "u32" | "u64" | "i64" => Answer::Number(format_ident!("{text}")),
-            "bool" => Answer::Truth,
-            "String" => Answer::Text,
-            "InfoValue" => Answer::Value,
-            "Acceptance" => Answer::Acceptance,
-            "GlobalAddress" => Answer::Global,
-            "(Arc<B::Kernel>,KernelAttributes)" => Answer::Kernel,
-            "Option<PoolTracker>" => Answer::Tracker,
-            "Vec<(String,SymbolKind)>" => Answer::Symbols,
-            "Vec<ProfileSection>" => Answer::Sections,
+            "()" => Reply::Nothing,
+            "u32" | "u64" | "i64" => Reply::Number(format_ident!("{text}")),
+            "bool" => Reply::Truth,
+            "String" => Reply::Text,
+            "InfoValue" => Reply::Value,
+            "Acceptance" => Reply::Acceptance,
+            "GlobalAddress" => Reply::Global,
+            "(Arc<B::Kernel>,KernelAttributes)" => Reply::Kernel,
+            "Option<PoolTracker>" => Reply::Tracker,
+            "Vec<(String,SymbolKind)>" => Reply::Symbols,
+            "Vec<ProfileSection>" => Reply::Sections,
             name => match name.strip_prefix("B::") {
-                Some(object) => Answer::Object(format_ident!("{object}")),
+                Some(object) => Reply::Object(format_ident!("{object}")),
                 None => return Err(Error::new_spanned(rust, "no answer has this type")),
             },
         })
     }
 
-    /// The places in C that the answer is written to.
+    /// Returns the places in C that the answer is written to.
     pub fn raw(&self) -> Vec<Raw> {
         let one = |name: &str, kind| vec![(format_ident!("{name}"), kind)];
         match self {
-            Answer::Nothing => Vec::new(),
-            Answer::Number(number) => one("answer", quote!(*mut #number)),
-            Answer::Truth => one("answer", quote!(*mut u32)),
-            Answer::Text | Answer::Value => one("value", quote!(Sink)),
-            Answer::Object(object) => {
+            Reply::Nothing => Vec::new(),
+            Reply::Number(number) => one("result", quote!(*mut #number)),
+            Reply::Truth => one("result", quote!(*mut u32)),
+            Reply::Text | Reply::Value => one("value", quote!(Sink)),
+            Reply::Object(object) => {
                 let handle = format_ident!("{object}Handle");
                 one(&object.to_string().to_lowercase(), quote!(*mut *mut #handle))
             }
-            Answer::Acceptance => vec![
+            Reply::Acceptance => vec![
                 (format_ident!("accepted"), quote!(*mut u32)),
                 (format_ident!("reason"), quote!(Sink)),
             ],
-            Answer::Global => one("global", quote!(*mut GlobalInfo)),
-            Answer::Kernel => one("kernel", quote!(*mut KernelInfo)),
-            Answer::Tracker => vec![
+            Reply::Global => one("global", quote!(*mut GlobalInfo)),
+            Reply::Kernel => one("kernel", quote!(*mut KernelInfo)),
+            Reply::Tracker => vec![
                 (format_ident!("tracker"), quote!(*mut PoolTracker)),
                 (format_ident!("present"), quote!(*mut u32)),
             ],
-            Answer::Symbols => one("visitor", quote!(SymbolVisitor)),
-            Answer::Sections => one("visitor", quote!(ProfileVisitor)),
+            Reply::Symbols => one("visitor", quote!(SymbolVisitor)),
+            Reply::Sections => one("visitor", quote!(ProfileVisitor)),
         }
     }
 
-    /// The function of `remote/receive.rs` that has the answer written, and reads it.
+    /// Returns the function of `remote/receive.rs` that has the answer written, and reads it.
     pub fn receiver(&self) -> Ident {
         format_ident!("{}", self.function())
     }
 
-    /// The function of `export/send.rs` that writes the answer.
+    /// Returns the function of `export/send.rs` that writes the answer.
     pub fn sender(&self) -> Ident {
         format_ident!("{}", self.function())
     }
 
     fn function(&self) -> &'static str {
         match self {
-            Answer::Nothing => "nothing",
-            Answer::Number(_) => "number",
-            Answer::Truth => "truth",
-            Answer::Text => "text",
-            Answer::Value => "value",
-            Answer::Object(_) => "object",
-            Answer::Acceptance => "acceptance",
-            Answer::Global => "global",
-            Answer::Kernel => "kernel",
-            Answer::Tracker => "tracker",
-            Answer::Symbols => "symbols",
-            Answer::Sections => "sections",
+            Reply::Nothing => "nothing",
+            Reply::Number(_) => "number",
+            Reply::Truth => "truth",
+            Reply::Text => "text",
+            Reply::Value => "value",
+            Reply::Object(_) => "object",
+            Reply::Acceptance => "acceptance",
+            Reply::Global => "global",
+            Reply::Kernel => "kernel",
+            Reply::Tracker => "tracker",
+            Reply::Symbols => "symbols",
+            Reply::Sections => "sections",
         }
     }
 
-    /// The type in which the answer is sent to another process.
+    /// Returns the type in which the answer is sent to another process.
     pub fn message(&self) -> TokenStream {
         match self {
-            Answer::Nothing => quote!(()),
-            Answer::Number(number) => quote!(#number),
-            Answer::Truth => quote!(bool),
-            Answer::Text => quote!(String),
-            Answer::Value => quote!(longshore_plugin_api::InfoValue),
-            Answer::Object(_) => quote!(Id),
-            Answer::Acceptance => quote!(longshore_plugin_api::Acceptance),
-            Answer::Global => quote!(longshore_plugin_api::GlobalAddress),
-            Answer::Kernel => quote!((Id, longshore_plugin_api::KernelAttributes)),
-            Answer::Tracker => quote!(Option<longshore_plugin_api::PoolTracker>),
-            Answer::Symbols => quote!(Vec<(String, longshore_plugin_api::SymbolKind)>),
-            Answer::Sections => quote!(Vec<longshore_plugin_api::ProfileSection>),
+            Reply::Nothing => quote!(()),
+            Reply::Number(number) => quote!(#number),
+            Reply::Truth => quote!(bool),
+            Reply::Text => quote!(String),
+            Reply::Value => quote!(longshore_plugin_api::InfoValue),
+            Reply::Object(_) => quote!(Id),
+            Reply::Acceptance => quote!(longshore_plugin_api::Acceptance),
+            Reply::Global => quote!(longshore_plugin_api::GlobalAddress),
+            Reply::Kernel => quote!((Id, longshore_plugin_api::KernelAttributes)),
+            Reply::Tracker => quote!(Option<longshore_plugin_api::PoolTracker>),
+            Reply::Symbols => quote!(Vec<(String, longshore_plugin_api::SymbolKind)>),
+            Reply::Sections => quote!(Vec<longshore_plugin_api::ProfileSection>),
         }
     }
 }

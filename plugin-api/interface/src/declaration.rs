@@ -1,6 +1,6 @@
 //! The declaration, read.
 
-use crate::crossing::{Answer, Parameter};
+use crate::crossing::{Parameter, Reply};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident};
 use syn::parse::{Parse, ParseStream};
@@ -36,7 +36,7 @@ pub struct Method {
     /// The parameters behind the object.
     pub parameters: Vec<Parameter>,
     /// What it answers.
-    pub answer: Answer,
+    pub reply: Reply,
     /// Whether the answer is a `Result`.
     pub is_fallible: bool,
     /// How it takes the object.
@@ -96,13 +96,13 @@ pub enum Isolated {
     /// See [`crate`].
     Waits,
     /// See [`crate`].
-    Settles,
+    Finishes,
     /// See [`crate`].
     GivesUp,
 }
 
 impl Interface {
-    /// The optional tables, each with the object and the methods that it is made of, in order.
+    /// Returns the optional tables, each with the object and the methods that it is made of, in order.
     pub fn optional_tables(&self) -> Vec<(&Optional, &Object, Vec<&Method>)> {
         let mut tables: Vec<(&Optional, &Object, Vec<&Method>)> = Vec::new();
         for object in &self.objects {
@@ -119,34 +119,34 @@ impl Interface {
 }
 
 impl Object {
-    /// The name in snake case: `device`.
+    /// Returns the name in snake case: `device`.
     pub fn lower(&self) -> Ident {
         format_ident!("{}", self.name.to_string().to_lowercase(), span = self.name.span())
     }
 
-    /// The type of its handles: `DeviceHandle`.
+    /// Returns the type of its handles: `DeviceHandle`.
     pub fn handle(&self) -> Ident {
         format_ident!("{}Handle", self.name)
     }
 
-    /// The type of its table: `DeviceTable`.
+    /// Returns the type of its table: `DeviceTable`.
     pub fn table(&self) -> Ident {
         format_ident!("{}Table", self.name)
     }
 
-    /// The methods that are functions of its own table.
+    /// Returns the methods that are functions of its own table.
     pub fn own_methods(&self) -> impl Iterator<Item = &Method> {
         self.methods.iter().filter(|method| method.table.is_none())
     }
 
-    /// The methods of the trait.
+    /// Returns the methods of the trait.
     pub fn trait_methods(&self) -> impl Iterator<Item = &Method> {
         self.methods.iter().filter(|method| method.receiver != Receiver::Drop)
     }
 }
 
 impl Optional {
-    /// The type of the table: `PinningTable`.
+    /// Returns the type of the table: `PinningTable`.
     pub fn table(&self) -> Ident {
         let (first, rest) = self.name.split_at(1);
         format_ident!("{}{rest}Table", first.to_uppercase())
@@ -197,12 +197,12 @@ impl Object {
 impl Method {
     /// Reads a method, and removes the attributes of the declaration from it.
     fn read(function: &mut TraitItemFn) -> Result<Self> {
-        let (answer, is_fallible) = answer_of(&function.sig.output)?;
+        let (reply, is_fallible) = reply_of(&function.sig.output)?;
         let mut method = Method {
             name: function.sig.ident.clone(),
             docs: Vec::new(),
             parameters: parameters_of(function)?,
-            answer,
+            reply,
             is_fallible,
             receiver: receiver_of(function)?,
             table: None,
@@ -264,19 +264,19 @@ fn parameters_of(function: &TraitItemFn) -> Result<Vec<Parameter>> {
     typed.map(|typed| Parameter::read(&typed.pat, &typed.ty)).collect()
 }
 
-/// The type of the answer, and whether it is in a `Result`.
-fn answer_of(output: &ReturnType) -> Result<(Answer, bool)> {
-    let ReturnType::Type(_, kind) = output else { return Ok((Answer::Nothing, false)) };
+/// Returns the type of the answer, and whether it is in a `Result`.
+fn reply_of(output: &ReturnType) -> Result<(Reply, bool)> {
+    let ReturnType::Type(_, kind) = output else { return Ok((Reply::Nothing, false)) };
     if let Type::Path(path) = &**kind {
         let last = path.path.segments.last();
         if let Some(segment) = last.filter(|segment| segment.ident == "Result") {
             if let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments {
                 let inner = arguments.args.first().into_token_stream();
-                return Ok((Answer::read(&syn::parse2(inner)?)?, true));
+                return Ok((Reply::read(&syn::parse2(inner)?)?, true));
             }
         }
     }
-    Ok((Answer::read(kind)?, false))
+    Ok((Reply::read(kind)?, false))
 }
 
 impl Parse for Optional {
@@ -299,7 +299,7 @@ impl Parse for Isolated {
             "queued" => Isolated::Queued,
             "posted" => Isolated::Posted,
             "waits" => Isolated::Waits,
-            "settles" => Isolated::Settles,
+            "finishes" => Isolated::Finishes,
             "gives_up" => Isolated::GivesUp,
             _ => return Err(Error::new(word.span(), "no way of calling an isolated plugin")),
         })

@@ -1,6 +1,6 @@
 //! The backend of the host: each object is a plugin's in this process, or in another one.
 
-use crate::crossing::{Answer, ParameterKind};
+use crate::crossing::{ParameterKind, Reply};
 use crate::declaration::{Interface, Method, Object, Receiver};
 use crate::glue::signature;
 use proc_macro2::TokenStream;
@@ -69,15 +69,15 @@ fn arm(method: &Method, any: &Ident, way: &str) -> TokenStream {
         Receiver::Ending => quote!(object.#name()),
         _ => quote!(object.#name(#(#arguments),*)),
     };
-    let answered = match &method.answer {
-        Answer::Object(kind) => {
+    let replied = match &method.reply {
+        Reply::Object(kind) => {
             let any = format_ident!("Any{kind}");
             quote!(#called.map(#any::#way))
         }
-        Answer::Kernel => quote! {
+        Reply::Kernel => quote! {
             #called.map(|(kernel, attributes)| (Arc::new(AnyKernel::#way(kernel)), attributes))
         },
         _ => called,
     };
-    quote!(#any::#way(object) => #answered,)
+    quote!(#any::#way(object) => #replied,)
 }

@@ -1,6 +1,6 @@
 //! Messages of isolated plugins: the proxies that send them, and the serving that answers them.
 
-use crate::crossing::{Answer, plural};
+use crate::crossing::{Reply, plural};
 use crate::declaration::{Interface, Isolated, Method, Object, Receiver};
 use crate::glue::{checked, place, signature};
 use proc_macro2::TokenStream;
@@ -34,7 +34,7 @@ pub fn isolation(interface: &Interface) -> TokenStream {
         /// The messages, answered by the plugin.
         pub(super) mod serving {
             use super::super::protocol::Id;
-            use super::super::serve::{Server, told};
+            use super::super::serve::{Server, encode_reply};
             use super::messages::*;
             use longshore_plugin_api::{Device as _, Event as _, Module as _, Platform as _, Queue as _, Result};
 
@@ -51,17 +51,17 @@ fn each(interface: &Interface, make: fn(&Object) -> syn::Result<TokenStream>) ->
     made.map(|made| made.unwrap_or_else(syn::Error::into_compile_error)).collect()
 }
 
-/// The methods that have a message.
+/// Returns the methods that have a message.
 fn sent(object: &Object) -> impl Iterator<Item = &Method> {
     object.methods.iter().filter(|method| method.isolated != Isolated::ByHand)
 }
 
-/// The type of the messages: `DeviceCall`.
+/// Returns the type of the messages: `DeviceCall`.
 fn call_type(object: &Object) -> Ident {
     format_ident!("{}Call", object.name)
 }
 
-/// The message of a method: `SetExtent`.
+/// Returns the message of a method: `SetLogicalSize`.
 fn variant(method: &Method) -> Ident {
     let words = method.name.to_string();
     let words = words.split('_').map(|word| {
@@ -114,45 +114,45 @@ fn proxy_body(object: &Object, method: &Method) -> TokenStream {
     let asked = match method.isolated {
         Isolated::Queued => quote!(self.queueing(|| self.link().ask(&request))),
         Isolated::Posted => quote!(self.queueing(|| self.link().post(&request))),
-        Isolated::Waits => quote!(self.waiting(|| self.link().ask_and_settle(&request))),
-        Isolated::Settles => quote!(self.link().ask_and_settle(&request)),
+        Isolated::Waits => quote!(self.waiting(|| self.link().ask_and_finish(&request))),
+        Isolated::Finishes => quote!(self.link().ask_and_finish(&request)),
         Isolated::GivesUp => quote!(given_up(self.link(), self.link().ask(&request))),
         _ => quote!(self.link().ask(&request)),
     };
-    let answer = proxy_answer(object, method, &asked);
+    let reply = proxy_reply(object, method, &asked);
     quote! {
         #(#gone)*
         let request = self.request(#call::#variant { #(#fields),* });
-        #answer
+        #reply
     }
 }
 
 /// Reads the answer and checks it, as the other side may be anything.
-fn proxy_answer(object: &Object, method: &Method, asked: &TokenStream) -> TokenStream {
-    let received = match &method.answer {
-        Answer::Object(kind) => {
+fn proxy_reply(object: &Object, method: &Method, asked: &TokenStream) -> TokenStream {
+    let received = match &method.reply {
+        Reply::Object(kind) => {
             let proxy = format_ident!("Isolated{kind}");
             return quote!(#asked.map(|id| #proxy::new(Arc::clone(self.link()), id)));
         }
-        Answer::Symbols => quote!(#asked.map(|Symbols(answer)| answer)),
-        Answer::Sections => quote!(#asked.map(|Sections(answer)| answer)),
+        Reply::Symbols => quote!(#asked.map(|Symbols(reply)| reply)),
+        Reply::Sections => quote!(#asked.map(|Sections(reply)| reply)),
         _ => asked.clone(),
     };
     let place = place(object, method);
-    let bounded = match &method.answer {
-        Answer::Text => quote!(bounds::answer(self.link().backend(), #place, &answer)?;),
+    let bounded = match &method.reply {
+        Reply::Text => quote!(bounds::reply(self.link().backend(), #place, &reply)?;),
         _ => quote!(),
     };
     if method.check.is_none() && bounded.is_empty() {
         return received;
     }
-    let kind = method.answer.message();
+    let kind = method.reply.message();
     let checked = match method.check {
         Some(_) => checked(method),
-        None => quote!(Ok(answer)),
+        None => quote!(Ok(reply)),
     };
     quote! {
-        let answer: #kind = #received?;
+        let reply: #kind = #received?;
         let plugin = self.link().backend();
         #bounded
         #checked
@@ -162,9 +162,9 @@ fn proxy_answer(object: &Object, method: &Method, asked: &TokenStream) -> TokenS
 fn serving(object: &Object) -> syn::Result<TokenStream> {
     let (lower, call) = (object.lower(), call_type(object));
     let (serve, post) = (format_ident!("serve_{lower}"), format_ident!("post_{lower}"));
-    let answered = sent(object).map(|method| {
+    let replied = sent(object).map(|method| {
         let (pattern, result) = (pattern(object, method), result(object, method));
-        quote!(#pattern => told::<_>((|| -> Result<_> { #result })()),)
+        quote!(#pattern => encode_reply::<_>((|| -> Result<_> { #result })()),)
     });
     let is_posted =
         |method: &&Method| method.isolated == Isolated::Posted || method.receiver == Receiver::Drop;
@@ -188,7 +188,7 @@ fn serving(object: &Object) -> syn::Result<TokenStream> {
         /// Calls the plugin and encodes its answer.
         pub(crate) fn #serve(&self, #id, call: #call<'_>) -> Vec<u8> {
             match call {
-                #(#answered)*
+                #(#replied)*
                 #call::Never(never, _) => match never {},
             }
         }
@@ -214,7 +214,7 @@ fn result(object: &Object, method: &Method) -> TokenStream {
         false => quote!(let held = self.#table.get(id)?; let object = &held.#lower;),
     };
     let name = &method.name;
-    let arguments = method.parameters.iter().map(|parameter| parameter.of_message());
+    let arguments = method.parameters.iter().map(|parameter| parameter.from_message());
     let names = method.parameters.iter().map(|parameter| {
         let held = format_ident!("{}_object", parameter.name);
         match parameter.kind {
@@ -226,13 +226,13 @@ fn result(object: &Object, method: &Method) -> TokenStream {
         }
     });
     let called = quote!(object.#name(#(#names),*));
-    let answered = match (&method.answer, method.isolated) {
-        (Answer::Object(kind), _) => {
+    let replied = match (&method.reply, method.isolated) {
+        (Reply::Object(kind), _) => {
             let keep = format_ident!("keep_{}", kind.to_string().to_lowercase());
-            quote!(#called.map(|answer| self.#keep(&held, answer)))
+            quote!(#called.map(|reply| self.#keep(&held, reply)))
         }
-        (_, Isolated::Waits) => quote!(held.told(#called)),
+        (_, Isolated::Waits) => quote!(held.encode_reply(#called)),
         _ => called,
     };
-    quote!(#held #(#arguments)* #answered)
+    quote!(#held #(#arguments)* #replied)
 }

@@ -5,7 +5,7 @@ pub const DEVICES: u32 = 1024;
 /// Bytes of each text of a description.
 pub const DESCRIPTION_BYTES: usize = 4 << 10;
 /// Bytes of an answer to a query about a platform or a device.
-pub const ANSWER_BYTES: usize = 64 << 10;
+pub const REPLY_BYTES: usize = 64 << 10;
 /// Bytes of the reason for which a plugin is not connected or an image is refused.
 pub const REASON_BYTES: usize = 64 << 10;
 /// Bytes of an error's message or vendor name, and of a log record's target or message.

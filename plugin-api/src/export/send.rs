@@ -10,30 +10,30 @@ use crate::info::InfoValue;
 use crate::raw::{bytes, text as raw_text, write_sink};
 use crate::request::{GlobalAddress, PoolTracker, ProfileSection, SymbolKind};
 
-pub(crate) unsafe fn number<T>(answer: T, to: *mut T) {
+pub(crate) unsafe fn number<T>(reply: T, to: *mut T) {
     // SAFETY: a place of the call under way.
-    unsafe { to.write(answer) }
+    unsafe { to.write(reply) }
 }
 
-pub(crate) unsafe fn truth(answer: bool, to: *mut u32) {
+pub(crate) unsafe fn truth(reply: bool, to: *mut u32) {
     // SAFETY: a place of the call under way.
-    unsafe { to.write(u32::from(answer)) }
+    unsafe { to.write(u32::from(reply)) }
 }
 
-pub(crate) unsafe fn text(answer: String, to: abi::Sink) {
+pub(crate) unsafe fn text(reply: String, to: abi::Sink) {
     // SAFETY: the sink of the call under way.
-    unsafe { write_sink(to, answer.as_bytes()) }
+    unsafe { write_sink(to, reply.as_bytes()) }
 }
 
-pub(crate) unsafe fn value(answer: InfoValue, to: abi::Sink) {
+pub(crate) unsafe fn value(reply: InfoValue, to: abi::Sink) {
     // SAFETY: the sink of the call under way.
-    answer.with_bytes(|bytes| unsafe { write_sink(to, bytes) });
+    reply.with_bytes(|bytes| unsafe { write_sink(to, bytes) });
 }
 
-pub(crate) unsafe fn acceptance(answer: Acceptance, accepted: *mut u32, reason: abi::Sink) {
+pub(crate) unsafe fn acceptance(reply: Acceptance, accepted: *mut u32, reason: abi::Sink) {
     // SAFETY: a place and the sink of the call under way.
     unsafe {
-        accepted.write(match answer {
+        accepted.write(match reply {
             Acceptance::Refused(why) => {
                 write_sink(reason, bounded(why).as_bytes());
                 0
@@ -44,34 +44,34 @@ pub(crate) unsafe fn acceptance(answer: Acceptance, accepted: *mut u32, reason: 
     }
 }
 
-pub(crate) unsafe fn global(answer: GlobalAddress, to: *mut abi::GlobalInfo) {
+pub(crate) unsafe fn global(reply: GlobalAddress, to: *mut abi::GlobalInfo) {
     // SAFETY: a place of the call under way.
-    unsafe { to.write(abi::GlobalInfo { address: answer.address, bytes: answer.bytes }) }
+    unsafe { to.write(abi::GlobalInfo { address: reply.address, bytes: reply.bytes }) }
 }
 
 pub(crate) unsafe fn tracker(
-    answer: Option<PoolTracker>,
+    reply: Option<PoolTracker>,
     to: *mut abi::PoolTracker,
     present: *mut u32,
 ) {
     // SAFETY: places of the call under way.
     unsafe {
-        present.write(u32::from(answer.is_some()));
-        if let Some(answer) = answer {
-            to.write(answer);
+        present.write(u32::from(reply.is_some()));
+        if let Some(reply) = reply {
+            to.write(reply);
         }
     }
 }
 
-pub(crate) unsafe fn symbols(answer: Vec<(String, SymbolKind)>, to: abi::SymbolVisitor) {
-    for (name, kind) in answer {
+pub(crate) unsafe fn symbols(reply: Vec<(String, SymbolKind)>, to: abi::SymbolVisitor) {
+    for (name, kind) in reply {
         // SAFETY: the visitor of the call under way.
         unsafe { (to.visit)(to.context, raw_text(&name), kind as u32) }
     }
 }
 
-pub(crate) unsafe fn sections(answer: Vec<ProfileSection>, to: abi::ProfileVisitor) {
-    for section in answer {
+pub(crate) unsafe fn sections(reply: Vec<ProfileSection>, to: abi::ProfileVisitor) {
+    for section in reply {
         let contents = bytes(&section.contents);
         // SAFETY: the visitor of the call under way.
         unsafe { (to.visit)(to.context, section.kind as u32, section.address, contents) }

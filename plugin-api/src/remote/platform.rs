@@ -144,9 +144,9 @@ impl RemotePlatform {
     fn new(handle: *mut abi::PlatformHandle, tables: &Arc<Tables>) -> Result<RemotePlatform> {
         let mut platform = RemotePlatform { handle, tables: Arc::clone(tables), devices: 0 };
         let count = tables.platform.device_count;
-        platform.devices = number(&tables.plugin, "longshore.platform, device_count", |answer| {
+        platform.devices = number(&tables.plugin, "longshore.platform, device_count", |reply| {
             // SAFETY: a live platform and a place to write to.
-            unsafe { count(handle, answer) }
+            unsafe { count(handle, reply) }
         })?;
         bounds::devices(&tables.plugin, platform.devices).map(|()| platform)
     }
@@ -175,13 +175,13 @@ impl RemotePlatform {
     /// Is `device_info` of the trait: the query says how to read the answer.
     pub(crate) fn ask_device(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
         let ask = self.table().device_info;
-        let answer = written(bounds::ANSWER_BYTES, |sink| {
+        let reply = written(bounds::REPLY_BYTES, |sink| {
             // SAFETY: a live platform and the sink of this call.
             unsafe { ask(self.handle, index, query as u32, sink) }
         })?;
         let place = format_args!("longshore.platform, device_info {query:?} of device {index}");
-        let answer = answer.of_plugin(self.plugin(), place)?;
-        InfoValue::from_bytes(query.value_type(), answer)
+        let reply = reply.into_plugin_bytes(self.plugin(), place)?;
+        InfoValue::from_bytes(query.value_type(), reply)
             .map_err(|error| error.context(format_args!("{query:?}")))
     }
 }

@@ -19,13 +19,13 @@ pub(crate) fn nothing(call: impl FnOnce() -> Raw) -> Result<()> {
 }
 
 pub(crate) fn number<T: Default>(_: &str, _: &str, call: impl FnOnce(*mut T) -> Raw) -> Result<T> {
-    let mut answer = T::default();
-    nothing(|| call(&raw mut answer))?;
-    Ok(answer)
+    let mut reply = T::default();
+    nothing(|| call(&raw mut reply))?;
+    Ok(reply)
 }
 
 pub(crate) fn truth(plugin: &str, place: &str, call: impl FnOnce(*mut u32) -> Raw) -> Result<bool> {
-    number(plugin, place, call).map(|answer| answer != 0)
+    number(plugin, place, call).map(|reply| reply != 0)
 }
 
 /// Returns a new object's handle; a plugin that hands out null is at fault.
@@ -47,8 +47,8 @@ pub(crate) fn handed_out<H>(what: &str, handle: *mut H) -> Result<*mut H> {
 /// Has an answer written to a sink.
 pub(crate) fn written(most: usize, call: impl FnOnce(abi::Sink) -> Raw) -> Result<Collected> {
     let mut result = Ok(());
-    let answer = collect(most, |sink| result = nothing(|| call(sink)));
-    result.map(|()| answer)
+    let reply = collect(most, |sink| result = nothing(|| call(sink)));
+    result.map(|()| reply)
 }
 
 pub(crate) fn text(
@@ -56,7 +56,7 @@ pub(crate) fn text(
     place: impl Display,
     call: impl FnOnce(abi::Sink) -> Raw,
 ) -> Result<String> {
-    written(bounds::ANSWER_BYTES, call)?.text_of_plugin(plugin, place)
+    written(bounds::REPLY_BYTES, call)?.text_of_plugin(plugin, place)
 }
 
 pub(crate) fn acceptance(

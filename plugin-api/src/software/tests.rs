@@ -73,17 +73,17 @@ impl Module<Never> for Never {
     }
 }
 
-type Line = <Never as Backend>::Queue;
+type NeverQueue = <Never as Backend>::Queue;
 
-fn wait(queue: &Line) -> Result<()> {
+fn wait(queue: &NeverQueue) -> Result<()> {
     Queue::<Never>::synchronize(queue)
 }
 
-fn record(queue: &Line, event: &SoftwareEvent) {
+fn record(queue: &NeverQueue, event: &SoftwareEvent) {
     Queue::<Never>::record_event(queue, event).unwrap();
 }
 
-fn settle(event: &SoftwareEvent) -> Result<()> {
+fn wait_for(event: &SoftwareEvent) -> Result<()> {
     Event::<Never>::synchronize(event)
 }
 
@@ -126,13 +126,13 @@ fn an_event_tells_a_failure_each_time_and_hands_it_to_queues_that_wait() {
     let event = SoftwareEvent::new(0, false);
     failed.push(false, failing("before the event")).unwrap();
     record(&failed, &event);
-    assert_eq!(code(settle(&event)), ErrorCode::BackendFailure);
-    assert_eq!(code(settle(&event)), ErrorCode::BackendFailure);
+    assert_eq!(code(wait_for(&event)), ErrorCode::BackendFailure);
+    assert_eq!(code(wait_for(&event)), ErrorCode::BackendFailure);
     Queue::<Never>::wait_event(&other, &event).unwrap();
     assert_eq!(wait(&other).unwrap_err().message(), "before the event");
     assert_eq!(code(wait(&failed)), ErrorCode::BackendFailure);
     record(&failed, &event);
-    settle(&event).unwrap();
+    wait_for(&event).unwrap();
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_dropped_queue_does_what_was_queued() {
     drop(queue);
     assert!(!Event::<Never>::is_complete(&event).unwrap());
     open.send(()).unwrap();
-    settle(&event).unwrap();
+    wait_for(&event).unwrap();
 }
 
 #[test]

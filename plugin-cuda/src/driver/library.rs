@@ -1,4 +1,4 @@
-//! Finding the driver's library, and functions in it.
+//! Lookup of the driver's library and of functions in it.
 
 use libloading::Library;
 use longshore_plugin_streams::Code;
@@ -13,43 +13,44 @@ type GetProcAddress = unsafe extern "C" fn(
     flags: u64,
     status: *mut c_int,
 ) -> Code;
-/// `CU_GET_PROC_ADDRESS_LEGACY_STREAM`: no function has a stream of the calling thread for its default.
+/// `CU_GET_PROC_ADDRESS_LEGACY_STREAM`: functions do not default to a per-thread stream.
 const LEGACY_STREAM: u64 = 1;
 
-/// Where functions are found.
+/// The sources of the driver's functions.
 pub(super) struct Symbols<'a> {
     library: &'a Library,
     get: Option<GetProcAddress>,
-    /// Version of CUDA that the driver has.
+    /// CUDA version of the driver.
     version: c_int,
 }
 
 /// The name of the driver's library.
 pub(crate) const NAME: &str = "libcuda.so.1";
 
-/// Opens the driver, or another library in its place.
+/// Opens the driver's library, or the one at `path` instead.
 ///
 /// # Errors
-/// Why it cannot be opened, for people.
+/// The reason why the library cannot be opened, as text for the user.
 pub(super) fn open(path: Option<&str>) -> Result<Library, String> {
     let path = path.unwrap_or(NAME);
-    // SAFETY: opening the driver's library is what a program asks for that uses this backend.
+    // SAFETY: a program that uses this backend requests the driver's library, so its initializers
+    // may run.
     unsafe { Library::new(path) }.map_err(|error| match error.source() {
-        // The loader's own words.
+        // The dynamic loader's message.
         Some(why) => format!("{path} cannot be opened: {why}"),
         None => format!("{path} cannot be opened: {error}"),
     })
 }
 
 impl<'a> Symbols<'a> {
-    pub(super) fn of(library: &'a Library) -> Symbols<'a> {
+    pub(super) fn new(library: &'a Library) -> Symbols<'a> {
         // SAFETY: the driver's function of this name has this type.
         let get = unsafe { library.get::<GetProcAddress>("cuGetProcAddress_v2") };
         Symbols { library, get: get.ok().map(|found| *found), version: version(library) }
     }
 
-    /// A function by its name and the version of CUDA that brought it, else by the name that the
-    /// library exports.
+    /// Returns a function by its name and the CUDA version that introduced it, or else by the name
+    /// of the library's export.
     ///
     /// # Safety
     /// `F` is the function pointer type of the driver's function.
@@ -61,7 +62,7 @@ impl<'a> Symbols<'a> {
     ) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         if let Some(found) = self.ask(name, version) {
-            // SAFETY: a function pointer of the type that the caller vouches for.
+            // SAFETY: `found` is a function pointer of the type that the caller vouches for.
             return Some(unsafe { std::mem::transmute_copy(&found) });
         }
         // SAFETY: as above.
@@ -69,21 +70,22 @@ impl<'a> Symbols<'a> {
     }
 
     fn ask(&self, name: &str, version: c_int) -> Option<*mut c_void> {
-        // What came later, a driver may answer with something older of that name.
+        // A driver may answer a request for a newer version with an older function of the same
+        // name.
         let get = self.get.filter(|_| version <= self.version)?;
         let name = CString::new(name).ok()?;
         let (mut found, mut status) = (std::ptr::null_mut(), 0);
-        // SAFETY: the name ends with NUL, the outputs are ours.
+        // SAFETY: the name ends with NUL, the outputs are local variables.
         let result = unsafe { get(name.as_ptr(), &mut found, version, LEGACY_STREAM, &mut status) };
         (result == Code::SUCCESS && !found.is_null()).then_some(found)
     }
 }
 
-/// The version of CUDA that the driver has; 0 if it does not say.
+/// Returns the CUDA version of the driver; 0 if the driver does not report it.
 pub(super) fn version(library: &Library) -> c_int {
     let mut version = 0;
-    // SAFETY: the driver's function of this name has this type, and needs no initialisation; the output
-    // is ours.
+    // SAFETY: the driver's function of this name has this type and needs no initialization; the
+    // output is a local variable.
     let asked = unsafe {
         let ask = library.get::<unsafe extern "C" fn(*mut c_int) -> Code>("cuDriverGetVersion");
         ask.map(|ask| ask(&mut version))

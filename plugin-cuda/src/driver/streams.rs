@@ -1,4 +1,4 @@
-//! The driver as one with streams.
+//! Implementation of the stream driver's interface for CUDA.
 
 use super::types::{
     Access, DevicePtr, Event, Function, LaunchAttribute, LaunchConfig, Location, Module, Pool,
@@ -9,14 +9,14 @@ use super::{Driver, result};
 use crate::context::PrimaryContext;
 use crate::device::CudaOwn;
 use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
-use longshore_plugin_streams::{BusyLine, Call, Code, EventKind, Registrations, forward};
+use longshore_plugin_streams::{BusyQueue, Call, Code, EventKind, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// `CU_DEVICE_CPU`.
 const CPU: c_int = -1;
 
 static REGISTRATIONS: Registrations = Registrations::new();
-static CREW: Crew<BusyLine> = BusyLine::crew("longshore-cu");
+static CREW: Crew<BusyQueue> = BusyQueue::crew("longshore-cu");
 
 impl longshore_plugin_streams::Driver for Driver {
     type Context = PrimaryContext;
@@ -35,9 +35,9 @@ impl longshore_plugin_streams::Driver for Driver {
 
     fn text(&self, result: Code) -> Option<String> {
         let mut text = std::ptr::null();
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         unsafe { self.cuGetErrorString(result, &mut text) }.ok()?;
-        // SAFETY: on success a constant string that ends with NUL.
+        // SAFETY: a successful call returns a constant, NUL-terminated string.
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 
@@ -53,7 +53,7 @@ impl longshore_plugin_streams::Driver for Driver {
         &REGISTRATIONS
     }
 
-    fn crew() -> &'static Crew<BusyLine> {
+    fn crew() -> &'static Crew<BusyQueue> {
         &CREW
     }
 
@@ -120,8 +120,8 @@ impl longshore_plugin_streams::Driver for Driver {
         };
         let mut kept_bytes = 0u64;
         let value = (&raw mut kept_bytes).cast();
-        // SAFETY: the structure is valid during the call, the attribute a number of 64 bits; nothing was
-        // allocated from a pool that is destroyed here.
+        // SAFETY: the structure is valid during the call, and the attribute is a 64-bit number;
+        // nothing was allocated from a pool that is destroyed here.
         unsafe {
             self.cuMemPoolCreate(pool, &properties)?;
             let set = self.cuMemPoolSetAttribute(*pool, pool_attribute::RELEASE_THRESHOLD, value);
@@ -267,11 +267,11 @@ impl longshore_plugin_streams::Driver for Driver {
 }
 
 impl Driver {
-    /// What the driver knows of an address.
+    /// Returns an attribute of an address; `None` if the driver does not know the address.
     fn pointer(&self, which: c_uint, address: u64) -> Option<u64> {
         let mut value = 0u64;
-        // SAFETY: no attribute that is asked for has more than 8 bytes; of those with fewer the others
-        // stay 0.
+        // SAFETY: no attribute that callers pass has more than 8 bytes; for a smaller one the
+        // remaining bytes of `value` stay 0.
         let asked = unsafe { self.cuPointerGetAttribute((&raw mut value).cast(), which, address) };
         asked.is_ok().then_some(value)
     }

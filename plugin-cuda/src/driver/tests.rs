@@ -1,4 +1,4 @@
-//! The table against the driver's header, as `cudarc` has it.
+//! Comparison of the table with the driver's header in `cudarc`.
 
 use super::functions::Functions;
 use super::result;
@@ -6,7 +6,7 @@ use super::types::{self, LaunchAttribute, LaunchConfig, Location, PoolProperties
 use cudarc::driver::sys;
 use longshore_plugin_streams::Code;
 
-/// A type that the compiler finds out.
+/// A type that the compiler infers.
 macro_rules! unknown {
     ($kind:ty) => {
         _
@@ -14,7 +14,7 @@ macro_rules! unknown {
 }
 pub(super) use unknown;
 
-/// What the types of a function's parameters are called.
+/// Access to the names of a function's parameter types.
 pub(super) trait Parameters {
     fn parameters(self) -> Vec<&'static str>;
 }
@@ -42,8 +42,9 @@ of_function!(A B C D E F G H I);
 of_function!(A B C D E F G H I J);
 of_function!(A B C D E F G H I J K);
 
-/// A type's name, so that types of one meaning have one name: handles and pointers to the driver's
-/// objects, numbers that are enumerations there, structures that have names of their own here.
+/// Returns a type's name, so that types with the same meaning have the same name. Such types are
+/// handles and pointers to the driver's objects, numbers for enumerations, and structures with
+/// other names here.
 fn plain(name: &str) -> String {
     if let Some(pointee) = name.strip_prefix("*mut ") {
         return pointer("mut", pointee);
@@ -76,13 +77,13 @@ fn plain(name: &str) -> String {
 }
 
 fn pointer(kind: &str, pointee: &str) -> String {
-    let of_driver = pointee.starts_with("cudarc") && pointee.ends_with("_st");
+    let driver_error = pointee.starts_with("cudarc") && pointee.ends_with("_st");
     match plain(pointee).as_str() {
         structure @ ("Uuid" | "PoolProperties" | "Access" | "LaunchConfig") => {
             format!("*{kind} {structure}")
         }
-        _ if of_driver => "object".to_owned(),
-        // Pointers that are written and that are only read differ between versions of the header.
+        _ if driver_error => "object".to_owned(),
+        // Whether a pointer is `const` differs between versions of the header.
         other => format!("*{kind} {other}"),
     }
 }

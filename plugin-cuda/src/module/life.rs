@@ -1,10 +1,11 @@
 //! Constructors and destructors, as LLVM lowers them for NVPTX.
 //!
-//! For each function there is a constant that holds its address, `__init_array_object_<function>_<hash>_<priority>`,
-//! and one kernel calls those that lie between `__init_array_start` and `__init_array_end`; for
-//! destructors `fini` in place of `init`, and from the end to the start. Whoever loads the image writes
-//! the table, sorted by priority, and the bounds. An image that was linked otherwise has a kernel that
-//! needs neither.
+//! For each function there is a constant with its address,
+//! `__init_array_object_<function>_<hash>_<priority>`. One kernel calls the functions in a table
+//! between `__init_array_start` and `__init_array_end`. Destructors have `fini` in place of `init`,
+//! and are called from the end to the start. The loader of the image writes the table, sorted by
+//! priority, and its bounds. An image that another linker has linked has a kernel that needs
+//! neither.
 
 use super::CudaImage;
 use crate::driver::Driver;
@@ -12,19 +13,19 @@ use crate::driver::types::DevicePtr;
 use longshore_plugin_api::{Error, ErrorCode, GlobalAddress, Result};
 use longshore_plugin_streams::ModuleCore;
 
-/// One of the two ends of an image's life.
-pub(super) struct Step {
+/// Constructors or destructors: one end of an image's life.
+pub(super) struct LifePhase {
     pub(super) kernel: &'static str,
     what: &'static str,
     entries: &'static str,
     bounds: [&'static str; 2],
-    /// So far before the table is the start that its kernel is told.
+    /// Distance in bytes from the start that the kernel gets to the table.
     start_offset: u64,
-    /// Where code says that it failed.
+    /// The variable in which device code reports a failure.
     status: &'static str,
 }
 
-pub(super) const CONSTRUCTORS: Step = Step {
+pub(super) const CONSTRUCTORS: LifePhase = LifePhase {
     kernel: "nvptx$device$init",
     what: "constructors",
     entries: "__init_array_object_",
@@ -33,60 +34,61 @@ pub(super) const CONSTRUCTORS: Step = Step {
     status: "__longshore_constructor_status",
 };
 
-pub(super) const DESTRUCTORS: Step = Step {
+pub(super) const DESTRUCTORS: LifePhase = LifePhase {
     kernel: "nvptx$device$fini",
     what: "destructors",
     entries: "__fini_array_object_",
     bounds: ["__fini_array_start", "__fini_array_end"],
-    // LLVM 19's kernel calls nothing if the last function is the one at the start. One byte before it
-    // no function begins, whichever way the kernel compares.
+    // LLVM 19's kernel calls nothing if the last function is at the start. No function begins 1
+    // byte before the start, so every comparison in the kernel is right.
     start_offset: 1,
     status: "__longshore_destructor_status",
 };
 
 impl CudaImage {
-    /// Runs a step's functions and waits for them.
+    /// Runs the functions of a phase and waits for them.
     ///
     /// # Errors
-    /// `BackendFailure` if the code says that it failed; `InvalidBinary` for functions without the kernel
-    /// that calls them, or the other way round; those of the driver.
-    pub(super) fn run_step(&self, module: &ModuleCore<Driver>, step: &Step) -> Result<()> {
-        let Some(kernel) = module.function(step.kernel)? else {
-            // Reading a large image takes longer than loading it.
-            return match self.names_something(step.entries)
-                && !self.functions_of(module, step)?.is_empty()
+    /// `BackendFailure` if the device code reports a failure; `InvalidBinary` for functions without
+    /// the kernel that calls them, or a kernel without its bounds; errors of the driver.
+    pub(super) fn run_phase(&self, module: &ModuleCore<Driver>, phase: &LifePhase) -> Result<()> {
+        let Some(kernel) = module.function(phase.kernel)? else {
+            // Searching the bytes first: reading a large image takes longer than loading it.
+            return match self.names_something(phase.entries)
+                && !self.functions_of(module, phase)?.is_empty()
             {
-                true => Err(lacks(step, step.kernel)),
+                true => Err(lacks(phase, phase.kernel)),
                 false => Ok(()),
             };
         };
-        let functions = self.functions_of(module, step)?;
+        let functions = self.functions_of(module, phase)?;
         if functions.is_empty() {
-            module.run(kernel, step.what)?;
+            module.run(kernel, phase.what)?;
         } else {
             let table = Table::write(module, &functions)?;
-            let ran = set_bounds(module, step, &table);
-            let result = ran.and_then(|()| module.run(kernel, step.what));
+            let ran = set_bounds(module, phase, &table);
+            let result = ran.and_then(|()| module.run(kernel, phase.what));
             if result.is_err() {
-                // The kernel may run all the same.
-                module.settle();
+                // The kernel may still be running.
+                module.wait_until_idle();
             }
             let freed = module.free(table.start);
             result.and(freed)?;
         }
-        module.check_status(step.status, step.what)
+        module.check_status(phase.status, phase.what)
     }
 
-    /// Addresses of the functions by ascending priority, else in the image's order.
-    fn functions_of(&self, module: &ModuleCore<Driver>, step: &Step) -> Result<Vec<[u8; 8]>> {
+    /// Returns the functions' addresses by ascending priority, and in the image's order within a
+    /// priority.
+    fn functions_of(&self, module: &ModuleCore<Driver>, phase: &LifePhase) -> Result<Vec<[u8; 8]>> {
         let mut functions = Vec::new();
         for variable in &self.contents().variables {
-            let Some(rest) = variable.name.strip_prefix(step.entries) else { continue };
+            let Some(rest) = variable.name.strip_prefix(phase.entries) else { continue };
             let Some(place) = self.place_of(module, variable)? else {
-                return Err(lacks(step, &variable.name));
+                return Err(lacks(phase, &variable.name));
             };
             let value = module.read(place)?;
-            let address = value.first_chunk().ok_or_else(|| lacks(step, &variable.name))?;
+            let address = value.first_chunk().ok_or_else(|| lacks(phase, &variable.name))?;
             functions.push((priority(rest), *address));
         }
         functions.sort_by_key(|(priority, _)| *priority);
@@ -94,11 +96,12 @@ impl CudaImage {
     }
 }
 
-fn set_bounds(module: &ModuleCore<Driver>, step: &Step, table: &Table) -> Result<()> {
-    for (name, address) in step.bounds.into_iter().zip([table.start - step.start_offset, table.end])
+fn set_bounds(module: &ModuleCore<Driver>, phase: &LifePhase, table: &Table) -> Result<()> {
+    for (name, address) in
+        phase.bounds.into_iter().zip([table.start - phase.start_offset, table.end])
     {
         let variable = module.variable(name)?.filter(|found| found.bytes == 8);
-        let GlobalAddress { address: at, .. } = variable.ok_or_else(|| lacks(step, name))?;
+        let GlobalAddress { address: at, .. } = variable.ok_or_else(|| lacks(phase, name))?;
         module.write(at, &address.to_le_bytes())?;
     }
     Ok(())
@@ -121,15 +124,16 @@ impl Table {
     }
 }
 
-/// The number at the end of "<function>_<hash>_<priority>"; functions without one come last.
+/// Returns the number at the end of "<function>_<hash>_<priority>"; functions without a number come
+/// last.
 fn priority(rest: &str) -> u32 {
     let number = rest.rsplit_once('_').and_then(|(_, number)| number.parse().ok());
     number.unwrap_or(u32::MAX)
 }
 
 #[cold]
-fn lacks(step: &Step, name: &str) -> Error {
-    let message = format!("the image has {}, but '{name}' is not to be found", step.what);
+fn lacks(phase: &LifePhase, name: &str) -> Error {
+    let message = format!("the image has {}, but lacks '{name}'", phase.what);
     Error::new(ErrorCode::InvalidBinary, message)
 }
 

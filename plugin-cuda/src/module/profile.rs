@@ -1,4 +1,4 @@
-//! The profile of an image: variables of their own for each function, as NVPTX has no sections.
+//! The profile of an image: separate variables for each function, as NVPTX has no sections.
 
 use super::CudaImage;
 use crate::driver::Driver;
@@ -7,13 +7,13 @@ use longshore_plugin_api::{ProfileSection, ProfileSectionKind, Result};
 use longshore_plugin_streams::{ModuleCore, make_relative, profile_part};
 use std::collections::HashSet;
 
-/// The variable by which a profile asks for LLVM's runtime.
+/// The variable that refers to LLVM's profile runtime.
 pub(super) const RUNTIME: &str = "__llvm_profile_runtime";
-/// Before the declaration of a variable that all can see.
+/// The directive before the declaration of a visible variable.
 const VISIBLE: &[u8] = b".visible ";
 
 impl CudaImage {
-    /// What the profile's variables hold now. Blocks.
+    /// Returns the present contents of the profile's variables. Blocks.
     pub(super) fn profile_sections(
         &self,
         module: &ModuleCore<Driver>,
@@ -22,7 +22,7 @@ impl CudaImage {
         for variable in &self.contents().variables {
             let Some(kind) = kind_of(variable) else { continue };
             let Some(place) = self.place_of(module, variable)? else {
-                log::warn!("the driver does not find '{}' of a profile", variable.name);
+                log::warn!("the driver does not find the profile variable '{}'", variable.name);
                 continue;
             };
             let contents = module.read(place)?;
@@ -33,7 +33,8 @@ impl CudaImage {
     }
 }
 
-/// PTX in which the driver finds the parts of a profile. Compilers before LLVM 22 keep them to the image.
+/// Returns the PTX with the variables of a profile made visible to the driver. Compilers before
+/// LLVM 22 make them internal.
 pub(super) fn visible(text: &[u8], contents: &Contents) -> Vec<u8> {
     let hidden =
         |variable: &&Variable| variable.linkage == Linkage::Internal && kind_of(variable).is_some();
@@ -52,7 +53,8 @@ pub(super) fn visible(text: &[u8], contents: &Contents) -> Vec<u8> {
     edited
 }
 
-/// The variable that a line begins to declare: ".global .align 8 .b8 __profc_f[8] = ...".
+/// Returns the variable whose declaration starts on this line: ".global .align 8 .b8 __profc_f[8] =
+/// ...".
 fn declared(line: &[u8]) -> Option<&[u8]> {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$%".contains(byte);
     let words = line.strip_prefix(b".global ")?.split(|byte| byte.is_ascii_whitespace());
@@ -76,7 +78,7 @@ mod tests {
         let text = ".version 8.0\n.target sm_90\n.global .align 8 .b8 __profc_f_$_more[8];\n\
                     .global .align 8 .b8 other[8];\n.visible .global .u64 __profc_g;\n\
                     .global .u64 r[2] = {generic(__profc_f_$_more), 0};\n";
-        let edited = visible(text.as_bytes(), &Contents::of_ptx(text.as_bytes()));
+        let edited = visible(text.as_bytes(), &Contents::from_ptx(text.as_bytes()));
         let expected = text
             .replace(".global .align 8 .b8 __profc_f", ".visible .global .align 8 .b8 __profc_f");
         assert_eq!(String::from_utf8(edited).unwrap(), expected);

@@ -3,17 +3,17 @@ use object::elf::{PF_W, PT_GNU_RELRO, PT_LOAD};
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{LittleEndian, Object, ObjectSymbol, SymbolKind, SymbolSection};
 
-/// The C++ library's file, if it is installed.
+/// Reads the C++ library's file, if it is installed.
 fn standard_library() -> Option<Vec<u8>> {
     const NAME: &str = "libstdc++.so.6";
-    // SAFETY: a library of the system.
+    // SAFETY: this is a library of the system.
     let _open = unsafe { DynamicLibrary::open(Path::new(NAME)) }.ok()?;
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let path = maps.lines().find(|line| line.contains(NAME)).unwrap();
     Some(std::fs::read(&path[path.find('/').unwrap()..]).unwrap())
 }
 
-/// The names that a library exports, with their addresses and sizes.
+/// Returns the names that a library exports, with their addresses and sizes.
 fn exports(library: &[u8]) -> Vec<(String, SymbolKind, std::ops::Range<u64>)> {
     let file = ElfFile64::<LittleEndian>::parse(library).unwrap();
     let defined = |symbol: &object::read::elf::ElfSymbol64<'_, '_, LittleEndian>| {
@@ -38,7 +38,8 @@ fn finds(setting: Option<&str>, name: &str) -> bool {
 
 #[test]
 fn every_name_of_the_list_exists() {
-    // The compiler's library for vectors and wide atomics need not be installed; OpenMP is not loaded.
+    // The compiler's libraries for vectors and wide atomics need not be installed, and OpenMP is
+    // not loaded.
     let required = ["libc.so.6", "libm.so.6", "libgcc_s.so.1"];
     let mut missing = Vec::new();
     for Section { sources, names } in sections(LIST, std::env::consts::ARCH) {
@@ -61,7 +62,7 @@ fn the_list_is_sorted_and_names_nothing_twice() {
         for Section { sources, names } in list {
             assert!(names.is_sorted(), "{}", sources[0].library);
             for name in names {
-                // Runtimes of OpenMP take the place of one another.
+                // The OpenMP runtimes replace one another.
                 assert!(seen.insert(name) || sources[0].if_loaded, "{name} is there twice");
             }
         }
@@ -115,11 +116,11 @@ fn a_setting_that_cannot_be_read_is_refused() {
 #[test]
 fn namespace_std_is_on_the_list_as_far_as_the_library_exports_it() {
     let Some(library) = standard_library() else { return };
-    // Transactional memory; lists of before C++11; members of what describes types, which only the
-    // library itself calls; C's atomics.
+    // Transactional memory; lists from before C++11; members of type information classes, which
+    // only the library calls; C's atomics.
     let left_out =
         ["_ZGTt", "_ZN10__gnu_norm", "_ZN10__cxxabiv1", "_ZNK10__cxxabiv1", "atomic_", "__atomic_"];
-    // What the linker gives itself, and what no compiler calls or did so long ago.
+    // Functions that the linker provides, and functions that compilers call no more or never did.
     let left_out_of_runtime = [
         "__cxa_allocate_dependent_exception",
         "__cxa_free_dependent_exception",
@@ -133,7 +134,7 @@ fn namespace_std_is_on_the_list_as_far_as_the_library_exports_it() {
         left_out.iter().any(|start| name.starts_with(start)) || left_out_of_runtime.contains(&name)
     };
     let is_listed =
-        |name: &str| SOURCES.of(name).iter().any(|source| source.library == "libstdc++.so.6");
+        |name: &str| SOURCES.named(name).iter().any(|source| source.library == "libstdc++.so.6");
     names.retain(|name| !is_left_out(name) && !is_listed(name));
     assert!(names.is_empty(), "{names:?}");
 }
@@ -167,8 +168,9 @@ fn data_that_is_copied_is_data_that_is_never_written() {
 }
 
 #[test]
-fn of_sections_that_have_a_name_the_one_with_the_longest_start_is_first() {
-    let libraries = |name| SOURCES.of(name).iter().map(|source| source.library).collect::<Vec<_>>();
+fn the_section_with_the_longest_start_is_first_of_those_with_a_name() {
+    let libraries =
+        |name| SOURCES.named(name).iter().map(|source| source.library).collect::<Vec<_>>();
     let guard = libraries("_ZGVNSt7collateIcE2idE");
     assert_eq!(guard[0], "libstdc++.so.6");
     assert_eq!(guard.len(), if cfg!(target_arch = "x86_64") { 2 } else { 1 });

@@ -1,4 +1,4 @@
-//! The dynamic section: which tables there are, and where.
+//! The dynamic section, which locates the other tables.
 
 use super::read::{string_at, u64_at};
 use super::segments::Segments;
@@ -9,20 +9,20 @@ use std::ops::Range;
 
 pub(super) const ENTRY_BYTES: usize = 16;
 const POINTER_BYTES: u64 = 8;
-/// The loader keeps a list of them on the stack.
+/// Most libraries of an image: the loader keeps a list of them on the stack.
 const MOST_LIBRARIES: usize = 128;
 const LONGEST_LIBRARY_NAME: usize = 255;
 
-/// The dynamic section's entries up to `DT_NULL`; no tag but `DT_NEEDED` twice.
+/// The dynamic section's entries up to `DT_NULL`. Only the tag `DT_NEEDED` occurs more than once.
 #[derive(Clone, Debug)]
 pub(super) struct Dynamic {
     pub(super) entries: Vec<(DynamicTag, u64)>,
-    /// Place of the entries in the file.
+    /// File offset of the entries.
     pub(super) offset: usize,
     addresses: Range<u64>,
 }
 
-/// A table that the dynamic section points at, all of it from the file.
+/// A table that the dynamic section points at, whole in the file.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) addresses: Range<u64>,
@@ -30,7 +30,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Checks that the file has the table.
+    /// Checks that the file contains the table.
     pub(super) fn new(segments: &Segments, address: u64, bytes: u64, name: &str) -> Result<Table> {
         let file = segments.file_range(address, bytes).ok_or_else(|| {
             malformed(format!("{name}, {bytes:#x} bytes at {address:#x}, is not inside a segment"))
@@ -40,19 +40,19 @@ impl Table {
 }
 
 impl Dynamic {
-    /// Reads the section and refuses tags that cannot be granted.
+    /// Reads the section and refuses unsupported tags.
     pub(super) fn parse(
         bytes: &[u8],
         segments: &Segments,
         addresses: Range<u64>,
     ) -> Result<Dynamic> {
-        let dynamic = Dynamic::of_library(bytes, segments, addresses)?;
+        let dynamic = Dynamic::from_library(bytes, segments, addresses)?;
         dynamic.check_tags()?;
         Ok(dynamic)
     }
 
-    /// Reads the section and refuses that of a program.
-    pub(super) fn of_library(
+    /// Reads the section and refuses a program's section.
+    pub(super) fn from_library(
         bytes: &[u8],
         segments: &Segments,
         addresses: Range<u64>,
@@ -78,24 +78,24 @@ impl Dynamic {
         Ok(dynamic)
     }
 
-    /// The value of a tag.
+    /// Returns a tag's value.
     pub(super) fn get(&self, tag: DynamicTag) -> Option<u64> {
         self.entries.iter().find(|(found, _)| *found == tag).map(|(_, value)| *value)
     }
 
-    /// The value of a tag that must be there.
+    /// Returns the value of a required tag.
     pub(super) fn require(&self, tag: DynamicTag, name: &str) -> Result<u64> {
         self.get(tag).ok_or_else(|| malformed(format!("the dynamic section has no {name}")))
     }
 
-    /// Checks that a tag that states an entry's size, if it is there, states the right one.
+    /// Checks that a required tag that states an entry's size has the right value.
     pub(super) fn require_value(&self, tag: DynamicTag, name: &str, expected: u64) -> Result<()> {
         let found = self.require(tag, name)?;
         ensure!(found == expected, "{name} is {found}, expected {expected}");
         Ok(())
     }
 
-    /// A table given by an address and a size, if the address is there.
+    /// Returns a table that an address and a size describe, if the address is present.
     pub(super) fn table(
         &self,
         segments: &Segments,
@@ -109,12 +109,12 @@ impl Dynamic {
         Table::new(segments, address, bytes, address_name).map(Some)
     }
 
-    /// Where the section is.
+    /// Returns the addresses of the section.
     pub(super) fn addresses(&self) -> Range<u64> {
         self.addresses.clone()
     }
 
-    /// The names of the libraries that are needed, each a plain file name.
+    /// Returns the names of the needed libraries, each a plain file name.
     pub(super) fn libraries(&self, bytes: &[u8], strings: Range<usize>) -> Result<Vec<String>> {
         let strings = &bytes[strings];
         let names: Vec<_> = self
@@ -125,13 +125,13 @@ impl Dynamic {
             .collect::<Result<_>>()?;
         ensure!(
             names.len() <= MOST_LIBRARIES,
-            "the image needs {} libraries, at most {MOST_LIBRARIES} can be",
+            "the image needs {} libraries, expected at most {MOST_LIBRARIES}",
             names.len()
         );
         Ok(names)
     }
 
-    /// The initialisation and termination functions.
+    /// Returns the initialisation and termination functions.
     pub(super) fn functions(&self, segments: &Segments) -> Result<Functions> {
         Ok(Functions {
             init: self.function(elf::DT_INIT),
@@ -177,7 +177,10 @@ impl Dynamic {
         seen.retain(|tag| *tag != elf::DT_NEEDED.0);
         seen.sort_unstable();
         if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(malformed(format!("the dynamic tag {:#x} is there twice", twice[0])));
+            return Err(malformed(format!(
+                "the dynamic section has the tag {:#x} twice, expected it once",
+                twice[0]
+            )));
         }
         for (tag, reason) in REFUSED_TAGS {
             ensure!(self.get(tag).is_none(), "the image has {reason}");
@@ -196,21 +199,23 @@ const REFUSED_TAGS: [(DynamicTag, &str); 6] = [
         "relocations of code (DT_TEXTREL), expected position-independent code (-fPIC)",
     ),
     (elf::DT_REL, "relocations without addends (DT_REL), expected DT_RELA"),
-    (elf::DT_AUDIT, "DT_AUDIT, which brings in other code"),
-    (elf::DT_DEPAUDIT, "DT_DEPAUDIT, which brings in other code"),
-    (elf::DT_FILTER, "DT_FILTER, which brings in other code"),
-    (elf::DT_AUXILIARY, "DT_AUXILIARY, which brings in other code"),
+    (elf::DT_AUDIT, "DT_AUDIT, which loads other code"),
+    (elf::DT_DEPAUDIT, "DT_DEPAUDIT, which loads other code"),
+    (elf::DT_FILTER, "DT_FILTER, which loads other code"),
+    (elf::DT_AUXILIARY, "DT_AUXILIARY, which loads other code"),
 ];
 
 fn library_name(strings: &[u8], offset: u64) -> Result<String> {
     let name = usize::try_from(offset).ok().and_then(|offset| string_at(strings, offset));
     let name = name.ok_or_else(|| {
-        malformed(format!("DT_NEEDED is at {offset:#x}, outside the string table"))
+        malformed(format!(
+            "DT_NEEDED's name is at {offset:#x}, expected an offset inside the string table"
+        ))
     })?;
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._+-".contains(byte);
     ensure!(
         !name.is_empty() && name.len() <= LONGEST_LIBRARY_NAME && name.iter().all(plain),
-        "the image needs the library '{}', expected a plain file name, as libm.so.6",
+        "the image needs the library '{}', expected a plain file name, such as libm.so.6",
         name.escape_ascii()
     );
     Ok(String::from_utf8_lossy(name).into_owned())

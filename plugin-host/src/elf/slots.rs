@@ -1,14 +1,14 @@
-//! Words of an image that the loader fills and that are filled anew when it is done: with the answers of resolvers,
-//! which the loader is kept from calling, and with functions that this backend gives to images.
+//! Words of an image that are refilled after the loader has returned. The loader does not call
+//! resolvers, so their results are filled in then, as are functions that this backend provides.
 
 use super::relocations::{Entry, RESOLVED, Tables};
 use super::symbols::SymbolTable;
 use object::elf;
 
-/// A word that is filled anew. Addresses are relative to the load base.
+/// A refilled word. Addresses are relative to the load base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Where the word is, in a writable segment.
+    /// Address of the word, in a writable segment.
     pub place: u64,
     /// Addend of the function's address.
     pub addend: u64,
@@ -16,17 +16,17 @@ pub struct Slot {
     pub content: Content,
 }
 
-/// The function whose address a word has.
+/// The function whose address the word contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A function that the image lacks and that [`crate::provided`] may have, by its name.
+    /// A function by its name: the image lacks it, and [`crate::provided`] may have it.
     Needed(String),
-    /// The answer of the resolver at this address.
+    /// The result of the resolver at this address.
     Chosen(u64),
 }
 
-/// Returns the slots of an image whose relocations were checked.
-pub(super) fn of_image(relocations: &Tables, bytes: &[u8], symbols: &SymbolTable) -> Vec<Slot> {
+/// Returns the slots of an image with checked relocations.
+pub(super) fn from_image(relocations: &Tables, bytes: &[u8], symbols: &SymbolTable) -> Vec<Slot> {
     relocations.entries(bytes).filter_map(|entry| slot_of(&entry, bytes, symbols)).collect()
 }
 
@@ -49,7 +49,7 @@ fn slot_of(entry: &Entry, bytes: &[u8], symbols: &SymbolTable) -> Option<Slot> {
     Some(Slot { place, addend, content: Content::Needed(name.to_owned()) })
 }
 
-/// The types of relocations whose field is the address of a symbol and an addend.
+/// Types of relocations whose field is a symbol's address plus an addend.
 #[cfg(target_arch = "x86_64")]
 const ADDRESSES: [elf::RelocationType; 3] =
     [elf::R_X86_64_64, elf::R_X86_64_GLOB_DAT, elf::R_X86_64_JUMP_SLOT];

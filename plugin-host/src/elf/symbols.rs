@@ -27,7 +27,7 @@ pub struct Symbol {
     pub size: u64,
 }
 
-/// Where the symbols are.
+/// The places of the symbols, their names and their hash table.
 #[derive(Clone, Debug)]
 pub struct SymbolTable {
     table: Table,
@@ -48,22 +48,22 @@ impl Symbol {
         })
     }
 
-    /// Its name in a string table.
+    /// Returns the symbol's name in a string table.
     pub(super) fn name<'a>(&self, strings: &'a [u8]) -> Option<&'a [u8]> {
         string_at(strings, self.name as usize)
     }
 
-    /// `STT_FUNC`, `STT_OBJECT`, ...
+    /// Returns the type: `STT_FUNC`, `STT_OBJECT` and others.
     pub fn kind(&self) -> SymbolType {
         SymbolType(self.info & 0xf)
     }
 
-    /// Whether the image has it, rather than needs it.
+    /// Returns whether the image defines the symbol, rather than needs it.
     pub fn is_defined(&self) -> bool {
         self.section != elf::SHN_UNDEF.0
     }
 
-    /// Whether its value is an address of the image.
+    /// Returns whether the symbol's value is an address of the image.
     pub fn is_address(&self) -> bool {
         self.is_defined() && self.section != elf::SHN_ABS.0
     }
@@ -72,14 +72,14 @@ impl Symbol {
         SymbolBind(self.info >> 4)
     }
 
-    /// Whether the loader takes it without looking at other objects.
+    /// Returns whether the loader resolves the symbol without other objects.
     fn is_local(&self) -> bool {
         self.binding() == elf::STB_LOCAL || self.other & 3 != elf::STV_DEFAULT.0
     }
 }
 
 impl SymbolTable {
-    /// Finds the tables. `used` is how many symbols the relocations speak of.
+    /// Finds the tables. `used` is the number of symbols that the relocations refer to.
     pub(super) fn parse(
         bytes: &[u8],
         dynamic: &Dynamic,
@@ -104,13 +104,13 @@ impl SymbolTable {
         Ok(SymbolTable { table, strings, hash })
     }
 
-    /// Checks every symbol, and that the hash table finds what is defined.
+    /// Checks every symbol, and that the hash table finds every defined symbol.
     pub(super) fn check(&self, bytes: &[u8], segments: &Segments, tls_bytes: u64) -> Result<()> {
         let strings = &bytes[self.strings()];
         for (index, symbol) in self.iter(bytes).enumerate().skip(1) {
             let name = symbol.name(strings).ok_or_else(|| {
                 malformed(format!(
-                    "symbol {index} has its name at {:#x}, outside the string table",
+                    "symbol {index} has its name at {:#x}, expected an offset inside the string table",
                     symbol.name
                 ))
             })?;
@@ -121,24 +121,24 @@ impl SymbolTable {
         self.hash.check(bytes, self)
     }
 
-    /// How many there are, the first one, which is none, included.
+    /// Returns the number of symbols, including the null symbol at index 0.
     pub fn count(&self) -> usize {
         self.table.file.len() / ENTRY_BYTES
     }
 
-    /// The symbol of this index.
+    /// Returns the symbol of this index.
     pub fn get(&self, bytes: &[u8], index: u32) -> Option<Symbol> {
         let start = (index as usize).checked_mul(ENTRY_BYTES)?;
         Symbol::read(bytes.get(self.table.file.clone())?.get(start..)?.get(..ENTRY_BYTES)?)
     }
 
-    /// All symbols, the first one, which is none, included.
+    /// Returns all symbols, including the null symbol at index 0.
     pub fn iter<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Symbol> + use<'a> {
         let table = bytes.get(self.table.file.clone()).unwrap_or_default();
         table.chunks_exact(ENTRY_BYTES).filter_map(Symbol::read)
     }
 
-    /// The symbols that the image exports, with their names.
+    /// Returns the symbols that the image exports, with their names.
     pub fn exported<'a>(
         &self,
         bytes: &'a [u8],
@@ -150,27 +150,27 @@ impl SymbolTable {
         })
     }
 
-    /// Whether a reference to the symbol is certain to find the image's own definition.
+    /// Returns whether a reference to the symbol always finds the image's own definition.
     pub(super) fn binds_here(&self, index: u32, symbol: &Symbol) -> bool {
         symbol.is_defined() && (symbol.is_local() || self.hash.has(index))
     }
 
-    /// Whether a symbol's address is asked of the image's code.
+    /// Returns whether a resolver of the image chooses some symbol's address.
     pub(super) fn has_resolver(&self, bytes: &[u8]) -> bool {
         self.iter(bytes).any(|symbol| symbol.is_defined() && symbol.kind() == elf::STT_GNU_IFUNC)
     }
 
-    /// The symbols' place in the file.
+    /// Returns the file range of the symbols.
     pub(super) fn file(&self) -> Range<usize> {
         self.table.file.clone()
     }
 
-    /// The strings' place in the file.
+    /// Returns the file range of the strings.
     pub(super) fn strings(&self) -> Range<usize> {
         self.strings.file.clone()
     }
 
-    /// Where the symbols, their names and the hash table are.
+    /// Returns the addresses of the symbols, their names and the hash table.
     pub(super) fn addresses(&self) -> [Range<u64>; 3] {
         [self.table.addresses.clone(), self.strings.addresses.clone(), self.hash.addresses()]
     }
@@ -212,7 +212,9 @@ impl Symbol {
                 self.binding() == elf::STB_LOCAL || segments.touches(value),
                 "its address {value:#x} is not in a segment"
             ),
-            SymbolType(other) => ensure!(false, "its type is {other}, which is none"),
+            SymbolType(other) => {
+                ensure!(false, "its type is {other}, expected a type of ELF or GNU")
+            }
         }
         Ok(())
     }

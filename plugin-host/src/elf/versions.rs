@@ -1,4 +1,4 @@
-//! Symbol versions: needed ones, defined ones, and each symbol's.
+//! Symbol versions: the needed versions, the defined versions, and the version of each symbol.
 
 use super::dynamic::{Dynamic, Table};
 use super::read::{string_at, u16_at, u32_at};
@@ -10,19 +10,19 @@ use object::elf;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// More than any library has; the walk is quadratic for tables made to be so.
+/// More records than any library has. A hostile table can make the walk quadratic.
 const MOST_RECORDS: usize = 1 << 16;
 const NEED_BYTES: usize = 16;
 const NEED_ENTRY_BYTES: usize = 16;
 const DEFINITION_BYTES: usize = 20;
 const DEFINITION_NAME_BYTES: usize = 8;
 
-/// What the version tables say.
+/// The facts from the version tables.
 #[derive(Default)]
 pub(super) struct Versions {
-    /// Libraries of which certain versions are needed.
+    /// Libraries with symbol versions that the image needs.
     pub(super) libraries: Vec<String>,
-    /// From the first version record to the last.
+    /// Addresses from the first version record to the last.
     addresses: Option<Range<u64>>,
     of_symbols: Option<Range<u64>>,
     needed: HashSet<u16>,
@@ -30,13 +30,13 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    /// Where the tables are.
+    /// Returns the addresses of the tables.
     pub(super) fn addresses(&self) -> impl Iterator<Item = Range<u64>> {
         self.addresses.iter().chain(&self.of_symbols).cloned()
     }
 }
 
-/// Checks the version tables, as the loader walks them: by offsets, whatever the counts say.
+/// Checks the version tables as the loader walks them: by offsets, ignoring the counts.
 pub(super) fn check(
     bytes: &[u8],
     dynamic: &Dynamic,
@@ -130,7 +130,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Each symbol's version is one that the tables define for its kind.
+    /// Checks that each symbol's version is defined for its kind in the tables.
     fn symbols(&mut self, address: u64, symbols: &SymbolTable) -> Result<()> {
         let size = symbols.count() as u64 * 2;
         let table = Table::new(self.segments, address, size, "DT_VERSYM")?;
@@ -152,14 +152,14 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// A record, which relocations must leave alone from now on.
+    /// Returns a record and adds its bytes to the ranges that relocations must not change.
     fn record(&mut self, address: u64, size: usize, name: &str) -> Result<&'a [u8]> {
         ensure!(address.is_multiple_of(4), "{name} is at {address:#x}, expected a multiple of 4");
         let table = Table::new(self.segments, address, size as u64, name)?;
         self.records += 1;
         ensure!(
             self.records <= MOST_RECORDS,
-            "the image has more than {MOST_RECORDS} version records"
+            "the image has more than {MOST_RECORDS} version records, expected at most that number"
         );
         let known = self.found.addresses.get_or_insert(table.addresses.clone());
         known.start = known.start.min(table.addresses.start);
@@ -176,15 +176,19 @@ impl<'a> Walk<'a> {
     fn string(&self, record: &[u8], at: usize, name: &str) -> Result<&'a [u8]> {
         let offset = u32_at(record, at).unwrap_or(0);
         string_at(self.strings, offset as usize).ok_or_else(|| {
-            malformed(format!("{name} has a name at {offset:#x}, outside the string table"))
+            malformed(format!(
+                "{name} has a name at {offset:#x}, expected an offset inside the string table"
+            ))
         })
     }
 }
 
-/// The address that a record points at with the offset in its field `at`: always forward.
+/// Returns the address at the offset in the record's field `at`, which is always after the record.
 fn step(address: u64, record: &[u8], at: usize) -> Result<u64> {
     let offset = u32_at(record, at).unwrap_or(0);
-    address
-        .checked_add(u64::from(offset))
-        .ok_or_else(|| malformed(format!("a version record points {offset:#x} bytes ahead")))
+    address.checked_add(u64::from(offset)).ok_or_else(|| {
+        malformed(format!(
+            "a version record points {offset:#x} bytes ahead, outside the address space"
+        ))
+    })
 }

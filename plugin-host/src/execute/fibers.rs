@@ -1,4 +1,4 @@
-//! Groups whose items wait for each other: each item runs on a stack of its own, all on one thread.
+//! Groups whose items wait for each other: each item runs on its own stack, and all on one thread.
 
 use super::fault::{Cause, Fault};
 use super::runtime;
@@ -9,31 +9,31 @@ use crate::kernel::abi::{Calls, GroupEntry, Work};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::ffi::c_void;
 
-/// Items of a sub-group.
+/// Number of items of a sub-group.
 pub(crate) const SUBGROUP_ITEMS: usize = 32;
 
-/// How far a group came.
+/// A group's progress.
 pub(crate) enum Progress {
-    /// All items have returned.
+    /// The end: all items have returned.
     Done,
-    /// All wait for the other groups.
+    /// A wait of all items for the other groups.
     AtGridBarrier,
 }
 
-/// A group that is being run.
+/// A running group.
 pub(crate) struct Group {
     call: Call,
     number: u64,
-    /// Never grows: kernels hold addresses of its elements.
+    /// The items. The vector never grows, because kernels hold addresses of its elements.
     items: Vec<Item>,
     states: Vec<State>,
     fibers: Vec<Option<Fiber>>,
     subgroups: Vec<Subgroup>,
-    /// All items are one that loops over them.
+    /// Whether one item loops over all items.
     is_whole: bool,
 }
 
-/// What is called.
+/// A kernel's entry and arguments.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     pub(crate) entry: GroupEntry,
@@ -42,19 +42,20 @@ pub(crate) struct Call {
 
 type Fiber = Coroutine<(), Wait, Result<(), Stop>, ItemStack>;
 
-/// An item on a stack of its own. Kernels know it by the address of `work`.
+/// An item on its own stack. Kernels identify it by the address of `work`.
 #[repr(C)]
 struct Item {
     work: Work,
     yielder: *const Yielder<(), Wait>,
     is_whole: bool,
-    /// What it gave to its sub-group, and what it got.
+    /// The value given to the sub-group, and the values received.
     value: u64,
     gathered: *const u64,
     present: u64,
 }
 
-/// Values of a sub-group's items, in turns: who is slow may still read the last ones.
+/// Values of a sub-group's items, in two alternating buffers: a slow item may still read the
+/// previous values.
 #[derive(Clone)]
 struct Subgroup {
     values: [[u64; SUBGROUP_ITEMS]; 2],
@@ -65,7 +66,8 @@ static CALLS: Calls =
     Calls { barrier, grid_barrier, gather, write: runtime::write, fail: runtime::fail };
 
 impl Group {
-    /// Group `number` of the launch that `work` is for. If it `is_whole`, its items are a loop inside the kernel.
+    /// Creates group `number` of the launch of `work`. If `is_whole`, the kernel itself loops over
+    /// the items.
     pub(crate) fn new(work: &Work, number: u64, is_whole: bool, call: Call) -> Group {
         let [width, height, depth] = if is_whole { [1; 3] } else { work.items };
         let mut items = Vec::new();
@@ -87,11 +89,11 @@ impl Group {
         }
     }
 
-    /// Runs it until all items have returned, or all wait for other groups; those go on when it is called
-    /// again.
+    /// Runs the group until all items have returned, or all wait for other groups. The next call
+    /// resumes the waiting items.
     ///
     /// # Errors
-    /// The fault of an item; the group cannot go on then.
+    /// The fault of an item; the group cannot resume afterwards.
     ///
     /// # Safety
     /// The kernel may be run with these arguments.
@@ -148,11 +150,11 @@ impl Group {
             ItemStack::take().map_err(|error| self.fault(Cause::NoStack(error), Some(index)))?;
         let (item, call) = (&raw mut self.items[index], self.call);
         Ok(Coroutine::with_stack(stack, move |yielder, ()| {
-            // SAFETY: the item stays in place while the group lives, and so does the fiber; who advances the group
-            // vouches for the kernel.
+            // SAFETY: the item stays in place while the group lives, and so does the fiber. The
+            // caller of `advance` vouches for the kernel.
             unsafe {
                 (*item).yielder = yielder;
-                Guard::of_thread().call(call.entry, call.arguments, item.cast())
+                Guard::for_thread().call(call.entry, call.arguments, item.cast())
             }
         }))
     }
@@ -171,8 +173,8 @@ impl Group {
         }
     }
 
-    /// Gives the items of sub-groups that are complete each other's values. Those that have returned do not
-    /// count. False if there is none.
+    /// Exchanges the values of the items in each sub-group whose items all wait or have returned.
+    /// Returned items contribute nothing. Returns `false` if no sub-group is ready.
     fn exchange(&mut self) -> bool {
         let mut any = false;
         for (number, subgroup) in self.subgroups.iter_mut().enumerate() {
@@ -201,7 +203,7 @@ impl Group {
         any
     }
 
-    /// The items wait for what cannot come.
+    /// Creates the fault of items that wait in vain.
     fn stuck(&self) -> Fault {
         let at = |index: usize| (self.items[index].work.first, self.states[index]);
         let other = self.states.iter().position(|state| *state != self.states[0]).unwrap_or(0);
@@ -217,8 +219,8 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for mut fiber in self.fibers.drain(..).flatten() {
-            // SAFETY: what is left on the stack are frames of device code and of `wait`, which have nothing to
-            // drop.
+            // SAFETY: the stack holds only frames of device code and of `wait`, which have nothing
+            // to drop.
             unsafe { fiber.force_reset() };
             fiber.into_stack().give_back();
         }
@@ -247,7 +249,7 @@ fn cause(stop: Stop, stack: &ItemStack) -> Cause {
 
 unsafe extern "C" fn barrier(work: *mut Work) {
     let item = work.cast::<Item>();
-    // SAFETY: kernels pass the work that they were called with.
+    // SAFETY: kernels pass the work that was their argument.
     unsafe {
         match (*item).is_whole {
             true => (runtime::CALLS.barrier)(work),
@@ -275,14 +277,14 @@ unsafe extern "C" fn gather(work: *mut Work, value: u64, present: *mut u64) -> *
     }
 }
 
-/// Leaves the item until what it waits for has come.
+/// Suspends the item until its wait is over.
 ///
 /// # Safety
-/// `item` is the one that this fiber runs.
+/// `item` is the item of this fiber.
 unsafe fn wait(item: *mut Item, wait: Wait) {
-    let guard = Guard::of_thread();
+    let guard = Guard::for_thread();
     let suspended = guard.suspend();
-    // SAFETY: the fiber's own yielder, which lives as long as it runs.
+    // SAFETY: this is the fiber's own yielder, which lives as long as the fiber runs.
     unsafe { (*(*item).yielder).suspend(wait) };
     guard.resume(suspended);
 }

@@ -1,7 +1,8 @@
-//! Device code that is no kernel: constructors, destructors, exit handlers and resolvers, guarded as kernels are.
+//! Device code other than kernels: constructors, destructors, exit handlers and resolvers, guarded
+//! as kernels are.
 //!
-//! The linker calls them in the middle of its own work, so it cannot be left by a fault: the call returns to it, and the
-//! failure is kept for the end of [`watched`].
+//! The linker calls this code in the middle of its own work, so a fault must not leave the linker.
+//! The call returns to the linker, and the failure is kept until the end of [`watched`].
 
 use super::fault;
 use crate::guard::Guard;
@@ -16,13 +17,13 @@ use std::sync::Once;
 /// Treatment of further calls after one has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Further {
-    /// They return at once: constructors rely on those before them.
+    /// Further calls return at once: constructors rely on the constructors before them.
     Skipped,
-    /// They are made: destructors give up what is theirs.
+    /// Further calls are made: destructors release their own resources.
     Made,
 }
 
-/// The first call that failed.
+/// The first failed call.
 #[derive(Debug)]
 pub(crate) struct Broken {
     /// The function's address.
@@ -43,24 +44,25 @@ thread_local! {
 /// Calls a function of an image.
 ///
 /// # Errors
-/// `BackendFailure` if it does not return: the fault, without what was called.
+/// `BackendFailure` if the function does not return: the fault, without the function's name.
 ///
 /// # Safety
-/// The address is that of a function of the C calling convention that may be called with these arguments.
+/// The function has the C calling convention and may be called with these arguments.
 pub(crate) unsafe fn call(function: u64, arguments: [u64; 3]) -> Result<u64, Error> {
     let mut call = Call { function, arguments, result: 0 };
     let place = (&raw mut call).cast::<*const c_void>().cast_const();
     // SAFETY: `make` takes the call; the caller vouches for the function.
-    let ended = unsafe { Guard::of_thread().call(make, place, null_mut()) };
+    let ended = unsafe { Guard::for_thread().call(make, place, null_mut()) };
     ended.map(|()| call.result).map_err(fault::describe_call)
 }
 
-/// Does something by which the linker calls device code, on this thread. Tells the first call that failed.
+/// Runs `body`, in which the linker calls device code on this thread. Returns the first failed
+/// call.
 pub(crate) fn watched<T>(further: Further, body: impl FnOnce() -> T) -> (T, Option<Broken>) {
     static SET: Once = Once::new();
     SET.call_once(|| set_caller(call_for_linker));
     let outer = WATCH.replace(Some(Watch { further, broken: None }));
-    // Also if it panics.
+    // Restores the outer watch also on a panic.
     let restored = Restored(outer);
     let result = body();
     let watch = WATCH.take();
@@ -68,7 +70,7 @@ pub(crate) fn watched<T>(further: Further, body: impl FnOnce() -> T) -> (T, Opti
     (result, watch.and_then(|watch| watch.broken))
 }
 
-/// Whether the linker calls device code on this thread.
+/// Returns whether the linker calls device code on this thread.
 pub(crate) fn is_watched() -> bool {
     WATCH.with_borrow(Option::is_some)
 }
@@ -89,7 +91,8 @@ struct Call {
 
 unsafe extern "C" fn make(call: *const *const c_void, _work: *mut Work) {
     let call = call.cast_mut().cast::<Call>();
-    // SAFETY: `call` passes it, with a function that may be called so.
+    // SAFETY: `call` passes this structure, with a function that may be called with these
+    // arguments.
     unsafe { (*call).result = call_unguarded((*call).function, (*call).arguments) }
 }
 

@@ -1,21 +1,23 @@
-//! Calls of functions that device code makes before they are linked.
+//! Calls of device code to functions that are not linked yet.
 //!
-//! Such a call comes in the middle of a kernel: on the stack of an item, which is small, and where a fault would leave the
-//! kernel and whatever lock the linker holds. So the linking is done by another thread, while this one waits outside of device
-//! code. If it cannot be done, the kernel ends there as if it had failed, with the linker's error.
+//! Such a call comes in the middle of a kernel, on the small stack of an item. A fault there would
+//! leave the kernel and any lock of the linker. So another thread links, while this thread waits
+//! outside of device code. If the link fails, the kernel ends as if it had failed, with the
+//! linker's error.
 //!
-//! Constructors, destructors and resolvers run on the stack of a thread that links already, in the middle of its link; so that
-//! thread links what they call. If it cannot be done, they end like a kernel.
+//! Constructors, destructors and resolvers run on a linking thread, in the middle of its link. So
+//! that thread links the functions that they call. If such a link fails, the constructor,
+//! destructor or resolver ends like a kernel.
 //!
-//! Other code of an image, as on threads that it has started, has nothing behind it to go on with: if it calls what cannot be
-//! linked, the process ends with a message.
+//! On other threads, such as threads that the image has started, no guarded call exists to return
+//! to. If their code calls a function that cannot be linked, the process ends with a message.
 
 use super::guarded::{self, Broken, Further};
 use crate::guard::{Guard, Stop};
 use longshore_jitlink::graph::LinkGraph;
 use longshore_jitlink::lazy::{
-    LazyReexports, LinkCalls, LinkedRedirectables, LinkedTrampolines, Onward, Reenter, ReentryCall,
-    ThisProcess, TrampolineBatch, TrampolineEmitter, Trampolines,
+    LazyReexports, LinkCalls, LinkedRedirectables, LinkedTrampolines, Reenter, ReentryCall,
+    ReentryTarget, ThisProcess, TrampolineBatch, TrampolineEmitter, Trampolines,
 };
 use longshore_plugin_api::{Error, ErrorCode};
 use parking_lot::Mutex;
@@ -23,31 +25,31 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
-/// The functions of an image that are linked when they are called. It is dropped when nobody calls them any more, and no
-/// kernel's fault is to be described.
+/// The functions of an image that are linked at their first call. Dropped when no thread calls them
+/// any more and no kernel's fault is left to describe.
 pub(crate) struct LateCalls {
     pub(crate) reexports: LazyReexports,
     _calls: Arc<DeviceCalls>,
 }
 
-/// The image whose functions are called.
+/// The image with the functions.
 pub(crate) trait LateImage: Send + Sync {
-    /// The error of a link, as it is to the image's author.
+    /// Returns the error of a link, in terms of the image's author.
     fn explain(&self, error: longshore_jitlink::Error) -> Error;
 
-    /// The error of a constructor or resolver that failed while something was linked.
+    /// Returns the error of a constructor or resolver that failed during a link.
     fn explain_broken(&self, broken: Broken) -> Error;
 }
 
-/// Answers calls that device code makes.
+/// The handler of the calls of device code.
 struct DeviceCalls {
     linker: OnceLock<Weak<dyn LinkCalls>>,
     image: Box<dyn LateImage>,
-    /// Why calls could not go on, each reason once: kernels' faults refer to them.
+    /// Reasons for failed calls, each reason once: kernels' faults refer to them.
     reasons: Mutex<Vec<Arc<Error>>>,
 }
 
-/// Why a call cannot go on: for a queue, and for a message with which the process ends.
+/// The reason for a failed call: for a queue, and as the last message of the process.
 struct Failure {
     error: Error,
     message: String,
@@ -59,19 +61,19 @@ impl From<Error> for Failure {
     }
 }
 
-/// Consequence of a call that cannot go on.
+/// Consequence of a failed call.
 enum Ending {
-    /// The kernel ends that made the call, for a reason that stays as long as the image.
+    /// The end of the calling kernel, for a reason that stays as long as the image.
     Kernel(NonNull<Error>),
-    /// The process ends with this message.
+    /// The end of the process with this message.
     Process(String),
 }
 
 impl LateCalls {
-    /// For one image.
+    /// Creates the late calls of one image.
     ///
     /// # Errors
-    /// Those of [`LazyReexports::new`].
+    /// The errors of [`LazyReexports::new`].
     pub(crate) fn new(image: impl LateImage + 'static) -> longshore_jitlink::Result<LateCalls> {
         let image = Box::new(image);
         let calls =
@@ -84,7 +86,7 @@ impl LateCalls {
     }
 }
 
-/// Trampolines whose calls come to [`DeviceCalls`], and from there to the linker.
+/// Trampolines whose calls go to [`DeviceCalls`], and from there to the linker.
 struct DeviceTrampolines {
     inner: LinkedTrampolines,
     calls: Arc<DeviceCalls>,
@@ -112,26 +114,27 @@ impl TrampolineEmitter for DeviceTrampolines {
 }
 
 impl Reenter for DeviceCalls {
-    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<Onward, String> {
-        let guard = Guard::of_thread();
+    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<ReentryTarget, String> {
+        let guard = Guard::for_thread();
         let suspended = guard.suspend();
-        let answer = self.answer(call, suspended.is_in_call());
+        let resolve = self.resolve(call, suspended.is_in_call());
         drop(self);
-        // From here on the thread can be taken out of the call at any time, so nothing is held any more.
+        // From here on the thread can be taken out of the call at any time, so it holds nothing.
         guard.resume(suspended);
-        match answer {
-            Ok(onward) => Ok(onward),
+        match resolve {
+            Ok(destination) => Ok(destination),
             Err(Ending::Process(message)) => Err(message),
-            // SAFETY: only calls from inside `Guard::call` end so. Neither device code nor the hook has anything to drop, and this
-            // function holds nothing any more.
+            // SAFETY: only calls from inside `Guard::call` end this way. Device code, the hook and
+            // this function hold nothing to drop.
             Err(Ending::Kernel(reason)) => unsafe { guard.end_with(Stop::NotLinked(reason)) },
         }
     }
 }
 
 impl DeviceCalls {
-    /// Returns where a call goes on that was made inside [`Guard::call`] or not.
-    fn answer(&self, call: ReentryCall, in_call: bool) -> Result<Onward, Ending> {
+    /// Returns the target of a call, or its consequence. `in_call` is whether the caller is inside
+    /// [`Guard::call`].
+    fn resolve(&self, call: ReentryCall, in_call: bool) -> Result<ReentryTarget, Ending> {
         let Some(linker) = self.linker.get().and_then(Weak::upgrade) else {
             return Err(Ending::Process("its image is unloaded".to_owned()));
         };
@@ -146,8 +149,8 @@ impl DeviceCalls {
         })
     }
 
-    /// Links what is called, and runs its constructors, on this thread.
-    fn link(&self, linker: &dyn LinkCalls, call: ReentryCall) -> Result<Onward, Failure> {
+    /// Links the called function, and runs its constructors, on this thread.
+    fn link(&self, linker: &dyn LinkCalls, call: ReentryCall) -> Result<ReentryTarget, Failure> {
         let (linked, broken) = guarded::watched(Further::Skipped, || linker.link_call(call));
         match (broken, linked) {
             (Some(broken), _) => Err(self.image.explain_broken(broken).into()),
@@ -155,11 +158,11 @@ impl DeviceCalls {
                 let message = failed.to_string();
                 Err(Failure { error: self.image.explain(failed.error), message })
             }
-            (None, Ok(onward)) => Ok(onward),
+            (None, Ok(destination)) => Ok(destination),
         }
     }
 
-    /// The place of a reason, where it stays as long as this.
+    /// Keeps a reason as long as this object, and returns its address.
     fn keep(&self, reason: Error) -> NonNull<Error> {
         let mut reasons = self.reasons.lock();
         let is_same = |known: &&Arc<Error>| {
@@ -175,7 +178,7 @@ impl DeviceCalls {
     }
 }
 
-/// Links on another thread, with a stack that constructors can run on, and waits for it.
+/// Links on another thread, with a stack large enough for constructors, and waits for it.
 fn on_a_thread<T: Send>(link: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
     let linked = thread::scope(|scope| {
         let thread = thread::Builder::new().name("longshore-link".to_owned());
@@ -186,11 +189,11 @@ fn on_a_thread<T: Send>(link: impl FnOnce() -> Result<T, Failure> + Send) -> Res
         Ok(Ok(linked)) => linked,
         Ok(Err(_)) => Err(Error::new(ErrorCode::BackendFailure, "the linker panicked").into()),
         Err(error) => {
-            let message = format!("a thread to link a function that was called: {error}");
+            let message = format!("no thread could be started to link a called function: {error}");
             Err(Error::new(ErrorCode::OutOfResources, message).into())
         }
     }
 }
 
-/// The stack of a thread that links: a main thread's.
+/// Stack size of a linking thread, the same as a main thread's: 8 MiB.
 const LINK_STACK: usize = 8 << 20;

@@ -1,4 +1,4 @@
-//! One launch of a work-group kernel, and how some of its groups are run on one thread.
+//! One launch of a work-group kernel, and the execution of its groups on a thread.
 
 use super::fault::{Cause, Fault};
 use super::fibers::{Call, Group};
@@ -11,23 +11,24 @@ use longshore_plugin_api::LaunchShape;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// How long finding the item at fault may take.
+/// Time limit of the search for the failed item.
 const TRACE_LIMIT: Duration = Duration::from_millis(500);
 
-/// One launch of a work-group kernel, while it runs.
+/// A running launch of a work-group kernel.
 pub(super) struct Run<'a> {
     pub(super) code: &'a GroupCode,
     pub(super) call: Call,
     pub(super) shape: &'a LaunchShape,
-    /// The first one that was found.
+    /// The first fault.
     fault: Mutex<Option<Fault>>,
 }
 
-// SAFETY: who made the run vouches for running the kernel with these arguments, on any thread.
+// SAFETY: the creator of the run vouches for running the kernel with these arguments, on any
+// thread.
 unsafe impl Sync for Run<'_> {}
 
 impl<'a> Run<'a> {
-    /// Returns the run of a launch of which no group was run.
+    /// Creates the run of a launch, before its first group.
     ///
     /// # Safety
     /// The kernel may be run with these arguments, on any thread.
@@ -42,7 +43,7 @@ impl<'a> Run<'a> {
         self.shape.groups.iter().map(|count| u64::from(*count)).product()
     }
 
-    /// Runs groups on this thread. `false` if one failed; the fault is kept then.
+    /// Runs groups on this thread. If a group fails, keeps its fault and returns `false`.
     #[inline]
     pub(super) fn run(&self, begin: u64, end: u64) -> bool {
         let shared = SharedMemory::take();
@@ -51,10 +52,10 @@ impl<'a> Run<'a> {
             Mode::Fibers => self.run_fibers(&work, begin, end),
             Mode::Loop | Mode::Regions => {
                 (work.begin, work.end) = (begin, end);
-                // SAFETY: who made the run vouches for the kernel.
+                // SAFETY: the creator of the run vouches for the kernel.
                 let result = unsafe {
                     let call = self.call;
-                    Guard::of_thread().call(call.entry, call.arguments, &raw mut work)
+                    Guard::for_thread().call(call.entry, call.arguments, &raw mut work)
                 };
                 result.map_err(|stop| self.trace(stop, work))
             }
@@ -65,13 +66,14 @@ impl<'a> Run<'a> {
     fn run_fibers(&self, work: &Work, begin: u64, end: u64) -> Result<(), Fault> {
         for number in begin..end {
             let mut group = Group::new(work, number, false, self.call);
-            // SAFETY: who made the run vouches for the kernel.
+            // SAFETY: the creator of the run vouches for the kernel.
             unsafe { group.advance() }?;
         }
         Ok(())
     }
 
-    /// Values that kernels are called with, for this launch and no group yet.
+    /// Returns the values that kernels of this launch are called with, before the choice of a
+    /// group.
     #[inline]
     pub(super) fn work(&self, shared: &SharedMemory) -> Work {
         let shape = self.shape;
@@ -93,17 +95,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Finds out which item failed: the group is run once more, by code that says where it is. If that does not
-    /// fail, or takes too long, the item stays unknown. Its messages were printed the first time.
+    /// Finds the failed item: runs the group again, with code that records its items. If the second
+    /// run does not fail, or takes too long, the item stays unknown. The second run prints no
+    /// messages.
     #[cold]
     fn trace(&self, stop: Stop, work: Work) -> Fault {
         let group = work.group;
         let calls = &runtime::CALLS_OF_TRACE;
         let mut again = Work { begin: group, end: group + 1, traced: 1, calls, ..work };
-        // SAFETY: as for the first time.
+        // SAFETY: the same facts hold as for the first run.
         let result = unsafe {
             let call = self.call;
-            Guard::of_thread().call_for(TRACE_LIMIT, call.entry, call.arguments, &raw mut again)
+            Guard::for_thread().call_for(TRACE_LIMIT, call.entry, call.arguments, &raw mut again)
         };
         let is_found = matches!(
             result,
@@ -112,20 +115,21 @@ impl<'a> Run<'a> {
         Fault { cause: Cause::on_thread(stop), group, item: is_found.then_some(again.item) }
     }
 
-    /// Keeps a fault, if it is the first.
+    /// Keeps a fault if it is the first.
     #[cold]
     pub(super) fn keep(&self, fault: Fault) {
         let mut kept = self.fault.lock();
         kept.get_or_insert(fault);
     }
 
-    /// Returns the first fault, of a run that failed.
+    /// Returns the first fault of a failed run.
     pub(super) fn into_fault(self) -> Fault {
         let fault = self.fault.into_inner();
         fault.unwrap_or(Fault { cause: Cause::Panicked, group: 0, item: None })
     }
 
-    /// Runs `body`, which does groups `begin..end` on so many threads, and notes what a group costs.
+    /// Runs `body`, which runs groups `begin..end` on `threads` threads, and records the cost of a
+    /// group.
     #[inline]
     pub(super) fn timed(
         &self,

@@ -1,13 +1,13 @@
-//! What kernels ask of the runtime, but for waiting.
+//! Runtime functions of kernels, except waits.
 
 use crate::guard::{Failure, Guard};
 use crate::kernel::abi::{Calls, Work};
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// For kernels whose items are a loop: they cannot wait for each other.
+/// Functions for kernels whose items are a loop, and so cannot wait for each other.
 pub(crate) static CALLS: Calls = Calls { barrier, grid_barrier, gather, write, fail };
-/// For a group of theirs that runs a second time, which prints nothing.
+/// Functions for a group of such a kernel that runs a second time, and prints nothing.
 pub(super) static CALLS_OF_TRACE: Calls = Calls { write: leave_out, ..CALLS };
 
 unsafe extern "C" fn barrier(_work: *mut Work) {
@@ -22,9 +22,9 @@ unsafe extern "C" fn gather(_work: *mut Work, _value: u64, _present: *mut u64) -
     refuse(c"a sub-group operation in a loop over the items: the image lost its notes")
 }
 
-/// Prints text of a kernel where the C library prints.
+/// Prints a kernel's text to the C library's standard output.
 pub(super) unsafe extern "C" fn write(_work: *mut Work, text: *const c_char, bytes: u64) {
-    let guard = Guard::of_thread();
+    let guard = Guard::for_thread();
     let suspended = guard.suspend();
     // SAFETY: the kernel vouches for the text; the stream is the C library's.
     unsafe { libc::fwrite(text.cast::<c_void>(), 1, bytes as usize, stdout) };
@@ -34,10 +34,10 @@ pub(super) unsafe extern "C" fn write(_work: *mut Work, text: *const c_char, byt
 
 unsafe extern "C" fn leave_out(_work: *mut Work, _text: *const c_char, _bytes: u64) {}
 
-/// A kernel printed what nobody flushed.
+/// Whether a kernel printed text that is not flushed yet.
 static HAS_WRITTEN: AtomicBool = AtomicBool::new(false);
 
-/// Lets what kernels printed be seen: at the end of a launch, as GPUs do.
+/// Flushes the output of kernels at the end of a launch, as GPUs do.
 #[inline]
 pub(super) fn flush() {
     if HAS_WRITTEN.load(Ordering::Relaxed) && HAS_WRITTEN.swap(false, Ordering::Relaxed) {
@@ -46,7 +46,7 @@ pub(super) fn flush() {
     }
 }
 
-/// Ends the launch for what device code says.
+/// Ends the launch with the failure that device code describes.
 pub(super) unsafe extern "C" fn fail(
     _work: *mut Work,
     what: *const c_char,
@@ -54,13 +54,13 @@ pub(super) unsafe extern "C" fn fail(
     line: u32,
 ) {
     // SAFETY: a kernel calls this, inside `Guard::call`.
-    unsafe { Guard::of_thread().fail(Failure { what, file, line }) }
+    unsafe { Guard::for_thread().fail(Failure { what, file, line }) }
 }
 
 fn refuse(what: &'static std::ffi::CStr) -> ! {
     let failure = Failure { what: what.as_ptr(), file: std::ptr::null(), line: 0 };
     // SAFETY: a kernel calls this, inside `Guard::call`.
-    unsafe { Guard::of_thread().fail(failure) }
+    unsafe { Guard::for_thread().fail(failure) }
 }
 
 unsafe extern "C" {

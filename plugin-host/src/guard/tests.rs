@@ -1,12 +1,12 @@
-//! Calls with a limit, and on threads that end.
+//! Calls with a time limit, and calls on ending threads.
 
 use super::*;
 use std::ptr::null;
 use std::time::{Duration, Instant};
 
-/// Is out of device code when time is up, and goes on in it for longer than any test waits.
+/// Is outside of device code at the time limit, and returns to it for longer than any test waits.
 unsafe extern "C" fn leaves_and_stays(_arguments: *const *const c_void, _work: *mut Work) {
-    let guard = Guard::of_thread();
+    let guard = Guard::for_thread();
     let suspended = guard.suspend();
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(100) {}
@@ -17,13 +17,13 @@ unsafe extern "C" fn leaves_and_stays(_arguments: *const *const c_void, _work: *
 #[test]
 fn a_limit_that_is_reached_outside_of_device_code_holds_when_it_is_back() {
     let result = {
-        let (limit, guard) = (Duration::from_millis(20), Guard::of_thread());
-        // SAFETY: the function looks at nothing.
+        let (limit, guard) = (Duration::from_millis(20), Guard::for_thread());
+        // SAFETY: the function reads no argument.
         unsafe { guard.call_for(limit, leaves_and_stays, null(), null_mut()) }
     };
     assert!(matches!(result, Err(Stop::TimedOut)), "{result:?}");
-    // SAFETY: as above; what is left of the timer is nobody's.
-    unsafe { Guard::of_thread().call(returns, null(), null_mut()) }.unwrap();
+    // SAFETY: as above; the timer has ended.
+    unsafe { Guard::for_thread().call(returns, null(), null_mut()) }.unwrap();
 }
 
 unsafe extern "C" fn returns(_arguments: *const *const c_void, _work: *mut Work) {}
@@ -33,14 +33,14 @@ fn a_thread_that_is_ending_has_one_guard() {
     struct AtEnd;
     impl Drop for AtEnd {
         fn drop(&mut self) {
-            let first = Guard::of_thread();
-            SAME.store(std::ptr::eq(first, Guard::of_thread()).into(), Ordering::Relaxed);
+            let first = Guard::for_thread();
+            SAME.store(std::ptr::eq(first, Guard::for_thread()).into(), Ordering::Relaxed);
         }
     }
     static SAME: AtomicUsize = AtomicUsize::new(2);
     thread_local!(static AT_END: AtEnd = const { AtEnd });
-    // What was used first is dropped last.
-    let body = || AT_END.with(|_| _ = Guard::of_thread());
+    // The value that was used first is dropped last.
+    let body = || AT_END.with(|_| _ = Guard::for_thread());
     std::thread::spawn(body).join().unwrap();
     assert_eq!(SAME.load(Ordering::Relaxed), 1);
 }

@@ -1,4 +1,5 @@
-//! What an image says of its work-group kernels: descriptions, and notes about what their code uses.
+//! Metadata of an image's work-group kernels: descriptions, and notes about the features that their
+//! code uses.
 
 use super::loaded::Loaded;
 use crate::kernel::Mode;
@@ -11,7 +12,7 @@ use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol};
 use std::collections::BTreeMap;
 
-/// What the code of a kernel uses.
+/// The features that the code of a kernel uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Notes {
     has_barrier: bool,
@@ -20,17 +21,17 @@ pub(super) struct Notes {
     pub(super) shared_bytes: u64,
 }
 
-/// The notes of an image: each kernel's own, and those of functions that any kernel may call.
+/// The notes of an image: notes of each kernel, and notes of functions that any kernel may call.
 #[derive(Debug, Default)]
 pub(super) struct ImageNotes {
     kernels: BTreeMap<String, Notes>,
     helpers: Notes,
 }
 
-/// The description of a kernel, if the image has one.
+/// Returns the description of a kernel, if the image has one.
 ///
 /// # Errors
-/// `InvalidBinary` for one that is malformed, `Unsupported` for one of a later version.
+/// `InvalidBinary` for a malformed description, `Unsupported` for one of a later version.
 pub(super) fn description(image: &dyn Loaded, kernel: &str) -> Result<Option<KernelDescription>> {
     let Some(bytes) = image.constant(&format!("{KERNEL_DESCRIPTION_PREFIX}{kernel}")) else {
         return Ok(None);
@@ -40,7 +41,7 @@ pub(super) fn description(image: &dyn Loaded, kernel: &str) -> Result<Option<Ker
         .map_err(|error| error.context(format!("kernel '{kernel}'")))
 }
 
-/// How a kernel's items are run.
+/// Returns the mode in which a kernel's items run.
 pub(super) fn mode(form: KernelForm, notes: Notes) -> Mode {
     match form {
         KernelForm::Regions => Mode::Regions,
@@ -52,7 +53,8 @@ pub(super) fn mode(form: KernelForm, notes: Notes) -> Mode {
 }
 
 impl ImageNotes {
-    /// Reads the notes of an object, a shared object, or an archive of objects. What cannot be read has none.
+    /// Reads the notes of an object, a shared object, or an archive of objects. An unreadable image
+    /// has no notes.
     pub(super) fn read(image: &[u8]) -> ImageNotes {
         let mut notes = ImageNotes::default();
         match ArchiveFile::parse(image) {
@@ -67,8 +69,8 @@ impl ImageNotes {
         notes
     }
 
-    /// What a kernel may use.
-    pub(super) fn of(&self, kernel: &str) -> Notes {
+    /// Returns the features that a kernel may use.
+    pub(super) fn for_kernel(&self, kernel: &str) -> Notes {
         let own = self.kernels.get(kernel).copied().unwrap_or_default();
         Notes {
             has_barrier: own.has_barrier || self.helpers.has_barrier,

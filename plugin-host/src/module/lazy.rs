@@ -1,15 +1,20 @@
-//! Relocatable objects and archives of which a member is linked when one of its functions is first called.
+//! Relocatable objects and archives whose members are linked at the first call of one of their
+//! functions.
 //!
-//! A kernel is called by its entry, which is there when the kernel has been found. Its first launch links it before it is
-//! queued, so what is wrong with it is the launch's error. What kernels call in other members has entries too, and is
-//! linked when they get there ([`LateCalls`]). Variables are linked when they are asked for, or referred to by what is.
+//! A kernel is called through its entry, which exists once the kernel has been found. Its first
+//! launch links it before it is queued, so a failed link is the launch's error. Functions that
+//! kernels call in other members also have entries, and are linked at their first call
+//! ([`LateCalls`]). Variables are linked when they are looked up, or when linked code refers to
+//! them.
 //!
-//! Kernels are found, described and listed by what the file says of them. Notes about their code are read when the first
-//! kernel of the work-group form is found, as any member may have those of a helper.
+//! The file's symbols suffice to find, describe and list kernels. Notes about their code are read
+//! when the first kernel of the work-group form is found, because any member may hold a helper's
+//! notes.
 //!
-//! Constructors of a member run once, before the first of its functions; those of a single object when it is loaded, which links
-//! it then. What is checked of an image ([`linked`](super::linked)) is checked of each member as it is linked. A constructor must be
-//! code of its own member, or of one that was linked before.
+//! Constructors of a member run once, before the first of its functions. Constructors of a single
+//! object run when it is loaded, which links it then. The checks of an image
+//! ([`linked`](super::linked)) apply to each member as it is linked. A constructor must be code of
+//! its own member, or of an earlier linked member.
 
 use super::kernels::ImageNotes;
 use super::linked::{self, Contents, Kept, NAME};
@@ -29,25 +34,26 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// An image that is linked as it is used. Dropping it gives its memory back.
+/// An image that is linked on use. Dropping it frees its memory.
 pub(super) struct Lazy {
     file: LazyFiles,
     library: Library,
-    noted: Arc<Noted>,
+    record: Arc<LinkRecord>,
     bytes: Bytes,
     notes: OnceLock<ImageNotes>,
     _calls: LateCalls,
 }
 
-/// What a kernel's first launch does.
+/// The link before a kernel's first launch.
 pub(super) struct LateKernel {
-    /// The image is there as long as its kernels are launched. A handle to a kernel does not keep it.
+    /// The image, which lives while its kernels are launched. A handle to a kernel does not keep
+    /// it.
     image: Weak<Lazy>,
     is_ready: AtomicBool,
 }
 
-/// What is known of what has been linked.
-struct Noted {
+/// The record of linked members.
+struct LinkRecord {
     linked: Mutex<Contents>,
     allowed: Arc<AllowedNames>,
 }
@@ -55,27 +61,29 @@ struct Noted {
 impl Lazy {
     /// Reads the index of an archive, or the symbols of an object. Blocks.
     pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Arc<Lazy>> {
-        let noted = Arc::new(Noted { linked: Mutex::default(), allowed: Arc::clone(allowed) });
+        let record =
+            Arc::new(LinkRecord { linked: Mutex::default(), allowed: Arc::clone(allowed) });
         let bytes = Bytes::from_owner(Kept(image));
-        let lazy = add(bytes, &noted).map_err(|error| refusal::of_link(error, allowed))?;
+        let lazy = add(bytes, &record).map_err(|error| refusal::link_error(error, allowed))?;
         Ok(Arc::new(lazy))
     }
 
-    /// What the image says of its kernels' code. Reads the symbols of all members, the first time.
+    /// Returns the notes about the code of kernels. The first call reads the symbols of all
+    /// members.
     pub(super) fn notes(&self) -> &ImageNotes {
         self.notes.get_or_init(|| ImageNotes::read(&self.bytes))
     }
 
-    /// Links a function, and runs the constructors of what is linked so.
+    /// Links a function, and runs the constructors of the linked members.
     fn link(&self, function: &str) -> Result<()> {
         self.guarded(Further::Skipped, || self.file.link(function))?;
-        if self.noted.linked.lock().is_unresolved(function) {
-            return Err(refusal::of_resolver(function));
+        if self.record.linked.lock().is_unresolved(function) {
+            return Err(refusal::resolver_error(function));
         }
         functions::constructor_status(self)
     }
 
-    /// The result of something by which the linker calls code of the image.
+    /// Runs `body`, in which the linker calls code of the image.
     fn guarded<T>(
         &self,
         further: Further,
@@ -83,29 +91,30 @@ impl Lazy {
     ) -> Result<T> {
         let (result, broken) = guarded::watched(further, body);
         match broken {
-            Some(broken) => Err(self.noted.explain_broken(broken)),
-            None => result.map_err(|error| self.noted.explain(error)),
+            Some(broken) => Err(self.record.explain_broken(broken)),
+            None => result.map_err(|error| self.record.explain(error)),
         }
     }
 }
 
-fn add(bytes: Bytes, noted: &Arc<Noted>) -> longshore_jitlink::Result<Lazy> {
+fn add(bytes: Bytes, record: &Arc<LinkRecord>) -> longshore_jitlink::Result<Lazy> {
     let mut passes = Passes::default();
-    let into = Arc::clone(noted);
+    let into = Arc::clone(record);
     passes.add_notes(move |graphs| {
         let (contents, into) = (into.take_from(graphs)?, Arc::clone(&into));
         Ok(move || into.linked.lock().add(contents))
     });
     let session = Session::builder().passes(passes).copy_process_data(device_library::is_constant);
-    // SAFETY: an image is code that the program has asked to run in this process; who loads it vouches for that.
+    // SAFETY: an image is native code, and its caller vouches for running it in this process.
     let session = unsafe { session.build() }?;
-    let calls = LateCalls::new(Arc::clone(noted))?;
+    let calls = LateCalls::new(Arc::clone(record))?;
     let library = session.create_library(NAME);
     let file = calls.reexports.add_lazily(&library, NAME, bytes.clone())?;
-    // After the image's own definitions, as when it is linked whole.
-    library.add_generator(DeviceLibrary::new(Arc::clone(&noted.allowed)));
-    let noted = Arc::clone(noted);
-    Ok(Lazy { file, library, noted, bytes, notes: OnceLock::new(), _calls: calls })
+    // The generator comes after the image's own definitions, as for an image that is linked at
+    // once.
+    library.add_generator(DeviceLibrary::new(Arc::clone(&record.allowed)));
+    let record = Arc::clone(record);
+    Ok(Lazy { file, library, record, bytes, notes: OnceLock::new(), _calls: calls })
 }
 
 impl LateKernel {
@@ -116,7 +125,7 @@ impl LateKernel {
     /// Links the kernel, the first time. Blocks then.
     ///
     /// # Errors
-    /// Those of a load. The next call tries again.
+    /// The errors of a load. The next call tries again.
     #[inline]
     pub(super) fn prepare(&self, kernel: &str) -> Result<()> {
         if self.is_ready.load(Ordering::Acquire) { Ok(()) } else { self.link(kernel) }
@@ -135,7 +144,7 @@ impl LateKernel {
 
 impl Loaded for Lazy {
     fn symbol(&self, name: &str) -> Result<Option<Symbol>> {
-        let defined = self.file.defined(name).map_err(refusal::of)?;
+        let defined = self.file.defined(name).map_err(refusal::load_error)?;
         let Some((kind, defined)) = defined.and_then(|defined| Some((kind_of(&defined)?, defined)))
         else {
             return Ok(None);
@@ -146,7 +155,7 @@ impl Loaded for Lazy {
     }
 
     fn symbol_in_memory(&self, name: &str) -> Result<Option<Symbol>> {
-        Ok(self.noted.linked.lock().symbol(name))
+        Ok(self.record.linked.lock().symbol(name))
     }
 
     fn constant(&self, name: &str) -> Option<Vec<u8>> {
@@ -155,13 +164,13 @@ impl Loaded for Lazy {
     }
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
-        let all = self.file.all_defined().map_err(refusal::of)?;
+        let all = self.file.all_defined().map_err(refusal::load_error)?;
         Ok(all.into_iter().filter_map(|(name, defined)| Some((name, kind_of(&defined)?))).collect())
     }
 
     fn construct(&self) -> Result<()> {
-        // SAFETY: the constructors are code of the image, as is checked; running it is what a program asks for that
-        // loads it. The arguments live as long as the process.
+        // SAFETY: the constructors are checked code of the image, and the program that loads an
+        // image wants them to run. The arguments live as long as the process.
         let initialize = || unsafe { self.file.initialize(linked::main_arguments()) };
         self.guarded(Further::Skipped, initialize)?;
         functions::constructor_status(self)
@@ -176,11 +185,11 @@ impl Loaded for Lazy {
     }
 
     fn profile_parts(&self) -> Vec<profile::Part> {
-        self.noted.linked.lock().profile().0.to_vec()
+        self.record.linked.lock().profile().0.to_vec()
     }
 
     fn compiler(&self) -> Option<u32> {
-        self.noted.linked.lock().profile().1
+        self.record.linked.lock().profile().1
     }
 
     fn unload(self: Box<Self>) -> Result<()> {
@@ -189,8 +198,8 @@ impl Loaded for Lazy {
     }
 }
 
-impl Noted {
-    /// Returns the contents of graphs that are linked together, which it checks.
+impl LinkRecord {
+    /// Checks graphs that are linked together and returns their contents.
     fn take_from(
         &self,
         graphs: &mut dyn Iterator<Item = &mut LinkGraph>,
@@ -208,9 +217,9 @@ impl Noted {
     }
 }
 
-impl LateImage for Arc<Noted> {
+impl LateImage for Arc<LinkRecord> {
     fn explain(&self, error: longshore_jitlink::Error) -> Error {
-        refusal::of_link(error, &self.allowed)
+        refusal::link_error(error, &self.allowed)
     }
 
     fn explain_broken(&self, broken: Broken) -> Error {
@@ -218,7 +227,7 @@ impl LateImage for Arc<Noted> {
     }
 }
 
-/// What an exported symbol is, as for images that are linked whole.
+/// Returns the kind of an exported symbol, by the same rules as for images that are linked at once.
 fn kind_of(defined: &Defined) -> Option<SymbolKind> {
     match defined.callable {
         true => Some(SymbolKind::Kernel),

@@ -1,4 +1,4 @@
-//! Opening a checked image with the system's loader, from memory.
+//! A checked image, opened from memory by the system's loader.
 
 use crate::elf::{Image, patch};
 use longshore_orc_rt::{OpenName, memory_file};
@@ -14,23 +14,24 @@ use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many stale libraries with the name of a new descriptor are stepped over.
+/// Most stale libraries with the name of a new descriptor that [`open_copy`] skips.
 const MOST_STALE: usize = 64;
 
-/// An open image. Dropping it closes it.
+/// An open image. Dropping it closes the image.
 ///
-/// The loader knows libraries by path, and this one's is that of its descriptor. So the descriptor
-/// stays open as long as the library: another image with the same number would be taken for it.
+/// The loader identifies libraries by path, and this library's path names its descriptor. So the
+/// descriptor stays open as long as the library: the loader would take another image with the same
+/// number for this one.
 pub(super) struct Library {
     handle: Option<Handle>,
     copy: Option<Copy>,
     base: u64,
-    /// The image's code may have registered handlers with the process.
+    /// Whether the image's code may have registered handlers with the process.
     registered: AtomicBool,
 }
 
 impl Library {
-    /// Copies the image, changes the copy as [`patch`] says, and opens it. Blocks.
+    /// Copies the image, changes the copy with [`patch`], and opens it. Blocks.
     pub(super) fn open(bytes: &[u8], image: &Image) -> Result<Library> {
         let _held = hold_libraries(image)?;
         let copy = copy(bytes, image).map_err(copy_failed)?;
@@ -44,18 +45,18 @@ impl Library {
         })
     }
 
-    /// The address of something whose address relative to the load base is given.
+    /// Returns the address for an address relative to the load base.
     pub(super) fn address(&self, relative: u64) -> u64 {
         self.base.wrapping_add(relative)
     }
 
-    /// A pointer to something whose address relative to the load base is given.
+    /// Returns a pointer for an address relative to the load base.
     pub(super) fn pointer<T>(&self, relative: u64) -> *const T {
         std::ptr::with_exposed_provenance(self.address(relative) as usize)
     }
 
-    /// Changes a word that the loader has filled, whose address relative to the load base is given. The page of one in
-    /// `read_only`, which has whole pages, is read-only again afterwards.
+    /// Changes a word that the loader has filled, at an address relative to the load base. A page
+    /// in `read_only`, which consists of whole pages, is read-only again afterwards.
     pub(super) fn fill(&self, place: u64, value: u64, read_only: &Range<u64>) -> io::Result<()> {
         let page_bytes = rustix::param::page_size();
         let word = self.address(place) as usize;
@@ -63,7 +64,7 @@ impl Library {
         let is_protected = read_only.contains(&place);
         if is_protected {
             let access = MprotectFlags::READ | MprotectFlags::WRITE;
-            // SAFETY: a page of the image, of which no code runs.
+            // SAFETY: this is a page of the image, none of whose code runs.
             unsafe { mprotect(page, page_bytes, access)? };
         }
         // SAFETY: the checked image has the word in a writable segment.
@@ -75,13 +76,13 @@ impl Library {
         Ok(())
     }
 
-    /// Closes it.
+    /// Closes the image.
     pub(super) fn close(mut self) -> Result<()> {
         self.close_once()
     }
 
-    /// Says whether the image's code may have registered handlers with the process. While it
-    /// may, closing leaves it in memory.
+    /// Sets whether the image's code may have registered handlers with the process. In that case,
+    /// closing leaves the image in memory.
     pub(super) fn set_registered(&self, registered: bool) {
         self.registered.store(registered, Ordering::Release);
     }
@@ -110,19 +111,19 @@ impl Library {
 impl Drop for Library {
     fn drop(&mut self) {
         if let Err(error) = self.close_once() {
-            log::warn!("closing an image: {error}");
+            log::warn!("an image could not be closed: {error}");
         }
     }
 }
 
-/// The copy that is opened, and its name.
+/// The opened copy, and its name.
 struct Copy {
     name: OpenName,
-    /// Open as long as the library.
+    /// The descriptor, open as long as the library.
     file: OwnedFd,
 }
 
-/// An open library of the loader. Dropping it closes it.
+/// An open library of the loader. Dropping it closes the library.
 struct Handle(NonNull<c_void>);
 
 // SAFETY: the loader's functions may be called from any thread.
@@ -130,7 +131,7 @@ unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
-/// The part of glibc's `struct link_map` that is public.
+/// The public part of glibc's `struct link_map`.
 #[repr(C)]
 struct LinkMap {
     l_addr: u64,
@@ -145,17 +146,17 @@ struct DynamicEntry {
 }
 
 impl Handle {
-    /// Opens a library; the loader's message if it does not.
+    /// Opens a library. Returns the loader's message on failure.
     fn open(name: &CStr, flags: c_int) -> Result<Handle, String> {
-        // SAFETY: the name ends. What the loader then reads and runs is a checked image or one of
-        // the system's libraries.
+        // SAFETY: the name ends with a NUL. The loader reads and runs a checked image or a library
+        // of the system.
         let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
         NonNull::new(handle).map(Handle).ok_or_else(last_error)
     }
 
     fn link_map(&self) -> Result<&LinkMap> {
         let mut map: *const LinkMap = std::ptr::null();
-        // SAFETY: an open library, and a place for the pointer that this request writes.
+        // SAFETY: the library is open, and the pointer has room for the result of this request.
         let failed =
             unsafe { libc::dlinfo(self.0.as_ptr(), libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) };
         if failed != 0 || map.is_null() {
@@ -164,23 +165,24 @@ impl Handle {
                 format!("dlinfo on an open image: {}", last_error()),
             ));
         }
-        // SAFETY: the loader's record of a library lives until that is closed.
+        // SAFETY: the loader's record of a library lives until the library is closed.
         Ok(unsafe { &*map })
     }
 
-    /// Whether the library defines symbol versions.
+    /// Returns whether the library defines symbol versions.
     fn defines_versions(&self) -> Result<bool> {
         let mut entry = self.link_map()?.l_ld;
         if entry.is_null() {
             return Ok(false);
         }
         loop {
-            // SAFETY: a loaded library's dynamic section ends with a zero tag, where this ends.
+            // SAFETY: a loaded library's dynamic section ends with a zero tag, at which this loop
+            // ends.
             let tag = unsafe { (*entry).tag };
             if tag == 0 || tag == object::elf::DT_VERDEF.0 {
                 return Ok(tag != 0);
             }
-            // SAFETY: not the last entry.
+            // SAFETY: the entry is not the last one.
             entry = unsafe { entry.add(1) };
         }
     }
@@ -188,7 +190,7 @@ impl Handle {
     fn close(self) -> Result<()> {
         let handle = self.0;
         std::mem::forget(self);
-        // SAFETY: open, and closed here once.
+        // SAFETY: the library is open, and is closed here once.
         if unsafe { libc::dlclose(handle.as_ptr()) } == 0 {
             return Ok(());
         }
@@ -198,13 +200,13 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: open; `close` forgets `self`.
+        // SAFETY: the library is open; `close` forgets `self`.
         unsafe { libc::dlclose(self.0.as_ptr()) };
     }
 }
 
-/// Opens the libraries that the image needs, so that a missing one is named, and so that those of
-/// which it needs versions have some: the loader aborts the process if not.
+/// Opens the libraries that the image needs, so that the error names a missing library. Also checks
+/// that libraries with needed versions define versions: otherwise the loader aborts the process.
 fn hold_libraries(image: &Image) -> Result<Vec<Handle>> {
     let mut held = Vec::with_capacity(image.libraries.len());
     for name in &image.libraries {
@@ -223,7 +225,7 @@ fn hold_libraries(image: &Image) -> Result<Vec<Handle>> {
     Ok(held)
 }
 
-/// The copy that is opened: in memory, without a name, and sealed against changes.
+/// Creates the copy to open: in memory, without a name, and sealed against changes.
 fn copy(bytes: &[u8], image: &Image) -> io::Result<OwnedFd> {
     memory_file::check_size(bytes.len() as u64)?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -239,18 +241,18 @@ fn copy(bytes: &[u8], image: &Image) -> io::Result<OwnedFd> {
 
 impl Copy {
     fn new(file: OwnedFd) -> Result<Copy> {
-        let name = OpenName::of(file.as_fd()).map_err(copy_failed)?;
+        let name = OpenName::for_file(file.as_fd()).map_err(copy_failed)?;
         Ok(Copy { name, file })
     }
 
-    /// Whether a library is loaded under its name.
+    /// Returns whether a library is loaded under the copy's name.
     fn is_loaded(&self) -> bool {
         Handle::open(self.name.path(), libc::RTLD_LAZY | libc::RTLD_NOLOAD).is_ok()
     }
 }
 
-/// Opens the copy. A library that is still loaded under the name of this descriptor, left there by
-/// code that closed its descriptor, is stepped over with another number.
+/// Opens the copy. Code that closed its descriptor may have left a library loaded under the name of
+/// this descriptor; then the copy gets another number.
 fn open_copy(file: OwnedFd) -> Result<(Handle, Copy)> {
     let mut copy = Copy::new(file)?;
     let mut stale = Vec::new();
@@ -273,7 +275,8 @@ fn open_copy(file: OwnedFd) -> Result<(Handle, Copy)> {
     Ok((handle, copy))
 }
 
-/// What to do about functions that record values for profiles, which only LLVM's runtime defines.
+/// Returns advice about functions that record values for profiles, which only LLVM's runtime
+/// defines.
 fn hint(reason: &str) -> &'static str {
     match reason.contains("__llvm_profile_instrument_") {
         true => " (compile with -mllvm -disable-vp, or load the objects themselves)",
@@ -292,7 +295,7 @@ fn copy_failed(error: io::Error) -> Error {
     Error::new(code, format!("copying the image into memory: {error}"))
 }
 
-/// What the loader said of this thread's last failure.
+/// Returns the loader's message for this thread's last failure.
 fn last_error() -> String {
     // SAFETY: the message is this thread's and is copied before the thread's next call.
     unsafe {

@@ -1,14 +1,14 @@
-//! Relocatable objects, and static archives of them: linked in memory.
+//! Relocatable objects, and static archives of them, linked in memory.
 //!
-//! All members of an archive are linked. What they do not define themselves is looked up as
-//! [`DeviceLibrary`] says. Constructors run in the order of their priorities, then in that of the
-//! objects, each called with `(argc, argv, envp)`; handlers of `atexit` and of C++ statics run before
-//! the destructors, as at the end of a program.
+//! All members of an archive are linked; [`DeviceLibrary`] resolves their undefined symbols.
+//! Constructors run in the order of their priorities, then of the objects, each called with `(argc,
+//! argv, envp)`. Handlers of `atexit` and of C++ statics run before the destructors, as at the end
+//! of a program.
 //!
-//! What the linker does not check, and is checked here: that symbols of functions are in code, that
-//! all exported symbols are inside their sections, that constructors and destructors are code of the
-//! image, and that an object with resolvers of indirect functions, which are run while it is loaded,
-//! says so in its header. What no check can find is damage to code and data themselves.
+//! This module adds checks that the linker lacks. Symbols of functions must be in code, and all
+//! exported symbols inside their sections. Constructors and destructors must be code of the image.
+//! The header of an object with resolvers of indirect functions, which run during the load, must
+//! declare GNU's ABI. No check can find damage to code and data themselves.
 
 use super::functions::{self, MainArguments};
 use super::loaded::{Loaded, Symbol, pointer};
@@ -30,29 +30,30 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What messages call the image.
+/// Name of the image in messages.
 pub(super) const NAME: &str = "the image";
-/// Where the OS/ABI is in an ELF header.
+/// Offset of the OS/ABI in an ELF header.
 const OS_ABI_AT: usize = 7;
-/// The linker's section of the addresses that resolvers have chosen: those of an object's indirect
-/// functions in their order.
+/// The linker's section of the addresses that resolvers have chosen, in the order of an object's
+/// indirect functions.
 const CHOICES: &[u8] = b"$__GOT.indirect";
-/// How the names of sections start that list constructors and destructors.
+/// Prefixes of the names of sections that list constructors and destructors.
 const FUNCTION_LISTS: [&[u8]; 5] =
     [b".preinit_array", b".init_array", b".fini_array", b".ctors", b".dtors"];
 
-/// A linked image. Dropping it gives its memory back, and forgets the handlers that it registered.
+/// A linked image. Dropping it frees its memory, and removes the handlers that the image
+/// registered.
 pub(super) struct Linked {
     library: Library,
     contents: Contents,
 }
 
-/// What is known of the objects once they are in memory.
+/// Facts about the objects in memory.
 #[derive(Default)]
 pub(super) struct Contents {
     exports: BTreeMap<String, Export>,
     profile: Vec<profile::Part>,
-    /// The major version of the clang that made the first object of a profile.
+    /// Major version of the clang that compiled the first object with a profile.
     compiler: Option<u32>,
     code: Vec<Range<u64>>,
     functions: Vec<ListedFunction>,
@@ -61,27 +62,27 @@ pub(super) struct Contents {
 
 struct Export {
     symbol: Symbol,
-    /// A resolver chooses it: the linker knows where to call it.
+    /// Whether a resolver chooses the address: only the linker knows it.
     is_indirect: bool,
 }
 
-/// An exported function that a resolver chooses, and where its address is kept.
+/// An exported function with a resolver, and the slot of its address.
 struct Choice {
     name: String,
     slot: u64,
 }
 
-/// A constructor or destructor, and where it is listed.
+/// A constructor or destructor, and its place in a list.
 struct ListedFunction {
     place: String,
     address: u64,
 }
 
-/// Whether the image is an archive with objects for this machine. Reads its headers, and those of
-/// its members.
+/// Returns whether the image is an archive with objects for this machine. Reads its headers and its
+/// members' headers.
 ///
 /// # Errors
-/// `InvalidBinary` with the reason if it is an archive of something else.
+/// `InvalidBinary` with the reason for an archive of other files.
 pub(super) fn recognise_archive(bytes: &[u8]) -> Result<bool> {
     if !bytes.starts_with(b"!<arch>\n") && !bytes.starts_with(b"!<thin>\n") {
         return Ok(false);
@@ -120,9 +121,9 @@ impl Linked {
         let (linked, broken) =
             guarded::watched(Further::Skipped, || link(image, allowed, &contents));
         if let Some(broken) = broken {
-            return Err(of_resolver_in(broken));
+            return Err(broken_resolver_error(broken));
         }
-        let library = linked.map_err(|error| refusal::of_link(error, allowed))?;
+        let library = linked.map_err(|error| refusal::link_error(error, allowed))?;
         let mut contents = std::mem::take(&mut *contents.lock());
         contents.check_functions()?;
         contents.resolve(&library)?;
@@ -142,12 +143,12 @@ impl Loaded for Linked {
 
     fn construct(&self) -> Result<()> {
         let arguments = main_arguments();
-        // SAFETY: the constructors are code of the image, as was checked; running it is what a
-        // program asks for that loads it. The arguments live as long as the process.
+        // SAFETY: the constructors are checked code of the image, and the program that loads an
+        // image wants them to run. The arguments live as long as the process.
         let initialize = || unsafe { self.library.initialize(arguments) };
         let (result, broken) = guarded::watched(Further::Skipped, initialize);
         broken.map_or(Ok(()), |broken| Err(self.contents.name_broken(broken)))?;
-        result.map_err(refusal::of)?;
+        result.map_err(refusal::load_error)?;
         functions::constructor_status(self)
     }
 
@@ -157,7 +158,7 @@ impl Loaded for Linked {
         let (result, broken) = guarded::watched(Further::Made, deinitialize);
         let failed = functions::destructor_status(self);
         broken.map_or(Ok(()), |broken| Err(self.contents.name_broken(broken)))?;
-        result.map_err(refusal::of)?;
+        result.map_err(refusal::load_error)?;
         failed
     }
 
@@ -175,12 +176,12 @@ impl Loaded for Linked {
     }
 }
 
-/// The error of a link during which a resolver failed.
-pub(super) fn of_resolver_in(Broken { function, error }: Broken) -> Error {
+/// Creates the error of a link during which a resolver failed.
+pub(super) fn broken_resolver_error(Broken { function, error }: Broken) -> Error {
     error.context(format_args!("resolver at {function:#x}"))
 }
 
-/// What constructors are called with.
+/// Returns the arguments of constructors.
 pub(super) fn main_arguments() -> session::MainArguments {
     let arguments = MainArguments::get();
     session::MainArguments {
@@ -190,7 +191,7 @@ pub(super) fn main_arguments() -> session::MainArguments {
     }
 }
 
-/// Bytes of an image, which stay in place until the module is gone.
+/// Bytes of an image, which stay in place until the module is dropped.
 pub(super) struct Kept(pub(super) ImageBytes);
 
 impl AsRef<[u8]> for Kept {
@@ -208,20 +209,20 @@ fn link(
     let into = Arc::clone(contents);
     passes.add(Stage::PostFixup, move |graph| into.lock().take_from(graph));
     let session = Session::builder().passes(passes).copy_process_data(device_library::is_constant);
-    // SAFETY: an image is code that the program has asked to run in this process; who loads it vouches for that.
+    // SAFETY: an image is native code, and its caller vouches for running it in this process.
     let session = unsafe { session.build() }?;
     let library = session.create_library(NAME);
     library.add_generator(DeviceLibrary::new(Arc::clone(allowed)));
-    // The objects are never removed one by one.
+    // The objects are never removed individually.
     let _objects = library.add(NAME, Bytes::from_owner(Kept(image)))?;
     library.link_all()?;
     Ok(library)
 }
 
 impl Contents {
-    /// Notes what a graph has, whose content is final.
+    /// Records the facts about a graph with final contents.
     pub(super) fn take_from(&mut self, graph: &mut LinkGraph) -> longshore_jitlink::Result<()> {
-        // What the linker itself adds is nobody's to see.
+        // Graphs that the linker itself adds are not visible to users.
         if graph.object_bytes().is_empty() {
             return Ok(());
         }
@@ -273,7 +274,7 @@ impl Contents {
         Ok(())
     }
 
-    /// Notes where the addresses of exported functions will be that resolvers choose.
+    /// Records the slots of exported functions with resolvers.
     fn take_choices(&mut self, graph: &LinkGraph) {
         let is_live = |block: &graph::Block| block.live && block.address != 0;
         let is_slots = |block: &graph::Block| graph.section(block.section).name == CHOICES;
@@ -291,7 +292,7 @@ impl Contents {
         }
     }
 
-    /// The variable is hidden, so it is no export.
+    /// Records the raw profile version. Its variable is hidden, so it is not an export.
     fn take_raw_version(&mut self, graph: &LinkGraph, symbol: &graph::Symbol<'_>) {
         let Definition::Block(block, offset) = symbol.definition else { return };
         let (block, bytes) = (graph.block(block), profile::RAW_VERSION_BYTES);
@@ -308,7 +309,7 @@ impl Contents {
         let words =
             graph.content_mut(list).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
         for (index, address) in words.enumerate() {
-            // 0 and -1 stand for no function.
+            // The values 0 and -1 stand for no function.
             if address != 0 && address != u64::MAX {
                 let place = format!("{name}[{index}]");
                 self.functions.push(ListedFunction { place, address });
@@ -316,12 +317,13 @@ impl Contents {
         }
     }
 
-    /// All constructors and destructors must be code of the image.
+    /// Checks that all constructors and destructors are code of the image.
     fn check_functions(&mut self) -> Result<()> {
         self.wrong_function(|_| false).map_or(Ok(()), |problem| Err(malformed(problem)))
     }
 
-    /// Says what is wrong with the first constructor or destructor that is code neither of these objects nor of others.
+    /// Describes the first constructor or destructor that is code neither of these objects nor of
+    /// other ones.
     pub(super) fn wrong_function(&mut self, is_of_others: impl Fn(u64) -> bool) -> Option<String> {
         self.code.sort_unstable_by_key(|range| range.start);
         let is_code = |address: u64| {
@@ -334,12 +336,13 @@ impl Contents {
         Some(format!("{place} lists a function at {address:#x}, expected code of the image"))
     }
 
-    /// Whether an address is that of code of these objects.
+    /// Returns whether an address is in the code of these objects.
     pub(super) fn has_code(&self, address: u64) -> bool {
         self.code.iter().any(|range| range.contains(&address))
     }
 
-    /// The error of a function that the linker has called, with where it is listed; exit handlers and resolvers are not.
+    /// Adds the place in its list to the error of a function that the linker called. Exit handlers
+    /// and resolvers have no list.
     pub(super) fn name_broken(&self, Broken { function, error }: Broken) -> Error {
         let listed = self.functions.iter().find(|listed| listed.address == function);
         let Some(ListedFunction { place, .. }) = listed else {
@@ -350,22 +353,22 @@ impl Contents {
         error.context(format_args!("{kind} {place}"))
     }
 
-    /// The exported symbol of this name.
+    /// Returns the exported symbol of this name.
     pub(super) fn symbol(&self, name: &str) -> Option<Symbol> {
         self.exports.get(name).map(|export| export.symbol)
     }
 
-    /// Where its profile is, and the major version of the clang that made it.
+    /// Returns the parts of the profile, and the major version of the clang that compiled it.
     pub(super) fn profile(&self) -> (&[profile::Part], Option<u32>) {
         (&self.profile, self.compiler)
     }
 
-    /// Whether this exported function's resolver has chosen none.
+    /// Returns whether this exported function's resolver returned null.
     pub(super) fn is_unresolved(&self, name: &str) -> bool {
         self.choices.iter().any(|choice| choice.name == name && choice.is_null())
     }
 
-    /// Adds what has been linked since.
+    /// Adds the contents of later links.
     pub(super) fn add(&mut self, later: Contents) {
         let Contents { exports, profile, compiler, code, functions, choices } = later;
         self.exports.extend(exports);
@@ -376,25 +379,27 @@ impl Contents {
         self.choices.extend(choices);
     }
 
-    /// Asks the linker where the functions are called that resolvers have chosen. All have chosen one.
+    /// Asks the linker for the addresses of the functions with resolvers. An error if a resolver
+    /// returned null.
     fn resolve(&mut self, library: &Library) -> Result<()> {
         for (name, export) in self.exports.iter_mut().filter(|(_, export)| export.is_indirect) {
-            export.symbol.address = library.lookup(name).map_err(refusal::of)?;
+            export.symbol.address = library.lookup(name).map_err(refusal::load_error)?;
         }
         let unresolved = self.choices.iter().find(|choice| choice.is_null());
-        unresolved.map_or(Ok(()), |choice| Err(refusal::of_resolver(&choice.name)))
+        unresolved.map_or(Ok(()), |choice| Err(refusal::resolver_error(&choice.name)))
     }
 }
 
 impl Choice {
-    /// Whether the resolver, which has run, has chosen nothing.
+    /// Returns whether the resolver, which has run, returned null.
     fn is_null(&self) -> bool {
-        // SAFETY: a word of the linked image, which stays in memory as long as the library.
+        // SAFETY: this is a word of the linked image, which stays in memory as long as the library.
         unsafe { pointer::<u64>(self.slot).read() == 0 }
     }
 }
 
-/// What an exported symbol of an object is. What has no size is no variable: a label of assembly.
+/// Returns the kind of an object's exported symbol. A symbol without a size is an assembly label,
+/// not a variable.
 fn kind_of(symbol: &graph::Symbol<'_>) -> Option<SymbolKind> {
     if symbol.scope != Scope::Default || symbol.thread_local || symbol.section_symbol {
         return None;
@@ -422,7 +427,7 @@ fn check_symbol(
     if symbol.callable && section.protection != Protection::ReadExecute {
         return Err(format!("is a function in section {name}, expected a section of code"));
     }
-    // The number of the type means this only in objects that say that they follow GNU's ABI.
+    // The type's number means an indirect function only in objects that declare GNU's ABI.
     let abi = graph.object_bytes().get(OS_ABI_AT).copied().unwrap_or(0);
     if symbol.indirect && abi != ELFOSABI_GNU.0 {
         return Err(format!("has a resolver, which an object for OS/ABI {abi:#x} cannot have"));

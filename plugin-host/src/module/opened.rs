@@ -1,17 +1,18 @@
-//! Shared objects: checked, copied into memory without a name, and opened by the system's loader
-//! from there.
+//! Shared objects: checked, copied into memory without a name, and opened from there by the
+//! system's loader.
 //!
-//! Constructors follow glibc's order: `DT_INIT`, then `DT_INIT_ARRAY`, each called with
-//! `(argc, argv, envp)`; destructors too: `DT_FINI_ARRAY` in reverse, then `DT_FINI`. Handlers of
-//! `atexit` and of C++ statics run with the latter. An entry of an array that is not code of the
-//! image counts as a failure of the device's code: it is not called; constructors stop there,
-//! destructors go on.
+//! Constructors follow glibc's order: `DT_INIT`, then `DT_INIT_ARRAY`, each called with `(argc,
+//! argv, envp)`. Destructors do too: `DT_FINI_ARRAY` in reverse, then `DT_FINI`. Handlers of
+//! `atexit` and of C++ statics run with the destructors. An array entry outside of the image's code
+//! counts as a failure of the device's code and is not called. Constructors stop at such an entry;
+//! destructors continue.
 //!
-//! All of them are guarded as kernels are, and so are resolvers of indirect functions: the loader does not call them, and the
-//! words with their answers are filled when it is done.
+//! Constructors and destructors are guarded as kernels are, and so are resolvers of indirect
+//! functions. The loader does not call resolvers: this module fills the words with their results
+//! after the loader has returned.
 //!
-//! Libraries that an image needs are the process's, loaded by their plain names on the system's
-//! search path; their constructors are run by the loader.
+//! The libraries of an image are loaded by their plain names on the system's search path; the
+//! loader runs their constructors.
 
 use super::functions::{self, MainArguments};
 use super::library::Library;
@@ -25,7 +26,7 @@ use longshore_plugin_api::{Error, ErrorCode, ImageBytes, ProfileSectionKind, Res
 use object::elf::{STT_COMMON, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT};
 use std::collections::BTreeMap;
 
-/// Functions that linkers put into every image.
+/// Names of functions that linkers add to every image.
 const LINKER_MADE: [&[u8]; 2] = [b"_init", b"_fini"];
 
 /// An open shared object.
@@ -45,7 +46,7 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Fills words with the answers of resolvers, all of which are called before, and with functions of this backend.
+    /// Calls all resolvers, then fills words with their results and with functions of this backend.
     fn fill_slots(&self) -> Result<()> {
         let mut chosen = BTreeMap::new();
         for slot in &self.image.slots {
@@ -78,7 +79,7 @@ impl Opened {
         Ok(())
     }
 
-    /// The address that a resolver answers.
+    /// Returns the address that a resolver answers.
     fn resolve(&self, resolver: u64, name: &str) -> Result<u64> {
         let address = self.library.address(resolver);
         let call = |arguments| {
@@ -98,13 +99,13 @@ impl Opened {
         }
     }
 
-    /// The exported symbol of this name, of whatever kind.
+    /// Returns the exported symbol of this name, of whatever kind.
     fn exported(&self, name: &str) -> Option<elf::Symbol> {
         let mut found = self.image.symbols.exported(self.bytes.get());
         found.find(|(symbol, _)| *symbol == name.as_bytes()).map(|(_, symbol)| symbol)
     }
 
-    /// An array's entry, relative to the load base; `None` for 0 and -1, which stand for no function.
+    /// Returns an array's entry, relative to the load base; `None` for 0 and -1, which stand for no function.
     fn entry_of(&self, place: u64) -> Option<u64> {
         // SAFETY: the checked image has the array in a segment, which is mapped and readable.
         let address = unsafe { self.library.pointer::<u64>(place).read_unaligned() };
@@ -112,7 +113,7 @@ impl Opened {
         (address != 0 && address != u64::MAX).then_some(relative)
     }
 
-    /// The address of a function, if it is code of the image.
+    /// Returns the address of a function, if it is code of the image.
     fn code_at(&self, relative: u64, kind: &str, name: &str) -> Result<u64> {
         let address = self.library.address(relative);
         if !self.image.segments.holds_code(relative, 1) {
@@ -124,7 +125,7 @@ impl Opened {
         Ok(address)
     }
 
-    /// A range of the image's memory, if it is the image's.
+    /// Returns a range of the image's memory, if it is the image's.
     fn part(&self, kind: ProfileSectionKind, address: u64, bytes: u64) -> Option<profile::Part> {
         let part = profile::Part { kind, address: self.library.address(address), bytes };
         self.image.segments.holds(address, bytes).then_some(part)
@@ -157,7 +158,7 @@ impl Loaded for Opened {
         let Some((symbol, kind)) = found else { return Ok(None) };
         let (address, bytes) = match symbol.kind() {
             STT_GNU_IFUNC => match self.resolve(symbol.value, &format!("of '{name}'"))? {
-                0 => return Err(refusal::of_resolver(name)),
+                0 => return Err(refusal::resolver_error(name)),
                 function => (function, 0),
             },
             _ => (self.library.address(symbol.value), symbol.size),
@@ -220,7 +221,7 @@ impl Loaded for Opened {
         first_error.map_or(failed, Err)
     }
 
-    /// The sections are found by the section headers; in a stripped image by the symbols
+    /// Returns the sections are found by the section headers; in a stripped image by the symbols
     /// `__start_<section>` and `__stop_<section>`, if it exports them.
     fn profile_parts(&self) -> Vec<profile::Part> {
         let headers = Sections::parse(self.bytes.get());

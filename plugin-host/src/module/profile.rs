@@ -14,7 +14,7 @@ pub(super) const SECTIONS: [(ProfileSectionKind, &str); 4] = [
 pub(super) const RAW_VERSION: &str = "__llvm_profile_raw_version";
 pub(super) const RAW_VERSION_BYTES: u64 = 8;
 
-/// The major version of the clang that an image's section `.comment` names first.
+/// Returns the major version of the clang that an image's section `.comment` names first.
 pub(super) fn compiler(comment: &[u8]) -> Option<u32> {
     const BEFORE: &[u8] = b"clang version ";
     let at = comment.windows(BEFORE.len()).position(|window| window == BEFORE)?;
@@ -41,7 +41,7 @@ pub(super) struct Part {
 /// records that are not of the version or have no counters in the image.
 pub(super) fn read(parts: &[Part], compiler: Option<u32>) -> Result<Vec<ProfileSection>> {
     let kinds = SECTIONS.iter().map(|(kind, _)| *kind);
-    let joined: Vec<Joined> = kinds.filter_map(|kind| Joined::of(kind, parts)).collect();
+    let joined: Vec<Joined> = kinds.filter_map(|kind| Joined::new(kind, parts)).collect();
     let of_kind = |kind| joined.iter().find(|joined| joined.kind == kind);
     let Some(counters) = of_kind(ProfileSectionKind::Counters) else { return Ok(Vec::new()) };
     let told = parts.iter().find(|part| part.kind == ProfileSectionKind::RawVersion);
@@ -144,7 +144,7 @@ struct Joined {
 
 impl Joined {
     /// `None` if there is nothing of this kind.
-    fn of(kind: ProfileSectionKind, parts: &[Part]) -> Option<Joined> {
+    fn new(kind: ProfileSectionKind, parts: &[Part]) -> Option<Joined> {
         let mut of_kind: Vec<Part> =
             parts.iter().filter(|part| part.kind == kind && part.bytes > 0).copied().collect();
         of_kind.sort_unstable_by_key(|part| part.address);
@@ -169,7 +169,7 @@ impl Joined {
         (inside < part.bytes).then_some(self.start() + offset + inside)
     }
 
-    /// Whether one part has all of these bytes, which are some.
+    /// Returns whether one part has all of these bytes, which are some.
     fn holds(&self, address: u64, bytes: u64) -> bool {
         let Some(last) = bytes.checked_sub(1).and_then(|rest| address.checked_add(rest)) else {
             return false;
@@ -178,7 +178,7 @@ impl Joined {
         ends.is_some_and(|(first, last)| last.wrapping_sub(first) == bytes - 1)
     }
 
-    /// The version that the records themselves tell.
+    /// Returns the version that the records themselves tell.
     fn infer_version(&self, counters: &Joined, compiler: Option<u32>) -> Option<RawVersion> {
         let copies: Vec<_> =
             self.parts.iter().map(|(part, _)| (part.address, part.copy())).collect();
@@ -203,7 +203,7 @@ impl Part {
         contents
     }
 
-    /// The number in it; 0 if there is not room for one.
+    /// Returns the number in it; 0 if there is not room for one.
     fn word(&self) -> u64 {
         self.copy().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
@@ -244,7 +244,7 @@ mod tests {
         Part { kind, address, bytes: size_of::<T>() as u64 }
     }
 
-    /// The first counters of both records, found as a reader of the sections finds them.
+    /// Returns the first counters of both records, found as a reader of the sections finds them.
     fn first_counters(sections: &[ProfileSection], layout: &RecordLayout) -> Vec<u8> {
         let of = |kind| sections.iter().find(|section| section.kind == kind).unwrap();
         let (counted, data) = (of(ProfileSectionKind::Counters), of(ProfileSectionKind::Data));

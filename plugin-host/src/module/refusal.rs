@@ -12,26 +12,25 @@ use std::sync::Arc;
 /// How many undefined names of a kind a message has.
 const SHOWN: usize = 8;
 
-/// The error of a link whose objects may use the `allowed` names of the process.
-pub(super) fn of_link(cause: Cause, allowed: &Arc<AllowedNames>) -> Error {
+/// Returns the error of a link whose objects may use the `allowed` names of the process.
+pub(super) fn link_error(cause: Cause, allowed: &Arc<AllowedNames>) -> Error {
     let library = DeviceLibrary::new(Arc::clone(allowed));
     match &cause {
         Cause::Undefined(missing) => {
             Error::new(ErrorCode::LinkFailure, undefined(missing, &library))
         }
-        Cause::Relocation(error) if is_of_process(error, &library) => {
-            of(cause.clone()).context(format!(
+        Cause::Relocation(error) if is_of_process(error, &library) => load_error(cause.clone())
+            .context(format!(
                 "'{}' is data of the process that may change, of which code that is not \
                  position-independent cannot have a copy; compile with -fPIC",
                 error.symbol
-            ))
-        }
-        _ => of(cause),
+            )),
+        _ => load_error(cause),
     }
 }
 
-/// The error of anything else that the linker does.
-pub(super) fn of(cause: Cause) -> Error {
+/// Returns the error of anything else that the linker does.
+pub(super) fn load_error(cause: Cause) -> Error {
     let code = match &cause {
         // Actions of a link register frames and ask resolvers: they fail for damaged ones.
         Cause::Action(_) | Cause::Malformed { .. } | Cause::UnsupportedRelocation { .. } => {
@@ -48,19 +47,19 @@ pub(super) fn of(cause: Cause) -> Error {
     Error::new(code, cause.to_string())
 }
 
-/// The error of a kernel whose resolver gives no address.
-pub(super) fn of_resolver(kernel: &str) -> Error {
+/// Returns the error of a kernel whose resolver gives no address.
+pub(super) fn resolver_error(kernel: &str) -> Error {
     let message = format!("the resolver of '{kernel}' chose no function");
     Error::new(ErrorCode::InvalidBinary, message)
 }
 
-/// Whether a relocation failed because data of the process was not copied.
+/// Returns whether a relocation failed because data of the process was not copied.
 fn is_of_process(error: &RelocationError, library: &DeviceLibrary) -> bool {
     let is_far = matches!(error.fault, Fault::OutOfRange { .. });
     is_far && !is_constant(&error.symbol) && library.has(&error.symbol)
 }
 
-/// The undefined names, by what there is to do about them.
+/// Returns the undefined names, by what there is to do about them.
 fn undefined(missing: &[Undefined], library: &DeviceLibrary) -> String {
     let mut by_absence: BTreeMap<Absence, Vec<&Undefined>> = BTreeMap::new();
     for undefined in missing {

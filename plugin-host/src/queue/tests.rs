@@ -43,7 +43,7 @@ fn launch_nothing(queue: &HostQueue, wait: bool) -> Result<()> {
     queue.launch(&NOTHING, &LaunchShape { wait, ..shape() }, arguments)
 }
 
-/// A host function that runs a closure.
+/// Returns a host function that runs a closure.
 fn host<F: FnOnce() + Send + 'static>(function: F) -> HostFunction {
     unsafe extern "C" fn call<F: FnOnce()>(context: *mut c_void) {
         // SAFETY: made by `host` below and called once.
@@ -317,7 +317,7 @@ fn a_wait_means_the_record_that_was_there_when_it_was_asked_for() {
 fn a_dropped_queue_runs_what_was_queued_and_its_events_stay_valid() {
     let (list, event) = (Arc::new(Mutex::default()), HostEvent::new(0, false));
     let queue = new_queue();
-    let line = Arc::downgrade(&queue.line);
+    let submissions = Arc::downgrade(&queue.submissions);
     let release = block(&queue);
     for value in 0..100 {
         launch_append(&queue, &list, value, false).unwrap();
@@ -329,7 +329,7 @@ fn a_dropped_queue_runs_what_was_queued_and_its_events_stay_valid() {
     event.synchronize().unwrap();
     assert_eq!(list.lock().len(), 100);
     let begin = Instant::now();
-    while line.strong_count() > 0 {
+    while submissions.strong_count() > 0 {
         assert!(begin.elapsed() < Duration::from_secs(10), "the queue's thread ends");
         thread::yield_now();
     }
@@ -363,14 +363,14 @@ fn a_host_function_may_use_its_queue_but_not_wait_for_it() {
 #[test]
 fn a_panic_is_told_once_and_the_queue_goes_on() {
     let (queue, list) = (new_queue(), Mutex::default());
-    queue.line.push(|batch| batch.panic()).unwrap();
+    queue.submissions.push(|batch| batch.panic()).unwrap();
     launch_append(&queue, &list, 1, false).unwrap();
     let error = queue.synchronize().unwrap_err();
     assert_eq!(error.code(), ErrorCode::BackendFailure);
     assert!(error.message().contains("asked for"));
     assert_eq!(queue.synchronize(), Ok(()));
     assert_eq!(*list.lock(), [1]);
-    queue.line.push(|batch| batch.panic()).unwrap();
+    queue.submissions.push(|batch| batch.panic()).unwrap();
     let begin = Instant::now();
     while !queue.is_idle().unwrap() {
         assert!(begin.elapsed() < Duration::from_secs(10));

@@ -1,6 +1,6 @@
 //! What relocatable images use of the process and of its libraries.
 
-use crate::relocatable::{FIXED, archive, error, in_every_way, object, of_cpp, ran};
+use crate::relocatable::{FIXED, archive, compile_cpp, error, in_every_way, object, ran};
 use crate::support::{load, load_with, run_compiler};
 use longshore_plugin_api::{ErrorCode, Module};
 
@@ -59,7 +59,7 @@ fn undefined_names_are_told_apart_by_what_there_is_to_do() {
     let refused = load_with(&image, Some("of_*")).err().unwrap();
     assert_eq!(refused.code(), ErrorCode::LinkFailure);
     for part in [
-        "misspelt (used by the image): an object or archive defines what it uses",
+        "misspelt (used by the image): an object or archive must define the name",
         "of_program (used by the image): allowed, but the process does not export it (link the program with -rdynamic)",
         "strlen (used by the image): it is hidden, so an object of the image must define it",
         "__longshore_own (used by the image): names that start with __longshore_ are",
@@ -92,7 +92,7 @@ fn data_of_the_process_that_may_change_is_not_copied() {
         assert_eq!(module.int("out"), 7, "{how}");
     };
     for (source, datum) in [(streams, "_ZSt4c"), (counts, "__libc_single_threaded")] {
-        for (how, image) in of_cpp(source, &[FIXED]) {
+        for (how, image) in compile_cpp(source, &[FIXED]) {
             let Err(refused) = load(&image) else {
                 // This one reads the addresses of data from a table all the same.
                 assert!(how.contains("clang") && how.contains("-O0"), "{how}");
@@ -104,7 +104,7 @@ fn data_of_the_process_that_may_change_is_not_copied() {
                 assert!(refused.message().contains(part), "{how}: {refused}");
             }
         }
-        for (how, image) in of_cpp(source, &[&["-fPIC"], &["-fPIE"]]) {
+        for (how, image) in compile_cpp(source, &[&["-fPIC"], &["-fPIE"]]) {
             works(&how, &image);
         }
     }
@@ -150,7 +150,7 @@ fn exceptions_and_casts_work_however_the_object_was_compiled() {
             int *held = new (std::nothrow) int(3);
             expect(8, *held == 3 && std::min(std::string::npos, std::string::size_type(3)) == 3);
             delete held; } }"#;
-    for (how, image) in of_cpp(source, &[&["-fPIC"], &["-fPIE"], FIXED]) {
+    for (how, image) in compile_cpp(source, &[&["-fPIC"], &["-fPIE"], FIXED]) {
         let module = load(&image).unwrap_or_else(|error| panic!("{how}: {error}"));
         module.run_constructors().unwrap();
         module.call("k");
@@ -229,7 +229,7 @@ fn mutexes_and_call_once_of_cpp_work() {
             std::unique_lock<std::mutex> lock(mutex);
             changed.wait_for(lock, std::chrono::milliseconds(1), [] { return true; });
             calls++; changed.notify_all(); } }";
-    for (how, image) in of_cpp(source, &[&["-fPIC", "-std=c++17"]]) {
+    for (how, image) in compile_cpp(source, &[&["-fPIC", "-std=c++17"]]) {
         let module = ran(&image);
         module.call("k");
         module.call("k");

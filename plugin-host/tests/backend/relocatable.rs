@@ -8,13 +8,13 @@ use std::process::Command;
 /// position-independent has ordinary ones here.
 pub(crate) const FIXED: &[&str] = &["-fno-pic", "-D__thread="];
 
-/// An object of C, position-independent unless the flags say otherwise.
+/// Returns an object of C, position-independent unless the flags say otherwise.
 pub(crate) fn object(source: &str, flags: &[&str]) -> Vec<u8> {
     run_compiler("cc", "c", source, &[&["-c", "-fPIC", "-O1"], flags].concat())
         .expect("a C compiler is there")
 }
 
-/// A loaded image whose constructors have run.
+/// Returns a loaded image whose constructors have run.
 pub(crate) fn ran(image: &[u8]) -> Loaded {
     let module = load(image).expect("the image loads");
     module.run_constructors().expect("its constructors run");
@@ -26,7 +26,7 @@ pub(crate) fn error(image: &[u8]) -> Error {
     load(image).err().expect("the image is refused")
 }
 
-/// The source in C, compiled in every way.
+/// Returns the source in C, compiled in every way.
 pub(crate) fn in_every_way(source: &str) -> Vec<(String, Vec<u8>)> {
     let positions = [&["-fPIC"][..], &["-fPIE", "-D__thread="], FIXED];
     let sections = [&[][..], &["-ffunction-sections", "-fdata-sections"]];
@@ -37,8 +37,8 @@ pub(crate) fn in_every_way(source: &str) -> Vec<(String, Vec<u8>)> {
     objects
 }
 
-/// The source in C++, compiled with each of these flags by the compilers that there are.
-pub(crate) fn of_cpp(source: &str, ways: &[&[&'static str]]) -> Vec<(String, Vec<u8>)> {
+/// Returns the source in C++, compiled with each of these flags by the compilers that there are.
+pub(crate) fn compile_cpp(source: &str, ways: &[&[&'static str]]) -> Vec<(String, Vec<u8>)> {
     let ways: Vec<_> = ways.iter().map(|way| way.to_vec()).collect();
     let objects = compiled(["g++", "clang++-19"], "cc", source, &ways);
     if objects.is_empty() {
@@ -64,7 +64,7 @@ fn compiled(
     objects
 }
 
-/// A static archive of members with these contents.
+/// Returns a static archive of members with these contents.
 pub(crate) fn archive(members: &[&[u8]]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let mut ar = Command::new("ar");

@@ -1,11 +1,11 @@
 //! Implementation of the plugin interface for queues.
 
 use super::Complete;
+use crate::command::{Command, KeptLaunch};
 use crate::device::StreamDevice;
 use crate::event::StreamEvent;
 use crate::kernel::StreamKernel;
 use crate::queue::StreamQueue;
-use crate::command::{KeptLaunch, Command};
 use crate::transfer::{self, Copy, Fill};
 use longshore_plugin_api::{
     Arguments, CopyRequest, HostFunction, LaunchShape, PrefetchTarget, Queue, Result, Span,
@@ -38,7 +38,8 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
         self.submissions.in_flight().note(kernel.number());
         // SAFETY: shape and arguments were checked, and the caller vouches for the kernel's use of
         // the arguments; the stream is live.
-        let launched = unsafe { kernel.launch(shape, arguments.pointers(), self.submissions.stream()) };
+        let launched =
+            unsafe { kernel.launch(shape, arguments.pointers(), self.submissions.stream()) };
         self.submissions.in_flight().was_handed();
         launched.map_err(|failure| kernel.refused(shape, failure))?;
         drop(current);

@@ -34,7 +34,7 @@ struct Plan {
 /// The faults of devices and of their queues, by their handles.
 static KNOWN: Mutex<BTreeMap<u64, Arc<Faults>>> = Mutex::new(BTreeMap::new());
 
-/// The device, with functions of this file before those of the driver.
+/// Returns the device, with functions of this file before those of the driver.
 pub(crate) fn instrumented(instance: &ash::Instance, raw: &ash::Device) -> ash::Device {
     let device = raw.handle();
     let faults = Arc::new(Faults {
@@ -57,7 +57,7 @@ pub(crate) fn instrumented(instance: &ash::Instance, raw: &ash::Device) -> ash::
 }
 
 impl Faults {
-    pub(super) fn of(device: &VulkanDevice) -> Arc<Faults> {
+    pub(super) fn for_device(device: &VulkanDevice) -> Arc<Faults> {
         known(device.core.raw.handle().as_raw())
     }
 
@@ -73,7 +73,7 @@ impl Faults {
         self.lost.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it was lost.
+    /// Returns whether it was lost.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::SeqCst)
     }
@@ -98,7 +98,7 @@ impl Faults {
         self.live.load(Ordering::SeqCst)
     }
 
-    /// Whether the device was destroyed.
+    /// Returns whether the device was destroyed.
     pub(super) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::SeqCst)
     }

@@ -84,7 +84,7 @@ impl Rig {
             kernel: module.kernel("bump").unwrap().0,
             module,
             queue: device.create_queue().unwrap(),
-            faults: Faults::of(&device),
+            faults: Faults::for_device(&device),
             device,
         }
     }
@@ -285,7 +285,7 @@ fn what_waits_for_a_lost_device_returns_and_host_functions_run_once() {
     });
 }
 
-/// A queue in which a function waits for the answer to be dropped, and an event behind it.
+/// Returns a queue in which a function waits for the answer to be dropped, and an event behind it.
 fn held_up(queue: &VulkanQueue, event: &VulkanEvent) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
     queue.host_function(host_function(move || assert!(released.recv().is_err()))).unwrap();
@@ -531,7 +531,7 @@ fn one_failure_of_any_call_hangs_nothing_and_leaves_nothing_behind() {
 /// Works on a device of which one call fails. Answers the first error, and how many calls there were.
 fn fail_at(platform: &VulkanPlatform, at: usize, result: vk::Result) -> (Result<()>, usize) {
     let device = platform.open(0).unwrap();
-    let faults = Faults::of(&device);
+    let faults = Faults::for_device(&device);
     let before = faults.calls();
     faults.fail_after(at, result);
     let worked = work(&device);

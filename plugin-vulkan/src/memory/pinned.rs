@@ -45,7 +45,7 @@ impl Memory {
             owner: Owner::Pinned,
             address: device_address + (start - first),
             bytes,
-            extent: AtomicU64::new(bytes),
+            logical_size: AtomicU64::new(bytes),
             device_address: device_address + (start - first),
             buffer,
             offset: start - first,
@@ -62,11 +62,11 @@ impl Memory {
     ///
     /// # Errors
     /// As for [`Memory::pin`]; `Unsupported` for memory that is neither host nor managed memory.
-    pub(crate) fn adopt(&self, kind: MemoryKind, memory: Span) -> Result<()> {
+    pub(crate) fn import_memory(&self, kind: MemoryKind, memory: Span) -> Result<()> {
         let device = &self.device;
         let unsupported = |why: &str| {
             let message =
-                format!("'{}' cannot adopt memory of the host: {why}", device.physical.name);
+                format!("'{}' cannot import memory of the host: {why}", device.physical.name);
             Error::new(ErrorCode::Unsupported, message)
         };
         if kind == MemoryKind::Device {
@@ -93,7 +93,7 @@ impl Memory {
             owner: Owner::Program(kind),
             address,
             bytes,
-            extent: AtomicU64::new(bytes),
+            logical_size: AtomicU64::new(bytes),
             device_address,
             buffer,
             offset: 0,
@@ -151,7 +151,7 @@ impl Memory {
         Ok(())
     }
 
-    /// A buffer over pages of the host: buffer, memory, address.
+    /// Returns a buffer over pages of the host: buffer, memory, address.
     fn import(
         &self,
         functions: &ash::ext::external_memory_host::Device,

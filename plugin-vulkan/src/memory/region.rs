@@ -16,7 +16,7 @@ pub(crate) struct Region {
     pub(crate) address: u64,
     pub(crate) bytes: u64,
     /// How many of the bytes the program sees.
-    pub(super) extent: AtomicU64,
+    pub(super) logical_size: AtomicU64,
     pub(crate) device_address: u64,
     pub(crate) buffer: vk::Buffer,
     /// Where the region begins in the buffer.
@@ -53,7 +53,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The place `bytes` further on.
+    /// Returns the place `bytes` further on.
     pub(crate) fn further(&self, bytes: u64) -> Found {
         Found { region: Arc::clone(&self.region), offset: self.offset + bytes }
     }
@@ -65,7 +65,7 @@ impl Found {
 
     /// How many bytes the program sees from here to the region's end.
     pub(crate) fn rest(&self) -> u64 {
-        self.region.extent.load(Ordering::Relaxed).saturating_sub(self.offset)
+        self.region.logical_size.load(Ordering::Relaxed).saturating_sub(self.offset)
     }
 
     /// Where the host reaches it as fast as its own memory, if it does.
@@ -75,7 +75,7 @@ impl Found {
 }
 
 impl Region {
-    /// The mapping, for memory that was asked for as mapped.
+    /// Returns the mapping, for memory that was asked for as mapped.
     pub(crate) fn mapped(&self) -> *mut u8 {
         self.host as *mut u8
     }

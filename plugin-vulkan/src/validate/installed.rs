@@ -33,13 +33,13 @@ pub(super) struct Tool {
 }
 
 impl Tool {
-    /// The validator of this machine. Verdicts of the command are kept in the folder, which need not exist.
+    /// Returns the validator of this machine. Verdicts of the command are kept in the folder, which need not exist.
     pub(super) fn new(cache: Option<&Path>) -> Tool {
-        Tool::of(LIBRARY.as_ref(), command::search_path().as_deref(), cache)
+        Tool::find(LIBRARY.as_ref(), command::search_path().as_deref(), cache)
     }
 
-    /// A validator that is looked for under these names.
-    pub(super) fn of(soname: &OsStr, path: Option<&OsStr>, cache: Option<&Path>) -> Tool {
+    /// Returns a validator that is looked for under these names.
+    pub(super) fn find(soname: &OsStr, path: Option<&OsStr>, cache: Option<&Path>) -> Tool {
         Tool {
             soname: soname.to_owned(),
             path: path.map(OsStr::to_owned),
@@ -70,7 +70,7 @@ impl Tool {
         Ok(verdict)
     }
 
-    /// Whether there is a verdict on this module, or a validator that will give one. Blocks.
+    /// Returns whether there is a verdict on this module, or a validator that will give one. Blocks.
     pub(super) fn can_judge(&self, words: &[u32], rules: Rules) -> bool {
         if self.library().is_ok() {
             return true;

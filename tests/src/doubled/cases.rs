@@ -168,7 +168,7 @@ pub fn each_function_may_be_missing(double: &Double, round: &Round) {
 /// unsupported.
 fn without_a_function(round: &Round) {
     let function = std::env::var(MISSING).unwrap();
-    let host = round.of.host_with(Environment::of_process()).unwrap();
+    let host = round.of.host_with(Environment::from_process()).unwrap();
     if host.devices().is_empty() {
         println!("without {function}: {:?}", host.candidates()[0].outcome);
         assert!(round.connecting.contains(&&*function), "without {function} there is no device");

@@ -93,7 +93,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// A function of the program, which the gate has to outlive.
+    /// Returns a function of the program, which the gate has to outlive.
     fn function(&self, call: unsafe extern "C" fn(*mut c_void)) -> HostFunction {
         let context = std::ptr::from_ref(self).cast_mut().cast();
         // SAFETY: the device is closed before the gate is gone.
@@ -113,7 +113,7 @@ impl Gate {
     }
 }
 
-/// The plugin itself, without a host, which would wait for each queue before it closes the device.
+/// Returns the plugin itself, without a host, which would wait for each queue before it closes the device.
 fn platform(round: &Round) -> RemotePlatform {
     let plugin = round.of.plugin().expect("the plugin is built");
     // SAFETY: the library's initialisers do nothing. It stays loaded, and the symbol is the plugin's entry.
@@ -121,7 +121,7 @@ fn platform(round: &Round) -> RemotePlatform {
         let library = Box::leak(Box::new(libloading::Library::new(plugin).unwrap()));
         let entry = library.get::<*const abi::Entry>(b"longshore_plugin").unwrap();
         let plugin = RemotePlugin::new(*entry).unwrap();
-        plugin.connect(services_for(round.of.backend, Environment::of_process())).unwrap()
+        plugin.connect(services_for(round.of.backend, Environment::from_process())).unwrap()
     };
     match connected {
         Connected::Platform(platform) => platform,

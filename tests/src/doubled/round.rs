@@ -24,7 +24,7 @@ pub struct Round {
     pub shared_bytes: u64,
 }
 
-/// An image of the suite.
+/// Returns an image of the suite.
 ///
 /// # Errors
 /// Those of [`Device::accepts`].
@@ -37,13 +37,13 @@ pub fn image(device: &Device, name: &str) -> Result<Arc<[u8]>> {
 }
 
 impl Round {
-    /// A host with the plugin alone, which writes no profiles.
+    /// Returns a host with the plugin alone, which writes no profiles.
     ///
     /// # Errors
     /// Those of the plugin.
     pub fn host(&self) -> Result<Host> {
         let plugin = self.of.plugin().expect("the plugin is built");
-        let environment = Environment::of_process().with("LONGSHORE_PROFILE_FILE", "/dev/null");
+        let environment = Environment::from_process().with("LONGSHORE_PROFILE_FILE", "/dev/null");
         let host = Host::builder().environment(environment).cache_limit(0).only_given_plugins();
         let host = host.plugin(plugin).build()?;
         match &host.candidates()[0].outcome {

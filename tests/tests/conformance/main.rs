@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode};
 fn main() -> ExitCode {
     // SAFETY: there is no other thread yet.
     unsafe { gpus::take_drivers() };
-    if let Some(part) = supervised::Part::of_process() {
+    if let Some(part) = supervised::Part::from_environment() {
         return part.serve(|trial| all_runs().find(|run| run.has(trial)));
     }
     let arguments = Arguments::from_args();
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 }
 
 fn all_runs() -> impl Iterator<Item = Run> {
-    plugins::all().flat_map(|plugin| runs::of(&plugin))
+    plugins::all().flat_map(|plugin| runs::for_plugin(&plugin))
 }
 
 /// Runs this program on a plugin whose queues end the process.

@@ -39,24 +39,24 @@ struct Part {
 }
 
 /// Returns the runs with a plugin.
-pub(crate) fn of(plugin: &Path) -> Vec<Run> {
+pub(crate) fn for_plugin(plugin: &Path) -> Vec<Run> {
     let backend = backend_of(plugin).expect("a plugin's file name");
     let setup = Setup::new().plugin(plugin).backends(backend);
     let run = |form, parts: Vec<Part>| Run { plugin: plugin.to_owned(), form, parts };
     if backend == "vulkan" {
-        return of_vulkan(&setup).into_iter().map(|(form, parts)| run(form, parts)).collect();
+        return vulkan_parts(&setup).into_iter().map(|(form, parts)| run(form, parts)).collect();
     }
     if backend == "cuda" {
         let cubins =
             Part { setup: setup.clone().fixtures(Fixtures::cubins()), is_tried: is_of_images };
         return vec![run("", vec![Part::all(setup)]), run(" (cubin)", vec![cubins])];
     }
-    if Doubled::of(backend).is_some() {
+    if Doubled::for_backend(backend).is_some() {
         return vec![run("", vec![Part::all(setup)])];
     }
     // Two devices, so that there are no gaps where a platform's devices meet.
     let several = format!("LONGSHORE_{}_DEVICES", backend.to_uppercase());
-    let environment = Environment::of_process().with(several, "2");
+    let environment = Environment::from_process().with(several, "2");
     let setup = setup.environment(environment);
     let isolated =
         |shares_memory| Part::all(setup.clone().isolated(world::executor(), shares_memory));
@@ -70,7 +70,7 @@ pub(crate) fn of(plugin: &Path) -> Vec<Run> {
 /// Vulkan's validation layer may be of another year than the plugin's own validator, and of another opinion on modules that
 /// no compiler would make: these are tried without it. So are threads at once, where not all is tried: in the layer they
 /// may wait 10 s for each other.
-fn of_vulkan(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
+fn vulkan_parts(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
     let strict = setup.clone().environment(vulkan::environment());
     let wgsl = |setup: &Setup| setup.clone().fixtures(Fixtures::wgsl());
     let of_wgsl =
@@ -142,8 +142,8 @@ impl Run {
             Ok(devices) => devices,
             Err(error) => return vec![broken(&self.plugin, &format!("{error:?}"))],
         };
-        let of = Doubled::of(self.backend()).filter(Doubled::is_double);
-        if devices.is_empty() && of.is_some() && Environment::of_process().devices().is_none() {
+        let of = Doubled::for_backend(self.backend()).filter(Doubled::is_double);
+        if devices.is_empty() && of.is_some() && Environment::from_process().devices().is_none() {
             return vec![broken(&self.plugin, "the double of its driver shows no device")];
         }
         let parts: Vec<Vec<_>> =
@@ -159,7 +159,7 @@ impl Run {
     /// Returns whether a device is tried where tests do not try all: further devices of a plugin are like the first to the process
     /// that isolates it, and further devices of a double are like the first.
     fn is_chosen(&self, device: &DeviceName) -> bool {
-        let is_double = Doubled::of(&device.backend).is_some_and(|of| of.is_double());
+        let is_double = Doubled::for_backend(&device.backend).is_some_and(|of| of.is_double());
         let is_alike = is_double || self.form.contains("isolated");
         device.index == 0 || !is_alike || effort::is_all()
     }
@@ -234,7 +234,7 @@ fn attempt(trial: &str, parts: &[Vec<&'static Behaviour>]) -> Result<(), Failed>
 
 /// Returns the violations that the double of a driver has noted since the last call.
 fn complaint_of_double(device: &DeviceName) -> Option<String> {
-    let of = Doubled::of(&device.backend).filter(Doubled::is_double)?;
+    let of = Doubled::for_backend(&device.backend).filter(Doubled::is_double)?;
     let double = of.open_double();
     let wrong = [double.violations(), double.lost()].concat();
     double.reset();

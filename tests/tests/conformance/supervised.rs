@@ -64,7 +64,7 @@ pub(crate) fn outcomes(trial: &str, number: usize, count: usize) -> Result<Vec<O
 
 impl Part {
     /// Returns the part of a trial that this process is for, if there is one.
-    pub(crate) fn of_process() -> Option<Part> {
+    pub(crate) fn from_environment() -> Option<Part> {
         let told = std::env::var(PART).ok()?;
         let mut parts = told.splitn(4, '\n');
         let mut next = || parts.next().expect("written by this program");

@@ -1,4 +1,4 @@
-//! Containers as images, from the program's side: which entry a device gets, with a plugin that ranks
+//! Containers as images, from the program's side: which entry a device gets, with a plugin that scores
 //! and with one that does not.
 
 use longshore::{
@@ -60,7 +60,7 @@ fn packed(entries: &[(&str, &str, &[u8])]) -> Vec<u8> {
     write_offload_binary(&entries.iter().map(image).collect::<Vec<_>>())
 }
 
-/// A level that every CPU of this machine has, a high one, and whether this CPU has that.
+/// Returns a level that every CPU of this machine has, a high one, and whether this CPU has that.
 #[cfg(target_arch = "x86_64")]
 fn levels() -> (&'static str, &'static str, bool) {
     ("x86-64", "x86-64-v4", std::arch::is_x86_feature_detected!("avx512vl"))
@@ -167,7 +167,7 @@ fn a_fat_executable_gives_an_entry_and_a_fat_shared_object_itself() {
     assert_eq!(answer(&device, embed(&library, ".llvm.offloading", &container)).unwrap(), 3);
 }
 
-/// An offload bundle with one image for this machine, at an odd offset.
+/// Returns an offload bundle with one image for this machine, at an odd offset.
 fn bundle(image: &[u8]) -> Vec<u8> {
     let id = format!("openmp-{}-", own_triple());
     let start = 32 + 24 + id.len() + usize::from(id.len().is_multiple_of(2));
@@ -191,7 +191,7 @@ fn an_entry_at_an_odd_offset_is_loaded_also_from_a_section_of_hip() {
     assert_eq!(answer(&device, embed(&executable, ".hip_fatbin", &bundle)).unwrap(), 7);
 }
 
-/// An image for the sample plugin, in which `which` is the name of a kernel.
+/// Returns an image for the sample plugin, in which `which` is the name of a kernel.
 fn ops(which: &str) -> Vec<u8> {
     let text = format!("longshore-ops 1\nkernel {which} = nop\n");
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -201,7 +201,7 @@ fn ops(which: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_plugin_that_does_not_rank_gets_the_entry_of_its_own_architecture_else_the_first() {
+fn a_plugin_without_scores_gets_the_entry_of_its_own_architecture_else_the_first() {
     let world = World::new();
     world.add_sample("sample", &[]);
     let device = world.host().build().unwrap().default_device().unwrap();

@@ -7,7 +7,7 @@ use longshore::{
 use longshore_conformance::OwnImages;
 use longshore_tests::device_code::{Workshop, clangs};
 
-/// An image in both formats, with a description of it.
+/// Returns an image in both formats, with a description of it.
 fn both(workshop: &Workshop, name: &str, source: &str, flags: &[&str]) -> Vec<(Image, String)> {
     let Some(clang) = clangs().pop() else { return Vec::new() };
     let shared = workshop.shared(clang, name, source, flags);
@@ -15,7 +15,7 @@ fn both(workshop: &Workshop, name: &str, source: &str, flags: &[&str]) -> Vec<(I
     vec![(shared, format!("{name} as elf-so")), (object, format!("{name} as elf-o"))]
 }
 
-/// The CPU; relocatable objects may use all names of the process.
+/// Returns the CPU; relocatable objects may use all names of the process.
 fn device(workshop: &Workshop) -> Device {
     workshop.device(Environment::empty().with("LONGSHORE_HOST_SYMBOLS", "*"))
 }
@@ -31,7 +31,7 @@ fn run(queue: &Queue, program: &Program, kernel: &str, address: u64) -> longshor
     unsafe { queue.launch_and_wait(&kernel, Grid::linear(1, 1), (DevicePointer(address),)) }
 }
 
-/// The same, queued, so that it runs on the queue's own thread or on this one.
+/// Returns the same, queued, so that it runs on the queue's own thread or on this one.
 fn run_queued(queue: &Queue, program: &Program, kernel: &str) -> longshore::Result<()> {
     let kernel = program.kernel(kernel)?;
     // SAFETY: as above.
@@ -240,7 +240,7 @@ LONGSHORE_KERNEL(prints, (uint32_t *out)) {
     const STATUS: u32 = 0x3f;
 
     /// MXCSR without its status, the x87 control word, and the flags that must be clear.
-    fn of_thread() -> (u32, u16, u64) {
+    fn thread_modes() -> (u32, u16, u64) {
         let (mut mxcsr, mut control, flags) = (0_u32, 0_u16, &mut 0_u64);
         // SAFETY: stores registers in places of their sizes.
         unsafe {
@@ -259,22 +259,22 @@ LONGSHORE_KERNEL(prints, (uint32_t *out)) {
     #[test]
     fn loading_and_unloading_leave_the_modes_of_the_thread() {
         let workshop = Workshop::new();
-        let before = of_thread();
+        let before = thread_modes();
         let mut images = both(&workshop, "at_load", MODES, &["-O1", "-mno-red-zone", "-DAT_LOAD"]);
         images.extend(both(&workshop, "fast", MODES, &["-O1", "-mno-red-zone", "-ffast-math"]));
         for (image, what) in images {
             let device = device(&workshop);
             let program = load(&device, image).unwrap();
-            assert_eq!(of_thread(), before, "{what}, loaded");
+            assert_eq!(thread_modes(), before, "{what}, loaded");
             program.unload().unwrap();
-            assert_eq!(of_thread(), before, "{what}, unloaded");
+            assert_eq!(thread_modes(), before, "{what}, unloaded");
         }
     }
 
     #[test]
     fn kernels_leave_the_modes_and_flags_of_the_thread_and_of_later_kernels() {
         let workshop = Workshop::new();
-        let before = of_thread();
+        let before = thread_modes();
         for (image, what) in both(&workshop, "modes", MODES, &["-O1", "-mno-red-zone"]) {
             let device = device(&workshop);
             let (program, queue) = (load(&device, image).unwrap(), device.queue().unwrap());
@@ -289,7 +289,7 @@ LONGSHORE_KERNEL(prints, (uint32_t *out)) {
             ] {
                 println!("{what}: {kernel}");
                 let result = run(&queue, &program, kernel, out.pointer().0);
-                assert_eq!(of_thread(), before, "{what}: {kernel}");
+                assert_eq!(thread_modes(), before, "{what}: {kernel}");
                 match fails {
                     None => result.unwrap(),
                     Some(words) => assert_says(&result.unwrap_err(), &[words]),
@@ -303,7 +303,7 @@ LONGSHORE_KERNEL(prints, (uint32_t *out)) {
     #[test]
     fn a_host_function_leaves_the_modes_of_the_kernels_behind_it() {
         let workshop = Workshop::new();
-        let before = of_thread();
+        let before = thread_modes();
         for (image, what) in both(&workshop, "modes", MODES, &["-O1", "-mno-red-zone"]) {
             let device = device(&workshop);
             let (program, queue) = (load(&device, image).unwrap(), device.queue().unwrap());
@@ -312,14 +312,14 @@ LONGSHORE_KERNEL(prints, (uint32_t *out)) {
             run(&queue, &program, "modes", out.pointer().0).unwrap();
             queue.synchronize().unwrap();
             assert_eq!(out.to_vec(&queue).unwrap()[0] & !STATUS, before.0, "{what}");
-            assert_eq!(of_thread(), before, "{what}");
+            assert_eq!(thread_modes(), before, "{what}");
         }
     }
 
     #[test]
     fn items_that_wait_for_each_other_have_modes_of_their_own() {
         let workshop = Workshop::new();
-        let changed = of_thread().0 | 0x8040 | 0x6000;
+        let changed = thread_modes().0 | 0x8040 | 0x6000;
         for (image, what) in both(&workshop, "modes", MODES, &["-O1", "-mno-red-zone"]) {
             let device = device(&workshop);
             let (program, queue) = (load(&device, image).unwrap(), device.queue().unwrap());
@@ -328,7 +328,7 @@ LONGSHORE_KERNEL(prints, (uint32_t *out)) {
             // SAFETY: the kernel writes four numbers.
             unsafe { queue.launch_and_wait(&kernel, Grid::linear(1, 4), (&out,)).unwrap() };
             let found = out.to_vec(&queue).unwrap().into_iter().map(|mxcsr| mxcsr & !STATUS);
-            let plain = of_thread().0;
+            let plain = thread_modes().0;
             assert!(found.eq([plain, changed, plain, plain]), "{what}");
             run(&queue, &program, "prints", out.pointer().0).unwrap();
             assert_eq!(out.to_vec(&queue).unwrap()[0] & !STATUS, changed, "{what}");

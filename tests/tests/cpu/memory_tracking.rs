@@ -111,7 +111,7 @@ fn what_leaked_is_printed_with_call_stacks_when_the_device_closes() {
     if std::env::var_os(CHILD).is_some() {
         let world = World::new();
         copy_into(&world, &host_plugin());
-        let environment = Environment::of_process();
+        let environment = Environment::from_process();
         let host = world.host().environment(environment).build().unwrap();
         let device = host.default_device().unwrap();
         (0..3).for_each(|_| a_function_that_leaks(&device));

@@ -65,7 +65,7 @@ fn trial(
     let selector = format!("{}:{}", device.backend, device.index);
     Trial::test(format!("{selector}: {name}"), move || {
         let folder = tempfile::tempdir()?;
-        let environment = Environment::of_process()
+        let environment = Environment::from_process()
             .with("LONGSHORE_PROFILE_FILE", folder.path().join("profile.profraw"));
         let host = of.host_with(environment)?;
         let device = host.device(&selector)?;
@@ -79,19 +79,19 @@ fn trial(
 }
 
 impl Setting<'_> {
-    /// A file with a source in C.
+    /// Returns a file with a source in C.
     pub(crate) fn source(&self, text: &str) -> PathBuf {
         let path = self.folder.join("source.c");
         std::fs::write(&path, format!("#include \"longshore_device.h\"\n{text}")).unwrap();
         path
     }
 
-    /// The usual form of a source for the device, with its twin. `None` without the compiler.
+    /// Returns the usual form of a source for the device, with its twin. `None` without the compiler.
     pub(crate) fn image(&self, text: &str) -> Option<Vec<u8>> {
         (self.compiler.compile)(&self.source(text), &self.arch, &[])
     }
 
-    /// All forms of a source for the device, with their twins, as far as there are tools.
+    /// Returns all forms of a source for the device, with their twins, as far as there are tools.
     pub(crate) fn forms(&self, text: &str) -> Vec<Vec<u8>> {
         (self.compiler.forms)(self, text)
     }

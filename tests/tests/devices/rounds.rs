@@ -50,8 +50,8 @@ fn on_gpu(name: DeviceName) -> Trial {
         // The validation layer, which other tests use, would be measured too.
         let (environment, rounds) = match &*name.backend {
             "vulkan" => (vulkan::environment_without_layer(), VULKAN_ROUNDS),
-            _ if gpus::is_double(&name) => (Environment::of_process(), DOUBLE_ROUNDS),
-            _ => (Environment::of_process(), ROUNDS),
+            _ if gpus::is_double(&name) => (Environment::from_process(), DOUBLE_ROUNDS),
+            _ => (Environment::from_process(), ROUNDS),
         };
         leave_nothing_behind(gpus::host(&name, environment)?.device(&id)?, rounds.get());
         Ok(())

@@ -65,7 +65,7 @@ fn host(name: &DeviceName) -> longshore::Result<Host> {
         // Under version 1.3.239 of the validation layer, calls of several threads now and then wait for each other for 10 s.
         "vulkan" if !effort::is_all() => vulkan::environment_without_layer(),
         "vulkan" => vulkan::environment(),
-        _ => Environment::of_process(),
+        _ => Environment::from_process(),
     };
     gpus::host(name, environment)
 }

@@ -9,8 +9,8 @@ use longshore_tests::world::{
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-/// The candidate for a backend's file.
-fn of<'a>(host: &'a Host, backend: &str) -> &'a Candidate {
+/// Returns the candidate for a backend's file.
+fn candidate_of<'a>(host: &'a Host, backend: &str) -> &'a Candidate {
     let found = host.candidates().iter().find(|candidate| candidate.backend == backend);
     found.unwrap_or_else(|| panic!("no candidate for {backend}: {:?}", host.candidates()))
 }
@@ -23,8 +23,8 @@ fn refused_beside_the_host(
 ) -> String {
     copy_into(world, &host_plugin());
     let host = world.host().build().expect("one bad plugin does not stop the others");
-    assert_eq!(of(&host, "host").outcome, Outcome::Loaded);
-    let candidate = of(&host, backend);
+    assert_eq!(candidate_of(&host, "host").outcome, Outcome::Loaded);
+    let candidate = candidate_of(&host, backend);
     assert!(check(&candidate.outcome), "{candidate}");
     assert!(host.default_device().is_ok());
     candidate.outcome.reason()
@@ -73,8 +73,8 @@ fn a_plugin_that_aborts_in_connect_costs_only_the_probe() {
     copy_into(&world, &host_plugin());
     let probe = Probe::with(command());
     let host = world.host().probe(probe).build().unwrap();
-    assert_eq!(of(&host, "host").outcome, Outcome::Loaded);
-    let candidate = of(&host, "aborts");
+    assert_eq!(candidate_of(&host, "host").outcome, Outcome::Loaded);
+    let candidate = candidate_of(&host, "aborts");
     assert!(matches!(candidate.outcome, Outcome::Crashed(..)), "{candidate}");
     assert!(candidate.outcome.reason().contains("SIGABRT"), "{candidate}");
 }
@@ -120,7 +120,11 @@ fn a_folder_of_another_user_is_refused() {
         return;
     }
     let host = world.host().build().unwrap();
-    assert!(matches!(of(&host, "host").outcome, Outcome::Refused(..)), "{}", of(&host, "host"));
+    assert!(
+        matches!(candidate_of(&host, "host").outcome, Outcome::Refused(..)),
+        "{}",
+        candidate_of(&host, "host")
+    );
     chown(world.path(), Some(0), None).unwrap();
 }
 
@@ -208,7 +212,7 @@ fn a_backend_that_is_not_wanted_is_never_opened() {
     world.add_sample("aborts", &["-DABORT_IN_CONNECT"]);
     copy_into(&world, &host_plugin());
     let host = world.host().backends("host").build().unwrap();
-    assert!(matches!(of(&host, "aborts").outcome, Outcome::RuledOut(..)));
+    assert!(matches!(candidate_of(&host, "aborts").outcome, Outcome::RuledOut(..)));
 }
 
 #[test]

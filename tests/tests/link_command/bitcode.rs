@@ -2,8 +2,8 @@
 
 use super::folder::{Folder, error_of, is_installed, text};
 
-/// A folder with `NAME.bc` for each source in C, if there is what compiles them.
-fn of_c(sources: &[(&str, &str)]) -> Option<Folder> {
+/// Returns a folder with `NAME.bc` for each source in C, if there is what compiles them.
+fn compile_folder(sources: &[(&str, &str)]) -> Option<Folder> {
     if !is_installed("clang-19") || !is_installed("llvm-extract-19") {
         assert!(std::env::var_os("CI").is_none(), "there is no clang-19 or llvm-extract-19");
         eprintln!("skipped: there is no clang-19 or llvm-extract-19");
@@ -35,7 +35,7 @@ const MAIN: &str = r#"
 #[test]
 fn a_program_of_bitcode_and_an_object_runs_without_what_it_does_not_call() {
     let sources = [("main", MAIN), ("other", "int other(int n) { return n + 5; }")];
-    let Some(folder) = of_c(&sources) else { return };
+    let Some(folder) = compile_folder(&sources) else { return };
     folder.run("gcc", &["-c", "other.c"]);
     for place in [&[][..], &["--executor"], &["--executor", "--no-shared-memory"]] {
         for other in ["other.bc", "other.o"] {
@@ -55,7 +55,7 @@ fn a_program_of_bitcode_and_an_object_runs_without_what_it_does_not_call() {
 #[test]
 fn a_call_of_what_cannot_be_compiled_ends_the_program_with_what_the_compiler_says() {
     let sources = [("main", MAIN), ("other", "int other(int n) { return n + 5; }")];
-    let Some(folder) = of_c(&sources) else { return };
+    let Some(folder) = compile_folder(&sources) else { return };
     for place in [&[][..], &["--executor"]] {
         let given = [&["--lazy", "main.bc", "other.bc"], place].concat();
         let output = folder.link(&[&given[..], &["--args", "1"]].concat());
@@ -73,7 +73,7 @@ fn a_call_of_what_cannot_be_compiled_ends_the_program_with_what_the_compiler_say
 
 #[test]
 fn bitcode_that_is_not_compiled_says_what_compiles_it() {
-    let Some(folder) = of_c(&[("main", "int main(void) { return 0; }")]) else { return };
+    let Some(folder) = compile_folder(&[("main", "int main(void) { return 0; }")]) else { return };
     folder.archive("lib.a", &["main.bc"]);
     let (code, error) = folder.refused(&["main.bc"]);
     assert!(code == Some(1) && error.contains("expected machine code"), "{error}");
@@ -88,7 +88,7 @@ fn bitcode_that_is_not_compiled_says_what_compiles_it() {
 
 #[test]
 fn a_machine_without_a_compiler_says_what_to_install() {
-    let Some(folder) = of_c(&[("main", "int main(void) { return 0; }")]) else { return };
+    let Some(folder) = compile_folder(&[("main", "int main(void) { return 0; }")]) else { return };
     let mut link = std::process::Command::new(longshore_tests::world::command());
     let output = link.args(["link", "--lazy", "main.bc"]).current_dir(folder.0.path());
     let output = output.env("PATH", "/nowhere").output().unwrap();
@@ -99,7 +99,9 @@ fn a_machine_without_a_compiler_says_what_to_install() {
 
 #[test]
 fn text_of_llvm_is_compiled_like_bitcode() {
-    let Some(folder) = of_c(&[("other", "int other(int n) { return n + 5; }")]) else { return };
+    let Some(folder) = compile_folder(&[("other", "int other(int n) { return n + 5; }")]) else {
+        return;
+    };
     std::fs::write(folder.0.path().join("main.c"), MAIN).unwrap();
     folder.run("clang-19", &["-w", "-S", "-emit-llvm", "-O1", "main.c"]);
     let output = folder.link(&["--lazy", "main.ll", "other.bc"]);

@@ -12,7 +12,7 @@ fn a_file_becomes_a_section_with_symbols() {
     let source = "
         extern const char start[], middle[], end[];
         int main(void) { return start[0] + middle[0] + (end - start); }";
-    let folder = Folder::of_c(&[("main", source)]);
+    let folder = Folder::from_c(&[("main", source)]);
     fs::write(folder.0.path().join("data.bin"), [1, 2, 3, 40, 5]).unwrap();
     let section = "numbers,data.bin@start=0,middle=0x3,end=5";
     assert_eq!(folder.code(&["main.o", "--sectcreate", section]), Some(1 + 40 + 5));
@@ -214,7 +214,7 @@ fn unneeded_objects_and_sections_are_left_out_as_the_options_say() {
 #[test]
 fn a_dump_is_written_before_the_program_runs() {
     let source = "#include <stdlib.h>\nint main(void) { abort(); }";
-    let folder = Folder::of_c(&[("main", source)]);
+    let folder = Folder::from_c(&[("main", source)]);
     let output = folder.link(&["main.o", "--dump-memory", "dump.json"]);
     assert_eq!(output.status.signal(), Some(6));
     let dump: Value = serde_json::from_slice(&folder.read("dump.json")).unwrap();
@@ -224,7 +224,7 @@ fn a_dump_is_written_before_the_program_runs() {
 
 #[test]
 fn a_dump_does_not_replace_what_is_linked() {
-    let folder = Folder::of_c(&[("main", "int main(void) { return 0; }"), ("lib", "int lib;")]);
+    let folder = Folder::from_c(&[("main", "int main(void) { return 0; }"), ("lib", "int lib;")]);
     folder.archive("lib.a", &["lib.o"]);
     fs::write(folder.0.path().join("data.bin"), "data").unwrap();
     fs::hard_link(folder.0.path().join("main.o"), folder.0.path().join("same.json")).unwrap();

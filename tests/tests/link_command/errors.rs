@@ -9,7 +9,7 @@ fn what_is_missing_is_told_with_all_names_and_runs_nothing() {
     let source = "#include <stdio.h>\nvoid one(void); void two(void);
         __attribute__((constructor)) static void c(void) { puts(\"runs\"); }
         int main(void) { one(); two(); return 0; }";
-    let folder = Folder::of_c(&[("main", source), ("lib", "int Main(void) { return 0; }")]);
+    let folder = Folder::from_c(&[("main", source), ("lib", "int Main(void) { return 0; }")]);
     let (code, error) = folder.refused(&["main.o"]);
     assert_eq!(code, Some(1));
     let lines = "error: undefined symbols:\n  one (used by main.o)\n  two (used by main.o)\nhint: ";
@@ -32,7 +32,7 @@ fn a_missing_library_of_the_language_is_told_in_the_hint() {
 
 #[test]
 fn the_processs_symbols_can_be_left_out() {
-    let folder = Folder::of_c(&[("main", "int puts(char *); int main(void) { puts(\"\"); }")]);
+    let folder = Folder::from_c(&[("main", "int puts(char *); int main(void) { puts(\"\"); }")]);
     let (code, error) = folder.refused(&["main.o", "--no-process-symbols"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("undefined symbols:\n  puts (used by main.o)\n"), "{error}");
@@ -40,7 +40,7 @@ fn the_processs_symbols_can_be_left_out() {
 
 #[test]
 fn files_that_cannot_be_linked_are_errors_that_name_them() {
-    let folder = Folder::of_c(&[("main", "int main(void) { return 0; }")]);
+    let folder = Folder::from_c(&[("main", "int main(void) { return 0; }")]);
     fs::write(folder.0.path().join("text.o"), "not an object").unwrap();
     fs::write(folder.0.path().join("empty.o"), "").unwrap();
     folder.run("gcc", &["main.o", "-o", "program"]);
@@ -59,7 +59,7 @@ fn files_that_cannot_be_linked_are_errors_that_name_them() {
 
 #[test]
 fn files_given_as_something_else_than_they_are_get_a_hint_that_fits() {
-    let folder = Folder::of_c(&[("main", "int main(void) { return 0; }")]);
+    let folder = Folder::from_c(&[("main", "int main(void) { return 0; }")]);
     folder.compile("gcc", "lib.c", "int lib(void) { return 0; }", &["-fPIC"]);
     folder.run("gcc", &["-shared", "lib.o", "-o", "lib.so"]);
     folder.run("gcc", &["main.o", "-o", "program"]);
@@ -90,7 +90,7 @@ fn files_given_as_something_else_than_they_are_get_a_hint_that_fits() {
 
 #[test]
 fn a_library_that_cannot_be_opened_is_told_with_the_dynamic_linkers_reason() {
-    let folder = Folder::of_c(&[("main", "int main(void) { return 0; }")]);
+    let folder = Folder::from_c(&[("main", "int main(void) { return 0; }")]);
     folder.archive("main.a", &["main.o"]);
     folder.compile("gcc", "lib.c", "int no(void); int lib(void) { return no(); }", &["-fPIC"]);
     folder.run("gcc", &["-shared", "lib.o", "-o", "lib.so"]);
@@ -137,7 +137,7 @@ fn what_does_not_fit_gets_the_hint_that_helps() {
 
 #[test]
 fn options_that_cannot_be_understood_are_bad_usage() {
-    let folder = Folder::of_c(&[("main", "int main(void) { return 0; }")]);
+    let folder = Folder::from_c(&[("main", "int main(void) { return 0; }")]);
     for options in [
         &["--abs", "x"][..],
         &["--abs", "x=y"],
@@ -159,7 +159,7 @@ fn options_that_cannot_be_understood_are_bad_usage() {
 
 #[test]
 fn a_slab_that_is_too_small_is_an_error() {
-    let folder = Folder::of_c(&[("main", "char big[100000]; int main(void) { return big[0]; }")]);
+    let folder = Folder::from_c(&[("main", "char big[100000]; int main(void) { return big[0]; }")]);
     let slab = ["--slab-allocate", "10Kb", "--slab-address", "0x30000000"];
     let (code, error) = folder.refused(&[&["main.o"], &slab[..]].concat());
     assert_eq!(code, Some(1));
@@ -171,7 +171,7 @@ fn code_of_another_architecture_is_linked_and_not_run() {
     if !is_installed(AARCH64) {
         return;
     }
-    let folder = Folder::of_c(&[("native", "int native(void) { return 0; }")]);
+    let folder = Folder::from_c(&[("native", "int native(void) { return 0; }")]);
     folder.compile(AARCH64, "main.c", "int main(void) { return 0; }", &[]);
     let (code, error) = folder.refused(&["main.o"]);
     assert_eq!(code, Some(1));
@@ -227,7 +227,7 @@ fn libraries_of_compilers_are_told_in_the_hint() {
         ("llvm_gcov_init", "libclang_rt.profile-x86_64.a"),
     ] {
         let source = format!("void {symbol}(void); int main(void) {{ {symbol}(); return 0; }}");
-        let folder = Folder::of_c(&[("main", &source)]);
+        let folder = Folder::from_c(&[("main", &source)]);
         let (code, error) = folder.refused(&["main.o"]);
         assert_eq!(code, Some(1));
         let of_hint = error.split("hint: ").nth(1).unwrap_or_default();

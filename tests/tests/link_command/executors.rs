@@ -14,7 +14,7 @@ const EXIT: &str = "int main(int argc, char **argv) { return argc; }";
 
 #[test]
 fn an_executor_is_found_beside_the_command_or_by_its_path() {
-    let folder = Folder::of_c(&[("main", EXIT)]);
+    let folder = Folder::from_c(&[("main", EXIT)]);
     let path = world::command().with_file_name("longshore-executor");
     for executor in ["--executor".to_owned(), format!("--executor={}", path.display())] {
         assert_eq!(folder.code(&[&executor, "main.o", "--args", "x"]), Some(2));
@@ -23,7 +23,7 @@ fn an_executor_is_found_beside_the_command_or_by_its_path() {
 
 #[test]
 fn an_executor_is_found_in_an_installation() {
-    let folder = Folder::of_c(&[("main", EXIT)]);
+    let folder = Folder::from_c(&[("main", EXIT)]);
     let root = folder.0.path().join("installation");
     let executor = world::executor();
     for (from, folder, name) in [
@@ -50,7 +50,7 @@ type Ending = (&'static str, Option<i32>, Option<i32>);
 
 /// Programs that end in different ways.
 fn endings() -> (Folder, [Ending; 6]) {
-    let folder = Folder::of_c(&[
+    let folder = Folder::from_c(&[
         ("returns", EXIT),
         ("exits", "#include <stdlib.h>\nint main(void) { exit(7); }"),
         ("leaves", "#include <unistd.h>\nint main(void) { _exit(8); }"),
@@ -135,7 +135,7 @@ fn a_program_in_an_executor_that_listens_ends_the_command_as_it_ends() {
 fn an_executor_that_listens_tells_of_a_signal_that_all_its_terminal_s_processes_get() {
     let source = "#include <stdio.h>\n#include <unistd.h>\n
         int main(void) { puts(\"ready\"); fflush(stdout); for (;;) pause(); }";
-    let folder = Folder::of_c(&[("main", source)]);
+    let folder = Folder::from_c(&[("main", source)]);
     for sandbox in SANDBOXES {
         let mut listening = Listening::start(&folder, sandbox);
         let executor = format!("--executor={}", listening.address);
@@ -185,7 +185,7 @@ fn a_program_in_a_sandbox_ends_the_command_as_it_ends() {
 
 #[test]
 fn an_executor_that_is_none_is_an_error_that_says_so() {
-    let folder = Folder::of_c(&[("main", EXIT)]);
+    let folder = Folder::from_c(&[("main", EXIT)]);
     for (executor, problem) in [
         ("/nowhere/executor", "No such file"),
         ("/bin/false", "exited with code 1"),
@@ -201,7 +201,7 @@ fn an_executor_that_is_none_is_an_error_that_says_so() {
 
 #[test]
 fn a_key_that_is_none_is_an_error_with_what_a_key_is() {
-    let folder = Folder::of_c(&[("main", EXIT)]);
+    let folder = Folder::from_c(&[("main", EXIT)]);
     let key = folder.0.path().join("key");
     let link = |content: &str, mode| {
         fs::write(&key, content).unwrap();
@@ -217,7 +217,7 @@ fn a_key_that_is_none_is_an_error_with_what_a_key_is() {
 
 #[test]
 fn what_is_linked_for_debuggers_of_another_process_is_refused() {
-    let folder = Folder::of_c(&[("main", EXIT)]);
+    let folder = Folder::from_c(&[("main", EXIT)]);
     let output = folder.link(&["main.o", "--executor", "--gdb"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(error_of(&output).contains("process"), "{}", error_of(&output));
@@ -242,7 +242,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// The option for an executor of another machine, below an emulator.
+/// Returns the option for an executor of another machine, below an emulator.
 fn emulated(folder: &Folder) -> Option<String> {
     let executor = emulated_executor()?;
     let emulator = ["qemu-aarch64-static", "qemu-aarch64"]

@@ -15,8 +15,8 @@ impl Folder {
         Folder(TempDir::new().expect("a temporary folder"))
     }
 
-    /// A folder with an object `NAME.o` for each source in C.
-    pub(super) fn of_c(sources: &[(&str, &str)]) -> Folder {
+    /// Returns a folder with an object `NAME.o` for each source in C.
+    pub(super) fn from_c(sources: &[(&str, &str)]) -> Folder {
         let folder = Folder::new();
         for (name, source) in sources {
             folder.compile("gcc", &format!("{name}.c"), source, &[]);
@@ -75,7 +75,7 @@ impl Folder {
         }
     }
 
-    /// The same for a program that does nothing else than to give its exit code.
+    /// Returns the same for a program that does nothing else than to give its exit code.
     pub(super) fn code(&self, arguments: &[&str]) -> Option<i32> {
         let output = self.link(arguments);
         assert_eq!(error_of(&output), "");

@@ -37,7 +37,7 @@ fn what_is_not_called_is_not_linked() {
         ("two", "int nowhere(void); int two(void) { return nowhere(); }"),
         ("member", "int member(void) { return 0; }"),
     ];
-    let folder = Folder::of_c(&sources);
+    let folder = Folder::from_c(&sources);
     folder.archive("lib.a", &["table.o", "member.o"]);
     let given = ["main.o", "one.o", "two.o", "--archive", "lib.a"];
     prints(&folder, &given, "main\n", 5);
@@ -57,7 +57,7 @@ fn a_call_that_cannot_be_linked_ends_the_program_with_what_is_missing() {
         int two(void);
         __attribute__((destructor)) static void end(void) { puts("end"); }
         int main(void) { puts("main"); fflush(stdout); return two(); }"#;
-    let folder = Folder::of_c(&[
+    let folder = Folder::from_c(&[
         ("main", main),
         ("two", "int nowhere(void), there(void); int two(void) { return nowhere() + there(); }"),
     ]);
@@ -73,7 +73,7 @@ fn a_call_that_cannot_be_linked_ends_the_program_with_what_is_missing() {
 
 #[test]
 fn a_damaged_member_is_an_error_of_who_calls_it() {
-    let folder = Folder::of_c(&[
+    let folder = Folder::from_c(&[
         ("main", "int two(void); int main(void) { return two(); }"),
         ("two", "int two(void) { return 2; }"),
     ]);
@@ -95,7 +95,7 @@ fn what_is_missing_from_the_start_is_told_before_anything_runs() {
     let main = "#include <stdio.h>
         int missing(void); __attribute__((constructor)) static void c(void) { puts(\"runs\"); }
         int main(void) { return missing(); }";
-    let folder = Folder::of_c(&[("main", main), ("other", "int Main(void) { return 0; }")]);
+    let folder = Folder::from_c(&[("main", main), ("other", "int Main(void) { return 0; }")]);
     everywhere(&folder, &["main.o"], |output, context| {
         assert_eq!(text(&output.stdout), "", "{context}");
         assert!(error_of(output).starts_with("error: undefined symbols:\n  missing"), "{context}");
@@ -108,7 +108,7 @@ fn what_is_missing_from_the_start_is_told_before_anything_runs() {
     });
 }
 
-/// A member of an archive that says when it is constructed and destroyed.
+/// Returns a member of an archive that says when it is constructed and destroyed.
 fn says(name: &str, body: &str) -> String {
     format!(
         r#"#include <stdio.h>
@@ -140,7 +140,7 @@ fn members_are_constructed_before_the_call_that_links_them_and_end_with_the_prog
     let one = says("one", "int two(void); int one(void) { return two() + 1; }");
     let two = says("two", "int two(void) { return 2; }");
     let three = says("three", "int three(void) { return 3; }");
-    let folder = Folder::of_c(&[("main", main), ("one", &one), ("two", &two), ("three", &three)]);
+    let folder = Folder::from_c(&[("main", main), ("one", &one), ("two", &two), ("three", &three)]);
     folder.archive("lib.a", &["one.o", "two.o", "three.o"]);
     // `three` is called, and so linked, when the process ends.
     let expected = "begin main\nmain\nbegin one\nbegin two\none and two\n\
@@ -160,7 +160,7 @@ fn a_destructor_may_link_what_has_destructors() {
         __attribute__((destructor)) static void end(void) { printf("end main %d\n", one()); }
         int main(void) { return 0; }"#;
     let one = says("one", "int one(void) { return 1; }");
-    let folder = Folder::of_c(&[("main", main), ("one", &one)]);
+    let folder = Folder::from_c(&[("main", main), ("one", &one)]);
     folder.archive("lib.a", &["one.o"]);
     let expected = "begin main\nbegin one\nend main 1\nhandler of one\nend one\n";
     prints(&folder, &["main.o", "--archive", "lib.a"], expected, 0);
@@ -192,7 +192,7 @@ fn constructors_run_on_the_thread_that_calls_and_may_call_what_is_not_linked() {
         __attribute__((constructor)) static void begin(void) { ready = three(); }
         int two(void) { return ready + 20; }"#;
     let three = "int three(void) { return 300; }";
-    let folder = Folder::of_c(&[("main", main), ("one", one), ("two", two), ("three", three)]);
+    let folder = Folder::from_c(&[("main", main), ("one", one), ("two", two), ("three", three)]);
     folder.archive("lib.a", &["one.o", "two.o", "three.o"]);
     prints(&folder, &["main.o", "--archive", "lib.a"], "320 320 1\n", 0);
 }
@@ -211,7 +211,7 @@ fn a_constructor_of_a_first_call_may_end_the_process() {
         __attribute__((constructor)) static void begin(void) { exit(9); }
         int one(void) { return 1; }"#;
     let two = says("two", "int two(void) { return 2; }");
-    let folder = Folder::of_c(&[("main", main), ("one", one), ("two", &two)]);
+    let folder = Folder::from_c(&[("main", main), ("one", one), ("two", &two)]);
     folder.archive("lib.a", &["one.o", "two.o"]);
     let expected = "begin two\nhandler 2\nhandler of two\nend two\nend\n";
     prints(&folder, &["main.o", "--archive", "lib.a"], expected, 9);
@@ -235,7 +235,7 @@ fn threads_may_call_what_is_not_linked_while_the_process_ends() {
             return f0() + 3;
         }}"#
     );
-    let folder = Folder::of_c(&[("main", &main)]);
+    let folder = Folder::from_c(&[("main", &main)]);
     let mut members = Vec::new();
     for n in 0..count {
         let source = format!(
@@ -423,7 +423,7 @@ fn other_options_mean_what_they_mean_without_it() {
 
 #[test]
 fn options_that_make_no_sense_with_it_are_refused() {
-    let folder = Folder::of_c(&[("main", "int main(void) { return 0; }")]);
+    let folder = Folder::from_c(&[("main", "int main(void) { return 0; }")]);
     for option in [
         &["--link-all"][..],
         &["--gc-sections"],

@@ -24,7 +24,7 @@ fn a_library_that_the_program_opens_uses_its_functions_and_variables_with_rdynam
     let side = "int for_plugins(int x) { return x + 100; }";
     let plugin = "extern int counter; int twice(int), for_plugins(int);
         int plugin(void) { counter++; return twice(counter) + for_plugins(1); }";
-    let folder = Folder::of_c(&[("side", side)]);
+    let folder = Folder::from_c(&[("side", side)]);
     folder.compile("gcc", "main.c", main, &["-D_GNU_SOURCE"]);
     folder.compile("gcc", "plugin.c", plugin, &["-fPIC"]);
     folder.run("gcc", &["-shared", "plugin.o", "-o", "plugin.so"]);
@@ -91,7 +91,7 @@ fn sanitized(folder: &Folder, library: &str) -> Output {
     link.current_dir(folder.0.path()).output().expect("the command is built")
 }
 
-/// The path of a library of gcc, if it is installed.
+/// Returns the path of a library of gcc, if it is installed.
 fn library_of_gcc(name: &str) -> Option<String> {
     let mut gcc = Command::new("gcc");
     let output = gcc.arg(format!("-print-file-name={name}")).output().ok()?;
@@ -130,7 +130,7 @@ fn backtraces_of_rust_name_the_programs_functions() {
 
 #[test]
 fn a_limit_on_the_size_of_files_costs_the_names_and_not_the_program() {
-    let folder = Folder::of_c(&[("main", "int main(void) { return 3; }")]);
+    let folder = Folder::from_c(&[("main", "int main(void) { return 3; }")]);
     let link = command().display().to_string();
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -f 0; \"$0\" link main.o", &link]).current_dir(folder.0.path());

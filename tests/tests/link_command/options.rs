@@ -15,7 +15,7 @@ fn members_of_an_archive_are_linked_when_they_are_needed_and_those_of_a_file_all
     let main = "int one(void); int main(void) { return one(); }";
     let (one, two) = (say("one"), say("two"));
     let needs = "int two(void); int one(void) { return two() + 1; }";
-    let folder = Folder::of_c(&[("main", main), ("one", &one), ("two", &two), ("needs", needs)]);
+    let folder = Folder::from_c(&[("main", main), ("one", &one), ("two", &two), ("needs", needs)]);
     folder.archive("both.a", &["one.o", "two.o"]);
     folder.archive("first.a", &["two.o"]);
     folder.archive("second.a", &["needs.o"]);
@@ -49,7 +49,7 @@ fn aliases_and_absolute_symbols_are_what_the_options_say() {
 
 #[test]
 fn options_that_have_no_effect_are_told() {
-    let folder = Folder::of_c(&[("main", "int main(void) { return 0; }")]);
+    let folder = Folder::from_c(&[("main", "int main(void) { return 0; }")]);
     let said = |options: &[&str]| {
         let output = folder.link(&[&["main.o"], options].concat());
         assert_eq!(output.status.code(), Some(0));
@@ -79,7 +79,7 @@ fn the_log_tells_what_was_linked_and_where() {
         ("used", "int used(void) { return 0; }"),
         ("unused", "int unused(void) { return 0; }"),
     ];
-    let folder = Folder::of_c(&sources);
+    let folder = Folder::from_c(&sources);
     folder.archive("lib.a", &["used.o", "unused.o"]);
     let said = |level: &str| {
         let output = folder.link(&[level, "main.o", "--archive", "lib.a", "--dylib", "libm.so.6"]);
@@ -101,7 +101,7 @@ fn the_log_tells_what_was_linked_and_where() {
 
 #[test]
 fn nothing_runs_with_no_exec() {
-    let folder = Folder::of_c(&[("life", LIFE), ("other", OTHER_LIFE)]);
+    let folder = Folder::from_c(&[("life", LIFE), ("other", OTHER_LIFE)]);
     assert_eq!(folder.code(&["life.o", "other.o", "--no-exec"]), Some(0));
     let output = folder.link(&["life.o", "other.o", "--no-exec"]);
     assert_eq!(text(&output.stdout), "");
@@ -110,7 +110,7 @@ fn nothing_runs_with_no_exec() {
 #[test]
 fn graphs_and_times_are_shown_beside_the_programs_output() {
     let folder =
-        Folder::of_c(&[("main", "#include <stdio.h>\nint main(void) { puts(\"hello\"); }")]);
+        Folder::from_c(&[("main", "#include <stdio.h>\nint main(void) { puts(\"hello\"); }")]);
     let output = folder.link(&["main.o", "--show-graph", "--show-times"]);
     assert_eq!(text(&output.stdout), "hello\n");
     let error = error_of(&output);
@@ -138,7 +138,7 @@ fn profilers_are_told_of_functions() {
             unlink(name);
             return found;
         }"#;
-    let folder = Folder::of_c(&[("main", source)]);
+    let folder = Folder::from_c(&[("main", source)]);
     assert_eq!(folder.code(&["main.o", "--perf-map"]), Some(1));
     fs::create_dir(folder.0.path().join("dumps")).unwrap();
     assert_eq!(folder.code(&["main.o", "--jitdump", "dumps"]), Some(0));
@@ -150,7 +150,7 @@ fn libraries_are_found_by_their_names() {
     let main = "int from_archive(void), from_shared(void), puts(const char *);
         int main(void) { return from_archive() + from_shared(); }";
     let sources = [("main", main), ("part", "int from_archive(void) { return 30; }")];
-    let folder = Folder::of_c(&sources);
+    let folder = Folder::from_c(&sources);
     std::fs::create_dir(folder.0.path().join("lib")).unwrap();
     folder.archive("lib/libpart.a", &["part.o"]);
     std::fs::write(folder.0.path().join("so.c"), "int from_shared(void) { return 12; }").unwrap();
@@ -173,7 +173,7 @@ fn libraries_are_found_by_their_names() {
 fn response_files_stand_for_their_words() {
     let main = "#include <stdio.h>
         int part(void); int main(int argc, char **argv) { puts(argv[1]); return part(); }";
-    let folder = Folder::of_c(&[("main", main), ("part", "int part(void) { return 3; }")]);
+    let folder = Folder::from_c(&[("main", main), ("part", "int part(void) { return 3; }")]);
     std::fs::write(folder.0.path().join("objects.txt"), "main.o\n\"part.o\"\n").unwrap();
     let output = folder.link(&["@objects.txt", "--args", "@objects.txt"]);
     assert_eq!(text(&output.stdout), "@objects.txt\n", "{}", error_of(&output));
@@ -184,7 +184,7 @@ fn response_files_stand_for_their_words() {
 
 #[test]
 fn a_member_that_nothing_refers_to_is_linked_for_an_undefined_symbol() {
-    let folder = Folder::of_c(&[
+    let folder = Folder::from_c(&[
         ("main", "int main(void) { return 0; }"),
         (
             "member",
@@ -273,7 +273,7 @@ fn a_wrapper_stands_between_a_function_and_those_that_refer_to_it() {
             return __real_malloc(size);
         }
         int __wrap_own(int x) { return 100 + __real_own(x); }"#;
-    let folder = Folder::of_c(&[
+    let folder = Folder::from_c(&[
         ("main", main),
         ("wrap", wrap),
         ("own", "int own(int x) { return x + 1; } int inner(void) { return own(5); }"),

@@ -38,7 +38,7 @@ void other(void) {}
 
 #[test]
 fn constructors_handlers_and_destructors_run_in_the_systems_order_on_return_and_on_exit() {
-    let folder = Folder::of_c(&[("life", LIFE), ("other", OTHER_LIFE)]);
+    let folder = Folder::from_c(&[("life", LIFE), ("other", OTHER_LIFE)]);
     folder.link_as_the_system_does(&["life.o", "other.o"], &[], &[]);
     folder.link_as_the_system_does(&["life.o", "other.o"], &[], &["9"]);
 }
@@ -57,7 +57,7 @@ fn destructors_run_when_another_thread_ends_the_process() {
             pthread_create(&id, 0, thread, 0);
             for (;;) pause();
         }"#;
-    Folder::of_c(&[("main", source)]).link_as_the_system_does(&["main.o"], &[], &[]);
+    Folder::from_c(&[("main", source)]).link_as_the_system_does(&["main.o"], &[], &[]);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn what_was_still_to_run_runs_when_a_handler_or_a_destructor_of_a_static_calls_e
         struct Static { int code; ~Static() { printf("%d\n", code); if (code) exit(code); } };
         static Static first{0}, second{9}, third{0};
         int main() { return 1; }"#;
-    let folder = Folder::of_c(&[("handlers", handlers)]);
+    let folder = Folder::from_c(&[("handlers", handlers)]);
     folder.compile("g++", "statics.cc", statics, &[]);
     folder.link_as_the_system_does(&["handlers.o"], &[], &[]);
     folder.link_as_the_system_does(&["statics.o"], &["--dylib", "libstdc++.so.6"], &[]);
@@ -160,7 +160,7 @@ fn what_objects_register_in_sections_is_found() {
         format!("__attribute__((section(\"names\"), used)) static const char *name = \"{name}\";")
     };
     let (one, two) = (registered("one"), registered("two"));
-    let folder = Folder::of_c(&[("main", REGISTRY), ("one", &one), ("two", &two)]);
+    let folder = Folder::from_c(&[("main", REGISTRY), ("one", &one), ("two", &two)]);
     let objects = ["main.o", "one.o", "two.o"];
     folder.link_as_the_system_does(&objects, &["--link-all"], &[]);
 }
@@ -179,7 +179,7 @@ fn sections_of_objects_with_constructors_are_between_the_bounds_too() {
         )
     };
     let (one, two) = (registered("one"), registered("two"));
-    let folder = Folder::of_c(&[("main", REGISTRY), ("one", &one), ("two", &two)]);
+    let folder = Folder::from_c(&[("main", REGISTRY), ("one", &one), ("two", &two)]);
     folder.link_as_the_system_does(&["two.o", "main.o", "one.o"], &[], &[]);
     if !super::OPTIONS.contains(&"--lazy") {
         folder.link_as_the_system_does(&["one.o", "main.o", "two.o"], &["--gc-sections"], &[]);
@@ -234,7 +234,7 @@ fn the_bounds_that_a_system_linker_defines_are_those_of_the_program() {
         __attribute__((constructor(200))) static void a(void) {}
         __attribute__((constructor)) static void b(void) {}
         function first = a, second = b;"#;
-    let folder = Folder::of_c(&[("main", main), ("other", other)]);
+    let folder = Folder::from_c(&[("main", main), ("other", other)]);
     folder.link_as_the_system_does(&["main.o", "other.o"], &[], &[]);
     folder.link_as_the_system_does(&["other.o", "main.o"], &[], &[]);
 }
@@ -246,7 +246,7 @@ fn a_name_of_a_bound_is_the_programs_own_if_it_defines_it() {
         int end(void); extern int edata;
         int main(void) { printf("%d %d\n", end(), edata); }"#;
     let own = "int end(void) { return 1; } int edata = 2;";
-    let folder = Folder::of_c(&[("main", main), ("own", own)]);
+    let folder = Folder::from_c(&[("main", main), ("own", own)]);
     folder.link_as_the_system_does(&["main.o", "own.o"], &[], &[]);
 }
 
@@ -297,7 +297,7 @@ fn block_data_of_fortran_is_found_in_an_archive() {
 
 #[test]
 fn an_entry_that_is_data_is_an_error_and_runs_nothing() {
-    let folder = Folder::of_c(&[("main", "int main[3] = { 5 }; int other(void) { return 1; }")]);
+    let folder = Folder::from_c(&[("main", "int main[3] = { 5 }; int other(void) { return 1; }")]);
     let (code, error) = folder.refused(&["main.o"]);
     assert_eq!(code, Some(1), "{error}");
     let name = if super::IS_BITCODE { "main.o" } else { "main.o: the entry main is data" };
@@ -358,7 +358,7 @@ fn the_main_thread_can_end_before_the_others() {
             for (;;) pause();
             pthread_cleanup_pop(0);
         }"#;
-    let folder = Folder::of_c(&[("main", source)]);
+    let folder = Folder::from_c(&[("main", source)]);
     for arguments in [&[][..], &["cancelled"]] {
         folder.link_as_the_system_does(&["main.o"], &[], arguments);
     }
@@ -413,7 +413,7 @@ fn signals_and_their_stack_are_as_in_any_program() {
             }
             return 0;
         }"#;
-    Folder::of_c(&[("main", source)]).link_as_the_system_does(&["main.o"], &[], &[]);
+    Folder::from_c(&[("main", source)]).link_as_the_system_does(&["main.o"], &[], &[]);
 }
 
 #[test]
@@ -427,7 +427,7 @@ fn the_program_gets_its_arguments_and_the_environment() {
             printf(" %d %s %s", argv[argc] == 0, *envp ? "found" : "lost", getenv("FOR_MAIN"));
             return argc;
         }"#;
-    let folder = Folder::of_c(&[("main", source)]);
+    let folder = Folder::from_c(&[("main", source)]);
     let output = folder.link(&["main.o", "--args", "--no-exec", "-v", "", "--", "a b"]);
     assert_eq!(text(&output.stdout), "<main.o><--no-exec><-v><><--><a b> 1 found here");
     assert_eq!(output.status.code(), Some(6));
@@ -437,13 +437,13 @@ fn the_program_gets_its_arguments_and_the_environment() {
 
 #[test]
 fn another_entry_can_be_chosen() {
-    let folder = Folder::of_c(&[("run", "int run(int argc) { return argc + 10; }")]);
+    let folder = Folder::from_c(&[("run", "int run(int argc) { return argc + 10; }")]);
     assert_eq!(folder.code(&["run.o", "--entry", "run", "--args", "x"]), Some(12));
 }
 
 #[test]
 fn a_program_that_crashes_ends_by_the_signal() {
-    let folder = Folder::of_c(&[
+    let folder = Folder::from_c(&[
         ("segv", "int main(void) { return *(volatile int *)8; }"),
         ("deep", "int main(int n) { volatile char a[4096]; a[0] = n; return main(n + 1) + a[0]; }"),
         ("pipe", "int main(void) { for (;;) puts(\"y\"); }"),
@@ -468,7 +468,7 @@ const THROWS: &str = r#"
     #include <thread>
     struct Loud { const char *name; ~Loud() { std::cout << "end of " << name << "\n"; } };
     thread_local Loud of_thread{"thread"};
-    static Loud of_process{"process"};
+    static Loud from_process{"process"};
     int thrower(int);
     extern thread_local int counter;
     int caught(int n) {

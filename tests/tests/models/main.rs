@@ -1,11 +1,11 @@
 //! The lock-free parts under a model checker: all interleavings of a few threads with up to three preemptions, and all orders
 //! that the memory model allows.
 
-mod gated;
+mod rundown;
 // Unit tests of the files are no tests here, without a harness, and leave their imports unused.
-#[path = "../../../host/src/gated.rs"]
+#[path = "../../../host/src/rundown.rs"]
 #[allow(dead_code, unused_imports)]
-mod gated_source;
+mod rundown_source;
 mod slot;
 #[path = "../../../capi/src/registry/slot.rs"]
 mod slot_source;
@@ -17,7 +17,7 @@ use libtest_mimic::{Arguments, Trial};
 type Model = fn();
 
 fn main() {
-    let models = [gated::MODELS, slot::MODELS].concat();
+    let models = [rundown::MODELS, slot::MODELS].concat();
     let trials = models.into_iter().map(|(name, model)| {
         Trial::test(name, move || {
             let mut checker = loom::model::Builder::new();

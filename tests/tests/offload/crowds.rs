@@ -30,10 +30,10 @@ const CHECKS: [(&str, Check); 3] = [
 
 pub(crate) const SUITE: Suite = Suite { child: is_done, ..Suite::new("crowds", trials) };
 
-/// Whether this process is for a trial; then it has run it.
+/// Returns whether this process is for a trial; then it has run it.
 fn is_done() -> bool {
     let [Ok(backend), Ok(name)] = CHILD.map(std::env::var) else { return false };
-    let of = Doubled::of(&backend).expect("a backend with a double");
+    let of = Doubled::for_backend(&backend).expect("a backend with a double");
     let (_, check) = CHECKS.iter().find(|(known, _)| *known == name).expect("a trial");
     // SAFETY: there is no other thread yet.
     let library = unsafe { Library::start(of) };
@@ -105,8 +105,8 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Each queue calls a function, does what `between` queues, and calls another function.
-    fn of(library: &Library, count: usize, between: impl Fn(usize, ol_queue_handle_t)) -> Crowd {
+    /// Returns each queue calls a function, does what `between` queues, and calls another function.
+    fn new(library: &Library, count: usize, between: impl Fn(usize, ol_queue_handle_t)) -> Crowd {
         let gate = Box::new(AtomicU32::new(0));
         let blocked = library.queue();
         call(blocked, waits, &*gate);
@@ -151,7 +151,7 @@ fn queues_have_no_threads(library: &Library) {
     let program = library.program("basic");
     let bump = kernel(program, c"bump");
     let before = library.counter(program);
-    let crowd = Crowd::of(library, QUEUES, |_, queue| library.launch(queue, bump, &[]));
+    let crowd = Crowd::new(library, QUEUES, |_, queue| library.launch(queue, bump, &[]));
     let waiting = threads_of_queues();
     assert_eq!(crowd.count(0), QUEUES, "queues that have waited");
     crowd.open();
@@ -176,7 +176,7 @@ fn failures_are_told(library: &Library) {
     let function =
         if library.of.backend == "cuda" { "cuLaunchKernel" } else { "hipModuleLaunchKernel" };
     // One launch is refused by the driver, and with it nothing but its queue's work.
-    let crowd = Crowd::of(library, FEW, |_, queue| library.launch(queue, bump, &[]));
+    let crowd = Crowd::new(library, FEW, |_, queue| library.launch(queue, bump, &[]));
     double.fail(function, 7, INVALID_IMAGE);
     crowd.open();
     let told: Vec<_> = crowd.queues.iter().map(|queue| synchronize(*queue)).collect();
@@ -185,7 +185,7 @@ fn failures_are_told(library: &Library) {
     assert_eq!(crowd.count(BOTH), FEW);
     crowd.destroy();
     // A kernel faults, and the device is lost for all.
-    let crowd = Crowd::of(library, FEW, |number, queue| {
+    let crowd = Crowd::new(library, FEW, |number, queue| {
         if number == 20 {
             library.launch(queue, read, &[0x10]);
         }
@@ -288,7 +288,7 @@ impl Library {
         });
     }
 
-    /// The global `counter` of a program.
+    /// Returns the global `counter` of a program.
     fn counter(&self, program: ol_program_handle_t) -> u64 {
         let (mut symbol, mut address, mut value) = (null_mut(), null_mut::<c_void>(), 0u64);
         let [device, cpu] = self.devices;
@@ -325,7 +325,7 @@ fn synchronize(queue: ol_queue_handle_t) -> (ol_errc_t, String) {
     (code(waited), said(waited))
 }
 
-/// The names of the plugins' threads; streams of doubles have threads of other names.
+/// Returns the names of the plugins' threads; streams of doubles have threads of other names.
 fn threads_of_queues() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();

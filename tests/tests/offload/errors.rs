@@ -39,7 +39,7 @@ enum Isolation {
 
 pub(crate) const SUITE: Suite = Suite { child: is_done, ..Suite::new("errors", trials) };
 
-/// Whether this process is for rows of the table; then it has tried them.
+/// Returns whether this process is for rows of the table; then it has tried them.
 fn is_done() -> bool {
     let [Ok(what), Ok(mode)] = CHILD.map(std::env::var) else { return false };
     child(&what, &mode);
@@ -85,7 +85,7 @@ fn child(what: &str, mode: &str) {
     });
     let mode = Mode::ALL.into_iter().find(|known| format!("{known:?}") == mode);
     let mode = mode.expect("a mode");
-    match (what, Platforms::of_name(what)) {
+    match (what, Platforms::from_name(what)) {
         (_, Some(platforms)) => rows::run_between(platforms),
         (PAIRS, None) => rows::run_pairs(),
         ("*", None) => rows::run(None, mode),
@@ -98,7 +98,7 @@ fn in_a_process(what: &str, mode: Mode, isolation: Isolation) -> Result<(), Fail
     child.env(CHILD[0], what).env(CHILD[1], format!("{mode:?}"));
     let mut plugins = host_plugin().into_os_string();
     let mut backends = "host";
-    if Platforms::of_name(what).is_some() {
+    if Platforms::from_name(what).is_some() {
         let plugin = vulkan::plugin().expect("it was there");
         child.env("LONGSHORE_CACHE", plugin.with_file_name("vulkan-cache"));
         plugins.push(":");
@@ -129,12 +129,12 @@ fn trial(name: impl Into<String>, what: &'static str, isolation: Isolation) -> T
     Trial::test(name, move || in_a_process(what, Mode::Plain, isolation))
 }
 
-/// The same with every plugin in a process of its own.
+/// Returns the same with every plugin in a process of its own.
 fn isolated(name: &str, what: &'static str) -> Trial {
     trial(format!("isolated: {name}"), what, Isolation::On)
 }
 
-/// Every function has a row for each way in which each of its arguments can be invalid, and no row is there twice.
+/// Returns every function has a row for each way in which each of its arguments can be invalid, and no row is there twice.
 fn completeness() -> Result<(), Failed> {
     let rows = rows_of_table();
     let has = |function: &str, argument: Option<&str>, made: &str| {
@@ -146,7 +146,8 @@ fn completeness() -> Result<(), Failed> {
     let mut missing = Vec::new();
     for function in declared() {
         for (parameter, kind) in &function.parameters {
-            let ways = if function.name == "olInit" { &["null"] } else { Class::of(kind).ways() };
+            let ways =
+                if function.name == "olInit" { &["null"] } else { Class::from_kind(kind).ways() };
             for way in ways.iter().filter(|way| has(&function.name, Some(parameter), way) == 0) {
                 missing.push(format!("{} | {parameter} | {way}", function.name));
             }

@@ -2,11 +2,11 @@
 //! process, and suites set different variables for it.
 
 mod allocations;
-mod answers;
 mod calls;
 mod crowds;
 mod errors;
 mod programs;
+mod results;
 mod stress;
 mod support;
 
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     suites::main(&[
         allocations::SUITE,
-        answers::SUITE,
+        results::SUITE,
         calls::SUITE,
         crowds::SUITE,
         errors::SUITE,

@@ -33,7 +33,7 @@ struct Program {
 
 const PROGRAMS: [Program; 20] = [
     program("lifetime", "lifetime.c"),
-    of_the_library("platforms", "platforms.c"),
+    library_program("platforms", "platforms.c"),
     program("devices", "devices.cpp"),
     program("memory", "memory.c"),
     program("copies", "copies.c"),
@@ -42,10 +42,10 @@ const PROGRAMS: [Program; 20] = [
     program("programs", "programs.c"),
     program("symbols", "symbols.cpp"),
     program("launches", "launches.c"),
-    of_the_library("locations", "locations.cpp"),
-    of_the_library("results", "results.cpp"),
-    of_the_library("trace", "trace.cpp"),
-    of_the_library("validation", "validation.c"),
+    library_program("locations", "locations.cpp"),
+    library_program("results", "results.cpp"),
+    library_program("trace", "trace.cpp"),
+    library_program("validation", "validation.c"),
     program("statics", "statics.cpp"),
     unfinished("an end without olShutDown", "idle"),
     unfinished("an end with work that waits", "queued"),
@@ -58,7 +58,7 @@ const fn program(name: &'static str, file: &'static str) -> Program {
     Program { name, file, how: None, is_of_devices: true }
 }
 
-const fn of_the_library(name: &'static str, file: &'static str) -> Program {
+const fn library_program(name: &'static str, file: &'static str) -> Program {
     Program { is_of_devices: false, ..program(name, file) }
 }
 
@@ -76,7 +76,7 @@ const WATCHED: [&str; 7] = [
 const WATCHED_ON_VULKAN: [&str; 1] = ["memory"];
 
 impl Program {
-    /// Whether valgrind watches it on a device.
+    /// Returns whether valgrind watches it on a device.
     fn is_watched(&self, on: On) -> bool {
         match on {
             On::Vulkan if !self.is_of_devices => false,
@@ -96,7 +96,7 @@ const LATE: [Program; 2] = [
     },
 ];
 
-/// A program that ends without olShutDown.
+/// Returns a program that ends without olShutDown.
 const fn unfinished(name: &'static str, how: &'static str) -> Program {
     Program { how: Some(how), ..program(name, "unfinished.cpp") }
 }

@@ -59,7 +59,7 @@ fn descriptors() -> Vec<PathBuf> {
 }
 
 /// How many calls a thread makes in a row with an olInit of its own, and without.
-struct Turns {
+struct CallCounts {
     inside: usize,
     outside: usize,
 }
@@ -88,8 +88,8 @@ fn all_functions_are_called(on: On) {
         // SAFETY: all is destroyed, and this is the last olShutDown.
         unsafe {
             must(olInit(null()));
-            let turns = Turns { inside: 200, outside: 50 };
-            let written = call_at_random(&shared, seconds, &turns, || ());
+            let counts = CallCounts { inside: 200, outside: 50 };
+            let written = call_at_random(&shared, seconds, &counts, || ());
             destroy_all(&shared);
             must(olShutDown());
             drop(written);
@@ -106,7 +106,7 @@ fn all_functions_are_called(on: On) {
     assert!(after.descriptors <= before.descriptors, "{before:?}, {after:?}, {:?}", descriptors());
     assert!(after.threads <= before.threads, "{before:?}, {after:?}");
     // A mapping that a program leaves behind is there as often as there were programs.
-    let programs = shared.tally.of(Function::olCreateProgram, OL_ERRC_SUCCESS) as usize;
+    let programs = shared.tally.calls_with(Function::olCreateProgram, OL_ERRC_SUCCESS) as usize;
     let most = before.mappings + OTHERS_MAPPINGS + programs / 4;
     assert!(after.mappings <= most, "{before:?}, {after:?}");
 }
@@ -123,11 +123,11 @@ fn the_library_can_be_shut_down_while_others_call_it() {
         }
         std::thread::sleep(Duration::from_millis(1));
     };
-    let turns = Turns { inside: 25, outside: 400 };
-    let _written = call_at_random(&shared, seconds(), &turns, start_and_end);
+    let counts = CallCounts { inside: 25, outside: 400 };
+    let _written = call_at_random(&shared, seconds(), &counts, start_and_end);
     println!("{}", shared.tally);
     assert_all_succeeded(&shared);
-    assert!(shared.tally.of_code(OL_ERRC_UNINITIALIZED) > 0, "it was never shut down meanwhile");
+    assert!(shared.tally.count_code(OL_ERRC_UNINITIALIZED) > 0, "it was never shut down meanwhile");
     // SAFETY: there is no argument.
     let again = unsafe { olShutDown() };
     // SAFETY: results live as long as the process.
@@ -139,7 +139,7 @@ fn the_library_can_be_shut_down_while_others_call_it() {
 fn call_at_random(
     shared: &Shared,
     seconds: u64,
-    turns: &Turns,
+    counts: &CallCounts,
     meanwhile: impl Fn(),
 ) -> Vec<Vec<u8>> {
     let seed = seed();
@@ -149,7 +149,7 @@ fn call_at_random(
     std::thread::scope(|scope| {
         let start = |(number, now)| {
             let worker = move || Worker::new(shared, seed.wrapping_add(number as u64), now);
-            scope.spawn(move || worker().run(end, turns.inside, turns.outside))
+            scope.spawn(move || worker().run(end, counts.inside, counts.outside))
         };
         let threads: Vec<_> = functions.iter().enumerate().map(start).collect();
         while Instant::now() < end {
@@ -215,7 +215,7 @@ fn destroy_all(shared: &Shared) {
 
 fn assert_all_succeeded(shared: &Shared) {
     for function in Function::ALL {
-        let count = |code| shared.tally.of(*function, code);
+        let count = |code| shared.tally.calls_with(*function, code);
         assert!(
             count(OL_ERRC_SUCCESS) + count(OL_ERRC_UNSUPPORTED) > 0,
             "{function:?} never succeeded"
@@ -242,7 +242,7 @@ fn seed() -> u64 {
     })
 }
 
-/// The library is one for the whole process.
+/// Returns the library is one for the whole process.
 fn alone(on: &On) -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -257,7 +257,7 @@ fn alone(on: &On) -> MutexGuard<'static, ()> {
     alone
 }
 
-/// The first device's image.
+/// Returns the first device's image.
 fn image(on: &On) -> Vec<u8> {
     let host = Host::builder().environment(Environment::empty()).only_given_plugins();
     let host = host.plugin((on.plugins)().swap_remove(0)).build().unwrap();

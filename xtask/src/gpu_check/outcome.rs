@@ -29,8 +29,8 @@ pub(super) struct Counts {
 /// How a line begins in which a test says what it has measured.
 const MEASURED: &str = "measured: ";
 
-/// The report of `longshore check`.
-pub(super) fn of_conformance(text: &str, succeeded: bool) -> Outcome {
+/// Returns the report of `longshore check`.
+pub(super) fn conformance_outcome(text: &str, succeeded: bool) -> Outcome {
     let (mut counts, mut group, mut is_counted) = (Counts::default(), "", false);
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -51,7 +51,7 @@ pub(super) fn of_conformance(text: &str, succeeded: bool) -> Outcome {
 }
 
 /// What `cargo test` printed, with the output of the tests that passed.
-pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
+pub(super) fn tests_outcome(text: &str, succeeded: bool) -> Outcome {
     let (mut counts, mut is_counted) = (Counts::default(), false);
     let (mut test, mut failures) = ("", None);
     for line in text.lines() {
@@ -78,7 +78,9 @@ pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
             // Of what is missing many tests may say the same.
             let skip = skip(line, speaker, said).filter(|skip| !counts.skips.contains(skip));
             counts.skips.extend(skip);
-            counts.measures.extend(said.strip_prefix(MEASURED).map(|said| of_test(speaker, said)));
+            counts
+                .measures
+                .extend(said.strip_prefix(MEASURED).map(|said| test_line(speaker, said)));
         }
     }
     if is_counted && succeeded && counts.passed + counts.skipped == 0 {
@@ -92,12 +94,12 @@ pub(super) fn of_tests(text: &str, succeeded: bool) -> Outcome {
 
 /// Who says what in a line; `test` says what stands by itself.
 fn spoken<'a>(line: &'a str, test: &'a str) -> (&'a str, &'a str) {
-    let of_test = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
-    let (test, said) = of_test.unwrap_or((test, line));
+    let test_line = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
+    let (test, said) = test_line.unwrap_or((test, line));
     (test.trim(), said.trim())
 }
 
-fn of_test(test: &str, said: &str) -> String {
+fn test_line(test: &str, said: &str) -> String {
     if test.is_empty() { said.to_owned() } else { format!("{test}: {said}") }
 }
 
@@ -107,11 +109,11 @@ fn skip(line: &str, test: &str, said: &str) -> Option<String> {
         || ["skipped", "nothing was tried", "nothing is tried", "not tried"]
             .iter()
             .any(|words| said.contains(words));
-    is_skip.then(|| of_test(test, said))
+    is_skip.then(|| test_line(test, said))
 }
 
-/// The report of NVIDIA's checker, with that of the suite which it has watched between.
-pub(super) fn of_sanitizer(text: &str, succeeded: bool) -> Outcome {
+/// Returns the report of NVIDIA's checker, with that of the suite which it has watched between.
+pub(super) fn sanitizer_outcome(text: &str, succeeded: bool) -> Outcome {
     const OF_CHECKER: &str = "=========";
     let (checker, suite): (Vec<_>, Vec<_>) =
         text.lines().partition(|line| line.starts_with(OF_CHECKER));
@@ -123,7 +125,7 @@ pub(super) fn of_sanitizer(text: &str, succeeded: bool) -> Outcome {
             Outcome::Failed(format!("{count}, the first: {}", first.expect("that was one")))
         }
         None if said.iter().any(|line| line.starts_with("ERROR SUMMARY")) => {
-            of_conformance(&suite.join("\n"), succeeded)
+            conformance_outcome(&suite.join("\n"), succeeded)
         }
         None => {
             let last = last_line(text);
@@ -132,8 +134,8 @@ pub(super) fn of_sanitizer(text: &str, succeeded: bool) -> Outcome {
     }
 }
 
-/// The figures of a benchmark.
-pub(super) fn of_benchmark(text: &str, succeeded: bool) -> Outcome {
+/// Returns the figures of a benchmark.
+pub(super) fn benchmark_outcome(text: &str, succeeded: bool) -> Outcome {
     let figures = text.trim_end().to_owned();
     match (succeeded, figures.trim().is_empty()) {
         (true, false) => Outcome::Figures(figures, None),
@@ -143,7 +145,7 @@ pub(super) fn of_benchmark(text: &str, succeeded: bool) -> Outcome {
     }
 }
 
-/// A suite that fails must have counted a failure: else it was cut short.
+/// Returns a suite that fails must have counted a failure: else it was cut short.
 fn counted(counts: Counts, is_counted: bool, succeeded: bool, text: &str) -> Outcome {
     match is_counted {
         true if succeeded || counts.failed > 0 => Outcome::Counted(counts),
@@ -160,7 +162,8 @@ fn add(counts: &mut Counts, [passed, failed, skipped]: [usize; 3]) {
     counts.skipped += skipped;
 }
 
-/// The numbers in "12 passed, 0 failed, 3 skipped", between semicolons too. What follows is ignored.
+/// Returns the numbers in "12 passed, 0 failed, 3 skipped", between semicolons too. What follows is
+/// ignored.
 fn numbers(text: &str, words: [&str; 3]) -> Option<[usize; 3]> {
     let mut parts = text.split([',', ';']).map(str::trim);
     let mut numbers = [0; 3];
@@ -201,21 +204,24 @@ mod tests {
             skips: vec!["info: memory is told (skipped: the device does not say it)".to_owned()],
             measures: Vec::new(),
         };
-        assert_eq!(of_conformance(CONFORMANCE, false), Outcome::Counted(expected));
+        assert_eq!(conformance_outcome(CONFORMANCE, false), Outcome::Counted(expected));
     }
 
     #[test]
     fn a_suite_that_is_cut_short_has_failed() {
         for cut in ["", "vulkan:0 (A GPU)\n  info\n    ✓ a device has a name\n"] {
             for succeeded in [false, true] {
-                assert!(matches!(of_conformance(cut, succeeded), Outcome::Failed(_)), "{cut}");
-                assert!(matches!(of_tests(cut, succeeded), Outcome::Failed(_)), "{cut}");
+                assert!(matches!(conformance_outcome(cut, succeeded), Outcome::Failed(_)), "{cut}");
+                assert!(matches!(tests_outcome(cut, succeeded), Outcome::Failed(_)), "{cut}");
             }
         }
         let one = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
-        assert!(matches!(of_tests(one, false), Outcome::Failed(_)), "the next did not compile");
+        assert!(
+            matches!(tests_outcome(one, false), Outcome::Failed(_)),
+            "the next did not compile"
+        );
         let none = "  3 passed, 0 failed, 0 skipped\n";
-        assert!(matches!(of_conformance(none, false), Outcome::Failed(_)));
+        assert!(matches!(conformance_outcome(none, false), Outcome::Failed(_)));
     }
 
     const TESTS: &str = "
@@ -266,16 +272,16 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
             ],
             measures: ["a::works: 7 rounds", "d: 8 rounds", "d: 3 MiB"].map(str::to_owned).into(),
         };
-        assert_eq!(of_tests(TESTS, false), Outcome::Counted(expected));
+        assert_eq!(tests_outcome(TESTS, false), Outcome::Counted(expected));
     }
 
     #[test]
     fn no_test_is_not_a_success() {
         let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out\n";
-        assert!(matches!(of_tests(none, true), Outcome::NotRun(_)));
+        assert!(matches!(tests_outcome(none, true), Outcome::NotRun(_)));
         let why = "nothing is tried: glslang is not installed";
         let said = format!("{why}\n{none}");
-        assert_eq!(of_tests(&said, true), Outcome::NotRun(why.to_owned()));
+        assert_eq!(tests_outcome(&said, true), Outcome::NotRun(why.to_owned()));
     }
 
     #[test]
@@ -284,29 +290,34 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
             let text = CONFORMANCE.replace("1 failed", "0 failed");
             format!("========= COMPUTE-SANITIZER\n{text}========= ERROR SUMMARY: {errors}\n")
         };
-        let Outcome::Counted(counts) = of_sanitizer(&found("0 errors"), true) else { panic!() };
+        let Outcome::Counted(counts) = sanitizer_outcome(&found("0 errors"), true) else {
+            panic!()
+        };
         assert_eq!((counts.passed, counts.skipped), (41, 1));
         let invalid = "========= Invalid __global__ write of size 4 bytes\n";
         let text = found("2 errors").replacen('\n', &format!("\n{invalid}"), 1);
         assert_eq!(
-            of_sanitizer(&text, false),
+            sanitizer_outcome(&text, false),
             Outcome::Failed(
                 "2 errors, the first: Invalid __global__ write of size 4 bytes".to_owned()
             )
         );
         for text in [CONFORMANCE, "========= COMPUTE-SANITIZER\n========= Error: no process\n"] {
-            assert!(matches!(of_sanitizer(text, true), Outcome::Failed(_)), "{text}");
+            assert!(matches!(sanitizer_outcome(text, true), Outcome::Failed(_)), "{text}");
         }
     }
 
     #[test]
     fn a_benchmark_has_figures_or_failed() {
-        assert_eq!(of_benchmark("a 1 ns\n", true), Outcome::Figures("a 1 ns".to_owned(), None));
         assert_eq!(
-            of_benchmark("a\nno device\n\n", false),
+            benchmark_outcome("a 1 ns\n", true),
+            Outcome::Figures("a 1 ns".to_owned(), None)
+        );
+        assert_eq!(
+            benchmark_outcome("a\nno device\n\n", false),
             Outcome::Figures("a\nno device".to_owned(), Some("no device".to_owned()))
         );
-        assert!(matches!(of_benchmark("", false), Outcome::Failed(_)));
-        assert!(matches!(of_benchmark(" ", true), Outcome::NotRun(_)));
+        assert!(matches!(benchmark_outcome("", false), Outcome::Failed(_)));
+        assert!(matches!(benchmark_outcome(" ", true), Outcome::NotRun(_)));
     }
 }

@@ -15,11 +15,11 @@ const TOOLS: [(&str, &str); 2] = [
 const OPTIONS: [&str; 3] =
     ["--error-exitcode=1", "--report-api-errors=no", "--target-processes=all"];
 
-/// A step for each tool, with a command that runs the suite.
+/// Returns a step for each tool, with a command that runs the suite.
 pub(super) fn steps(suite: impl Fn() -> Command) -> Vec<Step> {
     let program = program();
     let one = |(tool, name)| match &program {
-        Some(program) => step(name, watched(program, tool, &suite()), outcome::of_sanitizer),
+        Some(program) => step(name, watched(program, tool, &suite()), outcome::sanitizer_outcome),
         None => not_run(name, format!("{PROGRAM} is not installed")),
     };
     TOOLS.map(one).into()

@@ -37,7 +37,7 @@ pub(super) fn gather(folder: &Path) -> Result<Source> {
             items.extend(crossing(item).with_context(|| path.display().to_string())?);
         }
     }
-    let mut names = Names::of(&items);
+    let mut names = Names::new(&items);
     let mut types = Vec::new();
     let mut text = TokenStream::new();
     for item in &mut items {
@@ -52,7 +52,7 @@ pub(super) fn gather(folder: &Path) -> Result<Source> {
     Ok(Source { text: text.to_string(), types })
 }
 
-/// The items that `item` puts into the interface.
+/// Returns the items that `item` puts into the interface.
 fn crossing(item: Item) -> Result<Vec<Item>> {
     Ok(match item {
         Item::Struct(item) if represented(&item.attrs, "C") => vec![Item::Struct(item)],
@@ -119,7 +119,7 @@ impl Parse for Queries {
     }
 }
 
-/// The enumeration that `device_info!` makes, each query with the type of its answer.
+/// Returns the enumeration that `device_info!` makes, each query with the type of its answer.
 fn device_info(queries: Queries) -> ItemEnum {
     let variants = queries.0.into_iter().map(|(attributes, name, value, kind)| {
         let answer = format!(" Answer: {}.", answer_in_c(&kind.to_string()));
@@ -153,7 +153,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(items: &[Item]) -> Names {
+    fn new(items: &[Item]) -> Names {
         let mut names = Names { types: BTreeMap::new(), comments: BTreeMap::new() };
         for item in items {
             match item {
@@ -236,7 +236,7 @@ impl VisitMut for Names {
 }
 
 impl Names {
-    /// A comment with the names of C between its backquotes, and without Rust's links.
+    /// Returns a comment with the names of C between its backquotes, and without Rust's links.
     fn in_comment(&self, comment: &str) -> String {
         let comment = comment.replace("[`", "`").replace("`]", "`");
         let pieces =
@@ -248,7 +248,7 @@ impl Names {
     }
 }
 
-/// A comment of one paragraph in lines that fit behind an indented `//`.
+/// Returns a comment of one paragraph in lines that fit behind an indented `//`.
 fn wrapped(comment: &str) -> Vec<String> {
     const COLUMNS: usize = 100 - "    // ".len();
     let mut lines: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! What the executor asks of this process, and what this process does when the executor is gone.
+//! Requests of the executor to this process, and this process's actions at the end of the executor.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use super::words::LastWords;
 use crate::plugin::protocol::{self, CALL, Callback, POST, encode};
 use crate::rpc::{Peer, Service};
 
-/// Something that an isolated plugin logged.
+/// A log record of an isolated plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// 1 for an error, up to 5.
+    /// The severity, from 1 for an error to 5.
     pub level: u32,
-    /// Which part of the plugin speaks.
+    /// The part of the plugin that logs.
     pub target: &'a str,
-    /// What it says.
+    /// The text of the record.
     pub message: &'a str,
 }
 
-/// Where records go. Called from any thread; it must not block for long.
+/// The receiver of records. Called from any thread; it must not block for long.
 pub(super) type Log = Arc<dyn Fn(Record<'_>) + Send + Sync>;
 
-/// The side of a process that its executor can call.
+/// The functions and state of this process that its executor can reach.
 pub(super) struct Callbacks {
     pub(super) functions: Functions,
     pub(super) transfers: Transfers,
     pub(super) words: LastWords,
     pub(super) watchdog: Watchdog,
     log: Log,
-    is_settled: (Mutex<bool>, Condvar),
+    is_finished: (Mutex<bool>, Condvar),
 }
 
 impl Callbacks {
@@ -45,45 +45,46 @@ impl Callbacks {
             words: LastWords::default(),
             watchdog,
             log,
-            is_settled: (Mutex::new(false), Condvar::new()),
+            is_finished: (Mutex::new(false), Condvar::new()),
         }
     }
 
-    /// The executor is gone: takes the program's memory back, and runs the functions that its queues will not run. Blocks as those
-    /// do.
-    pub(super) fn settle(&self) {
+    /// Handles the end of the executor: takes the program's memory back, and runs the functions
+    /// that the executor's queues will not run. Blocks as the functions do.
+    pub(super) fn finish(&self) {
         self.transfers.take_all_back();
         self.functions.run_all();
-        *self.is_settled.0.lock() = true;
-        self.is_settled.1.notify_all();
+        *self.is_finished.0.lock() = true;
+        self.is_finished.1.notify_all();
     }
 
-    /// Blocks until nothing of what was queued is run or touched any more, unless this thread runs a part of it.
-    pub(super) fn wait_until_settled(&self) {
+    /// Blocks until no queued function runs and no queued memory is touched any more, unless the
+    /// calling thread runs such a function.
+    pub(super) fn wait_until_finished(&self) {
         if self.functions.is_inside(None) {
             return;
         }
-        let mut is_settled = self.is_settled.0.lock();
-        while !*is_settled {
-            self.is_settled.1.wait(&mut is_settled);
+        let mut is_finished = self.is_finished.0.lock();
+        while !*is_finished {
+            self.is_finished.1.wait(&mut is_finished);
         }
     }
 
-    fn answer(&self, callback: &Callback<'_>) -> Vec<u8> {
+    fn reply(&self, callback: &Callback<'_>) -> Vec<u8> {
         match callback {
             Callback::Run { function } => {
                 self.functions.run(*function);
-                told(Ok(()))
+                encode_reply(Ok(()))
             }
             Callback::Fetch { transfer, at, bytes } => {
-                told(self.transfers.fetch(*transfer, *at, *bytes))
+                encode_reply(self.transfers.fetch(*transfer, *at, *bytes))
             }
             Callback::Store { transfer, at, bytes, content } => {
-                told(self.transfers.store(*transfer, *at, *bytes, content))
+                encode_reply(self.transfers.store(*transfer, *at, *bytes, content))
             }
             Callback::Done { .. } | Callback::Log { .. } => {
                 self.take(callback);
-                told(Ok(()))
+                encode_reply(Ok(()))
             }
         }
     }
@@ -94,20 +95,24 @@ impl Callbacks {
             Callback::Log { target, message, .. }
                 if target.len().max(message.len()) > bounds::MESSAGE_BYTES =>
             {
-                log::error!("the executor logs a record that is too long");
+                log::error!(
+                    "a log record of the executor is longer than a plugin's message may be and is dropped"
+                );
             }
             Callback::Log { level, target, message } => {
                 self.words.add(message);
                 (self.log)(Record { level: *level, target, message });
             }
             other => {
-                log::error!("a callback that wants an answer came as one that does not: {other:?}")
+                log::error!(
+                    "a callback that needs a reply came as a message without one: {other:?}"
+                )
             }
         }
     }
 }
 
-fn told<T: Serialize>(result: Result<T>) -> Vec<u8> {
+fn encode_reply<T: Serialize>(result: Result<T>) -> Vec<u8> {
     encode(&result)
 }
 
@@ -118,13 +123,13 @@ impl Service for Callbacks {
         }
         let callback = protocol::decode(argument).map_err(|error| error.to_string())?;
         let _busy = self.watchdog.pause();
-        Ok(self.answer(&callback))
+        Ok(self.reply(&callback))
     }
 
     fn post(&self, _: &Arc<Peer>, method: u32, argument: &[u8]) {
         match protocol::decode(argument) {
             Ok(callback) if method == POST => self.take(&callback),
-            Ok(_) => log::error!("the executor sends a message of method {method}"),
+            Ok(_) => log::error!("the executor sent a message of the unknown method {method}"),
             Err(error) => log::error!("from the executor: {error}"),
         }
     }

@@ -1,4 +1,5 @@
-//! Copies, by where their ends are: on a device, in memory that both processes have, or in memory of the program alone.
+//! Copies, by the place of their ends: on a device, in memory shared by both processes, or in
+//! memory of the program alone.
 
 use std::ffi::c_void;
 
@@ -12,16 +13,16 @@ use super::transfers::Memory;
 use super::window::{STAGING, Staging};
 use crate::plugin::protocol::{CHUNK, Copy, Id, Request, Transfer};
 
-/// Copies of up to this many bytes go in a message.
+/// Greatest number of bytes of a copy that goes in one message.
 const SMALL: u64 = 2 << 10;
-/// The bytes of a piece of a copy that is waited for, if no memory is shared.
+/// Bytes of one piece of a waiting copy without shared memory.
 const PIECE: u64 = 1 << 20;
 
-/// One end of a copy.
+/// The place of one end of a copy.
 #[derive(Clone, Copy)]
 enum End {
     Device(Id),
-    /// Memory of the host that the executor has too.
+    /// Memory of the host that is shared with the executor.
     Shared,
     Private,
 }
@@ -29,9 +30,9 @@ enum End {
 /// A copy between a device and memory of the program alone.
 struct Private {
     device: Id,
-    /// On the device.
+    /// Address on the device.
     address: u64,
-    /// In the program.
+    /// Address in the program.
     memory: u64,
     bytes: u64,
     to_device: bool,
@@ -86,32 +87,32 @@ impl IsolatedQueue {
         }
     }
 
-    /// A copy of which the executor has both ends.
+    /// Has the executor copy; it can reach both ends.
     fn copy_in_process(&self, copy: Copy) -> Result<()> {
         if copy.wait {
-            return self.waiting(|| self.link.ask_and_settle(&Request::Copy(copy)));
+            return self.waiting(|| self.link.ask_and_finish(&Request::Copy(copy)));
         }
         self.queueing(|| self.link.ask(&Request::Copy(copy)))
     }
 
-    /// A copy in the memory of this process, in the queue's order.
+    /// Copies in the memory of this process, in the queue's order.
     fn copy_here(&self, to: u64, from: u64, bytes: u64, wait: bool) -> Result<()> {
         let (to, from, bytes) = (to as *mut u8, from as *const u8, bytes as usize);
         if wait && self.is_known_idle() {
             return self.waiting(|| {
-                // SAFETY: who queues the copy vouches for both ranges.
+                // SAFETY: the caller that queues the copy guarantees both ranges.
                 unsafe { std::ptr::copy(from, to, bytes) };
                 Ok(())
             });
         }
         let boxed = Box::into_raw(Box::new(Ranges { to, from, bytes }));
-        // SAFETY: `call` may run once, on any thread: the ranges are there until the copy is done.
+        // SAFETY: `call` may run once, on any thread: the ranges are valid until the copy is done.
         let function = unsafe {
             HostFunction::from_raw(abi::HostFunction { context: boxed.cast(), call: copy_ranges })
         };
         let queued = self.host_function(function);
         if queued.is_err() {
-            // SAFETY: a function that is refused was not run and never will be.
+            // SAFETY: a refused function was not run and never will be.
             drop(unsafe { Box::from_raw(boxed) });
         }
         queued?;
@@ -139,7 +140,8 @@ impl IsolatedQueue {
         })
     }
 
-    /// What is queued may write what is read now. Copies from the device wait for it there.
+    /// Waits for queued work, which may write the memory that is read now. For copies from the
+    /// device of one piece or less, the executor waits.
     fn synchronize_for(&self, copy: &Private) -> Result<()> {
         if (copy.to_device || copy.bytes > STAGING) && !self.is_known_idle() {
             return self.synchronize();
@@ -162,19 +164,20 @@ impl IsolatedQueue {
     fn copy_in_message(&self, copy: &Private, at: u64, bytes: u64) -> Result<()> {
         let (queue, device, address) = (self.id, copy.device, copy.address + at);
         if copy.to_device {
-            // SAFETY: who queues the copy vouches for the range, which is read now.
+            // SAFETY: the caller that queues the copy guarantees the range, which is read now.
             let content = unsafe {
                 std::slice::from_raw_parts((copy.memory + at) as *const u8, bytes as usize)
             };
             return self.link.ask(&Request::CopyIn { queue, device, address, content });
         }
         let content: Vec<u8> =
-            self.link.ask_and_settle(&Request::CopyOut { queue, device, address, bytes })?;
+            self.link.ask_and_finish(&Request::CopyOut { queue, device, address, bytes })?;
         if content.len() as u64 != bytes {
-            let message = format!("the executor answers {} bytes of {bytes}", content.len());
+            let message =
+                format!("the executor's reply has {} bytes, expected {bytes}", content.len());
             return Err(Error::new(ErrorCode::BackendFailure, message));
         }
-        // SAFETY: who queues the copy vouches for the range, which is written now.
+        // SAFETY: the caller that queues the copy guarantees the range, which is written now.
         unsafe {
             let to = (copy.memory + at) as *mut u8;
             std::ptr::copy_nonoverlapping(content.as_ptr(), to, content.len());
@@ -182,18 +185,19 @@ impl IsolatedQueue {
         Ok(())
     }
 
-    /// All in one piece.
+    /// Copies all bytes in one piece.
     fn copy_staged(&self, copy: &Private, staging: &Staging) -> Result<()> {
         if copy.to_device {
             copy.load(0, copy.bytes, staging);
-            return self.link.ask_and_settle(&self.piece(copy, 0, copy.bytes, staging));
+            return self.link.ask_and_finish(&self.piece(copy, 0, copy.bytes, staging));
         }
-        self.link.ask_and_settle::<()>(&self.piece(copy, 0, copy.bytes, staging))?;
+        self.link.ask_and_finish::<()>(&self.piece(copy, 0, copy.bytes, staging))?;
         copy.store(0, copy.bytes, staging);
         Ok(())
     }
 
-    /// In pieces: while the executor copies one to the device, the next is copied here.
+    /// Copies in pieces: while the executor copies one piece to the device, this thread loads the
+    /// next.
     fn stage_to_device(&self, copy: &Private, mut staging: [Staging; 2]) -> Result<()> {
         copy.load(0, STAGING, &staging[0]);
         let mut at = 0;
@@ -209,7 +213,8 @@ impl IsolatedQueue {
         Ok(())
     }
 
-    /// In pieces: while the executor copies one from the device, the one before is copied here.
+    /// Copies in pieces: while the executor copies one piece from the device, this thread stores
+    /// the one before.
     fn stage_from_device(&self, copy: &Private, mut staging: [Staging; 2]) -> Result<()> {
         let (mut at, mut before) = (0, None);
         while at < copy.bytes {
@@ -238,11 +243,12 @@ impl IsolatedQueue {
         Request::Copy(Copy { queue: self.id, to, to_device, from, from_device, bytes, wait: true })
     }
 
-    /// A copy that is not waited for: the executor has the memory when the queue comes to it.
+    /// Queues a copy without waiting for it. The executor accesses the memory when the queue comes
+    /// to the copy.
     fn transfer(&self, copy: &Private) -> Result<()> {
         let staging = if copy.bytes > CHUNK as u64 { self.link.staging()? } else { None };
         let place = staging.as_ref().map(|staging| (staging.address(), staging.bytes()));
-        // SAFETY: who queues the copy vouches for the range until it is done.
+        // SAFETY: the caller that queues the copy guarantees the range until it is done.
         let memory = unsafe { Memory::new(copy.memory, copy.bytes, copy.to_device, staging) };
         let transfers = &self.link.callbacks.transfers;
         let transfer = transfers.add(memory);
@@ -262,16 +268,17 @@ impl IsolatedQueue {
 impl Private {
     /// Copies a piece of the program's memory into staging memory.
     fn load(&self, at: u64, bytes: u64, staging: &Staging) {
-        // SAFETY: who queues the copy vouches for the range; staging memory has room for a piece and is ours.
+        // SAFETY: the caller that queues the copy guarantees the range; staging memory has room for
+        // a piece, and no other thread uses it.
         unsafe {
             let (from, to) = ((self.memory + at) as *const u8, staging.address() as *mut u8);
             std::ptr::copy_nonoverlapping(from, to, bytes as usize);
         }
     }
 
-    /// Copies a piece in staging memory into the program's.
+    /// Copies a piece from staging memory into the program's memory.
     fn store(&self, at: u64, bytes: u64, staging: &Staging) {
-        // SAFETY: as above.
+        // SAFETY: as in `load`.
         unsafe {
             let (from, to) = (staging.address() as *const u8, (self.memory + at) as *mut u8);
             std::ptr::copy_nonoverlapping(from, to, bytes as usize);
@@ -286,7 +293,8 @@ struct Ranges {
 }
 
 unsafe extern "C" fn copy_ranges(context: *mut c_void) {
-    // SAFETY: made of a box above, and called once; who queued the copy vouches for both ranges.
+    // SAFETY: the context is the box made in `copy_here`, and the function is called once. The
+    // caller that queued the copy guarantees both ranges.
     unsafe {
         let Ranges { to, from, bytes } = *Box::from_raw(context.cast::<Ranges>());
         std::ptr::copy(from, to, bytes);

@@ -14,11 +14,12 @@ use super::window::Block;
 use crate::plugin::interface::messages::DeviceCall;
 use crate::plugin::protocol::{Id, Image, Request};
 
-/// An open device. Once its process is gone, what gives something up succeeds without a word, and all else fails.
+/// An open device. After the end of its process, releasing an object succeeds silently, and every
+/// other call fails.
 pub struct IsolatedDevice {
     link: Arc<Link>,
     id: Id,
-    /// What both processes have, by its address.
+    /// Shared allocations by address.
     shared: Mutex<HashMap<u64, (MemoryKind, Block)>>,
 }
 
@@ -35,7 +36,7 @@ impl IsolatedDevice {
         self.id
     }
 
-    /// The name of the plugin, for errors.
+    /// Returns the plugin's name, for errors.
     pub fn plugin(&self) -> &str {
         self.link.backend()
     }
@@ -44,10 +45,10 @@ impl IsolatedDevice {
         Request::Device(self.id, call)
     }
 
-    /// Returns its number, for a device of the same process.
+    /// Returns the device's number, for a caller of the same process.
     ///
     /// # Errors
-    /// `Unsupported` for another's.
+    /// `Unsupported` for a device of another process.
     pub(in crate::plugin) fn id_for(&self, link: &Arc<Link>) -> Result<Id> {
         if Arc::ptr_eq(&self.link, link) {
             return Ok(self.id);
@@ -65,7 +66,7 @@ impl IsolatedDevice {
         }
         let block = self.link.block(bytes, alignment)?;
         let address = block.address();
-        self.link.ask::<()>(&Request::Adopt { device: self.id, kind, address, bytes })?;
+        self.link.ask::<()>(&Request::ImportMemory { device: self.id, kind, address, bytes })?;
         self.shared.lock().insert(address, (kind, block));
         Ok(address)
     }
@@ -78,15 +79,15 @@ impl IsolatedDevice {
     }
 }
 
-/// Of memory that both processes have.
+/// Greatest alignment of shared memory in bytes.
 const GREATEST_ALIGNMENT: u64 = 1 << 30;
 
-/// The result of giving something up: what a process had that is gone, is given up.
+/// Returns the result of releasing an object. The end of its process has released it already.
 pub(in crate::plugin) fn given_up(link: &Link, result: Result<()>) -> Result<()> {
     if link.is_here() && link.is_alive() { result } else { Ok(()) }
 }
 
-/// The methods that are written by hand.
+/// Methods written by hand.
 impl IsolatedDevice {
     pub(in crate::plugin) fn accepts_there(&self, image: &[u8]) -> Result<Acceptance> {
         let (acceptance, _) = self.link.with_image(image, |image: Image<'_>| {
@@ -139,9 +140,10 @@ impl IsolatedDevice {
         given_up(&self.link, self.link.ask(&Request::Close { device: self.id }))
     }
 
-    /// Memory of the program alone is not in the other process, so there is nothing that its device could reach.
+    /// Refuses: the other process has no access to memory of the program alone, so its device could
+    /// not reach it.
     pub(in crate::plugin) fn pin_there(&self, _: Span) -> Result<u64> {
-        let problem = "an isolated device cannot reach memory of the program, as it is another process's: allocate host memory on the device, which both have";
+        let problem = "an isolated device cannot reach memory of the program, which belongs to another process: allocate host memory on the device, which both processes share";
         Err(Error::new(ErrorCode::Unsupported, problem))
     }
 
@@ -150,9 +152,9 @@ impl IsolatedDevice {
         Err(Error::new(ErrorCode::InvalidArgument, message))
     }
 
-    /// Memory of the program alone is not in the other process.
-    pub(in crate::plugin) fn adopt_there(&self, _: MemoryKind, _: Span) -> Result<()> {
-        let problem = "an isolated device cannot adopt memory of the program";
+    /// Refuses: the other process has no access to memory of the program alone.
+    pub(in crate::plugin) fn import_memory_there(&self, _: MemoryKind, _: Span) -> Result<()> {
+        let problem = "an isolated device cannot import memory of the program";
         Err(Error::new(ErrorCode::Unsupported, problem))
     }
 
@@ -163,15 +165,15 @@ impl IsolatedDevice {
         }
     }
 
-    pub(in crate::plugin) fn rank_there(&self, entry: &ImageEntry<'_>) -> Result<u32> {
+    pub(in crate::plugin) fn score_there(&self, entry: &ImageEntry<'_>) -> Result<u32> {
         let (triple, arch) = (entry.triple, entry.arch);
-        let (rank, _) = self.link.with_image(entry.bytes, |image: Image<'_>| {
-            self.link.ask(&Request::Rank { device: self.id, image, triple, arch })
+        let (score, _) = self.link.with_image(entry.bytes, |image: Image<'_>| {
+            self.link.ask(&Request::Score { device: self.id, image, triple, arch })
         })?;
-        Ok(rank)
+        Ok(score)
     }
 
-    pub(in crate::plugin) fn set_extent_there(&self, address: u64, bytes: u64) -> Result<()> {
-        self.link.ask(&Request::SetExtent { device: self.id, address, bytes })
+    pub(in crate::plugin) fn set_logical_size_there(&self, address: u64, bytes: u64) -> Result<()> {
+        self.link.ask(&Request::SetLogicalSize { device: self.id, address, bytes })
     }
 }

@@ -1,4 +1,4 @@
-//! An executor that answers anything, and calls back as it likes: what it costs is errors.
+//! A hostile executor: arbitrary replies and callbacks cost the host errors, and no more.
 
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::PermissionsExt;
@@ -24,15 +24,16 @@ use crate::plugin::protocol::{
 };
 use crate::rpc::{Connection, Options, Peer, Service, Transport};
 
-/// Says that the tests are to be the executor, and what numbers it draws.
+/// Environment variable that makes the tests the executor; its value seeds the random numbers.
 const SEED: &str = "LONGSHORE_TEST_HOSTILE_SEED";
-/// The same, and which of its answers is beyond its bound.
+/// Environment variable that makes the tests the executor; its value names the reply beyond its
+/// bound.
 const ABSURD: &str = "LONGSHORE_TEST_HOSTILE_ANSWER";
 
 struct Hostile(AtomicU64);
 
 impl Hostile {
-    /// The next of a row of numbers that looks random.
+    /// Returns the next pseudo-random number.
     fn draw(&self) -> u64 {
         let mut number = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
         number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -45,13 +46,13 @@ impl Hostile {
         (0..self.draw() % 40).map(|_| small(self.draw())).collect()
     }
 
-    /// Begins as an answer that there is something, more often than not.
-    fn answer(&self) -> Vec<u8> {
-        let mut answer = self.bytes();
+    /// Returns arbitrary bytes; three out of four begin as a successful reply.
+    fn reply(&self) -> Vec<u8> {
+        let mut reply = self.bytes();
         if !self.draw().is_multiple_of(4) {
-            answer.insert(0, 0);
+            reply.insert(0, 0);
         }
-        answer
+        reply
     }
 
     fn call_back(&self, peer: &Peer) {
@@ -90,7 +91,7 @@ impl Service for Hostile {
         match self.draw() % 200 {
             0 => std::process::exit(3),
             1 => Err("no".to_owned()),
-            _ => Ok(self.answer()),
+            _ => Ok(self.reply()),
         }
     }
 
@@ -110,7 +111,7 @@ fn description(name: &str) -> Description<String> {
     }
 }
 
-/// Answers as it should, but for one thing.
+/// A service with correct replies except one.
 struct Absurd(String);
 
 impl Absurd {
@@ -131,20 +132,22 @@ impl Absurd {
 
 impl Service for Absurd {
     fn call(&self, _: &Arc<Peer>, _: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
-        fn told(answer: impl serde::Serialize) -> Vec<u8> {
-            encode(&Ok::<_, ()>(answer))
+        fn encode_reply(reply: impl serde::Serialize) -> Vec<u8> {
+            encode(&Ok::<_, ()>(reply))
         }
         let many = |what: &str, many: usize| if self.is(what) { many } else { 1 };
         let Ok(request) = decode(argument) else { return Err("no request".to_owned()) };
         Ok(match request {
             Request::Connect { .. } => {
                 let name = "x".repeat(many("setting", 5000));
-                told((self.connected(), vec![name; many("settings", 1000)]))
+                encode_reply((self.connected(), vec![name; many("settings", 1000)]))
             }
-            Request::Reserve { .. } => told(true),
-            Request::Platform(PlatformCall::Info { .. }) => told("x".repeat(many("info", 1 << 20))),
+            Request::Reserve { .. } => encode_reply(true),
+            Request::Platform(PlatformCall::Info { .. }) => {
+                encode_reply("x".repeat(many("info", 1 << 20)))
+            }
             Request::Platform(PlatformCall::DeviceInfo { .. }) => {
-                told(InfoValue::Text("x".repeat(many("device_info", 1 << 20))))
+                encode_reply(InfoValue::Text("x".repeat(many("device_info", 1 << 20))))
             }
             Request::Kernel { .. } => {
                 let attributes = KernelAttributes {
@@ -153,42 +156,43 @@ impl Service for Absurd {
                     private_bytes: if self.is("private") { u64::MAX } else { 0 },
                     ..Default::default()
                 };
-                told((1_u64, attributes))
+                encode_reply((1_u64, attributes))
             }
-            Request::Module(_, ModuleCall::Global { .. }) => {
-                told(GlobalAddress { address: u64::MAX, bytes: many("global", 2) as u64 - 1 })
-            }
+            Request::Module(_, ModuleCall::Global { .. }) => encode_reply(GlobalAddress {
+                address: u64::MAX,
+                bytes: many("global", 2) as u64 - 1,
+            }),
             Request::Accepts { .. } => {
-                told(Acceptance::Refused("x".repeat(many("refusal", 1 << 20))))
+                encode_reply(Acceptance::Refused("x".repeat(many("refusal", 1 << 20))))
             }
             Request::Module(_, ModuleCall::Symbols {}) => {
                 let name = "x".repeat(many("symbol", 1 << 21));
-                told(Symbols(vec![(name, SymbolKind::Kernel); many("symbols", 1 << 21)]))
+                encode_reply(Symbols(vec![(name, SymbolKind::Kernel); many("symbols", 1 << 21)]))
             }
             Request::Module(_, ModuleCall::Profile {}) => {
                 let address = if self.is("section") { u64::MAX } else { 0 };
                 let (kind, contents) = (ProfileSectionKind::Counters, vec![0_u8; 2]);
                 let section = ProfileSection { kind, address, contents };
-                told(Sections(vec![section; many("profile", 10_000)]))
+                encode_reply(Sections(vec![section; many("profile", 10_000)]))
             }
             Request::Device(_, DeviceCall::OptimalGroupItems { .. }) => {
-                told(if self.is("items") { 0_u32 } else { 64 })
+                encode_reply(if self.is("items") { 0_u32 } else { 64 })
             }
             Request::Device(_, DeviceCall::Allocate { .. }) => {
-                told(if self.is("allocate") { 0_u64 } else { 4096 })
+                encode_reply(if self.is("allocate") { 0_u64 } else { 4096 })
             }
-            Request::Module(_, ModuleCall::PoolTracker {}) => told(None::<PoolTracker>),
+            Request::Module(_, ModuleCall::PoolTracker {}) => encode_reply(None::<PoolTracker>),
             Request::Platform(PlatformCall::Open { .. })
             | Request::Load { .. }
-            | Request::Device(_, DeviceCall::CreateQueue {}) => told(1_u64),
-            _ => told(()),
+            | Request::Device(_, DeviceCall::CreateQueue {}) => encode_reply(1_u64),
+            _ => encode_reply(()),
         })
     }
 
     fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
 }
 
-/// Not a test: what runs in the process that is started below.
+/// The executor's program, not a test: the tests below start it.
 #[test]
 #[ignore = "it is the other side of another test"]
 fn be_the_executor() {
@@ -198,13 +202,14 @@ fn be_the_executor() {
         (None, Ok(what)) => Arc::new(Absurd(what)),
         (None, Err(_)) => return,
     };
-    // SAFETY: the socket of who has started this process; nothing else uses it.
+    // SAFETY: descriptor 3 is the socket of the process that has started this one; nothing else
+    // uses it.
     let transport = Transport::executor(unsafe { UnixStream::from_raw_fd(3) });
     let connection = Connection::open(transport, Options::default(), service).unwrap();
     connection.wait_for_end();
 }
 
-/// A program that is the executor, with this variable.
+/// Returns an executor's program, which sets this variable.
 fn executor(folder: &Path, variable: &str, value: &str) -> PathBuf {
     let path = folder.join(format!("executor-{value}"));
     let tests = std::env::current_exe().unwrap();
@@ -249,7 +254,7 @@ fn an_executor_that_answers_anything_costs_errors_and_no_more() {
     assert!(opened > 24, "it refuses almost everything, so that little was tried: {opened}");
 }
 
-/// The first error of everything that is asked of such a platform.
+/// Makes every kind of call on such a platform, and returns the first error.
 fn first_error(platform: &IsolatedPlatform) -> longshore_plugin_api::Result<()> {
     platform.info(PlatformInfo::Name)?;
     platform.device_info(0, DeviceInfo::Name)?;
@@ -320,7 +325,7 @@ fn an_executor_that_reports_what_no_plugin_has_is_told_from_others_by_the_value(
     }
 }
 
-/// Each kind of call, with the memory of this process around it watched.
+/// Makes each kind of call, and checks the surrounding memory of this process.
 fn use_all(device: &IsolatedDevice) {
     let image = b"an image".repeat(10);
     let _ = device.accepts(&image);
@@ -328,7 +333,7 @@ fn use_all(device: &IsolatedDevice) {
         .map(|kind| device.allocate(kind, 100, 8).ok().map(|address| (kind, address)));
     for (kind, address) in addresses.into_iter().flatten() {
         if kind != MemoryKind::Device {
-            // SAFETY: memory of both, as long as it is not freed.
+            // SAFETY: memory of both processes, until it is freed.
             unsafe { std::ptr::write_bytes(address as *mut u8, 7, 100) };
         }
     }
@@ -348,7 +353,7 @@ fn use_all(device: &IsolatedDevice) {
             cooperative: false,
             wait: false,
         };
-        // SAFETY: there are none.
+        // SAFETY: the list is empty, so the pointers are not read.
         let arguments = || unsafe { Arguments::from_raw(std::ptr::null(), std::ptr::null(), 0) };
         if let Ok((kernel, _)) = module.kernel("kernel") {
             for wait in [false, false, true] {
@@ -380,7 +385,7 @@ fn copy(device: &IsolatedDevice, queue: &super::queue::IsolatedQueue, bytes: usi
     let mut memory = vec![9_u8; bytes + 2 * AROUND];
     let here = memory.as_mut_ptr().wrapping_add(AROUND) as u64;
     for to_device in [false, true] {
-        // SAFETY: both ranges are there until the queue is done with them, or its process gone.
+        // SAFETY: both ranges are valid until the queue is done with them, or its process is gone.
         let (here, there) =
             unsafe { (Span::new(here, bytes as u64), Span::new(0x10_0000, bytes as u64)) };
         let ends = [(there, Place::Device(device)), (here, Place::Host)];
@@ -396,7 +401,7 @@ fn copy(device: &IsolatedDevice, queue: &super::queue::IsolatedQueue, bytes: usi
         });
     }
     if !wait {
-        // Only then nobody touches it any more.
+        // After this no other thread touches the memory.
         device.link().callbacks.transfers.take_all_back();
     }
     assert!(memory[..AROUND].iter().chain(&memory[bytes + AROUND..]).all(|byte| *byte == 9));

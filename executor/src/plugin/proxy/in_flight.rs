@@ -1,4 +1,4 @@
-//! Which kernels were launched and are not known to be done: what is told when the process ends.
+//! Launched kernels that are not known to be done, for the report of a process's end.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -7,17 +7,17 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// So many of a queue's last launches are known.
+/// Number of a queue's last launches that are remembered.
 const SLOTS: usize = 8;
-/// So many kernels are named.
+/// Greatest number of kernels that a description names.
 const MOST_NAMED: usize = 8;
 
-/// The last launches of a queue. Noting one takes no lock.
+/// The last launches of a queue. Noting a launch takes no lock.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
     noted: AtomicU64,
     done: AtomicU64,
-    /// The numbers of the last kernels; the one noted as number `n` is at `n % SLOTS`.
+    /// The numbers of the last kernels; the kernel of launch number `n` is at `n % SLOTS`.
     last: [AtomicU64; SLOTS],
 }
 
@@ -27,12 +27,12 @@ impl Launches {
         self.last[number as usize % SLOTS].store(kernel, Ordering::Relaxed);
     }
 
-    /// What was launched until now; to be given to [`Launches::are_done`].
+    /// Returns the number of launches so far, for [`Launches::are_done`].
     pub(super) fn noted(&self) -> u64 {
         self.noted.load(Ordering::Relaxed)
     }
 
-    /// All that was launched until then is done.
+    /// Records that the first `noted` launches are done.
     pub(super) fn are_done(&self, noted: u64) {
         self.done.fetch_max(noted, Ordering::Relaxed);
     }
@@ -52,7 +52,7 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    /// The launches of a new queue.
+    /// Creates the record of launches of a new queue.
     pub(super) fn queue(&self) -> Arc<Launches> {
         let launches = Arc::new(Launches::default());
         let mut queues = self.queues.lock();
@@ -61,12 +61,12 @@ impl Registry {
         launches
     }
 
-    /// Remembers what a kernel is called.
+    /// Remembers a kernel's name.
     pub(super) fn name(&self, kernel: u64, name: &str) {
         self.names.lock().insert(kernel, name.into());
     }
 
-    /// The kernels are gone.
+    /// Forgets the names of kernels that are gone.
     pub(super) fn forget(&self, kernels: &[u64]) {
         let mut names = self.names.lock();
         for kernel in kernels {
@@ -74,8 +74,8 @@ impl Registry {
         }
     }
 
-    /// For a message: "no kernel was in flight", or which.
-    pub(super) fn told(&self) -> String {
+    /// Returns a text for a message: "no kernel was in flight", or the kernels' names and counts.
+    pub(super) fn description(&self) -> String {
         let queues: Vec<_> = self.queues.lock().iter().filter_map(Weak::upgrade).collect();
         let names = self.names.lock();
         let mut counts: Vec<(Arc<str>, usize)> = Vec::new();
@@ -89,16 +89,16 @@ impl Registry {
         if counts.is_empty() {
             return "no kernel was in flight".to_owned();
         }
-        let mut told = "in flight were".to_owned();
+        let mut description = "in flight were".to_owned();
         for (index, (name, count)) in counts.iter().take(MOST_NAMED).enumerate() {
             let before = if index == 0 { " " } else { ", " };
             let times = if *count > 1 { format!(" ({count} times)") } else { String::new() };
-            let _ = write!(told, "{before}'{name}'{times}");
+            let _ = write!(description, "{before}'{name}'{times}");
         }
         if counts.len() > MOST_NAMED {
-            let _ = write!(told, " and {} more", counts.len() - MOST_NAMED);
+            let _ = write!(description, " and {} more", counts.len() - MOST_NAMED);
         }
-        told
+        description
     }
 }
 
@@ -112,14 +112,14 @@ mod tests {
         let (one, other) = (registry.queue(), registry.queue());
         registry.name(1, "saxpy");
         registry.name(2, "sum");
-        assert_eq!(registry.told(), "no kernel was in flight");
+        assert_eq!(registry.description(), "no kernel was in flight");
         one.note(1);
         one.note(1);
         other.note(2);
-        assert_eq!(registry.told(), "in flight were 'saxpy' (2 times), 'sum'");
+        assert_eq!(registry.description(), "in flight were 'saxpy' (2 times), 'sum'");
         one.are_done(one.noted());
-        assert_eq!(registry.told(), "in flight were 'sum'");
+        assert_eq!(registry.description(), "in flight were 'sum'");
         drop(other);
-        assert_eq!(registry.told(), "no kernel was in flight");
+        assert_eq!(registry.description(), "no kernel was in flight");
     }
 }

@@ -1,4 +1,4 @@
-//! An executor that has a plugin, and its end.
+//! An executor that runs a plugin, and its end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,9 +18,9 @@ use crate::controller::Executor;
 use crate::plugin::protocol::{self, CALL, CHUNK, Id, Image, POST, Request, encode, encode_into};
 use crate::rpc::{CallError, Ended, Peer};
 
-/// An executor, as long as a platform or a device uses it. Any thread may use it.
+/// An executor, while a platform or a device uses it. Any thread may use it.
 pub(in crate::plugin) struct Link {
-    // The order matters: the memory goes before the process.
+    // The order matters: the memory is dropped before the process.
     window: Option<Arc<Window>>,
     unmap: Unmap,
     pub(super) callbacks: Arc<Callbacks>,
@@ -32,7 +32,7 @@ pub(in crate::plugin) struct Link {
     executor: Executor,
 }
 
-/// Tells the thread that watches that there is nothing to watch any more.
+/// The signal for the watching thread to end.
 #[derive(Default)]
 struct Watch {
     is_over: Mutex<bool>,
@@ -40,10 +40,10 @@ struct Watch {
 }
 
 impl Link {
-    /// Takes an executor over, whose callbacks these are.
+    /// Takes over an executor and its callbacks.
     ///
     /// # Errors
-    /// `OutOfResources` if no thread can be started; that the process is gone.
+    /// `OutOfResources` if no thread can be started, and an error if the process is gone.
     pub(super) fn new(
         executor: Executor,
         callbacks: Arc<Callbacks>,
@@ -78,63 +78,64 @@ impl Link {
         Ok(Arc::new(link))
     }
 
-    /// The backend that the plugin provides.
+    /// Returns the backend that the plugin provides.
     pub(in crate::plugin) fn backend(&self) -> &str {
         &self.backend
     }
 
-    /// The process's number.
+    /// Returns the process's number.
     pub(super) fn process(&self) -> u32 {
         self.executor.child().id()
     }
 
-    /// Whether it can be used, as far as is known.
+    /// Returns whether the executor is usable, as far as is known.
     pub(super) fn is_alive(&self) -> bool {
         self.lost.get().is_none() && self.peer().ended().is_none()
     }
 
-    /// Whether its process is gone, or another process's.
+    /// Returns whether the executor's process is gone, or belongs to another process.
     pub(in crate::plugin) fn is_gone(&self) -> bool {
         !self.is_here() || !self.is_alive()
     }
 
-    /// Whether this is the process that started it.
+    /// Returns whether this process started the executor.
     pub(super) fn is_here(&self) -> bool {
         self.peer().is_here()
     }
 
-    /// The memory that both processes have, if they share some.
+    /// Returns the memory shared by both processes, if there is any.
     pub(super) fn window(&self) -> Option<&Arc<Window>> {
         self.window.as_ref()
     }
 
-    /// Asks and waits for the answer. Blocks.
+    /// Sends a request and waits for the reply. Blocks.
     ///
     /// # Errors
-    /// The plugin's, and that the process is gone.
+    /// The plugin's errors, and an error if the process is gone.
     pub(in crate::plugin) fn ask<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
         let _watched = self.watched()?;
-        let answer = self.peer().call(CALL, &encode(request));
-        self.read(answer)
+        let reply = self.peer().call(CALL, &encode(request));
+        self.read(reply)
     }
 
-    /// The same for what touches the program's memory or runs its functions: also with an error nothing of that is under way any
-    /// more.
+    /// Sends a request that touches the program's memory or runs its functions, and waits for the
+    /// reply. On return such work has ended, even on an error.
     ///
     /// # Errors
     /// As for [`Link::ask`].
-    pub(in crate::plugin) fn ask_and_settle<T: DeserializeOwned>(
+    pub(in crate::plugin) fn ask_and_finish<T: DeserializeOwned>(
         &self,
         request: &Request<'_>,
     ) -> Result<T> {
-        let answer = self.ask(request);
-        if answer.is_err() && self.is_here() && !self.is_alive() {
-            self.callbacks.wait_until_settled();
+        let reply = self.ask(request);
+        if reply.is_err() && self.is_here() && !self.is_alive() {
+            self.callbacks.wait_until_finished();
         }
-        answer
+        reply
     }
 
-    /// Asks and waits for the answer for so long at most. If there is no answer by then, the process is killed.
+    /// Sends a request and waits for the reply for at most `limit`. Kills the process if there is
+    /// no reply by then.
     ///
     /// # Errors
     /// As for [`Link::ask`].
@@ -144,14 +145,14 @@ impl Link {
         request: &Request<'_>,
     ) -> Result<T> {
         let _watched = self.watched()?;
-        let answer = self.peer().call_within(Some(limit), CALL, &encode(request));
-        if matches!(answer, Err(CallError::Ended(Ended::Silent { .. }))) {
+        let reply = self.peer().call_within(Some(limit), CALL, &encode(request));
+        if matches!(reply, Err(CallError::Ended(Ended::Silent { .. }))) {
             self.executor.child().kill();
         }
-        self.read(answer)
+        self.read(reply)
     }
 
-    /// The time within which the process did not answer, if it was given up for that.
+    /// Returns the time limit within which the process did not reply, if it was given up for that.
     pub(super) fn silence(&self) -> Option<Duration> {
         match self.peer().ended()? {
             Ended::Silent { limit } => Some(limit),
@@ -159,7 +160,7 @@ impl Link {
         }
     }
 
-    /// Begins two things at a time: asks, does `meanwhile`, and waits for the answer.
+    /// Sends a request, runs `meanwhile`, and then waits for the reply.
     ///
     /// # Errors
     /// As for [`Link::ask`].
@@ -170,17 +171,17 @@ impl Link {
     ) -> Result<T> {
         let _watched = self.watched()?;
         let started = self.peer().start(CALL, &encode(request));
-        let answer = started.and_then(|started| {
+        let reply = started.and_then(|started| {
             meanwhile();
             started.wait()
         });
-        self.read(answer)
+        self.read(reply)
     }
 
-    /// Sends what is not answered. Its error is told by the next call that waits for the queue.
+    /// Sends a message without a reply. The next call that waits for the queue reports its error.
     ///
     /// # Errors
-    /// That the process is gone.
+    /// An error if the process is gone.
     pub(in crate::plugin) fn post(&self, request: &Request<'_>) -> Result<()> {
         thread_local! {
             static BYTES: Scratch = const { Scratch::new(Vec::new()) };
@@ -195,49 +196,49 @@ impl Link {
         posted
     }
 
-    /// Shared memory: see [`Window::block`].
+    /// Allocates shared memory: see [`Window::block`].
     ///
     /// # Errors
-    /// `Unsupported` if none is shared; those of the system.
+    /// `Unsupported` if no memory is shared, and every error of the system.
     pub(super) fn block(&self, bytes: u64, alignment: u64) -> Result<Block> {
         let window = self.window.as_ref().ok_or_else(nothing_shared)?;
         window.block(bytes, alignment, |a, o, b| self.map(a, o, b), &self.unmap)
     }
 
-    /// Staging memory, if memory is shared.
+    /// Returns staging memory, if memory is shared.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Every error of the system.
     pub(super) fn staging(&self) -> Result<Option<Staging>> {
         let staging =
             |window: &Arc<Window>| window.staging(|a, o, b| self.map(a, o, b), &self.unmap);
         self.window.as_ref().map(staging).transpose()
     }
 
-    /// Hands the executor an image, in the way that is best. Where it lies in shared memory, that is given too: the executor has
-    /// the image as long as that lives.
+    /// Calls `ask` with an image in the form that suits its size. An image in shared memory is
+    /// returned as a piece too: the executor can use the image until the piece is dropped.
     ///
     /// # Errors
-    /// Those of `ask`.
+    /// Every error of `ask` and of uploading.
     pub(super) fn with_image<T>(
         &self,
         image: &[u8],
         ask: impl FnOnce(Image<'_>) -> Result<T>,
     ) -> Result<(T, Option<Arc<Piece>>)> {
         if image.len() <= CHUNK {
-            return ask(Image::Here(image)).map(|answer| (answer, None));
+            return ask(Image::Here(image)).map(|reply| (reply, None));
         }
         if let Some(piece) = self.window.as_ref().and_then(|window| window.put(image).ok()) {
             let image = Image::Shared { offset: piece.offset(), bytes: image.len() as u64 };
-            return ask(image).map(|answer| (answer, Some(piece)));
+            return ask(image).map(|reply| (reply, Some(piece)));
         }
-        ask(Image::Uploaded(self.upload(image)?)).map(|answer| (answer, None))
+        ask(Image::Uploaded(self.upload(image)?)).map(|reply| (reply, None))
     }
 
     /// Sends an image in pieces.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// Every error of the connection.
     fn upload(&self, image: &[u8]) -> Result<Id> {
         let upload = self.ask(&Request::Upload { bytes: image.len() as u64 })?;
         let size = if self.peer().shares_memory() { CHUNK } else { 1 << 20 };
@@ -262,9 +263,9 @@ impl Link {
         }
     }
 
-    fn read<T: DeserializeOwned>(&self, answer: Result<Vec<u8>, CallError>) -> Result<T> {
-        let answer = answer.map_err(|error| self.failed(error))?;
-        protocol::decode::<Result<T>>(&answer)?
+    fn read<T: DeserializeOwned>(&self, reply: Result<Vec<u8>, CallError>) -> Result<T> {
+        let reply = reply.map_err(|error| self.failed(error))?;
+        protocol::decode::<Result<T>>(&reply)?
     }
 
     fn failed(&self, error: CallError) -> Error {
@@ -277,31 +278,31 @@ impl Link {
         }
     }
 
-    /// What every call is told from the time on that the process was gone.
+    /// Returns the error of every call after the end of the process; the first call fixes its text.
     fn loss(&self, ended: &Ended) -> Error {
-        let told = self.lost.get_or_init(|| {
+        let reported = self.lost.get_or_init(|| {
             let (backend, process) = (&self.backend, self.process());
-            let (running, words) = (self.registry.told(), self.callbacks.words.told());
+            let (running, words) = (self.registry.description(), self.callbacks.words.description());
             let message = format!(
                 "the process {process} of the isolated plugin '{backend}' is gone: {ended}; {running}{words}; the device is lost, nothing works on it any more: close it, and open it again"
             );
             Error::new(ErrorCode::BackendFailure, message)
         });
-        told.clone()
+        reported.clone()
     }
 
     fn start_watching(&self) -> Result<()> {
         let failed = |error: std::io::Error| {
-            let message = format!("starting a thread that watches an executor: {error}");
+            let message = format!("the thread that watches an executor cannot be started: {error}");
             Error::new(ErrorCode::OutOfResources, message)
         };
         let (peer, callbacks) = (Arc::clone(self.peer()), Arc::clone(&self.callbacks));
-        let settling = thread::Builder::new().name("longshore-end".to_owned());
-        let settle = move || {
+        let finishing = thread::Builder::new().name("longshore-end".to_owned());
+        let finish = move || {
             peer.wait_for_end();
-            callbacks.settle();
+            callbacks.finish();
         };
-        settling.spawn(settle).map_err(failed)?;
+        finishing.spawn(finish).map_err(failed)?;
         let Some(limit) = self.callbacks.watchdog.limit() else { return Ok(()) };
         let (peer, callbacks) = (Arc::clone(self.peer()), Arc::clone(&self.callbacks));
         let (watch, kill) = (Arc::clone(&self.watch), self.executor.killer());
@@ -323,7 +324,7 @@ impl Link {
     }
 }
 
-/// What has the executor unmap memory, unless all of it is about to go.
+/// Returns a function that has the executor unmap memory, unless the link is about to be dropped.
 fn unmap(executor: &Executor, callbacks: &Arc<Callbacks>, is_closing: &Arc<AtomicBool>) -> Unmap {
     let (peer, callbacks) = (Arc::downgrade(executor.peer()), Arc::clone(callbacks));
     let is_closing = Arc::clone(is_closing);
@@ -331,13 +332,13 @@ fn unmap(executor: &Executor, callbacks: &Arc<Callbacks>, is_closing: &Arc<Atomi
         let peer = peer.upgrade().filter(|peer| peer.is_here());
         if let Some(peer) = peer.filter(|_| !is_closing.load(Ordering::Relaxed)) {
             let _watched = callbacks.watchdog.call();
-            // If it fails the executor is gone, and its mapping with it.
+            // If the call fails the executor is gone, and its mapping with it.
             let _ = peer.call(CALL, &encode(&Request::Unmap { address, bytes }));
         }
     })
 }
 
-/// How long a plugin may take to end its platform.
+/// Time allowed for a plugin to end its platform.
 const ENDING: Duration = Duration::from_secs(2);
 
 impl Drop for Link {
@@ -351,7 +352,7 @@ impl Drop for Link {
             window.drop_staging();
         }
         if self.is_alive() {
-            // If it cannot, or takes too long, the end of the process does it.
+            // If the call fails or takes too long, the end of the process ends the platform.
             let _ = self.peer().call_within(Some(ENDING), CALL, &encode(&Request::Disconnect));
         }
         *self.watch.is_over.lock() = true;
@@ -359,7 +360,7 @@ impl Drop for Link {
     }
 }
 
-/// For what needs memory that both processes have.
+/// Returns the error of calls that need shared memory.
 pub(super) fn nothing_shared() -> Error {
     let problem = "the isolated device shares no memory with this process, so it has no host or managed memory";
     Error::new(ErrorCode::Unsupported, problem)

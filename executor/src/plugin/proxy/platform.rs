@@ -1,4 +1,4 @@
-//! A platform whose devices are another process's.
+//! A platform whose devices belong to another process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,21 +14,22 @@ use super::link::Link;
 use crate::plugin::interface::messages::PlatformCall;
 use crate::plugin::protocol::Request;
 
-/// The platform of a plugin in another process. If that is gone, opening a device starts another.
+/// The platform of a plugin in another process. If the process is gone, opening a device starts
+/// another.
 pub struct IsolatedPlatform {
     isolation: Isolation,
     description: Description<String>,
     devices: u32,
     link: Mutex<Arc<Link>>,
     process: IsolatedProcess,
-    /// Whether a device was opened: then an answer may have to wait for kernels.
+    /// Whether a device was opened: afterwards a reply may have to wait for kernels.
     was_opened: AtomicBool,
-    /// What was asked before. But for free memory, answers do not change.
+    /// Earlier replies. Only the reply to a query of free memory changes.
     platform_facts: Mutex<HashMap<PlatformInfo, Result<String>>>,
     device_facts: Mutex<HashMap<(u32, DeviceInfo), Result<InfoValue>>>,
 }
 
-/// The process that has a plugin, which may become another one.
+/// The process that runs a plugin; a restart changes its number.
 #[derive(Debug, Clone, Default)]
 pub struct IsolatedProcess(Arc<AtomicU32>);
 
@@ -39,7 +40,7 @@ impl PartialEq for IsolatedProcess {
 }
 
 impl IsolatedProcess {
-    /// Its number.
+    /// Returns the process's number.
     pub fn id(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
@@ -66,17 +67,18 @@ impl IsolatedPlatform {
         }
     }
 
-    /// What the plugin says of itself.
+    /// Returns the plugin's description of itself.
     pub fn description(&self) -> &Description<String> {
         &self.description
     }
 
-    /// The process that has the plugin, also when this was given away.
+    /// Returns the process that runs the plugin. The value remains valid when the platform is
+    /// moved.
     pub fn process(&self) -> IsolatedProcess {
         self.process.clone()
     }
 
-    /// The process that has the plugin: another one if it is gone.
+    /// Returns the process that runs the plugin, after starting another one if it is gone.
     fn link(&self) -> Result<Arc<Link>> {
         let mut link = self.link.lock();
         if !link.is_alive() {
@@ -86,7 +88,8 @@ impl IsolatedPlatform {
         Ok(Arc::clone(&link))
     }
 
-    /// Asks about the platform or a device, which takes no longer than connecting may as long as no device was opened.
+    /// Queries the platform or a device. Before a device is opened, the limit of connecting
+    /// applies.
     fn ask<T: DeserializeOwned>(&self, link: &Link, request: &Request<'_>) -> Result<T> {
         match self.was_opened.load(Ordering::Relaxed) {
             true => link.ask(request),
@@ -95,27 +98,28 @@ impl IsolatedPlatform {
     }
 }
 
-/// Whether a process that was asked something still stands, or would not answer it the next time either.
+/// Returns whether a reply is final: the process is alive, or it was given up for silence and would
+/// be silent again.
 fn is_final(link: &Link) -> bool {
     link.is_alive() || link.silence().is_some()
 }
 
-/// The methods that are written by hand.
+/// Methods written by hand.
 impl IsolatedPlatform {
     pub(in crate::plugin) fn info_there(&self, query: PlatformInfo) -> Result<String> {
         if let Some(known) = self.platform_facts.lock().get(&query) {
             return known.clone();
         }
         let link = self.link()?;
-        let answer = self.ask::<String>(&link, &Request::Platform(PlatformCall::Info { query }));
-        let answer = answer.and_then(|text| {
+        let reply = self.ask::<String>(&link, &Request::Platform(PlatformCall::Info { query }));
+        let reply = reply.and_then(|text| {
             let place = format_args!("longshore.platform, info {query:?}");
-            bounds::answer(link.backend(), place, &text).map(|()| text)
+            bounds::reply(link.backend(), place, &text).map(|()| text)
         });
-        if answer.is_ok() || is_final(&link) {
-            self.platform_facts.lock().insert(query, answer.clone());
+        if reply.is_ok() || is_final(&link) {
+            self.platform_facts.lock().insert(query, reply.clone());
         }
-        answer
+        reply
     }
 
     pub(in crate::plugin) fn device_count_there(&self) -> u32 {
@@ -132,15 +136,15 @@ impl IsolatedPlatform {
         }
         let link = self.link()?;
         let request = Request::Platform(PlatformCall::DeviceInfo { index, query });
-        let answer = self.ask::<InfoValue>(&link, &request);
-        let answer = answer.and_then(|value| {
+        let reply = self.ask::<InfoValue>(&link, &request);
+        let reply = reply.and_then(|value| {
             let place = format_args!("longshore.platform, device_info {query:?} of device {index}");
             bounds::value(link.backend(), place, query, &value).map(|()| value)
         });
-        if query != DeviceInfo::FreeMemory && (answer.is_ok() || is_final(&link)) {
-            self.device_facts.lock().insert((index, query), answer.clone());
+        if query != DeviceInfo::FreeMemory && (reply.is_ok() || is_final(&link)) {
+            self.device_facts.lock().insert((index, query), reply.clone());
         }
-        answer
+        reply
     }
 
     pub(in crate::plugin) fn open_there(&self, index: u32) -> Result<IsolatedDevice> {

@@ -13,12 +13,13 @@ use super::scratch::{self, Scratch};
 use crate::plugin::interface::messages::QueueCall;
 use crate::plugin::protocol::{Id, Launch, Request, put_argument};
 
-/// An in-order queue. What a plugin has accepted before is sent without waiting for an answer; if it refuses it this time, the
-/// next call that waits for the queue says so.
+/// An in-order queue. A launch like an accepted one is sent without waiting for a reply. If the
+/// plugin refuses the launch this time, the next call that waits for the queue reports the error.
 pub struct IsolatedQueue {
     pub(super) link: Arc<Link>,
     pub(super) id: Id,
-    /// How often something was queued that was not waited for, and how many of those were waited for later.
+    /// Number of calls that queued work without waiting, and the number of such calls whose work
+    /// was waited for later.
     queued: AtomicU64,
     waited: AtomicU64,
     accepted: Accepted,
@@ -40,26 +41,27 @@ impl IsolatedQueue {
         Request::Queue(self.id, call)
     }
 
-    /// Does what queues something that is not waited for.
+    /// Runs a call that queues work without waiting.
     ///
     /// # Errors
-    /// Those of `enqueue`.
+    /// Every error of `enqueue`.
     pub(in crate::plugin) fn queueing<T>(&self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
         let queued = enqueue();
-        // Not before: who waits meanwhile would be taken to have waited for it.
+        // Counted after the call: a concurrent wait must not count work that it did not wait for.
         self.queued.fetch_add(1, Ordering::Release);
         queued
     }
 
-    /// Whether all that was queued by calls that have returned is known to be done.
+    /// Returns whether all work queued by finished calls is known to be done.
     pub(super) fn is_known_idle(&self) -> bool {
         self.waited.load(Ordering::Acquire) == self.queued.load(Ordering::Acquire)
     }
 
-    /// Does what waits for all that was queued before. If it fails it may not have waited: it may have been refused.
+    /// Runs a call that waits for all earlier work. A failed call may have been refused without
+    /// waiting.
     ///
     /// # Errors
-    /// `InvalidQueue` in a host function of this queue; those of `wait`.
+    /// `InvalidQueue` in a host function of this queue, and every error of `wait`.
     pub(in crate::plugin) fn waiting<T>(&self, wait: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.link.is_here() {
             self.link.callbacks.functions.refuse_inside(self.id)?;
@@ -77,11 +79,11 @@ impl IsolatedQueue {
         match shape {
             Some(shape) if self.accepted.has(&shape) => self.link.post(request),
             shape => {
-                let answer = self.link.ask(request);
-                if let (Ok(()), Some(shape)) = (&answer, shape) {
+                let reply = self.link.ask(request);
+                if let (Ok(()), Some(shape)) = (&reply, shape) {
                     self.accepted.add(shape);
                 }
-                answer
+                reply
             }
         }
     }
@@ -97,7 +99,7 @@ fn known(kernel: &IsolatedKernel, shape: &LaunchShape, arguments: Arguments<'_>)
     }
 }
 
-/// The methods that are written by hand.
+/// Methods written by hand.
 impl IsolatedQueue {
     pub(in crate::plugin) fn launch_there(
         &self,
@@ -115,7 +117,7 @@ impl IsolatedQueue {
         let request = Request::Launch(launch);
         self.launches.note(kernel_id);
         let result = if shape.wait {
-            self.waiting(|| self.link.ask_and_settle(&request))
+            self.waiting(|| self.link.ask_and_finish(&request))
         } else {
             let is_plain = !shape.cooperative && shape.cluster.is_none();
             let shape = is_plain.then(|| known(kernel, &shape, arguments));
@@ -134,7 +136,7 @@ impl IsolatedQueue {
         let (address, bytes) = (destination.address(), destination.bytes());
         let request = Request::Fill { queue: self.id, address, bytes, pattern, wait };
         if wait {
-            return self.waiting(|| self.link.ask_and_settle(&request));
+            return self.waiting(|| self.link.ask_and_finish(&request));
         }
         self.queueing(|| self.link.ask(&request))
     }
@@ -147,7 +149,7 @@ impl IsolatedQueue {
         let function = functions.add(self.id, function);
         let request = Request::HostFunction { queue: self.id, function };
         let queued = self.queueing(|| self.link.ask(&request));
-        // It may have run before the process was gone; then it was queued.
+        // A function that has run before the process's end was queued.
         queued.or_else(|error| if functions.forget(function) { Err(error) } else { Ok(()) })
     }
 }
@@ -155,7 +157,7 @@ impl IsolatedQueue {
 impl Drop for IsolatedQueue {
     fn drop(&mut self) {
         if self.link.is_here() && self.link.is_alive() {
-            // If it cannot be sent the process is gone, and the queue with it.
+            // If the message cannot be sent, the process is gone, and the queue with it.
             let _ = self.link.post(&self.request(QueueCall::Destroy {}));
         }
     }

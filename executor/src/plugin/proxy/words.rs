@@ -1,13 +1,13 @@
-//! The last that a plugin logged.
+//! The last log records of a plugin.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
 
 use parking_lot::Mutex;
 
-/// So many records are kept.
+/// Number of records kept.
 const MOST: usize = 5;
-/// So much of each.
+/// Greatest number of bytes kept of each record.
 const BYTES: usize = 300;
 
 /// The last records.
@@ -27,15 +27,15 @@ impl LastWords {
         records.push_back(kept);
     }
 
-    /// For a message: empty, or "; it logged last: ...".
-    pub(super) fn told(&self) -> String {
+    /// Returns a text for a message: empty, or "; it logged last: ...".
+    pub(super) fn description(&self) -> String {
         let records = self.records.lock();
-        let mut told = String::new();
+        let mut description = String::new();
         for (index, record) in records.iter().enumerate() {
             let before = if index == 0 { "; it logged last: " } else { " | " };
-            let _ = write!(told, "{before}{record}");
+            let _ = write!(description, "{before}{record}");
         }
-        told
+        description
     }
 }
 
@@ -46,14 +46,14 @@ mod tests {
     #[test]
     fn the_last_records_are_kept_and_cut() {
         let words = LastWords::default();
-        assert_eq!(words.told(), "");
+        assert_eq!(words.description(), "");
         for index in 0..9 {
             words.add(&format!("record {index}\nmore"));
         }
-        let told = words.told();
-        assert!(told.starts_with("; it logged last: record 4 | record 5"), "{told}");
-        assert!(told.ends_with("record 8"), "{told}");
+        let description = words.description();
+        assert!(description.starts_with("; it logged last: record 4 | record 5"), "{description}");
+        assert!(description.ends_with("record 8"), "{description}");
         words.add(&"ü".repeat(1000));
-        assert!(words.told().len() < told.len() + BYTES + 3);
+        assert!(words.description().len() < description.len() + BYTES + 3);
     }
 }

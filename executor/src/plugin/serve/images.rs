@@ -1,4 +1,4 @@
-//! Images on their way to the plugin.
+//! Image bytes on their way to the plugin.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -11,24 +11,25 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::plugin::protocol::{Id, Image};
 
-/// An image's bytes, which stay in place until this is dropped.
+/// An image's bytes, which stay in place until the buffer is dropped.
 pub(super) enum ImageBuffer {
     Owned(Vec<u8>),
     Mapped(Mapping),
 }
 
-/// Pages of the shared file, for reading. The host does not write to them as long as an image lies there.
+/// Pages of the shared file, mapped for reading. The host does not write to them while they hold an
+/// image.
 pub(super) struct Mapping {
     start: NonNull<c_void>,
     bytes: usize,
 }
 
-// SAFETY: memory that is only read.
+// SAFETY: the memory is only read.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Mapping {}
 
-/// Images of which not all has come.
+/// Incomplete uploads of images.
 #[derive(Default)]
 pub(super) struct Uploads {
     all: Mutex<HashMap<Id, Upload>>,
@@ -40,11 +41,11 @@ struct Upload {
 }
 
 impl ImageBuffer {
-    /// The bytes of an image.
+    /// Returns the bytes of an image.
     ///
     /// # Errors
-    /// `InvalidArgument` for what was not sent, `OutOfResources` if it cannot be mapped.
-    pub(super) fn of(
+    /// `InvalidArgument` for an image that was not sent, `OutOfResources` if it cannot be mapped.
+    pub(super) fn new(
         image: Image<'_>,
         uploads: &Uploads,
         file: Option<BorrowedFd<'_>>,
@@ -71,7 +72,7 @@ impl Mapping {
     fn new(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
         let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0);
         let bytes = bytes.ok_or_else(|| wrong("an empty image in shared memory".to_owned()))?;
-        // SAFETY: a new mapping.
+        // SAFETY: the kernel chooses the address, so the mapping replaces no other.
         let start = unsafe {
             mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file, offset)
         };
@@ -83,7 +84,8 @@ impl Mapping {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped until this is dropped; the file cannot shrink, and the host leaves the bytes alone.
+        // SAFETY: mapped until this is dropped. The file is sealed against shrinking, and the host
+        // does not change the bytes.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes) }
     }
 }
@@ -96,7 +98,7 @@ impl Drop for Mapping {
 }
 
 impl Uploads {
-    /// Begins one.
+    /// Begins an upload.
     pub(super) fn begin(&self, bytes: u64) -> Result<Id> {
         let bytes =
             usize::try_from(bytes).map_err(|_| wrong(format!("an image of {bytes} bytes")))?;
@@ -106,7 +108,7 @@ impl Uploads {
         Ok(id)
     }
 
-    /// Takes the next bytes. Memory is taken as they come, not as they were announced.
+    /// Appends bytes to an upload. Memory is allocated as they arrive, not as announced.
     pub(super) fn add(&self, id: Id, content: &[u8]) -> Result<()> {
         let mut all = self.all.lock();
         let upload = all.get_mut(&id).ok_or_else(|| absent(id))?;
@@ -145,12 +147,12 @@ mod tests {
         let id = uploads.begin(5).unwrap();
         uploads.add(id, b"abc").unwrap();
         uploads.add(id, b"de").unwrap();
-        let image = ImageBuffer::of(Image::Uploaded(id), &uploads, None).unwrap();
+        let image = ImageBuffer::new(Image::Uploaded(id), &uploads, None).unwrap();
         assert_eq!(image.bytes(), b"abcde");
-        assert!(ImageBuffer::of(Image::Uploaded(id), &uploads, None).is_err());
+        assert!(ImageBuffer::new(Image::Uploaded(id), &uploads, None).is_err());
         let short = uploads.begin(5).unwrap();
         uploads.add(short, b"abc").unwrap();
-        assert!(ImageBuffer::of(Image::Uploaded(short), &uploads, None).is_err());
+        assert!(ImageBuffer::new(Image::Uploaded(short), &uploads, None).is_err());
         let long = uploads.begin(2).unwrap();
         assert!(uploads.add(long, b"abc").is_err() && uploads.add(long, b"a").is_err());
     }

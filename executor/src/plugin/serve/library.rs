@@ -1,4 +1,4 @@
-//! Opening the plugin's library, and what it is offered.
+//! The plugin's library, and the services it is offered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, c_void};
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::plugin::protocol::{ASKED, CHUNK, Callback, Connected, POST, encode};
 use crate::rpc::Peer;
 
-/// What a host says of a plugin.
+/// The host's request to open a plugin.
 pub(super) struct Wanted<'a> {
     pub(super) path: &'a [u8],
     pub(super) backend: &'a str,
@@ -23,10 +23,10 @@ pub(super) struct Wanted<'a> {
     pub(super) settings: Vec<(&'a str, &'a str)>,
 }
 
-/// A library, and what became of its platform.
+/// An open library, and the outcome of connecting its platform.
 pub(super) struct Opened {
     pub(super) connected: Connected,
-    /// The names of the settings that the plugin has asked for.
+    /// Names of the settings that the plugin has looked up.
     pub(super) asked: Vec<String>,
     pub(super) platform: Option<RemotePlatform>,
 }
@@ -37,13 +37,14 @@ impl From<Connected> for Opened {
     }
 }
 
-/// Opens a library, which stays until the process ends, and connects its platform. Blocks while the plugin looks for its driver.
+/// Opens a library, which stays open until the process ends, and connects its platform. Blocks
+/// while the plugin looks for its driver.
 ///
 /// # Errors
-/// `BackendFailure` if the library cannot be opened; those of the plugin.
+/// `BackendFailure` if the library cannot be opened, and every error of the plugin.
 pub(super) fn open(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> Result<Opened> {
     let path = OsStr::from_bytes(wanted.path);
-    // SAFETY: the library's constructors run, which is what this process is for.
+    // SAFETY: the library's constructors run; the process exists to run them.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
     let library = Box::leak(Box::new(library.map_err(|error| failed(path, &error))?));
     // SAFETY: the symbol is data; only its address is taken.
@@ -53,7 +54,7 @@ pub(super) fn open(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> Result<Opened> {
         let problem = "it does not export 'longshore_plugin'".to_owned();
         return Ok(Connected::NotAPlugin(problem).into());
     };
-    // SAFETY: the plugin's own entry; the library stays.
+    // SAFETY: the entry is the plugin's own, and the library stays open.
     let plugin = match unsafe { RemotePlugin::new(entry) } {
         Ok(plugin) => plugin,
         Err(Incompatible::Description(error)) => return Err(error),
@@ -96,12 +97,12 @@ fn incompatible(why: &Incompatible) -> Connected {
     }
 }
 
-/// What the functions that a plugin is offered find behind their context.
+/// The context of the services that a plugin is offered.
 struct Context {
     peer: Weak<Peer>,
     log_level: u32,
     settings: BTreeMap<String, String>,
-    /// The names of settings that the plugin has asked for, the first [`ASKED`].
+    /// Names of the settings that the plugin has looked up, the first [`ASKED`].
     asked: Mutex<BTreeSet<String>>,
 }
 
@@ -139,31 +140,33 @@ fn spelled(name: &str) -> String {
 }
 
 /// # Safety
-/// `context` is that of the services above.
-unsafe fn of<'a>(context: *mut c_void) -> &'a Context {
-    // SAFETY: promised by the caller; it is never freed.
+/// `context` is the context of the services above.
+unsafe fn context_ref<'a>(context: *mut c_void) -> &'a Context {
+    // SAFETY: guaranteed by the caller; the context is never freed.
     unsafe { &*context.cast::<Context>() }
 }
 
-/// Copies a string of the plugin; of one that is too long, what is wrong with it.
+/// Copies a string of the plugin. For a string that is too long, returns the description of the
+/// error.
 ///
 /// # Safety
 /// `text` is readable during the call, unless it is null or longer than its bound.
 unsafe fn read(what: &str, text: abi::Text) -> String {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let copied = unsafe { bounds::copy_text("services", what, text, MESSAGE_BYTES) };
     copied.unwrap_or_else(|error| error.message().to_owned())
 }
 
 unsafe extern "C" fn log_level(context: *mut c_void) -> u32 {
     // SAFETY: the plugin passes its context back.
-    unsafe { of(context) }.log_level
+    unsafe { context_ref(context) }.log_level
 }
 
 unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, message: abi::Text) {
     // SAFETY: the plugin passes its context back, and strings that are readable during the call.
-    let (context, mut target, mut message) =
-        unsafe { (of(context), read("log, target", target), read("log, message", message)) };
+    let (context, mut target, mut message) = unsafe {
+        (context_ref(context), read("log, target", target), read("log, message", message))
+    };
     if level == 0 || level > context.log_level {
         return;
     }
@@ -172,17 +175,17 @@ unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, me
     }
     if let Some(peer) = context.peer.upgrade() {
         let record = Callback::Log { level, target: &target, message: &message };
-        // If the host has gone, nobody listens.
+        // A failed post means that the host is gone.
         let _ = peer.post(POST, &encode(&record));
     }
 }
 
 unsafe extern "C" fn setting(context: *mut c_void, name: abi::Text, value: abi::Sink) -> u32 {
     // SAFETY: the plugin passes its context back, and a string that is readable during the call.
-    let (context, name) = unsafe { (of(context), read("setting, name", name)) };
+    let (context, name) = unsafe { (context_ref(context), read("setting, name", name)) };
     context.note(&name);
     let Some(found) = context.settings.get(&spelled(&name)) else { return 0 };
-    // SAFETY: the sink of this call.
+    // SAFETY: the sink belongs to this call.
     unsafe { (value.write)(value.context, found.as_ptr(), found.len()) };
     1
 }

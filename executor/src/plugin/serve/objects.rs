@@ -11,7 +11,8 @@ use parking_lot::{Mutex, RwLock};
 use super::images::ImageBuffer;
 use crate::plugin::protocol::Id;
 
-/// Objects of one kind. A number is a place and how often it was used, so an old number finds nothing.
+/// Objects of one kind. A number consists of a place and the count of its uses, so an old number
+/// finds nothing.
 pub(in crate::plugin) struct Table<T> {
     places: RwLock<Places<T>>,
 }
@@ -29,11 +30,11 @@ struct Place<T> {
 /// An open device.
 pub(in crate::plugin) struct Device {
     pub(in crate::plugin) device: RemoteDevice,
-    /// Memory of the host that is pinned in place of being adopted, by its address.
+    /// Addresses of host memory that is pinned because the plugin cannot import it.
     pub(super) pinned: Mutex<Vec<u64>>,
 }
 
-// What belongs to a device keeps it, and goes before it: the order of the fields matters.
+// An object keeps its device alive and is dropped before it: the order of the fields matters.
 
 /// A loaded image.
 pub(in crate::plugin) struct Module {
@@ -52,7 +53,7 @@ pub(in crate::plugin) struct Kernel {
 /// A queue.
 pub(in crate::plugin) struct Queue {
     pub(in crate::plugin) queue: RemoteQueue,
-    /// The first error of what was posted that nobody was told of.
+    /// The first error of a posted request that was not yet reported.
     pub(super) deferred: Mutex<Option<Error>>,
     pub(super) _device: Arc<Device>,
 }
@@ -70,7 +71,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Takes an object in and gives its number.
+    /// Adds an object and returns its number.
     pub(in crate::plugin) fn put(&self, object: T) -> Id {
         let mut places = self.places.write();
         let index = match places.free.pop() {
@@ -86,10 +87,10 @@ impl<T> Table<T> {
         u64::from(place.uses) << 32 | u64::from(index)
     }
 
-    /// The object of a number.
+    /// Returns the object with a number.
     ///
     /// # Errors
-    /// `InvalidArgument` if there is none.
+    /// `InvalidArgument` if there is no such object.
     pub(in crate::plugin) fn get(&self, id: Id) -> Result<Arc<T>> {
         let places = self.places.read();
         let (uses, index) = ((id >> 32) as u32, id as u32);
@@ -97,7 +98,7 @@ impl<T> Table<T> {
         place.and_then(|place| place.object.clone()).ok_or_else(|| absent(id))
     }
 
-    /// Takes the object of a number out.
+    /// Removes the object with a number and returns it.
     ///
     /// # Errors
     /// As for [`Table::get`].
@@ -106,7 +107,7 @@ impl<T> Table<T> {
         let (uses, index) = ((id >> 32) as u32, id as u32);
         let place = places.all.get_mut(index as usize).filter(|place| place.uses == uses);
         let object = place.and_then(|place| place.object.take()).ok_or_else(|| absent(id))?;
-        // A place whose uses cannot be counted any more is not used again.
+        // A place whose count of uses cannot grow is not reused.
         if uses < u32::MAX {
             places.free.push(index);
         }
@@ -115,13 +116,13 @@ impl<T> Table<T> {
 }
 
 impl Queue {
-    /// Keeps an error for who waits next, unless there is an earlier one.
+    /// Keeps an error for the next waiting call, unless an earlier error is kept.
     pub(super) fn defer(&self, error: Error) {
         self.deferred.lock().get_or_insert(error);
     }
 
-    /// The result of a call that waited, or the error that was kept for it.
-    pub(in crate::plugin) fn told<T>(&self, result: Result<T>) -> Result<T> {
+    /// Returns the result of a waiting call, or the error kept for it.
+    pub(in crate::plugin) fn encode_reply<T>(&self, result: Result<T>) -> Result<T> {
         match self.deferred.lock().take() {
             Some(error) => Err(error),
             None => result,
@@ -129,10 +130,10 @@ impl Queue {
     }
 }
 
-/// Takes an object apart that nothing else uses.
+/// Unwraps an object that nothing else uses.
 ///
 /// # Errors
-/// `InvalidArgument` if something does.
+/// `InvalidArgument` if the object is in use elsewhere.
 pub(super) fn sole<T>(object: Arc<T>, what: &str) -> Result<T> {
     Arc::into_inner(object).ok_or_else(|| {
         Error::new(ErrorCode::InvalidArgument, format!("the {what} is still in use"))

@@ -1,4 +1,4 @@
-//! What queues are asked for.
+//! The execution of requests to queues.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ impl Server {
                 queue.queue.launch(&kernel.kernel, &launch.shape, arguments)
             })
         });
-        if launch.shape.wait { queue.told(launched) } else { launched }
+        if launch.shape.wait { queue.encode_reply(launched) } else { launched }
     }
 
     pub(super) fn copy(&self, copy: &Copy) -> Result<()> {
         let queue = self.queues.get(copy.queue)?;
         let device = |id: Option<Id>| id.map(|id| self.devices.get(id)).transpose();
         let (to, from) = (device(copy.to_device)?, device(copy.from_device)?);
-        // SAFETY: the host vouches for the ranges, on behalf of the program.
+        // SAFETY: the host guarantees the ranges, on behalf of the program.
         let request = unsafe {
             CopyRequest {
                 destination: Span::new(copy.to, copy.bytes),
@@ -43,7 +43,7 @@ impl Server {
             }
         };
         let copied = queue.queue.copy(&request);
-        if copy.wait { queue.told(copied) } else { copied }
+        if copy.wait { queue.encode_reply(copied) } else { copied }
     }
 
     pub(super) fn copy_in(
@@ -55,8 +55,9 @@ impl Server {
     ) -> Result<()> {
         let (queue, device) = (self.queues.get(queue)?, self.devices.get(device)?);
         let (from, bytes) = (content.as_ptr() as u64, content.len() as u64);
-        // SAFETY: the host vouches for the device's range; the content outlives the copy, which is waited for.
-        queue.told(unsafe { copy_in(&queue, &device.device, address, from, bytes, true) })
+        // SAFETY: the host guarantees the device's range; `content` outlives the copy, because the
+        // call waits for it.
+        queue.encode_reply(unsafe { copy_in(&queue, &device.device, address, from, bytes, true) })
     }
 
     pub(super) fn copy_out(
@@ -69,8 +70,10 @@ impl Server {
         let (queue, device) = (self.queues.get(queue)?, self.devices.get(device)?);
         let mut content = buffer(bytes)?;
         let to = content.as_mut_ptr() as u64;
-        // SAFETY: the host vouches for the device's range; the buffer outlives the copy, which is waited for.
-        queue.told(unsafe { copy_out(&queue, &device.device, address, to, bytes, true) })?;
+        // SAFETY: the host guarantees the device's range; the buffer outlives the copy, because the
+        // call waits for it.
+        queue
+            .encode_reply(unsafe { copy_out(&queue, &device.device, address, to, bytes, true) })?;
         Ok(content)
     }
 
@@ -83,15 +86,15 @@ impl Server {
         wait: bool,
     ) -> Result<()> {
         let queue = self.queues.get(queue)?;
-        // SAFETY: the host vouches for the range, on behalf of the program.
+        // SAFETY: the host guarantees the range, on behalf of the program.
         let filled = queue.queue.fill(unsafe { Span::new(address, bytes) }, pattern, wait);
-        if wait { queue.told(filled) } else { filled }
+        if wait { queue.encode_reply(filled) } else { filled }
     }
 
     pub(super) fn host_function(&self, peer: &Arc<Peer>, queue: Id, function: u64) -> Result<()> {
         let (queue, peer) = (self.queues.get(queue)?, Arc::clone(peer));
         queue_function(&queue.queue, move || {
-            // If the host has gone, so has the function.
+            // If the host is gone, so is the function.
             let _ = peer.call(CALL, &encode(&Callback::Run { function }));
         })
     }
@@ -100,7 +103,7 @@ impl Server {
 /// Queues a copy from memory of this process.
 ///
 /// # Safety
-/// Both ranges are valid until the copy is done.
+/// The caller guarantees both ranges until the copy is done.
 pub(super) unsafe fn copy_in(
     queue: &Queue,
     device: &RemoteDevice,
@@ -109,7 +112,7 @@ pub(super) unsafe fn copy_in(
     bytes: u64,
     wait: bool,
 ) -> Result<()> {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let (destination, source) = unsafe { (Span::new(to, bytes), Span::new(from, bytes)) };
     queue.queue.copy(&CopyRequest {
         destination,
@@ -123,7 +126,7 @@ pub(super) unsafe fn copy_in(
 /// Queues a copy to memory of this process.
 ///
 /// # Safety
-/// Both ranges are valid until the copy is done.
+/// The caller guarantees both ranges until the copy is done.
 pub(super) unsafe fn copy_out(
     queue: &Queue,
     device: &RemoteDevice,
@@ -132,7 +135,7 @@ pub(super) unsafe fn copy_out(
     bytes: u64,
     wait: bool,
 ) -> Result<()> {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let (destination, source) = unsafe { (Span::new(to, bytes), Span::new(from, bytes)) };
     queue.queue.copy(&CopyRequest {
         destination,
@@ -143,10 +146,10 @@ pub(super) unsafe fn copy_out(
     })
 }
 
-/// Zeroes, so many.
+/// Creates a buffer of `bytes` zeroes.
 ///
 /// # Errors
-/// `OutOfResources`.
+/// `OutOfResources` if the memory cannot be allocated.
 pub(super) fn buffer(bytes: u64) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     let size = usize::try_from(bytes).unwrap_or(usize::MAX);

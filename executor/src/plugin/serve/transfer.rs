@@ -1,4 +1,5 @@
-//! Copies between a device and memory that the host alone has, in pieces, each when the queue comes to it.
+//! Copies between a device and memory of the host alone, in pieces, each when the queue comes to
+//! it.
 
 use std::sync::Arc;
 
@@ -11,11 +12,11 @@ use super::queues::{buffer, copy_in, copy_out};
 use crate::plugin::protocol::{self, CALL, Callback, POST, Transfer, encode};
 use crate::rpc::Peer;
 
-/// The bytes of a piece that comes in a message.
+/// Bytes of a piece in a message.
 const PIECE: u64 = 1 << 20;
 
 impl Server {
-    /// Queues what a transfer consists of. Does not block.
+    /// Queues the pieces of a transfer. Does not block.
     pub(super) fn transfer(&self, peer: &Arc<Peer>, transfer: &Transfer) -> Result<()> {
         let (queue, device) =
             (self.queues.get(transfer.queue)?, self.devices.get(transfer.device)?);
@@ -24,7 +25,7 @@ impl Server {
                 self.memory.check(address, bytes)?;
                 Staging { address, bytes, own: None }
             }
-            None => Staging::of_messages(transfer.bytes.min(PIECE))?,
+            None => Staging::for_messages(transfer.bytes.min(PIECE))?,
         };
         let (peer, staging) = (Arc::clone(peer), Arc::new(staging));
         Queued { peer, queue: &queue, device: &device, transfer, staging }.all()
@@ -53,7 +54,7 @@ impl Queued<'_> {
         let (peer, staging) = (Arc::clone(&self.peer), Arc::clone(&self.staging));
         let transfer = self.transfer.transfer;
         queue_function(&self.queue.queue, move || {
-            // Until here the memory was needed.
+            // The queue is done with the staging memory here.
             drop(staging);
             let _ = peer.post(POST, &encode(&Callback::Done { transfer }));
         })
@@ -65,14 +66,15 @@ impl Queued<'_> {
             (self.transfer.transfer, self.transfer.address + at, staging.address);
         queue_function(&self.queue.queue, move || {
             let fetched = peer.call(CALL, &encode(&Callback::Fetch { transfer, at, bytes }));
-            match fetched.map(|answer| read(&answer)) {
+            match fetched.map(|reply| read(&reply)) {
                 Ok(Ok(content)) => staging.put(&content),
-                // The connection is over, or the transfer given up: nobody looks at the result.
+                // The connection has ended or the transfer was given up, so the result is not used.
                 Ok(Err(error)) => log::debug!("transfer {transfer}: {error}"),
                 Err(error) => log::debug!("transfer {transfer}: {error}"),
             }
         })?;
-        // SAFETY: the host vouches for the device's range; the staging memory lives until the transfer is done.
+        // SAFETY: the host guarantees the device's range; the staging memory lives until the
+        // transfer is done.
         unsafe { copy_in(self.queue, &self.device.device, to, from, bytes, false) }
     }
 
@@ -80,7 +82,8 @@ impl Queued<'_> {
         let (peer, staging) = (Arc::clone(&self.peer), Arc::clone(&self.staging));
         let (transfer, from, to) =
             (self.transfer.transfer, self.transfer.address + at, staging.address);
-        // SAFETY: as above.
+        // SAFETY: the host guarantees the device's range; the staging memory lives until the
+        // transfer is done.
         unsafe { copy_out(self.queue, &self.device.device, from, to, bytes, false)? };
         queue_function(&self.queue.queue, move || {
             let content = staging.own(bytes);
@@ -92,25 +95,25 @@ impl Queued<'_> {
     }
 }
 
-fn read(answer: &[u8]) -> Result<Vec<u8>> {
-    protocol::decode::<Result<Vec<u8>>>(answer)?
+fn read(reply: &[u8]) -> Result<Vec<u8>> {
+    protocol::decode::<Result<Vec<u8>>>(reply)?
 }
 
-/// Memory that a piece lies in on its way. Used by what the queue runs, one thing after the other.
+/// Memory for one piece at a time, used by the queue's functions and copies in order.
 struct Staging {
     address: u64,
     bytes: u64,
-    /// Memory of this process, if none is shared.
+    /// Memory of this process, if no memory is shared.
     own: Option<Box<[std::cell::UnsafeCell<u8>]>>,
 }
 
-// SAFETY: a queue is in order, so no two uses of the memory are at the same time.
+// SAFETY: a queue is in order, so no two uses of the memory overlap in time.
 unsafe impl Send for Staging {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Staging {}
 
 impl Staging {
-    fn of_messages(bytes: u64) -> Result<Self> {
+    fn for_messages(bytes: u64) -> Result<Self> {
         let cells = buffer(bytes)?.into_iter().map(std::cell::UnsafeCell::new);
         let own: Box<[_]> = cells.collect();
         let address = own.first().map_or(0, |first| first.get() as u64);
@@ -120,21 +123,23 @@ impl Staging {
         }
     }
 
-    /// Puts a piece there that came in a message.
+    /// Stores a piece from a message; shared memory holds it already.
     fn put(&self, content: &[u8]) {
         if self.own.is_some() {
             let bytes = content.len().min(self.bytes as usize);
-            // SAFETY: the memory has that many bytes, and only this function of the queue uses it now.
+            // SAFETY: the memory has at least `bytes` bytes, and only this function of the queue
+            // uses it now.
             unsafe {
                 std::ptr::copy_nonoverlapping(content.as_ptr(), self.address as *mut u8, bytes);
             }
         }
     }
 
-    /// A piece for a message: empty if the memory is shared.
+    /// Returns a piece for a message: empty if the memory is shared.
     fn own(&self, bytes: u64) -> &[u8] {
         match self.own {
-            // SAFETY: as above.
+            // SAFETY: the memory has at least this many bytes, and only this function of the queue
+            // uses it now.
             Some(_) => unsafe {
                 std::slice::from_raw_parts(
                     self.address as *const u8,

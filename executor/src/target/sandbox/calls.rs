@@ -7,13 +7,14 @@ use seccompiler::{
     SeccompFilter, SeccompRule, sock_filter,
 };
 
-/// Refuses calls from now on, on this thread and those that it starts.
+/// Installs the filters, for this thread and the threads that it starts.
 pub(super) fn filter() -> Result<(), String> {
     let refused = rules(std::process::id()).map_err(|error| error.to_string())?;
     let mut refused = program(refused, libc::EPERM)?;
     refused.splice(0..0, other_numbers());
     seccompiler::apply_filter(&refused).map_err(|error| error.to_string())?;
-    // Its flags are in memory, where a filter does not look. The C library calls `clone` where there is none.
+    // The flags of `clone3` are in memory, which a filter cannot read. With `ENOSYS` the C library
+    // falls back to `clone`.
     let unknown = program(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?;
     seccompiler::apply_filter(&unknown).map_err(|error| error.to_string())
 }
@@ -29,23 +30,25 @@ fn program(rules: Rules, error: i32) -> Result<BpfProgram, String> {
     filter.and_then(BpfProgram::try_from).map_err(|error: BackendError| error.to_string())
 }
 
-/// Refuses the system calls of the x32 interface, which have other numbers on the same architecture.
+/// Returns a filter that refuses the system calls of the x32 interface, which have other numbers on
+/// the same architecture.
 fn other_numbers() -> Vec<sock_filter> {
     if !cfg!(target_arch = "x86_64") {
         return Vec::new();
     }
     const X32: u32 = 0x4000_0000;
-    let (load, jump, answer) = (
+    let (load, jump, reply) = (
         libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
         libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
         libc::BPF_RET | libc::BPF_K,
     );
     let step = |code: u32, jf, k| sock_filter { code: code as u16, jt: 0, jf, k };
     let refusal = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
-    vec![step(load, 0, 0), step(jump, 1, X32), step(answer, 0, refusal)]
+    vec![step(load, 0, 0), step(jump, 1, X32), step(reply, 0, refusal)]
 }
 
-/// The refused system calls. A call is refused if one of its rules holds, or if it has none.
+/// Returns the rules of refusal. A call is refused if one of its rules matches, or if its list is
+/// empty.
 fn rules(process: u32) -> Result<Rules, BackendError> {
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     let own = [0, u64::from(process)];
@@ -60,7 +63,7 @@ fn rules(process: u32) -> Result<Rules, BackendError> {
     {
         rules.insert(call, vec![none_of(0, &[process_kind])?, none_of(1, &own)?]);
     }
-    // The signal by which the process ends with its controller.
+    // `PR_SET_PDEATHSIG` sets the signal by which the process ends with its controller.
     rules.insert(libc::SYS_prctl, one_of(0, &[libc::PR_SET_PDEATHSIG as u64])?);
     rules.insert(libc::SYS_clone, clones()?);
     rules.insert(libc::SYS_fcntl, owners_of_files(process)?);
@@ -68,7 +71,7 @@ fn rules(process: u32) -> Result<Rules, BackendError> {
     rules.insert(libc::SYS_mknodat, nodes(2)?);
     #[cfg(target_arch = "x86_64")]
     rules.insert(libc::SYS_mknod, nodes(1)?);
-    // Only pairs that cannot send to a third socket.
+    // Allows only pairs of sockets that cannot send to a third one.
     rules.insert(
         libc::SYS_socketpair,
         masked(1, SOCKET_TYPES, &[libc::SOCK_DGRAM, libc::SOCK_RAW])?,
@@ -82,7 +85,7 @@ fn rules(process: u32) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// New processes and namespaces; threads are allowed.
+/// Returns the rules that refuse new processes and namespaces; threads are allowed.
 fn clones() -> Result<Vec<SeccompRule>, BackendError> {
     let mut rules = vec![bits(0, libc::CLONE_THREAD as u64, 0)?];
     for namespace in [
@@ -99,7 +102,8 @@ fn clones() -> Result<Vec<SeccompRule>, BackendError> {
     Ok(rules)
 }
 
-/// A file may have any signal sent to its owner.
+/// Returns the rules that refuse another owner of a file, which would receive any signal set for
+/// the file.
 fn owners_of_files(process: u32) -> Result<Vec<SeccompRule>, BackendError> {
     let is_set = compare(1, SeccompCmpOp::Eq, libc::F_SETOWN as u64)?;
     let is_other = compare(2, SeccompCmpOp::Ne, u64::from(process))?;
@@ -111,7 +115,7 @@ fn nodes(mode: u8) -> Result<Vec<SeccompRule>, BackendError> {
     masked(mode, u64::from(libc::S_IFMT), &[libc::S_IFCHR as i32, libc::S_IFBLK as i32])
 }
 
-/// Holds for an argument that has one of these values below a mask.
+/// Returns the rules that match an argument with one of these values under a mask.
 fn masked(argument: u8, mask: u64, values: &[i32]) -> Result<Vec<SeccompRule>, BackendError> {
     values.iter().map(|value| bits(argument, mask, value.unsigned_abs().into())).collect()
 }
@@ -130,7 +134,8 @@ fn none_of(argument: u8, values: &[u64]) -> Result<SeccompRule, BackendError> {
     SeccompRule::new(conditions.collect::<Result<_, _>>()?)
 }
 
-/// The kernel looks at 32 bits of all these arguments.
+/// Returns a condition on the lower 32 bits of an argument; the kernel uses no more of these
+/// arguments.
 fn compare(
     argument: u8,
     operator: SeccompCmpOp,
@@ -146,7 +151,8 @@ const TIOCLINUX: u64 = 0x541c;
 const FIOSETOWN: u64 = 0x8901;
 const SIOCSPGRP: u64 = 0x8902;
 
-/// Calls about a process, which may be this one, and the argument that names it.
+/// Calls about a process, allowed for this one, and the index of the argument that names the
+/// process.
 const OF_A_PROCESS: &[(i64, u8)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_sched_setaffinity, 0),
@@ -158,7 +164,7 @@ const OF_A_PROCESS: &[(i64, u8)] = &[
     (libc::SYS_setpgid, 0),
 ];
 
-/// Calls that send a signal, to this process alone; their first argument names it.
+/// Calls that send a signal, allowed to this process only; their first argument names the process.
 const SIGNALS: &[i64] =
     &[libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo];
 
@@ -193,7 +199,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_msgrcv,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
-    // The network and local services. What is connected stays so.
+    // The network and local services. Existing connections remain.
     libc::SYS_socket,
     libc::SYS_connect,
     libc::SYS_bind,
@@ -244,7 +250,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_iopl,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_ioperm,
-    // Rings of system calls get around filters.
+    // Rings of system calls, which bypass filters.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,

@@ -11,7 +11,7 @@ use longshore_format_nvidia::{Contents, Kind, fatbin};
 fuzz_target!(|bytes: &[u8]| {
     match Kind::recognise(bytes) {
         Some(Kind::Cubin | Kind::Object) => {
-            if let Ok(contents) = Contents::of_cubin(bytes) {
+            if let Ok(contents) = Contents::from_cubin(bytes) {
                 check(&contents);
             }
         }
@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
                 let _ = entry.image();
             }
         }
-        _ => check(&Contents::of_ptx(bytes)),
+        _ => check(&Contents::from_ptx(bytes)),
     }
 });
 

@@ -72,17 +72,17 @@ impl<'a> File<'a> {
     /// Parses bytes that are aligned to 8.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<File<'a>, Malformed> {
         let headers = Headers::parse(bytes)?;
-        let mut file = File::of(&headers)?;
+        let mut file = File::from_headers(&headers)?;
         file.symbols = headers.symbols(&file.budget)?;
         Ok(file)
     }
 
     /// Parses the same without its symbols.
     pub(super) fn parse_without_symbols(bytes: &'a [u8]) -> Result<File<'a>, Malformed> {
-        File::of(&Headers::parse(bytes)?)
+        File::from_headers(&Headers::parse(bytes)?)
     }
 
-    fn of(headers: &Headers<'a>) -> Result<File<'a>, Malformed> {
+    fn from_headers(headers: &Headers<'a>) -> Result<File<'a>, Malformed> {
         let size = headers.bytes.len() as u64;
         let most = size.saturating_mul(2).saturating_add(MOST_FURTHER);
         let budget = Budget(Cell::new(size.saturating_mul(MOST_READINGS).min(most)));
@@ -112,7 +112,7 @@ impl<'a> File<'a> {
         Ok(section.data)
     }
 
-    /// The same, of a section by its name; empty if there is none.
+    /// Returns the same, of a section by its name; empty if there is none.
     pub(super) fn take_data_of(&self, name: &str) -> Result<&'a [u8], Malformed> {
         self.section(name).map_or(Ok(&[]), |section| self.take_data(section))
     }
@@ -128,7 +128,7 @@ impl Symbol<'_> {
         self.section == 0
     }
 
-    /// Whether it is a variable that has no place before linking.
+    /// Returns whether it is a variable that has no place before linking.
     pub(super) fn is_common(&self) -> bool {
         self.section == u32::from(SHN_COMMON.0)
     }
@@ -164,7 +164,7 @@ struct Headers<'a> {
 
 impl<'a> Headers<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Headers<'a>, Malformed> {
-        let file = Elf::parse(bytes).map_err(of_object)?;
+        let file = Elf::parse(bytes).map_err(object_error)?;
         if file.endian().is_err() || file.e_machine(Little) != EM_CUDA {
             return Err(malformed("it is no ELF file of 64 bits for CUDA"));
         }
@@ -181,7 +181,7 @@ impl<'a> Headers<'a> {
         }
         let sections =
             table::<SectionHeader64<Little>>(bytes, start, count, file.e_shentsize(Little))?;
-        let names = file.section_strings(Little, bytes, sections).map_err(of_object)?;
+        let names = file.section_strings(Little, bytes, sections).map_err(object_error)?;
         Ok(Headers { bytes, file, sections: SectionTable::new(sections, names), names })
     }
 
@@ -206,7 +206,7 @@ impl<'a> Headers<'a> {
     }
 
     fn symbols(&self, budget: &Budget) -> Result<Vec<Symbol<'a>>, Malformed> {
-        let table = self.sections.symbols(Little, self.bytes, SHT_SYMTAB).map_err(of_object)?;
+        let table = self.sections.symbols(Little, self.bytes, SHT_SYMTAB).map_err(object_error)?;
         let symbols = table.iter().map(|symbol| {
             Ok(Symbol {
                 name: budget.name(table.strings(), symbol.st_name(Little))?,
@@ -222,7 +222,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// A table of as many headers as the file's header says, which a driver takes at its word.
+/// Returns a table of as many headers as the file's header says, which a driver takes at its word.
 fn table<T: Pod>(bytes: &[u8], start: u64, count: u16, told: u16) -> Result<&[T], Malformed> {
     match count {
         0 => Ok(&[]),
@@ -245,7 +245,7 @@ impl Budget {
         Ok(())
     }
 
-    /// The name at an offset.
+    /// Returns the name at an offset.
     fn name<'a>(&self, names: StringTable<'a>, at: u32) -> Result<&'a str, Malformed> {
         let name = names.get(at).map_err(|()| malformed("a name lies beyond the others"))?;
         self.take(name.len())?;
@@ -258,7 +258,7 @@ fn beyond() -> Malformed {
     malformed("parts of it lie beyond its end")
 }
 
-fn of_object(error: object::Error) -> Malformed {
+fn object_error(error: object::Error) -> Malformed {
     malformed(&error.to_string())
 }
 

@@ -13,12 +13,12 @@ const WHOLE: [u32; 3] = [0x02, 0x04, 0x66];
 /// The first of eight numbers for a byte each of the same.
 const BYTE_WISE: [u32; 3] = [0x4c, 0x54, 0x68];
 
-/// The references of variables, by the variables' indices.
+/// Returns the references of variables, by the variables' indices.
 pub(super) fn read(
     file: &File<'_>,
     variables: &[Variable],
 ) -> Result<HashMap<usize, Vec<Reference>>, Malformed> {
-    let places = Places::of(variables);
+    let places = Places::new(variables);
     let mut gathered: HashMap<usize, References> = HashMap::new();
     for relocation in in_order(file, &places)? {
         let Some((index, offset)) = places.at(relocation.section, relocation.at) else { continue };
@@ -43,7 +43,7 @@ struct Relocation {
     addend: Option<i64>,
 }
 
-/// The relocations of sections that have variables, by the places where they are applied.
+/// Returns the relocations of sections that have variables, by the places where they are applied.
 fn in_order(file: &File<'_>, places: &Places<'_>) -> Result<Vec<Relocation>, Malformed> {
     let mut relocations = Vec::new();
     for section in file.sections.iter().filter(|section| places.has(section.info)) {
@@ -80,7 +80,7 @@ fn entries<T: Pod>(data: &[u8]) -> Result<&[T], Malformed> {
         .map_err(|()| malformed("relocations are cut off, or lie not at a multiple of 8"))
 }
 
-/// The number of 64 bits in an initial value.
+/// Returns the number of 64 bits in an initial value.
 fn stored_at(variable: &Variable, offset: u64) -> i64 {
     let start = usize::try_from(offset).unwrap_or(usize::MAX);
     let stored = variable.initial.get(start..).unwrap_or_default();
@@ -89,7 +89,7 @@ fn stored_at(variable: &Variable, offset: u64) -> i64 {
     i64::from_le_bytes(bytes)
 }
 
-/// A symbol's name and what is added to it; for a section's symbol, those of the variable that is there.
+/// Returns a symbol's name and what is added to it; for a section's symbol, those of the variable that is there.
 fn target(
     file: &File<'_>,
     places: &Places<'_>,
@@ -125,7 +125,7 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn of(variables: &'a [Variable]) -> Places<'a> {
+    fn new(variables: &'a [Variable]) -> Places<'a> {
         let placed = variables.iter().enumerate().filter_map(|(index, variable)| {
             let place = variable.place?;
             Some((place.section, place.offset, variable.bytes, index))
@@ -135,12 +135,12 @@ impl<'a> Places<'a> {
         Places { variables, order }
     }
 
-    /// Whether a section has variables.
+    /// Returns whether a section has variables.
     fn has(&self, section: u32) -> bool {
         self.order.binary_search_by_key(&section, |(section, ..)| *section).is_ok()
     }
 
-    /// The variable that a byte of a section belongs to, and the offset in it.
+    /// Returns the variable that a byte of a section belongs to, and the offset in it.
     fn at(&self, section: u32, offset: u64) -> Option<(usize, u64)> {
         let behind =
             self.order.partition_point(|(other, start, ..)| (*other, *start) <= (section, offset));

@@ -67,7 +67,7 @@ fn symbol_table(symbols: &[MadeSymbol]) -> [Made; 2] {
     [section(".strtab", STRTAB, 0, strings), section(".symtab", SYMTAB, 0, table)]
 }
 
-/// An ELF file for CUDA of these sections, which start at index 4.
+/// Returns an ELF file for CUDA of these sections, which start at index 4.
 fn elf(abi: u8, kind: u8, flags: u32, symbols: &[MadeSymbol], own: Vec<Made>) -> Vec<u8> {
     let mut sections =
         vec![section("", 0, 0, Vec::new()), section(".shstrtab", STRTAB, 0, Vec::new())];
@@ -101,7 +101,7 @@ fn elf(abi: u8, kind: u8, flags: u32, symbols: &[MadeSymbol], own: Vec<Made>) ->
     bytes
 }
 
-/// Two arguments of 8 and 4 bytes, the later one first, and limits.
+/// Returns two arguments of 8 and 4 bytes, the later one first, and limits.
 fn info_of_kernel() -> Vec<u8> {
     words(&[
         0x000c_1704,
@@ -128,7 +128,7 @@ fn info_of_kernel() -> Vec<u8> {
     ])
 }
 
-/// A cubin with one of everything, by index: 4 global variables with and 5 without values, 6 constants.
+/// Returns a cubin with one of everything, by index: 4 global variables with and 5 without values, 6 constants.
 fn cubin(kind: u8) -> Vec<u8> {
     let symbols = [
         ("k", STT_FUNC, GLOBAL, 0x10, 9, 0, 128),
@@ -182,14 +182,18 @@ fn cubin(kind: u8) -> Vec<u8> {
 #[test]
 fn the_architecture_is_in_the_flags_by_the_abi() {
     let arch = |abi, flags| {
-        Contents::of_cubin(&elf(abi, 2, flags, &[], Vec::new())).unwrap().arch.unwrap().to_string()
+        Contents::from_cubin(&elf(abi, 2, flags, &[], Vec::new()))
+            .unwrap()
+            .arch
+            .unwrap()
+            .to_string()
     };
     assert_eq!(arch(0x33, 0x0046_055a), "sm_90");
     assert_eq!(arch(0x33, 0x005a_0d5a), "sm_90a");
     assert_eq!(arch(0x41, 0x0600_5a04), "sm_90");
     assert_eq!(arch(0x41, 0x0600_7802), "sm_120");
     assert_eq!(arch(0x41, 0x0600_640a), "sm_100a");
-    let contents = Contents::of_cubin(&cubin(2)).unwrap();
+    let contents = Contents::from_cubin(&cubin(2)).unwrap();
     assert_eq!(contents.arch, Arch::parse("sm_90a"), "by an attribute");
 }
 
@@ -205,9 +209,13 @@ fn kernels_have_their_arguments_limits_and_costs() {
         static_shared_bytes: Some(80),
         private_bytes: Some(16),
     };
-    assert_eq!(Contents::of_cubin(&cubin(2)).unwrap().kernels, [kernel.clone()]);
+    assert_eq!(Contents::from_cubin(&cubin(2)).unwrap().kernels, [kernel.clone()]);
     kernel.static_shared_bytes = Some(1104);
-    assert_eq!(Contents::of_cubin(&cubin(1)).unwrap().kernels, [kernel], "nothing is reserved yet");
+    assert_eq!(
+        Contents::from_cubin(&cubin(1)).unwrap().kernels,
+        [kernel],
+        "nothing is reserved yet"
+    );
 }
 
 #[test]
@@ -215,7 +223,7 @@ fn large_parameters_have_an_attribute_of_their_own() {
     let info = words(&[0x000c_4504, 0, 0x4e20_0001, 1, 0x000c_4504, 0, 0, 20000]);
     let symbols = [("k", STT_FUNC, GLOBAL, 0x10, 4, 0, 0)];
     let bytes = elf(0x41, 2, 0, &symbols, vec![section(".nv.info.k", CUDA_INFO, 0, info)]);
-    assert_eq!(Contents::of_cubin(&bytes).unwrap().kernels[0].argument_sizes, [20000, 1]);
+    assert_eq!(Contents::from_cubin(&bytes).unwrap().kernels[0].argument_sizes, [20000, 1]);
 }
 
 #[test]
@@ -275,12 +283,12 @@ fn variables_have_a_place_a_value_and_references() {
             ..variable
         },
     ];
-    assert_eq!(Contents::of_cubin(&cubin(2)).unwrap().variables, expected);
+    assert_eq!(Contents::from_cubin(&cubin(2)).unwrap().variables, expected);
 }
 
 #[test]
 fn what_neither_linker_nor_driver_has_is_undefined() {
-    assert_eq!(Contents::of_cubin(&cubin(2)).unwrap().undefined, ["elsewhere", "other"]);
+    assert_eq!(Contents::from_cubin(&cubin(2)).unwrap().undefined, ["elsewhere", "other"]);
 }
 
 #[test]
@@ -288,17 +296,17 @@ fn other_files_are_malformed() {
     let mut other = cubin(2);
     other[18] = 62;
     for bytes in [&other[..], b"", b"\x7fELF", &cubin(2)[..100]] {
-        assert!(Contents::of_cubin(bytes).is_err());
+        assert!(Contents::from_cubin(bytes).is_err());
     }
 }
 
 #[test]
 fn bytes_may_lie_anywhere() {
     let bytes = cubin(2);
-    let expected = Contents::of_cubin(&bytes).unwrap();
+    let expected = Contents::from_cubin(&bytes).unwrap();
     for before in 1..=8 {
         let moved = [&vec![0; before][..], &bytes].concat();
-        assert_eq!(Contents::of_cubin(&moved[before..]).unwrap(), expected);
+        assert_eq!(Contents::from_cubin(&moved[before..]).unwrap(), expected);
         assert_eq!(cubin_arch(&moved[before..]).unwrap(), expected.arch.unwrap());
     }
 }
@@ -326,7 +334,7 @@ fn a_file_whose_names_lie_upon_each_other_is_malformed_before_it_costs_much() {
     let symbols = vec![("k", STT_OBJECT, GLOBAL, 0, 4, 0, 1 << 20); 1 << 12];
     let long = vec![b'x'; 1 << 20];
     let bytes = elf(0x41, 2, 0, &symbols, vec![section(".nv.global.init", PROGBITS, 0, long)]);
-    let error = Contents::of_cubin(&bytes).unwrap_err();
+    let error = Contents::from_cubin(&bytes).unwrap_err();
     assert!(error.0.contains("upon each other"), "{error}");
 }
 
@@ -334,11 +342,11 @@ fn a_file_whose_names_lie_upon_each_other_is_malformed_before_it_costs_much() {
 fn every_truncation_and_every_flipped_bit_is_read_to_its_end() {
     let mut bytes = cubin(2);
     for end in 0..bytes.len() {
-        let _ = Contents::of_cubin(&bytes[..end]);
+        let _ = Contents::from_cubin(&bytes[..end]);
     }
     for bit in 0..bytes.len() * 8 {
         bytes[bit / 8] ^= 1 << (bit % 8);
-        let _ = Contents::of_cubin(&bytes);
+        let _ = Contents::from_cubin(&bytes);
         bytes[bit / 8] ^= 1 << (bit % 8);
     }
 }

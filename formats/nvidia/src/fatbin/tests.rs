@@ -135,7 +135,7 @@ fn every_truncation_and_every_flipped_bit_is_read_to_its_end() {
     let mut bytes = one_of_each();
     let read = |bytes: &[u8]| {
         for entry in fatbin(bytes).unwrap_or_default() {
-            let _ = entry.image().map(|image| Contents::of_ptx(&image));
+            let _ = entry.image().map(|image| Contents::from_ptx(&image));
         }
     };
     (0..bytes.len()).for_each(|end| read(&bytes[..end]));

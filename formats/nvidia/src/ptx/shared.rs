@@ -30,8 +30,8 @@ impl<'a> SharedMemory<'a> {
         self.functions.push(body);
     }
 
-    /// The bytes that a kernel uses, once all is added; `None` if functions use some and it may call them.
-    pub(super) fn of_kernel(&mut self, body: &str) -> Option<u64> {
+    /// Returns the bytes that a kernel uses, once all is added; `None` if functions use some and it may call them.
+    pub(super) fn for_kernel(&mut self, body: &str) -> Option<u64> {
         let Use { bytes, calls } = self.used_by(body);
         if calls && self.is_used_by_function() {
             return None;
@@ -64,7 +64,7 @@ impl<'a> SharedMemory<'a> {
     }
 }
 
-/// The size of what is declared up to the next ';'.
+/// Returns the size of what is declared up to the next ';'.
 fn declaration_bytes(tokens: &mut Tokens<'_>) -> u64 {
     let declaration: Vec<_> = tokens.take_while(|token| *token != ";").collect();
     declared(&declaration).iter().fold(0, |all, known| known.bytes.saturating_add(all))

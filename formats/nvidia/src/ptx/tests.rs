@@ -51,7 +51,7 @@ fn variable<'a>(contents: &'a Contents, name: &str) -> &'a Variable {
 
 #[test]
 fn directives_and_kernels_are_found_between_comments_and_bodies() {
-    let contents = Contents::of_ptx(TEXT.as_bytes());
+    let contents = Contents::from_ptx(TEXT.as_bytes());
     assert_eq!(contents.arch, Arch::parse("sm_90a"));
     assert_eq!(contents.ptx_version, Some((8, 3)));
     let saxpy = Kernel {
@@ -70,7 +70,7 @@ fn directives_and_kernels_are_found_between_comments_and_bodies() {
 
 #[test]
 fn variables_have_their_size_space_linkage_and_value() {
-    let contents = Contents::of_ptx(TEXT.as_bytes());
+    let contents = Contents::from_ptx(TEXT.as_bytes());
     let facts = |variable: &Variable| {
         let Variable { name, bytes, space, linkage, alignment, .. } = variable;
         (name.clone(), *bytes, *space, *linkage, *alignment)
@@ -97,7 +97,7 @@ fn variables_have_their_size_space_linkage_and_value() {
 
 #[test]
 fn addresses_in_initial_values_are_references() {
-    let contents = Contents::of_ptx(TEXT.as_bytes());
+    let contents = Contents::from_ptx(TEXT.as_bytes());
     let reference =
         |offset, symbol: &str, addend| Reference { offset, symbol: symbol.into(), addend };
     let hidden = variable(&contents, "hidden");
@@ -109,7 +109,7 @@ fn addresses_in_initial_values_are_references() {
 
 #[test]
 fn what_is_declared_and_defined_nowhere_is_undefined() {
-    let contents = Contents::of_ptx(TEXT.as_bytes());
+    let contents = Contents::from_ptx(TEXT.as_bytes());
     assert_eq!(contents.undefined, ["elsewhere", "helper", "plain"]);
 }
 
@@ -117,7 +117,7 @@ fn what_is_declared_and_defined_nowhere_is_undefined() {
 fn shared_memory_is_unknown_where_a_function_that_may_be_called_uses_some() {
     let text = ".version 8.0\n.shared .u32 s;\n.func f() { st.shared.u32 [s], 0; ret; }\n\
                 .entry calls() { call f; }\n.entry does_not() { mov.u32 %r, s; }";
-    let contents = Contents::of_ptx(text.as_bytes());
+    let contents = Contents::from_ptx(text.as_bytes());
     let bytes: Vec<_> = contents.kernels.iter().map(|kernel| kernel.static_shared_bytes).collect();
     assert_eq!(bytes, [None, Some(4)]);
 }
@@ -127,7 +127,7 @@ fn sizes_beyond_all_memory_are_cut_and_cost_nothing() {
     let text = ".visible .global .b8 huge[99999999999][99999999999] = {1};\n\
                 .global .b64 open[][99999999999] = {1, 2};\n.global .b8 none[0] = {1, 2};\n\
                 .entry k(.param .b8 x[99999999999]) .maxntid 4294967295, 99999999999, 99 {}";
-    let contents = Contents::of_ptx(text.as_bytes());
+    let contents = Contents::from_ptx(text.as_bytes());
     assert_eq!(variable(&contents, "huge").bytes, u64::MAX);
     assert_eq!(variable(&contents, "huge").initial, [1]);
     assert_eq!(variable(&contents, "open").bytes, 99_999_999_999 * 8);
@@ -139,13 +139,13 @@ fn sizes_beyond_all_memory_are_cut_and_cost_nothing() {
 #[test]
 fn every_truncation_and_every_changed_byte_is_read_to_its_end() {
     for end in 0..TEXT.len() {
-        let _ = Contents::of_ptx(&TEXT.as_bytes()[..end]);
+        let _ = Contents::from_ptx(&TEXT.as_bytes()[..end]);
     }
     for at in 0..TEXT.len() {
         for byte in [b'{', b'}', b'(', b')', b'"', b';', b'-', b'=', 0xff] {
             let mut bytes = TEXT.as_bytes().to_vec();
             bytes[at] = byte;
-            let _ = Contents::of_ptx(&bytes);
+            let _ = Contents::from_ptx(&bytes);
         }
     }
 }

@@ -67,7 +67,7 @@ impl<'a> Element<'a> {
                 "(" => sign.open(),
                 ")" => sign.close(),
                 token => {
-                    let is_negative = sign.of_term();
+                    let is_negative = sign.take_term();
                     if let Some(term) = number(token) {
                         if at == 0 && tokens.get(1) == Some(&"(") {
                             element.byte = byte_of_mask(term);
@@ -109,14 +109,14 @@ impl Sign {
 
     fn open(&mut self) {
         self.outer.push(self.inner);
-        self.inner = self.of_term();
+        self.inner = self.take_term();
     }
 
     fn close(&mut self) {
         self.inner = self.outer.pop().unwrap_or_default();
     }
 
-    fn of_term(&mut self) -> bool {
+    fn take_term(&mut self) -> bool {
         std::mem::take(&mut self.is_negative) != self.inner
     }
 }

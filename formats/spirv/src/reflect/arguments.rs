@@ -35,7 +35,7 @@ enum Kind {
     Storage,
 }
 
-/// The arguments of the kernel that uses such variables.
+/// Returns the arguments of the kernel that uses such variables.
 pub(super) fn arguments(
     tables: &Tables<'_>,
     moved: &Moved,
@@ -69,7 +69,7 @@ pub(super) fn arguments(
     }
     for id in pushed {
         let place = moved.get(&id).map(|&(set, binding)| Home::Storage { set, binding });
-        let block = Block::of(tables, tables.variables[&id].pointee, variable_name(tables, id))?;
+        let block = Block::new(tables, tables.variables[&id].pointee, variable_name(tables, id))?;
         arguments.pass_by_value(tables, block, place.unwrap_or(Home::PushConstants))?;
     }
     for ((set, binding), variables) in bindings {
@@ -108,9 +108,9 @@ impl Arguments {
                 return Err(Fault::unsupported("several uniform buffers"));
             }
             let block = match hints.values.get(&(set, binding)) {
-                Some(members) => Block::of_values(members),
+                Some(members) => Block::from_values(members),
                 None => {
-                    Block::of(tables, tables.variables[&id].pointee, variable_name(tables, id))?
+                    Block::new(tables, tables.variables[&id].pointee, variable_name(tables, id))?
                 }
             };
             return self.pass_by_value(tables, block, Home::Uniform { set, binding });
@@ -168,7 +168,7 @@ impl Arguments {
         structure: u32,
         place: Place,
     ) -> Result<(), Fault> {
-        let block = Block::of(tables, structure, GLOBALS)?;
+        let block = Block::new(tables, structure, GLOBALS)?;
         if block.runtime {
             return Err(Fault::unsupported(format!(
                 "{GLOBALS} ends in an array without a length: a module's globals have a size"
@@ -227,7 +227,7 @@ fn is_globals(tables: &Tables<'_>, id: u32) -> bool {
     [id, tables.variables[&id].pointee].iter().any(|&id| tables.name(id) == GLOBALS)
 }
 
-/// The name of a variable, or, as compilers name blocks without instance names, of its type.
+/// Returns the name of a variable, or, as compilers name blocks without instance names, of its type.
 fn variable_name<'t>(tables: &'t Tables<'_>, id: u32) -> &'t str {
     match tables.name(id) {
         "" => tables.name(tables.variables[&id].pointee),

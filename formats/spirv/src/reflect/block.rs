@@ -32,8 +32,8 @@ pub(super) struct BlockMember {
 }
 
 impl Block {
-    /// The block that a structure is, for a message and for the name of what has none called `name`.
-    pub(super) fn of(tables: &Tables<'_>, structure: u32, name: &str) -> Result<Block, Fault> {
+    /// Returns the block that a structure is, for a message and for the name of what has none called `name`.
+    pub(super) fn new(tables: &Tables<'_>, structure: u32, name: &str) -> Result<Block, Fault> {
         let Some(&Type::Structure { members }) = tables.types.get(&structure) else {
             return Err(Fault::unsupported(format!(
                 "{name} is no block: its type is no structure"
@@ -46,13 +46,13 @@ impl Block {
             )));
         }
         if let Some(inner) = wrapped(tables, structure, members) {
-            return Block::of_structure(tables, inner, name);
+            return Block::from_structure(tables, inner, name);
         }
-        Block::of_structure(tables, structure, name)
+        Block::from_structure(tables, structure, name)
     }
 
-    /// A block of values that are known.
-    pub(super) fn of_values(members: &[Member]) -> Block {
+    /// Returns a block of values that are known.
+    pub(super) fn from_values(members: &[Member]) -> Block {
         let ends = members.iter().map(|member| member.offset.saturating_add(member.bytes));
         let bytes = ends.max().unwrap_or_default();
         let members = members.iter().map(|member| BlockMember {
@@ -63,7 +63,7 @@ impl Block {
         Block { members: members.collect(), bytes, runtime: false }
     }
 
-    fn of_structure(tables: &Tables<'_>, structure: u32, name: &str) -> Result<Block, Fault> {
+    fn from_structure(tables: &Tables<'_>, structure: u32, name: &str) -> Result<Block, Fault> {
         let Some(&Type::Structure { members: types }) = tables.types.get(&structure) else {
             return Err(Fault::unsupported(format!(
                 "{name} is no block: its type is no structure"
@@ -105,7 +105,7 @@ impl Block {
         Ok(Block { bytes, runtime: tables.layout(structure).runtime, members })
     }
 
-    /// Its members as globals.
+    /// Returns its members as globals.
     pub(crate) fn globals(&self) -> Vec<Member> {
         self.members.iter().map(|member| member.what.clone()).collect()
     }

@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::kernel::GroupSize;
 use crate::tables::{EntryPoint, Tables};
 
-/// The sizes in x, y and z, and the `SpecId`s of those that are free.
+/// Returns the sizes in x, y and z, and the `SpecId`s of those that are free.
 pub(super) fn sizes(
     tables: &Tables<'_>,
     entry_point: &EntryPoint<'_>,
@@ -17,10 +17,10 @@ pub(super) fn sizes(
     let mode = |mode| tables.group_sizes.get(&(entry_point.function, mode)).copied();
     if let Some(id) = tables.workgroup_size(entry_point)? {
         let parts = tables.constants.get(&id).map_or(&[][..], |constant| constant.parts);
-        return of_constants(tables, &entry_point.name, parts);
+        return from_constants(tables, &entry_point.name, parts);
     }
     if let Some(ids) = mode(ExecutionMode::LocalSizeId) {
-        return of_constants(tables, &entry_point.name, ids);
+        return from_constants(tables, &entry_point.name, ids);
     }
     match mode(ExecutionMode::LocalSize) {
         Some(&[x, y, z]) => Ok(([x, y, z].map(GroupSize::Fixed), [None; 3])),
@@ -28,7 +28,7 @@ pub(super) fn sizes(
     }
 }
 
-fn of_constants(
+fn from_constants(
     tables: &Tables<'_>,
     kernel: &str,
     ids: &[u32],
@@ -64,7 +64,7 @@ fn of_constants(
     Ok((sizes, spec_ids))
 }
 
-/// Whether a constant is computed of one with such a `SpecId`.
+/// Returns whether a constant is computed of one with such a `SpecId`.
 fn depends(tables: &Tables<'_>, constant: &Constant<'_>, spec_ids: &[Option<u32>; 3]) -> bool {
     let mut seen = HashSet::new();
     let mut pending: Vec<u32> = constant.parts.to_vec();

@@ -20,7 +20,7 @@ pub(crate) struct Usage {
 impl Usage {
     /// What it is by the specification: since SPIR-V 1.4 the variables in its interface, before that
     /// those that the functions it calls refer to.
-    pub(crate) fn of(tables: &Tables<'_>, entry_point: &EntryPoint<'_>) -> Usage {
+    pub(crate) fn new(tables: &Tables<'_>, entry_point: &EntryPoint<'_>) -> Usage {
         let reached = reached(tables, entry_point.function);
         let is_variable = |id: &u32| tables.variables.contains_key(id);
         let variables: BTreeSet<u32> = if tables.version >= (1, 4) {
@@ -37,7 +37,7 @@ impl Usage {
         Usage { variables, dependence }
     }
 
-    /// The size of sub-groups that it wants.
+    /// Returns the size of sub-groups that it wants.
     pub(super) fn subgroup_size(&self, tables: &Tables<'_>) -> Result<SubgroupSize, Fault> {
         if !self.dependence.subgroup_size {
             return Ok(SubgroupSize::Any);
@@ -52,7 +52,7 @@ impl Usage {
                 "several constants {SUBGROUP_SIZE}, with defaults {sizes:?}: they must be the same"
             )));
         }
-        Ok(SubgroupSize::of_default(sizes.first().copied().unwrap_or(0)))
+        Ok(SubgroupSize::with_default(sizes.first().copied().unwrap_or(0)))
     }
 
     /// Bytes of its shared variables, but for those whose size a launch chooses, as Vulkan counts

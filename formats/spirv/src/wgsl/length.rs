@@ -8,9 +8,9 @@ use super::weight::Declarations;
 /// How many constants a length may be computed of, counted at each use.
 const MOST_CONSTANTS: u32 = 256;
 
-/// The value of an expression of whole numbers, if it is simple enough to tell: numbers and constants
+/// Returns the value of an expression of whole numbers, if it is simple enough to tell: numbers and constants
 /// with `+ - * / % << >> & | ^`. Exact in 32 bits, signed or not; `None` for all else.
-pub(super) fn of(declarations: &Declarations<'_>, expression: Range<usize>) -> Option<u64> {
+pub(super) fn evaluate(declarations: &Declarations<'_>, expression: Range<usize>) -> Option<u64> {
     value(declarations, expression, &Cell::new(MOST_CONSTANTS))
 }
 
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         Some(left)
     }
 
-    /// The operator that is next, its number of tokens, and how strongly it binds.
+    /// Returns the operator that is next, its number of tokens, and how strongly it binds.
     fn operator(&self) -> Option<(&'a str, usize, u8)> {
         let mark = self.peek(0);
         let binding = match mark {

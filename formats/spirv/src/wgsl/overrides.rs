@@ -30,7 +30,7 @@ pub(super) fn defaults(module: &Module) -> PipelineConstants {
     constants
 }
 
-/// The values that a launch of a kernel chooses.
+/// Returns the values that a launch of a kernel chooses.
 pub(super) fn chosen(
     module: &Module,
     kernel: &Kernel,
@@ -82,7 +82,7 @@ pub(super) fn hints(module: &Module, resolved: &Module) -> Hints {
             group,
             dynamic_shared: uses(DYNAMIC_SHARED),
             subgroup_size: match uses(SUBGROUP_SIZE) {
-                true => SubgroupSize::of_default(subgroup_size),
+                true => SubgroupSize::with_default(subgroup_size),
                 false => SubgroupSize::Any,
             },
         };
@@ -91,7 +91,7 @@ pub(super) fn hints(module: &Module, resolved: &Module) -> Hints {
     hints
 }
 
-/// The overrides that are the dimensions of an entry point's groups.
+/// Returns the overrides that are the dimensions of an entry point's groups.
 fn group(module: &Module, entry_point: &EntryPoint) -> [Option<Handle<Override>>; 3] {
     let sizes = entry_point.workgroup_size_overrides.unwrap_or_default();
     sizes.map(|size| match module.global_expressions[size?] {
@@ -111,7 +111,7 @@ fn key(module: &Module, handle: Handle<Override>) -> String {
     known.id.map(|id| id.to_string()).or_else(|| known.name.clone()).unwrap_or_default()
 }
 
-/// Whether an entry point depends on an override.
+/// Returns whether an entry point depends on an override.
 fn uses(module: &Module, entry_point: usize, name: &str) -> bool {
     let mut alone = module.clone();
     alone.entry_points = vec![module.entry_points[entry_point].clone()];
@@ -119,7 +119,7 @@ fn uses(module: &Module, entry_point: usize, name: &str) -> bool {
     named(&alone, name).is_some()
 }
 
-/// The names of the shared variables whose size depends on an override.
+/// Returns the names of the shared variables whose size depends on an override.
 fn sized_by(module: &Module, dynamic: Handle<Override>) -> HashSet<String> {
     // Expressions refer to earlier ones; overrides to expressions that are before what refers to them.
     let mut dependent = HashSet::new();
@@ -162,7 +162,7 @@ fn sized_by(module: &Module, dynamic: Handle<Override>) -> HashSet<String> {
     dynamic.filter_map(|variable| variable.name.clone()).collect()
 }
 
-/// The default of the override that is the size of sub-groups, 0 if there is none.
+/// Returns the default of the override that is the size of sub-groups, 0 if there is none.
 fn subgroup_size(resolved: &Module) -> u32 {
     let named = |constant: &naga::Constant| constant.name.as_deref() == Some(SUBGROUP_SIZE);
     let Some(constant) = resolved.constants.fetch_if(named) else { return 0 };

@@ -24,7 +24,7 @@ const VECTOR: u64 = 5;
 /// `nesting.rs` limits.
 pub(super) fn check(source: &str) -> Result<(), Fault> {
     let tokens = tokens(source);
-    let Some(at) = Declarations::of(&tokens).first_beyond_limit() else { return Ok(()) };
+    let Some(at) = Declarations::new(&tokens).first_beyond_limit() else { return Ok(()) };
     let offset = tokens[at].as_ptr().addr() - source.as_ptr().addr();
     let line = 1 + source[..offset].matches('\n').count();
     Err(Fault::source(format!(
@@ -73,7 +73,7 @@ struct Known<'a> {
 }
 
 impl<'a> Declarations<'a> {
-    fn of(tokens: &'a [&'a str]) -> Declarations<'a> {
+    fn new(tokens: &'a [&'a str]) -> Declarations<'a> {
         let mut found = Declarations { tokens, constants: HashMap::new(), types: HashMap::new() };
         let (mut depth, mut at) = (0usize, 0);
         while at < tokens.len() {
@@ -99,7 +99,7 @@ impl<'a> Declarations<'a> {
         found
     }
 
-    /// The token by which the copies are more than the limit.
+    /// Returns the token by which the copies are more than the limit.
     fn first_beyond_limit(&self) -> Option<usize> {
         let mut known = Known { scopes: vec![HashMap::new()], ..Known::default() };
         let (mut total, mut at) = (0u64, 0);
@@ -186,7 +186,7 @@ impl<'a> Declarations<'a> {
         if self.token(element_end) != "," {
             return (element, end);
         }
-        let count = length::of(self, element_end + 1..arguments.end);
+        let count = length::evaluate(self, element_end + 1..arguments.end);
         (element.max(1).saturating_mul(count.unwrap_or(u64::MAX)), end)
     }
 
@@ -232,14 +232,14 @@ impl<'a> Declarations<'a> {
         (open..open, open)
     }
 
-    /// The name and the value of the constant or alias that is declared at a place.
+    /// Returns the name and the value of the constant or alias that is declared at a place.
     fn declaration(&self, at: usize) -> (&'a str, Range<usize>) {
         let end = self.end(at, ";");
         let value = (at + 2..end).find(|at| self.tokens[*at] == "=").map_or(end, |at| at + 1);
         (self.token(at + 1), value..end)
     }
 
-    /// The first of these marks from a place on.
+    /// Returns the first of these marks from a place on.
     fn end(&self, from: usize, mark: &str) -> usize {
         let rest = self.tokens.get(from..).unwrap_or_default();
         rest.iter().position(|token| *token == mark).map_or(self.tokens.len(), |at| from + at)

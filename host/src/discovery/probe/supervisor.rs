@@ -25,7 +25,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// The child's side of a [`Probe`](super::Probe): tries the plugin in `path` in a process that it forks, and says what became of it.
+/// Returns the child's side of a [`Probe`](super::Probe): tries the plugin in `path` in a process that it forks, and says what became of it.
 /// Returns the exit code with which the calling process must end at once. Blocks, for the probe's time limit at most. The
 /// calling process has one thread, and its standard input is what the probe has made that.
 ///
@@ -57,7 +57,7 @@ const IGNORED: [c_int; 9] = [
 const DYING: Duration = Duration::from_secs(2);
 
 fn supervise(path: &Path) -> io::Result<()> {
-    let channel = Channel::of_standard_input()?;
+    let channel = Channel::from_standard_input()?;
     // Wakes a supervisor that is stopped; it sees then that the channel is cut.
     set_parent_process_death_signal(Some(Signal::CONT))?;
     set_child_subreaper(Some(getpid()))?;
@@ -93,7 +93,7 @@ fn try_plugin(path: &Path, channel: &Channel, supervisor: Pid) -> ! {
     let _ = setsid();
     let opened = catch_unwind(AssertUnwindSafe(|| {
         let file = PluginFile { path, loader_path: path };
-        LoadedPlugin::open(file, &backend_of(path), &Environment::of_process()).map(drop)
+        LoadedPlugin::open(file, &backend_of(path), &Environment::from_process()).map(drop)
     }));
     let outcome = match opened {
         Ok(Ok(())) => Outcome::Loaded,
@@ -152,7 +152,7 @@ fn reap(child: Pid, status: &mut Option<WaitStatus>) -> bool {
     }
 }
 
-/// The children of this process; none where `/proc` does not tell.
+/// Returns the children of this process; none where `/proc` does not tell.
 fn children() -> Vec<Pid> {
     let us = getpid();
     // In a namespace of processes without a `/proc` of its own the numbers there are others.

@@ -50,7 +50,7 @@ const MAX_MESSAGE_BYTES: usize = 64 << 10;
 const MAX_TEXT_BYTES: usize = 7 << 10;
 
 impl Channel {
-    /// The program's end, and the standard input of the supervisor, in which the secret waits.
+    /// Returns the program's end, and the standard input of the supervisor, in which the secret waits.
     pub(super) fn pair() -> io::Result<(Channel, OwnedFd)> {
         let mut secret = Secret::default();
         draw(&mut secret)?;
@@ -60,11 +60,11 @@ impl Channel {
         Ok((Channel { socket: ours, secret }, theirs))
     }
 
-    /// The supervisor's end, which is its standard input. Puts `/dev/null` there.
+    /// Returns the supervisor's end, which is its standard input. Puts `/dev/null` there.
     ///
     /// # Errors
     /// If it is not the end of such a channel.
-    pub(super) fn of_standard_input() -> io::Result<Channel> {
+    pub(super) fn from_standard_input() -> io::Result<Channel> {
         let input = io::stdin();
         let mut secret = Secret::default();
         let received = recv(&input, &mut secret[..], RecvFlags::DONTWAIT | RecvFlags::TRUNC);

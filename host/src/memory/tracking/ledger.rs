@@ -20,8 +20,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger of allocations that are live, of whose past nothing is known.
-    pub(crate) fn of_live(live: impl IntoIterator<Item = (MemoryKind, Use)>) -> Ledger {
+    /// Returns a ledger of allocations that are live, of whose past nothing is known.
+    pub(crate) fn from_live(live: impl IntoIterator<Item = (MemoryKind, Use)>) -> Ledger {
         let mut ledger = Ledger::default();
         for (kind, user) in live {
             ledger.count(Change::Allocated, kind, user);
@@ -35,7 +35,7 @@ impl Ledger {
         self.timeline.push(at, self.kinds.map(|kind| kind.live_bytes));
     }
 
-    /// The report on what `name` names, after `elapsed` of tracking. What the cache holds is left
+    /// Returns the report on what `name` names, after `elapsed` of tracking. What the cache holds is left
     /// out.
     pub(crate) fn report(self, name: &str, elapsed: Duration, tracked: bool) -> MemoryReport {
         let sites = self.sites.into_iter();

@@ -163,16 +163,16 @@ static longshore_error_object *kernel(longshore_module *module, longshore_text n
 
 static longshore_error_object unsupported = {LONGSHORE_ERROR_UNSUPPORTED};
 
-static longshore_error_object *rank(longshore_device *device, longshore_bytes image,
-                                    longshore_text triple, longshore_text arch, uint32_t *rank) {
+static longshore_error_object *score(longshore_device *device, longshore_bytes image,
+                                    longshore_text triple, longshore_text arch, uint32_t *score) {
     return &unsupported;
 }
 
-static longshore_error_object *set_extent(longshore_device *d, uint64_t address, uint64_t bytes) {
+static longshore_error_object *set_logical_size(longshore_device *d, uint64_t address, uint64_t bytes) {
     return &unsupported;
 }
 
-static longshore_error_object *adopt(longshore_device *device, uint32_t kind, uint64_t address,
+static longshore_error_object *import_memory(longshore_device *device, uint32_t kind, uint64_t address,
                                      uint64_t bytes) {
     return &unsupported;
 }

@@ -311,17 +311,17 @@ static longshore_error_object *cooperative(longshore_device *device, longshore_k
     return result();
 }
 
-static longshore_error_object *rank(longshore_device *device, longshore_bytes image,
-                                    longshore_text triple, longshore_text arch, uint32_t *rank) {
-    *rank = number();
+static longshore_error_object *score(longshore_device *device, longshore_bytes image,
+                                    longshore_text triple, longshore_text arch, uint32_t *score) {
+    *score = number();
     return result();
 }
 
-static longshore_error_object *set_extent(longshore_device *d, uint64_t address, uint64_t bytes) {
+static longshore_error_object *set_logical_size(longshore_device *d, uint64_t address, uint64_t bytes) {
     return result();
 }
 
-static longshore_error_object *adopt(longshore_device *device, uint32_t kind, uint64_t address,
+static longshore_error_object *import_memory(longshore_device *device, uint32_t kind, uint64_t address,
                                      uint64_t bytes) {
     return result();
 }

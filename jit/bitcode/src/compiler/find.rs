@@ -12,13 +12,17 @@ use super::{Compiler, Input, Limits};
 /// The oldest LLVM whose programs do what is asked of them.
 const OLDEST: u32 = 14;
 
-/// The newest pair of programs in these folders.
+/// Returns the newest pair of programs in these folders.
 pub(super) fn find(path: &OsStr) -> Result<Compiler> {
     let folders: Vec<PathBuf> = std::env::split_paths(path).collect();
     let (clang, extract) = (versions(&folders, "clang"), versions(&folders, "llvm-extract"));
     let both = |version: &&u32| extract.contains_key(*version);
     if let Some(version) = clang.keys().filter(both).max() {
-        return Ok(Compiler::of(clang[version].clone(), extract[version].clone(), *version));
+        return Ok(Compiler::with_tools(
+            clang[version].clone(),
+            extract[version].clone(),
+            *version,
+        ));
     }
     let plain = |name: &str| {
         folders.iter().map(|folder| folder.join(name)).find(|program| program.is_file())
@@ -47,19 +51,19 @@ pub(super) fn ask(clang: PathBuf, extract: PathBuf) -> Result<Compiler> {
             extract.display()
         )
     } else {
-        return Ok(Compiler::of(clang, extract, version));
+        return Ok(Compiler::with_tools(clang, extract, version));
     };
     Err(Error::Open { path: clang.display().to_string(), problem })
 }
 
-/// Another program of the LLVM that this one is of: from the same folder, with the same ending.
+/// Returns another program of the LLVM that this one is of: from the same folder, with the same ending.
 pub(super) fn sibling(extract: &Path, name: &str) -> PathBuf {
     let file = extract.file_name().unwrap_or_default().to_string_lossy();
     extract
         .with_file_name(format!("{name}{}", file.strip_prefix("llvm-extract").unwrap_or_default()))
 }
 
-/// The programs of this name with a version at its end, the first in these folders of each.
+/// Returns the programs of this name with a version at its end, the first in these folders of each.
 fn versions(folders: &[PathBuf], name: &str) -> HashMap<u32, PathBuf> {
     let mut found = HashMap::new();
     let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
@@ -74,7 +78,7 @@ fn versions(folders: &[PathBuf], name: &str) -> HashMap<u32, PathBuf> {
     found
 }
 
-/// The version that a program says it has.
+/// Returns the version that a program says it has.
 fn version(program: &Path) -> Result<u32> {
     let fail = |problem| Error::Open { path: program.display().to_string(), problem };
     let stage = Stage { program: program.to_owned(), arguments: vec![OsString::from("--version")] };

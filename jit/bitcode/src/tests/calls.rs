@@ -18,7 +18,7 @@ const PROGRAM: &str = "static long count; const char *name(void) { return \"name
 
 #[test]
 fn a_function_is_compiled_when_it_is_called() {
-    let Some(world) = World::of(&[("c", "-O0 -fPIC", PROGRAM)]) else { return };
+    let Some(world) = World::from_texts(&[("c", "-O0 -fPIC", PROGRAM)]) else { return };
     world.library.lookup("never").unwrap();
     assert_eq!((world.compiled(), world.session.times().objects), (0, 1));
     assert_eq!((world.call("one", 5), world.compiled()), (5, 1));
@@ -32,7 +32,7 @@ fn a_function_is_compiled_when_it_is_called() {
 
 #[test]
 fn what_is_defined_is_known_without_compiling() {
-    let Some(world) = World::of(&[("c", "-O0 -fPIC", PROGRAM)]) else { return };
+    let Some(world) = World::from_texts(&[("c", "-O0 -fPIC", PROGRAM)]) else { return };
     let mut names: Vec<String> =
         world.files.all_defined().unwrap().into_iter().map(|(name, _)| name).collect();
     names.sort_unstable();
@@ -46,7 +46,7 @@ fn what_is_defined_is_known_without_compiling() {
 
 #[test]
 fn many_threads_that_call_one_function_first_have_it_compiled_once() {
-    let Some(world) = World::of(&[("c", "-O0 -fPIC", PROGRAM)]) else { return };
+    let Some(world) = World::from_texts(&[("c", "-O0 -fPIC", PROGRAM)]) else { return };
     let barrier = Barrier::new(64);
     std::thread::scope(|scope| {
         for _ in 0..64 {
@@ -59,7 +59,7 @@ fn many_threads_that_call_one_function_first_have_it_compiled_once() {
     assert_eq!(world.compiled(), 3);
 }
 
-/// A compiler that begins to compile a function only when it has begun to compile another one, or gives up.
+/// Returns a compiler that begins to compile a function only when it has begun to compile another one, or gives up.
 fn in_pairs(scripts: &Scripts, version: u32) -> Compiler {
     let folder = scripts.path().display();
     let clang = scripts.script("clang", &format!("exec clang-{version} \"$@\""));

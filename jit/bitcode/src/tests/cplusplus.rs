@@ -8,7 +8,7 @@ fn check(sources: &[&str], argument: i64, expected: i64) {
     for flags in ["-O0", "-O1", "-O2 -fvisibility=hidden"] {
         let flags = &format!("{flags} -fPIC -std=c++20");
         let texts: Vec<_> = sources.iter().map(|source| ("c++", flags.as_str(), *source)).collect();
-        let Some(world) = World::of(&texts) else { return };
+        let Some(world) = World::from_texts(&texts) else { return };
         world.initialize();
         assert_eq!(world.call("run", argument), expected, "{flags}");
     }
@@ -97,7 +97,7 @@ fn objects_are_constructed_and_destroyed_in_order() {
         extern "C" SEEN long get(long) { return trace; }
         "#;
     for flags in ["-O0 -fPIC", "-O1 -fPIC -fvisibility=hidden"] {
-        let Some(world) = World::of(&[("c++", flags, SOURCE)]) else { return };
+        let Some(world) = World::from_texts(&[("c++", flags, SOURCE)]) else { return };
         world.initialize();
         assert_eq!(
             (world.call("get", 0), world.call("touch", 0), world.call("get", 0)),

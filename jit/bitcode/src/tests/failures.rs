@@ -29,7 +29,7 @@ fn failure(world: &World, function: &str) -> String {
 
 #[test]
 fn a_function_that_cannot_be_compiled_is_an_error_of_its_call() {
-    let Some(world) = World::of(&[("c", "-O1 -fPIC", SOURCE)]) else { return };
+    let Some(world) = World::from_texts(&[("c", "-O1 -fPIC", SOURCE)]) else { return };
     let error = failure(&world, "wrong");
     assert!(error.starts_with("0.bc: wrong could not be made"), "{error}");
     assert!(error.contains("no_such_instruction") && error.contains("clang"), "{error}");
@@ -72,7 +72,7 @@ fn the_newest_of_several_versions_is_taken_of_which_all_is_there() {
     assert_eq!(Compiler::find(scripts.path().as_os_str()).unwrap().version(), 16);
 }
 
-/// A compiler of this version, whose clang is a script, or whose `llvm-extract` is.
+/// Returns a compiler of this version, whose clang is a script, or whose `llvm-extract` is.
 fn made_up(scripts: &Scripts, version: u32, clang: &str, extract: &str) -> Compiler {
     let program = |name: &str, script: &str| {
         let says = format!("if [ \"$1\" = --version ]; then exec {name}-{version} --version; fi\n");

@@ -6,7 +6,7 @@ use super::support::{World, compiler};
 #[track_caller]
 fn check(source: &str, argument: i64, expected: i64) {
     for flags in ["-O0 -fPIC", "-O1 -fPIE", "-O1 -fno-pic"] {
-        let Some(world) = World::of(&[("c", flags, source)]) else { return };
+        let Some(world) = World::from_texts(&[("c", flags, source)]) else { return };
         world.initialize();
         assert_eq!(world.call("run", argument), expected, "{flags}");
     }
@@ -33,7 +33,9 @@ fn names_that_nobody_else_sees_do_not_meet_those_of_other_modules() {
         __attribute__((noinline)) static long own(long n) { count -= n; return count; }
         long two(long n) { return own(n); }";
     for flags in ["-O0 -fPIC", "-O1 -fPIC"] {
-        let Some(world) = World::of(&[("c", flags, ONE), ("c", flags, TWO)]) else { return };
+        let Some(world) = World::from_texts(&[("c", flags, ONE), ("c", flags, TWO)]) else {
+            return;
+        };
         assert_eq!((world.call("run", 2), world.call("run", 2)), (3498, 5496));
     }
 }
@@ -180,7 +182,9 @@ fn weak_definitions_and_references_are_weak() {
     const TWO: &str = "__attribute__((weak)) long chosen(long n) { return n + 2; }
         long somewhere(long n) { return n; }";
     for flags in ["-O0 -fPIC", "-O1 -fPIC"] {
-        let Some(world) = World::of(&[("c", flags, ONE), ("c", flags, TWO)]) else { return };
+        let Some(world) = World::from_texts(&[("c", flags, ONE), ("c", flags, TWO)]) else {
+            return;
+        };
         assert_eq!(world.call("run", 1), 2111, "{flags}");
     }
 }
@@ -191,7 +195,9 @@ fn a_definition_for_the_optimizer_is_another_modules() {
         long run(long n) { return once(n); }";
     const TWO: &str = "long once(long n) { return n + 2; }";
     for (flags, expected) in [("-O0 -fPIC", 3), ("-O1 -fPIC -fno-inline", 3)] {
-        let Some(world) = World::of(&[("c", flags, ONE), ("c", flags, TWO)]) else { return };
+        let Some(world) = World::from_texts(&[("c", flags, ONE), ("c", flags, TWO)]) else {
+            return;
+        };
         assert_eq!(world.call("run", 1), expected, "{flags}");
     }
 }
@@ -201,7 +207,7 @@ fn variables_that_several_modules_have_are_one() {
     const ONE: &str = "long common; long two(void); long run(long n) { common = n; return two(); }";
     const TWO: &str = "long common; long two(void) { return common + 1; }";
     let flags = "-O1 -fPIC -fcommon";
-    let Some(world) = World::of(&[("c", flags, ONE), ("c", flags, TWO)]) else { return };
+    let Some(world) = World::from_texts(&[("c", flags, ONE), ("c", flags, TWO)]) else { return };
     assert_eq!(world.call("run", 5), 6);
 }
 
@@ -226,7 +232,7 @@ fn constructors_and_destructors_run_and_call_what_is_not_compiled_yet() {
         __attribute__((constructor(100))) static void first(void) { note(1); }
         __attribute__((destructor)) static void last(void) { note(9); }";
     for flags in ["-O0 -fPIC", "-O1 -fPIC"] {
-        let Some(world) = World::of(&[("c", flags, SOURCE)]) else { return };
+        let Some(world) = World::from_texts(&[("c", flags, SOURCE)]) else { return };
         assert_eq!(world.compiled(), 0);
         world.initialize();
         assert_eq!(world.call("get", 0), 12);
@@ -240,7 +246,7 @@ fn constructors_and_destructors_run_and_call_what_is_not_compiled_yet() {
 fn constructors_of_what_was_asked_for_before_run_once() {
     const SOURCE: &str = "static long trace; long get(long n) { return trace; }
         __attribute__((constructor)) static void begin(void) { trace += 4; }";
-    let Some(world) = World::of(&[("c", "-O0 -fPIC", SOURCE)]) else { return };
+    let Some(world) = World::from_texts(&[("c", "-O0 -fPIC", SOURCE)]) else { return };
     assert_eq!(world.call("get", 0), 0);
     world.initialize();
     world.initialize();

@@ -13,7 +13,7 @@ use longshore_jitlink::session::{DynamicLibrary, ProcessSymbols};
 use longshore_jitlink::{Library, Session};
 use tempfile::TempDir;
 
-/// The compiler of this machine; nothing where there is none, which is said.
+/// Returns the compiler of this machine; nothing where there is none, which is said.
 pub(crate) fn compiler() -> Option<Compiler> {
     match Compiler::find(&path()) {
         Ok(compiler) => Some(compiler),
@@ -55,7 +55,7 @@ pub(crate) struct World {
 
 impl World {
     /// Of these sources; nothing where there is no compiler.
-    pub(crate) fn of(texts: &[Text<'_>]) -> Option<Self> {
+    pub(crate) fn from_texts(texts: &[Text<'_>]) -> Option<Self> {
         Some(Self::by(&compiler()?, texts))
     }
 
@@ -103,7 +103,7 @@ pub(crate) fn session() -> Session {
     unsafe { Session::new() }.unwrap()
 }
 
-/// A library that finds what this process has, and the C++ library.
+/// Returns a library that finds what this process has, and the C++ library.
 pub(crate) fn library(session: &Session) -> Library {
     let library = session.create_library("program");
     library.add_generator(ProcessSymbols);
@@ -129,7 +129,7 @@ impl Scripts {
         Self(TempDir::new().unwrap())
     }
 
-    /// A script of the shell.
+    /// Returns a script of the shell.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.path().join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();

@@ -105,8 +105,8 @@ impl ElfObject {
     /// Returns the name of a symbol, as [`View::symbol_name`] does; for occasional use.
     #[inline]
     pub(crate) fn symbol_name(&self, index: u32) -> &[u8] {
-        let symbols: &[Symbol] = self.symbols.of(&self.bytes);
-        let names = self.symbol_names.of(&self.bytes);
+        let symbols: &[Symbol] = self.symbols.entries(&self.bytes);
+        let names = self.symbol_names.entries(&self.bytes);
         match string(names, symbols[index as usize].st_name.get(LE)) {
             b"" => self.view().symbol_name(index),
             name => name,
@@ -116,8 +116,8 @@ impl ElfObject {
     /// Returns whether a symbol has this name.
     #[inline]
     pub(crate) fn is_symbol_named(&self, index: u32, name: &[u8]) -> bool {
-        let symbols: &[Symbol] = self.symbols.of(&self.bytes);
-        let names: &[u8] = self.symbol_names.of(&self.bytes);
+        let symbols: &[Symbol] = self.symbols.entries(&self.bytes);
+        let names: &[u8] = self.symbol_names.entries(&self.bytes);
         let start = symbols[index as usize].st_name.get(LE) as usize;
         match names.get(start..).and_then(|rest| rest.split_at_checked(name.len())) {
             // A name with a zero byte in it would be read as two names in sequence.
@@ -132,17 +132,17 @@ impl ElfObject {
     pub(crate) fn view(&self) -> View<'_> {
         View {
             bytes: &self.bytes,
-            sections: self.sections.of(&self.bytes),
-            symbols: self.symbols.of(&self.bytes),
+            sections: self.sections.entries(&self.bytes),
+            symbols: self.symbols.entries(&self.bytes),
             first_global: self.first_global,
-            section_names: self.section_names.of(&self.bytes),
-            symbol_names: self.symbol_names.of(&self.bytes),
-            extended: self.extended.of(&self.bytes),
+            section_names: self.section_names.entries(&self.bytes),
+            symbol_names: self.symbol_names.entries(&self.bytes),
+            extended: self.extended.entries(&self.bytes),
         }
     }
 
     fn find_tables(&mut self, names_index: usize) -> Result<(), String> {
-        let sections: &[Section] = self.sections.of(&self.bytes);
+        let sections: &[Section] = self.sections.entries(&self.bytes);
         let mut symbols = None;
         for (index, section) in sections.iter().enumerate() {
             let kind = section.sh_type.get(LE);
@@ -255,7 +255,7 @@ impl Table {
         }
     }
 
-    fn of<T: Pod>(self, bytes: &[u8]) -> &[T] {
+    fn entries<T: Pod>(self, bytes: &[u8]) -> &[T] {
         let rest = bytes.get(self.offset..).unwrap_or(&[]);
         slice_from_bytes(rest, self.count).map_or(&[], |(entries, _)| entries)
     }
@@ -344,7 +344,9 @@ fn section_table(
     let outside =
         |count| format!("its {count} section headers at {offset:#x} are outside of the file");
     let offset = usize::try_from(offset).map_err(|_| outside(1))?;
-    let [first] = Table { offset, count: 1 }.of::<Section>(bytes) else { return Err(outside(1)) };
+    let [first] = Table { offset, count: 1 }.entries::<Section>(bytes) else {
+        return Err(outside(1));
+    };
     // Numbers that do not fit into the file header are in the first section header.
     let count = match header.e_shnum.get(LE) {
         0 => first.sh_size.get(LE) as usize,
@@ -355,7 +357,7 @@ fn section_table(
         elf::SymbolSection(index) => index.into(),
     };
     let table = Table { offset, count };
-    if count >= u32::MAX as usize || table.of::<Section>(bytes).len() != count {
+    if count >= u32::MAX as usize || table.entries::<Section>(bytes).len() != count {
         return Err(outside(count));
     }
     Ok((table, names))

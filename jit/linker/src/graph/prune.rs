@@ -141,8 +141,9 @@ impl LinkGraph {
     /// Returns the companions of blocks: sections with `SHF_LINK_ORDER` live when their linked
     /// section does, and the sections of one group live together.
     fn companions(&self, view: View<'_>) -> Vec<(BlockId, BlockId)> {
-        let block =
-            |section: u32| self.base.section_block(section).filter(|block| self.base.is_live(*block));
+        let block = |section: u32| {
+            self.base.section_block(section).filter(|block| self.base.is_live(*block))
+        };
         let mut companions = Vec::new();
         for (index, section) in view.sections.iter().enumerate() {
             if section.sh_flags.get(LE).contains(elf::SHF_LINK_ORDER) {

@@ -1,4 +1,4 @@
-//! Constructors of what is linked at first calls.
+//! Constructors of objects linked on first calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,29 +10,31 @@ use super::source::Source;
 use crate::session::{Library, MainArguments};
 use crate::{Error, Result};
 
-/// The library with the definitions of an addition, and whether its constructors are run as it is linked.
+/// The library with the definitions of an addition, and the state of its constructors.
 pub(super) struct Addition {
     pub(super) implementations: Library,
     pub(super) sources: Box<[Arc<dyn Source>]>,
     constructors: Mutex<Option<Constructors>>,
-    /// Whether the library has the objects that are linked without being asked for.
+    /// Whether the library has the objects that are linked without a request.
     has_initial: Mutex<bool>,
 }
 
 #[derive(Clone, Copy)]
 struct Constructors {
     arguments: MainArguments,
-    /// How many objects the session had linked when these were looked for.
+    /// Number of objects that the session had linked when constructors were last collected.
     seen: usize,
 }
 
-// SAFETY: the pointers are passed on to constructors, which who gave them vouched for.
+// SAFETY: the pointers are only passed on to constructors; the caller that gave them vouches for
+// them.
 unsafe impl Send for Constructors {}
 
-/// Whose turn it is to run constructors: one at a time, whatever they are of, as for libraries that are opened. A constructor may call
-/// entries, which is the same turn: whoever calls is known by a [number](reentry::turn).
+/// The lock under which constructors run: one thread at a time, for all libraries, as for libraries
+/// that are opened. A constructor may call entries, which reenters the lock. The owner is
+/// identified by a [number](reentry::lock_owner).
 #[derive(Default)]
-pub(super) struct Turns {
+pub(super) struct InitializerLock {
     taken: Mutex<Taken>,
     free: Condvar,
 }
@@ -40,13 +42,13 @@ pub(super) struct Turns {
 #[derive(Default)]
 struct Taken {
     by: u64,
-    /// How often: 0 if it is nobody's turn.
+    /// Number of times that the owner holds the lock; 0 if it is free.
     times: u32,
 }
 
-/// A turn, or a part of one, which ends when this is dropped.
-pub(super) struct Turn<'a> {
-    turns: &'a Turns,
+/// A hold of the initializer lock, released on drop.
+pub(super) struct InitializerGuard<'a> {
+    initializer_lock: &'a InitializerLock,
     number: u64,
 }
 
@@ -60,7 +62,7 @@ impl Addition {
         }
     }
 
-    /// Has the source that defines a name do what takes long before a look-up of it.
+    /// Lets the source that defines a name do its long work before a look-up of the name.
     pub(super) fn prepare(&self, name: &str) -> Result<()> {
         for source in &self.sources {
             if source.defined(name)?.is_some() {
@@ -70,33 +72,34 @@ impl Addition {
         Ok(())
     }
 
-    /// Whether constructors are to be run.
+    /// Returns whether the addition runs constructors.
     pub(super) fn constructs(&self) -> bool {
         self.constructors.lock().is_some()
     }
 
-    /// Links what has constructors, though nothing asks for it.
+    /// Links the objects that have constructors, although nothing refers to them.
     pub(super) fn link_constructors(&self) -> Result<()> {
         self.add_initial_objects()?;
         self.implementations.link_constructors()
     }
 
-    /// Links what has constructors together with what defines a name, whose address it says, and other names.
+    /// Links the objects that have constructors together with the objects that define a name and
+    /// further names. Returns the address of the name.
     pub(super) fn link_with_constructors(&self, name: &str, also: &[&str]) -> Result<u64> {
         self.add_initial_objects()?;
         self.implementations.link_own_program(name, also)
     }
 
-    /// Has constructors run from now on, with these arguments.
+    /// Enables constructors from now on, with these arguments.
     ///
     /// # Safety
-    /// As for [`Library::initialize`], for all that is linked later too.
+    /// The same as for [`Library::initialize`], for all code that is linked later too.
     pub(super) unsafe fn construct_with(&self, arguments: MainArguments) {
         *self.constructors.lock() = Some(Constructors { arguments, seen: usize::MAX });
     }
 
-    /// The constructors of what has been linked since they were last asked for, and what they are called with; nothing if there are none.
-    /// To be called in a turn, which ends when they have run.
+    /// Returns the constructors of objects linked since the last call, and their arguments; `None`
+    /// if there are none. The caller must hold the initializer lock until they have run.
     pub(super) fn take_constructors(&self) -> Option<(Vec<u64>, MainArguments)> {
         let linked = self.implementations.objects_linked();
         let mut constructors = self.constructors.lock();
@@ -107,14 +110,14 @@ impl Addition {
         (!functions.is_empty()).then_some((functions, constructors.arguments))
     }
 
-    /// Runs these constructors now.
-    pub(super) fn construct(&self, turn: &Turn<'_>) -> Result<()> {
+    /// Runs the new constructors now.
+    pub(super) fn construct(&self, guard: &InitializerGuard<'_>) -> Result<()> {
         let Some((functions, arguments)) = self.take_constructors() else { return Ok(()) };
-        // SAFETY: promised by who had constructors run.
-        unsafe { self.implementations.run_in_turn(turn.number, functions, arguments) }
+        // SAFETY: promised by the caller that enabled constructors.
+        unsafe { self.implementations.run_as_lock_owner(guard.number, functions, arguments) }
     }
 
-    /// Adds what is to be linked though nothing asks for it, the first time.
+    /// Adds the objects that are linked without a request, the first time.
     fn add_initial_objects(&self) -> Result<()> {
         let mut has_initial = self.has_initial.lock();
         if *has_initial {
@@ -123,7 +126,7 @@ impl Addition {
         for source in &self.sources {
             for (name, bytes) in source.initial_objects()? {
                 match self.implementations.add_object(&name, bytes) {
-                    // It is there already, as something has asked for it.
+                    // The object is there already, because a reference needed it.
                     Err(Error::Duplicate { first, second, .. }) if first == second => {}
                     added => drop(added?),
                 }
@@ -134,15 +137,16 @@ impl Addition {
     }
 }
 
-/// How often who waits for a turn looks whether the process lives that has it.
+/// The interval at which a thread that waits for the lock checks that the owner's process lives.
 const LOOKS: Duration = Duration::from_secs(1);
 
-impl Turns {
-    /// Waits for the turn of a thread that executes the library's code, or for a part of it if it has it.
+impl InitializerLock {
+    /// Takes the lock for a thread that executes the library's code; a thread that already holds it
+    /// takes it again.
     ///
     /// # Errors
-    /// If the process that executes it is gone: the turn may be one that does not end any more.
-    pub(super) fn take(&self, number: u64, library: &Library) -> Result<Turn<'_>> {
+    /// An error if the executing process is gone, since its thread may never release the lock.
+    pub(super) fn take(&self, number: u64, library: &Library) -> Result<InitializerGuard<'_>> {
         let mut taken = self.taken.lock();
         while taken.times > 0 && taken.by != number {
             if self.free.wait_for(&mut taken, LOOKS).timed_out() && !library.is_executed_here() {
@@ -153,45 +157,53 @@ impl Turns {
         }
         taken.by = number;
         taken.times += 1;
-        Ok(Turn { turns: self, number })
+        Ok(InitializerGuard { initializer_lock: self, number })
     }
 
-    /// The same for a call whose constructors are run from here: by this thread, if that executes the library's code.
-    pub(super) fn take_for(&self, call: ReentryCall, library: &Library) -> Result<Turn<'_>> {
-        let number = if library.is_executed_here() { reentry::turn() } else { call.turn };
+    /// Takes the lock for a call whose constructors run from here: on this thread, if this process
+    /// executes the library's code.
+    pub(super) fn take_for(
+        &self,
+        call: ReentryCall,
+        library: &Library,
+    ) -> Result<InitializerGuard<'_>> {
+        let number =
+            if library.is_executed_here() { reentry::lock_owner() } else { call.lock_owner };
         self.take(number, library)
     }
 
-    /// The same for what this thread has to do with the library, which is not called by its code.
-    pub(super) fn take_here(&self, library: &Library) -> Result<Turn<'_>> {
-        /// Tells threads of this process from those of another.
+    /// Takes the lock for this thread's own work on the library, which is not a call from its code.
+    pub(super) fn take_here(&self, library: &Library) -> Result<InitializerGuard<'_>> {
+        /// A bit that distinguishes threads of this process from threads of the executing one.
         const CONTROLLER: u64 = 1 << 63;
         let of_other = if library.is_executed_here() { 0 } else { CONTROLLER };
-        self.take(reentry::turn() | of_other, library)
+        self.take(reentry::lock_owner() | of_other, library)
     }
 
-    /// The part of a turn that was [kept](Turn::keep); nothing if it is another's.
-    pub(super) fn resume(&self, number: u64) -> Option<Turn<'_>> {
+    /// Returns a hold that was [kept](InitializerGuard::keep); `None` if another thread owns the
+    /// lock.
+    pub(super) fn resume(&self, number: u64) -> Option<InitializerGuard<'_>> {
         let taken = self.taken.lock();
-        (taken.times > 0 && taken.by == number).then_some(Turn { turns: self, number })
+        (taken.times > 0 && taken.by == number)
+            .then_some(InitializerGuard { initializer_lock: self, number })
     }
 }
 
-impl Turn<'_> {
-    /// Whether this is not a part of a turn.
+impl InitializerGuard<'_> {
+    /// Returns whether this is the outermost hold.
     pub(super) fn is_whole(&self) -> bool {
-        self.turns.taken.lock().times == 1
+        self.initializer_lock.taken.lock().times == 1
     }
 
-    /// Leaves it taken, until it is [resumed](Turns::resume).
+    /// Keeps the lock taken until [`InitializerLock::resume`].
     pub(super) fn keep(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for InitializerGuard<'_> {
     fn drop(&mut self) {
-        self.turns.taken.lock().times -= 1;
-        self.turns.free.notify_one();
+        self.initializer_lock.taken.lock().times -= 1;
+        self.initializer_lock.free.notify_one();
     }
 }

@@ -1,4 +1,4 @@
-//! Objects and archives whose functions are linked when they are called.
+//! Objects and archives whose functions are linked on their first calls.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -18,7 +18,7 @@ use crate::Result;
 use crate::elf::{Archive, ElfObject, is_archive};
 use crate::session::{Generated, GeneratedGraph, Generator, Library, MainArguments, Request};
 
-/// What is to be added lazily together: see [`LazyReexports::lazily`].
+/// Files and other sources to add lazily together: see [`LazyReexports::lazily`].
 #[must_use = "nothing is added before `add`"]
 pub struct LazyAddition<'a> {
     lazy: &'a LazyReexports,
@@ -28,8 +28,8 @@ pub struct LazyAddition<'a> {
     sources: Vec<Arc<dyn Source>>,
 }
 
-/// Objects, archives and other sources whose functions are linked when they are called. Cheap to clone; dropping it leaves them where
-/// they are.
+/// Objects, archives and other sources whose functions are linked on their first calls. The handle
+/// is cheap to clone; dropping it leaves them in place.
 #[derive(Clone)]
 pub struct LazyFiles {
     manager: Weak<Manager>,
@@ -37,11 +37,13 @@ pub struct LazyFiles {
 }
 
 impl LazyReexports {
-    /// Adds an object, or the members of an archive, of which each is linked when a function of it is first called, or a variable
-    /// asked for (what ORC's `CompileOnDemandLayer` does with the functions of a module): [`Self::lazily`] with one file.
+    /// Adds an object, or the members of an archive, lazily: [`Self::lazily`] with one file. Each
+    /// is linked when a function of it is first called, or a variable looked up. ORC's
+    /// `CompileOnDemandLayer` does the same with the functions of a module.
     ///
     /// # Errors
-    /// As for [`LazyAddition::object`], [`LazyAddition::archive`] and [`LazyAddition::add`]; nothing has changed then.
+    /// The errors of [`LazyAddition::object`], [`LazyAddition::archive`] and [`LazyAddition::add`].
+    /// On error, nothing has changed.
     pub fn add_lazily(&self, library: &Library, name: &str, bytes: Bytes) -> Result<LazyFiles> {
         let addition = self.lazily(library, name);
         match is_archive(&bytes) {
@@ -50,23 +52,27 @@ impl LazyReexports {
         }
     }
 
-    /// Begins an addition of objects, archives and other sources, all of which are parts of one thing, as those are from which a
-    /// system linker makes a program. Its name is for messages.
+    /// Begins an addition of objects, archives and other sources, all of which are parts of one
+    /// thing, as those are from which a system linker makes a program. Its name is for messages.
     ///
-    /// Each object, and each piece of the others, is linked when a function of it is first called, or a variable asked for. Each global
-    /// function has an entry in the library, under its name. Entries are made when they are asked for, so this takes as long as
-    /// reading the symbols of the objects, and the indices of the archives. The definitions are in a library of their own, from which
-    /// calls lead through the entries too. There, of several definitions of a name that of an object comes before those of the other
-    /// sources, and these come in their order. A name that an object of `library` or a generator before has is that one's, as for an
-    /// archive's member. All else is looked up as for an object of `library`. Names that are hidden from others are found by all parts
-    /// of the addition, without entries.
+    /// Each object, and each piece of the others, is linked when a function of it is first called,
+    /// or a variable asked for. Each global function has an entry in the library, under its name.
+    /// Entries are made when they are asked for, so this takes as long as reading the symbols of
+    /// the objects, and the indices of the archives. The definitions are in a library of their own,
+    /// from which calls lead through the entries too. There, of several definitions of a name that
+    /// of an object comes before those of the other sources, and these come in their order. A name
+    /// that an object of `library` or a generator before has is that one's, as for an archive's
+    /// member. All else is looked up as for an object of `library`. Names that are hidden from
+    /// others are found by all parts of the addition, without entries.
     ///
-    /// A session that takes out what nothing reaches links of a piece what is called first, and no more.
+    /// A session that takes out what nothing reaches links of a piece what is called first, and no
+    /// more.
     ///
-    /// A function has its entry's address: also to the code of its own object, if that takes it from a slot or as 64 bits, as code compiled
-    /// with `-fPIC` does, or if all memory of the session is [low](crate::memory::Placement::Low) and nothing is pruned. A function of
-    /// two names has two addresses. Constructors run if the addition is [initialized](LazyFiles::initialize), or run as a
-    /// [program](LazyFiles::run_program).
+    /// A function has its entry's address: also to the code of its own object, if that takes it
+    /// from a slot or as 64 bits, as code compiled with `-fPIC` does, or if all memory of the
+    /// session is [low](crate::memory::Placement::Low) and nothing is pruned. A function of two
+    /// names has two addresses. Constructors run if the addition is
+    /// [initialized](LazyFiles::initialize), or run as a [program](LazyFiles::run_program).
     ///
     /// ```no_run
     /// # use longshore_jitlink::{Session, lazy::LazyReexports};
@@ -89,20 +95,22 @@ impl LazyReexports {
 }
 
 impl LazyAddition<'_> {
-    /// Another object. Those with constructors are linked when these are first run.
+    /// Adds an object. Objects with constructors are linked when constructors first run.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) or [`Error::Unsupported`](crate::Error::Unsupported) for bytes that are not an object
-    /// for this linker.
+    /// [`Error::Malformed`](crate::Error::Malformed) or
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for bytes that are not an object for this
+    /// linker.
     pub fn object(mut self, name: &str, bytes: Bytes) -> Result<Self> {
         self.objects.push(ElfObject::read(name, bytes)?);
         Ok(self)
     }
 
-    /// An object, or every member of an archive as an object (a linker's `--whole-archive`), whichever the bytes are.
+    /// Adds an object, or every member of an archive as an object (a linker's `--whole-archive`),
+    /// depending on the bytes.
     ///
     /// # Errors
-    /// As for [`Self::object`].
+    /// The errors of [`Self::object`].
     pub fn file(self, name: &str, bytes: &Bytes) -> Result<Self> {
         if !is_archive(bytes) {
             return self.object(name, bytes.clone());
@@ -111,25 +119,26 @@ impl LazyAddition<'_> {
         members.try_fold(self, |addition, (name, bytes)| addition.object(&name, bytes))
     }
 
-    /// An archive, whose members are not looked at before they are asked for, if it has an index.
+    /// Adds an archive. If it has an index, its members are read on demand.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) or [`Error::Unsupported`](crate::Error::Unsupported) for bytes that are not an archive
-    /// for this linker.
+    /// [`Error::Malformed`](crate::Error::Malformed) or
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for bytes that are not an archive for this
+    /// linker.
     pub fn archive(self, name: &str, bytes: Bytes) -> Result<Self> {
         Ok(self.source(Arc::new(Index::read(name, bytes)?)))
     }
 
-    /// Something else.
+    /// Adds another source.
     pub fn source(mut self, source: Arc<dyn Source>) -> Self {
         self.sources.push(source);
         self
     }
 
-    /// Adds all of it.
+    /// Adds all files and sources to the library.
     ///
     /// # Errors
-    /// As for [`Library::add_object`]; nothing has changed then.
+    /// The errors of [`Library::add_object`]. On error, nothing has changed.
     pub fn add(self) -> Result<LazyFiles> {
         let Self { lazy, library, name, objects, sources: others } = self;
         let implementations = library.create_inner(&name);
@@ -139,7 +148,7 @@ impl LazyAddition<'_> {
         for source in &others {
             implementations.add_generator(Pieces(Arc::clone(source)));
         }
-        let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(Objects::of(objects))];
+        let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(Objects::new(objects))];
         sources.extend(others);
         let addition = Arc::new(Addition::new(implementations, sources));
         let manager = Arc::downgrade(&lazy.0);
@@ -151,23 +160,27 @@ impl LazyAddition<'_> {
 }
 
 impl LazyFiles {
-    /// The library that has the addition's own definitions. Looking a function up there links it now.
+    /// Returns the library with the addition's own definitions. A look-up of a function there links
+    /// it immediately.
     pub fn implementations(&self) -> &Library {
         &self.addition.implementations
     }
 
-    /// What is defined under a name for others; nothing if it is not. Links nothing.
+    /// Returns the definition of a name that other objects see, without linking anything; `None` if
+    /// there is none.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged member, and those of a [`Source`].
+    /// [`Error::Malformed`](crate::Error::Malformed) for a damaged member, and the errors of a
+    /// [`Source`].
     pub fn defined(&self, name: &str) -> Result<Option<Defined>> {
         self.addition.defined(name, false)
     }
 
-    /// All that is defined for others, in any order. Reads the symbols of all members, and links nothing.
+    /// Returns all definitions that other objects see, in any order. Reads the symbols of all
+    /// members, and links nothing.
     ///
     /// # Errors
-    /// As for [`Self::defined`].
+    /// The errors of [`Self::defined`].
     pub fn all_defined(&self) -> Result<Vec<(String, Defined)>> {
         let mut all = HashMap::new();
         for source in &self.addition.sources {
@@ -178,20 +191,23 @@ impl LazyFiles {
         Ok(all.into_iter().collect())
     }
 
-    /// Does what the first call of a function does, and says where the function is: links it, and runs constructors if the addition
-    /// is [initialized](Self::initialize). Its entry gets there with its next call.
+    /// Links a function as its first call does, and returns its address. Runs constructors if the
+    /// addition is [initialized](Self::initialize). The function's entry is redirected on its next
+    /// call.
     ///
     /// # Errors
-    /// As for [`Library::lookup`] and [`Library::initialize`].
+    /// The errors of [`Library::lookup`] and [`Library::initialize`].
     pub fn link(&self, function: &str) -> Result<u64> {
         self.link_by(function, |addition| addition.implementations.lookup_own(function))
     }
 
-    /// The same for the first function of a program. The objects that have constructors are linked together with it, and those that
-    /// define these names, which may be undefined: `__start_x` and `__stop_x` are bounds of the sections of all of them.
+    /// Links the first function of a program as [`Self::link`] does. The objects that have
+    /// constructors are linked together with it, and the objects that define the names in `also`,
+    /// which may be undefined. `__start_x` and `__stop_x` are bounds of the sections of all these
+    /// objects.
     ///
     /// # Errors
-    /// As for [`Self::link`].
+    /// The errors of [`Self::link`].
     pub fn link_with_constructors(&self, function: &str, also: &[&str]) -> Result<u64> {
         self.link_by(function, |addition| addition.link_with_constructors(function, also))
     }
@@ -199,55 +215,60 @@ impl LazyFiles {
     fn link_by(&self, function: &str, link: impl FnOnce(&Addition) -> Result<u64>) -> Result<u64> {
         self.addition.prepare(function)?;
         let Some(manager) = self.manager.upgrade() else { return link(&self.addition) };
-        let turn = manager.turns().take_here(self.implementations())?;
+        let guard = manager.initializer_lock().take_here(self.implementations())?;
         let address = link(&self.addition)?;
-        self.addition.construct(&turn)?;
+        self.addition.construct(&guard)?;
         Ok(address)
     }
 
-    /// Links the objects that have constructors, and what they need, and runs nothing. [`Self::initialize`] and [`Self::run_program`] do it
-    /// too.
+    /// Links the objects that have constructors, and the objects that these need, and runs nothing.
+    /// [`Self::initialize`] and [`Self::run_program`] include it.
     ///
     /// # Errors
-    /// As for [`Library::lookup`], and those of a [`Source`].
+    /// The errors of [`Library::lookup`], and the errors of a [`Source`].
     pub fn link_constructors(&self) -> Result<()> {
         self.addition.link_constructors()
     }
 
-    /// Runs the constructors of what is linked, and of the objects that have any. From now on those of what a first call links
-    /// are run before the call goes on, on its thread; others whose first calls come meanwhile wait, also those of other additions
-    /// (what `dlopen` does). A constructor may call entries; it must not wait for a thread that does.
+    /// Runs the constructors of linked objects, after linking the objects that have any. From now
+    /// on, a first call runs the constructors of the objects that it links before it continues, on
+    /// its thread. Other first calls wait meanwhile, also calls into other additions (as for
+    /// `dlopen`). A constructor may call entries; it must not wait for a thread that does.
     ///
-    /// Without this, first calls go to code whose constructors have not run. Destructors are those of
-    /// [`Self::implementations`]: see [`Library::deinitialize`].
+    /// Without initialization, first calls reach code whose constructors have not run. Destructors
+    /// are those of [`Self::implementations`]: see [`Library::deinitialize`].
     ///
     /// # Errors
-    /// As for [`Library::initialize`]. A first call that cannot link what has constructors fails.
+    /// The errors of [`Library::initialize`]. A first call that cannot link the objects with
+    /// constructors fails.
     ///
     /// # Safety
-    /// As for [`Library::initialize`], for all code of the addition.
+    /// The same as for [`Library::initialize`], for all code of the addition.
     pub unsafe fn initialize(&self, arguments: MainArguments) -> Result<()> {
         let Some(manager) = self.manager.upgrade() else {
-            // SAFETY: promised by the caller. There are no first calls any more.
+            // SAFETY: promised by the caller. Without the manager, no first calls remain.
             return unsafe { self.implementations().initialize(arguments) };
         };
-        let turn = manager.turns().take_here(self.implementations())?;
+        let guard = manager.initializer_lock().take_here(self.implementations())?;
         self.addition.link_constructors()?;
         // SAFETY: promised by the caller.
         unsafe { self.addition.construct_with(arguments) };
-        self.addition.construct(&turn)
+        self.addition.construct(&guard)
     }
 
-    /// Runs a program, as [`Library::run_program`] does, whose parts are linked when they are called: an address of its code as `main`,
-    /// which [`Self::link`] may have said. Its objects with constructors are linked before; what first calls link is constructed as
-    /// [`Self::initialize`] says, and has its exit handlers and destructors run with those of the rest when the process ends. Who has
-    /// added it must keep it till then.
+    /// Runs a program, as [`Library::run_program`] does, whose parts are linked on their first
+    /// calls. `function` is called as `main`; [`Self::link`] returns its address.
+    ///
+    /// The objects with constructors are linked before. Objects that first calls link are
+    /// constructed as described at [`Self::initialize`], and their exit handlers and destructors
+    /// run with the program's own when the process ends. The caller must keep the [`LazyReexports`]
+    /// until then.
     ///
     /// # Errors
-    /// As for [`Library::run_program`].
+    /// The errors of [`Library::run_program`].
     ///
     /// # Safety
-    /// As for [`Library::run_program`], for all code of the addition.
+    /// The same as for [`Library::run_program`], for all code of the addition.
     pub unsafe fn run_program(&self, function: u64, arguments: &[CString]) -> Result<Infallible> {
         self.addition.link_constructors()?;
         let arguments = self.implementations().main_arguments(arguments)?;
@@ -260,14 +281,15 @@ impl LazyFiles {
 }
 
 impl Addition {
-    /// What is defined under a name for others, by the first source that has it; for a weak reference, by those that answer such.
+    /// Returns the definition of a name that other objects see, from the first source that has it.
+    /// Only sources that define symbols for weak references count for such a reference.
     fn defined(&self, name: &str, is_weak: bool) -> Result<Option<Defined>> {
         let mut sources = self.sources.iter().filter(|source| !is_weak || source.answers_weak());
         sources.find_map(|source| source.defined(name).transpose()).transpose()
     }
 }
 
-/// Gives the pieces of a source that define what is asked for.
+/// A generator of the source's pieces with requested definitions.
 struct Pieces(Arc<dyn Source>);
 
 impl Generator for Pieces {
@@ -279,12 +301,12 @@ impl Generator for Pieces {
     }
 }
 
-/// Makes the entries that are asked for. It lives in the session.
+/// A generator of requested entries. It lives in the session.
 struct Entries {
     manager: Weak<Manager>,
-    /// The number of the addition, which itself would keep the session alive.
+    /// Number of the addition, because the addition itself would keep the session alive.
     number: usize,
-    /// What was made, as a link that has failed asks for the same again.
+    /// Code already made, because a repeated link requests the same entries.
     made: Mutex<HashMap<Arc<[Reexport]>, BatchCode>>,
 }
 
@@ -307,7 +329,7 @@ impl Generator for Entries {
                 None => {}
             }
         }
-        // A name may be asked for twice.
+        // Several requests may have the same name.
         functions.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         functions.dedup_by(|one, other| one.name == other.name);
         if !functions.is_empty() {

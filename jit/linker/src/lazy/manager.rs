@@ -1,13 +1,15 @@
-//! The entries, and what happens when one is called.
+//! The entries, and the handling of their calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
-use longshore_orc_rt::reentry::{Answer, Onward, Question, Reenter, ReentryCall};
+use longshore_orc_rt::reentry::{
+    Reenter, ReentryCall, ReentryReply, ReentryRequest, ReentryTarget,
+};
 use parking_lot::RwLock;
 
-use super::constructors::{Addition, Turn, Turns};
+use super::constructors::{Addition, InitializerGuard, InitializerLock};
 use super::listener::{FailedCall, FailureHandler, Listener};
 use super::trampolines::LinkCalls;
 use super::{
@@ -17,25 +19,25 @@ use crate::graph::LinkGraph;
 use crate::session::Library;
 use crate::{Architecture, Error, Result, Undefined};
 
-/// What is behind a [`LazyReexports`](super::LazyReexports).
+/// The state of a [`LazyReexports`](super::LazyReexports).
 pub(super) struct Manager {
     emitters: Arc<Emitters>,
     batches: RwLock<Batches>,
-    /// What was added lazily.
+    /// The lazy additions.
     additions: RwLock<Vec<Arc<Addition>>>,
-    turns: Turns,
+    initializer_lock: InitializerLock,
     failure: RwLock<Option<Arc<FailureHandler>>>,
     listener: Option<Arc<dyn Listener>>,
 }
 
-/// Who makes the code of entries.
+/// The emitters of the entries' code.
 struct Emitters {
     trampolines: Box<dyn TrampolineEmitter>,
     symbols: Box<dyn RedirectableSymbols>,
 }
 
 impl Emitters {
-    /// Whether hooks write to slots.
+    /// Returns whether hooks write to slots.
     fn by_hook(&self) -> bool {
         self.trampolines.hooks_write() && self.symbols.hooks_may_write()
     }
@@ -51,11 +53,12 @@ struct Batches {
 struct Batch {
     implementations: Implementations,
     entries: Box<[Entry]>,
-    /// Whether the entries' memory may go, so that the manager writes to no slot; hooks that write keep this themselves.
+    /// Whether the entries' memory may go, so that the manager writes to no slot; hooks that write
+    /// check this themselves.
     leaving: RwLock<bool>,
 }
 
-/// Where implementations are.
+/// The source of implementations.
 pub(super) enum Implementations {
     Library(Library),
     Addition(Arc<Addition>),
@@ -64,11 +67,11 @@ pub(super) enum Implementations {
 struct Entry {
     name: Box<str>,
     implementation: Box<str>,
-    /// Where the entry has been redirected to; 0 before.
+    /// Current destination of the entry; 0 before the first redirection.
     destination: AtomicU64,
 }
 
-/// Entries that are to be made: the code of a batch.
+/// Entries to be made: the code of a batch.
 #[derive(Clone)]
 pub(super) struct BatchCode {
     emitters: Arc<Emitters>,
@@ -90,7 +93,7 @@ impl Manager {
                 emitters: Arc::new(Emitters { trampolines, symbols }),
                 batches: RwLock::default(),
                 additions: RwLock::default(),
-                turns: Turns::default(),
+                initializer_lock: InitializerLock::default(),
                 failure: RwLock::default(),
                 listener,
             }
@@ -102,24 +105,24 @@ impl Manager {
         *self.failure.write() = Some(handler);
     }
 
-    /// Keeps an addition, and says by what number it is known.
+    /// Keeps an addition, and returns its number.
     pub(super) fn keep(&self, addition: Arc<Addition>) -> usize {
         let mut additions = self.additions.write();
         additions.push(addition);
         additions.len() - 1
     }
 
-    /// The addition of a number.
+    /// Returns the addition of a number.
     pub(super) fn addition(&self, number: usize) -> Arc<Addition> {
         Arc::clone(&self.additions.read()[number])
     }
 
-    /// Who runs constructors.
-    pub(super) fn turns(&self) -> &Turns {
-        &self.turns
+    /// Returns the lock under which constructors run.
+    pub(super) fn initializer_lock(&self) -> &InitializerLock {
+        &self.initializer_lock
     }
 
-    /// Registers entries, and says how their code is made.
+    /// Registers entries, and returns their batch number and code.
     pub(super) fn add_batch(
         &self,
         entries: Arc<[Reexport]>,
@@ -144,7 +147,7 @@ impl Manager {
         (number, BatchCode { emitters: Arc::clone(&self.emitters), architecture, number, entries })
     }
 
-    /// Forgets a batch. Calls of its entries that are here already go on.
+    /// Removes a batch. Calls of its entries that are already here continue.
     pub(super) fn forget_batch(&self, number: u64) {
         let Some(batch) = self.batches.write().known.remove(&number) else { return };
         if let Some(listener) = &self.listener {
@@ -152,7 +155,8 @@ impl Manager {
         }
     }
 
-    /// Tells the side that writes to a batch's slots whether their memory may go. Then it writes nothing more when this returns.
+    /// Sets whether the memory of a batch's slots may go. If so, no thread writes there once the
+    /// function returns.
     pub(super) fn set_leaving(&self, number: u64, leaving: bool) -> Result<()> {
         let Some(batch) = self.batch(number) else { return Ok(()) };
         if self.emitters.by_hook() {
@@ -166,7 +170,7 @@ impl Manager {
         self.batches.read().known.get(&number).map(Arc::clone)
     }
 
-    /// Does something for the entry of a call.
+    /// Runs a function for the entry of a call.
     fn for_entry<T>(
         &self,
         call: ReentryCall,
@@ -177,7 +181,7 @@ impl Manager {
             let index = usize::try_from(call.index).ok()?;
             Some((batch, batch.entries.get(index)?))
         });
-        let Some((batch, entry)) = entry else { return Err(FailedCall::of_removed(call)) };
+        let Some((batch, entry)) = entry else { return Err(FailedCall::removed(call)) };
         run(batch, entry).map_err(|error| FailedCall {
             entry: entry.name.clone(),
             implementation: entry.implementation.clone(),
@@ -185,75 +189,88 @@ impl Manager {
         })
     }
 
-    /// Returns where a failed call goes on instead, if there is a handler that says so.
-    fn instead(&self, failed: FailedCall) -> Result<Onward, FailedCall> {
+    /// Returns the handler's address for a failed call; without a handler, the failure.
+    fn instead(&self, failed: FailedCall) -> Result<ReentryTarget, FailedCall> {
         let handler = self.failure.read().clone();
         match handler {
-            Some(handler) => Ok(Onward { target: handler(&failed), redirect: false }),
+            Some(handler) => Ok(ReentryTarget { target: handler(&failed), redirect: false }),
             None => Err(failed),
         }
     }
 
-    /// Where a call of an entry goes on. No lock is held while that is looked up, but for the session's, which the look-up takes, and
-    /// for the turn, if constructors are to be run: on this thread.
-    fn materialize(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Onward> {
-        if let Some(onward) = self.arrive(batch, entry, call)? {
-            return Ok(onward);
+    /// Returns the target of a call of an entry. Holds no lock during the look-up except for the
+    /// session's, which the look-up takes, and the initializer lock if constructors must run: on
+    /// this thread.
+    fn materialize(
+        &self,
+        batch: &Batch,
+        entry: &Entry,
+        call: ReentryCall,
+    ) -> Result<ReentryTarget> {
+        if let Some(destination) = self.arrive(batch, entry, call)? {
+            return Ok(destination);
         }
         let Some(addition) = batch.implementations.that_constructs() else {
             return self.link(batch, entry, call);
         };
-        let turn = self.turns.take_for(call, &addition.implementations)?;
+        let guard = self.initializer_lock.take_for(call, &addition.implementations)?;
         let target = addition.implementations.lookup_own(&entry.implementation)?;
-        addition.construct(&turn)?;
-        Ok(self.redirect_after(&turn, (batch, entry), call.slot, target))
+        addition.construct(&guard)?;
+        Ok(self.redirect_after(&guard, (batch, entry), call.slot, target))
     }
 
-    /// The same for a call in another process, whose thread runs the constructors.
+    /// Returns the target of a call in another process, whose thread runs the constructors.
     fn materialize_elsewhere(
         &self,
         batch: &Batch,
         entry: &Entry,
         call: ReentryCall,
-    ) -> Result<Answer> {
-        if let Some(onward) = self.arrive(batch, entry, call)? {
-            return Ok(Answer::Onward(onward));
+    ) -> Result<ReentryReply> {
+        if let Some(destination) = self.arrive(batch, entry, call)? {
+            return Ok(ReentryReply::Target(destination));
         }
         let Some(addition) = batch.implementations.that_constructs() else {
-            return self.link(batch, entry, call).map(Answer::Onward);
+            return self.link(batch, entry, call).map(ReentryReply::Target);
         };
-        let turn = self.turns.take(call.turn, &addition.implementations)?;
+        let guard = self.initializer_lock.take(call.lock_owner, &addition.implementations)?;
         let target = addition.implementations.lookup_own(&entry.implementation)?;
         Ok(match addition.take_constructors() {
             Some((functions, arguments)) => {
-                turn.keep();
-                Answer::Construct { functions, arguments: arguments.into() }
+                guard.keep();
+                ReentryReply::Construct { functions, arguments: arguments.into() }
             }
-            None => Answer::Onward(self.redirect_after(&turn, (batch, entry), call.slot, target)),
+            None => {
+                ReentryReply::Target(self.redirect_after(&guard, (batch, entry), call.slot, target))
+            }
         })
     }
 
-    /// What comes after those constructors.
-    fn constructed(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Answer> {
-        let Some(turn) = self.turns.resume(call.turn) else {
+    /// Completes a call whose constructors have run in another process.
+    fn constructed(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<ReentryReply> {
+        let Some(guard) = self.initializer_lock.resume(call.lock_owner) else {
             let function = entry.name.to_string();
             let problem = "its constructors were run by a thread that had not been asked to";
             return Err(Error::Call { function, problem: problem.to_owned() });
         };
         let target = batch.implementations.library().lookup_own(&entry.implementation)?;
-        Ok(Answer::Onward(self.redirect_after(&turn, (batch, entry), call.slot, target)))
+        Ok(ReentryReply::Target(self.redirect_after(&guard, (batch, entry), call.slot, target)))
     }
 
-    /// Where a call goes on for which nothing is to be looked up, as others have been here while its thread came. Else what can be done
-    /// before others are waited for has been done.
-    fn arrive(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Option<Onward>> {
+    /// Returns the target of a call that needs no look-up, because another call has redirected the
+    /// entry. Otherwise does the work that must precede waiting for the lock.
+    fn arrive(
+        &self,
+        batch: &Batch,
+        entry: &Entry,
+        call: ReentryCall,
+    ) -> Result<Option<ReentryTarget>> {
         if let Some(listener) = self.listener.as_ref().filter(|_| !call.while_linking) {
             listener.reexport_called(&entry.name);
         }
         let known = entry.destination.load(Ordering::Acquire);
         if known != 0 {
-            // A hook that has not written, as the entry was about to go, does so now.
-            return Ok(Some(Onward { target: known, redirect: self.emitters.by_hook() }));
+            // A hook that did not write, because the entry was about to go, writes now.
+            return Ok(Some(ReentryTarget { target: known, redirect: self.emitters.by_hook() }));
         }
         if call.while_linking {
             let file = "a function that is called while objects are linked".to_owned();
@@ -265,47 +282,48 @@ impl Manager {
         Ok(None)
     }
 
-    fn link(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<Onward> {
+    fn link(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<ReentryTarget> {
         let target = batch.implementations.library().lookup_own(&entry.implementation)?;
         Ok(self.redirect(batch, entry, call.slot, target))
     }
 
-    /// Has later calls go there, if constructors are done: a constructor's call comes before their end, which others have to wait for.
+    /// Redirects later calls, if constructors are done: a constructor's own call precedes their
+    /// end, for which other threads must wait.
     fn redirect_after(
         &self,
-        turn: &Turn<'_>,
+        guard: &InitializerGuard<'_>,
         (batch, entry): (&Batch, &Entry),
         slot: u64,
         target: u64,
-    ) -> Onward {
-        match turn.is_whole() {
+    ) -> ReentryTarget {
+        match guard.is_whole() {
             true => self.redirect(batch, entry, slot, target),
-            false => Onward { target, redirect: false },
+            false => ReentryTarget { target, redirect: false },
         }
     }
 
-    /// Has later calls go there at once.
-    fn redirect(&self, batch: &Batch, entry: &Entry, slot: u64, target: u64) -> Onward {
+    /// Redirects later calls at once.
+    fn redirect(&self, batch: &Batch, entry: &Entry, slot: u64, target: u64) -> ReentryTarget {
         if self.emitters.by_hook() {
             entry.destination.store(target, Ordering::Release);
-            return Onward { target, redirect: true };
+            return ReentryTarget { target, redirect: true };
         }
         let leaving = batch.leaving.read();
         if *leaving {
-            return Onward { target, redirect: false };
+            return ReentryTarget { target, redirect: false };
         }
         match self.emitters.symbols.redirect(slot, target) {
             Ok(()) => entry.destination.store(target, Ordering::Release),
             // The next call comes here again.
             Err(error) => log::warn!("redirecting {}: {error}", entry.name),
         }
-        Onward { target, redirect: false }
+        ReentryTarget { target, redirect: false }
     }
 }
 
 impl FailedCall {
-    /// A call of an entry that is not known any more.
-    fn of_removed(call: ReentryCall) -> Self {
+    /// Returns the failure of a call of a removed entry.
+    fn removed(call: ReentryCall) -> Self {
         let symbol = format!("entry {} of batch {}", call.index, call.batch);
         let entry = symbol.clone().into();
         let file = "a call through a lazy entry that was removed".to_owned();
@@ -315,7 +333,7 @@ impl FailedCall {
 }
 
 impl Implementations {
-    /// Does what need not wait for others before an implementation is looked up.
+    /// Does the work before the look-up of an implementation that needs no lock.
     fn prepare(&self, name: &str) -> Result<()> {
         match self {
             Self::Library(_) => Ok(()),
@@ -330,7 +348,7 @@ impl Implementations {
         }
     }
 
-    /// An addition whose constructors are run as it is linked.
+    /// Returns the addition, if it runs constructors.
     fn that_constructs(&self) -> Option<&Addition> {
         match self {
             Self::Addition(addition) if addition.constructs() => Some(addition),
@@ -340,32 +358,32 @@ impl Implementations {
 }
 
 impl LinkCalls for Manager {
-    fn link_call(&self, call: ReentryCall) -> Result<Onward, FailedCall> {
+    fn link_call(&self, call: ReentryCall) -> Result<ReentryTarget, FailedCall> {
         self.for_entry(call, |batch, entry| self.materialize(batch, entry, call))
     }
 
-    fn answer(&self, question: Question) -> Result<Answer, FailedCall> {
-        let answer = match question {
-            Question::Call(call) => {
+    fn reply(&self, request: ReentryRequest) -> Result<ReentryReply, FailedCall> {
+        let reply = match request {
+            ReentryRequest::Call(call) => {
                 self.for_entry(call, |batch, entry| self.materialize_elsewhere(batch, entry, call))
             }
-            Question::Constructed(call) => {
+            ReentryRequest::Constructed(call) => {
                 self.for_entry(call, |batch, entry| self.constructed(batch, entry, call))
             }
         };
-        answer.or_else(|failed| self.instead(failed).map(Answer::Onward))
+        reply.or_else(|failed| self.instead(failed).map(ReentryReply::Target))
     }
 }
 
 impl Reenter for Manager {
-    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<Onward, String> {
-        let onward = self.link_call(call).or_else(|failed| self.instead(failed));
-        onward.map_err(|failed| failed.to_string())
+    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<ReentryTarget, String> {
+        let destination = self.link_call(call).or_else(|failed| self.instead(failed));
+        destination.map_err(|failed| failed.to_string())
     }
 }
 
 impl BatchCode {
-    /// Makes the graph: the same each time.
+    /// Makes the graph, which is the same each time.
     pub(super) fn make(&self) -> LinkGraph {
         let Self { emitters, architecture, number, entries } = self;
         let mut graph = LinkGraph::new(&format!("lazy entries, batch {number}"), *architecture);

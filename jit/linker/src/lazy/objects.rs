@@ -1,4 +1,4 @@
-//! What objects define for others.
+//! The definitions of objects for other objects.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -12,7 +12,8 @@ use crate::Result;
 use crate::elf::{ElfObject, Home, LE, View};
 use crate::graph::Linkage;
 
-/// Objects that are added together, and are part of a library already. The first one that defines a name counts.
+/// Objects that are added together, and are part of a library already. The first definition of a
+/// name counts.
 pub(super) struct Objects {
     objects: Vec<ElfObject>,
     /// Object and symbol of each definition, by its name.
@@ -21,8 +22,9 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Reads what they define. What their library has refused is not for this: names may overlap, so that it would take too long.
-    pub(super) fn of(objects: Vec<ElfObject>) -> Self {
+    /// Reads the objects' definitions. The library must have accepted the objects: with overlapping
+    /// names, hostile ones would take too long here.
+    pub(super) fn new(objects: Vec<ElfObject>) -> Self {
         let (mut definitions, hasher) = (HashTable::new(), DefaultHashBuilder::default());
         let name_of = |&(object, symbol): &(u32, u32)| objects[object as usize].symbol_name(symbol);
         for (index, object) in (0..).zip(&objects) {
@@ -61,7 +63,7 @@ impl Source for Objects {
         Ok(self.definitions.iter().map(described).collect())
     }
 
-    /// None: they are part of the library already.
+    /// Returns no objects: they are part of the library already.
     fn objects(&self, _: &mut dyn Iterator<Item = &str>) -> Result<Vec<(String, Bytes)>> {
         Ok(Vec::new())
     }
@@ -71,7 +73,7 @@ impl Source for Objects {
     }
 }
 
-/// What a name is that an object defines for others.
+/// Returns the object's definition of a name that other objects see.
 pub(super) fn defined_in(object: &ElfObject, name: &[u8]) -> Option<Defined> {
     let view = object.view();
     let symbol = globals(&view)
@@ -79,7 +81,7 @@ pub(super) fn defined_in(object: &ElfObject, name: &[u8]) -> Option<Defined> {
     Some(definition(object, symbol))
 }
 
-/// All that an object defines for others.
+/// Returns all definitions of an object that other objects see.
 pub(super) fn all_defined_in(object: &ElfObject) -> impl Iterator<Item = (String, Defined)> {
     let view = object.view();
     globals(&view).filter(move |symbol| is_for_others(&view, *symbol)).map(move |symbol| {
@@ -98,7 +100,7 @@ fn is_for_others(view: &View<'_>, symbol: u32) -> bool {
         && !matches!(view.home(symbol), Home::Undefined)
 }
 
-/// What a symbol stands for that an object defines.
+/// Returns the definition of a symbol.
 fn definition(object: &ElfObject, index: u32) -> Defined {
     let view = object.view();
     let symbol = &view.symbols[index as usize];

@@ -1,4 +1,4 @@
-//! Functions whose destination can be changed.
+//! Functions with a changeable destination.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,21 +12,23 @@ use crate::graph::{BlockId, Content, Definition, LinkGraph, Linkage, NewSymbol, 
 use crate::memory::{Lifetime, Protection};
 use crate::process::{TargetProcess, call_service};
 
-/// Makes functions whose destination can be changed, and changes it (ORC's `RedirectableSymbolManager`).
+/// A maker of functions with a changeable destination, which also changes it (ORC's
+/// `RedirectableSymbolManager`).
 pub trait RedirectableSymbols: Send + Sync {
-    /// Adds functions of these names to a graph, and the slots in which their destinations are, which are still null. It must add
-    /// the same each time for the same symbols.
+    /// Adds functions of these names to a graph, and slots for their destinations, which are still
+    /// null. The result must be the same each time for the same symbols.
     fn emit(&self, graph: &mut LinkGraph, symbols: &[RedirectableSymbol<'_>]) -> Slots;
 
-    /// Has whoever calls a function from now on come to `destination`: the function whose slot is at this address on the executing
-    /// side (ORC's `RedirectionManager::redirect`). Threads may be calling it.
+    /// Redirects further calls of a function to `destination` (ORC's
+    /// `RedirectionManager::redirect`). `slot` is the address of the function's slot on the
+    /// executing side. Threads may be calling the function.
     ///
     /// # Errors
-    /// If the executing side cannot be reached.
+    /// An error if the executing side cannot be reached.
     fn redirect(&self, slot: u64, destination: u64) -> Result<()>;
 
-    /// Whether a slot may also be written where the code runs, by one store, when a function's destination is found at its first
-    /// call: if that is all that redirecting it takes.
+    /// Returns whether the executing side may also write a slot, by one store, when a function's
+    /// destination is found at its first call. True if the store is the whole redirection.
     fn hooks_may_write(&self) -> bool {
         false
     }
@@ -35,76 +37,79 @@ pub trait RedirectableSymbols: Send + Sync {
 /// A function to be made.
 #[derive(Debug, Clone, Copy)]
 pub struct RedirectableSymbol<'a> {
-    /// Its name.
+    /// The function's name.
     pub name: &'a str,
     /// Strong or weak.
     pub linkage: Linkage,
-    /// Who sees it.
+    /// The function's visibility.
     pub scope: Scope,
 }
 
 /// The destinations of functions in a graph: 8 bytes for each, in their order.
 #[derive(Debug, Clone, Copy)]
 pub struct Slots {
-    /// Where they are.
+    /// The symbol of the first slot.
     pub symbol: SymbolId,
-    /// The block that holds them, from its start.
+    /// The block that holds the slots, from its start.
     pub block: BlockId,
 }
 
 impl Slots {
-    /// Makes a function's first destination so many bytes after a symbol.
+    /// Sets a function's first destination, `offset` bytes after a symbol.
     pub fn point(&self, graph: &mut LinkGraph, index: u32, symbol: SymbolId, offset: u64) {
         code::add_pointer(graph, self.block, u64::from(index) * 8, (symbol, offset));
     }
 }
 
-/// Stubs that jump to what their slots say (ORC's `JITLinkRedirectableSymbolManager`). A later call costs one indirect jump.
+/// Stubs that jump to the addresses in their slots (ORC's `JITLinkRedirectableSymbolManager`). A
+/// later call costs one indirect jump.
 #[derive(Debug, Clone, Default)]
 pub struct LinkedRedirectables<W = ThisProcess> {
     writer: W,
 }
 
 impl<W> LinkedRedirectables<W> {
-    /// Stubs whose slots are written so.
+    /// Creates a maker of stubs whose slots `writer` writes.
     pub fn new(writer: W) -> Self {
         Self { writer }
     }
 }
 
-/// Writes pointers where linked code is executed.
+/// A writer of pointers in the executing process.
 pub trait PointerWriter: Send + Sync {
-    /// Writes an aligned word, of which threads that read it meanwhile see the old or the new value. What was written before is there
-    /// for those who see the new one.
+    /// Writes an aligned word. Threads that read it concurrently see the old or the new value, and
+    /// with the new value all earlier writes.
     ///
     /// # Errors
-    /// If the executing side cannot be reached.
+    /// An error if the executing side cannot be reached.
     fn write(&self, address: u64, value: u64) -> Result<()>;
 
-    /// Whether writing takes a message, which a hook that writes itself spares.
+    /// Returns whether a write takes a message, so that a write by the hook saves it.
     fn takes_a_message(&self) -> bool {
         false
     }
 }
 
-/// Writes in this process.
+/// A writer in this process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ThisProcess;
 
 impl PointerWriter for ThisProcess {
     fn write(&self, address: u64, value: u64) -> Result<()> {
-        // SAFETY: the address is of a slot that was linked for this process, which who made the session vouches for. It is an aligned
-        // word of writable memory that is there as long as the stub, and all who use it while it can be called do so atomically.
+        // SAFETY: the address is of a slot that was linked for this process, which the creator of
+        // the session vouches for. The slot is an aligned word of writable memory that lives as
+        // long as the stub, and all its users access it atomically while the stub can be called.
         unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value, Ordering::Release);
         Ok(())
     }
 }
 
-/// Writes in a process that runs `longshore-orc-rt`. Blocks until it has answered.
+/// A writer in a process that runs `longshore-orc-rt`. A write blocks until the process has
+/// replied.
 #[derive(Clone)]
-pub struct OfProcess(pub Arc<dyn TargetProcess>);
+pub struct ProcessWriter(pub Arc<dyn TargetProcess>);
 
-impl PointerWriter for OfProcess {
+impl PointerWriter for ProcessWriter {
     fn write(&self, address: u64, value: u64) -> Result<()> {
         // SAFETY: as for `ThisProcess`, in that process.
         let written = unsafe { call_service(&*self.0, WRITE_POINTERS, &vec![(address, value)]) };

@@ -1,10 +1,10 @@
-//! Who emits trampolines.
+//! The emission of trampolines.
 
 use std::sync::{Arc, Weak};
 
 use longshore_orc_rt::reentry::{
-    Answer, Onward, Question, Reenter, ReentryCall, ReentryContext, TRAMPOLINE_SIZE, hook_function,
-    reenter_function,
+    Reenter, ReentryCall, ReentryContext, ReentryReply, ReentryRequest, ReentryTarget,
+    TRAMPOLINE_SIZE, hook_function, reenter_function,
 };
 use longshore_orc_rt::service::reentry::RETIRE_TRAMPOLINES;
 use longshore_orc_rt::{names, reentry};
@@ -16,30 +16,35 @@ use crate::memory::{Lifetime, Protection};
 use crate::process::{TargetProcess, address_of, call_service};
 use crate::{Error, Result};
 
-/// Emits trampolines: code that can be called and re-enters (ORC's `LazyReexportsManager::EmitTrampolinesFn`).
+/// An emitter of trampolines: callable code that re-enters the linker (ORC's
+/// `LazyReexportsManager::EmitTrampolinesFn`).
 ///
-/// Where ORC's emitter links its trampolines alone and says their addresses, this adds them to the graph that has the stubs too.
-/// So a batch of entries is one link, at the time when the first of them is asked for, and no table of addresses is kept.
+/// ORC's emitter links its trampolines alone and returns their addresses; this emitter adds them to
+/// the graph with the stubs. So a batch of entries is one link, at the time of the first look-up of
+/// an entry, and needs no table of addresses.
 pub trait TrampolineEmitter: Send + Sync {
-    /// Says who is to be asked when trampolines are called, once, before any is emitted. Whoever that is may be gone later.
+    /// Sets the receiver of calls through trampolines, once, before any is emitted. The receiver
+    /// may be dropped later.
     ///
     /// # Errors
-    /// If calls cannot be had from the executing side.
+    /// An error if the executing side cannot deliver calls.
     fn connect(&mut self, calls: Weak<dyn LinkCalls>) -> Result<()>;
 
-    /// Adds trampolines to a graph. It must add the same each time for the same batch.
+    /// Adds trampolines to a graph. The result must be the same each time for the same batch.
     fn emit(&self, graph: &mut LinkGraph, batch: TrampolineBatch) -> Trampolines;
 
-    /// Whether the hook can write a destination to the trampoline's slot when it is told one: see
-    /// [`Onward::redirect`](longshore_orc_rt::reentry::Onward::redirect). It spares a message.
+    /// Returns whether the hook can write a destination to the trampoline's slot, which saves a
+    /// message: see
+    /// [`ReentryTarget::redirect`](longshore_orc_rt::reentry::ReentryTarget::redirect).
     fn hooks_write(&self) -> bool {
         false
     }
 
-    /// Has hooks write nothing any more to the slots of a batch, or write there again. When this returns none does.
+    /// Stops hooks from writing to the slots of a batch, or lets them write again. After a stop, no
+    /// hook writes there once the method has returned.
     ///
     /// # Errors
-    /// If the executing side cannot be reached.
+    /// An error if the executing side cannot be reached.
     fn retire(&self, batch: u64, retired: bool) -> Result<()> {
         _ = (batch, retired);
         Ok(())
@@ -48,46 +53,52 @@ pub trait TrampolineEmitter: Send + Sync {
 
 /// The linker's side of calls through trampolines. Any thread may use it, several at once.
 pub trait LinkCalls: Reenter {
-    /// Links the implementation of an entry that was called in this process, and returns where the call goes on. What
-    /// [`LazyReexports::on_failure`](super::LazyReexports::on_failure) was given is not asked.
+    /// Links the implementation of an entry that was called in this process, and returns the target
+    /// of the call. Ignores the handler of
+    /// [`LazyReexports::on_failure`](super::LazyReexports::on_failure).
     ///
     /// # Errors
-    /// The entry, and why it has no implementation.
-    fn link_call(&self, call: ReentryCall) -> Result<Onward, FailedCall>;
+    /// The entry, and the reason why it has no implementation.
+    fn link_call(&self, call: ReentryCall) -> Result<ReentryTarget, FailedCall>;
 
-    /// Does the same for a call in another process, which leaves constructors to the thread there that made it. A failed call goes on
-    /// as [`LazyReexports::on_failure`](super::LazyReexports::on_failure) was given.
+    /// Links the implementation for a call in another process, which leaves constructors to the
+    /// calling thread there. A failed call gets the target of
+    /// [`LazyReexports::on_failure`](super::LazyReexports::on_failure)'s handler.
     ///
     /// # Errors
-    /// As for [`Self::link_call`].
-    fn answer(&self, question: Question) -> Result<Answer, FailedCall>;
+    /// The errors of [`Self::link_call`].
+    fn reply(&self, request: ReentryRequest) -> Result<ReentryReply, FailedCall>;
 }
 
-/// Trampolines to be emitted.
+/// The trampolines to emit.
 #[derive(Debug, Clone, Copy)]
 pub struct TrampolineBatch {
-    /// What calls are to be known by: see [`ReentryCall::batch`](longshore_orc_rt::reentry::ReentryCall::batch).
+    /// The batch's number, which identifies calls: see
+    /// [`ReentryCall::batch`](longshore_orc_rt::reentry::ReentryCall::batch).
     pub number: u64,
-    /// How many.
+    /// The number of trampolines.
     pub count: u32,
-    /// The slots, one of 8 bytes for each trampoline: for [`ReentryCall::slot`](longshore_orc_rt::reentry::ReentryCall::slot).
+    /// The slots, one of 8 bytes for each trampoline: for
+    /// [`ReentryCall::slot`](longshore_orc_rt::reentry::ReentryCall::slot).
     pub slots: SymbolId,
 }
 
-/// Trampolines in a graph.
+/// The place of trampolines in a graph.
 #[derive(Debug, Clone, Copy)]
 pub struct Trampolines {
-    /// Where they are.
+    /// The symbol from which they are addressed.
     pub symbol: SymbolId,
-    /// How many bytes after it the first one is.
+    /// Offset in bytes of the first trampoline from the symbol.
     pub first: u64,
-    /// How many bytes there are from one to the next.
+    /// Distance in bytes from one trampoline to the next.
     pub stride: u64,
 }
 
-/// Trampolines of 16 bytes each that are linked like any other code and never changed (ORC's `JITLinkReentryTrampolines`).
+/// Trampolines of 16 bytes each that are linked like any other code and never changed (ORC's
+/// `JITLinkReentryTrampolines`).
 ///
-/// Calls through those of another process come here as calls back, on threads of the [`TargetProcess`].
+/// Calls through the trampolines of another process arrive here as calls back, on threads of the
+/// [`TargetProcess`].
 pub struct LinkedTrampolines {
     reenter: u64,
     hook: u64,
@@ -95,40 +106,45 @@ pub struct LinkedTrampolines {
 }
 
 enum Context {
-    /// A context of this process, once it is known who is asked.
+    /// A context of this process, once the receiver of calls is known.
     Here(Option<ReentryContext>),
     /// A tag by which another process calls back.
     Elsewhere(Arc<dyn TargetProcess>, u64),
-    /// Whoever else has it.
+    /// A context of another executing side.
     Others(u64),
 }
 
 impl LinkedTrampolines {
-    /// For this process.
+    /// Creates an emitter for this process.
     pub fn new() -> Self {
         let context = Context::Here(None);
         Self { reenter: reenter_function(), hook: hook_function(), context }
     }
 
-    /// For a process that runs `longshore-orc-rt`. Blocks until it has answered.
+    /// Creates an emitter for a process that runs `longshore-orc-rt`. Blocks until the process has
+    /// replied.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) if its `longshore-orc-rt` is of another version, and those of a call.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if its `longshore-orc-rt` is of another
+    /// version, and the errors of a call.
     pub fn for_process(process: Arc<dyn TargetProcess>) -> Result<Self> {
         let reenter = address_of(&*process, names::REENTER)?;
         let hook = address_of(&*process, names::CONTROLLER_HOOK)?;
-        // An address that nobody else has there. It is never freed: calls may come as long as the process lives.
+        // The address is a unique tag in the process. It is never freed: calls may come as long as
+        // the process lives.
         let tag = crate::wait(process.allocate(8, 8))?;
         Ok(Self { reenter, hook, context: Context::Elsewhere(process, tag) })
     }
 
-    /// For another executing side: the addresses there of [`reenter_function`] and of a [`Hook`](longshore_orc_rt::reentry::Hook), and
-    /// what the hook finds as the context. This emits only: it is for an emitter that has the calls come by a way of its own.
+    /// Creates an emitter for another executing side, from addresses there: [`reenter_function`], a
+    /// [`Hook`](longshore_orc_rt::reentry::Hook), and the hook's context. The result only emits
+    /// code; the caller delivers the calls by its own means.
     pub fn with_hook(reenter: u64, hook: u64, context: u64) -> Self {
         Self { reenter, hook, context: Context::Others(context) }
     }
 
-    /// Has calls through trampolines of this process come to `calls` instead of the linker; those of another process come to nobody.
+    /// Sends calls through trampolines of this process to `calls` instead of the linker. Calls of
+    /// another process are not delivered.
     pub fn connect_to(&mut self, calls: Weak<dyn Reenter>) {
         if let Context::Here(context) = &mut self.context {
             *context = Some(ReentryContext::new(calls));
@@ -137,7 +153,7 @@ impl LinkedTrampolines {
 
     fn context(&self) -> u64 {
         match &self.context {
-            // No context has this number, so who calls the trampolines is told.
+            // No context has number 0, so a call gets an error.
             Context::Here(context) => context.as_ref().map_or(0, ReentryContext::number),
             Context::Elsewhere(_, tag) | Context::Others(tag) => *tag,
         }
@@ -153,7 +169,7 @@ impl Default for LinkedTrampolines {
 impl TrampolineEmitter for LinkedTrampolines {
     fn connect(&mut self, calls: Weak<dyn LinkCalls>) -> Result<()> {
         if let Context::Elsewhere(process, tag) = &self.context {
-            return process.serve(*tag, Arc::new(move |call| answer(&calls, call)));
+            return process.serve(*tag, Arc::new(move |call| reply(&calls, call)));
         }
         self.connect_to(calls);
         Ok(())
@@ -167,7 +183,7 @@ impl TrampolineEmitter for LinkedTrampolines {
         match &self.context {
             Context::Here(_) => reentry::retire(self.context(), batch, retired),
             Context::Elsewhere(process, tag) => {
-                // SAFETY: any numbers may be retired.
+                // SAFETY: the service is sound with any numbers.
                 let done = unsafe {
                     call_service(&**process, RETIRE_TRAMPOLINES, &(*tag, batch, retired))
                 };
@@ -201,18 +217,18 @@ impl TrampolineEmitter for LinkedTrampolines {
     }
 }
 
-/// Answers a call back of `controller_hook_function`.
-fn answer(calls: &Weak<dyn LinkCalls>, call: &[u8]) -> Result<Vec<u8>> {
+/// Replies to a call back of `controller_hook_function`.
+fn reply(calls: &Weak<dyn LinkCalls>, call: &[u8]) -> Result<Vec<u8>> {
     let failed = |problem: String| Error::Call { function: "a lazy entry".to_owned(), problem };
-    let question = postcard::from_bytes(call).map_err(|error| failed(error.to_string()))?;
+    let request = postcard::from_bytes(call).map_err(|error| failed(error.to_string()))?;
     let calls = calls.upgrade().ok_or_else(|| {
         failed("who emitted it is gone; keep it while its code is called".to_owned())
     })?;
-    let answer = calls.answer(question).map_err(|call| failed(call.to_string()))?;
-    postcard::to_allocvec(&answer).map_err(|error| failed(error.to_string()))
+    let reply = calls.reply(request).map_err(|call| failed(call.to_string()))?;
+    postcard::to_allocvec(&reply).map_err(|error| failed(error.to_string()))
 }
 
-/// A symbol that only the graph sees.
+/// Adds a symbol that only the graph sees.
 pub(super) fn local(graph: &mut LinkGraph, name: &str, definition: Definition) -> SymbolId {
     graph.add_symbol(NewSymbol {
         name,

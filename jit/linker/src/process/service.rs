@@ -1,4 +1,4 @@
-//! Calling the services of `longshore-orc-rt` in a process.
+//! Calls of the services of `longshore-orc-rt` in a process.
 
 use std::future::ready;
 
@@ -10,10 +10,10 @@ use super::ProcessCalls;
 use crate::memory::Pending;
 use crate::{Error, Result};
 
-/// Has a service done by a process: the request is sent now.
+/// Calls a service of a process. The request is sent before the function returns.
 ///
 /// # Errors
-/// [`Error::Unsupported`] if the process does not have the service, and those of a call.
+/// [`Error::Unsupported`] if the process does not have the service, and the errors of a call.
 ///
 /// # Safety
 /// The argument must be true of the process: see the service.
@@ -27,7 +27,7 @@ where
         Ok(function) => function,
         Err(error) => return Box::pin(ready(Err(error))),
     };
-    // SAFETY: the process says that the service is there; the argument is promised by the caller.
+    // SAFETY: the process offers the service; the argument is promised by the caller.
     let answer = unsafe { process.call(function, &service.argument(argument)) };
     let failed = move |problem| Error::Call { function: service.name().to_owned(), problem };
     Box::pin(async move {
@@ -35,11 +35,11 @@ where
             Error::Call { problem, .. } => failed(problem),
             error => error,
         })?;
-        service.answer(&answer).map_err(failed)
+        service.decode_reply(&answer).map_err(failed)
     })
 }
 
-/// The address of something that every process with `longshore-orc-rt` has.
+/// Returns the address of a symbol that every process with `longshore-orc-rt` has.
 pub(crate) fn address_of<P: ProcessCalls + ?Sized>(process: &P, name: &str) -> Result<u64> {
     process.facts().symbols.get(name).copied().ok_or_else(|| Error::Unsupported {
         file: "the process that executes the code".to_owned(),

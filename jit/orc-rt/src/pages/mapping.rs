@@ -9,8 +9,9 @@ use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use super::{Placement, Protection, low};
 
-/// Mappings of this size or more start at a multiple of it, so that the kernel can use huge pages: filling them costs less than
-/// a tenth, and code in them has fewer misses in the instruction TLB.
+/// Bytes of a huge page. Mappings of this size or more start at a multiple of it, so that the
+/// kernel can use huge pages. Filling them costs less than a tenth, and code in them has fewer
+/// misses in the instruction TLB.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// Whole pages that belong to this value alone. Dropping it unmaps them.
@@ -18,7 +19,7 @@ const HUGE_PAGE: usize = 2 << 20;
 pub struct Mapping {
     address: usize,
     size: usize,
-    /// Whether they are of a file whose memory is given back with them.
+    /// Whether the pages are a file's, whose memory is given back with them.
     owns_file: bool,
 }
 
@@ -27,11 +28,11 @@ pub struct Mapping {
 pub struct Source<'a> {
     /// The file.
     pub file: BorrowedFd<'a>,
-    /// Where they begin in it.
+    /// The offset of the pages in the file.
     pub offset: u64,
 }
 
-/// Drops mappings, neighbours at once.
+/// Drops mappings; adjacent ones are unmapped together.
 pub(super) fn give_back(mut mappings: Vec<Mapping>) {
     mappings.sort_unstable_by_key(|mapping| mapping.address);
     let mut mappings = mappings.into_iter();
@@ -46,10 +47,11 @@ pub(super) fn give_back(mut mappings: Vec<Mapping>) {
 }
 
 impl Mapping {
-    /// Fresh pages of zeroes: `size` bytes, a multiple of the page size. No bytes need no mapping.
+    /// Maps fresh zeroed pages of `size` bytes, a multiple of the page size. For 0 bytes nothing is
+    /// mapped.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// The cause, as a text for people.
     pub fn new(
         size: usize,
         alignment: usize,
@@ -57,7 +59,7 @@ impl Mapping {
         access: ProtFlags,
     ) -> Result<Self, String> {
         if size == 0 {
-            return Ok(Self::of(alignment, size));
+            return Ok(Self::from_range(alignment, size));
         }
         let alignment = if size < HUGE_PAGE { alignment } else { alignment.max(HUGE_PAGE) };
         match placement {
@@ -68,7 +70,7 @@ impl Mapping {
         }
     }
 
-    /// Maps `size` bytes and gives back what alignment does not need of them. `flags` are added to those of private pages.
+    /// Maps `size` bytes at a multiple of `alignment`. `flags` are added to those of private pages.
     pub(super) fn map(
         size: usize,
         alignment: usize,
@@ -80,23 +82,24 @@ impl Mapping {
         let address = unsafe {
             mm::mmap_anonymous(std::ptr::null_mut(), padded, access, MapFlags::PRIVATE | flags)
         }?;
-        let mut mapping = Self::of(address.expose_provenance(), padded);
+        let mut mapping = Self::from_range(address.expose_provenance(), padded);
         let mut aligned =
             mapping.split_off(mapping.address.next_multiple_of(alignment) - mapping.address);
         drop(aligned.split_off(size));
         Ok(aligned)
     }
 
-    /// Maps exactly these pages if none of them is mapped.
+    /// Maps exactly these pages if all of them are free.
     ///
     /// # Errors
-    /// Those of mapping, and `AlreadyExists`.
+    /// Every error of `mmap`, and `AlreadyExists`.
     pub fn map_at(address: usize, size: usize, access: ProtFlags) -> io::Result<Self> {
         let hint = std::ptr::without_provenance_mut(address);
         let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
-        // SAFETY: with this flag the kernel replaces no mapping. Kernels that do not know it take the address as a hint.
+        // SAFETY: with this flag the kernel replaces no mapping. Kernels without the flag take the
+        // address as a hint.
         let found = unsafe { mm::mmap_anonymous(hint, size, access, flags) }?;
-        let mapping = Self::of(found.expose_provenance(), size);
+        let mapping = Self::from_range(found.expose_provenance(), size);
         if mapping.address == address {
             Ok(mapping)
         } else {
@@ -104,29 +107,32 @@ impl Mapping {
         }
     }
 
-    /// Puts a file's pages in the place of these.
+    /// Replaces the pages by pages of a file.
     ///
     /// # Errors
-    /// Those of mapping.
+    /// Every error of `mmap`.
     pub fn replace_with(&mut self, source: Source<'_>, access: ProtFlags) -> io::Result<()> {
         if self.size == 0 {
             return Ok(());
         }
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: the pages that are replaced belong to `self`, and `&mut` says that nobody borrows them.
+        // SAFETY: the replaced pages belong to `self`, and `&mut` guarantees that they are not
+        // borrowed.
         unsafe { mm::mmap(self.pointer(0), self.size, access, flags, source.file, source.offset) }?;
         Ok(())
     }
 
-    /// Makes the memory of the file end with the pages. `self` is a mapping of a file.
+    /// Frees the file's memory when the pages are dropped. `self` must be a mapping of a file.
     pub fn own_file(&mut self) {
         self.owns_file = true;
     }
 
-    /// Gives the memory of the file back, which stays as long as any other part of it is mapped. Only writable pages can.
+    /// Frees the file's memory. Only writable pages allow it. The file itself stays while another
+    /// part of it is mapped.
     fn empty_file(&self) -> io::Result<()> {
         let access = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: the pages belong to `self`, which is being dropped; what they hold is not needed any more.
+        // SAFETY: the pages belong to `self`, which is being dropped; their contents are not needed
+        // any more.
         unsafe {
             mm::mprotect(self.pointer(0), self.size, access)?;
             mm::madvise(self.pointer(0), self.size, Advice::LinuxRemove)?;
@@ -134,34 +140,36 @@ impl Mapping {
         Ok(())
     }
 
-    /// Where they begin.
+    /// Returns the address of the first page.
     pub fn address(&self) -> u64 {
         self.address as u64
     }
 
-    /// Bytes of all of them.
+    /// Returns the total size of the pages in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// All of its bytes.
+    /// Returns the bytes of the pages.
     ///
     /// # Safety
-    /// All pages can be read and written, and the file behind them, if there is one, is not written by others meanwhile.
+    /// All pages must be readable and writable. No other code may write the file behind them, if
+    /// there is one, meanwhile.
     pub unsafe fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the pages belong to `self`, whose borrow the slice has; the caller promises that they are accessible. Without
-        // pages, the address is not null, and aligned for bytes.
+        // SAFETY: the pages belong to `self`, which the slice borrows; the caller guarantees that
+        // they are accessible. Without pages, the address is not null, and aligned for bytes.
         unsafe { std::slice::from_raw_parts_mut(self.pointer(0).cast::<u8>(), self.size) }
     }
 
-    /// Makes pages present that will all be written, which is cheaper than one fault for each. Where memory is short, this
-    /// is an error; a write would be a signal.
+    /// Makes pages present that will all be written, which is cheaper than one fault for each. If
+    /// memory is short, this returns an error, where a write would raise a signal.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// Every error of the kernel.
     pub fn populate(&mut self, range: Range<usize>) -> io::Result<()> {
         let advise = |advice| {
-            // SAFETY: the range is within pages that belong to `self`, and neither advice changes their content.
+            // SAFETY: the range is within pages that belong to `self`, and neither advice changes
+            // their contents.
             unsafe { mm::madvise(self.pointer(range.start), range.len(), advice) }
         };
         if range.len() >= HUGE_PAGE && advise(Advice::LinuxHugepage).is_err() {
@@ -173,17 +181,19 @@ impl Mapping {
         }
     }
 
-    /// Sets the protection of a part of it, and makes new instructions visible if it becomes executable.
+    /// Sets the protection of a range of the pages, and makes new instructions visible if it
+    /// becomes executable.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// Every error of the kernel.
     pub fn protect(&mut self, range: Range<usize>, protection: Protection) -> io::Result<()> {
         let access = match protection {
             Protection::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
             Protection::Read => MprotectFlags::READ,
             Protection::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
         };
-        // SAFETY: the range is within pages that belong to `self`, and `&mut` says that nobody borrows them.
+        // SAFETY: the range is within pages that belong to `self`, and `&mut` guarantees that they
+        // are not borrowed.
         unsafe { mm::mprotect(self.pointer(range.start), range.len(), access) }?;
         if protection == Protection::ReadExecute {
             flush_instruction_cache(self.address + range.start..self.address + range.end);
@@ -191,15 +201,15 @@ impl Mapping {
         Ok(())
     }
 
-    /// Splits it in two: `self` keeps the first `at` bytes, a multiple of the page size.
+    /// Splits the mapping in two: `self` keeps the first `at` bytes, a multiple of the page size.
     pub fn split_off(&mut self, at: usize) -> Self {
-        let mut rest = Self::of(self.address + at, self.size - at);
+        let mut rest = Self::from_range(self.address + at, self.size - at);
         rest.owns_file = self.owns_file;
         self.size = at;
         rest
     }
 
-    fn of(address: usize, size: usize) -> Self {
+    fn from_range(address: usize, size: usize) -> Self {
         Self { address, size, owns_file: false }
     }
 
@@ -216,7 +226,8 @@ impl Drop for Mapping {
         if let Err(error) = self.owns_file.then(|| self.empty_file()).transpose() {
             log::error!("{:#x} bytes of shared memory stay in use: {error}", self.size);
         }
-        // SAFETY: the pages belong to `self` alone; who runs code in them has said with the drop that it has ended.
+        // SAFETY: the pages belong to `self` alone; the owner that ran code in them guarantees by
+        // the drop that it has ended.
         if let Err(error) = unsafe { mm::munmap(self.pointer(0), self.size) } {
             log::error!("{:#x} bytes at {:#x} stay mapped: {error}", self.size, self.address);
         }
@@ -229,10 +240,11 @@ fn flush_instruction_cache(range: Range<usize>) {
         fn __clear_cache(start: *mut c_void, end: *mut c_void);
     }
     let [start, end] = [range.start, range.end].map(std::ptr::with_exposed_provenance_mut);
-    // SAFETY: the caller has just made the pages readable, which is all that the function of the compiler's runtime needs.
+    // SAFETY: the caller has just made the pages readable; the compiler's runtime function needs no
+    // more.
     unsafe { __clear_cache(start, end) };
 }
 
-/// Caches for data and instructions agree by themselves.
+/// Does nothing: on this architecture the caches for data and instructions agree by themselves.
 #[cfg(not(target_arch = "aarch64"))]
 fn flush_instruction_cache(_: Range<usize>) {}

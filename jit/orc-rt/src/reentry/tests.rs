@@ -3,26 +3,27 @@ use std::sync::Mutex;
 use super::*;
 use crate::registers::{call_keeping, change};
 
-/// A function that does nothing.
+/// A function that returns at once.
 #[unsafe(naked)]
 extern "C" fn landing() {
     std::arch::naked_asm!("ret")
 }
 
-/// Answers with the address of [`landing`], after it has changed what it may.
-struct Answers(Mutex<Vec<ReentryCall>>);
+/// A handler that returns the address of [`landing`], after changing every register that it may
+/// change.
+struct Replies(Mutex<Vec<ReentryCall>>);
 
-impl Reenter for Answers {
-    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<Onward, String> {
+impl Reenter for Replies {
+    fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<ReentryTarget, String> {
         self.0.lock().unwrap().push(call);
-        // SAFETY: this thread's variable.
+        // SAFETY: the address is that of this thread's variable.
         unsafe { *libc::__errno_location() = 77 };
         change();
-        Ok(Onward { target: landing as *const () as u64, redirect: false })
+        Ok(ReentryTarget { target: landing as *const () as u64, redirect: false })
     }
 }
 
-/// Memory with code that arrives as a trampoline does.
+/// Executable memory with code that jumps to `reenter` as a trampoline does.
 struct Code(*mut u8);
 
 impl Code {
@@ -30,7 +31,7 @@ impl Code {
 
     fn arriving(header: &TrampolineHeader, index: u32) -> Self {
         let bytes = arch::tests::arriving(header, index);
-        // SAFETY: new memory, which is written before it is executed, and given back when this is dropped.
+        // SAFETY: new memory, which is written before it is executed, and unmapped on drop.
         let code = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -46,7 +47,7 @@ impl Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this size, and nothing runs there.
+        // SAFETY: the memory was mapped with this size, and nothing runs there.
         unsafe { libc::munmap(self.0.cast(), Self::SIZE) };
     }
 }
@@ -54,8 +55,8 @@ impl Drop for Code {
 #[test]
 fn all_registers_arrive_whatever_the_hook_changes() {
     for (reenter, legacy) in arch::tests::functions() {
-        let answers = Arc::new(Answers(Mutex::default()));
-        let context = ReentryContext::new(Arc::downgrade(&answers) as Weak<dyn Reenter>);
+        let replies = Arc::new(Replies(Mutex::default()));
+        let context = ReentryContext::new(Arc::downgrade(&replies) as Weak<dyn Reenter>);
         let header = TrampolineHeader {
             reenter,
             hook: hook_function(),
@@ -65,24 +66,30 @@ fn all_registers_arrive_whatever_the_hook_changes() {
             slots: 0x8000,
         };
         let code = Code::arriving(&header, 3);
-        // SAFETY: this thread's variable.
+        // SAFETY: the address is that of this thread's variable.
         unsafe { *libc::__errno_location() = 11 };
         let descriptor = [code.0 as u64, 0];
-        // SAFETY: the code re-enters, and goes on at the landing, which returns.
+        // SAFETY: the code re-enters, and continues at the landing, which returns.
         let returned = unsafe { call_keeping(&descriptor, legacy, arch::tests::CHANGED) };
         assert_eq!(returned, &raw const descriptor as u64);
-        // SAFETY: as above.
+        // SAFETY: the address is that of this thread's variable.
         assert_eq!(unsafe { *libc::__errno_location() }, 11);
         let slot = 0x8000 + 3 * 8;
-        let expected = ReentryCall { batch: 5, index: 3, slot, while_linking: false, turn: turn() };
-        assert_eq!(*answers.0.lock().unwrap(), [expected]);
+        let expected = ReentryCall {
+            batch: 5,
+            index: 3,
+            slot,
+            while_linking: false,
+            lock_owner: lock_owner(),
+        };
+        assert_eq!(*replies.0.lock().unwrap(), [expected]);
     }
 }
 
 #[test]
 fn a_context_has_a_number_of_its_own_and_is_unknown_once_it_is_dropped() {
-    let answers = Arc::new(Answers(Mutex::default()));
-    let context = || ReentryContext::new(Arc::downgrade(&answers) as Weak<dyn Reenter>);
+    let replies = Arc::new(Replies(Mutex::default()));
+    let context = || ReentryContext::new(Arc::downgrade(&replies) as Weak<dyn Reenter>);
     let is_known = |number| CONTEXTS.read().known.contains_key(&number);
     let (first, second) = (context(), context());
     let (one, other) = (first.number(), second.number());
@@ -97,14 +104,17 @@ fn a_hook_writes_to_slots_if_it_is_told_to_and_the_batch_is_not_retired() {
     let header = TrampolineHeader {
         reenter: 0,
         hook: 0,
-        // No context of this process has it.
+        // No context of this process has this number.
         context: u64::MAX,
         batch: 8,
         trampolines: 0,
         slots: slot.as_ptr() as u64,
     };
     let go_on = |target, redirect| {
-        assert_eq!(super::go_on(&header, header.call_of(0), Onward { target, redirect }), target);
+        assert_eq!(
+            super::go_on(&header, header.call_of(0), ReentryTarget { target, redirect }),
+            target
+        );
         slot.load(Ordering::Relaxed)
     };
     assert_eq!((go_on(1, false), go_on(2, true)), (0, 2));
@@ -118,24 +128,28 @@ fn a_hook_writes_to_slots_if_it_is_told_to_and_the_batch_is_not_retired() {
 fn constructors_that_a_controller_asks_for_run_on_the_thread_that_calls_before_the_call_goes_on() {
     static RAN: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
     extern "C" fn constructor(argc: u64) {
-        RAN.lock().unwrap().push((turn(), argc));
+        RAN.lock().unwrap().push((lock_owner(), argc));
     }
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let questions = Arc::clone(&asked);
-    let answer = move |question: &[u8]| {
-        let question: Question = postcard::from_bytes(question).unwrap();
-        questions.lock().unwrap().push(question);
+    let requests = Arc::clone(&asked);
+    let reply = move |request: &[u8]| {
+        let request: ReentryRequest = postcard::from_bytes(request).unwrap();
+        requests.lock().unwrap().push(request);
         let function = constructor as *const () as u64;
         let arguments = Arguments { argc: 6, ..Arguments::default() };
-        let answer = match question {
-            Question::Call(_) => Answer::Construct { functions: vec![function; 2], arguments },
-            Question::Constructed(_) => Answer::Onward(Onward { target: 0x1234, redirect: false }),
+        let reply = match request {
+            ReentryRequest::Call(_) => {
+                ReentryReply::Construct { functions: vec![function; 2], arguments }
+            }
+            ReentryRequest::Constructed(_) => {
+                ReentryReply::Target(ReentryTarget { target: 0x1234, redirect: false })
+            }
         };
-        Ok(postcard::to_stdvec(&answer).unwrap())
+        Ok(postcard::to_stdvec(&reply).unwrap())
     };
     let slot = 0;
     let tag = &raw const slot as u64;
-    assert!(callback::add_handler(tag, Arc::new(answer)));
+    assert!(callback::add_handler(tag, Arc::new(reply)));
     let header = TrampolineHeader {
         reenter: 0,
         hook: 0,
@@ -144,18 +158,24 @@ fn constructors_that_a_controller_asks_for_run_on_the_thread_that_calls_before_t
         trampolines: 0,
         slots: tag,
     };
-    // SAFETY: the header is one, of which this is the first trampoline.
+    // SAFETY: the header is valid, and the address is that of its first trampoline.
     assert_eq!(unsafe { controller_hook(&raw const header, 0) }, 0x1234);
     callback::remove_handler(tag);
     let call = header.call_of(0);
-    assert_eq!(*asked.lock().unwrap(), [Question::Call(call), Question::Constructed(call)]);
-    assert_eq!(*RAN.lock().unwrap(), [(turn(), 6); 2]);
+    assert_eq!(
+        *asked.lock().unwrap(),
+        [ReentryRequest::Call(call), ReentryRequest::Constructed(call)]
+    );
+    assert_eq!(*RAN.lock().unwrap(), [(lock_owner(), 6); 2]);
 }
 
 #[test]
 fn a_thread_has_its_own_turn_unless_it_runs_something_for_another() {
-    let own = turn();
-    assert_eq!(in_turn(77, || (turn(), in_turn(78, turn), turn())), (77, 78, 77));
-    assert_eq!(turn(), own);
-    assert_ne!(std::thread::spawn(turn).join().unwrap(), own);
+    let own = lock_owner();
+    assert_eq!(
+        as_lock_owner(77, || (lock_owner(), as_lock_owner(78, lock_owner), lock_owner())),
+        (77, 78, 77)
+    );
+    assert_eq!(lock_owner(), own);
+    assert_ne!(std::thread::spawn(lock_owner).join().unwrap(), own);
 }

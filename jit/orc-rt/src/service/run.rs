@@ -8,23 +8,23 @@ use serde_bytes::ByteBuf;
 
 use super::services;
 use crate::call_at_bottom;
-use crate::reentry::in_turn;
+use crate::reentry::as_lock_owner;
 
 services! {
-    /// Makes what `main` and constructors are called with, of these strings and the environment of this process. They live until
-    /// the process ends, since whoever has seen them may keep them.
+    /// Makes the arguments of `main` and constructors, from these strings and the environment of
+    /// this process. They live until the process ends, since code that has seen them may keep them.
     MAKE_ARGUMENTS = "__longshore_make_arguments", fn(Vec<ByteBuf>) -> Arguments, make;
     /// Calls functions with these arguments, one after the other.
     RUN_CONSTRUCTORS = "__longshore_run_constructors", fn((Vec<u64>, Arguments)) -> (), run_constructors;
     /// The same for a [turn](crate::reentry::turn), by whose number calls are known that the constructors make.
-    RUN_IN_TURN = "__longshore_run_in_turn", fn((u64, Vec<u64>, Arguments)) -> (), run_in_turn;
-    /// Calls a function as `main`, and returns what that returns. It may also end the process.
+    RUN_AS_LOCK_OWNER = "__longshore_run_as_lock_owner", fn((u64, Vec<u64>, Arguments)) -> (), run_as_lock_owner;
+    /// Calls a function as `main`, and returns its result. The function may also end the process.
     RUN_MAIN = "__longshore_run_main", fn((u64, Arguments)) -> i32, run_main;
-    /// Calls a function as `main` with strings as [`MAKE_ARGUMENTS`] takes them.
+    /// Calls a function as `main` with strings, as [`MAKE_ARGUMENTS`] takes them.
     RUN_AS_MAIN = "__longshore_run_as_main", fn((u64, Vec<ByteBuf>)) -> i32, run_as_main;
 }
 
-/// What `main` is called with: addresses of this process.
+/// The arguments of `main`: addresses of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Arguments {
     /// Number of arguments.
@@ -36,14 +36,14 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The first argument; empty if there is none.
+    /// Returns the first argument; empty if there is none.
     ///
     /// # Safety
-    /// They must be what [`MAKE_ARGUMENTS`] has made, or as that.
+    /// The arguments must be made by [`MAKE_ARGUMENTS`], or equivalent.
     pub(super) unsafe fn first(self) -> &'static CStr {
         match self.argc {
             0 => c"",
-            // SAFETY: promised by the caller: a list of strings that live until the process ends.
+            // SAFETY: guaranteed by the caller: a list of strings that live until the process ends.
             _ => unsafe { CStr::from_ptr(*(self.argv as *const *const c_char)) },
         }
     }
@@ -56,13 +56,13 @@ impl Arguments {
 
 struct NoStrings(*const c_char);
 
-// SAFETY: it is a null pointer that nobody writes.
+// SAFETY: the value is a null pointer that is never written.
 unsafe impl Sync for NoStrings {}
 
 static NO_STRINGS: NoStrings = NoStrings(null());
 
 unsafe extern "C" {
-    /// The C library's: the environment as code of the process may change it.
+    /// The C library's environment, as code of the process may change it.
     static environ: *const *const c_char;
 }
 
@@ -74,37 +74,38 @@ pub(super) fn make(strings: Vec<ByteBuf>) -> Arguments {
     };
     let mut argv: Vec<*const c_char> = strings.into_iter().map(up_to_zero).collect();
     argv.push(null());
-    // SAFETY: the C library has it from the start of the process; who changes it says when.
+    // SAFETY: the C library initialises it at the start of the process. Code that changes the
+    // environment must not do so during this call.
     let environment = unsafe { environ } as u64;
     Arguments { argc, argv: argv.leak().as_ptr() as u64, environment }
 }
 
 /// # Safety
-/// They must be functions that may be called with these arguments.
+/// The functions must be callable with these arguments.
 pub(crate) unsafe fn run_constructors((functions, arguments): (Vec<u64>, Arguments)) {
     for function in functions {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { call_at_bottom(function, arguments.words()) };
     }
 }
 
 /// # Safety
 /// As for [`run_constructors`].
-unsafe fn run_in_turn((turn, functions, arguments): (u64, Vec<u64>, Arguments)) {
-    // SAFETY: promised by the caller.
-    in_turn(turn, || unsafe { run_constructors((functions, arguments)) });
+unsafe fn run_as_lock_owner((lock_owner, functions, arguments): (u64, Vec<u64>, Arguments)) {
+    // SAFETY: guaranteed by the caller.
+    as_lock_owner(lock_owner, || unsafe { run_constructors((functions, arguments)) });
 }
 
 /// # Safety
-/// It must be a function that may be called as `main` with these arguments.
+/// `function` must be callable as `main` with these arguments.
 pub(super) unsafe fn run_main((function, arguments): (u64, Arguments)) -> i32 {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     (unsafe { call_at_bottom(function, arguments.words()) }) as i32
 }
 
 /// # Safety
-/// It must be a function that may be called as `main`.
+/// `function` must be callable as `main`.
 unsafe fn run_as_main((function, strings): (u64, Vec<ByteBuf>)) -> i32 {
-    // SAFETY: promised by the caller; the arguments are made here.
+    // SAFETY: guaranteed by the caller; the arguments are made here.
     unsafe { run_main((function, make(strings))) }
 }

@@ -23,7 +23,7 @@ fn call<A: Serialize, R: DeserializeOwned>(service: Service<A, R>, argument: A) 
     let symbols: HashMap<&str, u64> = bootstrap_symbols().into_iter().collect();
     // SAFETY: the tests pass in what is true.
     let answer = unsafe { wrapper::call(symbols[service.name()], &service.argument(&argument)) };
-    service.answer(&answer.unwrap()).unwrap()
+    service.decode_reply(&answer.unwrap()).unwrap()
 }
 
 #[test]

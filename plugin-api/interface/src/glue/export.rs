@@ -2,7 +2,7 @@
 //! inside `guard`, and writes the answer.
 
 use super::tables::raw_parameters;
-use crate::crossing::{Answer, ParameterKind};
+use crate::crossing::{ParameterKind, Reply};
 use crate::declaration::{Interface, Method, Object, Receiver};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -73,8 +73,8 @@ fn function(object: &Object, method: &Method) -> TokenStream {
     let (lent, take) = (format_ident!("lent_{lower}"), format_ident!("take_{lower}"));
     let body = match method.receiver {
         Receiver::Borrowed => {
-            let (arguments, answer) = (arguments(method), answer(method));
-            quote! { let object = #lent::<P>(#first); #arguments #answer Ok(()) }
+            let (arguments, reply) = (arguments(method), reply(method));
+            quote! { let object = #lent::<P>(#first); #arguments #reply Ok(()) }
         }
         Receiver::Ending => {
             let name = &method.name;
@@ -100,7 +100,7 @@ fn arguments(method: &Method) -> TokenStream {
             quote!(let (#(#names,)*) = request::#function::<P>(&*#function)?;)
         }
         None => {
-            let each = method.parameters.iter().map(|parameter| parameter.of_raw());
+            let each = method.parameters.iter().map(|parameter| parameter.from_raw());
             quote!(#(#each)*)
         }
     };
@@ -109,7 +109,7 @@ fn arguments(method: &Method) -> TokenStream {
 }
 
 /// Calls the trait's method and writes its answer.
-fn answer(method: &Method) -> TokenStream {
+fn reply(method: &Method) -> TokenStream {
     let name = &method.name;
     let arguments = method.parameters.iter().map(|parameter| {
         let name = &parameter.name;
@@ -122,13 +122,13 @@ fn answer(method: &Method) -> TokenStream {
         true => quote!(object.#name(#(#arguments),*)?),
         false => quote!(object.#name(#(#arguments),*)),
     };
-    if method.answer == Answer::Nothing {
+    if method.reply == Reply::Nothing {
         return quote!(#result;);
     }
-    let (send, places) = (method.answer.sender(), method.answer.raw());
+    let (send, places) = (method.reply.sender(), method.reply.raw());
     let places = places.iter().map(|(name, _)| name);
-    match &method.answer {
-        Answer::Object(object) => {
+    match &method.reply {
+        Reply::Object(object) => {
             let give = format_ident!("give_{}", object.to_string().to_lowercase());
             quote!(#give::<P>(#result, #(#places),*);)
         }

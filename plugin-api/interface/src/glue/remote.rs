@@ -1,6 +1,6 @@
 //! From tables to traits: each method of the trait is one call through a table, whose answer is checked.
 
-use crate::crossing::{Answer, ParameterKind};
+use crate::crossing::{ParameterKind, Reply};
 use crate::declaration::{Interface, Method, Object, Receiver};
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
@@ -74,7 +74,7 @@ fn method(object: &Object, method: &Method) -> TokenStream {
     }
 }
 
-/// The signature of a trait's method in an implementation of the trait for a backend.
+/// Returns the signature of a trait's method in an implementation of the trait for a backend.
 pub(crate) fn signature(object: &Object, method: &Method, backend: &TokenStream) -> TokenStream {
     let item = object.item.items.iter().find_map(|item| match item {
         syn::TraitItem::Fn(function) if function.sig.ident == method.name => Some(function),
@@ -92,7 +92,7 @@ pub(crate) fn signature(object: &Object, method: &Method, backend: &TokenStream)
     quote!(fn #name(#receiver, #(#parameters),*) #output)
 }
 
-/// The same tokens with a backend in place of `B`.
+/// Returns the same tokens with a backend in place of `B`.
 fn with_backend(tokens: TokenStream, backend: &TokenStream) -> TokenStream {
     let one = |token: TokenTree| match token {
         TokenTree::Ident(ident) if ident == "B" => backend.clone(),
@@ -112,7 +112,7 @@ fn call(object: &Object, method: &Method) -> TokenStream {
         Some(optional) => {
             let (name, field) = (&optional.name, format_ident!("{}", optional.name));
             let lacking = match &method.without {
-                Some(answer) => quote!(return #answer),
+                Some(reply) => quote!(return #reply),
                 None => quote!(return Err(lacks_table(#name))),
             };
             quote! {
@@ -123,7 +123,7 @@ fn call(object: &Object, method: &Method) -> TokenStream {
     };
     let (request, arguments) = arguments(method);
     let place = place(object, method);
-    let places: Vec<Ident> = method.answer.raw().into_iter().map(|(name, _)| name).collect();
+    let places: Vec<Ident> = method.reply.raw().into_iter().map(|(name, _)| name).collect();
     // A parameter may have the name of a place.
     let places: Vec<_> = places.iter().map(|name| format_ident!("to_{name}")).collect();
     // SAFETY of the call: live handles, arguments that their makers vouch for, and places to write to.
@@ -131,14 +131,14 @@ fn call(object: &Object, method: &Method) -> TokenStream {
         // SAFETY: live handles, arguments that their makers vouch for, places to write to.
         |#(#places),*| unsafe { in_table(self.handle(), #(#arguments,)* #(#places),*) }
     };
-    let receive = method.answer.receiver();
-    let received = match &method.answer {
-        Answer::Nothing => quote!(receive::nothing(#call)),
-        Answer::Object(kind) => {
+    let receive = method.reply.receiver();
+    let received = match &method.reply {
+        Reply::Nothing => quote!(receive::nothing(#call)),
+        Reply::Object(kind) => {
             let (what, kind) = (kind.to_string().to_lowercase(), format_ident!("Remote{kind}"));
             quote!(receive::object(#what, #call).map(|handle| #kind::new(handle, self.tables())))
         }
-        Answer::Text => {
+        Reply::Text => {
             let place = place_of_query(method, &place);
             quote!(receive::#receive(self.plugin(), #place, #call))
         }
@@ -151,13 +151,13 @@ fn call(object: &Object, method: &Method) -> TokenStream {
     quote! {
         #table
         #request
-        let answer = #received?;
+        let reply = #received?;
         let plugin = self.plugin();
         #check
     }
 }
 
-/// The place with the query that is asked: "longshore.platform, info Name".
+/// Returns the place with the query that is asked: "longshore.platform, info Name".
 fn place_of_query(method: &Method, place: &str) -> TokenStream {
     let queries = method.parameters.iter().filter_map(|parameter| match parameter.kind {
         ParameterKind::Enumeration(_) => Some(&parameter.name),
@@ -168,7 +168,7 @@ fn place_of_query(method: &Method, place: &str) -> TokenStream {
     quote!(format_args!(#text, #(#queries),*))
 }
 
-/// The arguments for C, behind the request that they are in, if they are in one.
+/// Returns the arguments for C, behind the request that they are in, if they are in one.
 fn arguments(method: &Method) -> (TokenStream, Vec<TokenStream>) {
     let Some(request) = &method.request else {
         let arguments = method.parameters.iter().map(|parameter| parameter.to_raw());
@@ -180,7 +180,7 @@ fn arguments(method: &Method) -> (TokenStream, Vec<TokenStream>) {
     (made, vec![quote!(&raw const request)])
 }
 
-/// The name of a function for people: "longshore.device, allocate".
+/// Returns the name of a function for people: "longshore.device, allocate".
 pub(crate) fn place(object: &Object, method: &Method) -> String {
     match &method.table {
         Some(table) => format!("longshore.{}, {}", table.name, method.name),
@@ -188,13 +188,13 @@ pub(crate) fn place(object: &Object, method: &Method) -> String {
     }
 }
 
-/// Answers `answer` unless it is beyond its bound.
+/// Answers `reply` unless it is beyond its bound.
 pub(crate) fn checked(method: &Method) -> TokenStream {
     let check = method.check.as_ref().expect("only methods with a bound are checked");
     let undo = method.undo.iter().map(|undo| quote!(if checked.is_err() { #undo; }));
     quote! {
         let checked = #check;
         #(#undo)*
-        checked.map(|()| answer)
+        checked.map(|()| reply)
     }
 }

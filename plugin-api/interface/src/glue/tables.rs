@@ -58,7 +58,7 @@ fn field(object: &Object, method: &Method) -> TokenStream {
     }
 }
 
-/// The parameters of a method's function: the object, the parameters, and the places for the answer.
+/// Returns the parameters of a method's function: the object, the parameters, and the places for the answer.
 pub(super) fn raw_parameters(object: &Object, method: &Method) -> Vec<crate::crossing::Raw> {
     let handle = object.handle();
     let mut raw = vec![(object.lower(), quote!(*mut #handle))];
@@ -69,11 +69,11 @@ pub(super) fn raw_parameters(object: &Object, method: &Method) -> Vec<crate::cro
         }
         None => raw.extend(method.parameters.iter().flat_map(|parameter| parameter.raw())),
     }
-    raw.extend(method.answer.raw());
+    raw.extend(method.reply.raw());
     raw
 }
 
-/// The lines of a comment.
+/// Returns the lines of a comment.
 fn comment(attributes: &[Attribute]) -> Vec<String> {
     let line = |attribute: &Attribute| {
         let Meta::NameValue(pair) = &attribute.meta else { return None };
@@ -87,7 +87,7 @@ fn comment(attributes: &[Attribute]) -> Vec<String> {
     attributes.iter().filter_map(line).collect()
 }
 
-/// A comment for C, where headings and the names of traits mean nothing.
+/// Returns a comment for C, where headings and the names of traits mean nothing.
 fn in_c(lines: &[String]) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for line in lines {

@@ -2,23 +2,25 @@
 //! multiprocessors, which is as small as what stands in for them.
 
 use longshore_double_gpu::Settings;
-use longshore_double_gpu::driver::{Answer, Device, Limits, Machine, Out, device, driver, machine};
+use longshore_double_gpu::driver::{
+    Device, DriverResult, Limits, Machine, Out, device, driver, machine,
+};
 
 /// What twins can have, as they run on a CPU: less than GPUs have since sm_80.
 const TWINS_SHARED_BYTES: u32 = 65536;
 
-/// The device with a number, which is that number.
-pub(crate) fn device(device: Out<i32>, ordinal: i32) -> Answer {
+/// Returns the device with a number, which is that number.
+pub(crate) fn device(device: Out<i32>, ordinal: i32) -> DriverResult {
     machine()?.device(ordinal)?;
     device.put(ordinal)
 }
 
-/// An attribute of a device.
-pub(crate) fn attribute(value: Out<i32>, which: u32, device: i32) -> Answer {
+/// Returns an attribute of a device.
+pub(crate) fn attribute(value: Out<i32>, which: u32, device: i32) -> DriverResult {
     device::attribute(value, which, device, |of| value_of(machine()?, of, device, which))
 }
 
-/// The most shared memory of a group that asks for it.
+/// Returns the most shared memory of a group that asks for it.
 pub(crate) fn shared_bytes_optin(capability: (u32, u32)) -> u32 {
     match capability {
         (major, _) if major >= 7 => TWINS_SHARED_BYTES,
@@ -26,7 +28,7 @@ pub(crate) fn shared_bytes_optin(capability: (u32, u32)) -> u32 {
     }
 }
 
-/// The compute capability.
+/// Returns the compute capability.
 pub(crate) fn capability(settings: &Settings) -> (u32, u32) {
     settings.version("capability", (9, 0))
 }
@@ -58,7 +60,7 @@ fn shared_bytes_of_multiprocessor(capability: (u32, u32)) -> u32 {
     }
 }
 
-/// The most groups that a multiprocessor runs at a time.
+/// Returns the most groups that a multiprocessor runs at a time.
 fn most_groups_of_multiprocessor(capability: (u32, u32)) -> u32 {
     match capability {
         (7, 5) | (8, 6 | 7) => 16,
@@ -67,13 +69,13 @@ fn most_groups_of_multiprocessor(capability: (u32, u32)) -> u32 {
     }
 }
 
-/// Whether there are clusters of groups.
+/// Returns whether there are clusters of groups.
 pub(crate) fn has_clusters(capability: (u32, u32)) -> bool {
     capability.0 >= 9
 }
 
-/// An attribute by its number; `None` if there is no such attribute.
-fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> Answer<Option<i32>> {
+/// Returns an attribute by its number; `None` if there is no such attribute.
+fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> DriverResult<Option<i32>> {
     let (capability, limits) = (capability(&driver().settings), &of.limits);
     let yes = |condition: bool| i32::from(condition);
     Ok(Some(match which {

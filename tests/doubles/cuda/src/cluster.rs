@@ -4,7 +4,7 @@ use crate::attributes::{capability, has_clusters};
 use crate::code::INVALID_CLUSTER_SIZE;
 use longshore_double_gpu::driver::function::{Function, product};
 use longshore_double_gpu::driver::launch::{self, Shape, Values};
-use longshore_double_gpu::driver::{Answer, Code, In, broken, driver};
+use longshore_double_gpu::driver::{Code, DriverResult, In, broken, driver};
 
 /// The most groups of a cluster on all devices that have clusters, and on this one.
 const MOST_CLUSTER: u64 = 8;
@@ -44,7 +44,7 @@ pub(crate) fn values(pointers: In<usize>, extra: In<usize>) -> Values {
     Values { pointers, extra, extra_end: EXTRA_END }
 }
 
-pub(crate) fn launch_config(config: In<Config>, function: usize, values: Values) -> Answer {
+pub(crate) fn launch_config(config: In<Config>, function: usize, values: Values) -> DriverResult {
     let config = config.get()?;
     let mut shape = Shape::new(config.groups, config.items, config.shared_bytes);
     for attribute in config.attributes.list(config.count as usize)? {
@@ -67,7 +67,7 @@ pub(crate) fn launch_config(config: In<Config>, function: usize, values: Values)
 ///
 /// # Errors
 /// What the launch answers if there cannot.
-pub(crate) fn check(function: &Function, shape: &Shape) -> Answer {
+pub(crate) fn check(function: &Function, shape: &Shape) -> DriverResult {
     let size = product(shape.cluster);
     if size == 0 {
         return Err(Code::INVALID_VALUE);

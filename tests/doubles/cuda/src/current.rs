@@ -1,7 +1,9 @@
 //! Which context is current, and the functions of contexts.
 
 use longshore_double_gpu::driver::context::{Context, current, current_or_failed};
-use longshore_double_gpu::driver::{Answer, Code, Out, broken, context, contexts, machine, object};
+use longshore_double_gpu::driver::{
+    Code, DriverResult, Out, broken, context, contexts, machine, object,
+};
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -18,18 +20,18 @@ thread_local! {
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// The current context.
+/// Returns the current context.
 ///
 /// # Errors
 /// `INVALID_CONTEXT`, a violation, if there is none.
-pub(crate) fn context() -> Answer<Arc<Context>> {
+pub(crate) fn context() -> DriverResult<Arc<Context>> {
     match top() {
         0 => Err(broken(Code::INVALID_CONTEXT, "no context is current")),
         handle => object::get::<Context>(handle).map_err(|_| Code::CONTEXT_IS_DESTROYED),
     }
 }
 
-pub(crate) fn retain(context: Out<usize>, device: i32) -> Answer {
+pub(crate) fn retain(context: Out<usize>, device: i32) -> DriverResult {
     let device_index = device;
     let device = machine()?.device(device)?;
     if context.is_null() {
@@ -45,8 +47,8 @@ pub(crate) fn retain(context: Out<usize>, device: i32) -> Answer {
     context.put(live.handle)
 }
 
-/// The last one ends the context.
-pub(crate) fn release(device: i32) -> Answer {
+/// Returns the last one ends the context.
+pub(crate) fn release(device: i32) -> DriverResult {
     let mut primary = machine()?.device(device)?.primary.lock();
     if primary.retained == 0 {
         return Err(broken(
@@ -65,7 +67,7 @@ pub(crate) fn release(device: i32) -> Answer {
 }
 
 /// Ends what is in the context. Who retained it has to release it all the same, and gets another one.
-pub(crate) fn reset(device: i32) -> Answer {
+pub(crate) fn reset(device: i32) -> DriverResult {
     let mut primary = machine()?.device(device)?.primary.lock();
     let Some(context) = primary.context.take() else { return Ok(()) };
     contexts::destroy(&context);
@@ -75,18 +77,18 @@ pub(crate) fn reset(device: i32) -> Answer {
     Ok(())
 }
 
-pub(crate) fn state(device: i32, flags: Out<u32>, active: Out<i32>) -> Answer {
+pub(crate) fn state(device: i32, flags: Out<u32>, active: Out<i32>) -> DriverResult {
     let primary = machine()?.device(device)?.primary.lock();
     flags.put(0)?;
     active.put(i32::from(primary.context.is_some()))
 }
 
-pub(crate) fn get(context: Out<usize>) -> Answer {
+pub(crate) fn get(context: Out<usize>) -> DriverResult {
     context.put(top())
 }
 
 /// Puts a context in the place of the top one; null takes that away.
-pub(crate) fn set(context: usize) -> Answer {
+pub(crate) fn set(context: usize) -> DriverResult {
     if context != 0 {
         object::get::<Context>(context)?;
     }
@@ -99,13 +101,13 @@ pub(crate) fn set(context: usize) -> Answer {
     Ok(())
 }
 
-pub(crate) fn push(context: usize) -> Answer {
+pub(crate) fn push(context: usize) -> DriverResult {
     object::get::<Context>(context)?;
     STACK.with_borrow_mut(|stack| stack.push(context));
     Ok(())
 }
 
-pub(crate) fn pop(context: Out<usize>) -> Answer {
+pub(crate) fn pop(context: Out<usize>) -> DriverResult {
     match STACK.with_borrow_mut(|stack| stack.pop()) {
         Some(handle) => {
             context.put_if_wanted(handle);
@@ -115,27 +117,27 @@ pub(crate) fn pop(context: Out<usize>) -> Answer {
     }
 }
 
-pub(crate) fn device_of(device: Out<i32>) -> Answer {
+pub(crate) fn device_of(device: Out<i32>) -> DriverResult {
     device.put(current_or_failed()?.device as i32)
 }
 
-pub(crate) fn set_limit(limit: u32, value: usize) -> Answer {
+pub(crate) fn set_limit(limit: u32, value: usize) -> DriverResult {
     context::set_limit(&MOST, limit, value)
 }
 
-pub(crate) fn limit(value: Out<usize>, limit: u32) -> Answer {
+pub(crate) fn limit(value: Out<usize>, limit: u32) -> DriverResult {
     context::limit(&DEFAULTS, value, limit)
 }
 
-/// No other context ever has the same; null stands for the current one.
-pub(crate) fn id(context: usize, id: Out<u64>) -> Answer {
+/// Returns no other context ever has the same; null stands for the current one.
+pub(crate) fn id(context: usize, id: Out<u64>) -> DriverResult {
     let context =
         if context == 0 { current_or_failed()? } else { object::get::<Context>(context)? };
     id.put(context.handle as u64 / 0x100)
 }
 
 /// Makes a context beside the primary one, and current.
-pub(crate) fn create(context: Out<usize>, flags: u32, device: i32) -> Answer {
+pub(crate) fn create(context: Out<usize>, flags: u32, device: i32) -> DriverResult {
     machine()?.device(device)?;
     if flags & !0xff != 0 {
         return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of contexts")));
@@ -146,7 +148,7 @@ pub(crate) fn create(context: Out<usize>, flags: u32, device: i32) -> Answer {
     Ok(())
 }
 
-pub(crate) fn destroy(context: usize) -> Answer {
+pub(crate) fn destroy(context: usize) -> DriverResult {
     let found = object::get::<Context>(context)?;
     let is_primary = machine()?.devices.iter().any(|device| {
         let primary = device.primary.lock();
@@ -165,11 +167,11 @@ pub(crate) fn destroy(context: usize) -> Answer {
 }
 
 /// Profiling changes nothing.
-pub(crate) fn profile() -> Answer {
+pub(crate) fn profile() -> DriverResult {
     current().map(|_| ())
 }
 
-/// The context of the top of this thread's stack; 0 if there is none.
+/// Returns the context of the top of this thread's stack; 0 if there is none.
 fn top() -> usize {
     STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
 }

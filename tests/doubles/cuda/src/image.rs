@@ -58,7 +58,7 @@ impl Image {
             let runs = arch.cubin_runs_on(device);
             return if runs { Ok(()) } else { Err(Refusal::new(Code::NO_BINARY_FOR_GPU, "")) };
         }
-        let (version, newest) = (self.contents.ptx_version, newest_ptx(version::of_driver()));
+        let (version, newest) = (self.contents.ptx_version, newest_ptx(version::driver_numbers()));
         if let Some((major, minor)) = version.filter(|version| *version > newest) {
             let log = format!(
                 "ptxas application ptx input, line 1; fatal   : Unsupported .version {major}.{minor}; current \
@@ -97,7 +97,7 @@ impl Image {
         if self.is_ptx { INVALID_PTX } else { Code::INVALID_IMAGE }
     }
 
-    /// Whether text declares a name as a variable of others. The driver's assembler warns of these, and makes
+    /// Returns whether text declares a name as a variable of others. The driver's assembler warns of these, and makes
     /// them itself.
     fn is_variable(&self, name: &str) -> bool {
         let text = String::from_utf8_lossy(&self.bytes);
@@ -174,12 +174,12 @@ fn ptx(bytes: Vec<u8>) -> Result<Image, Refusal> {
     if let Some(complaint) = ptx_check::complaint(&text) {
         return Err(Refusal::new(INVALID_PTX, complaint));
     }
-    let contents = Contents::of_ptx(&bytes);
+    let contents = Contents::from_ptx(&bytes);
     Ok(Image { is_ptx: true, bytes, contents })
 }
 
 fn cubin(bytes: Vec<u8>) -> Result<Image, Refusal> {
-    let contents = Contents::of_cubin(&bytes)
+    let contents = Contents::from_cubin(&bytes)
         .map_err(|error| Refusal::new(Code::INVALID_IMAGE, format!("{error}\n")))?;
     Ok(Image { is_ptx: false, bytes, contents })
 }
@@ -207,7 +207,7 @@ fn best_of(bytes: &[u8]) -> Result<Image, Refusal> {
     Image::read(image)
 }
 
-/// The newest language that a driver's assembler knows.
+/// Returns the newest language that a driver's assembler knows.
 fn newest_ptx(driver: (u32, u32)) -> (u32, u32) {
     match driver {
         (11, minor) => (7, minor),
@@ -219,7 +219,7 @@ fn newest_ptx(driver: (u32, u32)) -> (u32, u32) {
     }
 }
 
-/// The header says how long it is, and what follows it.
+/// Returns the header says how long it is, and what follows it.
 fn fatbin_at(address: usize) -> Option<Vec<u8>> {
     let header = peek(address, 16)?;
     let head = usize::from(u16::from_le_bytes([header[6], header[7]]));

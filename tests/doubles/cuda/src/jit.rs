@@ -1,6 +1,6 @@
 //! Options of the JIT, and what it writes about its work.
 
-use longshore_double_gpu::driver::{Answer, Code, In, broken};
+use longshore_double_gpu::driver::{Code, DriverResult, In, broken};
 use std::ffi::c_void;
 
 const MAX_REGISTERS: u32 = 0;
@@ -52,7 +52,7 @@ impl Jit {
     ///
     /// # Errors
     /// `INVALID_VALUE`, a violation, for options that cannot be.
-    pub(crate) fn new(options: Options) -> Answer<Jit> {
+    pub(crate) fn new(options: Options) -> DriverResult<Jit> {
         let mut jit = Jit::default();
         let numbers = options.numbers.list(options.count as usize)?;
         if options.values.is_null() && !numbers.is_empty() {
@@ -81,7 +81,7 @@ impl Jit {
         self.error.write(text);
     }
 
-    fn set(&mut self, option: u32, place: *mut *mut c_void, value: *mut c_void) -> Answer {
+    fn set(&mut self, option: u32, place: *mut *mut c_void, value: *mut c_void) -> DriverResult {
         let number = value.addr();
         let refuse = || {
             let what = format!("option {option} of the JIT is {number:#x}");
@@ -109,7 +109,7 @@ impl Jit {
 
 impl Log {
     /// Both the buffer and its size are given, or neither.
-    fn check(&self) -> Answer {
+    fn check(&self) -> DriverResult {
         if self.buffer.is_some() == self.written.is_some() {
             return Ok(());
         }

@@ -2,8 +2,10 @@
 
 use crate::attributes::{capability, shared_bytes_optin};
 use crate::cluster::NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
-use longshore_double_gpu::driver::function::{self, MAX_DYNAMIC_SHARED_SIZE_BYTES, of_current};
-use longshore_double_gpu::driver::{Answer, Code, Out, broken, driver};
+use longshore_double_gpu::driver::function::{
+    self, MAX_DYNAMIC_SHARED_SIZE_BYTES, current_function,
+};
+use longshore_double_gpu::driver::{Code, DriverResult, Out, broken, driver};
 use std::ffi::{CString, c_char};
 
 const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
@@ -20,9 +22,9 @@ const OWN: [(u32, i32); 9] = [
     (15, 0),
 ];
 
-/// The name lives as long as the process.
-pub(crate) fn name(name: Out<*const c_char>, function: usize) -> Answer {
-    let function = of_current(function)?;
+/// Returns the name lives as long as the process.
+pub(crate) fn name(name: Out<*const c_char>, function: usize) -> DriverResult {
+    let function = current_function(function)?;
     let text = CString::new(function.kernel.name.as_str()).unwrap_or_default();
     name.put(Box::leak(text.into_boxed_c_str()).as_ptr())
 }
@@ -32,20 +34,20 @@ pub(crate) fn parameter(
     index: usize,
     offset: Out<usize>,
     bytes: Out<usize>,
-) -> Answer {
-    let function = of_current(function)?;
+) -> DriverResult {
+    let function = current_function(function)?;
     let argument = function.kernel.arguments.get(index).ok_or(Code::INVALID_VALUE)?;
     offset.put(argument.offset)?;
     bytes.put_if_wanted(argument.bytes);
     Ok(())
 }
 
-pub(crate) fn attribute(value: Out<i32>, which: u32, function: usize) -> Answer {
+pub(crate) fn attribute(value: Out<i32>, which: u32, function: usize) -> DriverResult {
     function::attribute(value, which, function, &OWN)
 }
 
-pub(crate) fn set_attribute(function: usize, which: u32, value: i32) -> Answer {
-    let function = of_current(function)?;
+pub(crate) fn set_attribute(function: usize, which: u32, value: i32) -> DriverResult {
+    let function = current_function(function)?;
     let own = function.kernel.static_shared_bytes;
     let limit = u64::from(shared_bytes_optin(capability(&driver().settings)));
     match which {
@@ -64,6 +66,6 @@ pub(crate) fn set_attribute(function: usize, which: u32, value: i32) -> Answer {
     Ok(())
 }
 
-pub(crate) fn load(function: usize) -> Answer {
-    of_current(function).map(|_| ())
+pub(crate) fn load(function: usize) -> DriverResult {
+    current_function(function).map(|_| ())
 }

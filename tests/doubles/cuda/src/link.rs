@@ -10,7 +10,7 @@ use longshore_double_gpu::driver::context::{current, current_or_failed};
 use longshore_double_gpu::driver::image::Refusal;
 use longshore_double_gpu::driver::object::{self, Object};
 use longshore_double_gpu::driver::twin::{self, Twin};
-use longshore_double_gpu::driver::{Answer, Code, In, Out, Text, broken, driver};
+use longshore_double_gpu::driver::{Code, DriverResult, In, Out, Text, broken, driver};
 use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::io;
@@ -56,7 +56,7 @@ impl Object for Link {
     }
 }
 
-pub(crate) fn create(options: Options, link: Out<usize>) -> Answer {
+pub(crate) fn create(options: Options, link: Out<usize>) -> DriverResult {
     let context = current()?;
     let jit = Jit::new(options)?;
     if link.is_null() {
@@ -78,7 +78,7 @@ pub(crate) fn add(
     bytes: usize,
     name: Text,
     options: Options,
-) -> Answer {
+) -> DriverResult {
     current()?;
     let link = object::get::<Link>(link)?;
     Jit::new(options)?;
@@ -100,7 +100,7 @@ pub(crate) fn add(
     Ok(())
 }
 
-pub(crate) fn complete(link: usize, cubin: Out<*const u8>, bytes: Out<usize>) -> Answer {
+pub(crate) fn complete(link: usize, cubin: Out<*const u8>, bytes: Out<usize>) -> DriverResult {
     current()?;
     let link = object::get::<Link>(link)?;
     let mut state = link.state.lock();
@@ -118,7 +118,7 @@ pub(crate) fn complete(link: usize, cubin: Out<*const u8>, bytes: Out<usize>) ->
     Ok(())
 }
 
-pub(crate) fn destroy(link: usize) -> Answer {
+pub(crate) fn destroy(link: usize) -> DriverResult {
     current_or_failed()?;
     object::remove::<Link>(link)?;
     Ok(())
@@ -149,7 +149,7 @@ fn input(kind: u32, data: Vec<u8>) -> Result<(&'static str, Vec<u8>, Option<Twin
     }
     // What has no twin may still be told by the linker to lack something. If it does not, what it made has
     // no twin either.
-    let twin = twin::of_bytes(&data).ok();
+    let twin = twin::from_bytes(&data).ok();
     Ok((extension, data, twin))
 }
 
@@ -200,7 +200,7 @@ fn system(error: io::Error) -> Refusal {
     Refusal::new(Code::OPERATING_SYSTEM, format!("{error}\n"))
 }
 
-/// A tool: where the setting `tools` says, beside `$PTXAS`, in a folder with NVIDIA's packages above this one, in `$PATH`.
+/// Returns a tool: where the setting `tools` says, beside `$PTXAS`, in a folder with NVIDIA's packages above this one, in `$PATH`.
 fn tool(name: &str) -> Option<PathBuf> {
     if let Some(folder) = driver().settings.get("tools") {
         return Some(Path::new(folder).join(name)).filter(|tool| tool.is_file());

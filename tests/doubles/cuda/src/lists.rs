@@ -21,7 +21,7 @@ pub(crate) struct Lists {
 
 impl Lists {
     /// What a kernel of a module calls, if it is such a kernel.
-    pub(crate) fn of_kernel(module: &Module, kernel: &str) -> Option<Lists> {
+    pub(crate) fn for_kernel(module: &Module, kernel: &str) -> Option<Lists> {
         let (start, end, is_backwards) = match kernel {
             "nvptx$device$init" => ("__init_array_start", "__init_array_end", false),
             "nvptx$device$fini" => ("__fini_array_start", "__fini_array_end", true),
@@ -42,7 +42,7 @@ impl Lists {
         Ok(Some(Request::Call { module: module.number, functions }))
     }
 
-    /// The functions in the order in which the kernel calls them.
+    /// Returns the functions in the order in which the kernel calls them.
     fn functions(self, module: &Module) -> Result<Vec<u64>, Fault> {
         let bound = |name| word(module.address_of(name).ok_or_else(|| stray(0))?);
         let (start, end) = (bound(self.start)?, bound(self.end)?);

@@ -5,12 +5,12 @@ use crate::jit::{Jit, Options};
 use longshore_double_gpu::driver::context::current;
 use longshore_double_gpu::driver::function::handle_of;
 use longshore_double_gpu::driver::module::{self, Module};
-use longshore_double_gpu::driver::{Answer, Code, In, Out, broken, object};
+use longshore_double_gpu::driver::{Code, DriverResult, In, Out, broken, object};
 use std::ffi::c_void;
 
 const LAZY_LOADING: u32 = 2;
 
-pub(crate) fn load(module: Out<usize>, image: In<c_void>, options: Options) -> Answer {
+pub(crate) fn load(module: Out<usize>, image: In<c_void>, options: Options) -> DriverResult {
     current()?;
     let jit = Jit::new(options)?;
     let mut log = String::new();
@@ -31,16 +31,16 @@ pub(crate) fn load(module: Out<usize>, image: In<c_void>, options: Options) -> A
     Ok(())
 }
 
-pub(crate) fn loading_mode(mode: Out<u32>) -> Answer {
+pub(crate) fn loading_mode(mode: Out<u32>) -> DriverResult {
     mode.put(LAZY_LOADING)
 }
 
-pub(crate) fn function_count(count: Out<u32>, module: usize) -> Answer {
+pub(crate) fn function_count(count: Out<u32>, module: usize) -> DriverResult {
     current()?;
     count.put(object::get::<Module>(module)?.contents.kernels.len() as u32)
 }
 
-pub(crate) fn enumerate(functions: *mut usize, count: u32, module: usize) -> Answer {
+pub(crate) fn enumerate(functions: *mut usize, count: u32, module: usize) -> DriverResult {
     current()?;
     let module = object::get::<Module>(module)?;
     if functions.is_null() {

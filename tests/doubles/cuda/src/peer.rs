@@ -1,13 +1,13 @@
 //! Contexts and each other's memory.
 
 use longshore_double_gpu::driver::context::Context;
-use longshore_double_gpu::driver::{Answer, memory, object, transfer};
+use longshore_double_gpu::driver::{DriverResult, memory, object, transfer};
 
-pub(crate) fn enable(peer: usize, flags: u32) -> Answer {
+pub(crate) fn enable(peer: usize, flags: u32) -> DriverResult {
     memory::enable_peer(&*object::get::<Context>(peer)?, flags)
 }
 
-pub(crate) fn disable(peer: usize) -> Answer {
+pub(crate) fn disable(peer: usize) -> DriverResult {
     memory::disable_peer(&*object::get::<Context>(peer)?)
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn copy(
     from_context: usize,
     bytes: usize,
     stream: usize,
-) -> Answer {
+) -> DriverResult {
     let (to_context, from_context) =
         (object::get::<Context>(to_context)?, object::get::<Context>(from_context)?);
     transfer::between_contexts(to, &to_context, from, &from_context, bytes, stream)

@@ -1,7 +1,7 @@
 //! Prefetches to locations.
 
 use longshore_double_gpu::driver::location::{LOCATION_DEVICE, Location};
-use longshore_double_gpu::driver::{Answer, Code, broken, memory};
+use longshore_double_gpu::driver::{Code, DriverResult, broken, memory};
 
 const LOCATION_HOST: u32 = 2;
 const LOCATION_HOST_NUMA: u32 = 3;
@@ -14,7 +14,7 @@ pub(crate) fn prefetch_to(
     location: Location,
     flags: u32,
     stream: usize,
-) -> Answer {
+) -> DriverResult {
     let device = match location.kind {
         LOCATION_DEVICE => location.id,
         LOCATION_HOST | LOCATION_HOST_NUMA | LOCATION_HOST_NUMA_CURRENT => -1,

@@ -12,7 +12,7 @@ use longshore_double_gpu::driver::function::Function;
 use longshore_double_gpu::driver::launch::Shape;
 use longshore_double_gpu::driver::module::Module;
 use longshore_double_gpu::driver::{
-    Answer, Code, Known, Limits, Misfit, Scope, Vendor, Work, broken,
+    Code, DriverResult, Known, Limits, Misfit, Scope, Vendor, Work, broken,
 };
 use longshore_double_gpu::protocol::FaultKind;
 use std::sync::Arc;
@@ -57,11 +57,11 @@ impl Vendor for Cuda {
         64 << 10
     }
 
-    fn uninitialized(&self) -> Answer {
+    fn uninitialized(&self) -> DriverResult {
         Err(broken(Code::NOT_INITIALIZED, "cuInit was not called"))
     }
 
-    fn current(&self) -> Answer<Arc<Context>> {
+    fn current(&self) -> DriverResult<Arc<Context>> {
         current::context()
     }
 
@@ -86,12 +86,12 @@ impl Vendor for Cuda {
         }
     }
 
-    fn check_launch(&self, function: &Function, shape: &Shape) -> Answer {
+    fn check_launch(&self, function: &Function, shape: &Shape) -> DriverResult {
         cluster::check(function, shape)
     }
 
     fn work_of(&self, module: &Arc<Module>, kernel: &str) -> Option<Work> {
-        let lists = Lists::of_kernel(module, kernel)?;
+        let lists = Lists::for_kernel(module, kernel)?;
         let module = Arc::clone(module);
         Some(Box::new(move || lists.request(&module)))
     }

@@ -1,7 +1,9 @@
 //! What can be asked before anything else.
 
 use crate::code::RESULTS;
-use longshore_double_gpu::driver::{Answer, Code, Out, Text, broken, describe, driver, initialize};
+use longshore_double_gpu::driver::{
+    Code, DriverResult, Out, Text, broken, describe, driver, initialize,
+};
 use std::ffi::{c_char, c_void};
 
 /// What `cuGetProcAddress` says of its answer.
@@ -10,7 +12,7 @@ const SYMBOL_NOT_FOUND: u32 = 1;
 const VERSION_NOT_SUFFICIENT: u32 = 2;
 
 /// Fails as the settings say: `devices=0` is a driver without devices, `init=999` one that does not start.
-pub(crate) fn init(flags: u32) -> Answer {
+pub(crate) fn init(flags: u32) -> DriverResult {
     if flags != 0 {
         return Err(broken(Code::INVALID_VALUE, format!("cuInit with flags {flags:#x}")));
     }
@@ -22,18 +24,18 @@ pub(crate) fn init(flags: u32) -> Answer {
     }
 }
 
-pub(crate) fn driver_version(version: Out<i32>) -> Answer {
+pub(crate) fn driver_version(version: Out<i32>) -> DriverResult {
     version.put(version_number())
 }
 
-/// The newest function of a name that a version of CUDA has.
+/// Returns the newest function of a name that a version of CUDA has.
 pub(crate) fn address_of(
     name: Text,
     function: Out<*const c_void>,
     version: i32,
     flags: u64,
     status: Out<u32>,
-) -> Answer {
+) -> DriverResult {
     let name = name.get()?;
     if flags > 2 || function.is_null() {
         return Err(broken(Code::INVALID_VALUE, "cuGetProcAddress for nobody, or with such flags"));
@@ -63,12 +65,12 @@ pub(crate) fn address_of(
     }
 }
 
-pub(crate) fn error_name(result: u32, name: Out<*const c_char>) -> Answer {
+pub(crate) fn error_name(result: u32, name: Out<*const c_char>) -> DriverResult {
     let (found, _) = described(result, name)?;
     name.put(found.as_ptr())
 }
 
-pub(crate) fn error_text(result: u32, text: Out<*const c_char>) -> Answer {
+pub(crate) fn error_text(result: u32, text: Out<*const c_char>) -> DriverResult {
     let (_, found) = described(result, text)?;
     text.put(found.as_ptr())
 }
@@ -76,19 +78,19 @@ pub(crate) fn error_text(result: u32, text: Out<*const c_char>) -> Answer {
 fn described(
     result: u32,
     place: Out<*const c_char>,
-) -> Answer<(&'static std::ffi::CStr, &'static std::ffi::CStr)> {
+) -> DriverResult<(&'static std::ffi::CStr, &'static std::ffi::CStr)> {
     describe(RESULTS, result).ok_or_else(|| {
         place.put_if_wanted(std::ptr::null());
         Code::INVALID_VALUE
     })
 }
 
-/// The version of CUDA.
-pub(crate) fn of_driver() -> (u32, u32) {
+/// Returns the version of CUDA.
+pub(crate) fn driver_numbers() -> (u32, u32) {
     driver().settings.version("driver", (12, 8))
 }
 
 fn version_number() -> i32 {
-    let (major, minor) = of_driver();
+    let (major, minor) = driver_numbers();
     (major * 1000 + minor * 10) as i32
 }

@@ -1,18 +1,18 @@
-//! # What drivers do alike
+//! # Behaviour that all drivers share
 //!
-//! The state, the objects and the work of a driver's double. A double's own crate is thin: it implements [`Vendor`], lists
-//! the driver's functions with [`driver_functions!`](crate::driver_functions), and makes itself a library with
-//! [`export_double!`](crate::export_double).
+//! State, objects and work of a driver's double. A double's own crate is thin: it implements
+//! [`Vendor`], lists the driver's functions with [`driver_functions!`](crate::driver_functions),
+//! and becomes a library by [`export_double!`](crate::export_double).
 //!
-//! A call is entered and checked in `entry.rs`; then it is a plain function of the module whose subject it is. A
-//! contract that was broken is noted with [`broken`]. Handles are looked up in `object.rs`, pointers in `range.rs`. What is
-//! made belongs to a [`Context`](context::Context), of which a device may have several or, where the vendor knows none,
-//! one.
+//! `entry.rs` enters and checks a call, which then is a plain function of the module for its
+//! subject. [`broken`] records a violation of the contract. `object.rs` looks up handles,
+//! `range.rs` looks up pointers. Each object belongs to a [`Context`](context::Context). A device
+//! has several contexts, or one if the vendor's interface has no contexts.
 //!
-//! The modules stand on each other, in this order: the state of the driver and the table of its objects (`state.rs`,
-//! `object.rs`); contexts and the lanes of their streams; the blocks of memory, and the machine with all contexts and
-//! blocks; ranges, streams and events; memory, pools and copies; the making and the end of contexts; modules, functions
-//! and launches.
+//! The modules depend on each other in this order: the state of the driver and the table of its
+//! objects (`state.rs`, `object.rs`); contexts and the lanes of their streams; the blocks of
+//! memory, and the machine with all contexts and blocks; ranges, streams and events; memory, pools
+//! and copies; creation and end of contexts; modules, functions and launches.
 
 mod blocks;
 mod code;
@@ -50,7 +50,7 @@ pub mod twin;
 mod value;
 mod vendor;
 
-pub use code::{Answer, Code, Named, describe};
+pub use code::{Code, DriverResult, Named, describe};
 pub use entry::{Needs, Returned, enter, take_last_error};
 pub use functions::{Address, Known};
 pub use machine::{Device, Limits, Machine, initialize, machine};

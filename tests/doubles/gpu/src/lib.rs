@@ -1,19 +1,20 @@
 //! # A stand-in for a GPU
 //!
-//! What doubles of vendors' drivers share. A double is a library with the functions of a driver, for tests on machines
-//! without the vendor's device: it checks how it is called, can be told to fail, and says in its name that it is a
-//! double. The device behind it is this crate's binary, a process that runs kernels on the CPU.
+//! The common parts of the doubles of vendors' drivers. A double is a library with the functions of
+//! a driver, for tests on machines without the vendor's device. The double checks its calls, fails
+//! calls on request, and says in its device's name that it is a double. The device behind it is
+//! this crate's binary, a process that runs kernels on the CPU.
 //!
-//! - [`driver`]: a driver, but for what one vendor has alone. A double's own crate is that.
+//! - [`driver`]: a driver without the vendor-specific parts, which are in each double's own crate.
 //! - [`window`]: memory, at addresses on which the processes agree.
-//! - `gpu.rs` and [`protocol`]: the process, and what it is asked.
-//! - `line.rs`: work in order, on a thread of its own.
-//! - `handles.rs`, `calls.rs`, `report.rs`, [`Settings`]: how calls are checked, counted and failed.
-//! - [`Double`]: what a test has of a double that is loaded.
-//! - [`testing`]: how the doubles themselves are tested.
+//! - `gpu.rs` and [`protocol`]: the process, and the requests to it.
+//! - `submission_queue.rs`: work in order, on a thread of its own.
+//! - `handles.rs`, `calls.rs`, `report.rs`, [`Settings`]: checks, counts and failures of calls.
+//! - [`Double`]: the interface of a loaded double for tests.
+//! - [`testing`]: tests of the doubles themselves.
 //!
-//! A kernel is run by its *twin*: the same source, compiled for the CPU as a relocatable object, in a file that is
-//! called as [`image_hash`] says.
+//! A kernel runs by its *twin*: the same source, compiled for the CPU as a relocatable object.
+//! [`image_hash`] returns the name of the twin's file.
 
 mod calls;
 mod control;
@@ -21,10 +22,10 @@ pub mod driver;
 mod gpu;
 mod handles;
 mod hash;
-mod line;
 pub mod protocol;
 mod report;
 mod settings;
+mod submission_queue;
 pub mod testing;
 pub mod window;
 
@@ -35,6 +36,6 @@ pub use settings::Settings;
 pub(crate) use calls::Calls;
 pub(crate) use gpu::{Connection, Gpu};
 pub(crate) use handles::{Handles, HasKind};
-pub(crate) use line::{Line, Ticket};
 pub(crate) use report::{Report, set_call};
+pub(crate) use submission_queue::{SubmissionQueue, Ticket};
 pub(crate) use window::Window;

@@ -1,4 +1,4 @@
-//! What a test sets before the double is loaded.
+//! Settings that a test makes before it loads the double.
 
 use std::collections::HashMap;
 
@@ -8,40 +8,40 @@ pub struct Settings(HashMap<String, String>);
 
 impl Settings {
     /// Reads an environment variable; without it, nothing is set.
-    pub fn of_environment(variable: &str) -> Settings {
+    pub fn from_environment(variable: &str) -> Settings {
         Settings::parse(&std::env::var(variable).unwrap_or_default())
     }
 
-    /// Reads settings. Those that come later win.
+    /// Parses settings. The last of several settings with one name counts.
     pub fn parse(text: &str) -> Settings {
         let parts = text.split(';').filter(|part| !part.trim().is_empty());
         let pairs = parts.map(|part| part.split_once('=').unwrap_or((part, "1")));
         Settings(pairs.map(|(name, value)| (name.trim().into(), value.trim().into())).collect())
     }
 
-    /// A setting.
+    /// Returns a setting.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// A number, or what it is if it is not set.
+    /// Returns a setting as a number, or `default` without the setting.
     ///
     /// # Panics
-    /// If it is set to something else: a test that sets it means it.
+    /// If the setting is not a number, as a test relies on its settings.
     pub fn number(&self, name: &str, default: u64) -> u64 {
         let Some(text) = self.get(name) else { return default };
         parse_bytes(text).unwrap_or_else(|| panic!("'{name}={text}': expected a number"))
     }
 
-    /// Whether something is there; it is unless it is set to 0.
+    /// Returns whether a feature is present. It is, unless the setting is 0.
     pub fn has(&self, name: &str) -> bool {
         self.number(name, 1) != 0
     }
 
-    /// "9.0" as two numbers.
+    /// Returns a setting such as "9.0" as two numbers.
     ///
     /// # Panics
-    /// If it is set to something else.
+    /// If the setting is not a version.
     pub fn version(&self, name: &str, default: (u32, u32)) -> (u32, u32) {
         let Some(text) = self.get(name) else { return default };
         let parts = text.split_once('.').unwrap_or((text, "0"));
@@ -49,14 +49,14 @@ impl Settings {
         numbers.unwrap_or_else(|| panic!("'{name}={text}': expected a version"))
     }
 
-    /// Values separated by commas.
+    /// Returns the values of a setting, which commas separate.
     pub fn list(&self, name: &str) -> impl Iterator<Item = &str> {
         let values = self.get(name).unwrap_or_default().split(',');
         values.map(str::trim).filter(|value| !value.is_empty())
     }
 }
 
-/// "4G", "16M", "64K" or "1000".
+/// Parses a size such as "4G", "16M", "64K" or "1000".
 fn parse_bytes(text: &str) -> Option<u64> {
     let (digits, unit) = match text.as_bytes().last()? {
         b'T' => (&text[..text.len() - 1], 1 << 40),

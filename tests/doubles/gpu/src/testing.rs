@@ -1,4 +1,4 @@
-//! For the tests of doubles: programs that use one by its file, as they would use a driver.
+//! Support for tests of doubles: programs that load a double's file, as they would load a driver.
 
 mod calls;
 mod sources;
@@ -13,24 +13,24 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-/// Set in processes that run one part of a test, to its number.
+/// Variable with the number of a test's part, set in the process that runs the part.
 const INSIDE: &str = "LONGSHORE_DOUBLE_TEST";
 
 thread_local! {
     static PARTS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A double that is tried.
+/// A double under test.
 pub struct Tried {
     /// The environment variable with its settings.
     pub settings: &'static str,
-    /// Its package.
+    /// Name of the double's package.
     pub package: &'static str,
-    /// Its file.
+    /// Name of the double's file.
     pub file: &'static str,
 }
 
-/// What a process said that ran a part of a test; nothing, in a process that runs another part.
+/// The output of the process that ran a part of a test; empty in a process that runs another part.
 pub struct Said {
     status: Option<ExitStatus>,
     stdout: String,
@@ -38,11 +38,12 @@ pub struct Said {
 }
 
 impl Tried {
-    /// Runs a part of a test with the double that has these settings, in a process of its own, as a double is the
-    /// process's. Within that, never returns.
+    /// Runs a part of a test with a double that has these settings. The part runs in a process of
+    /// its own, as each process has one state of the double. Inside that process, this function
+    /// never returns.
     ///
     /// # Panics
-    /// If the part did.
+    /// If the part panicked.
     pub fn run<D>(
         &self,
         settings: &str,
@@ -55,7 +56,7 @@ impl Tried {
         said
     }
 
-    /// The same of a part that may end the process, however.
+    /// Runs a part of a test that may end the process in any way.
     pub fn run_to_its_end<D>(
         &self,
         settings: &str,
@@ -84,15 +85,15 @@ impl Tried {
         Said { status: Some(output.status), stdout, stderr }
     }
 
-    /// A setting of this process's double; `None` in a process without one.
+    /// Returns a setting of this process's double; `None` in a process without one.
     pub fn setting(&self, name: &str) -> Option<String> {
         std::env::var_os(INSIDE)?;
-        let settings = Settings::of_environment(self.settings);
+        let settings = Settings::from_environment(self.settings);
         settings.get(name).map(str::to_owned)
     }
 
-    /// Brings the double's files up to date: cargo does not build a package's files for the tests of another.
-    /// `cargo xtask test` has built the workspace before, and says so.
+    /// Builds the double's files: cargo does not build a package's files for the tests of another.
+    /// `cargo xtask test` builds the workspace before, and says so in a variable.
     fn build(&self) {
         if std::env::var_os("LONGSHORE_TEST_BUILT").is_some() {
             return;
@@ -109,25 +110,25 @@ impl Tried {
 }
 
 impl Said {
-    /// That a signal ended it.
+    /// Checks that a signal ended the process.
     ///
     /// # Panics
-    /// If it ended in another way.
+    /// If the process ended in another way.
     pub fn ended_by(&self, signal: i32) {
         let by = self.status.map(|status| status.signal());
         assert!(by.is_none_or(|by| by == Some(signal)), "{:?}", self.status);
     }
 
-    /// That the double had nothing to complain of.
+    /// Checks that the double reported nothing.
     ///
     /// # Panics
-    /// If it had.
+    /// If it reported something.
     pub fn nothing_wrong(&self) {
         let stderr = self.stderr.as_deref().unwrap_or_default();
         assert!(!stderr.contains("longshore double"), "{stderr}");
     }
 
-    /// That the double complained of this.
+    /// Checks that the double reported exactly this violation.
     ///
     /// # Panics
     /// If it did not.
@@ -137,7 +138,7 @@ impl Said {
         assert!(lines.any(|line| line.contains(what)), "expected '{what}':\n{stderr}");
     }
 
-    /// That a kernel printed this.
+    /// Checks that a kernel printed this text.
     ///
     /// # Panics
     /// If it did not.
@@ -147,13 +148,13 @@ impl Said {
     }
 }
 
-/// The repository.
+/// Returns the repository's folder.
 pub fn root() -> &'static Path {
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3);
     above.expect("the crate is three folders down")
 }
 
-/// The folder that cargo builds into.
+/// Returns cargo's build folder.
 fn folder() -> PathBuf {
     let executable = std::env::current_exe().expect("an executable has a path");
     let folder = executable.ancestors().find(|path| path.join(".fingerprint").is_dir());

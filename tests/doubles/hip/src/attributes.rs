@@ -3,7 +3,7 @@
 
 use crate::version;
 use longshore_double_gpu::driver::device::{self, memory_of};
-use longshore_double_gpu::driver::{Answer, Code, Device, Limits, Machine, Out, machine};
+use longshore_double_gpu::driver::{Code, Device, DriverResult, Limits, Machine, Out, machine};
 use longshore_format_amdgpu::Target;
 
 /// Where AMD's own attributes begin.
@@ -27,16 +27,16 @@ pub(crate) fn limits(target: &Target) -> Limits {
     }
 }
 
-/// An attribute of a device. One that a later version has is an ordinary error.
-pub(crate) fn attribute(value: Out<i32>, which: u32, device: i32) -> Answer {
+/// Returns an attribute of a device. One that a later version has is an ordinary error.
+pub(crate) fn attribute(value: Out<i32>, which: u32, device: i32) -> DriverResult {
     if version::major() < 6 && LATER.iter().any(|numbers| numbers.contains(&which)) {
         return Err(Code::INVALID_VALUE);
     }
     device::attribute(value, which, device, |of| value_of(machine()?, of, device, which))
 }
 
-/// An attribute by its number; `None` if there is no such attribute.
-fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> Answer<Option<i32>> {
+/// Returns an attribute by its number; `None` if there is no such attribute.
+fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> DriverResult<Option<i32>> {
     let limits = &of.limits;
     let yes = |condition: bool| i32::from(condition);
     Ok(Some(match which {

@@ -2,7 +2,7 @@
 
 use longshore_double_gpu::Settings;
 use longshore_double_gpu::driver::context::{self, Context};
-use longshore_double_gpu::driver::{Answer, Out, contexts, machine};
+use longshore_double_gpu::driver::{DriverResult, Out, contexts, machine};
 use longshore_format_amdgpu::Target;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ thread_local! {
     static CURRENT: Cell<i32> = const { Cell::new(0) };
 }
 
-/// The context of the current device.
+/// Returns the context of the current device.
 ///
 /// # Errors
 /// `OPERATING_SYSTEM` if its GPU process does not start.
-pub(crate) fn context() -> Answer<Arc<Context>> {
+pub(crate) fn context() -> DriverResult<Arc<Context>> {
     context_of(CURRENT.get())
 }
 
-/// The context of a device, of which there is one. Blocks if it has to be made.
+/// Returns the context of a device, of which there is one. Blocks if it has to be made.
 ///
 /// # Errors
 /// `INVALID_DEVICE`; `OPERATING_SYSTEM` if its GPU process does not start.
-pub(crate) fn context_of(device: i32) -> Answer<Arc<Context>> {
+pub(crate) fn context_of(device: i32) -> DriverResult<Arc<Context>> {
     let mut primary = machine()?.device(device)?.primary.lock();
     if let Some(context) = &primary.context {
         return Ok(Arc::clone(context));
@@ -36,17 +36,17 @@ pub(crate) fn context_of(device: i32) -> Answer<Arc<Context>> {
     Ok(made)
 }
 
-pub(crate) fn get(device: Out<i32>) -> Answer {
+pub(crate) fn get(device: Out<i32>) -> DriverResult {
     device.put(CURRENT.get())
 }
 
-pub(crate) fn set(device: i32) -> Answer {
+pub(crate) fn set(device: i32) -> DriverResult {
     machine()?.device(device)?;
     CURRENT.set(device);
     Ok(())
 }
 
-pub(crate) fn set_limit(limit: u32, value: usize) -> Answer {
+pub(crate) fn set_limit(limit: u32, value: usize) -> DriverResult {
     context::set_limit(&LIMITS, limit, value)
 }
 

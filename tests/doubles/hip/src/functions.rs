@@ -128,7 +128,7 @@ longshore_double_gpu::driver_functions! {
          shared_bytes: u32, stream: usize, pointers: In<usize>)
         => launch(function,
             Shape::new([groups_x, groups_y, groups_z], [items_x, items_y, items_z], shared_bytes).cooperative(),
-            stream, Values::of(pointers));
+            stream, Values::new(pointers));
     hipModuleOccupancyMaxActiveBlocksPerMultiprocessor 5 Driver
         (count: Out<i32>, function: usize, items: i32, shared_bytes: usize)
         => occupancy::active_groups(count, function, items, shared_bytes, 0);

@@ -8,7 +8,7 @@ use longshore_double_gpu::driver::image::{
     self, Argument, Contents, ELF_MAGIC, Image, Reference, Refusal, elf_at, peek,
 };
 use longshore_double_gpu::driver::module::{self, Module};
-use longshore_double_gpu::driver::{Answer, Code, In, Out, driver, object};
+use longshore_double_gpu::driver::{Code, DriverResult, In, Out, driver, object};
 use longshore_double_gpu::protocol::Request;
 use longshore_format_amdgpu::{CodeObject, Header, Kernel, Linkage, Target};
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ const HIDDEN: [(&[u8], &[u8]); 2] =
 /// Modules whose destructors the runtime runs.
 static WITH_DESTRUCTORS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
-pub(crate) fn load(module: Out<usize>, image: In<c_void>) -> Answer {
+pub(crate) fn load(module: Out<usize>, image: In<c_void>) -> DriverResult {
     let mut by_runtime = [false; 2];
     let loaded = module::load(module, || {
         let bytes = image::bytes_at(image.address(), |magic| match magic {
@@ -54,7 +54,7 @@ pub(crate) fn load(module: Out<usize>, image: In<c_void>) -> Answer {
     Ok(())
 }
 
-pub(crate) fn unload(module: usize) -> Answer {
+pub(crate) fn unload(module: usize) -> DriverResult {
     if WITH_DESTRUCTORS.lock().remove(&module) {
         run(&*object::get::<Module>(module)?, true)?;
     }
@@ -62,12 +62,12 @@ pub(crate) fn unload(module: usize) -> Answer {
 }
 
 /// Runs what the runtime runs by itself: constructors when it loads, destructors when it unloads.
-fn run(module: &Module, ends: bool) -> Answer {
+fn run(module: &Module, ends: bool) -> DriverResult {
     let ran = current()?.ask(&Request::Life { module: module.number, ends });
     ran.map(drop).map_err(|_| Code::LAUNCH_FAILED)
 }
 
-/// Whether HIP gets as far as the parts of a file: if it is a linked one for AMD's GPUs.
+/// Returns whether HIP gets as far as the parts of a file: if it is a linked one for AMD's GPUs.
 fn is_linked(bytes: &[u8]) -> bool {
     Header::read(bytes).is_ok_and(|header| !header.is_relocatable)
 }
@@ -97,7 +97,7 @@ fn read(bytes: Vec<u8>, device: &Target) -> Result<Image, Refusal> {
     Ok(Image { bytes, contents, refused: Code::INVALID_IMAGE })
 }
 
-/// An image as its compiler made it, by which its twin is found.
+/// Returns an image as its compiler made it, by which its twin is found.
 fn as_made(mut bytes: Vec<u8>) -> Vec<u8> {
     for (hidden, shown) in HIDDEN {
         let places: Vec<usize> = memchr::memmem::find_iter(&bytes, hidden).collect();
@@ -108,7 +108,7 @@ fn as_made(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A processor's version is what functions tell of the code.
+/// Returns a processor's version is what functions tell of the code.
 fn contents(object: &CodeObject, bytes: &[u8]) -> Contents {
     let digits = object.header.target.processor.trim_start_matches("gfx");
     let version = digits.chars().take_while(char::is_ascii_digit).collect::<String>();
@@ -130,7 +130,7 @@ fn contents(object: &CodeObject, bytes: &[u8]) -> Contents {
     }
 }
 
-/// The counters of a record, as it refers to them here: by their address. In the image it is their distance, but the twin
+/// Returns the counters of a record, as it refers to them here: by their address. In the image it is their distance, but the twin
 /// has them elsewhere.
 fn counters_of(record: &str) -> Option<Reference> {
     let function = record.strip_prefix(RECORD)?;

@@ -4,7 +4,7 @@ use crate::code::INVALID_MEMCPY_DIRECTION;
 use crate::current::context_of;
 use longshore_double_gpu::driver::host_memory::{self, REGISTER_DEVICE_MAP};
 use longshore_double_gpu::driver::{
-    Answer, Code, Out, broken, machine, memory, ordered_memory, transfer,
+    Code, DriverResult, Out, broken, machine, memory, ordered_memory, transfer,
 };
 
 /// Portable, mapped, write-combined; uncached, by the user's NUMA policy; coherent and not.
@@ -21,7 +21,7 @@ const DEVICE_TO_HOST: u32 = 2;
 const DEVICE_TO_DEVICE: u32 = 3;
 const DEFAULT: u32 = 4;
 
-pub(crate) fn allocate(address: Out<u64>, bytes: usize) -> Answer {
+pub(crate) fn allocate(address: Out<u64>, bytes: usize) -> DriverResult {
     if bytes == 0 { address.put(0) } else { memory::allocate(address, bytes) }
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn allocate_from_pool(
     bytes: usize,
     pool: usize,
     stream: usize,
-) -> Answer {
+) -> DriverResult {
     if bytes == 0 {
         return address.put(0);
     }
@@ -41,7 +41,7 @@ pub(crate) fn allocate_from_pool(
     }
 }
 
-pub(crate) fn allocate_host(address: Out<u64>, bytes: usize, flags: u32) -> Answer {
+pub(crate) fn allocate_host(address: Out<u64>, bytes: usize, flags: u32) -> DriverResult {
     if flags & COHERENT != 0 && flags & NON_COHERENT != 0 {
         let what = "host memory that is both coherent and not";
         return Err(broken(Code::INVALID_VALUE, what));
@@ -54,7 +54,7 @@ pub(crate) fn allocate_host(address: Out<u64>, bytes: usize, flags: u32) -> Answ
 
 /// Devices reach it whatever the flags. The runtime does not refuse what is registered already: it would
 /// register that once more, and take the first registration back with the second.
-pub(crate) fn register(address: usize, bytes: usize, flags: u32) -> Answer {
+pub(crate) fn register(address: usize, bytes: usize, flags: u32) -> DriverResult {
     if host_memory::is_known(address as u64)? {
         let what = "memory is registered that the runtime has already";
         return Err(broken(Code::HOST_MEMORY_ALREADY_REGISTERED, what));
@@ -63,7 +63,7 @@ pub(crate) fn register(address: usize, bytes: usize, flags: u32) -> Answer {
     host_memory::register(address, bytes, mapped, REGISTER_FLAGS)
 }
 
-pub(crate) fn enable_peer(peer: i32, flags: u32) -> Answer {
+pub(crate) fn enable_peer(peer: i32, flags: u32) -> DriverResult {
     let machine = machine()?;
     machine.device(peer)?;
     if !machine.has_peers {
@@ -72,8 +72,8 @@ pub(crate) fn enable_peer(peer: i32, flags: u32) -> Answer {
     memory::enable_peer(&*context_of(peer)?, flags)
 }
 
-/// A copy from where to where `kind` says.
-pub(crate) fn copy(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> Answer {
+/// Returns a copy from where to where `kind` says.
+pub(crate) fn copy(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> DriverResult {
     match kind {
         HOST_TO_DEVICE => transfer::to_device_async(to, from as usize, bytes, stream),
         DEVICE_TO_HOST => transfer::to_host_async(to as usize, from, bytes, stream),
@@ -90,7 +90,7 @@ pub(crate) fn copy_between(
     from_device: i32,
     bytes: usize,
     stream: usize,
-) -> Answer {
+) -> DriverResult {
     let (to_context, from_context) = (context_of(to_device)?, context_of(from_device)?);
     transfer::between_contexts(to, &to_context, from, &from_context, bytes, stream)
 }

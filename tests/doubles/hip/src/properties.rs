@@ -2,7 +2,7 @@
 
 use crate::current::target_of;
 use longshore_double_gpu::driver::device::memory_of;
-use longshore_double_gpu::driver::{Answer, Out, driver, machine};
+use longshore_double_gpu::driver::{DriverResult, Out, driver, machine};
 
 /// Of both layouts, and how long the text is at the most.
 const NAME: usize = 0;
@@ -38,17 +38,17 @@ const SECOND: Layout = Layout {
 pub(crate) const SECOND_BYTES: usize = 1472;
 
 /// `hipGetDeviceProperties`, as it was until HIP 5.
-pub(crate) fn first(properties: Out<[u8; FIRST_BYTES]>, device: i32) -> Answer {
+pub(crate) fn first(properties: Out<[u8; FIRST_BYTES]>, device: i32) -> DriverResult {
     properties.put(filled(&FIRST, device)?)
 }
 
 /// `hipGetDevicePropertiesR0600`.
-pub(crate) fn second(properties: Out<[u8; SECOND_BYTES]>, device: i32) -> Answer {
+pub(crate) fn second(properties: Out<[u8; SECOND_BYTES]>, device: i32) -> DriverResult {
     properties.put(filled(&SECOND, device)?)
 }
 
 /// Properties that are not in the layouts above are 0.
-fn filled<const BYTES: usize>(layout: &Layout, device: i32) -> Answer<[u8; BYTES]> {
+fn filled<const BYTES: usize>(layout: &Layout, device: i32) -> DriverResult<[u8; BYTES]> {
     let machine = machine()?;
     let limits = machine.device(device)?.limits;
     let target = target_of(&driver().settings, device as usize).to_string();

@@ -10,7 +10,7 @@ use longshore_double_gpu::driver::image::Refusal;
 use longshore_double_gpu::driver::launch::Shape;
 use longshore_double_gpu::driver::module::Module;
 use longshore_double_gpu::driver::{
-    Answer, Code, Known, Limits, Misfit, Scope, Vendor, Work, driver,
+    Code, DriverResult, Known, Limits, Misfit, Scope, Vendor, Work, driver,
 };
 use longshore_double_gpu::protocol::{FaultKind, Request};
 use std::sync::Arc;
@@ -65,11 +65,11 @@ impl Vendor for Hip {
         0
     }
 
-    fn uninitialized(&self) -> Answer {
+    fn uninitialized(&self) -> DriverResult {
         version::start()
     }
 
-    fn current(&self) -> Answer<Arc<Context>> {
+    fn current(&self) -> DriverResult<Arc<Context>> {
         current::context()
     }
 
@@ -94,7 +94,7 @@ impl Vendor for Hip {
     }
 
     /// Items are counted with 32 bits in each dimension.
-    fn check_launch(&self, _function: &Function, shape: &Shape) -> Answer {
+    fn check_launch(&self, _function: &Function, shape: &Shape) -> DriverResult {
         let mut sizes = shape.groups.into_iter().zip(shape.items);
         match sizes.all(|(groups, items)| groups.checked_mul(items).is_some()) {
             true => Ok(()),
@@ -102,7 +102,7 @@ impl Vendor for Hip {
         }
     }
 
-    /// The kernels that run constructors and destructors: the twin runs its own.
+    /// Returns the kernels that run constructors and destructors: the twin runs its own.
     fn work_of(&self, module: &Arc<Module>, kernel: &str) -> Option<Work> {
         let (module, ends) = match kernel {
             "amdgcn.device.init" => (module.number, false),

@@ -2,12 +2,12 @@
 
 use crate::code::RESULTS;
 use longshore_double_gpu::driver::{
-    Answer, Code, Out, broken, describe, driver, initialize, machine,
+    Code, DriverResult, Out, broken, describe, driver, initialize, machine,
 };
 use std::ffi::CStr;
 
 /// Fails as the settings say: `devices=0` is a runtime without devices, `init=999` one that does not start.
-pub(crate) fn init(flags: u32) -> Answer {
+pub(crate) fn init(flags: u32) -> DriverResult {
     if flags != 0 {
         return Err(broken(Code::INVALID_VALUE, format!("hipInit with flags {flags:#x}")));
     }
@@ -18,7 +18,7 @@ pub(crate) fn init(flags: u32) -> Answer {
 ///
 /// # Errors
 /// What the settings say.
-pub(crate) fn start() -> Answer {
+pub(crate) fn start() -> DriverResult {
     let settings = &driver().settings;
     match settings.number("init", 0) {
         0 if settings.number("devices", 1) > 0 => initialize(),
@@ -29,7 +29,7 @@ pub(crate) fn start() -> Answer {
 }
 
 /// Without devices, it is an error in all versions.
-pub(crate) fn device_count(count: Out<i32>) -> Answer {
+pub(crate) fn device_count(count: Out<i32>) -> DriverResult {
     if driver().settings.number("devices", 1) == 0 {
         count.put(0)?;
         return Err(Code::NO_DEVICE);
@@ -39,8 +39,8 @@ pub(crate) fn device_count(count: Out<i32>) -> Answer {
 }
 
 /// "6.4" is 60400000.
-pub(crate) fn runtime_version(version: Out<i32>) -> Answer {
-    let (major, minor) = of_runtime();
+pub(crate) fn runtime_version(version: Out<i32>) -> DriverResult {
+    let (major, minor) = runtime_numbers();
     version.put((major * 10_000_000 + minor * 100_000) as i32)
 }
 
@@ -52,11 +52,11 @@ pub(crate) fn error_text(result: u32) -> &'static CStr {
     describe(RESULTS, result).map_or(c"unknown error", |(_, words)| words)
 }
 
-/// The version of HIP, by which it is known what there is.
+/// Returns the version of HIP, by which it is known what there is.
 pub(crate) fn major() -> u32 {
-    of_runtime().0
+    runtime_numbers().0
 }
 
-fn of_runtime() -> (u32, u32) {
+fn runtime_numbers() -> (u32, u32) {
     driver().settings.version("version", (7, 2))
 }

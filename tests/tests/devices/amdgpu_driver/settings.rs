@@ -75,7 +75,7 @@ fn no_device_is_no_error(double: &Double) {
 }
 
 fn settings_are_passed_on(double: &Double) {
-    let environment = Environment::of_process()
+    let environment = Environment::from_process()
         .with("LONGSHORE_AMDGPU_STACK_BYTES", "4096")
         .with("LONGSHORE_AMDGPU_HEAP_BYTES", "16777216")
         .with("LONGSHORE_AMDGPU_PRINTF_BYTES", "65536");
@@ -89,7 +89,7 @@ fn settings_are_passed_on(double: &Double) {
 }
 
 fn memory_comes_from_a_pool(double: &Double) {
-    let environment = Environment::of_process().with("LONGSHORE_AMDGPU_POOLS", "1");
+    let environment = Environment::from_process().with("LONGSHORE_AMDGPU_POOLS", "1");
     let host = Host::builder().environment(environment).cache_limit(0).only_given_plugins();
     let host = host.plugin(ROUND.of.plugin().unwrap()).build().unwrap();
     let device = host.device("amdgpu:0").unwrap();

@@ -65,7 +65,7 @@ fn settings_are_passed_on(double: &Double) {
     ];
     let named = settings.map(|(name, value)| (format!("LONGSHORE_CUDA_{name}"), value));
     let environment =
-        named.into_iter().fold(Environment::of_process(), |environment, (name, value)| {
+        named.into_iter().fold(Environment::from_process(), |environment, (name, value)| {
             environment.with(name, value)
         });
     let host = ROUND.of.host_with(environment).unwrap();

@@ -13,11 +13,11 @@ use std::ffi::CStr;
 /// A change to a call.
 pub(crate) type Mutation = Box<dyn Fn(&World, &mut Call)>;
 
-/// All changes that a row is about; none if it says what nobody knows.
-pub(crate) fn of_row(world: &World, row: &Row, declared: &Declared) -> Vec<Mutation> {
-    if let Some((row, kernel)) = row.of_clang() {
-        let changes = of_row(world, &row, declared).into_iter();
-        return changes.map(|change| of_clang(change, kernel)).collect();
+/// Returns all changes that a row is about; none if it says what nobody knows.
+pub(crate) fn for_row(world: &World, row: &Row, declared: &Declared) -> Vec<Mutation> {
+    if let Some((row, kernel)) = row.clang_row() {
+        let changes = for_row(world, &row, declared).into_iter();
+        return changes.map(|change| with_clang(change, kernel)).collect();
     }
     let special = special(row);
     if !special.is_empty() {
@@ -30,8 +30,8 @@ pub(crate) fn of_row(world: &World, row: &Row, declared: &Declared) -> Vec<Mutat
     words.into_iter().map(|word| set(argument, word)).collect()
 }
 
-/// The same with a kernel of clang's.
-fn of_clang(change: Mutation, kernel: &'static CStr) -> Mutation {
+/// Returns the same with a kernel of clang's.
+fn with_clang(change: Mutation, kernel: &'static CStr) -> Mutation {
     Box::new(move |world, call| {
         change(world, call);
         let words = [world.program_of_clang(), kernel.as_ptr() as usize, 0];
@@ -41,17 +41,17 @@ fn of_clang(change: Mutation, kernel: &'static CStr) -> Mutation {
 
 /// What an argument of any function may be.
 fn words(world: &World, kind: &str, made: &str) -> Vec<usize> {
-    let class = Class::of(kind);
+    let class = Class::from_kind(kind);
     match (class, made) {
         (Class::Handle(_) | Class::Pointer | Class::Callback, "null") => vec![0],
         (Class::Handle(kind), "another kind of handle") => {
             let others = world.first().objects.all().into_iter();
             others.filter(|(other, _)| *other != kind).map(|(_, handle)| handle).collect()
         }
-        (Class::Handle(kind), "no handle") => no_handles(world, world.first().objects.of(kind)),
-        (Class::Handle(kind), "of an earlier olInit") => vec![world.earlier.of(kind)],
-        (Class::Handle(kind), "destroyed") => vec![world.gone.of(kind)],
-        (Class::Handle(kind), "of another platform") => vec![world.other().objects.of(kind)],
+        (Class::Handle(kind), "no handle") => no_handles(world, world.first().objects.get(kind)),
+        (Class::Handle(kind), "of an earlier olInit") => vec![world.earlier.get(kind)],
+        (Class::Handle(kind), "destroyed") => vec![world.gone.get(kind)],
+        (Class::Handle(kind), "of another platform") => vec![world.other().objects.get(kind)],
         (Class::Enumeration, "no enumerator") => {
             [count(kind), count(kind) + 1, 1000, 0x7fff_ffff, 0xffff_ffff].to_vec()
         }

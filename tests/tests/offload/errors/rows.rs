@@ -43,7 +43,7 @@ pub(crate) fn run(function: Option<&str>, mode: Mode) {
     let mut failures = Failures::default();
     let mut rows = rows();
     let has_clang = !clangs().is_empty();
-    rows.retain(|row| has_clang || row.of_clang().is_none());
+    rows.retain(|row| has_clang || row.clang_row().is_none());
     rows.retain(|row| !is_isolated() || !needs_pinned_memory(row));
     rows.retain(|row| function.is_none_or(|name| row.function == name) && !row.is_of_platforms());
     for row in rows.iter().filter(|row| life::is_outside(row)) {
@@ -90,7 +90,7 @@ fn announce(row: &Row) {
 /// Runs a row of a function in a world.
 fn inside(world: &World, row: &Row, declared: &Declared, mode: Mode, failures: &mut Failures) {
     let function = Function::named(&row.function);
-    let changes = mutations::of_row(world, row, declared);
+    let changes = mutations::for_row(world, row, declared);
     if changes.is_empty() {
         failures.add(row, "nobody knows what that is");
     }
@@ -119,12 +119,12 @@ fn inside(world: &World, row: &Row, declared: &Declared, mode: Mode, failures: &
     }
 }
 
-/// Whether devices are in other processes: then they page-lock no memory of the program.
+/// Returns whether devices are in other processes: then they page-lock no memory of the program.
 fn is_isolated() -> bool {
     std::env::var_os(ISOLATED).is_some()
 }
 
-/// Whether a row is about memory of the program that is page-locked.
+/// Returns whether a row is about memory of the program that is page-locked.
 fn needs_pinned_memory(row: &Row) -> bool {
     row.function == "olMemUnregister"
         || ["partly registered", "within a registered range"].contains(&&*row.made)
@@ -150,7 +150,7 @@ pub(crate) fn run_pairs() {
         let outside = life::is_outside(row)
             || row.is_of_platforms()
             || row.argument.is_none()
-            || row.of_clang().is_some();
+            || row.clang_row().is_some();
         // How much is too small depends on the rest.
         !outside && row.result != OL_ERRC_SUCCESS && row.made != "one too small"
     };
@@ -169,18 +169,20 @@ pub(crate) fn run_pairs() {
     assert!(failures.0.is_empty(), "{}", failures.0.join("\n"));
 }
 
-/// Whether an argument is invalid whatever the others are.
+/// Returns whether an argument is invalid whatever the others are.
 fn is_alone(row: &Row, declared: &Declared) -> bool {
     let mut parameters = declared.parameters.iter();
     let found = parameters.find(|(name, _)| Some(name) == row.argument.as_ref());
-    found.is_some_and(|(_, kind)| row.made != "0" && Class::of(kind).ways().contains(&&*row.made))
+    found.is_some_and(|(_, kind)| {
+        row.made != "0" && Class::from_kind(kind).ways().contains(&&*row.made)
+    })
 }
 
 fn pair(world: &World, one: &Row, other: &Row, declared: &Declared, failures: &mut Failures) {
     let mut call = Call::valid(world, Function::named(&one.function));
     let valid = call.words.clone();
     for row in [one, other] {
-        mutations::of_row(world, row, declared)[0](world, &mut call);
+        mutations::for_row(world, row, declared)[0](world, &mut call);
     }
     world.clear();
     let got = code(call.function.call(Mode::Plain, &call.words));
@@ -246,7 +248,7 @@ fn expected(row: &Row, mode: Mode) -> Expected {
     let declared = declared().into_iter().find(|declared| declared.name == row.function);
     let parameters = declared.map(|declared| declared.parameters).unwrap_or_default();
     let parameter = parameters.iter().find(|(name, _)| Some(name) == row.argument.as_ref());
-    let class = parameter.map(|(_, kind)| Class::of(kind));
+    let class = parameter.map(|(_, kind)| Class::from_kind(kind));
     let is_checked = row.made == "null" && row.result == OL_ERRC_INVALID_NULL_HANDLE;
     Expected::Is(match class {
         Some(Class::Handle(kind)) if is_checked => match kind {

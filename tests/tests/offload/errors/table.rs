@@ -34,20 +34,20 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Whether it is about objects of two platforms.
+    /// Returns whether it is about objects of two platforms.
     pub(crate) fn is_of_platforms(&self) -> bool {
         self.made.contains("of another platform")
     }
 
-    /// Whether it is about a device of Vulkan as well, be there one or several.
+    /// Returns whether it is about a device of Vulkan as well, be there one or several.
     pub(crate) fn is_of_vulkan(&self) -> bool {
         let is_of_two =
             ["of another device", "another one"].iter().any(|two| self.made.contains(two));
-        !self.is_of_cpu && !is_of_two && self.of_clang().is_none()
+        !self.is_of_cpu && !is_of_two && self.clang_row().is_none()
     }
 
     /// What is made invalid of a kernel of clang's, and which, if it is about one.
-    pub(crate) fn of_clang(&self) -> Option<(Row, &'static CStr)> {
+    pub(crate) fn clang_row(&self) -> Option<(Row, &'static CStr)> {
         OF_CLANG.into_iter().find_map(|(end, kernel)| {
             let made = self.made.strip_suffix(end)?.to_owned();
             Some((Row { made, ..self.clone() }, kernel))
@@ -61,7 +61,7 @@ const OF_CLANG: [(&str, &CStr); 2] = [
     (", for a kernel with a barrier of the grid", c"meet_all"),
 ];
 
-/// The rows of the page.
+/// Returns the rows of the page.
 pub(crate) fn rows() -> Vec<Row> {
     let page = fs::read_to_string(root().join("docs/c-api-errors.md")).unwrap();
     page.lines().filter(|line| line.starts_with("| `")).map(row).collect()
@@ -95,7 +95,7 @@ pub(crate) struct Declared {
     pub(crate) parameters: Vec<(String, String)>,
 }
 
-/// The functions that `capi` declares.
+/// Returns the functions that `capi` declares.
 pub(crate) fn declared() -> Vec<Declared> {
     let text = fs::read_to_string(root().join("capi/src/functions.rs")).unwrap();
     let (_, text) = text.split_once("functions! {").unwrap();
@@ -139,7 +139,7 @@ const HANDLES: [&str; 6] = [
 
 impl Class {
     /// Of a type, as it is declared.
-    pub(crate) fn of(kind: &str) -> Class {
+    pub(crate) fn from_kind(kind: &str) -> Class {
         if let Some(handle) = HANDLES.into_iter().find(|handle| *handle == kind) {
             return Class::Handle(handle);
         }

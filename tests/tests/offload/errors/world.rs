@@ -94,7 +94,7 @@ impl Platforms {
         ("every row is true of Vulkan, but for those about the CPU", "VulkanFirst"),
     ];
 
-    pub(crate) fn of_name(name: &str) -> Option<Platforms> {
+    pub(crate) fn from_name(name: &str) -> Option<Platforms> {
         [Platforms::HostFirst, Platforms::VulkanFirst]
             .into_iter()
             .find(|platforms| format!("{platforms:?}") == name)
@@ -143,8 +143,8 @@ impl Objects {
         ]
     }
 
-    /// The one of a type.
-    pub(crate) fn of(&self, kind: &str) -> usize {
+    /// Returns the one of a type.
+    pub(crate) fn get(&self, kind: &str) -> usize {
         self.all().into_iter().find(|(known, _)| *known == kind).expect("a type of handles").1
     }
 }
@@ -172,7 +172,7 @@ pub(crate) fn made(name: &str, words: &[usize]) -> usize {
     answer
 }
 
-/// All devices, in the library's order.
+/// Returns all devices, in the library's order.
 pub(crate) fn devices() -> Vec<usize> {
     unsafe extern "C" fn take(device: ol_device_handle_t, found: *mut c_void) -> bool {
         // SAFETY: it is the list below.
@@ -277,12 +277,12 @@ impl World {
         &self.sides[2]
     }
 
-    /// Whether the first device is the CPU's.
+    /// Returns whether the first device is the CPU's.
     pub(crate) fn is_on_cpu(&self) -> bool {
         self.first().objects.platform == self.second().objects.platform
     }
 
-    /// A device whose memory is not the program's.
+    /// Returns a device whose memory is not the program's.
     pub(crate) fn apart(&self) -> usize {
         let mut all = [self.first(), self.other()].into_iter().map(|side| side.objects);
         let host = self.second().objects.platform;
@@ -290,7 +290,7 @@ impl World {
         found.expect("there is another platform").device
     }
 
-    /// A program with kernels that are called for each group, and take what `iota` takes.
+    /// Returns a program with kernels that are called for each group, and take what `iota` takes.
     pub(crate) fn program_of_clang(&self) -> usize {
         *self.program_of_clang.get_or_init(|| {
             let clang = clangs().pop().expect("there is one");
@@ -298,7 +298,7 @@ impl World {
         })
     }
 
-    /// A program with a kernel `bump` whose arguments the image does not describe.
+    /// Returns a program with a kernel `bump` whose arguments the image does not describe.
     pub(crate) fn program_without_descriptions(&self) -> usize {
         if !self.is_on_cpu() {
             return self.first().objects.program;
@@ -306,7 +306,7 @@ impl World {
         *self.program_without_descriptions.get_or_init(|| self.compiled("cc", "bare", BARE))
     }
 
-    /// A program of a source in C on the first device, which is the CPU's.
+    /// Returns a program of a source in C on the first device, which is the CPU's.
     fn compiled(&self, compiler: &str, name: &str, source: &str) -> usize {
         let workshop = Workshop::new();
         let object = workshop.object(compiler, name, source, &["-O2"]);
@@ -320,12 +320,12 @@ impl World {
         self.room.borrow_mut().as_mut_ptr() as usize
     }
 
-    /// Whether nothing was written there since it was cleared.
+    /// Returns whether nothing was written there since it was cleared.
     pub(crate) fn is_untouched(&self) -> bool {
         self.room.borrow().iter().all(|byte| *byte == UNTOUCHED)
     }
 
-    /// The handle that was answered.
+    /// Returns the handle that was answered.
     pub(crate) fn answered(&self) -> usize {
         usize::from_ne_bytes(self.room.borrow()[..8].try_into().expect("eight bytes"))
     }

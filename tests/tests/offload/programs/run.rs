@@ -119,7 +119,7 @@ pub(crate) fn run(program: &Program, linked: Linked, on: On, under: Under) -> En
     }
 }
 
-/// Whether a variable is one of those that [`take_drivers`] has set.
+/// Returns whether a variable is one of those that [`take_drivers`] has set.
 fn is_of_a_double(variable: &OsStr) -> bool {
     let name = variable.to_string_lossy();
     name.ends_with("_DRIVER") || name.ends_with("_DOUBLE")
@@ -156,7 +156,7 @@ fn images(on: On, folder: &Path) -> Result<Vec<PathBuf>, Failed> {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let environment = match on {
-        On::Double(_) => Environment::of_process(),
+        On::Double(_) => Environment::from_process(),
         _ => Environment::empty(),
     };
     let host = Host::builder().environment(environment).only_given_plugins();

@@ -23,27 +23,27 @@ pub(crate) fn call(worker: &mut Worker<'_>, function: Function) {
     match function {
         olInit | olShutDown => {}
         olGetPlatformInfo | olGetPlatformInfoSize | olPlatformRegisterRPCCallback => {
-            of_platform(worker, function);
+            platform_calls(worker, function);
         }
-        olIterateDevices | olGetDeviceInfo | olGetDeviceInfoSize => of_device(worker, function),
+        olIterateDevices | olGetDeviceInfo | olGetDeviceInfoSize => device_calls(worker, function),
         olMemAlloc | olMemAllocAligned | olMemFree => allocate(worker, function),
         olGetMemInfo | olGetMemInfoSize | olMemRegister | olMemUnregister => {
-            of_memory(worker, function);
+            memory_calls(worker, function);
         }
         olMemPrefetch | olMemcpy | olMemFill => transfer(worker, function),
         olCreateQueue | olDestroyQueue | olSyncQueue | olQueryQueue | olGetQueueInfo
-        | olGetQueueInfoSize => of_queue(worker, function),
+        | olGetQueueInfoSize => queue_calls(worker, function),
         olWaitEvents | olLaunchHostFunction | olCreateEvent => on_queue(worker, function),
         olDestroyEvent
         | olSyncEvent
         | olGetEventInfo
         | olGetEventInfoSize
-        | olGetEventElapsedTime => of_event(worker, function),
-        olCreateProgram | olDestroyProgram | olIsValidBinary => of_program(worker, function),
+        | olGetEventElapsedTime => event_calls(worker, function),
+        olCreateProgram | olDestroyProgram | olIsValidBinary => program_calls(worker, function),
         olGetSymbol => get_symbol(worker),
-        olGetSymbolInfo | olGetSymbolInfoSize => of_symbol(worker, function),
+        olGetSymbolInfo | olGetSymbolInfoSize => symbol_calls(worker, function),
         olLaunchKernel | olCalculateOptimalOccupancy | olGetKernelMaxCooperativeGroupCount => {
-            of_kernel(worker, function);
+            kernel_calls(worker, function);
         }
     }
 }
@@ -58,7 +58,7 @@ fn room(random: &mut Random) -> usize {
     random.one_of(&[ROOM, ROOM, ROOM, ROOM, 4, 1, 0])
 }
 
-fn of_platform(worker: &mut Worker<'_>, function: Function) {
+fn platform_calls(worker: &mut Worker<'_>, function: Function) {
     let Worker { shared, random, .. } = worker;
     let platform = shared.platforms.any(random);
     let query = ol_platform_info_t(random.below(5) as u32);
@@ -86,7 +86,7 @@ unsafe extern "C" fn serve(_port: *mut c_void, _lanes: u32) -> u32 {
     0
 }
 
-fn of_device(worker: &mut Worker<'_>, function: Function) {
+fn device_calls(worker: &mut Worker<'_>, function: Function) {
     let Worker { shared, random, .. } = worker;
     let device = shared.devices.any(random);
     let query = ol_device_info_t(random.below(34) as u32);
@@ -163,7 +163,7 @@ fn allocate(worker: &mut Worker<'_>, function: Function) {
     }
 }
 
-fn of_memory(worker: &mut Worker<'_>, function: Function) {
+fn memory_calls(worker: &mut Worker<'_>, function: Function) {
     let Worker { shared, random, .. } = worker;
     let address: *mut c_void = shared.addresses.any(random);
     let address = address.wrapping_byte_add(random.below(64));
@@ -228,7 +228,7 @@ fn transfer(worker: &mut Worker<'_>, function: Function) {
     shared.tally.count(function, result);
 }
 
-fn of_queue(worker: &mut Worker<'_>, function: Function) {
+fn queue_calls(worker: &mut Worker<'_>, function: Function) {
     let Worker { shared, random, .. } = worker;
     let queue = shared.queues.any(random);
     let (mut made, mut answer, mut size, mut is_done) = (null_mut(), [0u8; ROOM], 0, false);
@@ -300,7 +300,7 @@ unsafe extern "C" fn called(shared: *mut c_void) {
     shared.tally.count(Function::olQueryQueue, result);
 }
 
-fn of_event(worker: &mut Worker<'_>, function: Function) {
+fn event_calls(worker: &mut Worker<'_>, function: Function) {
     let Worker { shared, random, .. } = worker;
     let event = shared.events.any(random);
     let (mut answer, mut size, mut milliseconds) = ([0u8; ROOM], 0, 0.0);
@@ -326,7 +326,7 @@ fn of_event(worker: &mut Worker<'_>, function: Function) {
     shared.tally.count(function, result);
 }
 
-fn of_program(worker: &mut Worker<'_>, function: Function) {
+fn program_calls(worker: &mut Worker<'_>, function: Function) {
     let Worker { shared, random, .. } = worker;
     let (mut made, mut is_valid) = (null_mut(), false);
     let device = shared.devices.any(random);
@@ -369,7 +369,7 @@ fn get_symbol(worker: &mut Worker<'_>) {
     }
 }
 
-fn of_symbol(worker: &mut Worker<'_>, function: Function) {
+fn symbol_calls(worker: &mut Worker<'_>, function: Function) {
     let Worker { shared, random, .. } = worker;
     let symbol = shared.symbols.any(random);
     let query = ol_symbol_info_t(random.below(4) as u32);
@@ -387,7 +387,7 @@ fn of_symbol(worker: &mut Worker<'_>, function: Function) {
     shared.tally.count(function, result);
 }
 
-fn of_kernel(worker: &mut Worker<'_>, function: Function) {
+fn kernel_calls(worker: &mut Worker<'_>, function: Function) {
     let Worker { shared, random, .. } = worker;
     let (device, kernel) = (shared.devices.any(random), shared.symbols.any(random));
     let queue = shared.queues.any(random);

@@ -120,12 +120,12 @@ impl Tally {
         code == OL_ERRC_SUCCESS
     }
 
-    pub(crate) fn of(&self, function: Function, code: ol_errc_t) -> u64 {
+    pub(crate) fn calls_with(&self, function: Function, code: ol_errc_t) -> u64 {
         self.counts[function as usize][code.0 as usize].load(Relaxed)
     }
 
-    pub(crate) fn of_code(&self, code: ol_errc_t) -> u64 {
-        Function::ALL.iter().map(|function| self.of(*function, code)).sum()
+    pub(crate) fn count_code(&self, code: ol_errc_t) -> u64 {
+        Function::ALL.iter().map(|function| self.calls_with(*function, code)).sum()
     }
 }
 
@@ -134,7 +134,7 @@ impl fmt::Display for Tally {
         for function in Function::ALL {
             write!(f, "{:36}", format!("{function:?}"))?;
             for (name, code) in ol_errc_t::ALL {
-                match self.of(*function, *code) {
+                match self.calls_with(*function, *code) {
                     0 => {}
                     count => write!(f, " {} {count}", name.trim_start_matches("OL_ERRC_"))?,
                 }

@@ -205,7 +205,7 @@ fn write(bytes: &mut [u8], place: usize, new: &[u8]) {
     }
 }
 
-/// Whether the next damage is tried: each, or one in three where tests do not try all.
+/// Returns whether the next damage is tried: each, or one in three where tests do not try all.
 fn is_tried() -> bool {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     is_all() || COUNT.fetch_add(1, Ordering::Relaxed).is_multiple_of(3)
@@ -224,7 +224,7 @@ fn survives(fixture: &Fixture, damage: &dyn Display, change: impl FnOnce(&mut Ve
     let _shared = bytes.clone();
     let check = |what: &str, allowance: usize, f: &dyn Fn()| {
         let measured = || {
-            Usage::of(|| {
+            Usage::measure(|| {
                 if catch_unwind(AssertUnwindSafe(f)).is_err() {
                     panic!("{} with {damage}: {what} panicked", fixture.name);
                 }

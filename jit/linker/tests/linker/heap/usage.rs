@@ -24,7 +24,7 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// Of a function that allocates on this thread only.
-    pub(crate) fn of(f: impl FnOnce()) -> Self {
+    pub(crate) fn measure(f: impl FnOnce()) -> Self {
         let before = LIVE.get();
         PEAK.set(before);
         f();

@@ -9,7 +9,7 @@ use crate::in_process::support::{
     archive, assembly, c, failure, generator_of, library, session, value, variable,
 };
 
-/// A graph with 8 bytes for each of these symbols, their numbers.
+/// Returns a graph with 8 bytes for each of these symbols, their numbers.
 fn data_graph(symbols: &[(&str, Linkage)]) -> LinkGraph {
     let mut graph = LinkGraph::new("made", Architecture::X86_64);
     let section = graph.add_section(".data", Protection::ReadWrite, Lifetime::Standard);
@@ -29,7 +29,7 @@ fn data_graph(symbols: &[(&str, Linkage)]) -> LinkGraph {
 }
 
 #[test]
-fn of_two_definitions_in_one_object_the_strong_one_counts() {
+fn the_strong_one_of_two_definitions_in_one_object_counts() {
     for symbols in [
         [("pad", Linkage::Strong), ("x", Linkage::Weak), ("x", Linkage::Strong)],
         [("pad", Linkage::Strong), ("x", Linkage::Strong), ("x", Linkage::Weak)],
@@ -45,7 +45,7 @@ fn of_two_definitions_in_one_object_the_strong_one_counts() {
 }
 
 #[test]
-fn of_two_common_symbols_in_one_object_the_larger_one_counts() {
+fn the_larger_one_of_two_common_symbols_in_one_object_counts() {
     let graph = || {
         let assembled = assembly(".comm x,8,8; .comm y,4096,8");
         let mut bytes = assembled.to_vec();

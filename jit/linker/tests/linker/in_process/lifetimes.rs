@@ -17,11 +17,11 @@ use crate::in_process::support::{self, assembly, c, failure, library_of, value};
 
 static TURN: Mutex<()> = Mutex::new(());
 
-fn take_turn() -> MutexGuard<'static, ()> {
+fn serialize_tests() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The ranges of memory in which this process may execute.
+/// Returns the ranges of memory in which this process may execute.
 fn executable_memory() -> Vec<Range<u64>> {
     mapped(|line| line.contains("r-xp"))
 }
@@ -131,7 +131,7 @@ fn passes(stage: Stage, pass: impl Fn(&mut LinkGraph) + Send + Sync + 'static) -
 
 #[test]
 fn the_pages_of_a_section_for_finalization_are_gone_after_the_link() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let source = "
         long temporary[4096] __attribute__((section(\".data.temporary\"))) = { 5 };
         long *where = temporary;
@@ -152,7 +152,7 @@ fn the_pages_of_a_section_for_finalization_are_gone_after_the_link() {
 
 #[test]
 fn code_for_finalization_is_gone_and_the_rest_stays() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let source = ".section .text.a,\"ax\"; .globl a; a: mov $1, %eax; ret; .section .text.b,\"ax\"; .globl b; b: mov $2, %eax; ret";
     let passes = passes(Stage::PostPrune, |graph| {
         graph.set_lifetime(graph.block(block_of(graph, "a")).section, Lifetime::Finalize);
@@ -164,7 +164,7 @@ fn code_for_finalization_is_gone_and_the_rest_stays() {
 
 #[test]
 fn profilers_are_told_of_no_code_that_is_gone() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let source = "long kept_by_it(void) { return 1; } long gone_after_it(void) { return 2; }";
     let passes = passes(Stage::PostPrune, |graph| {
         graph.set_lifetime(
@@ -197,7 +197,7 @@ const WITHOUT_MEMORY: &str = "
 
 #[test]
 fn content_without_memory_is_fixed_up_on_demand() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let seen = Arc::new(Mutex::new(None));
     let noted = Arc::clone(&seen);
     let passes = passes(Stage::PostFixup, move |graph| {
@@ -217,7 +217,7 @@ fn content_without_memory_is_fixed_up_on_demand() {
 
 #[test]
 fn blocks_that_nobody_changes_stay_borrowed_from_the_object() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let passes = passes(Stage::PostFixup, |graph| {
         let within_object = |graph: &LinkGraph, symbol: &str| {
             let range = graph.object_bytes().as_ptr_range();
@@ -235,7 +235,7 @@ fn blocks_that_nobody_changes_stay_borrowed_from_the_object() {
 #[test]
 fn references_between_sections_without_memory_are_offsets() {
     // So debug information refers to its strings.
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let source = ".globl f; f: mov $3, %eax; ret
         .section .one,\"\",@progbits; one: .long two + 4, two
         .section .two,\"\",@progbits; .quad 0; two: .quad 7";
@@ -252,7 +252,7 @@ fn references_between_sections_without_memory_are_offsets() {
 
 #[test]
 fn debug_sections_cost_no_memory() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let source =
         "struct S { long n; struct S *next; } list[20]; long f(long n) { return list[n].n; }";
     let bytes_of = |flags: &str| {
@@ -265,7 +265,7 @@ fn debug_sections_cost_no_memory() {
 
 #[test]
 fn a_section_that_a_pass_takes_the_memory_from_costs_none() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let source = "char large[100000] = { 1 }; long f(void) { return 3; }";
     let passes = passes(Stage::Prune, |graph| {
         graph.set_lifetime(graph.block(block_of(graph, "large")).section, Lifetime::NoAlloc);
@@ -278,7 +278,7 @@ fn a_section_that_a_pass_takes_the_memory_from_costs_none() {
 
 #[test]
 fn nothing_is_writable_and_executable() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let library = library_of(
         Session::builder(),
         &[c("-fPIC", "long x; const long y = 2; long f(void) { return x + y; }")],
@@ -294,7 +294,7 @@ fn nothing_is_writable_and_executable() {
 
 #[test]
 fn a_link_that_fails_leaves_memory_as_it_was() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let user = c("-fPIC", "long g(void); long f(void) { return g() + 1; }");
     let cases = [
         (
@@ -325,7 +325,7 @@ fn a_link_that_fails_leaves_memory_as_it_was() {
 
 #[test]
 fn a_link_that_cannot_be_finalized_gives_everything_back_and_works_the_next_time() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let (memory, session) = counting();
     let library = library_of(
         session,
@@ -345,7 +345,7 @@ fn a_link_that_cannot_be_finalized_gives_everything_back_and_works_the_next_time
 
 #[test]
 fn a_removed_object_gives_its_memory_back_and_no_other() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let (memory, session) = counting();
     let library = library_of(session, &[c("-fPIC", "long kept(void) { return 1; }")]);
     let object = library.add_object("f.o", c("-fPIC", "long f(void) { return 2; }")).unwrap();
@@ -360,7 +360,7 @@ fn a_removed_object_gives_its_memory_back_and_no_other() {
 
 #[test]
 fn objects_that_were_linked_together_share_pages_and_are_removed_one_by_one() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let (memory, session) = counting();
     let library = library_of(session, &[]);
     let add = |name: &str, source: &str| {
@@ -392,7 +392,7 @@ fn objects_that_were_linked_together_share_pages_and_are_removed_one_by_one() {
 
 #[test]
 fn the_memory_of_a_session_is_given_back_with_its_last_handle() {
-    let _turn = take_turn();
+    let _serial = serialize_tests();
     let (memory, session) = counting();
     let library = library_of(session, &[c("-fPIC", "long f(void) { return 1; }")]);
     let copy = library.clone();

@@ -69,7 +69,7 @@ impl Watched {
 }
 
 impl Notes {
-    /// The names of the steps so far.
+    /// Returns the names of the steps so far.
     pub(crate) fn steps(&self) -> Vec<String> {
         self.state().steps.clone()
     }
@@ -128,16 +128,16 @@ impl Notes {
     fn answered(&self, name: &str, answer: &[u8]) {
         let out = &mut self.state().out;
         if name == CREATE_EXIT_SCOPE.name() {
-            out.scopes.insert(CREATE_EXIT_SCOPE.answer(answer).unwrap());
+            out.scopes.insert(CREATE_EXIT_SCOPE.decode_reply(answer).unwrap());
         }
         if name == CREATE_THREAD_LOCALS.name() {
-            let made = CREATE_THREAD_LOCALS.answer(answer).unwrap().unwrap_or_default();
+            let made = CREATE_THREAD_LOCALS.decode_reply(answer).unwrap().unwrap_or_default();
             out.thread_locals.extend(made.iter().map(|made| made.number));
         }
     }
 }
 
-/// An answer that is there already, but only found when it is looked for again.
+/// Returns an answer that is there already, but only found when it is looked for again.
 fn later<T: Send + 'static>(answer: Result<T>) -> Pending<T> {
     let mut is_first = true;
     Box::pin(async move {

@@ -81,7 +81,7 @@ fn variables_have_the_images_values_and_addresses() {
     .nothing_wrong();
 }
 
-/// The names of the variables that hold constructors or destructors, in the order of their priorities.
+/// Returns the names of the variables that hold constructors or destructors, in the order of their priorities.
 fn listed(image: &[u8], start: &str) -> Vec<String> {
     let text = String::from_utf8_lossy(image);
     let words = text.split_whitespace().filter(|word| word.starts_with(start));
@@ -410,8 +410,8 @@ fn what_the_twin_counts_is_in_the_images_counters() {
             let module = cuda.load(image).expect("the image has a twin");
             ok(cuda.launch(cuda.function(module, "count"), [1, 1], 0, &[30]));
             let contents = match anchor {
-                "total" => Contents::of_cubin(&cubin).expect("it is a cubin"),
-                _ => Contents::of_ptx(&ptx),
+                "total" => Contents::from_cubin(&cubin).expect("it is a cubin"),
+                _ => Contents::from_ptx(&ptx),
             };
             let place = |name: &str| {
                 let found = contents.variables.iter().find(|variable| variable.name == name);

@@ -1,15 +1,16 @@
-//! What every address is.
+//! The meaning of every address.
 
 use super::context::Context;
 use super::registration::Registration;
-use super::{Answer, Code, broken};
+use super::{Code, DriverResult, broken};
 use crate::window;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A flag of blocks that are variables of a module, and end with it. Drivers have no such flag.
+/// A flag of blocks that are variables of a module and end with the module. Drivers have no such
+/// flag.
 pub(crate) const OF_MODULE: u64 = 1 << 32;
 
 /// All live ranges of addresses that the driver knows, by their first address. They do not overlap.
@@ -23,39 +24,39 @@ pub(crate) struct Block {
     pub(crate) address: u64,
     pub(crate) bytes: u64,
     pub(crate) kind: Kind,
-    /// Of the context that it ends with.
+    /// Context whose end ends the block.
     pub(crate) context: Arc<Context>,
-    /// With which it was allocated.
+    /// Flags of the allocation.
     pub(crate) flags: u64,
-    /// No other block ever has it.
+    /// Number that no other block ever has.
     pub(crate) id: u64,
-    /// It is freed once a stream comes to that.
+    /// Whether the block is freed once a stream reaches that point.
     is_ending: AtomicBool,
 }
 
-/// What a range of addresses is.
+/// The kind of a range of addresses.
 #[derive(Clone)]
 pub(crate) enum Kind {
     /// Memory of a device.
     Device,
-    /// The same, of the pool with this handle.
+    /// Memory of a device, from the pool with this handle.
     Pooled(usize),
     /// Page-locked host memory.
     Pinned,
     /// Memory of host and devices.
     Managed,
-    /// Host memory that was registered, at the program's address.
+    /// Registered host memory, at the program's address.
     Registered(Arc<Registration>),
-    /// The same, at the devices' address.
+    /// Registered host memory, at the devices' address.
     Shadow(Arc<Registration>),
-    /// A variable that is in its module's twin.
+    /// A variable inside its module's twin.
     Variable,
-    /// Another address of the variable that is at this one.
+    /// A further address of the variable at the contained address.
     Alias(u64),
 }
 
 impl Blocks {
-    /// Enters a block.
+    /// Inserts a block.
     pub(crate) fn add(
         &self,
         context: &Arc<Context>,
@@ -78,31 +79,31 @@ impl Blocks {
         block
     }
 
-    /// Removes the block that begins there.
+    /// Removes the block that begins at `address`.
     pub(crate) fn remove(&self, address: u64) -> Option<Arc<Block>> {
         self.table.lock().remove(&address)
     }
 
-    /// The block that an address is in.
+    /// Returns the block that contains an address.
     pub(crate) fn find(&self, address: u64) -> Option<Arc<Block>> {
         let table = self.table.lock();
         let (_, block) = table.range(..=address).next_back()?;
         (address - block.address < block.bytes).then(|| Arc::clone(block))
     }
 
-    /// A block that has bytes in a range.
+    /// Returns a block that overlaps a range.
     pub(crate) fn overlapping(&self, address: u64, bytes: u64) -> Option<Arc<Block>> {
         let table = self.table.lock();
         let (_, block) = table.range(..address.saturating_add(bytes)).next_back()?;
         (address < block.address + block.bytes).then(|| Arc::clone(block))
     }
 
-    /// Those that satisfy a condition.
+    /// Returns the blocks that satisfy a condition.
     pub(crate) fn select(&self, condition: impl Fn(&Block) -> bool) -> Vec<Arc<Block>> {
         self.table.lock().values().filter(|block| condition(block)).cloned().collect()
     }
 
-    /// Registered host memory, of any context.
+    /// Returns all registrations of host memory, of any context.
     pub(crate) fn registrations(&self) -> Vec<Arc<Registration>> {
         let table = self.table.lock();
         let registration = |block: &Arc<Block>| match &block.kind {
@@ -112,11 +113,16 @@ impl Blocks {
         table.values().filter_map(registration).collect()
     }
 
-    /// The block that begins at an address that is to be freed.
+    /// Returns the block that begins at `address`, for a call that frees it.
     ///
     /// # Errors
-    /// `INVALID_VALUE`, a violation, if it begins no block of these kinds, or that is being freed.
-    pub(crate) fn to_free(&self, address: u64, fits: fn(&Kind) -> bool) -> Answer<Arc<Block>> {
+    /// `INVALID_VALUE`, a violation, if no block of these kinds begins there or if the block is
+    /// already being freed.
+    pub(crate) fn to_free(
+        &self,
+        address: u64,
+        fits: fn(&Kind) -> bool,
+    ) -> DriverResult<Arc<Block>> {
         let found = self.find(address);
         match found.filter(|block| block.address == address && fits(&block.kind)) {
             Some(block) if !block.is_ending() => Ok(block),
@@ -131,7 +137,7 @@ impl Blocks {
         }
     }
 
-    /// What an address is, in words.
+    /// Describes an address for messages.
     pub(crate) fn describe(&self, address: u64) -> String {
         match self.find(address) {
             Some(block) => format!("{address:#x}, in {},", block.describe()),
@@ -144,7 +150,7 @@ impl Blocks {
 }
 
 impl Block {
-    /// Says that it is going to be freed.
+    /// Marks the block as being freed.
     pub(crate) fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }
@@ -153,22 +159,22 @@ impl Block {
         self.is_ending.load(Ordering::Relaxed)
     }
 
-    /// Lets kernels of a context access it, or stops that.
+    /// Grants a context's kernels access to the block, or revokes it.
     pub(crate) fn show_to(&self, context: &Context, accessible: bool) {
         context.show(self.address, self.bytes, accessible);
     }
 
-    /// Whether GPU processes of all devices have it.
+    /// Returns whether the GPU processes of all devices map the block.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.kind, Kind::Pinned | Kind::Managed | Kind::Shadow(_))
     }
 
-    /// Whether a program has to give it back, not a module or another block.
+    /// Returns whether the program has to free the block, rather than a module or another block.
     pub(crate) fn is_of_program(&self) -> bool {
         !matches!(self.kind, Kind::Shadow(_)) && self.flags & OF_MODULE == 0
     }
 
-    /// What it is, in words.
+    /// Describes the block for messages.
     pub(crate) fn describe(&self) -> String {
         let kind = match &self.kind {
             Kind::Device => "device memory",
@@ -183,7 +189,7 @@ impl Block {
     }
 }
 
-/// Whether an address is one of memory that the driver gives out.
+/// Returns whether an address is in the driver's range of memory.
 pub(crate) fn is_in_window(address: u64) -> bool {
     let first = window::code_end(window::MOST_SLOTS);
     (first..window::shared_base() + window::WINDOW_BYTES).contains(&address)

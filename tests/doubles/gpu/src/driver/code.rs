@@ -1,4 +1,4 @@
-//! What drivers' functions answer.
+//! Results of the drivers' functions.
 
 use std::ffi::CStr;
 
@@ -6,17 +6,17 @@ use std::ffi::CStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code(pub u32);
 
-/// A result by its number, its name, and the same in words.
+/// A result by its number, its name, and its description.
 pub type Named = (u32, &'static CStr, &'static CStr);
 
-/// The name and the words of a result, if there is such a result.
+/// Returns the name and the description of a result, if the number is known.
 pub fn describe(results: &[Named], result: u32) -> Option<(&'static CStr, &'static CStr)> {
     let found = results.iter().find(|(number, ..)| *number == result);
     found.map(|(_, name, words)| (*name, *words))
 }
 
-/// How a function went.
-pub type Answer<T = ()> = Result<T, Code>;
+/// The outcome of a driver's function.
+pub type DriverResult<T = ()> = Result<T, Code>;
 
 #[allow(missing_docs, reason = "the names are the drivers'")]
 impl Code {

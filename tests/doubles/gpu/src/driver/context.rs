@@ -1,41 +1,41 @@
-//! Contexts: what is made in one ends with it.
+//! Contexts. Objects made in a context end with it.
 
 use super::lane::{Lane, Lanes, Order};
 use super::object::Object;
 use super::state::tell;
 use super::value::Out;
-use super::{Answer, Code, Scope, driver};
+use super::{Code, DriverResult, Scope, driver};
 use crate::protocol::{Fault, FaultKind, Request};
-use crate::{Gpu, Line};
+use crate::{Gpu, SubmissionQueue};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A context, and the GPU process that it has.
+/// A context and its GPU process.
 pub struct Context {
-    /// Its handle.
+    /// Handle of the context.
     pub handle: usize,
     /// The number of its device.
     pub device: usize,
-    /// `None` once the context is gone.
+    /// GPU process; `None` once the context is gone.
     gpu: Mutex<Option<Arc<Gpu>>>,
-    /// What every call answers since a kernel failed; 0 if none has.
+    /// Code that every call returns since a kernel failed; 0 before a failure.
     fault: AtomicU32,
     pub(crate) lanes: Lanes,
-    /// Runs host functions.
-    pub(crate) host_functions: Line,
-    /// The handles of contexts whose memory its kernels reach.
+    /// Queue for host functions.
+    pub(crate) host_functions: SubmissionQueue,
+    /// Handles of the contexts whose memory this context's kernels reach.
     pub(crate) peers: Mutex<BTreeSet<usize>>,
     limits: Mutex<BTreeMap<u32, usize>>,
 }
 
-/// The context of a device that does not have to be made.
+/// The context that a device always has.
 #[derive(Default)]
 pub struct Primary {
-    /// How often it was retained, where programs do that.
+    /// Number of times that programs retained the context.
     pub retained: u32,
-    /// The context, once somebody wanted it.
+    /// The context, once it is first needed.
     pub context: Option<Arc<Context>>,
 }
 
@@ -52,33 +52,33 @@ impl Object for Context {
     }
 }
 
-/// The current context, in which nothing failed.
+/// Returns the current context, unless a failure occurred in it.
 ///
 /// # Errors
-/// `INVALID_CONTEXT`, a violation, if there is none; what failed.
-pub fn current() -> Answer<Arc<Context>> {
+/// `INVALID_CONTEXT`, a violation, if no context is current; the context's failure.
+pub fn current() -> DriverResult<Arc<Context>> {
     let context = current_or_failed()?;
     context.check()?;
     Ok(context)
 }
 
-/// The current context, for functions that give something back also if something failed.
+/// Returns the current context, for functions that free something even after a failure.
 ///
 /// # Errors
-/// `INVALID_CONTEXT`, a violation, if there is none.
-pub fn current_or_failed() -> Answer<Arc<Context>> {
+/// `INVALID_CONTEXT`, a violation, if no context is current.
+pub fn current_or_failed() -> DriverResult<Arc<Context>> {
     driver().vendor.current()
 }
 
-/// Waits for all of the current context.
-pub fn synchronize() -> Answer {
+/// Waits for all work of the current context.
+pub fn synchronize() -> DriverResult {
     let context = current()?;
     context.wait();
     context.check()
 }
 
-/// Sets one of the limits that there are, each with the most that it can be.
-pub fn set_limit(limits: &[(u32, usize)], limit: u32, value: usize) -> Answer {
+/// Sets a limit. `limits` has each known limit with its maximum.
+pub fn set_limit(limits: &[(u32, usize)], limit: u32, value: usize) -> DriverResult {
     let context = current()?;
     let found = limits.iter().find(|(known, _)| *known == limit);
     let (_, most) = found.ok_or(Code::UNSUPPORTED_LIMIT)?;
@@ -89,8 +89,8 @@ pub fn set_limit(limits: &[(u32, usize)], limit: u32, value: usize) -> Answer {
     Ok(())
 }
 
-/// What one of the limits is, each of which is at first as it says here.
-pub fn limit(limits: &[(u32, usize)], value: Out<usize>, limit: u32) -> Answer {
+/// Returns the value of a limit. `limits` has each known limit with its default.
+pub fn limit(limits: &[(u32, usize)], value: Out<usize>, limit: u32) -> DriverResult {
     let found = limits.iter().find(|(known, _)| *known == limit);
     let (_, default) = found.ok_or(Code::UNSUPPORTED_LIMIT)?;
     let set = current()?.limits.lock().get(&limit).copied();
@@ -98,7 +98,7 @@ pub fn limit(limits: &[(u32, usize)], value: Out<usize>, limit: u32) -> Answer {
 }
 
 impl Context {
-    /// A context with this GPU process.
+    /// Creates a context with this GPU process.
     pub(crate) fn new(handle: usize, device: usize, gpu: Gpu) -> Context {
         Context {
             handle,
@@ -106,41 +106,41 @@ impl Context {
             gpu: Mutex::new(Some(Arc::new(gpu))),
             fault: AtomicU32::new(0),
             lanes: Lanes::default(),
-            host_functions: Line::new("host-functions"),
+            host_functions: SubmissionQueue::new("host-functions"),
             peers: Mutex::default(),
             limits: Mutex::default(),
         }
     }
 
-    /// The GPU process.
+    /// Returns the GPU process.
     ///
     /// # Errors
     /// `CONTEXT_IS_DESTROYED`.
-    pub(crate) fn gpu(&self) -> Answer<Arc<Gpu>> {
+    pub(crate) fn gpu(&self) -> DriverResult<Arc<Gpu>> {
         self.gpu.lock().clone().ok_or(Code::CONTEXT_IS_DESTROYED)
     }
 
-    /// Asks the GPU process beside all streams.
+    /// Sends a request to the GPU process, outside all streams.
     ///
     /// # Errors
-    /// Those of the request.
+    /// The request's failure.
     pub fn ask(&self, request: &Request) -> Result<Vec<u8>, Fault> {
         let gone = |_| Fault { kind: FaultKind::Other, message: "the context is gone".to_owned() };
         self.gpu().map_err(gone)?.ask(request)
     }
 
-    /// Nothing, if nothing failed in it.
+    /// Succeeds if no failure occurred in the context.
     ///
     /// # Errors
-    /// What failed first.
-    pub fn check(&self) -> Answer {
+    /// The first failure.
+    pub fn check(&self) -> DriverResult {
         match self.fault.load(Ordering::Acquire) {
             0 => Ok(()),
             code => Err(Code(code)),
         }
     }
 
-    /// Notes that something failed, after which nothing works.
+    /// Records a failure, after which no call works in the context.
     pub(crate) fn fail(&self, fault: &Fault) {
         let code = driver().vendor.code_of_fault(fault.kind);
         let (order, first) = (Ordering::AcqRel, Ordering::Acquire);
@@ -151,7 +151,7 @@ impl Context {
         }
     }
 
-    /// Lets its kernels access so many bytes at an address, or stops that.
+    /// Grants the context's kernels access to `bytes` bytes at an address, or revokes it.
     pub(crate) fn show(&self, address: u64, bytes: u64, accessible: bool) {
         if let Err(fault) = self.ask(&Request::Protect { address, bytes, accessible })
             && self.gpu.lock().is_some()
@@ -160,39 +160,39 @@ impl Context {
         }
     }
 
-    /// The lane of the stream with handle 0.
+    /// Returns the lane of the stream with handle 0.
     ///
     /// # Errors
-    /// Those of making a lane.
-    pub(crate) fn own_lane(&self) -> Answer<Arc<Lane>> {
+    /// Failure to create the lane.
+    pub(crate) fn own_lane(&self) -> DriverResult<Arc<Lane>> {
         self.lanes.own(|| self.new_lane(Order::Own))
     }
 
-    /// Makes a lane.
+    /// Creates a lane.
     ///
     /// # Errors
     /// `CONTEXT_IS_DESTROYED`; `LAUNCH_FAILED` if the GPU process is gone.
-    pub(crate) fn new_lane(&self, order: Order) -> Answer<Lane> {
+    pub(crate) fn new_lane(&self, order: Order) -> DriverResult<Lane> {
         Lane::new(&*self.gpu()?, order)
     }
 
-    /// Waits for all that it was given.
+    /// Waits for all work in the context.
     pub fn wait(&self) {
         for lane in self.lanes.all() {
-            lane.line.tail().wait();
+            lane.queue.tail().wait();
         }
     }
 
-    /// Stops all that runs, and ends the GPU process.
+    /// Stops all running work, and ends the GPU process.
     pub(crate) fn stop(&self) {
         let lanes = self.lanes.all();
         for lane in &lanes {
-            lane.line.abandon();
+            lane.queue.abandon();
         }
         self.host_functions.abandon();
         drop(self.gpu.lock().take());
         for lane in &lanes {
-            lane.line.join();
+            lane.queue.join();
         }
     }
 }

@@ -1,18 +1,18 @@
-//! The making and the end of contexts.
+//! Creation and end of contexts.
 
 use super::blocks::Block;
 use super::context::Context;
 use super::memory::release;
 use super::state::tell;
-use super::{Answer, Code, driver, machine, object};
+use super::{Code, DriverResult, driver, machine, object};
 use crate::{Gpu, HasKind as _};
 use std::sync::Arc;
 
-/// Makes a context and its GPU process. Blocks until that runs.
+/// Creates a context and its GPU process. Blocks until the process runs.
 ///
 /// # Errors
-/// `OPERATING_SYSTEM` if it does not start.
-pub fn create(device: usize) -> Answer<Arc<Context>> {
+/// `OPERATING_SYSTEM` if the process does not start.
+pub fn create(device: usize) -> DriverResult<Arc<Context>> {
     let machine = machine()?;
     let gpu = Gpu::start(machine.program(), machine.windows()).map_err(|error| {
         tell(&error);
@@ -26,7 +26,7 @@ pub fn create(device: usize) -> Answer<Arc<Context>> {
     Ok(context)
 }
 
-/// Ends a context and all that is in it. What still runs is stopped.
+/// Ends a context and all objects in it. Running work is stopped.
 pub fn destroy(context: &Context) {
     let Ok(machine) = machine() else { return };
     object::end(context.handle);
@@ -57,7 +57,7 @@ fn lose_blocks(context: &Context) {
     }
 }
 
-/// What is lost because a kernel failed is nobody's fault.
+/// Records an object as lost, unless a kernel failed before: the program cannot free objects then.
 fn lose(context: &Context, what: String) {
     if context.check().is_ok() {
         driver().lost.lock().push(what);

@@ -1,8 +1,8 @@
-//! How functions of the driver are entered.
+//! Entry into the driver's functions.
 
 use super::machine::is_initialized;
 use super::state::has_ended;
-use super::{Answer, Code, broken, driver};
+use super::{Code, DriverResult, broken, driver};
 use crate::set_call;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
@@ -16,35 +16,35 @@ thread_local! {
 /// State that a function of the driver needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing; host functions may call it too.
+    /// No state; host functions may call the function too.
     Nothing,
-    /// That the driver is initialised.
+    /// An initialised driver.
     Driver,
 }
 
-/// Results of functions of drivers.
+/// A return type of the drivers' functions.
 pub trait Returned {
-    /// Result of their work.
+    /// Result of the function's body.
     type Done;
 
-    /// The value for what was done.
-    fn of(done: Self::Done) -> Self;
+    /// Returns the value for a result of the body.
+    fn from_result(done: Self::Done) -> Self;
 
-    /// The value for what was not done.
-    fn of_code(code: Code) -> Self;
+    /// Returns the value for a call that failed before the body ran.
+    fn from_code(code: Code) -> Self;
 
-    /// Keeps it for the thread, if it is an error.
+    /// Stores an error as the calling thread's last error.
     fn note(&self) {}
 }
 
 impl Returned for u32 {
-    type Done = Answer;
+    type Done = DriverResult;
 
-    fn of(done: Answer) -> u32 {
+    fn from_result(done: DriverResult) -> u32 {
         done.map_or_else(|code| code.0, |()| 0)
     }
 
-    fn of_code(code: Code) -> u32 {
+    fn from_code(code: Code) -> u32 {
         code.0
     }
 
@@ -58,53 +58,54 @@ impl Returned for u32 {
 impl Returned for *const c_char {
     type Done = &'static CStr;
 
-    fn of(done: &'static CStr) -> *const c_char {
+    fn from_result(done: &'static CStr) -> *const c_char {
         done.as_ptr()
     }
 
-    fn of_code(_code: Code) -> *const c_char {
+    fn from_code(_code: Code) -> *const c_char {
         std::ptr::null()
     }
 }
 
-/// Enters a function: counts the call, fails it if it was told to, checks what any function needs, and does it.
+/// Enters a function: counts the call, fails it if a rule says so, checks the common requirements,
+/// and runs the body.
 pub fn enter<R: Returned>(name: &'static str, needs: Needs, body: impl FnOnce() -> R::Done) -> R {
     if has_ended() {
-        return R::of_code(Code::DEINITIALIZED);
+        return R::from_code(Code::DEINITIALIZED);
     }
     set_call(name);
     let checked =
         || match driver().calls.enter(name).map_or_else(|| check(needs), |code| Err(Code(code))) {
-            Ok(()) => R::of(body()),
-            Err(code) => R::of_code(code),
+            Ok(()) => R::from_result(body()),
+            Err(code) => R::from_code(code),
         };
     let result =
-        catch_unwind(AssertUnwindSafe(checked)).unwrap_or_else(|_| R::of_code(Code::UNKNOWN));
+        catch_unwind(AssertUnwindSafe(checked)).unwrap_or_else(|_| R::from_code(Code::UNKNOWN));
     if needs != Needs::Nothing {
         result.note();
     }
     result
 }
 
-/// The last error of the calling thread that it was not told of.
+/// Returns the calling thread's last unreported error, and clears it.
 ///
 /// # Errors
-/// That error.
-pub fn take_last_error() -> Answer {
+/// That last error.
+pub fn take_last_error() -> DriverResult {
     match LAST_ERROR.take() {
         0 => Ok(()),
         code => Err(Code(code)),
     }
 }
 
-/// Runs a function of the program on this thread, from where the driver must not be called.
+/// Runs a host function of the program on this thread; calls of the driver from it are violations.
 pub(crate) fn in_host_function(function: impl FnOnce()) {
     IN_HOST_FUNCTION.set(true);
     function();
     IN_HOST_FUNCTION.set(false);
 }
 
-fn check(needs: Needs) -> Answer {
+fn check(needs: Needs) -> DriverResult {
     if needs == Needs::Nothing {
         return Ok(());
     }

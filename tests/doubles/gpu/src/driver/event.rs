@@ -2,7 +2,7 @@
 
 use super::context::{Context, current, current_or_failed};
 use super::object::{self, Object};
-use super::{Answer, Code, Out, broken, driver, stream};
+use super::{Code, DriverResult, Out, broken, driver, stream};
 use crate::Ticket;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -35,14 +35,15 @@ impl Object for Event {
     }
 }
 
-/// What is not reached yet of its last record.
+/// Returns the ticket of the event's last record, if it is not yet reached.
 fn pending(event: &Event) -> Option<Ticket> {
     let record = event.record.lock();
     record.as_ref().map(|record| record.ticket.clone()).filter(|ticket| !ticket.is_done())
 }
 
-/// Makes an event of the current context, with flags that all drivers have or, of those that one has, with one at the most.
-pub fn create(event: Out<usize>, flags: u32, own: u32) -> Answer {
+/// Creates an event in the current context. Flags are those that all drivers have, and at most one
+/// of the vendor's own, `own`.
+pub fn create(event: Out<usize>, flags: u32, own: u32) -> DriverResult {
     let context = current()?;
     let known = BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS | own;
     let is_known = flags & !known == 0 && (flags & own).count_ones() <= 1;
@@ -62,15 +63,15 @@ pub fn create(event: Out<usize>, flags: u32, own: u32) -> Answer {
     event.put(made.handle)
 }
 
-/// Ends an event.
-pub fn destroy(event: usize) -> Answer {
+/// Destroys an event.
+pub fn destroy(event: usize) -> DriverResult {
     let context = current_or_failed()?;
     object::remove::<Event>(event)?;
     context.check()
 }
 
-/// Has a stream reach an event.
-pub fn record(event: usize, stream: usize) -> Answer {
+/// Records an event in a stream.
+pub fn record(event: usize, stream: usize) -> DriverResult {
     let (context, stream) = stream::for_work(stream)?;
     let event = object::get::<Event>(event)?;
     if event.context != context.handle {
@@ -88,9 +89,9 @@ pub fn record(event: usize, stream: usize) -> Answer {
     Ok(())
 }
 
-/// Holds a stream up until an event is reached.
-pub fn wait_in_stream(stream: usize, event: usize, flags: u32) -> Answer {
-    let (_, stream) = stream::of_any(stream)?;
+/// Makes a stream wait until an event is reached.
+pub fn wait_in_stream(stream: usize, event: usize, flags: u32) -> DriverResult {
+    let (_, stream) = stream::any_stream(stream)?;
     let event = object::get::<Event>(event)?;
     if flags > 1 {
         return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of waiting")));
@@ -101,15 +102,15 @@ pub fn wait_in_stream(stream: usize, event: usize, flags: u32) -> Answer {
     Ok(())
 }
 
-/// Whether it was reached.
-pub fn query(event: usize) -> Answer {
+/// Succeeds if the event is reached.
+pub fn query(event: usize) -> DriverResult {
     current()?;
     let event = object::get::<Event>(event)?;
     if pending(&event).is_some() { Err(Code::NOT_READY) } else { check_context(&event) }
 }
 
-/// Waits until it is reached.
-pub fn synchronize(event: usize) -> Answer {
+/// Waits until the event is reached.
+pub fn synchronize(event: usize) -> DriverResult {
     current()?;
     let event = object::get::<Event>(event)?;
     if let Some(ticket) = pending(&event) {
@@ -118,8 +119,8 @@ pub fn synchronize(event: usize) -> Answer {
     check_context(&event)
 }
 
-/// The time between two events, with the resolution that the documentation promises, half a microsecond.
-pub fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answer {
+/// Returns the time between two events, with the documented resolution of half a microsecond.
+pub fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> DriverResult {
     current()?;
     let (start, end) = (object::get::<Event>(start)?, object::get::<Event>(end)?);
     check_context(&start)?;
@@ -127,7 +128,7 @@ pub fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answer {
     if start.device != end.device || !start.has_time || !end.has_time {
         return Err(Code::INVALID_HANDLE);
     }
-    // One after the other: they may be the same.
+    // Locked in turn, as both events may be the same.
     let start = start.record.lock().clone();
     let end = end.record.lock().clone();
     let (Some(start), Some(end)) = (start, end) else { return Err(Code::INVALID_HANDLE) };
@@ -141,8 +142,8 @@ pub fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answer {
     milliseconds.put(((seconds * 2e6).round() / 2e3) as f32)
 }
 
-/// What failed in the event's own context.
-fn check_context(event: &Event) -> Answer {
+/// Returns the failure of the event's own context.
+fn check_context(event: &Event) -> DriverResult {
     match object::get::<Context>(event.context) {
         Ok(context) => context.check(),
         Err(_) => Err(Code::CONTEXT_IS_DESTROYED),

@@ -2,28 +2,28 @@
 
 use super::range::{At, Range, device_range};
 use super::transfer::{prepare, write};
-use super::{Answer, Code, broken, stream};
+use super::{Code, DriverResult, broken, stream};
 use crate::protocol::Fault;
 
-/// What is filled: rows of equal length.
+/// The rows of a fill, which have equal lengths.
 struct Rows {
-    /// From one row's start to the next one's.
+    /// Distance between the starts of two rows, in bytes.
     pitch: u64,
     width: u64,
     count: u64,
 }
 
-/// Fills with `count` values in a row, in the context's own stream and without waiting.
-pub fn fill_now(to: u64, value: &[u8], count: usize) -> Answer {
+/// Fills memory with `count` copies of a value, in the context's own stream. Does not wait.
+pub fn fill_now(to: u64, value: &[u8], count: usize) -> DriverResult {
     fill(to, value, count, 0)
 }
 
-/// Fills with `count` values in a row.
-pub fn fill(to: u64, value: &[u8], count: usize, stream: usize) -> Answer {
+/// Fills memory with `count` copies of a value.
+pub fn fill(to: u64, value: &[u8], count: usize, stream: usize) -> DriverResult {
     fill_rows(to, 0, value, count, 1, stream)
 }
 
-/// Fills with `height` rows of `width` values, from each start to the next `pitch` bytes.
+/// Fills `height` rows of `width` values. The starts of two rows are `pitch` bytes apart.
 pub fn fill_rows(
     to: u64,
     pitch: usize,
@@ -31,7 +31,7 @@ pub fn fill_rows(
     width: usize,
     height: usize,
     stream: usize,
-) -> Answer {
+) -> DriverResult {
     let (_, stream) = stream::for_work(stream)?;
     let unit = value.len() as u64;
     if width == 0 || height == 0 {

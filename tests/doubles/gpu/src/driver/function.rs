@@ -4,12 +4,12 @@ use super::context::current;
 use super::image::Kernel;
 use super::module::Module;
 use super::object::{self, Object};
-use super::{Answer, Code, Limits, Out, Text, broken, driver};
+use super::{Code, DriverResult, Limits, Out, Text, broken, driver};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The attribute that is the most dynamic shared memory of a group.
+/// Number of the attribute for a group's maximum of dynamic shared memory.
 pub const MAX_DYNAMIC_SHARED_SIZE_BYTES: u32 = 8;
 
 const MAX_THREADS_PER_BLOCK: u32 = 0;
@@ -24,11 +24,11 @@ pub struct Function {
     pub(crate) handle: usize,
     context: usize,
     module: usize,
-    /// What its image says of it.
+    /// Facts about the kernel from its image.
     pub kernel: Kernel,
-    /// Of its device.
+    /// Limits of the function's device.
     pub(crate) limits: Limits,
-    /// What programs have set, by the numbers of attributes.
+    /// Attributes that programs have set, by their numbers.
     set: Mutex<BTreeMap<u32, i32>>,
 }
 
@@ -39,14 +39,14 @@ impl Object for Function {
         self.context
     }
 
-    /// A function ends with its module.
+    /// Returns `false`, as a function ends with its module.
     fn is_of_program(&self) -> bool {
         false
     }
 }
 
 impl Function {
-    /// The kernel of this name, which the module has.
+    /// Returns the kernel of this name, which the module must have.
     pub(crate) fn new(handle: usize, module: &Module, name: &str) -> Function {
         let kernels = &module.contents.kernels;
         let kernel = kernels.iter().find(|kernel| kernel.name == name).cloned();
@@ -60,47 +60,47 @@ impl Function {
         }
     }
 
-    /// Its module.
+    /// Returns the function's module.
     ///
     /// # Errors
-    /// `INVALID_HANDLE`, a violation, if that was unloaded.
-    pub(crate) fn module(&self) -> Answer<Arc<Module>> {
+    /// `INVALID_HANDLE`, a violation, if the module was unloaded.
+    pub(crate) fn module(&self) -> DriverResult<Arc<Module>> {
         object::find(self.module)
             .ok_or_else(|| broken(Code::INVALID_HANDLE, "a function of a module that was unloaded"))
     }
 
-    /// The most dynamic shared memory of a group.
+    /// Returns a group's maximum of dynamic shared memory in bytes.
     pub(crate) fn most_dynamic_shared_bytes(&self) -> u64 {
         let plain = u64::from(self.limits.shared_bytes);
         let plain = plain.saturating_sub(self.kernel.static_shared_bytes);
         self.attribute(MAX_DYNAMIC_SHARED_SIZE_BYTES).map_or(plain, |bytes| bytes as u64)
     }
 
-    /// The most items of a group.
+    /// Returns the maximum number of items in a group.
     pub(crate) fn most_items(&self) -> u64 {
         let most = u64::from(self.limits.items);
         let required = self.kernel.required_group.map(product);
         required.or(self.kernel.most_items).unwrap_or(most).min(most)
     }
 
-    /// What a program has set an attribute to.
+    /// Returns the value to which a program has set an attribute.
     pub fn attribute(&self, which: u32) -> Option<i32> {
         self.set.lock().get(&which).copied()
     }
 
-    /// Sets an attribute, which the driver has and which can have this value.
+    /// Sets an attribute. The caller has checked the attribute and its value.
     pub fn set_attribute(&self, which: u32, value: i32) {
         self.set.lock().insert(which, value);
     }
 }
 
-/// How many there are of three sizes.
+/// Returns the product of three sizes.
 pub fn product(sizes: [u32; 3]) -> u64 {
     sizes.iter().fold(1, |product, size| product.saturating_mul(u64::from(*size)))
 }
 
-/// The function of a name.
-pub fn named(function: Out<usize>, module: usize, name: Text) -> Answer {
+/// Returns the function with a name.
+pub fn named(function: Out<usize>, module: usize, name: Text) -> DriverResult {
     current()?;
     let module = object::get::<Module>(module)?;
     let name = name.get()?;
@@ -110,7 +110,7 @@ pub fn named(function: Out<usize>, module: usize, name: Text) -> Answer {
     function.put(handle_of(&module, &name))
 }
 
-/// The handle of a kernel that a module has, the same each time.
+/// Returns the handle of a kernel in a module; repeated calls return the same handle.
 pub fn handle_of(module: &Arc<Module>, name: &str) -> usize {
     let mut functions = module.functions.lock();
     if let Some(handle) = functions.get(name) {
@@ -121,11 +121,11 @@ pub fn handle_of(module: &Arc<Module>, name: &str) -> usize {
     made.handle
 }
 
-/// The function of a handle, which is of the current context.
+/// Returns the function of a handle from the current context.
 ///
 /// # Errors
-/// `INVALID_HANDLE`, a violation, if it is of another one; what failed in the context.
-pub fn of_current(handle: usize) -> Answer<Arc<Function>> {
+/// `INVALID_HANDLE`, a violation, for a function of another context; the context's failure.
+pub fn current_function(handle: usize) -> DriverResult<Arc<Function>> {
     let context = current()?;
     let function = object::get::<Function>(handle)?;
     if function.context != context.handle {
@@ -135,9 +135,10 @@ pub fn of_current(handle: usize) -> Answer<Arc<Function>> {
     Ok(function)
 }
 
-/// An attribute by its number: one that all drivers have, or one of these, each with what it is at first.
-pub fn attribute(value: Out<i32>, which: u32, function: usize, own: &[(u32, i32)]) -> Answer {
-    let function = of_current(function)?;
+/// Returns an attribute by its number: one that all drivers have, or one from `own`, which has the
+/// defaults.
+pub fn attribute(value: Out<i32>, which: u32, function: usize, own: &[(u32, i32)]) -> DriverResult {
+    let function = current_function(function)?;
     let own = own.iter().find(|(known, _)| *known == which);
     let number = match which {
         MAX_THREADS_PER_BLOCK => function.most_items() as i32,

@@ -4,7 +4,7 @@ use super::blocks::Kind;
 use super::context::{current, current_or_failed};
 use super::memory::{allocate_shared, release, show_to_all};
 use super::registration::Registration;
-use super::{Answer, Code, Out, broken, machine};
+use super::{Code, DriverResult, Out, broken, machine};
 use std::sync::Arc;
 
 /// A flag of registered memory: devices reach it.
@@ -12,8 +12,8 @@ pub const REGISTER_DEVICE_MAP: u32 = 2;
 
 const PAGE: usize = 4096;
 
-/// Page-locked memory, with some of the known flags.
-pub fn allocate(address: Out<u64>, bytes: usize, flags: u32, known: u32) -> Answer {
+/// Allocates page-locked memory. `known` has the valid flags.
+pub fn allocate(address: Out<u64>, bytes: usize, flags: u32, known: u32) -> DriverResult {
     let context = current()?;
     if bytes == 0 || address.is_null() || flags & !known != 0 {
         let what = format!("host memory of {bytes} bytes with flags {flags:#x}");
@@ -23,8 +23,8 @@ pub fn allocate(address: Out<u64>, bytes: usize, flags: u32, known: u32) -> Answ
     address.put(block.address)
 }
 
-/// Frees it. Waits for the devices.
-pub fn free(address: u64) -> Answer {
+/// Frees page-locked memory. Waits for the devices.
+pub fn free(address: u64) -> DriverResult {
     let context = current_or_failed()?;
     if address == 0 {
         return context.check();
@@ -38,16 +38,17 @@ pub fn free(address: u64) -> Answer {
     context.check()
 }
 
-/// Whether the driver has memory at this address.
+/// Returns whether the driver has memory at this address.
 ///
 /// # Errors
 /// If it is not initialised.
-pub fn is_known(address: u64) -> Answer<bool> {
+pub fn is_known(address: u64) -> DriverResult<bool> {
     Ok(machine()?.blocks.find(address).is_some())
 }
 
-/// Registers memory of the program, with some of the known flags. The device gets an address of its own for it.
-pub fn register(address: usize, bytes: usize, flags: u32, known: u32) -> Answer {
+/// Registers memory of the program, for which the devices get an address of their own. `known` has
+/// the valid flags.
+pub fn register(address: usize, bytes: usize, flags: u32, known: u32) -> DriverResult {
     let context = current()?;
     if address == 0 || bytes == 0 || flags & !known != 0 || address.checked_add(bytes).is_none() {
         let what = format!("{bytes} bytes at {address:#x} are registered with flags {flags:#x}");
@@ -71,8 +72,8 @@ pub fn register(address: usize, bytes: usize, flags: u32, known: u32) -> Answer 
     show_to_all(machine, &block, true)
 }
 
-/// Ends that. Waits for the devices.
-pub fn unregister(address: u64) -> Answer {
+/// Ends a registration. Waits for the devices.
+pub fn unregister(address: u64) -> DriverResult {
     let context = current_or_failed()?;
     let machine = machine()?;
     let found = machine.blocks.find(address).filter(|block| block.address == address);
@@ -92,8 +93,8 @@ pub fn unregister(address: u64) -> Answer {
     context.check()
 }
 
-/// The devices' address of what is at an address of the host.
-pub fn device_pointer(device: Out<u64>, address: u64, flags: u32) -> Answer {
+/// Returns the devices' address for an address of the host.
+pub fn device_pointer(device: Out<u64>, address: u64, flags: u32) -> DriverResult {
     current()?;
     if flags != 0 {
         return Err(broken(Code::INVALID_VALUE, format!("flags are {flags:#x}, expected 0")));
@@ -116,8 +117,8 @@ pub fn device_pointer(device: Out<u64>, address: u64, flags: u32) -> Answer {
     }
 }
 
-/// With which flags memory of the host was allocated or registered.
-pub fn flags(flags: Out<u32>, address: u64) -> Answer {
+/// Returns the flags with which host memory was allocated or registered.
+pub fn flags(flags: Out<u32>, address: u64) -> DriverResult {
     current()?;
     match machine()?.blocks.find(address) {
         Some(block) if matches!(block.kind, Kind::Pinned | Kind::Registered(_)) => {

@@ -1,114 +1,116 @@
-//! Images: what they say of themselves, in words that all formats share, and their bytes, whose number no driver is told.
+//! Images: their contents, in terms that all formats share, and their bytes. A driver gets no
+//! length of an image.
 
-use super::{Answer, Code, broken};
+use super::{Code, DriverResult, broken};
 use std::ffi::c_void;
 
-/// Longer images have no end.
+/// Limit for the size of an image in bytes; a longer image counts as endless.
 pub const MOST_BYTES: usize = 256 << 20;
 
-/// What begins each ELF file.
+/// First bytes of each ELF file.
 pub const ELF_MAGIC: &[u8] = b"\x7fELF";
 
-/// An image that the devices run.
+/// An image that the devices can run.
 pub struct Image {
-    /// All of it, by which its twin is found.
+    /// All bytes of the image, by which its twin is found.
     pub bytes: Vec<u8>,
-    /// What it says of itself.
+    /// Contents of the image.
     pub contents: Contents,
-    /// What loading answers if the image cannot be loaded.
+    /// Result of a load, if the image cannot be loaded.
     pub refused: Code,
 }
 
-/// What an image says of itself.
+/// The contents of an image.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
-    /// Functions that can be launched.
+    /// Functions that a program can launch.
     pub kernels: Vec<Kernel>,
     /// Variables in global and constant memory.
     pub variables: Vec<Variable>,
-    /// Whether the addresses in initial values are known. If not, what the twin has is taken from there.
+    /// Whether the addresses in initial values are known. If not, the loader takes the values from
+    /// the twin.
     pub has_references: bool,
-    /// The version of its language that functions tell.
+    /// Language version in the attributes of functions.
     pub language: i32,
-    /// The version of the machine code that functions tell.
+    /// Machine code version in the attributes of functions.
     pub machine_code: i32,
 }
 
-/// A function that can be launched.
+/// A function that a program can launch.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Its name.
+    /// Name of the kernel.
     pub name: String,
-    /// What it takes, without what the system adds.
+    /// Arguments of the kernel, without the system's hidden ones.
     pub arguments: Vec<Argument>,
-    /// The only size of groups with which it can be launched.
+    /// The only size of groups that a launch may have.
     pub required_group: Option<[u32; 3]>,
-    /// The most items of a group with which it can be launched.
+    /// Maximum number of items in a group.
     pub most_items: Option<u64>,
-    /// Registers of an item.
+    /// Registers of one item.
     pub registers: u32,
-    /// Shared memory of a group that is there without a launch asking for it.
+    /// Static shared memory of a group, in bytes.
     pub static_shared_bytes: u64,
-    /// Memory of an item for what does not fit into registers.
+    /// Stack memory of an item, in bytes.
     pub private_bytes: u64,
 }
 
-/// An argument, where the device finds it.
+/// The place of an argument on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// From the first one, in bytes.
+    /// Offset from the first argument, in bytes.
     pub offset: usize,
-    /// How many.
+    /// Size in bytes.
     pub bytes: usize,
 }
 
 /// A variable.
 #[derive(Clone, Debug)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether the driver tells of it.
+    /// Whether the driver's look-up functions find the variable.
     pub is_seen: bool,
-    /// Its initial value, which may lack zeros at its end.
+    /// Initial value, which may lack zeros at its end.
     pub initial: Vec<u8>,
-    /// The addresses of 64 bits that stand in its initial value.
+    /// 64-bit addresses inside the initial value.
     pub references: Vec<Reference>,
-    /// Where it is among others whose distances are the same on the device, if programs may go by that.
+    /// Place in a section, if programs may rely on the distances inside the section.
     pub place: Option<Place>,
 }
 
 /// An address in an initial value.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    /// Where it stands.
+    /// Offset of the address in the initial value.
     pub offset: u64,
-    /// The variable or function whose address it is.
+    /// Variable or function that the address refers to.
     pub symbol: String,
-    /// What is added to that.
+    /// Addend to the symbol's address.
     pub addend: i64,
 }
 
-/// Where a variable is among others.
+/// The place of a variable in a section.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The others' number.
+    /// Number of the section.
     pub section: u32,
-    /// From the first of them, in bytes.
+    /// Offset from the section's first variable, in bytes.
     pub offset: u64,
 }
 
-/// Why an image was refused.
+/// The reason for the refusal of an image.
 pub struct Refusal {
-    /// What loading answers.
+    /// Result of the load.
     pub code: Code,
-    /// The same in words, for drivers that have such.
+    /// Description of the reason, for drivers that report one.
     pub log: String,
 }
 
 impl Refusal {
-    /// A reason.
+    /// Creates a reason.
     pub fn new(code: Code, log: impl Into<String>) -> Refusal {
         Refusal { code, log: log.into() }
     }
@@ -120,16 +122,20 @@ impl From<Code> for Refusal {
     }
 }
 
-/// The bytes of an image, whose size `size` tells from its first ones.
+/// Returns the bytes of an image. `size` derives the bytes from the image's first 4 bytes.
 ///
 /// # Errors
-/// `INVALID_VALUE`, a violation, if it is not all in readable memory.
-pub fn bytes_at(address: usize, size: impl FnOnce(&[u8]) -> Option<Vec<u8>>) -> Answer<Vec<u8>> {
+/// `INVALID_VALUE`, a violation, if the image is not entirely in readable memory.
+pub fn bytes_at(
+    address: usize,
+    size: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+) -> DriverResult<Vec<u8>> {
     let bytes = peek(address, 4).and_then(|magic| size(&magic));
     bytes.ok_or_else(|| broken(Code::INVALID_VALUE, format!("no image is at {address:#x}")))
 }
 
-/// The bytes of an ELF file up to where its last part ends. Sections of these types have no bytes.
+/// Returns the bytes of an ELF file up to the end of its last part. Sections of the types
+/// `without_bytes` have no bytes.
 pub fn elf_at(address: usize, without_bytes: &[u64]) -> Option<Vec<u8>> {
     let header = peek(address, 64)?;
     let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
@@ -150,7 +156,7 @@ pub fn elf_at(address: usize, without_bytes: &[u64]) -> Option<Vec<u8>> {
     peek(address, Some(end).filter(|end| *end <= MOST_BYTES)?)
 }
 
-/// Bytes of this process; `None` if they are not all mapped.
+/// Copies bytes of this process; `None` if some of them are not mapped.
 pub fn peek(address: usize, bytes: usize) -> Option<Vec<u8>> {
     let mut copy = vec![0u8; bytes];
     let base = std::ptr::with_exposed_provenance_mut::<c_void>(address);

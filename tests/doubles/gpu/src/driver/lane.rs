@@ -1,40 +1,41 @@
-//! Lanes: streams as their context knows them.
+//! Lanes: the threads and connections behind a context's streams.
 
-use super::{Answer, Code};
+use super::{Code, DriverResult};
 use crate::protocol::{Reply, Request};
-use crate::{Connection, Gpu, Line, Ticket};
+use crate::{Connection, Gpu, SubmissionQueue, Ticket};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Order of a lane's work with that of others of its context.
+/// The order of a lane's work relative to other lanes of the context.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The context's own lane: in order with those that say so.
+    /// Lane of the context's own stream, in order with all `WithOwn` lanes.
     Own,
-    /// In order with the context's own lane.
+    /// Lane in order with the context's own lane.
     WithOwn,
-    /// In order with none.
+    /// Lane in order with no other lane.
     Free,
 }
 
-/// A thread of this process, and a connection to the GPU process that it uses.
+/// A thread of this process, and its connection to the GPU process.
 pub(crate) struct Lane {
-    pub(crate) line: Line,
+    pub(crate) queue: SubmissionQueue,
     connection: Arc<Connection>,
     order: Order,
 }
 
 impl Lane {
-    /// Makes a lane of a GPU process.
+    /// Creates a lane of a GPU process.
     ///
     /// # Errors
     /// `LAUNCH_FAILED` if the process is gone.
-    pub(crate) fn new(gpu: &Gpu, order: Order) -> Answer<Lane> {
+    pub(crate) fn new(gpu: &Gpu, order: Order) -> DriverResult<Lane> {
         let connection = gpu.connect().map_err(|_| Code::LAUNCH_FAILED)?;
-        Ok(Lane { line: Line::new("stream"), connection: Arc::new(connection), order })
+        Ok(Lane { queue: SubmissionQueue::new("stream"), connection: Arc::new(connection), order })
     }
 
-    /// The connection, for jobs of the line.
+    /// Returns a function that sends requests over the connection, for jobs of the submission
+    /// queue.
     pub(crate) fn asks(&self) -> impl Fn(&Request) -> Reply + Send + Sync + 'static {
         let connection = Arc::clone(&self.connection);
         move |request| connection.ask(request)
@@ -45,16 +46,16 @@ impl Lane {
 #[derive(Default)]
 pub(crate) struct Lanes {
     own: OnceLock<Arc<Lane>>,
-    /// Those of streams that the program made.
+    /// Lanes of streams that the program made.
     others: Mutex<Vec<Weak<Lane>>>,
 }
 
 impl Lanes {
-    /// The context's own lane, which `make` makes if it was never used.
+    /// Returns the context's own lane. The first call creates it by `make`.
     ///
     /// # Errors
-    /// Those of `make`.
-    pub(crate) fn own(&self, make: impl FnOnce() -> Answer<Lane>) -> Answer<Arc<Lane>> {
+    /// The error of `make`.
+    pub(crate) fn own(&self, make: impl FnOnce() -> DriverResult<Lane>) -> DriverResult<Arc<Lane>> {
         if let Some(own) = self.own.get() {
             return Ok(Arc::clone(own));
         }
@@ -62,20 +63,20 @@ impl Lanes {
         Ok(Arc::clone(self.own.get_or_init(|| made)))
     }
 
-    /// Enters the lane of a stream.
+    /// Inserts the lane of a stream.
     pub(crate) fn enter(&self, lane: &Arc<Lane>) {
         let mut others = self.others.lock();
         others.retain(|lane| lane.strong_count() > 0);
         others.push(Arc::downgrade(lane));
     }
 
-    /// All lanes, those included whose streams were destroyed and that still work.
+    /// Returns all lanes, including busy lanes of destroyed streams.
     pub(crate) fn all(&self) -> Vec<Arc<Lane>> {
         self.others().into_iter().chain(self.own.get().cloned()).collect()
     }
 
-    /// What work that a lane is given now has to wait for: the context's own lane and those in order with it wait for each
-    /// other.
+    /// Returns the work that new work of a lane has to wait for. The context's own lane and the
+    /// `WithOwn` lanes wait for each other.
     pub(crate) fn before(&self, lane: &Lane) -> Vec<Ticket> {
         let lanes = match lane.order {
             Order::Own => self.others(),
@@ -83,7 +84,7 @@ impl Lanes {
             Order::Free => Vec::new(),
         };
         let in_order = lanes.iter().filter(|other| other.order != Order::Free);
-        in_order.map(|other| other.line.tail()).filter(|ticket| !ticket.is_done()).collect()
+        in_order.map(|other| other.queue.tail()).filter(|ticket| !ticket.is_done()).collect()
     }
 
     fn others(&self) -> Vec<Arc<Lane>> {

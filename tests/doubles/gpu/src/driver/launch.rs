@@ -3,36 +3,36 @@
 use super::context::Context;
 use super::function::{Function, product};
 use super::object::{self, Object};
-use super::{Answer, Code, In, Misfit, broken, driver, machine, occupancy, stream};
+use super::{Code, DriverResult, In, Misfit, broken, driver, machine, occupancy, stream};
 use crate::protocol::{Fault, Launch, Reply, Request};
 use std::ffi::c_void;
 
-/// What is in the list of extras.
+/// Tags in the list of extras.
 const EXTRA_BUFFER: usize = 1;
 const EXTRA_SIZE: usize = 2;
 
 /// The size of a launch.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// How many groups.
+    /// Number of groups in each dimension.
     pub groups: [u32; 3],
-    /// How many items in each.
+    /// Number of items of a group in each dimension.
     pub items: [u32; 3],
-    /// How many groups run near each other, where there is that.
+    /// Number of groups in a cluster, for devices with clusters.
     pub cluster: [u32; 3],
-    /// Dynamic shared memory of a group.
+    /// Dynamic shared memory of a group, in bytes.
     pub shared_bytes: u32,
-    /// All groups run at once.
+    /// Whether all groups must run at once.
     pub is_cooperative: bool,
 }
 
 impl Shape {
-    /// Groups, items, and shared memory, which is all that most launches say.
+    /// Creates a shape from groups, items and shared memory, which suffice for most launches.
     pub fn new(groups: [u32; 3], items: [u32; 3], shared_bytes: u32) -> Shape {
         Shape { groups, items, cluster: [1; 3], shared_bytes, is_cooperative: false }
     }
 
-    /// The same, with all groups at once.
+    /// Returns the shape of a cooperative launch.
     pub fn cooperative(self) -> Shape {
         Shape { is_cooperative: true, ..self }
     }
@@ -41,23 +41,23 @@ impl Shape {
 /// The arguments of a launch: an array of pointers to their values, or extras.
 #[derive(Clone, Copy)]
 pub struct Values {
-    /// The array.
+    /// Array of pointers.
     pub pointers: In<usize>,
-    /// The extras.
+    /// Extras.
     pub extra: In<usize>,
-    /// What ends the extras.
+    /// Tag that ends the extras.
     pub extra_end: usize,
 }
 
 impl Values {
-    /// Of a launch that has no extras.
-    pub fn of(pointers: In<usize>) -> Values {
+    /// Creates the values of a launch without extras.
+    pub fn new(pointers: In<usize>) -> Values {
         Values { pointers, extra: In::none(), extra_end: 0 }
     }
 }
 
-/// Has a stream run a kernel.
-pub fn launch(function: usize, shape: Shape, stream: usize, values: Values) -> Answer {
+/// Enqueues a kernel in a stream.
+pub fn launch(function: usize, shape: Shape, stream: usize, values: Values) -> DriverResult {
     let (context, stream) = stream::for_work(stream)?;
     let function = object::get::<Function>(function)?;
     if function.context_handle() != context.handle {
@@ -91,7 +91,7 @@ pub fn launch(function: usize, shape: Shape, stream: usize, values: Values) -> A
     Ok(())
 }
 
-/// Runs a kernel, with registered memory in agreement before and after.
+/// Runs a kernel. Registered memory is synchronised before and after.
 fn run(launch: &Request, ask: impl Fn(&Request) -> Reply) -> Result<(), Fault> {
     let _ = driver().calls.enter("kernel");
     let registrations = machine().map(|machine| machine.blocks.registrations());
@@ -108,7 +108,7 @@ fn note(context: &Context, done: Result<(), Fault>) {
     }
 }
 
-fn check(function: &Function, shape: &Shape) -> Answer {
+fn check(function: &Function, shape: &Shape) -> DriverResult {
     if let Some(misfit) = misfit(function, shape) {
         return Err(code_of(misfit));
     }
@@ -148,8 +148,8 @@ fn code_of(misfit: Misfit) -> Code {
     driver().vendor.code_of_misfit(misfit)
 }
 
-/// The values, as long as the image says that they are.
-fn arguments(function: &Function, values: Values) -> Answer<Vec<Vec<u8>>> {
+/// Returns the values of the arguments, with the sizes from the image.
+fn arguments(function: &Function, values: Values) -> DriverResult<Vec<Vec<u8>>> {
     let arguments = &function.kernel.arguments;
     if !values.extra.is_null() {
         return packed_arguments(function, values);
@@ -175,8 +175,8 @@ fn arguments(function: &Function, values: Values) -> Answer<Vec<Vec<u8>>> {
     Ok(contents)
 }
 
-/// The values in one buffer, as the device lays them out.
-fn packed_arguments(function: &Function, values: Values) -> Answer<Vec<Vec<u8>>> {
+/// Returns the values from one buffer, in the device's layout.
+fn packed_arguments(function: &Function, values: Values) -> DriverResult<Vec<Vec<u8>>> {
     let extra = values.extra.list(5)?;
     let (buffer, size) = match extra[..] {
         [EXTRA_BUFFER, buffer, EXTRA_SIZE, size, end] if end == values.extra_end => (buffer, size),

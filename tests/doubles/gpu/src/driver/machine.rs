@@ -3,7 +3,7 @@
 use super::blocks::Blocks;
 use super::context::{Context, Primary};
 use super::state::tell;
-use super::{Answer, Code, Driver, driver};
+use super::{Code, Driver, DriverResult, driver};
 use crate::Window;
 use crate::window::{self, MOST_DEVICES};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
 
-/// What is there once the driver is initialised.
+/// The devices and all memory, which exist once the driver is initialised.
 pub struct Machine {
     /// The devices, by their numbers.
     pub devices: Vec<Device>,
@@ -34,22 +34,22 @@ pub struct Machine {
     pub has_managed: bool,
     /// Whether devices reach each other's memory.
     pub has_peers: bool,
-    /// Where twins are.
+    /// Folder of the twins.
     pub(crate) twins: Option<PathBuf>,
 }
 
 /// A device.
 pub struct Device {
     pub(crate) window: Window,
-    /// Its context, or that of them which programs share.
+    /// The device's only context, or the primary context, which programs share.
     pub primary: Mutex<Primary>,
-    /// The handle of its default pool, once it was asked for.
+    /// Handle of its default pool, once a program requested it.
     pub(crate) default_pool: Mutex<usize>,
-    /// What it can do.
+    /// Limits of the device.
     pub limits: Limits,
 }
 
-/// What a device can do.
+/// The limits of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The most items of a group.
@@ -68,28 +68,28 @@ pub struct Limits {
     pub groups_of_multiprocessor: u32,
     /// Registers of a multiprocessor.
     pub registers_of_multiprocessor: u32,
-    /// Shared memory of a multiprocessor.
+    /// Shared memory of a multiprocessor in bytes.
     pub shared_bytes_of_multiprocessor: u32,
 }
 
-/// The devices and their memory.
+/// Returns the devices and their memory.
 ///
 /// # Errors
 /// `NOT_INITIALIZED`.
-pub fn machine() -> Answer<&'static Machine> {
+pub fn machine() -> DriverResult<&'static Machine> {
     MACHINE.get().ok_or(Code::NOT_INITIALIZED)
 }
 
-/// Whether the driver is initialised.
+/// Returns whether the driver is initialised.
 pub(crate) fn is_initialized() -> bool {
     MACHINE.get().is_some()
 }
 
-/// Makes the devices, once.
+/// Creates the devices, once.
 ///
 /// # Errors
-/// `OPERATING_SYSTEM` if their memory or addresses are not to be had.
-pub fn initialize() -> Answer {
+/// `OPERATING_SYSTEM` if their memory or addresses are not available.
+pub fn initialize() -> DriverResult {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock();
     if !is_initialized() {
@@ -103,10 +103,10 @@ pub fn initialize() -> Answer {
 }
 
 impl Machine {
-    /// What the settings say.
+    /// Creates the machine that the settings describe.
     ///
     /// # Errors
-    /// If memory or addresses are not to be had.
+    /// Memory or addresses that are not available.
     pub(crate) fn new(driver: &Driver) -> io::Result<Machine> {
         let settings = &driver.settings;
         let memory = settings.number("memory", 8 << 30);
@@ -136,11 +136,11 @@ impl Machine {
         })
     }
 
-    /// A device by its number.
+    /// Returns a device by its number.
     ///
     /// # Errors
     /// `INVALID_DEVICE`.
-    pub fn device(&self, index: i32) -> Answer<&Device> {
+    pub fn device(&self, index: i32) -> DriverResult<&Device> {
         usize::try_from(index)
             .ok()
             .and_then(|index| self.devices.get(index))
@@ -151,12 +151,12 @@ impl Machine {
         &self.program
     }
 
-    /// The windows that a GPU process has.
+    /// Returns the windows that a GPU process maps.
     pub(crate) fn windows(&self) -> impl Iterator<Item = &Window> {
         self.devices.iter().map(|device| &device.window).chain([&self.shared])
     }
 
-    /// Waits for all that was given to a device.
+    /// Waits for all work of a device.
     pub(crate) fn wait_for_device(&self, device: usize) {
         let contexts = self.contexts.lock().clone();
         for context in contexts.iter().filter(|context| context.device == device) {
@@ -165,7 +165,8 @@ impl Machine {
     }
 }
 
-/// The program in the folder of this library's file, or in the one above it, where cargo puts programs.
+/// Returns the program in the folder of this library's file, or in the parent folder, where cargo
+/// puts programs.
 fn beside_this_library() -> io::Result<PathBuf> {
     let path = std::fs::canonicalize(path_of_this_library()?)?;
     let folders = path.ancestors().skip(1).take(2);
@@ -178,7 +179,7 @@ fn path_of_this_library() -> io::Result<PathBuf> {
     // SAFETY: plain data, for which zeros are a value.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     let here = path_of_this_library as fn() -> io::Result<PathBuf>;
-    // SAFETY: an address of this library, and a place for the answer.
+    // SAFETY: an address of this library, and a place for the result.
     if unsafe { libc::dladdr(here as *const libc::c_void, &mut info) } == 0 {
         return Err(Error::other("the loader does not know this library"));
     }

@@ -3,7 +3,7 @@
 use super::blocks::{Block, Kind, OF_MODULE};
 use super::context::{Context, current, current_or_failed};
 use super::range::device_range;
-use super::{Answer, Code, Machine, Out, broken, driver, machine, pool, stream, transfer};
+use super::{Code, DriverResult, Machine, Out, broken, driver, machine, pool, stream, transfer};
 use crate::Window;
 use crate::protocol::{Fault, FaultKind};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;
 
-/// What is free of the current device's memory, and all of it.
-pub fn info(free: Out<usize>, total: Out<usize>) -> Answer {
+/// Returns the free bytes and all bytes of the current device's memory.
+pub fn info(free: Out<usize>, total: Out<usize>) -> DriverResult {
     let context = current()?;
     let (limit, used) = machine()?.devices[context.device].window.usage();
     let reserved = pool::unused_bytes(context.device);
@@ -20,8 +20,8 @@ pub fn info(free: Out<usize>, total: Out<usize>) -> Answer {
     total.put(limit as usize)
 }
 
-/// Memory of the current device.
-pub fn allocate(address: Out<u64>, bytes: usize) -> Answer {
+/// Allocates memory of the current device.
+pub fn allocate(address: Out<u64>, bytes: usize) -> DriverResult {
     let context = current()?;
     if bytes == 0 || address.is_null() {
         return Err(broken(Code::INVALID_VALUE, "an allocation of no bytes, or for nobody"));
@@ -31,7 +31,7 @@ pub fn allocate(address: Out<u64>, bytes: usize) -> Answer {
 }
 
 /// Frees memory of a device, or managed memory. Waits for the device.
-pub fn free(address: u64) -> Answer {
+pub fn free(address: u64) -> DriverResult {
     let context = current_or_failed()?;
     if address == 0 {
         return context.check();
@@ -48,8 +48,8 @@ pub fn free(address: u64) -> Answer {
     context.check()
 }
 
-/// Memory of the host and of all devices.
-pub fn allocate_managed(address: Out<u64>, bytes: usize, flags: u32) -> Answer {
+/// Allocates managed memory, which the host and all devices reach.
+pub fn allocate_managed(address: Out<u64>, bytes: usize, flags: u32) -> DriverResult {
     let context = current()?;
     if !machine()?.has_managed {
         return Err(Code::NOT_SUPPORTED);
@@ -62,7 +62,7 @@ pub fn allocate_managed(address: Out<u64>, bytes: usize, flags: u32) -> Answer {
     address.put(block.address)
 }
 
-/// Memory of the context's device, which its kernels and those of its peers access.
+/// Allocates memory of the context's device, which its kernels and its peers' kernels access.
 ///
 /// # Errors
 /// `OUT_OF_MEMORY`.
@@ -71,7 +71,7 @@ pub(crate) fn allocate_block(
     kind: Kind,
     bytes: u64,
     flags: u64,
-) -> Answer<Arc<Block>> {
+) -> DriverResult<Arc<Block>> {
     let machine = machine()?;
     let window = &machine.devices[context.device].window;
     let found = window.allocate(bytes, None).or_else(|| {
@@ -86,7 +86,7 @@ pub(crate) fn allocate_block(
     Ok(block)
 }
 
-/// Memory of the host that all devices reach.
+/// Allocates host memory that all devices reach.
 ///
 /// # Errors
 /// `OUT_OF_MEMORY`.
@@ -95,7 +95,7 @@ pub(crate) fn allocate_shared(
     kind: Kind,
     bytes: u64,
     flags: u64,
-) -> Answer<Arc<Block>> {
+) -> DriverResult<Arc<Block>> {
     let machine = machine()?;
     let address = machine.shared.allocate(bytes, None).ok_or(Code::OUT_OF_MEMORY)?;
     let block = machine.blocks.add(context, kind, address, bytes, flags);
@@ -103,12 +103,12 @@ pub(crate) fn allocate_shared(
     Ok(block)
 }
 
-/// Lets the program and all devices access a block, or stops that. The device's side of registered memory is not the
-/// program's.
+/// Grants the program and all devices access to a block, or revokes it. The program never gets
+/// access to the device's side of registered memory.
 ///
 /// # Errors
 /// `OUT_OF_MEMORY` if the system refuses.
-pub(crate) fn show_to_all(machine: &Machine, block: &Block, accessible: bool) -> Answer {
+pub(crate) fn show_to_all(machine: &Machine, block: &Block, accessible: bool) -> DriverResult {
     if !matches!(block.kind, Kind::Shadow(_)) {
         let shown = machine.shared.show(block.address, block.bytes, accessible);
         shown.map_err(|_| Code::OUT_OF_MEMORY)?;
@@ -119,7 +119,7 @@ pub(crate) fn show_to_all(machine: &Machine, block: &Block, accessible: bool) ->
     Ok(())
 }
 
-/// Gives a block back, whatever it is.
+/// Frees a block of any kind.
 pub(crate) fn release(machine: &Machine, block: &Block) {
     if machine.blocks.remove(block.address).is_none() {
         return;
@@ -130,7 +130,7 @@ pub(crate) fn release(machine: &Machine, block: &Block) {
         Kind::Registered(_) | Kind::Variable | Kind::Alias(_) => return,
     };
     if block.is_shared() {
-        // What stays accessible does no harm but that its use goes unseen.
+        // A block that stays accessible is harmless; only later uses of it go unnoticed.
         let _ = show_to_all(machine, block, false);
     } else {
         for viewer in viewers(machine, block) {
@@ -143,8 +143,8 @@ pub(crate) fn release(machine: &Machine, block: &Block) {
     }
 }
 
-/// The contexts whose kernels access a block of device memory: its own, and those that enabled access to that or, of a pool,
-/// whose devices were given access.
+/// Returns the contexts whose kernels access a block of device memory: its own context, those with
+/// peer access to it, and, for a pool's block, those on devices with access to the pool.
 fn viewers(machine: &Machine, block: &Block) -> Vec<Arc<Context>> {
     let contexts = machine.contexts.lock();
     let views = |context: &&Arc<Context>| {
@@ -157,12 +157,13 @@ fn viewers(machine: &Machine, block: &Block) -> Vec<Arc<Context>> {
     contexts.iter().filter(views).cloned().collect()
 }
 
-/// Moves managed memory, which alone can move, to a device or, as -1, to the host.
-pub fn prefetch(address: u64, bytes: usize, device: i32, stream: usize) -> Answer {
+/// Moves managed memory to a device or, as -1, to the host. Other memory cannot move.
+pub fn prefetch(address: u64, bytes: usize, device: i32, stream: usize) -> DriverResult {
     let (_, stream) = stream::for_work(stream)?;
     let block = machine()?.blocks.find(address);
     if !block.is_some_and(|block| matches!(block.kind, Kind::Managed)) {
-        // Memory that cannot move is an ordinary answer of devices without access to pageable memory.
+        // For memory that cannot move, a device without access to pageable memory returns this
+        // code.
         return Err(Code::INVALID_VALUE);
     }
     device_range(address, bytes as u64)?;
@@ -176,8 +177,8 @@ pub fn prefetch(address: u64, bytes: usize, device: i32, stream: usize) -> Answe
     Ok(())
 }
 
-/// Lets kernels of the current context access what is of a peer.
-pub fn enable_peer(peer: &Context, flags: u32) -> Answer {
+/// Grants kernels of the current context access to a peer's memory.
+pub fn enable_peer(peer: &Context, flags: u32) -> DriverResult {
     let context = current()?;
     if flags != 0 {
         return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of peers")));
@@ -195,8 +196,8 @@ pub fn enable_peer(peer: &Context, flags: u32) -> Answer {
     show_peer(&context, peer, true)
 }
 
-/// The opposite.
-pub fn disable_peer(peer: &Context) -> Answer {
+/// Revokes the current context's access to a peer's memory.
+pub fn disable_peer(peer: &Context) -> DriverResult {
     let context = current()?;
     if !context.peers.lock().remove(&peer.handle) {
         return Err(Code::PEER_ACCESS_NOT_ENABLED);
@@ -204,15 +205,15 @@ pub fn disable_peer(peer: &Context) -> Answer {
     show_peer(&context, peer, false)
 }
 
-/// Whether a device can reach the memory of another.
-pub fn can_access_peer(can: Out<i32>, device: i32, peer: i32) -> Answer {
+/// Stores whether a device can reach the memory of another.
+pub fn can_access_peer(can: Out<i32>, device: i32, peer: i32) -> DriverResult {
     let machine = machine()?;
     machine.device(device)?;
     machine.device(peer)?;
     can.put(i32::from(machine.has_peers && device != peer))
 }
 
-fn show_peer(context: &Context, peer: &Context, accessible: bool) -> Answer {
+fn show_peer(context: &Context, peer: &Context, accessible: bool) -> DriverResult {
     let of_peer =
         |block: &Block| block.context.handle == peer.handle && matches!(block.kind, Kind::Device);
     for block in machine()?.blocks.select(of_peer) {
@@ -221,10 +222,10 @@ fn show_peer(context: &Context, peer: &Context, accessible: bool) -> Answer {
     Ok(())
 }
 
-/// The 8 bytes that a kernel reads at an address.
+/// Returns the 8 bytes that a kernel reads at an address.
 ///
 /// # Errors
-/// If nothing is there.
+/// An address without an allocation.
 pub fn word(address: u64) -> Result<u64, Fault> {
     const BYTES: u64 = 8;
     let stray = || Fault {

@@ -1,11 +1,11 @@
-//! Modules: loading an image, and what it has.
+//! Modules: the load of an image, and look-ups in it.
 
 use super::context::{Context, current, current_or_failed};
 use super::image::{Contents, Image, Refusal, Variable};
 use super::loader::{Loader, Variables};
 use super::memory::release;
 use super::object::{self, Object};
-use super::{Answer, Code, Limits, Out, Scope, Text, broken, driver, machine, twin};
+use super::{Code, DriverResult, Limits, Out, Scope, Text, broken, driver, machine, twin};
 use crate::protocol::Request;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Module {
     pub(crate) handle: usize,
     context: usize,
-    /// What the GPU process knows it as.
+    /// Number of the module in the GPU process.
     pub number: u64,
-    /// What the image says of itself.
+    /// Contents of the image.
     pub contents: Contents,
-    /// Of its device.
+    /// Limits of the module's device.
     pub(crate) limits: Limits,
     variables: Variables,
-    /// Handles by name, of the functions that were asked for.
+    /// Handles of the requested functions, by name.
     pub(crate) functions: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -36,12 +36,12 @@ impl Object for Module {
 }
 
 impl Module {
-    /// What the program knows it as.
+    /// Returns the program's handle of the module.
     pub fn handle(&self) -> usize {
         self.handle
     }
 
-    /// The address of a variable, also of one that programs do not find.
+    /// Returns the address of a variable, even of one that programs cannot find.
     pub fn address_of(&self, variable: &str) -> Option<u64> {
         self.variables.real.get(variable).copied()
     }
@@ -50,7 +50,7 @@ impl Module {
 /// Loads an image into the current context. Blocks.
 ///
 /// # Errors
-/// What failed in the context, or why `image` cannot be loaded.
+/// The context's failure, or the reason why `image` cannot be loaded.
 pub fn load(
     module: Out<usize>,
     image: impl FnOnce() -> Result<Image, Refusal>,
@@ -66,7 +66,7 @@ pub fn load(
 }
 
 /// Unloads a module. Waits for its context.
-pub fn unload(module: usize) -> Answer {
+pub fn unload(module: usize) -> DriverResult {
     let current = current_or_failed()?;
     let module = object::remove::<Module>(module)?;
     if module.context != current.handle && driver().vendor.scope() == Scope::Context {
@@ -85,8 +85,8 @@ pub fn unload(module: usize) -> Answer {
     context.check()
 }
 
-/// The address and the size of a variable.
-pub fn global(address: Out<u64>, bytes: Out<usize>, module: usize, name: Text) -> Answer {
+/// Returns the address and the size of a variable.
+pub fn global(address: Out<u64>, bytes: Out<usize>, module: usize, name: Text) -> DriverResult {
     current()?;
     let module = object::get::<Module>(module)?;
     let name = name.get()?;
@@ -99,7 +99,7 @@ pub fn global(address: Out<u64>, bytes: Out<usize>, module: usize, name: Text) -
 
 fn load_image(context: &Arc<Context>, image: Image) -> Result<Arc<Module>, Refusal> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let object = twin::as_object(twin::of(&image)?);
+    let object = twin::as_object(twin::for_image(&image)?);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let loader = Loader { context, module: number, contents: &image.contents };
     context.ask(&Request::Load { module: number, object }).map_err(|fault| {

@@ -1,24 +1,24 @@
 //! Objects that a program has handles of.
 
-use super::{Answer, Code, broken};
+use super::{Code, DriverResult, broken};
 use crate::{Handles, HasKind};
 use std::any::Any;
 use std::sync::Arc;
 
 static OBJECTS: Handles<Entry> = Handles::new();
 
-/// A type of objects that have handles.
+/// A type of object that has handles.
 pub trait Object: Any + Send + Sync {
     /// Name of the type in messages: "stream".
     const KIND: &'static str;
 
-    /// Answer of functions to a handle of anything else.
+    /// Result for a handle of another type, or an unknown handle.
     const WRONG: Code = Code::INVALID_HANDLE;
 
-    /// Handle of the context that the object ends with; 0 for none.
+    /// Returns the handle of the context that the object ends with; 0 for none.
     fn context_handle(&self) -> usize;
 
-    /// Whether the program has to give the object back.
+    /// Returns whether the program has to give the object back.
     fn is_of_program(&self) -> bool {
         true
     }
@@ -41,7 +41,7 @@ impl HasKind for Entry {
     }
 }
 
-/// Makes an object, which may hold its own handle.
+/// Creates an object, which may hold its own handle.
 pub fn add<T: Object>(make: impl FnOnce(usize) -> T) -> Arc<T> {
     let mut made = None;
     OBJECTS.add(|handle| {
@@ -61,15 +61,15 @@ pub fn add<T: Object>(make: impl FnOnce(usize) -> T) -> Arc<T> {
 ///
 /// # Errors
 /// The type's [`WRONG`](Object::WRONG).
-pub fn get<T: Object>(handle: usize) -> Answer<Arc<T>> {
+pub fn get<T: Object>(handle: usize) -> DriverResult<Arc<T>> {
     find(handle).ok_or_else(|| wrong::<T>(handle))
 }
 
-/// Returns the object of a handle that ends with this call. A handle of anything else is a violation.
+/// Removes and returns the object of a handle. A handle of anything else is a violation.
 ///
 /// # Errors
 /// The type's [`WRONG`](Object::WRONG).
-pub fn remove<T: Object>(handle: usize) -> Answer<Arc<T>> {
+pub fn remove<T: Object>(handle: usize) -> DriverResult<Arc<T>> {
     let object = get(handle)?;
     match OBJECTS.remove(handle) {
         Some(_) => Ok(object),
@@ -82,7 +82,7 @@ pub(crate) fn find<T: Object>(handle: usize) -> Option<Arc<T>> {
     Arc::downcast(OBJECTS.get(handle)?.object).ok()
 }
 
-/// Ends a handle of any type, if it is one.
+/// Removes a handle of any type, if it is live.
 pub(crate) fn end(handle: usize) {
     OBJECTS.remove(handle);
 }

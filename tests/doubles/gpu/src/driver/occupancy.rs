@@ -1,12 +1,12 @@
-//! How many groups run at a time.
+//! Occupancy: the number of groups that run at a time.
 
 use super::function::{self, Function};
-use super::{Answer, Code, Out, broken, machine};
+use super::{Code, DriverResult, Out, broken, machine};
 
-/// How much dynamic shared memory groups of a size need.
+/// A function that returns the dynamic shared memory in bytes for a group of `items` items.
 pub type SharedBytesOf = unsafe extern "C" fn(items: i32) -> usize;
 
-/// How many groups of a kernel a multiprocessor runs at a time.
+/// Returns the number of groups of a kernel that a multiprocessor runs at a time.
 pub(crate) fn groups(function: &Function, items: u32, shared_bytes: u64) -> u32 {
     let (kernel, limits) = (&function.kernel, &function.limits);
     if u64::from(items) > function.most_items() {
@@ -22,15 +22,15 @@ pub(crate) fn groups(function: &Function, items: u32, shared_bytes: u64) -> u32 
     u64::from(least).min(by_shared) as u32
 }
 
-/// The same for a program.
+/// Stores the result of `groups` for a program.
 pub fn active_groups(
     count: Out<i32>,
     function: usize,
     items: i32,
     shared_bytes: usize,
     flags: u32,
-) -> Answer {
-    let function = function::of_current(function)?;
+) -> DriverResult {
+    let function = function::current_function(function)?;
     let items = u32::try_from(items).ok().filter(|items| *items > 0);
     let Some(items) = items.filter(|_| flags <= 1) else {
         return Err(broken(Code::INVALID_VALUE, "occupancy for groups that there cannot be"));
@@ -38,7 +38,7 @@ pub fn active_groups(
     count.put(groups(&function, items, shared_bytes as u64) as i32)
 }
 
-/// The size of groups with which most items run at a time.
+/// Stores the group size with which most items run at a time.
 pub fn best_size(
     grid: Out<i32>,
     best: Out<i32>,
@@ -46,8 +46,8 @@ pub fn best_size(
     shared_of: Option<SharedBytesOf>,
     shared_bytes: usize,
     limit: i32,
-) -> Answer {
-    let function = function::of_current(function)?;
+) -> DriverResult {
+    let function = function::current_function(function)?;
     let most = match limit {
         0 => function.most_items() as u32,
         limit => (function.most_items() as u32).min(limit.unsigned_abs()),

@@ -1,20 +1,20 @@
-//! Memory of pools, which is allocated and freed in the order of streams.
+//! Memory of pools, allocated and freed in the order of streams.
 
 use super::blocks::{Block, Kind};
 use super::context::{Context, current, current_or_failed};
 use super::memory::{allocate_block, release};
 use super::pool::{Pool, default_pool};
-use super::{Answer, Code, Out, broken, machine, object, stream};
+use super::{Code, DriverResult, Out, broken, machine, object, stream};
 use std::sync::Arc;
 
-/// Memory of the current device's own pool.
-pub fn allocate_default(address: Out<u64>, bytes: usize, stream: usize) -> Answer {
+/// Allocates from the default pool of the current device.
+pub fn allocate_default(address: Out<u64>, bytes: usize, stream: usize) -> DriverResult {
     let device = current()?.device as i32;
     allocate(address, bytes, default_pool(device)?, stream)
 }
 
-/// Memory of a pool. It can be used at once, which no program may rely on.
-pub fn allocate(address: Out<u64>, bytes: usize, pool: usize, stream: usize) -> Answer {
+/// Allocates from a pool. The memory is usable at once, which no program may rely on.
+pub fn allocate(address: Out<u64>, bytes: usize, pool: usize, stream: usize) -> DriverResult {
     let (context, stream) = stream::for_work(stream)?;
     let pool = object::get::<Pool>(pool)?;
     if !machine()?.has_pools {
@@ -34,8 +34,8 @@ pub fn allocate(address: Out<u64>, bytes: usize, pool: usize, stream: usize) -> 
     address.put(block.address)
 }
 
-/// Frees memory when the stream comes to that.
-pub fn free(address: u64, stream: usize) -> Answer {
+/// Frees memory when the stream reaches that point.
+pub fn free(address: u64, stream: usize) -> DriverResult {
     let context = current_or_failed()?;
     if context.check().is_err() {
         return free_at_once(&context, address);
@@ -51,12 +51,12 @@ pub fn free(address: u64, stream: usize) -> Answer {
     Ok(())
 }
 
-fn to_free(address: u64) -> Answer<Arc<Block>> {
+fn to_free(address: u64) -> DriverResult<Arc<Block>> {
     let is_pooled = |kind: &Kind| matches!(kind, Kind::Device | Kind::Pooled(_));
     machine()?.blocks.to_free(address, is_pooled)
 }
 
-fn free_at_once(context: &Context, address: u64) -> Answer {
+fn free_at_once(context: &Context, address: u64) -> DriverResult {
     release(machine()?, &*to_free(address)?);
     context.check()
 }

@@ -1,7 +1,7 @@
-//! What a pointer is.
+//! Attributes of pointers.
 
 use super::blocks::{Block, Kind};
-use super::{Answer, Code, In, Out, Untyped, broken, driver, machine};
+use super::{Code, DriverResult, In, Out, Untyped, broken, driver, machine};
 
 const CONTEXT: u32 = 1;
 const MEMORY_TYPE: u32 = 2;
@@ -16,19 +16,19 @@ const RANGE_BYTES: u32 = 12;
 const MAPPED: u32 = 13;
 const POOL: u32 = 17;
 
-/// One attribute. What the driver does not know is an ordinary answer.
-pub fn attribute(value: Untyped, which: u32, pointer: u64) -> Answer {
+/// Stores one attribute. A pointer unknown to the driver is an ordinary failure, not a violation.
+pub fn attribute(value: Untyped, which: u32, pointer: u64) -> DriverResult {
     let block = machine()?.blocks.find(pointer).ok_or(Code::INVALID_VALUE)?;
     put(value, which, pointer, &block)
 }
 
-/// Several, with zeros for a pointer that the driver does not know.
-pub fn attributes(count: u32, which: In<u32>, values: In<Untyped>, pointer: u64) -> Answer {
+/// Stores several attributes, zeros for a pointer unknown to the driver.
+pub fn attributes(count: u32, which: In<u32>, values: In<Untyped>, pointer: u64) -> DriverResult {
     let block = machine()?.blocks.find(pointer);
     let (which, values) = (which.list(count as usize)?, values.list(count as usize)?);
     for (which, value) in which.into_iter().zip(values) {
         match &block {
-            // What an attribute cannot tell of a pointer is left as zero.
+            // An attribute that does not apply to the pointer is left as zero.
             Some(block) => match put(value, which, pointer, block) {
                 Ok(()) => {}
                 Err(_) => put_nothing(value, which)?,
@@ -39,15 +39,15 @@ pub fn attributes(count: u32, which: In<u32>, values: In<Untyped>, pointer: u64)
     Ok(())
 }
 
-/// What a pointer is of, as a whole.
-pub fn range(start: Out<u64>, bytes: Out<usize>, pointer: u64) -> Answer {
+/// Stores the bounds of the block that contains a pointer.
+pub fn range(start: Out<u64>, bytes: Out<usize>, pointer: u64) -> DriverResult {
     let block = machine()?.blocks.find(pointer).ok_or(Code::NOT_FOUND)?;
     start.put_if_wanted(block.address);
     bytes.put_if_wanted(block.bytes as usize);
     Ok(())
 }
 
-fn put(value: Untyped, which: u32, pointer: u64, block: &Block) -> Answer {
+fn put(value: Untyped, which: u32, pointer: u64, block: &Block) -> DriverResult {
     let is_host = matches!(block.kind, Kind::Pinned | Kind::Registered(_));
     let [type_of_host, type_of_device] = driver().vendor.memory_types();
     let offset = pointer - block.address;
@@ -80,7 +80,7 @@ fn put(value: Untyped, which: u32, pointer: u64, block: &Block) -> Answer {
     }
 }
 
-fn put_nothing(value: Untyped, which: u32) -> Answer {
+fn put_nothing(value: Untyped, which: u32) -> DriverResult {
     match which {
         MEMORY_TYPE => value.put(0u32),
         DEVICE_ORDINAL => value.put(-2i32),

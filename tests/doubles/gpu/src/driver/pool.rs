@@ -3,7 +3,7 @@
 use super::blocks::{Block, Kind};
 use super::location::{LOCATION_DEVICE, Location};
 use super::object::{self, Object};
-use super::{Answer, Code, In, Out, Untyped, broken, machine};
+use super::{Code, DriverResult, In, Out, Untyped, broken, machine};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -22,18 +22,18 @@ pub struct Pool {
 
 #[derive(Default)]
 struct State {
-    /// What the reuse attributes 1 to 3 are.
+    /// Values of the reuse attributes 1 to 3.
     reuse: [i32; 3],
     threshold: u64,
     reserved: u64,
     reserved_high: u64,
     used: u64,
     used_high: u64,
-    /// Further devices that access its memory.
+    /// Further devices with access to the pool's memory.
     devices: BTreeSet<usize>,
 }
 
-/// What a pool is to be.
+/// Properties of a new pool, in the drivers' format.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Properties {
@@ -45,7 +45,7 @@ pub struct Properties {
     reserved: [u8; 56],
 }
 
-/// Who has access to a pool's memory.
+/// A device's access to a pool's memory, in the drivers' format.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Access {
@@ -57,7 +57,7 @@ impl Object for Pool {
     const KIND: &'static str = "pool";
     const WRONG: Code = Code::INVALID_VALUE;
 
-    /// A pool is of no context.
+    /// Returns 0, as a pool belongs to no context.
     fn context_handle(&self) -> usize {
         0
     }
@@ -73,7 +73,7 @@ impl Pool {
         Pool { handle, device, is_default, state: Mutex::new(state) }
     }
 
-    /// Notes that so many bytes of it are in use.
+    /// Counts `bytes` more bytes of the pool as used.
     pub(crate) fn take(&self, bytes: u64) {
         self.state.lock().take(bytes);
     }
@@ -87,14 +87,14 @@ impl State {
         self.reserved_high = self.reserved_high.max(self.reserved);
     }
 
-    /// Gives back what is neither used nor to be kept.
+    /// Releases unused memory beyond `keep` bytes.
     fn trim(&mut self, keep: u64) {
         self.reserved = self.used.max(self.reserved.min(keep));
     }
 }
 
-/// Makes a pool.
-pub fn create(pool: Out<usize>, properties: In<Properties>) -> Answer {
+/// Creates a pool.
+pub fn create(pool: Out<usize>, properties: In<Properties>) -> DriverResult {
     let machine = machine()?;
     let properties = properties.get()?;
     if !machine.has_pools {
@@ -117,8 +117,8 @@ pub fn create(pool: Out<usize>, properties: In<Properties>) -> Answer {
     pool.put(made.handle)
 }
 
-/// Ends a pool. What is allocated from it stays.
-pub fn destroy(pool: usize) -> Answer {
+/// Destroys a pool. Allocations from it stay.
+pub fn destroy(pool: usize) -> DriverResult {
     if object::get::<Pool>(pool)?.is_default {
         return Err(broken(Code::INVALID_VALUE, "a device's default pool is destroyed"));
     }
@@ -126,19 +126,19 @@ pub fn destroy(pool: usize) -> Answer {
     Ok(())
 }
 
-/// The pool of a device that is always there.
-pub fn default_of(pool: Out<usize>, device: i32) -> Answer {
+/// Stores the handle of a device's default pool.
+pub fn default_of(pool: Out<usize>, device: i32) -> DriverResult {
     pool.put(default_pool(device)?)
 }
 
-/// Sets the attribute with this number.
-pub fn set_attribute(pool: usize, which: u32, value: Untyped) -> Answer {
+/// Sets the attribute with the number `which`.
+pub fn set_attribute(pool: usize, which: u32, value: Untyped) -> DriverResult {
     let pool = object::get::<Pool>(pool)?;
     let mut state = pool.state.lock();
     match which {
         1..=3 => state.reuse[which as usize - 1] = value.get::<i32>()?,
         4 => state.threshold = value.get::<u64>()?,
-        // High-water marks can be set to zero alone.
+        // High-water marks can only be reset to zero.
         6 | 8 if value.get::<u64>()? == 0 => {
             state.reserved_high = state.reserved;
             state.used_high = state.used;
@@ -148,8 +148,8 @@ pub fn set_attribute(pool: usize, which: u32, value: Untyped) -> Answer {
     Ok(())
 }
 
-/// What it is set to.
-pub fn attribute(pool: usize, which: u32, value: Untyped) -> Answer {
+/// Stores the value of the attribute with the number `which`.
+pub fn attribute(pool: usize, which: u32, value: Untyped) -> DriverResult {
     let pool = object::get::<Pool>(pool)?;
     let state = pool.state.lock();
     let number = match which {
@@ -164,8 +164,8 @@ pub fn attribute(pool: usize, which: u32, value: Untyped) -> Answer {
     value.put(number)
 }
 
-/// Gives further devices access, or takes it from them.
-pub fn set_access(pool: usize, accesses: In<Access>, count: usize) -> Answer {
+/// Grants further devices access to the pool's memory, or revokes it.
+pub fn set_access(pool: usize, accesses: In<Access>, count: usize) -> DriverResult {
     let pool = object::get::<Pool>(pool)?;
     let machine = machine()?;
     for Access { location, flags } in accesses.list(count)? {
@@ -185,13 +185,13 @@ pub fn set_access(pool: usize, accesses: In<Access>, count: usize) -> Answer {
     Ok(())
 }
 
-/// Gives back what is neither used nor to be kept.
-pub fn trim(pool: usize, keep: usize) -> Answer {
+/// Releases unused memory beyond `keep` bytes.
+pub fn trim(pool: usize, keep: usize) -> DriverResult {
     object::get::<Pool>(pool)?.state.lock().trim(keep as u64);
     Ok(())
 }
 
-/// What of a device's memory is with pools and not in use.
+/// Returns the bytes of a device's memory that pools hold but do not use.
 pub(crate) fn unused_bytes(device: usize) -> u64 {
     let of_device = |pool: &Arc<Pool>| pool.device == device;
     let unused = |pool: Arc<Pool>| {
@@ -201,14 +201,14 @@ pub(crate) fn unused_bytes(device: usize) -> u64 {
     object::all().into_iter().filter(of_device).map(unused).sum()
 }
 
-/// Gives back what pools keep.
+/// Releases the unused memory of a device's pools.
 pub(crate) fn trim_all(device: usize) {
     for pool in object::all::<Pool>().into_iter().filter(|pool| pool.device == device) {
         pool.state.lock().trim(0);
     }
 }
 
-/// Notes that memory of a pool is free again. The pool may be gone.
+/// Records that memory of a pool is free again. The pool may be gone.
 pub(crate) fn note_freed(pool: usize, bytes: u64) {
     if let Some(pool) = object::find::<Pool>(pool) {
         let mut state = pool.state.lock();
@@ -218,7 +218,7 @@ pub(crate) fn note_freed(pool: usize, bytes: u64) {
     }
 }
 
-/// Whether a device has access to a pool's memory.
+/// Returns whether a device has access to a pool's memory.
 pub(crate) fn is_accessible(pool: usize, device: usize) -> bool {
     object::find::<Pool>(pool).is_some_and(|pool| pool.state.lock().devices.contains(&device))
 }
@@ -244,11 +244,11 @@ fn give_access(pool: &Pool, device: usize, accessible: bool) {
     }
 }
 
-/// The handle of a device's default pool, which is made when it is first asked for.
+/// Returns the handle of a device's default pool, which the first call creates.
 ///
 /// # Errors
-/// `INVALID_DEVICE`; `NOT_SUPPORTED` by devices without pools.
-pub(crate) fn default_pool(device: i32) -> Answer<usize> {
+/// `INVALID_DEVICE`; `NOT_SUPPORTED` for devices without pools.
+pub(crate) fn default_pool(device: i32) -> DriverResult<usize> {
     let machine = machine()?;
     let mut pool = machine.device(device)?.default_pool.lock();
     if !machine.has_pools {

@@ -1,9 +1,9 @@
-//! Ranges of bytes: what a pointer and a size of a program stand for.
+//! Ranges of bytes, from a program's pointers and sizes.
 
 use super::blocks::{Block, Kind, is_in_window};
 use super::context::Context;
 use super::registration::Registration;
-use super::{Answer, Code, broken, machine};
+use super::{Code, DriverResult, broken, machine};
 use std::sync::Arc;
 
 /// Bytes that an operation reads or writes.
@@ -11,26 +11,26 @@ use std::sync::Arc;
 pub(crate) struct Range {
     pub(crate) at: At,
     pub(crate) bytes: u64,
-    /// Ordinary memory of the program: copies of it hold the caller up.
+    /// Ordinary memory of the program: copies of such memory block the caller.
     pub(crate) is_pageable: bool,
-    /// Whose content is to be brought into agreement before and after.
+    /// Registration to synchronise before and after the operation.
     pub(crate) registration: Option<Arc<Registration>>,
 }
 
-/// Where bytes are.
+/// The place of bytes.
 #[derive(Clone)]
 pub(crate) enum At {
-    /// At this address of this process.
+    /// Address in this process.
     Here(usize),
-    /// In a GPU process.
+    /// Address in a context's GPU process.
     Process(Arc<Context>, u64),
 }
 
-/// What a device pointer and a size stand for.
+/// Returns the range of a device pointer and a size.
 ///
 /// # Errors
-/// `INVALID_VALUE`, a violation, if it is none, or not all of it is in one block.
-pub(crate) fn device_range(address: u64, bytes: u64) -> Answer<Range> {
+/// `INVALID_VALUE`, a violation, if `address` is no device pointer or the range exceeds its block.
+pub(crate) fn device_range(address: u64, bytes: u64) -> DriverResult<Range> {
     let blocks = &machine()?.blocks;
     let block = blocks.find(address);
     let block =
@@ -41,12 +41,12 @@ pub(crate) fn device_range(address: u64, bytes: u64) -> Answer<Range> {
     range(&block, address, bytes)
 }
 
-/// What a pointer of the program and a size stand for.
+/// Returns the range of a program's host pointer and a size.
 ///
 /// # Errors
-/// `INVALID_VALUE` if only part of it is in a block; a violation, if it is a device pointer or null, or reaches beyond an
-/// allocation.
-pub(crate) fn host_range(address: usize, bytes: u64) -> Answer<Range> {
+/// `INVALID_VALUE` if only part of the range is in a block. As a violation, the same code for a
+/// null or device pointer, or a range beyond an allocation.
+pub(crate) fn host_range(address: usize, bytes: u64) -> DriverResult<Range> {
     let blocks = &machine()?.blocks;
     if let Some(block) = blocks.overlapping(address as u64, bytes.max(1)) {
         match block.kind {
@@ -56,7 +56,7 @@ pub(crate) fn host_range(address: usize, bytes: u64) -> Answer<Range> {
                 let is_inside = address as u64 >= block.address && address as u64 + bytes <= end;
                 return match is_inside {
                     true => Ok(Range { is_pageable: false, ..pageable(address, bytes) }),
-                    // Drivers refuse what is registered in part.
+                    // Drivers refuse partly registered ranges.
                     false => Err(Code::INVALID_VALUE),
                 };
             }
@@ -70,11 +70,12 @@ pub(crate) fn host_range(address: usize, bytes: u64) -> Answer<Range> {
     Ok(pageable(address, bytes))
 }
 
-/// What any pointer and a size stand for: what the driver does not know is the program's.
+/// Returns the range of a pointer of either kind and a size. Memory unknown to the driver is the
+/// program's.
 ///
 /// # Errors
-/// Those of the two others.
-pub(crate) fn any_range(address: u64, bytes: u64) -> Answer<Range> {
+/// The errors of `device_range` and `host_range`.
+pub(crate) fn any_range(address: u64, bytes: u64) -> DriverResult<Range> {
     let block = machine()?.blocks.find(address);
     match block.filter(|block| !matches!(block.kind, Kind::Registered(_))) {
         Some(block) => range(&block, address, bytes),
@@ -82,7 +83,7 @@ pub(crate) fn any_range(address: u64, bytes: u64) -> Answer<Range> {
     }
 }
 
-fn range(block: &Arc<Block>, address: u64, bytes: u64) -> Answer<Range> {
+fn range(block: &Arc<Block>, address: u64, bytes: u64) -> DriverResult<Range> {
     if bytes > block.bytes - (address - block.address) {
         let what = format!("{bytes} bytes at {address:#x} reach beyond {}", block.describe());
         return Err(broken(Code::INVALID_VALUE, what));
@@ -98,8 +99,8 @@ fn range(block: &Arc<Block>, address: u64, bytes: u64) -> Answer<Range> {
     Ok(Range { at: place(block, address)?, bytes, is_pageable: false, registration })
 }
 
-/// Where an address of a block is.
-fn place(block: &Block, address: u64) -> Answer<At> {
+/// Returns the place of an address in a block.
+fn place(block: &Block, address: u64) -> DriverResult<At> {
     let machine = machine()?;
     let window = &machine.devices[block.context.device].window;
     let address = match block.kind {

@@ -1,4 +1,4 @@
-//! The state of the driver, which is the process's.
+//! The state of the driver, one for each process.
 
 use super::{Code, Known, Vendor};
 use crate::{Calls, Report, Settings, window};
@@ -6,45 +6,45 @@ use parking_lot::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Settings of the driver, and what was noted of calls.
+/// The settings of the driver, and its records of calls.
 pub struct Driver {
-    /// What a test has set.
+    /// Settings from the test.
     pub settings: Settings,
     pub(crate) vendor: &'static dyn Vendor,
     pub(crate) calls: Calls,
     pub(crate) report: Report,
-    /// What was alive when its context ended.
+    /// Objects that were alive when their context ended.
     pub(crate) lost: Mutex<Vec<String>>,
 }
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
 
-/// Whether the process's end has come to the driver, if it is to notice.
+/// Whether the driver has noticed the end of the process, if the settings ask for that.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 impl Driver {
-    /// The name of the devices.
+    /// Returns the name of the devices.
     pub fn device_name(&self) -> &'static str {
         self.vendor.device_name()
     }
 
-    /// All functions of the driver.
+    /// Returns all functions of the driver.
     pub fn functions(&self) -> &'static [Known] {
         self.vendor.functions()
     }
 }
 
-/// Makes the state, when the double is loaded.
+/// Creates the state when the double is loaded.
 ///
 /// # Panics
-/// If it is to notice the process's end, and cannot.
+/// If the handler for the end of the process cannot be registered.
 pub(crate) fn start(vendor: &'static dyn Vendor) {
     extern "C" fn end() {
         HAS_ENDED.store(true, Ordering::Release);
     }
     let driver = DRIVER.get_or_init(|| {
         window::take_place(vendor.place());
-        let settings = Settings::of_environment(vendor.variable());
+        let settings = Settings::from_environment(vendor.variable());
         let calls = Calls::new(&settings);
         Driver { settings, vendor, calls, report: Report::default(), lost: Mutex::default() }
     });
@@ -54,26 +54,26 @@ pub(crate) fn start(vendor: &'static dyn Vendor) {
     }
 }
 
-/// Whether the end of the process has come to the driver.
+/// Returns whether the driver has noticed the end of the process.
 pub(crate) fn has_ended() -> bool {
     HAS_ENDED.load(Ordering::Acquire)
 }
 
-/// The driver, initialised or not.
+/// Returns the driver, initialised or not.
 ///
 /// # Panics
-/// In a program that is no double.
+/// In a program without a double.
 pub fn driver() -> &'static Driver {
     DRIVER.get().expect("the state is made when the double is loaded")
 }
 
-/// Notes that the contract was broken, and gives back the code that says so to the program.
+/// Records a violation of the contract, and returns the program's result code for it.
 pub fn broken(code: Code, what: impl AsRef<str>) -> Code {
     driver().report.note(what.as_ref());
     code
 }
 
-/// Tells people.
+/// Prints a line on standard error.
 pub(crate) fn tell(what: &dyn std::fmt::Display) {
     eprintln!("longshore double of {}: {what}", driver().vendor.name());
 }

@@ -4,13 +4,13 @@ use super::context::{Context, current, current_or_failed};
 use super::entry::in_host_function;
 use super::lane::{Lane, Order};
 use super::object::{self, Object};
-use super::{Answer, Code, Out, Scope, broken, driver};
+use super::{Code, DriverResult, Out, Scope, broken, driver};
 use crate::Ticket;
 use crate::protocol::{Reply, Request};
 use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
-/// Handles with a meaning: the context's own stream, in two flavours.
+/// Handles with a meaning: two flavours of the context's own stream.
 const LEGACY: usize = 1;
 const PER_THREAD: usize = 2;
 /// `CU_STREAM_NON_BLOCKING`: no order with the context's own stream.
@@ -36,11 +36,11 @@ impl Object for Stream {
 }
 
 impl Stream {
-    /// The context's own stream.
+    /// Returns the context's own stream.
     ///
     /// # Errors
-    /// What failed in the context, the end of its GPU process included.
-    fn own_of(context: &Arc<Context>) -> Answer<Stream> {
+    /// A failure in the context, including the end of its GPU process.
+    fn own_of(context: &Arc<Context>) -> DriverResult<Stream> {
         Ok(Stream::new(context, 0, context.own_lane()?))
     }
 
@@ -49,14 +49,14 @@ impl Stream {
         Stream { handle, context, context_handle, lane }
     }
 
-    /// Gives it work, which is left out if something failed in the context.
+    /// Enqueues a job, which is skipped after a failure in the context.
     ///
     /// # Errors
     /// `CONTEXT_IS_DESTROYED`.
-    pub(crate) fn push(&self, job: impl FnOnce(&Context) + Send + 'static) -> Answer<Ticket> {
+    pub(crate) fn push(&self, job: impl FnOnce(&Context) + Send + 'static) -> DriverResult<Ticket> {
         let context = self.context.upgrade().ok_or(Code::CONTEXT_IS_DESTROYED)?;
         let before = context.lanes.before(&self.lane);
-        Ok(self.lane.line.push(Box::new(move || {
+        Ok(self.lane.queue.push(Box::new(move || {
             before.iter().for_each(Ticket::wait);
             if context.check().is_ok() {
                 job(&context);
@@ -64,24 +64,26 @@ impl Stream {
         })))
     }
 
-    /// The connection, for work that is given with [`Stream::push`].
+    /// Returns a function that sends requests over the lane's connection, for jobs of
+    /// [`Stream::push`].
     pub(crate) fn asks(&self) -> impl Fn(&Request) -> Reply + Send + Sync + 'static {
         self.lane.asks()
     }
 
-    /// All that it was given.
+    /// Returns a ticket for all work enqueued so far.
     fn tail(&self) -> Ticket {
-        self.lane.line.tail()
+        self.lane.queue.tail()
     }
 }
 
-/// The stream that work is given to. Where programs have contexts, it has to be of the current one.
+/// Returns a stream for new work. With the scope `Context`, the stream must be of the current
+/// context.
 ///
 /// # Errors
-/// `INVALID_HANDLE`, a violation, if it is not; what failed in its context.
-pub(crate) fn for_work(handle: usize) -> Answer<(Arc<Context>, Arc<Stream>)> {
+/// `INVALID_HANDLE`, a violation, for a stream of another context; the failure of its context.
+pub(crate) fn for_work(handle: usize) -> DriverResult<(Arc<Context>, Arc<Stream>)> {
     let current = current()?;
-    let (context, stream) = of_any(handle)?;
+    let (context, stream) = any_stream(handle)?;
     if context.handle != current.handle && driver().vendor.scope() == Scope::Context {
         let what = format!("stream {handle:#x} is of another context than the current one");
         return Err(broken(Code::INVALID_HANDLE, what));
@@ -89,13 +91,14 @@ pub(crate) fn for_work(handle: usize) -> Answer<(Arc<Context>, Arc<Stream>)> {
     Ok((context, stream))
 }
 
-/// Makes a stream of the current context.
-pub fn create(stream: Out<usize>, flags: u32) -> Answer {
+/// Creates a stream in the current context.
+pub fn create(stream: Out<usize>, flags: u32) -> DriverResult {
     create_with_priority(stream, flags, 0)
 }
 
-/// The same. Priorities change nothing; those out of range are the nearest ones.
-pub fn create_with_priority(stream: Out<usize>, flags: u32, _priority: i32) -> Answer {
+/// Creates a stream with a priority. Priorities have no effect; a priority out of range counts as
+/// the nearest valid one.
+pub fn create_with_priority(stream: Out<usize>, flags: u32, _priority: i32) -> DriverResult {
     let context = current()?;
     if flags & !NON_BLOCKING != 0 {
         return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of streams")));
@@ -110,8 +113,8 @@ pub fn create_with_priority(stream: Out<usize>, flags: u32, _priority: i32) -> A
     stream.put(made.handle)
 }
 
-/// Ends a stream. What it was given is still done.
-pub fn destroy(stream: usize) -> Answer {
+/// Destroys a stream. Its enqueued work still runs.
+pub fn destroy(stream: usize) -> DriverResult {
     let context = current_or_failed()?;
     let removed = object::remove::<Stream>(stream)?;
     removed.keep_until_done();
@@ -119,7 +122,7 @@ pub fn destroy(stream: usize) -> Answer {
 }
 
 impl Stream {
-    /// Keeps a stream until it has done what it was given, so that who waits for the context waits for that too.
+    /// Keeps a stream until its work is done, so that a wait for the context includes this work.
     fn keep_until_done(self: Arc<Stream>) {
         if self.tail().is_done() {
             return;
@@ -128,30 +131,31 @@ impl Stream {
     }
 }
 
-/// Waits for all that it was given.
-pub fn synchronize(stream: usize) -> Answer {
-    let (context, stream) = of_any(stream)?;
+/// Waits for all work of a stream.
+pub fn synchronize(stream: usize) -> DriverResult {
+    let (context, stream) = any_stream(stream)?;
     stream.tail().wait();
     context.check()
 }
 
-/// Whether that is done.
-pub fn query(stream: usize) -> Answer {
-    let (_, stream) = of_any(stream)?;
+/// Succeeds if all work of a stream is done.
+pub fn query(stream: usize) -> DriverResult {
+    let (_, stream) = any_stream(stream)?;
     if stream.tail().is_done() { Ok(()) } else { Err(Code::NOT_READY) }
 }
 
-/// The context of a stream.
-pub fn context_of(stream: usize, context: Out<usize>) -> Answer {
-    context.put(of_any(stream)?.0.handle)
+/// Stores the context of a stream.
+pub fn context_of(stream: usize, context: Out<usize>) -> DriverResult {
+    context.put(any_stream(stream)?.0.handle)
 }
 
-/// Calls a function of the program on the context's thread for that, with the stream held up, unless something failed.
+/// Calls a function of the program on the context's thread for host functions, unless a failure
+/// occurred. The stream waits.
 pub fn launch_host_function(
     stream: usize,
     function: Option<HostFn>,
     argument: *mut c_void,
-) -> Answer {
+) -> DriverResult {
     let (_, stream) = for_work(stream)?;
     let Some(function) = function else {
         return Err(broken(Code::INVALID_VALUE, "the host function is null"));
@@ -160,7 +164,8 @@ pub fn launch_host_function(
     stream.push(move |context| {
         let call = move || {
             let argument = std::ptr::with_exposed_provenance_mut(argument);
-            // SAFETY: the program passed a function that may be called once with its argument, from any thread.
+            // SAFETY: the program passed a function that may be called once with its argument, from
+            // any thread.
             in_host_function(|| unsafe { function(argument) });
         };
         context.host_functions.push(Box::new(call)).wait();
@@ -168,11 +173,12 @@ pub fn launch_host_function(
     Ok(())
 }
 
-/// A stream of any context, for what needs no work of it.
+/// Returns a stream of any context, for a call that adds no work to it.
 ///
 /// # Errors
-/// `INVALID_HANDLE`, a violation, if it is no stream; what failed in the current context or in the stream's.
-pub(crate) fn of_any(handle: usize) -> Answer<(Arc<Context>, Arc<Stream>)> {
+/// `INVALID_HANDLE`, a violation, if the handle is no stream; the failure of the current context or
+/// of the stream's.
+pub(crate) fn any_stream(handle: usize) -> DriverResult<(Arc<Context>, Arc<Stream>)> {
     let current = current()?;
     if matches!(handle, 0 | LEGACY | PER_THREAD) {
         let stream = Stream::own_of(&current)?;

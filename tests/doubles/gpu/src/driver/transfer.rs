@@ -1,55 +1,56 @@
 //! Copies.
 //!
-//! A copy behaves as the worst that the driver's documentation allows: of memory that is not page-locked, up to 64 KiB
-//! that go to a device are taken along at once, and anything else holds the caller up until it is done.
+//! A copy takes the least convenient choice that the driver's documentation allows. With pageable
+//! memory, a copy of up to 64 KiB to a device reads its source at once; any other copy blocks the
+//! caller until it is done.
 
 use super::context::{Context, current};
 use super::range::{At, Range, any_range, device_range, host_range};
 use super::stream::{self, Stream};
-use super::{Answer, Code, broken, driver, machine};
+use super::{Code, DriverResult, broken, driver, machine};
 use crate::protocol::{Fault, Request};
 use std::ptr::with_exposed_provenance_mut;
 
-/// Copies to a device, and waits if a driver does.
-pub fn to_device(to: u64, from: usize, bytes: usize) -> Answer {
+/// Copies to a device, and waits where a driver waits.
+pub fn to_device(to: u64, from: usize, bytes: usize) -> DriverResult {
     to_device_async(to, from, bytes, 0)?;
-    settle(bytes, host_range(from, bytes as u64).is_ok_and(|range| !range.is_pageable))
+    wait_if_synchronous(bytes, host_range(from, bytes as u64).is_ok_and(|range| !range.is_pageable))
 }
 
 /// Copies to the host, and waits.
-pub fn to_host(to: usize, from: u64, bytes: usize) -> Answer {
+pub fn to_host(to: usize, from: u64, bytes: usize) -> DriverResult {
     to_host_async(to, from, bytes, 0)?;
-    settle(bytes, true)
+    wait_if_synchronous(bytes, true)
 }
 
-/// Copies from device memory to device memory. Does not wait, as the documentation says.
-pub fn within_device(to: u64, from: u64, bytes: usize) -> Answer {
+/// Copies from device memory to device memory. Does not wait, like the documented function.
+pub fn within_device(to: u64, from: u64, bytes: usize) -> DriverResult {
     within_device_async(to, from, bytes, 0)
 }
 
-/// Copies from anywhere to anywhere, and waits.
-pub fn anywhere(to: u64, from: u64, bytes: usize) -> Answer {
+/// Copies between memory of any kinds, and waits.
+pub fn anywhere(to: u64, from: u64, bytes: usize) -> DriverResult {
     anywhere_async(to, from, bytes, 0)?;
-    settle(bytes, true)
+    wait_if_synchronous(bytes, true)
 }
 
 /// Copies to a device in a stream.
-pub fn to_device_async(to: u64, from: usize, bytes: usize, stream: usize) -> Answer {
+pub fn to_device_async(to: u64, from: usize, bytes: usize, stream: usize) -> DriverResult {
     copy(bytes, stream, || Ok((device_range(to, bytes as u64)?, host_range(from, bytes as u64)?)))
 }
 
 /// Copies to the host in a stream.
-pub fn to_host_async(to: usize, from: u64, bytes: usize, stream: usize) -> Answer {
+pub fn to_host_async(to: usize, from: u64, bytes: usize, stream: usize) -> DriverResult {
     copy(bytes, stream, || Ok((host_range(to, bytes as u64)?, device_range(from, bytes as u64)?)))
 }
 
 /// Copies from device memory to device memory in a stream.
-pub fn within_device_async(to: u64, from: u64, bytes: usize, stream: usize) -> Answer {
+pub fn within_device_async(to: u64, from: u64, bytes: usize, stream: usize) -> DriverResult {
     copy(bytes, stream, || Ok((device_range(to, bytes as u64)?, device_range(from, bytes as u64)?)))
 }
 
-/// Copies from anywhere to anywhere in a stream.
-pub fn anywhere_async(to: u64, from: u64, bytes: usize, stream: usize) -> Answer {
+/// Copies between memory of any kinds in a stream.
+pub fn anywhere_async(to: u64, from: u64, bytes: usize, stream: usize) -> DriverResult {
     copy(bytes, stream, || Ok((any_range(to, bytes as u64)?, any_range(from, bytes as u64)?)))
 }
 
@@ -61,7 +62,7 @@ pub fn between_contexts(
     from_context: &Context,
     bytes: usize,
     stream: usize,
-) -> Answer {
+) -> DriverResult {
     to_context.check()?;
     from_context.check()?;
     copy(bytes, stream, || {
@@ -72,10 +73,10 @@ pub fn between_contexts(
     })
 }
 
-/// Does a copy. On a thread of a stream, or where what is read is nobody else's.
+/// Performs a copy. Called on a stream's thread, or for a source that no other thread uses.
 ///
 /// # Errors
-/// If a GPU process is gone.
+/// A GPU process that is gone.
 pub(crate) fn transfer(to: &Range, from: &Range) -> Result<(), Fault> {
     if let Some(registration) = &from.registration {
         registration.to_device();
@@ -84,7 +85,8 @@ pub(crate) fn transfer(to: &Range, from: &Range) -> Result<(), Fault> {
         (At::Here(target), At::Here(source)) => {
             let target = with_exposed_provenance_mut::<u8>(*target);
             let source = with_exposed_provenance_mut::<u8>(*source);
-            // SAFETY: both are memory of the driver, or the program vouches for them, for as many bytes.
+            // SAFETY: both are memory of the driver or the program vouches for them, with
+            // `from.bytes` bytes each.
             unsafe { std::ptr::copy(source, target, from.bytes as usize) };
         }
         _ => {
@@ -96,16 +98,16 @@ pub(crate) fn transfer(to: &Range, from: &Range) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The bytes of a range.
+/// Returns the bytes of a range.
 ///
 /// # Errors
-/// If a GPU process is gone.
+/// A GPU process that is gone.
 pub(crate) fn read(from: &Range) -> Result<Vec<u8>, Fault> {
     match &from.at {
         At::Here(address) => {
             let mut contents = vec![0; from.bytes as usize];
             let start = with_exposed_provenance_mut::<u8>(*address);
-            // SAFETY: a range of memory of the driver, or one that the program vouches for.
+            // SAFETY: a range of the driver's memory, or a range that the program vouches for.
             unsafe { std::ptr::copy(start, contents.as_mut_ptr(), contents.len()) };
             Ok(contents)
         }
@@ -115,15 +117,16 @@ pub(crate) fn read(from: &Range) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Writes a range. On a thread of a stream.
+/// Writes a range. Called on a stream's thread.
 ///
 /// # Errors
-/// If a GPU process is gone.
+/// A GPU process that is gone.
 pub(crate) fn write(to: &Range, contents: &[u8]) -> Result<(), Fault> {
     match &to.at {
         At::Here(address) => {
             let start = with_exposed_provenance_mut::<u8>(*address);
-            // SAFETY: a range of memory of the driver, or one that the program vouches for, as long as the contents.
+            // SAFETY: a range of the driver's memory or one that the program vouches for, with the
+            // contents' length.
             unsafe { std::ptr::copy(contents.as_ptr(), start, contents.len()) };
         }
         At::Process(context, address) => {
@@ -135,21 +138,25 @@ pub(crate) fn write(to: &Range, contents: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Before the shadow of registered memory is changed in part, it is brought up to date.
+/// Updates the shadow of registered memory before a part of it changes.
 pub(crate) fn prepare(to: &Range) {
     if let Some(registration) = &to.registration {
         registration.to_device();
     }
 }
 
-/// After it was changed, the program sees it.
+/// Shows a change of the shadow to the program.
 fn agree(to: &Range) {
     if let Some(registration) = &to.registration {
         registration.to_host();
     }
 }
 
-fn copy(bytes: usize, stream: usize, ranges: impl FnOnce() -> Answer<(Range, Range)>) -> Answer {
+fn copy(
+    bytes: usize,
+    stream: usize,
+    ranges: impl FnOnce() -> DriverResult<(Range, Range)>,
+) -> DriverResult {
     let (context, stream) = stream::for_work(stream)?;
     if bytes == 0 {
         return Ok(());
@@ -173,7 +180,7 @@ fn copy(bytes: usize, stream: usize, ranges: impl FnOnce() -> Answer<(Range, Ran
     Ok(())
 }
 
-fn stage(context: &Context, stream: &Stream, to: Range, from: &Range) -> Answer {
+fn stage(context: &Context, stream: &Stream, to: Range, from: &Range) -> DriverResult {
     let contents = read(from).map_err(|fault| {
         context.fail(&fault);
         Code::LAUNCH_FAILED
@@ -188,21 +195,21 @@ fn stage(context: &Context, stream: &Stream, to: Range, from: &Range) -> Answer 
     Ok(())
 }
 
-/// Has copies take as long as a test wants.
+/// Delays a copy by the test's rule for `copy`.
 fn delay() {
     let _ = driver().calls.enter("copy");
 }
 
-/// Waits for the context's own stream, if the copy that was just given to it is one to wait for.
-fn settle(bytes: usize, is_synchronous: bool) -> Answer {
+/// Waits for the context's own stream, if the copy just enqueued there is synchronous.
+fn wait_if_synchronous(bytes: usize, is_synchronous: bool) -> DriverResult {
     let context = current()?;
     if bytes > 0 && is_synchronous {
-        context.own_lane()?.line.tail().wait();
+        context.own_lane()?.queue.tail().wait();
     }
     context.check()
 }
 
-fn check_owner(address: u64, context: &Context) -> Answer {
+fn check_owner(address: u64, context: &Context) -> DriverResult {
     let block = machine()?.blocks.find(address);
     match block.filter(|block| block.context.handle != context.handle && !block.is_shared()) {
         Some(block) => Err(broken(

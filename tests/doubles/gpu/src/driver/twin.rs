@@ -1,4 +1,4 @@
-//! Where the twins of images are.
+//! Look-up of the twins of images.
 
 use super::image::{Image, Refusal};
 use super::machine;
@@ -9,22 +9,22 @@ use std::collections::HashMap;
 /// The objects that make up the twin of an image.
 pub type Twin = Vec<Vec<u8>>;
 
-/// Twins of what was linked in this process, by the hashes of the results.
+/// Twins of images linked in this process, by the hashes of the images.
 static LINKED: Mutex<Option<HashMap<String, Twin>>> = Mutex::new(None);
 
-/// The twin of an image.
+/// Returns the twin of an image.
 ///
 /// # Errors
-/// Which file there should be.
-pub(crate) fn of(image: &Image) -> Result<Twin, Refusal> {
-    of_bytes(&image.bytes).map_err(|log| Refusal::new(image.refused, log))
+/// The file that is missing.
+pub(crate) fn for_image(image: &Image) -> Result<Twin, Refusal> {
+    from_bytes(&image.bytes).map_err(|log| Refusal::new(image.refused, log))
 }
 
-/// The twin of an image or of what is to be linked.
+/// Returns the twin of an image, or of an input to a link.
 ///
 /// # Errors
-/// Which file there should be.
-pub fn of_bytes(bytes: &[u8]) -> Result<Twin, String> {
+/// The file that is missing.
+pub fn from_bytes(bytes: &[u8]) -> Result<Twin, String> {
     let hash = image_hash(bytes);
     if let Some(twin) = LINKED.lock().as_ref().and_then(|linked| linked.get(&hash)) {
         return Ok(twin.clone());
@@ -42,13 +42,13 @@ pub fn of_bytes(bytes: &[u8]) -> Result<Twin, String> {
     Ok(vec![object])
 }
 
-/// Notes the twin of what was linked.
+/// Records the twin of a linked image.
 pub fn remember(linked: &[u8], twin: Twin) {
     let mut table = LINKED.lock();
     table.get_or_insert_default().insert(image_hash(linked), twin);
 }
 
-/// A twin as the GPU process takes it: an object, or an archive of several.
+/// Returns a twin in the format of the GPU process: an object, or an archive of several objects.
 pub(crate) fn as_object(mut twin: Twin) -> Vec<u8> {
     if twin.len() == 1 {
         return twin.remove(0);

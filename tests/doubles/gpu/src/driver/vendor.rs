@@ -1,104 +1,107 @@
-//! What a vendor's driver has of its own.
+//! The vendor-specific parts of a driver.
 
 use super::context::Context;
 use super::function::Function;
 use super::image::Refusal;
 use super::launch::Shape;
 use super::module::Module;
-use super::{Answer, Code, Known, Limits, driver};
+use super::{Code, DriverResult, Known, Limits, driver};
 use crate::Settings;
 use crate::protocol::{Fault, FaultKind, Request};
 use std::fmt;
 use std::sync::Arc;
 
-/// A vendor's driver, in what it does not have in common with others.
+/// The vendor-specific parts of a driver.
 pub trait Vendor: Sync {
-    /// Whose driver it is, in messages.
+    /// Returns the driver's name for messages.
     fn name(&self) -> &'static str;
 
-    /// The environment variable with the settings.
+    /// Returns the environment variable with the settings.
     fn variable(&self) -> &'static str;
 
-    /// Which addresses its memory has, so that doubles of several drivers can be in a process: 0 or 1.
+    /// Returns the place of the double's memory, 0 or 1, so that a process can have doubles of two
+    /// drivers.
     fn place(&self) -> u64;
 
-    /// The name of the devices, which says that they are none.
+    /// Returns the name of the devices, which says that they are doubles.
     fn device_name(&self) -> &'static str;
 
-    /// What objects belong to.
+    /// Returns the kind of object that owns other objects.
     fn scope(&self) -> Scope;
 
-    /// All functions.
+    /// Returns all functions.
     fn functions(&self) -> &'static [Known];
 
-    /// Whether the loader is not to find a function.
+    /// Returns whether the loader must not find a function.
     fn lacks(&self, function: &Known) -> bool {
         driver().settings.list("missing").any(|name| name == function.exported)
     }
 
-    /// What a device can do.
+    /// Returns the limits of a device.
     fn limits(&self, settings: &Settings, device: usize) -> Limits;
 
-    /// The numbers of host memory and device memory as types of pointers.
+    /// Returns the numbers of host memory and device memory as types of pointers.
     fn memory_types(&self) -> [u32; 2];
 
-    /// Whether the size of what a pointer is of is told in 32 bits.
+    /// Returns whether a block's size in pointer attributes has only 32 bits.
     fn tells_low_half_of_sizes(&self) -> bool {
         false
     }
 
-    /// So many bytes of pageable memory are taken along when a copy from there is queued.
+    /// Returns the size in bytes up to which a copy reads its pageable source while it is enqueued.
     fn staged_bytes(&self) -> u64;
 
-    /// Called before a function that needs the driver, while it is not initialised.
+    /// Handles a call of a function that needs the driver while it is not initialised.
     ///
     /// # Errors
-    /// What the function answers.
-    fn uninitialized(&self) -> Answer;
+    /// The function's result.
+    fn uninitialized(&self) -> DriverResult;
 
-    /// The calling thread's context, also if something failed in it. Blocks if it has to be made.
+    /// Returns the calling thread's context, even after a failure in it. Blocks if the context has
+    /// to be created.
     ///
     /// # Errors
-    /// If there is none.
-    fn current(&self) -> Answer<Arc<Context>>;
+    /// A thread without a context.
+    fn current(&self) -> DriverResult<Arc<Context>>;
 
-    /// What the program has to give back and that is neither an object nor memory, in words.
+    /// Describes further references that the program has to release, beside objects and memory.
     fn held(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What every call answers after a kernel failed.
+    /// Returns the result of every call after a kernel failed.
     fn code_of_fault(&self, kind: FaultKind) -> Code;
 
-    /// What a launch answers that there cannot be.
+    /// Returns the result of an impossible launch.
     fn code_of_misfit(&self, misfit: Misfit) -> Code;
 
-    /// What else a launch has to be.
+    /// Checks the vendor's further rules for launches.
     ///
     /// # Errors
-    /// What it answers if it is not.
-    fn check_launch(&self, _function: &Function, _shape: &Shape) -> Answer {
+    /// The result of a launch that breaks a rule.
+    fn check_launch(&self, _function: &Function, _shape: &Shape) -> DriverResult {
         Ok(())
     }
 
-    /// What is done in the place of a kernel that has no twin, as it is the compiler's.
+    /// Returns the work in place of a compiler's kernel, which has no twin.
     fn work_of(&self, _module: &Arc<Module>, _kernel: &str) -> Option<Work> {
         None
     }
 
-    /// Called when an image was refused, for drivers that tell nobody why.
+    /// Handles the refusal of an image, for drivers that do not report reasons.
     fn refused(&self, _refusal: &Refusal) {}
 }
 
-/// Work in the place of a kernel, on a stream's thread: what the GPU process is then asked, if anything.
+/// Work in place of a kernel, on a stream's thread. Returns a further request to the GPU process,
+/// if any.
 pub type Work = Box<dyn FnOnce() -> Result<Option<Request>, Fault> + Send>;
 
-/// What objects belong to and end with.
+/// The kind of object that owns other objects, which end with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Contexts, which programs make and end. Work is given to streams of the current one.
+    /// Contexts, which programs create and destroy. A stream of the current context takes work.
     Context,
-    /// Devices. Work is given to streams of any.
+    /// Devices. A stream of any device takes work.
     Device,
 }
 
@@ -111,7 +114,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Why there cannot be a launch.
+/// The reason why a launch is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
     /// A number of groups is 0.

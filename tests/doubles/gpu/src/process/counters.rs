@@ -1,13 +1,14 @@
-//! Counters of profiles in twins. No symbol says where they are, so it is read from the profile's records.
+//! Counters of profiles in twins. The counters have no symbols, so the profile's records lead to
+//! them.
 
 use longshore_double_gpu::protocol::Symbol;
 use longshore_plugin_api::profile::RawVersion;
 use longshore_plugin_api::{Module, ProfileSection, ProfileSectionKind};
 use longshore_plugin_host::HostModule;
 
-/// Where the counters of a function are. `function` is the first field of its record, a hash of its name, which is the
-/// same for all targets.
-pub(super) fn of_function(module: &HostModule, function: u64) -> Option<Symbol> {
+/// Returns the counters of a function. `function` is the first field of the function's record, a
+/// hash of its name, which is the same for all targets.
+pub(super) fn function_symbol(module: &HostModule, function: u64) -> Option<Symbol> {
     let sections = module.profile().ok()?;
     let of_kind = |kind| sections.iter().find(|section: &&ProfileSection| section.kind == kind);
     let version = of_kind(ProfileSectionKind::RawVersion)?.contents.first_chunk()?;

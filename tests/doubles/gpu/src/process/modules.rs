@@ -1,4 +1,4 @@
-//! Twins in memory, and how their kernels are run.
+//! Twins in memory, and launches of their kernels.
 
 use super::counters;
 use longshore_double_gpu::protocol::{Fault, FaultKind, Launch, Reply, Symbol};
@@ -22,10 +22,10 @@ pub(super) struct Modules {
 
 /// A twin in memory.
 struct Twin {
-    /// Goes before the bytes that it was made of.
+    /// Dropped before the bytes in `object`, which it refers to.
     module: HostModule,
     object: Box<[u8]>,
-    /// Constructors, if there are any, have run.
+    /// Whether the constructors, if there are any, have run.
     is_begun: AtomicBool,
     kernels: Mutex<HashMap<String, Arc<HostKernel>>>,
     /// Names of all functions.
@@ -44,21 +44,22 @@ impl Modules {
         Ok(Vec::new())
     }
 
-    /// What a name stands for. In names of NVIDIA's assembly, `_$_` stands for what cannot be in them.
+    /// Looks up a name. In names of NVIDIA's assembly, `_$_` replaces characters that are not
+    /// allowed.
     pub(super) fn find(&self, module: u64, name: &str) -> Reply {
         let twin = self.get(module)?;
         let found = twin.symbol(name).or_else(|| twin.symbol(&name.replace("_$_", ".")));
         Ok(found.map(|symbol| symbol.encode()).unwrap_or_default())
     }
 
-    /// The profile's counters of a function.
+    /// Returns the profile's counters of a function.
     pub(super) fn counters(&self, module: u64, function: u64) -> Reply {
         let twin = self.get(module)?;
-        let found = counters::of_function(&twin.module, function);
+        let found = counters::function_symbol(&twin.module, function);
         Ok(found.map(|symbol| symbol.encode()).unwrap_or_default())
     }
 
-    /// Runs a kernel. Blocks.
+    /// Runs a kernel. Blocks until it ends.
     pub(super) fn launch(&self, queue: &HostQueue, launch: &Launch) -> Reply {
         let twin = self.get(launch.module)?;
         let kernel = twin.kernel(&launch.kernel).map_err(refusal)?;
@@ -74,23 +75,24 @@ impl Modules {
         let pointers: Vec<*const c_void> =
             arguments.iter().map(|value| value.as_ptr().cast()).collect();
         let sizes: Vec<usize> = arguments.iter().map(Vec::len).collect();
-        // SAFETY: both arrays have an entry for each value, and the launch is waited for. What the kernel does with the
-        // values is what the GPU process is there for.
+        // SAFETY: both arrays have an entry for each value, and this function waits for the launch.
+        // A kernel may do anything with its values; the GPU process exists to contain that.
         let arguments =
             unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), sizes.len()) };
         queue.launch(&kernel, &shape, arguments).map_err(fault)?;
         Ok(Vec::new())
     }
 
-    /// Runs constructors, or destructors. Blocks. That code says of itself that it failed is no fault.
+    /// Runs constructors, or destructors. Blocks until they end. A failure status that such code
+    /// sets is no fault.
     pub(super) fn life(&self, module: u64, ends: bool) -> Reply {
         let twin = self.get(module)?;
         if ends && !twin.is_begun.swap(true, Ordering::Relaxed) {
-            // Of a twin with constructors that never ran, the destructors cannot be run alone.
+            // A twin whose constructors never ran cannot run its destructors alone.
             if memchr::memmem::find(&twin.object, b".init_array").is_some() {
                 return Ok(Vec::new());
             }
-            // What was not initialised has no end.
+            // Destructors need constructors that ran before.
             ended(twin.module.run_constructors())?;
         }
         twin.is_begun.store(true, Ordering::Relaxed);
@@ -100,7 +102,7 @@ impl Modules {
         })
     }
 
-    /// Calls functions without arguments. Blocks.
+    /// Calls functions without arguments. Blocks until they return.
     pub(super) fn call(&self, queue: &HostQueue, module: u64, functions: &[u64]) -> Reply {
         let twin = self.get(module)?;
         for address in functions {
@@ -126,7 +128,7 @@ impl Modules {
     }
 }
 
-/// The names of an object's functions, also of those that are not kernels.
+/// Returns the names of an object's functions, including those that are not kernels.
 fn functions_of(object: &[u8]) -> Vec<String> {
     let Ok(file) = ElfFile64::<LittleEndian>::parse(object) else { return Vec::new() };
     let functions = file.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::Text);
@@ -135,7 +137,7 @@ fn functions_of(object: &[u8]) -> Vec<String> {
 
 impl Twin {
     fn load(device: &HostDevice, object: Box<[u8]>) -> Result<Twin, Error> {
-        // SAFETY: the bytes are on the heap and dropped behind the module.
+        // SAFETY: the bytes are on the heap and dropped after the module.
         let module = device.load(unsafe { ImageBytes::new(&object) }, Loading::AtOnce)?;
         let mut functions = HashMap::new();
         for name in functions_of(&object) {
@@ -176,7 +178,8 @@ fn refusal(error: Error) -> Fault {
     Fault::refused(error.to_string())
 }
 
-/// How constructors, or destructors, ended: they have run, also if a variable says that one of them failed.
+/// Converts the outcome of constructors or destructors. They have run even if a status variable
+/// reports a failure.
 fn ended(result: Result<(), Error>) -> Reply {
     match result {
         Err(error) if !error.message().contains("tor_status is ") => Err(fault(error)),
@@ -184,7 +187,7 @@ fn ended(result: Result<(), Error>) -> Reply {
     }
 }
 
-/// What became of a kernel. An assertion is told from other failures by the place that its message ends with.
+/// Classifies a kernel's failure. The message of an assertion ends with its place in the source.
 fn fault(error: Error) -> Fault {
     let is_place = |text: &str| text.ends_with(')') && text.contains(" (") && text.contains(':');
     let kind = match error.vendor().map(|vendor| vendor.name.as_str()) {

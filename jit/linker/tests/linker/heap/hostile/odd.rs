@@ -56,7 +56,7 @@ fn thread_local_code_is_refused() {
     );
 }
 
-/// An object with one relocation, which is changed.
+/// Returns an object with one relocation, which is changed.
 fn with_relocation(change: impl FnOnce(&mut [u8])) -> Option<Vec<u8>> {
     let bytes = assemble(".data\n.globl x\nx: .quad y\n")?;
     let mut fixture = Fixture { name: "one relocation".to_owned(), bytes };
@@ -92,7 +92,7 @@ fn names_of_members_that_overlap_are_refused() {
     archive.extend(long);
     archive.extend((0..500).flat_map(|place| header(&format!("/{place}"), 0).into_bytes()));
     let archive = Bytes::from(archive);
-    let usage = Usage::of(|| {
+    let usage = Usage::measure(|| {
         let error = link(&archive, MODES[0]).expect_err("it was linked").to_string();
         assert!(error.contains("expected a file's name"), "{error}");
     });

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const MOST_SPARE: usize = 4;
 
 /// The work of one queue.
-pub(crate) struct Line {
+pub(crate) struct SubmissionQueue {
     device: Arc<DeviceCore>,
     lane: usize,
     timeline: Arc<Timeline>,
@@ -43,11 +43,11 @@ pub(crate) struct Line {
 #[derive(Default)]
 struct State {
     open: Option<Box<Batch>>,
-    steps: VecDeque<Step>,
+    commands: VecDeque<Command>,
     /// The value of the last step.
     tail: u64,
     /// How many steps of the host are not done.
-    host_steps: usize,
+    host_commands: usize,
     /// Somebody holds the role.
     taken: bool,
     /// How many threads wait for `moved`.
@@ -62,7 +62,7 @@ struct State {
     closed: bool,
 }
 
-enum Step {
+enum Command {
     Submit(Box<Batch>),
     Host(u64, HostWork),
 }
@@ -77,22 +77,22 @@ pub(crate) enum HostWork {
     Wait(Place),
 }
 
-impl Step {
+impl Command {
     fn value(&self) -> u64 {
         match self {
-            Step::Submit(batch) => batch.value,
-            Step::Host(value, _) => *value,
+            Command::Submit(batch) => batch.value,
+            Command::Host(value, _) => *value,
         }
     }
 }
 
-impl Line {
-    /// An empty line.
+impl SubmissionQueue {
+    /// Returns an empty line.
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<Arc<Line>> {
-        Ok(Arc::new(Line {
+    pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<Arc<SubmissionQueue>> {
+        Ok(Arc::new(SubmissionQueue {
             device: Arc::clone(device),
             lane: device.next_lane(),
             timeline: Timeline::new(&device.logical)?,
@@ -110,10 +110,10 @@ impl Line {
     ///
     /// # Errors
     /// Those of `record`, which then has recorded nothing; with `wait` those of
-    /// [`Line::synchronize`].
+    /// [`SubmissionQueue::synchronize`].
     #[inline]
     pub(crate) fn record(
-        self: &Arc<Line>,
+        self: &Arc<SubmissionQueue>,
         wait: bool,
         record: impl FnOnce(&mut Batch) -> Result<()>,
     ) -> Result<()> {
@@ -125,17 +125,17 @@ impl Line {
         self.go_on(state, wait)
     }
 
-    /// The same, but if steps of the host are queued, `otherwise` becomes one.
+    /// Returns the same, but if steps of the host are queued, `otherwise` becomes one.
     ///
     /// # Errors
-    /// As for [`Line::record`].
+    /// As for [`SubmissionQueue::record`].
     pub(crate) fn record_unless_host_work(
-        self: &Arc<Line>,
+        self: &Arc<SubmissionQueue>,
         record: impl FnOnce(&mut Batch) -> Result<()>,
         otherwise: impl FnOnce() -> HostWork,
     ) -> Result<()> {
         let mut state = self.state.lock();
-        if state.host_steps == 0 {
+        if state.host_commands == 0 {
             record(self.open(&mut state)?)?;
         } else {
             self.push_host(&mut state, otherwise());
@@ -147,7 +147,7 @@ impl Line {
     ///
     /// # Errors
     /// A lost device.
-    pub(crate) fn push(self: &Arc<Line>, work: HostWork) -> Result<()> {
+    pub(crate) fn push(self: &Arc<SubmissionQueue>, work: HostWork) -> Result<()> {
         self.device.refuse_if_lost()?;
         let mut state = self.state.lock();
         self.push_host(&mut state, work);
@@ -158,14 +158,17 @@ impl Line {
     /// queued later. Blocks.
     ///
     /// # Errors
-    /// Those of [`Line::synchronize`], before `work`; those of `work`.
-    pub(crate) fn exclusively(self: &Arc<Line>, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// Those of [`SubmissionQueue::synchronize`], before `work`; those of `work`.
+    pub(crate) fn exclusively(
+        self: &Arc<SubmissionQueue>,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         self.refuse_runner()?;
         let mut state = self.state.lock();
         self.close_open(&mut state);
         let tail = state.tail;
         let mut role = self.take_role(state);
-        self.take_steps(&mut role.state, |step| step.value() <= tail);
+        self.take_commands(&mut role.state, |command| command.value() <= tail);
         let earlier = role.unlocked(|| self.timeline.wait(tail));
         let result = earlier.and_then(|()| role.unlocked(work));
         let earlier = self.take_error(&mut role.state, tail);
@@ -178,12 +181,12 @@ impl Line {
     /// # Errors
     /// The first failure that nobody was told of; a lost device; `InvalidQueue` on the thread that
     /// runs a function of this queue, which would wait for itself.
-    pub(crate) fn synchronize(self: &Arc<Line>) -> Result<()> {
+    pub(crate) fn synchronize(self: &Arc<SubmissionQueue>) -> Result<()> {
         self.refuse_runner()?;
-        self.settle(self.state.lock())
+        self.finish(self.state.lock())
     }
 
-    /// Whether all that was queued is done.
+    /// Returns whether all that was queued is done.
     ///
     /// # Errors
     /// A lost device.
@@ -191,18 +194,18 @@ impl Line {
         self.device.refuse_if_lost()?;
         let state = self.state.lock();
         let is_open = state.open.as_ref().is_some_and(|open| !open.is_empty());
-        if is_open || !state.steps.is_empty() || state.host_steps > 0 {
+        if is_open || !state.commands.is_empty() || state.host_commands > 0 {
             return Ok(false);
         }
         self.timeline.is_reached(state.tail)
     }
 
-    /// The place behind all that was queued. `mark` may record something just before it.
+    /// Returns the place behind all that was queued. `mark` may record something just before it.
     ///
     /// # Errors
     /// Those of `mark`; a lost device.
     pub(crate) fn tail(
-        self: &Arc<Line>,
+        self: &Arc<SubmissionQueue>,
         mark: Option<impl FnOnce(&mut Batch) -> Result<()>>,
     ) -> Result<Place> {
         self.device.refuse_if_lost()?;
@@ -221,7 +224,7 @@ impl Line {
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn wait_for(self: &Arc<Line>, place: Place) -> Result<()> {
+    pub(crate) fn wait_for(self: &Arc<SubmissionQueue>, place: Place) -> Result<()> {
         let (timeline, value) = (&place.timeline, place.value);
         self.device.refuse_if_lost()?;
         // In this order: a failure is noted before its value is reached.
@@ -248,7 +251,7 @@ impl Line {
 
     /// Sees to it that nobody who drops the line waits for what is still to be done. Nothing may be queued
     /// afterwards.
-    pub(crate) fn close(self: &Arc<Line>) {
+    pub(crate) fn close(self: &Arc<SubmissionQueue>) {
         let mut state = self.state.lock();
         state.closed = true;
         if !self.timeline.was_seen(state.tail) {
@@ -258,29 +261,33 @@ impl Line {
 
     /// After something was queued: waits, or sees to it that somebody does it.
     #[inline]
-    fn go_on<'a>(self: &'a Arc<Line>, mut state: MutexGuard<'a, State>, wait: bool) -> Result<()> {
+    fn go_on<'a>(
+        self: &'a Arc<SubmissionQueue>,
+        mut state: MutexGuard<'a, State>,
+        wait: bool,
+    ) -> Result<()> {
         if state.open.as_ref().is_some_and(|open| open.is_full()) {
             self.close_open(&mut state);
         }
         if wait {
-            return self.settle(state);
+            return self.finish(state);
         }
         self.rouse(&mut state);
         Ok(())
     }
 
     /// Blocks until all that is queued now is done.
-    fn settle<'a>(self: &'a Arc<Line>, mut state: MutexGuard<'a, State>) -> Result<()> {
+    fn finish<'a>(self: &'a Arc<SubmissionQueue>, mut state: MutexGuard<'a, State>) -> Result<()> {
         self.close_open(&mut state);
         let tail = state.tail;
         let is_listed =
-            |state: &State| state.steps.front().is_some_and(|step| step.value() <= tail);
+            |state: &State| state.commands.front().is_some_and(|command| command.value() <= tail);
         while is_listed(&state) {
             if state.taken {
                 self.await_move(&mut state);
             } else {
                 let mut role = self.take_role(state);
-                self.take_steps(&mut role.state, |step| step.value() <= tail);
+                self.take_commands(&mut role.state, |command| command.value() <= tail);
                 drop(role);
                 state = self.state.lock();
             }
@@ -297,10 +304,10 @@ impl Line {
         self.take_error(&mut state, tail).map_or(Ok(()), Err)
     }
 
-    /// The first failure that nobody was told of, for who has waited for `tail`.
+    /// Returns the first failure that nobody was told of, for who has waited for `tail`.
     fn take_error(&self, state: &mut State, tail: u64) -> Option<Error> {
         let error = state.error.take()?;
-        self.timeline.failures_are_told(tail);
+        self.timeline.report_failures(tail);
         Some(error)
     }
 
@@ -312,15 +319,15 @@ impl Line {
     }
 
     /// Takes the role; blocks while another thread has it.
-    fn take_role<'a>(self: &'a Arc<Line>, mut state: MutexGuard<'a, State>) -> Role<'a> {
+    fn take_role<'a>(self: &'a Arc<SubmissionQueue>, mut state: MutexGuard<'a, State>) -> Role<'a> {
         while state.taken {
             self.await_move(&mut state);
         }
         state.taken = true;
-        Role { line: self, state }
+        Role { queue: self, state }
     }
 
-    /// The open batch.
+    /// Returns the open batch.
     fn open<'a>(&self, state: &'a mut MutexGuard<'_, State>) -> Result<&'a mut Batch> {
         self.device.refuse_if_lost()?;
         if state.open.is_none() {
@@ -329,7 +336,7 @@ impl Line {
         Ok(state.open.as_mut().expect("it was just put there"))
     }
 
-    /// An empty batch: one whose commands are done, or a new one.
+    /// Returns an empty batch: one whose commands are done, or a new one.
     fn batch(&self, state: &mut MutexGuard<'_, State>) -> Result<Box<Batch>> {
         if let Some(batch) = state.spare.pop_front() {
             return Ok(batch);
@@ -363,29 +370,31 @@ impl Line {
         let Some(mut batch) = state.open.take() else { return };
         state.tail += 1;
         batch.value = state.tail;
-        state.steps.push_back(Step::Submit(batch));
+        state.commands.push_back(Command::Submit(batch));
     }
 
     fn push_host(&self, state: &mut MutexGuard<'_, State>, work: HostWork) {
         self.close_open(state);
         state.tail += 1;
-        state.host_steps += 1;
+        state.host_commands += 1;
         let value = state.tail;
-        state.steps.push_back(Step::Host(value, work));
+        state.commands.push_back(Command::Host(value, work));
     }
 
     /// Does the steps that are wanted, from the first on, until one is not. The role is the caller's.
-    fn take_steps(
-        self: &Arc<Line>,
+    fn take_commands(
+        self: &Arc<SubmissionQueue>,
         state: &mut MutexGuard<'_, State>,
-        wanted: impl Fn(&Step) -> bool,
+        wanted: impl Fn(&Command) -> bool,
     ) {
-        while state.steps.front().is_some_and(&wanted) {
-            let Some(step) = state.steps.pop_front() else { return };
-            match step {
-                Step::Submit(batch) => self.submit(state, batch),
-                Step::Host(value, HostWork::Wait(place)) => self.wait_in_turn(state, value, place),
-                Step::Host(value, work) => self.run(state, value, work),
+        while state.commands.front().is_some_and(&wanted) {
+            let Some(command) = state.commands.pop_front() else { return };
+            match command {
+                Command::Submit(batch) => self.submit(state, batch),
+                Command::Host(value, HostWork::Wait(place)) => {
+                    self.wait_in_turn(state, value, place)
+                }
+                Command::Host(value, work) => self.run(state, value, work),
             }
             if state.waiting > 0 {
                 self.moved.notify_all();
@@ -417,21 +426,26 @@ impl Line {
     }
 
     /// Waits for a place in another queue: leaves that to the driver if it can, and it was not reached yet.
-    fn wait_in_turn(self: &Arc<Line>, state: &mut MutexGuard<'_, State>, value: u64, place: Place) {
+    fn wait_in_turn(
+        self: &Arc<SubmissionQueue>,
+        state: &mut MutexGuard<'_, State>,
+        value: u64,
+        place: Place,
+    ) {
         if !place.timeline.was_seen(place.value)
             && self.is_for_the_driver(&place)
             && let Ok(mut batch) = self.batch(state)
         {
             batch.waits.push((Arc::clone(&place.timeline), place.value));
             batch.value = value;
-            state.host_steps -= 1;
+            state.host_commands -= 1;
             self.submit(state, batch);
         } else {
             self.run(state, value, HostWork::Wait(place));
         }
     }
 
-    /// Whether the driver can wait for a place: it was given it, and will reach it without a failure, but for the loss of the
+    /// Returns whether the driver can wait for a place: it was given it, and will reach it without a failure, but for the loss of the
     /// device.
     fn is_for_the_driver(&self, place: &Place) -> bool {
         Arc::ptr_eq(place.timeline.device(), &self.device.logical)
@@ -451,10 +465,10 @@ impl Line {
         (!is_reached && !self.is_for_the_driver(place)).then_some(Awaited::Reached)
     }
 
-    /// Whether a step blocks nobody for the sake of another queue.
-    fn is_free(&self, step: &Step) -> bool {
-        match step {
-            Step::Host(_, HostWork::Wait(place)) => self.awaited(place).is_none(),
+    /// Returns whether a step blocks nobody for the sake of another queue.
+    fn is_free(&self, command: &Command) -> bool {
+        match command {
+            Command::Host(_, HostWork::Wait(place)) => self.awaited(place).is_none(),
             _ => true,
         }
     }
@@ -475,7 +489,7 @@ impl Line {
                 HostWork::Wait(place) => before.and_then(|()| place.wait()),
             }
         });
-        state.host_steps -= 1;
+        state.host_commands -= 1;
         self.note(state, value, result);
         let signalled = MutexGuard::unlocked(state, || self.timeline.signal(value));
         self.note(state, value, signalled);
@@ -492,7 +506,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for SubmissionQueue {
     fn drop(&mut self) {
         // Whoever waited for the last work has done so; this is for work that failed in between.
         let submitted = self.state.get_mut().flying.back().map_or(0, |batch| batch.value);
@@ -502,7 +516,7 @@ impl Drop for Line {
 
 /// The right to take steps. Given back when it is dropped.
 struct Role<'a> {
-    line: &'a Arc<Line>,
+    queue: &'a Arc<SubmissionQueue>,
     state: MutexGuard<'a, State>,
 }
 
@@ -516,20 +530,20 @@ impl Drop for Role<'_> {
     fn drop(&mut self) {
         self.state.taken = false;
         if self.state.waiting > 0 {
-            self.line.moved.notify_all();
+            self.queue.moved.notify_all();
         }
         // Nobody was roused for what was queued while the role was taken.
         if has_work(&self.state) {
-            self.line.rouse(&mut self.state);
+            self.queue.rouse(&mut self.state);
         }
     }
 }
 
 fn has_work(state: &State) -> bool {
-    !state.steps.is_empty() || state.open.as_ref().is_some_and(|open| !open.is_empty())
+    !state.commands.is_empty() || state.open.as_ref().is_some_and(|open| !open.is_empty())
 }
 
-/// A number that no other living thread has; not 0.
+/// Returns a number that no other living thread has; not 0.
 fn this_thread() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|mark| std::ptr::from_ref(mark).addr())

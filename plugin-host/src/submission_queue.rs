@@ -4,7 +4,7 @@
 //! threads take it:
 //!
 //! - a thread whose command waits anyway, on an idle line: it runs the command in place
-//!   ([`Line::idle_role`]). Two atomic operations, no lock, nothing captured;
+//!   ([`SubmissionQueue::idle_role`]). Two atomic operations, no lock, nothing captured;
 //! - a thread that synchronizes while nobody runs what is pending: it runs that itself;
 //! - a thread of the [`crew`](crate::crew) that *attends* to the line, called when a command is queued and there is
 //!   none. When it runs dry it looks for more for a moment, sleeps beside the line until it is rung for, and
@@ -49,12 +49,12 @@ const ATTENDED: u32 = 64;
 
 /// How long a thread that attends to a line looks for more before it sleeps. Waking it costs its
 /// waker some microseconds.
-const PATIENCE: Duration = Duration::from_micros(40);
+const SPIN_TIME: Duration = Duration::from_micros(40);
 /// How long it sleeps before it goes.
 const STAY: Duration = Duration::from_secs(1);
 
 /// The commands of one queue and the threads that run them.
-pub(crate) struct Line {
+pub(crate) struct SubmissionQueue {
     engine: Arc<Engine>,
     job: Arc<Job>,
     status: AtomicU32,
@@ -81,10 +81,10 @@ struct State {
     error: Option<Error>,
 }
 
-impl Line {
-    /// An idle line without a thread.
-    pub(crate) fn new(engine: Arc<Engine>) -> Arc<Line> {
-        Arc::new(Line {
+impl SubmissionQueue {
+    /// Returns an idle line without a thread.
+    pub(crate) fn new(engine: Arc<Engine>) -> Arc<SubmissionQueue> {
+        Arc::new(SubmissionQueue {
             job: engine.new_job(),
             engine,
             status: AtomicU32::new(0),
@@ -96,7 +96,7 @@ impl Line {
     /// Takes the role if the line is idle: what is done while it is held comes after all that was
     /// queued before and before all that is queued later.
     #[inline]
-    pub(crate) fn idle_role(self: &Arc<Line>) -> Option<Role<'_>> {
+    pub(crate) fn idle_role(self: &Arc<SubmissionQueue>) -> Option<Role<'_>> {
         self.role(RUNNING | PENDING, RUNNING | IN_PLACE)
     }
 
@@ -107,12 +107,18 @@ impl Line {
     /// Errors of `add`, which then must have added nothing, and `OutOfResources` if there can be no
     /// thread.
     #[inline]
-    pub(crate) fn push(self: &Arc<Line>, add: impl FnOnce(&mut Batch) -> Result<()>) -> Result<()> {
+    pub(crate) fn push(
+        self: &Arc<SubmissionQueue>,
+        add: impl FnOnce(&mut Batch) -> Result<()>,
+    ) -> Result<()> {
         self.push_counted(add).map(drop)
     }
 
-    /// The same; answers how many were pending up to this one.
-    fn push_counted(self: &Arc<Line>, add: impl FnOnce(&mut Batch) -> Result<()>) -> Result<u64> {
+    /// Returns the same; answers how many were pending up to this one.
+    fn push_counted(
+        self: &Arc<SubmissionQueue>,
+        add: impl FnOnce(&mut Batch) -> Result<()>,
+    ) -> Result<u64> {
         let mut state = self.state.lock();
         if self.status.load(Ordering::Relaxed) & ATTENDED == 0 {
             crew().ensure_thread()?;
@@ -128,7 +134,7 @@ impl Line {
         Ok(pushed)
     }
 
-    /// Whether all that was queued is done; if so, its effects are visible.
+    /// Returns whether all that was queued is done; if so, its effects are visible.
     pub(crate) fn is_idle(&self) -> bool {
         self.status.load(Ordering::Acquire) & (RUNNING | PENDING) == 0
     }
@@ -138,7 +144,7 @@ impl Line {
     /// # Errors
     /// The first failure that nobody was told of; `InvalidQueue` on the thread that runs the
     /// line's commands, which would wait for itself.
-    pub(crate) fn synchronize(self: &Arc<Line>) -> Result<()> {
+    pub(crate) fn synchronize(self: &Arc<SubmissionQueue>) -> Result<()> {
         self.refuse_runner()?;
         if self.is_idle() {
             return self.take_error();
@@ -182,9 +188,9 @@ impl Line {
         }
     }
 
-    /// The same, and it stays untold.
+    /// Returns the same, and it stays untold.
     #[inline]
-    pub(crate) fn untold(&self) -> Option<Error> {
+    pub(crate) fn pending_error(&self) -> Option<Error> {
         if self.status.load(Ordering::Acquire) & FAILED == 0 {
             return None;
         }
@@ -202,7 +208,7 @@ impl Line {
 
     /// Takes the role, as `how`, unless one of the bits of `obstacles` is set.
     #[inline]
-    fn role(self: &Arc<Line>, obstacles: u32, how: u32) -> Option<Role<'_>> {
+    fn role(self: &Arc<SubmissionQueue>, obstacles: u32, how: u32) -> Option<Role<'_>> {
         let mut status = self.status.load(Ordering::Relaxed);
         while status & obstacles == 0 {
             let taken = status | how;
@@ -210,7 +216,7 @@ impl Line {
             match self.status.compare_exchange_weak(status, taken, success, failure) {
                 Ok(_) => {
                     self.runner.store(this_thread(), Ordering::Relaxed);
-                    return Some(Role { line: self });
+                    return Some(Role { queue: self });
                 }
                 Err(now) => status = now,
             }
@@ -218,13 +224,13 @@ impl Line {
         None
     }
 
-    fn wait_for_tail(self: &Arc<Line>) {
+    fn wait_for_tail(self: &Arc<SubmissionQueue>) {
         let spare = self.state.lock().spare_record.take();
         let mut record = spare.unwrap_or_else(|| Arc::new(Record::new(false)));
         let Ok(pushed) = self.push_counted(|batch| batch.reach(Arc::clone(&record))) else {
             // Whoever waits may free what commands use next, so there is no way but to wait.
             while !self.is_idle() {
-                thread::sleep(PATIENCE);
+                thread::sleep(SPIN_TIME);
             }
             return;
         };
@@ -243,10 +249,10 @@ impl Line {
         }
     }
 
-    /// The role of a parked line.
-    fn take_over(self: &Arc<Line>) -> Role<'_> {
+    /// Returns the role of a parked line.
+    fn take_over(self: &Arc<SubmissionQueue>) -> Role<'_> {
         self.runner.store(this_thread(), Ordering::Relaxed);
-        Role { line: self }
+        Role { queue: self }
     }
 
     /// Blocks until there are commands that nobody runs; false if the calling thread attends to the line no more.
@@ -267,11 +273,11 @@ impl Line {
                 let status = self.status.load(Ordering::Acquire);
                 has_work(status) || status & CLOSED != 0 || crew().has_listed()
             };
-            if spin_until(PATIENCE, concerned) && !crew().has_listed() {
+            if spin_until(SPIN_TIME, concerned) && !crew().has_listed() {
                 continue;
             }
             let mut rung = false;
-            crew().beside_line(|| rung = self.sleep());
+            crew().sleep_attached(|| rung = self.sleep());
             let status = self.status.load(Ordering::Acquire);
             if !rung && !has_work(status) && self.leave(status) {
                 return false;
@@ -312,14 +318,14 @@ impl Line {
     /// Has a thread run what is pending. One that attended and did not sleep when `before` was the
     /// status has seen what changed since, or will before it sleeps or goes.
     #[inline]
-    fn ring(self: &Arc<Line>, before: u32) {
+    fn ring(self: &Arc<SubmissionQueue>, before: u32) {
         if before & (ASLEEP | ATTENDED) != ATTENDED {
             self.ring_for(before);
         }
     }
 
     #[cold]
-    fn ring_for(self: &Arc<Line>, before: u32) {
+    fn ring_for(self: &Arc<SubmissionQueue>, before: u32) {
         if before & ASLEEP != 0 {
             self.wake();
         }
@@ -339,7 +345,7 @@ impl Line {
     }
 }
 
-impl Attended for Line {
+impl Attended for SubmissionQueue {
     /// Runs what is pending until the line has nothing more for a while, or is parked.
     fn attend(self: Arc<Self>) {
         let mut state = self.state.lock();
@@ -365,7 +371,7 @@ impl Attended for Line {
     }
 }
 
-impl Failures for Line {
+impl Failures for SubmissionQueue {
     fn add(&self, error: Error) {
         log::warn!("{error}");
         let mut state = self.state.lock();
@@ -374,13 +380,13 @@ impl Failures for Line {
     }
 
     fn first(&self) -> Option<Error> {
-        self.untold()
+        self.pending_error()
     }
 }
 
 /// The right to run a line's commands. Given back when it is dropped.
 pub(crate) struct Role<'a> {
-    line: &'a Arc<Line>,
+    queue: &'a Arc<SubmissionQueue>,
 }
 
 impl Role<'_> {
@@ -390,7 +396,7 @@ impl Role<'_> {
     /// Those of [`Engine::run`].
     #[inline]
     pub(crate) fn launch(&self, launch: &Launch, arguments: Arguments<'_>) -> Result<()> {
-        let Line { engine, job, .. } = &**self.line;
+        let SubmissionQueue { engine, job, .. } = &**self.queue;
         // SAFETY: the arguments vouch for running the kernel with the values that the pointers, which are valid
         // during this call, point at.
         unsafe { engine.run(job, launch, arguments.pointers()) }
@@ -398,12 +404,12 @@ impl Role<'_> {
 
     /// Runs what is pending now, once, on a thread that does not attend to the line, and waits for other queues here.
     fn run_as_guest(self) {
-        let mut batch = std::mem::take(&mut self.line.state.lock().spare);
+        let mut batch = std::mem::take(&mut self.queue.state.lock().spare);
         self.take_pending(&mut batch);
         while let Some(awaited) = self.run(&mut batch) {
             awaited.wait();
         }
-        self.line.state.lock().spare = batch;
+        self.queue.state.lock().spare = batch;
     }
 
     /// Runs what is left of a batch, and what is pending until there is no more. False if the line was parked: another thread may attend to it
@@ -423,38 +429,38 @@ impl Role<'_> {
 
     /// Up to a command that waits for what is the answer.
     fn run(&self, batch: &mut Batch) -> Option<Arc<Record>> {
-        let line = &**self.line;
-        batch.run(&line.engine, &line.job, line)
+        let queue = &**self.queue;
+        batch.run(&queue.engine, &queue.job, queue)
     }
 
     /// Takes what is pending into `batch`, which is empty. False if there is nothing.
     fn take_pending(&self, batch: &mut Batch) -> bool {
-        if self.line.status.load(Ordering::Acquire) & PENDING == 0 {
+        if self.queue.status.load(Ordering::Acquire) & PENDING == 0 {
             return false;
         }
-        let mut state = self.line.state.lock();
+        let mut state = self.queue.state.lock();
         std::mem::swap(&mut state.pending, batch);
-        self.line.status.fetch_and(!PENDING, Ordering::AcqRel);
+        self.queue.status.fetch_and(!PENDING, Ordering::AcqRel);
         true
     }
 
     /// Leaves a batch, and with it the role, to whichever thread attends to the line when a place is reached. False if it was reached
     /// before, so that the batch can go on.
     fn park(&self, batch: &mut Batch, awaited: &Record) -> bool {
-        let mut state = self.line.state.lock();
+        let mut state = self.queue.state.lock();
         state.parked = Some(std::mem::take(batch));
-        self.line.runner.store(0, Ordering::Relaxed);
+        self.queue.runner.store(0, Ordering::Relaxed);
         // Still attended: who is called when the place is reached attends from then on. It takes the batch under this lock.
-        if awaited.call_when_reached(self.line) {
+        if awaited.call_when_reached(self.queue) {
             return true;
         }
         *batch = state.parked.take().unwrap_or_default();
-        self.line.runner.store(this_thread(), Ordering::Relaxed);
+        self.queue.runner.store(this_thread(), Ordering::Relaxed);
         false
     }
 }
 
-/// Whether there are commands that nobody runs.
+/// Returns whether there are commands that nobody runs.
 fn has_work(status: u32) -> bool {
     status & (RUNNING | PENDING) == PENDING
 }
@@ -462,15 +468,15 @@ fn has_work(status: u32) -> bool {
 impl Drop for Role<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.line.runner.store(0, Ordering::Relaxed);
-        let before = self.line.status.fetch_and(!(RUNNING | IN_PLACE), Ordering::AcqRel);
+        self.queue.runner.store(0, Ordering::Relaxed);
+        let before = self.queue.status.fetch_and(!(RUNNING | IN_PLACE), Ordering::AcqRel);
         if before & PENDING != 0 {
-            self.line.ring(before);
+            self.queue.ring(before);
         }
     }
 }
 
-/// A number that no other living thread has; not 0.
+/// Returns a number that no other living thread has; not 0.
 #[inline]
 fn this_thread() -> usize {
     thread_local!(static MARK: u8 = const { 0 });

@@ -11,16 +11,16 @@ thread_local! {
 
 /// What a turn is known by that the calling thread takes: a number that no other thread of the process has, or that of the turn for which
 /// it runs constructors.
-pub fn turn() -> u64 {
+pub fn lock_owner() -> u64 {
     match FOR.get() {
         0 => thread::number(),
-        turn => turn,
+        lock_owner => lock_owner,
     }
 }
 
 /// Does something for a turn that another thread, perhaps of another process, has taken.
-pub(crate) fn in_turn<T>(turn: u64, run: impl FnOnce() -> T) -> T {
-    let before = FOR.replace(turn);
+pub(crate) fn as_lock_owner<T>(lock_owner: u64, run: impl FnOnce() -> T) -> T {
+    let before = FOR.replace(lock_owner);
     let result = run();
     FOR.set(before);
     result

@@ -71,7 +71,7 @@ struct Inside {
     /// Set before the host function may run.
     behind: ol_event_handle_t,
     may_run: AtomicU32,
-    answers: [ol_errc_t; 3],
+    results: [ol_errc_t; 3],
 }
 
 unsafe extern "C" fn waits_for_itself(inside: *mut c_void) {
@@ -81,7 +81,7 @@ unsafe extern "C" fn waits_for_itself(inside: *mut c_void) {
         while (*inside).may_run.load(Ordering::Acquire) == 0 {
             std::thread::yield_now();
         }
-        (*inside).answers = [
+        (*inside).results = [
             code(olDestroyProgram((*inside).program)),
             code(olSyncEvent((*inside).before)),
             code(olSyncEvent((*inside).behind)),
@@ -100,7 +100,7 @@ fn a_host_function_that_would_wait_for_itself_is_refused_and_harms_nothing() {
         before: event(queue),
         behind: null_mut(),
         may_run: AtomicU32::new(0),
-        answers: [OL_ERRC_UNKNOWN; 3],
+        results: [OL_ERRC_UNKNOWN; 3],
     };
     let shared = &raw mut inside;
     // SAFETY: the structure lives until the queue is done; the function reads `behind` when it may.
@@ -109,7 +109,7 @@ fn a_host_function_that_would_wait_for_itself_is_refused_and_harms_nothing() {
         (*shared).behind = event(queue);
         (*shared).may_run.store(1, Ordering::Release);
         ok(olSyncQueue(queue));
-        let [destroyed, before, behind] = (*shared).answers;
+        let [destroyed, before, behind] = (*shared).results;
         assert_eq!(destroyed, OL_ERRC_INVALID_QUEUE);
         assert_eq!(before, OL_ERRC_SUCCESS, "an event in front of the function");
         assert_eq!(behind, OL_ERRC_INVALID_QUEUE, "an event behind the function");

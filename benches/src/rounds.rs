@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(3);
 /// Something to be timed.
 pub struct Contender<'a> {
     /// Takes a turn, and returns how long one time took.
-    pub turn: Box<dyn FnMut() -> Duration + 'a>,
+    pub round: Box<dyn FnMut() -> Duration + 'a>,
 }
 
 /// Times of all turns, sorted; at least one.
@@ -22,7 +22,7 @@ pub struct Times(Vec<Duration>);
 
 impl Times {
     /// Sorts times; `None` if there is none.
-    pub fn of(mut times: Vec<Duration>) -> Option<Times> {
+    pub fn new(mut times: Vec<Duration>) -> Option<Times> {
         times.sort();
         (!times.is_empty()).then_some(Times(times))
     }
@@ -39,7 +39,7 @@ impl Times {
 }
 
 /// Runs the contenders that are there in turns.
-pub fn in_turns<const N: usize>(mut contenders: [Option<Contender<'_>>; N]) -> [Option<Times>; N] {
+pub fn in_rounds<const N: usize>(mut contenders: [Option<Contender<'_>>; N]) -> [Option<Times>; N] {
     let mut times = [const { Vec::new() }; N];
     let start = Instant::now();
     for round in 0..MOST_ROUNDS {
@@ -49,22 +49,22 @@ pub fn in_turns<const N: usize>(mut contenders: [Option<Contender<'_>>; N]) -> [
         for (contender, times) in contenders.iter_mut().zip(&mut times) {
             if let Some(contender) = contender {
                 thread::sleep(PAUSE);
-                times.push((contender.turn)());
+                times.push((contender.round)());
             }
         }
     }
-    times.map(Times::of)
+    times.map(Times::new)
 }
 
 impl<'a> Contender<'a> {
     /// Returns a contender each of whose turns runs `count` times, after a first time that does not count.
     pub fn new(count: u32, mut run: impl FnMut() + 'a) -> Contender<'a> {
-        let turn = move || {
+        let round = move || {
             run();
             let start = Instant::now();
             (0..count).for_each(|_| run());
             start.elapsed() / count
         };
-        Contender { turn: Box::new(turn) }
+        Contender { round: Box::new(round) }
     }
 }

@@ -1,19 +1,19 @@
 //! Answers to queries about devices that a plugin has none for: the interface promises one to each.
 
-use crate::info::Answer;
+use crate::info::InfoReply;
 use longshore::{DeviceEntry, DeviceInfo, Error, ErrorCode};
 
-/// Whether a plugin says by this that it has no answer.
+/// Returns whether a plugin says by this that it has no answer.
 pub(crate) fn is_none(error: &Error) -> bool {
     use ErrorCode::{InvalidEnumeration, Unimplemented, Unsupported};
     matches!(error.code(), Unimplemented | Unsupported | InvalidEnumeration)
 }
 
-/// The answer where nothing is known: 0, 1 for counts that cannot be less, as few abilities as a
+/// Returns the answer where nothing is known: 0, 1 for counts that cannot be less, as few abilities as a
 /// device can have, and a text that is not empty. As LLVM's plugins, one element is the native
 /// width of vectors. `None` for a query that is not of the interface.
-pub(crate) fn answer(entry: &DeviceEntry, query: DeviceInfo) -> Option<Answer> {
-    let text = |text: &str| Some(Answer::Text(text.to_owned()));
+pub(crate) fn reply(entry: &DeviceEntry, query: DeviceInfo) -> Option<InfoReply> {
+    let text = |text: &str| Some(InfoReply::Text(text.to_owned()));
     let other = |query: DeviceInfo| entry.info(query).ok();
     let facts = entry.facts();
     match query {
@@ -25,34 +25,34 @@ pub(crate) fn answer(entry: &DeviceEntry, query: DeviceInfo) -> Option<Answer> {
         }
         DeviceInfo::Vendor | DeviceInfo::DriverVersion => text("unknown"),
         DeviceInfo::MaxWorkGroupSize | DeviceInfo::MaxWorkSize | DeviceInfo::NumComputeUnits => {
-            Some(Answer::U32(1))
+            Some(InfoReply::U32(1))
         }
         DeviceInfo::MaxWorkGroupSizePerDimension | DeviceInfo::MaxWorkSizePerDimension => {
-            Some(Answer::Dimensions([1; 3]))
+            Some(InfoReply::Dimensions([1; 3]))
         }
         DeviceInfo::NativeVectorWidthChar
         | DeviceInfo::NativeVectorWidthShort
         | DeviceInfo::NativeVectorWidthInt
         | DeviceInfo::NativeVectorWidthLong
         | DeviceInfo::NativeVectorWidthFloat
-        | DeviceInfo::NativeVectorWidthDouble => Some(Answer::U32(1)),
+        | DeviceInfo::NativeVectorWidthDouble => Some(InfoReply::U32(1)),
         DeviceInfo::VendorId
         | DeviceInfo::MaxClockFrequency
         | DeviceInfo::MemoryClockRate
         | DeviceInfo::SingleFpConfig
         | DeviceInfo::DoubleFpConfig
         | DeviceInfo::HalfFpConfig
-        | DeviceInfo::NativeVectorWidthHalf => Some(Answer::U32(0)),
-        DeviceInfo::AddressBits => Some(Answer::U32(usize::BITS)),
+        | DeviceInfo::NativeVectorWidthHalf => Some(InfoReply::U32(0)),
+        DeviceInfo::AddressBits => Some(InfoReply::U32(usize::BITS)),
         DeviceInfo::MaxMemAllocSize => {
             let total = other(DeviceInfo::GlobalMemSize).and_then(|total| total.as_u64());
-            Some(Answer::U64(total.unwrap_or(0)))
+            Some(InfoReply::U64(total.unwrap_or(0)))
         }
-        DeviceInfo::GlobalMemSize | DeviceInfo::WorkGroupLocalMemSize => Some(Answer::U64(0)),
+        DeviceInfo::GlobalMemSize | DeviceInfo::WorkGroupLocalMemSize => Some(InfoReply::U64(0)),
         DeviceInfo::SingleFpSupport
         | DeviceInfo::DoubleFpSupport
         | DeviceInfo::HalfFpSupport
-        | DeviceInfo::CooperativeLaunchSupport => Some(Answer::Bool(false)),
+        | DeviceInfo::CooperativeLaunchSupport => Some(InfoReply::Bool(false)),
         _ => None,
     }
 }

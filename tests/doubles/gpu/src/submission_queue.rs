@@ -8,14 +8,14 @@ use std::thread::JoinHandle;
 /// A piece of work.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Does what it is given, one piece after the other. Dropping it does not wait: what was given is still done, unless
-/// it was abandoned.
-pub(crate) struct Line {
+/// A queue of jobs, which its thread runs one after the other. Dropping the queue does not wait:
+/// its jobs still run, unless the queue was abandoned.
+pub(crate) struct SubmissionQueue {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// A place in a line: the work up to it. Outlives the line.
+/// A position in a queue, after some job. A ticket may outlive the queue.
 #[derive(Clone)]
 pub(crate) struct Ticket {
     shared: Arc<Shared>,
@@ -33,23 +33,23 @@ struct State {
     waiting: VecDeque<Job>,
     given: u64,
     done: u64,
-    /// The thread ends when nothing is waiting.
+    /// Whether the thread ends when no job is waiting.
     is_closed: bool,
 }
 
-impl Line {
-    /// An idle line, whose thread has this name.
-    pub(crate) fn new(name: &str) -> Line {
+impl SubmissionQueue {
+    /// Creates an idle queue, whose thread has this name.
+    pub(crate) fn new(name: &str) -> SubmissionQueue {
         let shared = Arc::<Shared>::default();
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || of_thread.work())
             .expect("a test has threads to spare");
-        Line { shared, thread: Mutex::new(Some(thread)) }
+        SubmissionQueue { shared, thread: Mutex::new(Some(thread)) }
     }
 
-    /// Gives it work. Does not block.
+    /// Enqueues a job. Does not block.
     pub(crate) fn push(&self, job: Job) -> Ticket {
         let mut state = self.shared.state.lock();
         state.waiting.push_back(job);
@@ -60,13 +60,13 @@ impl Line {
         Ticket { shared: Arc::clone(&self.shared), number }
     }
 
-    /// All that was given until now.
+    /// Returns a ticket for all jobs enqueued so far.
     pub(crate) fn tail(&self) -> Ticket {
         let number = self.shared.state.lock().given;
         Ticket { shared: Arc::clone(&self.shared), number }
     }
 
-    /// Drops what was not begun; what waits for it goes on.
+    /// Drops the jobs that have not begun; their waiters continue.
     pub(crate) fn abandon(&self) {
         let mut state = self.shared.state.lock();
         let dropped = std::mem::take(&mut state.waiting);
@@ -78,17 +78,18 @@ impl Line {
         drop(dropped);
     }
 
-    /// Waits until its thread has ended, as it does once the line was abandoned. On that thread, does nothing.
+    /// Waits until the queue's thread has ended, as it does after `abandon`. Does nothing on that
+    /// thread.
     pub(crate) fn join(&self) {
         let thread = self.thread.lock().take();
         if let Some(thread) = thread.filter(|it| it.thread().id() != std::thread::current().id()) {
-            // A piece of work that panicked ended the thread.
+            // A job that panicked has ended the thread.
             let _ = thread.join();
         }
     }
 }
 
-impl Drop for Line {
+impl Drop for SubmissionQueue {
     fn drop(&mut self) {
         self.shared.state.lock().is_closed = true;
         self.shared.changed.notify_all();
@@ -96,12 +97,12 @@ impl Drop for Line {
 }
 
 impl Ticket {
-    /// Whether the work is done.
+    /// Returns whether the jobs up to the ticket are done.
     pub(crate) fn is_done(&self) -> bool {
         self.shared.state.lock().done >= self.number
     }
 
-    /// Waits until it is done.
+    /// Waits until the jobs up to the ticket are done.
     pub(crate) fn wait(&self) {
         let mut state = self.shared.state.lock();
         while state.done < self.number {
@@ -137,14 +138,14 @@ mod tests {
     #[test]
     fn work_is_done_in_order_also_behind_a_dropped_line() {
         let (sender, receiver) = mpsc::channel();
-        let line = Line::new("test");
+        let queue = SubmissionQueue::new("test");
         let tickets: Vec<_> = (0..10)
             .map(|number| {
                 let sender = sender.clone();
-                line.push(Box::new(move || sender.send(number).expect("the test receives")))
+                queue.push(Box::new(move || sender.send(number).expect("the test receives")))
             })
             .collect();
-        drop(line);
+        drop(queue);
         tickets[9].wait();
         assert!(tickets.iter().all(Ticket::is_done));
         drop(sender);
@@ -154,13 +155,13 @@ mod tests {
     #[test]
     fn who_waits_for_abandoned_work_goes_on() {
         let (open, gate) = mpsc::channel::<()>();
-        let line = Line::new("test");
-        let first = line.push(Box::new(move || {
+        let queue = SubmissionQueue::new("test");
+        let first = queue.push(Box::new(move || {
             let _ = gate.recv();
         }));
-        let second = line.push(Box::new(|| unreachable!("it was abandoned")));
+        let second = queue.push(Box::new(|| unreachable!("it was abandoned")));
         assert!(!first.is_done());
-        line.abandon();
+        queue.abandon();
         second.wait();
         drop(open);
     }

@@ -1,4 +1,4 @@
-//! What each request is answered with.
+//! The execution of requests and the encoding of their replies.
 
 use std::sync::Arc;
 
@@ -18,67 +18,73 @@ use super::{Server, library};
 use crate::plugin::protocol::{Asked, Connected, Id, Image, Request, encode};
 use crate::rpc::Peer;
 
-pub(in crate::plugin) fn told<T: Serialize>(result: Result<T>) -> Vec<u8> {
+pub(in crate::plugin) fn encode_reply<T: Serialize>(result: Result<T>) -> Vec<u8> {
     encode(&result)
 }
 
 impl Server {
-    /// Does what is asked for and encodes the answer.
-    pub(super) fn answer(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
+    /// Executes a request and encodes the reply.
+    pub(super) fn reply(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
         match request {
-            Request::Connect { path, backend, log_level, settings } => {
-                told(self.connect(peer, &library::Wanted { path, backend, log_level, settings }))
+            Request::Connect { path, backend, log_level, settings } => encode_reply(
+                self.connect(peer, &library::Wanted { path, backend, log_level, settings }),
+            ),
+            Request::Reserve { address, bytes } => {
+                encode_reply(self.memory.reserve(address, bytes))
             }
-            Request::Reserve { address, bytes } => told(self.memory.reserve(address, bytes)),
-            Request::Map { address, offset, bytes } => told(self.map(peer, address, offset, bytes)),
-            Request::Unmap { address, bytes } => told(self.memory.unmap(address, bytes)),
+            Request::Map { address, offset, bytes } => {
+                encode_reply(self.map(peer, address, offset, bytes))
+            }
+            Request::Unmap { address, bytes } => encode_reply(self.memory.unmap(address, bytes)),
             Request::Platform(call) => self.serve_platform(0, call),
             Request::Device(id, call) => self.serve_device(id, call),
             Request::Module(id, call) => self.serve_module(id, call),
             Request::Queue(id, call) => self.serve_queue(id, call),
             Request::Event(id, call) => self.serve_event(id, call),
-            Request::Close { device } => told(self.close(device)),
-            Request::Disconnect => told(self.disconnect()),
-            Request::Upload { bytes } => told(self.uploads.begin(bytes)),
-            Request::Chunk { upload, content } => told(self.uploads.add(upload, content)),
-            request => self.answer_by_hand(peer, request),
+            Request::Close { device } => encode_reply(self.close(device)),
+            Request::Disconnect => encode_reply(self.disconnect()),
+            Request::Upload { bytes } => encode_reply(self.uploads.begin(bytes)),
+            Request::Chunk { upload, content } => encode_reply(self.uploads.add(upload, content)),
+            request => self.reply_by_hand(peer, request),
         }
     }
 
-    fn answer_by_hand(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
+    fn reply_by_hand(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
         match request {
-            Request::Accepts { device, image } => told(self.accepts(peer, device, image)),
-            Request::Rank { device, image, triple, arch } => {
-                told(self.rank(peer, device, image, triple, arch))
+            Request::Accepts { device, image } => encode_reply(self.accepts(peer, device, image)),
+            Request::Score { device, image, triple, arch } => {
+                encode_reply(self.score(peer, device, image, triple, arch))
             }
-            Request::Adopt { device, kind, address, bytes } => {
-                told(self.adopt(device, kind, address, bytes))
+            Request::ImportMemory { device, kind, address, bytes } => {
+                encode_reply(self.import_memory(device, kind, address, bytes))
             }
-            Request::Free { device, kind, address } => told(self.free(device, kind, address)),
-            Request::SetExtent { device, address, bytes } => {
-                told(self.set_extent(device, address, bytes))
+            Request::Free { device, kind, address } => {
+                encode_reply(self.free(device, kind, address))
+            }
+            Request::SetLogicalSize { device, address, bytes } => {
+                encode_reply(self.set_logical_size(device, address, bytes))
             }
             Request::Load { device, image, loading } => {
-                told(self.load(peer, device, image, loading))
+                encode_reply(self.load(peer, device, image, loading))
             }
-            Request::Kernel { module, name } => told(self.kernel(module, name)),
-            Request::Unload { module } => told(self.unload(module)),
-            Request::Launch(launch) => told(self.launch(&launch)),
-            Request::Copy(copy) => told(self.copy(&copy)),
+            Request::Kernel { module, name } => encode_reply(self.kernel(module, name)),
+            Request::Unload { module } => encode_reply(self.unload(module)),
+            Request::Launch(launch) => encode_reply(self.launch(&launch)),
+            Request::Copy(copy) => encode_reply(self.copy(&copy)),
             Request::CopyIn { queue, device, address, content } => {
-                told(self.copy_in(queue, device, address, content))
+                encode_reply(self.copy_in(queue, device, address, content))
             }
             Request::CopyOut { queue, device, address, bytes } => {
-                told(self.copy_out(queue, device, address, bytes))
+                encode_reply(self.copy_out(queue, device, address, bytes))
             }
-            Request::Transfer(transfer) => told(self.transfer(peer, &transfer)),
+            Request::Transfer(transfer) => encode_reply(self.transfer(peer, &transfer)),
             Request::Fill { queue, address, bytes, pattern, wait } => {
-                told(self.fill(queue, address, bytes, pattern, wait))
+                encode_reply(self.fill(queue, address, bytes, pattern, wait))
             }
             Request::HostFunction { queue, function } => {
-                told(self.host_function(peer, queue, function))
+                encode_reply(self.host_function(peer, queue, function))
             }
-            other => told::<()>(Err(Error::new(
+            other => encode_reply::<()>(Err(Error::new(
                 ErrorCode::Unimplemented,
                 format!("the executor does not know the request {other:?}"),
             ))),
@@ -138,7 +144,7 @@ impl Server {
     }
 
     fn image(&self, peer: &Arc<Peer>, image: Image<'_>) -> Result<ImageBuffer> {
-        ImageBuffer::of(image, &self.uploads, peer.memory())
+        ImageBuffer::new(image, &self.uploads, peer.memory())
     }
 
     fn accepts(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>) -> Result<Acceptance> {
@@ -146,7 +152,7 @@ impl Server {
         device.device.accepts(image.bytes())
     }
 
-    fn rank(
+    fn score(
         &self,
         peer: &Arc<Peer>,
         device: Id,
@@ -155,23 +161,24 @@ impl Server {
         arch: &str,
     ) -> Result<u32> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
-        device.device.rank(&ImageEntry { bytes: image.bytes(), triple, arch })
+        device.device.score(&ImageEntry { bytes: image.bytes(), triple, arch })
     }
 
-    /// A plugin that cannot adopt memory may pin it; that is enough if the device has it at the same address then.
-    fn adopt(&self, device: Id, kind: MemoryKind, address: u64, bytes: u64) -> Result<()> {
+    /// Imports shared memory. Pinning replaces importing if the plugin cannot import; the device
+    /// must then have the memory at the same address.
+    fn import_memory(&self, device: Id, kind: MemoryKind, address: u64, bytes: u64) -> Result<()> {
         self.memory.check(address, bytes)?;
         let device = self.devices.get(device)?;
-        // SAFETY: the range is mapped, and stays so until the host has freed it.
+        // SAFETY: the range is mapped, and stays mapped until the host has freed it.
         let span = unsafe { Span::new(address, bytes) };
-        match device.device.adopt(kind, span) {
+        match device.device.import_memory(kind, span) {
             Err(error) if error.code() == ErrorCode::Unsupported => {}
-            adopted => return adopted,
+            imported => return imported,
         }
         let reached = device.device.pin(span).map_err(|error| match error.code() {
             ErrorCode::Unsupported => Error::new(
                 ErrorCode::Unsupported,
-                format!("{kind:?} memory of an isolated device needs a plugin that adopts or pins memory: {}", error.message()),
+                format!("{kind:?} memory of an isolated device needs a plugin that imports or pins memory: {}", error.message()),
             ),
             _ => error,
         })?;
@@ -181,7 +188,7 @@ impl Server {
         }
         device.device.unpin(address)?;
         let message = format!(
-            "{kind:?} memory of an isolated device: the device has the host's memory at other addresses"
+            "{kind:?} memory of an isolated device cannot be provided: the device has the host's memory at another address, expected the same"
         );
         Err(Error::new(ErrorCode::Unsupported, message))
     }
@@ -198,17 +205,18 @@ impl Server {
         device.device.free(kind, address)
     }
 
-    fn set_extent(&self, device: Id, address: u64, bytes: u64) -> Result<()> {
+    fn set_logical_size(&self, device: Id, address: u64, bytes: u64) -> Result<()> {
         let device = self.devices.get(device)?;
         if device.pinned.lock().contains(&address) {
             return Ok(());
         }
-        device.device.set_extent(address, bytes)
+        device.device.set_logical_size(address, bytes)
     }
 
     fn load(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>, loading: Loading) -> Result<Id> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
-        // SAFETY: the buffer's bytes stay in place until the module was dropped, which lies before it.
+        // SAFETY: the buffer's bytes stay in place until the module is dropped; the module precedes
+        // the buffer in [`Module`].
         let bytes = unsafe { ImageBytes::new(image.bytes()) };
         let module = device.device.load(bytes, loading)?;
         let kernels = Mutex::default();

@@ -10,36 +10,37 @@ use std::ffi::{CStr, CString};
 /// Limit of the bytes of all texts. Of an error beyond it the code alone is told.
 const MOST_BYTES: usize = 8 << 20;
 
-static ANSWERS: Mutex<Answers> = Mutex::new(Answers { known: BTreeMap::new(), bytes: 0 });
+static RESULTS: Mutex<ResultHandles> =
+    Mutex::new(ResultHandles { known: BTreeMap::new(), bytes: 0 });
 
-struct Answers {
+struct ResultHandles {
     /// By their texts. A tree, as it points to where its parts begin: tools that look for leaks then find what it has.
-    known: BTreeMap<(u32, &'static CStr), Answer>,
+    known: BTreeMap<(u32, &'static CStr), ResultHandle>,
     /// Bytes of all texts.
     bytes: usize,
 }
 
 #[derive(Clone, Copy)]
-struct Answer(ol_result_t);
+struct ResultHandle(ol_result_t);
 
 // SAFETY: it points to what never changes or ends.
-unsafe impl Send for Answer {}
+unsafe impl Send for ResultHandle {}
 
-/// The result for an error.
-pub(crate) fn of(code: ErrorCode, message: &str) -> ol_result_t {
-    let mut answers = ANSWERS.lock();
-    let text = match answers.bytes + message.len() <= MOST_BYTES {
+/// Returns the result for an error.
+pub(crate) fn for_error(code: ErrorCode, message: &str) -> ol_result_t {
+    let mut results = RESULTS.lock();
+    let text = match results.bytes + message.len() <= MOST_BYTES {
         true => CString::new(message.replace('\0', "?")),
         false => CString::new(format!("{code:?}; there were too many errors to say more")),
     };
     let (code, text) = (code as u32, text.unwrap_or_default());
-    if let Some(Answer(known)) = answers.known.get(&(code, text.as_c_str())) {
+    if let Some(ResultHandle(known)) = results.known.get(&(code, text.as_c_str())) {
         return *known;
     }
-    answers.bytes += text.as_bytes_with_nul().len();
+    results.bytes += text.as_bytes_with_nul().len();
     let text: &'static CStr = Box::leak(text.into_boxed_c_str());
     let error = ol_error_struct_t { Code: ol_errc_t(code), Details: text.as_ptr() };
-    let answer: &'static ol_error_struct_t = Box::leak(Box::new(error));
-    answers.known.insert((code, text), Answer(answer));
-    answer
+    let handle: &'static ol_error_struct_t = Box::leak(Box::new(error));
+    results.known.insert((code, text), ResultHandle(handle));
+    handle
 }

@@ -15,7 +15,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-pub(crate) const SUITE: Suite = Suite::new("answers", || {
+pub(crate) const SUITE: Suite = Suite::new("results", || {
     [failures::trials(), images::trials(), queries::trials()].into_iter().flatten().collect()
 });
 
@@ -59,7 +59,7 @@ impl Library {
         devices()
     }
 
-    /// The CPU, which comes first.
+    /// Returns the CPU, which comes first.
     fn cpu(&self) -> ol_device_handle_t {
         self.devices()[0]
     }
@@ -72,7 +72,7 @@ impl Drop for Library {
     }
 }
 
-/// An image of the suite for the CPU.
+/// Returns an image of the suite for the CPU.
 fn image(name: &str) -> Vec<u8> {
     let host = Host::builder().environment(Environment::empty()).only_given_plugins();
     let host = host.plugin(host_plugin()).build().unwrap();

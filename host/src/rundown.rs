@@ -1,9 +1,9 @@
-//! [`Gated`]: a value that many threads use until one takes it away.
+//! [`Rundown`]: a value that many threads use until one takes it away.
 //!
 //! The alternative is `ShardedLock<Option<T>>` of the crate `crossbeam-utils`: users read, the taker writes. Nanoseconds per
 //! call on a machine with 2 cores, x86-64, virtual; "at once" is two threads whose calls overlap:
 //!
-//! | calls | `Gated`, 1 counter | `Gated`, 8 counters | `ShardedLock` |
+//! | calls | `Rundown`, 1 counter | `Rundown`, 8 counters | `ShardedLock` |
 //! | --- | --- | --- | --- |
 //! | enter and leave | 3.4 | 3.4 | 4.9 |
 //! | enter and leave, at once | 15 to 23 | 3.6 | 4.9 |
@@ -17,12 +17,12 @@ use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 use std::cell::UnsafeCell;
 use std::ops::Deref;
 
-/// A value that is used through [`Gated::enter`] and taken away once by [`Gated::take`], which
+/// A value that is used through [`Rundown::enter`] and taken away once by [`Rundown::take`], which
 /// waits for all passes to be dropped. Afterwards no call enters any more.
 ///
 /// Entering and leaving are one atomic operation each, on one of `SHARDS` counters, so that
 /// threads that pass different shards do not share a cache line.
-pub(crate) struct Gated<T, const SHARDS: usize = 1> {
+pub(crate) struct Rundown<T, const SHARDS: usize = 1> {
     inside: [Shard; SHARDS],
     closed: AtomicBool,
     left: Mutex<()>,
@@ -36,12 +36,12 @@ struct Shard(AtomicUsize);
 
 // SAFETY: the value is shared by reference among threads (`Sync`) and taken out on one of them
 // (`Send`).
-unsafe impl<T: Send + Sync, const SHARDS: usize> Sync for Gated<T, SHARDS> {}
+unsafe impl<T: Send + Sync, const SHARDS: usize> Sync for Rundown<T, SHARDS> {}
 
-impl<T, const SHARDS: usize> Gated<T, SHARDS> {
+impl<T, const SHARDS: usize> Rundown<T, SHARDS> {
     /// Returns an open gate around a value.
     pub(crate) fn new(value: T) -> Self {
-        Gated {
+        Rundown {
             inside: std::array::from_fn(|_| Shard::default()),
             closed: AtomicBool::new(false),
             left: Mutex::new(()),
@@ -52,7 +52,7 @@ impl<T, const SHARDS: usize> Gated<T, SHARDS> {
 
     /// Enters by the shard `hint % SHARDS`, or `None` if the value was taken.
     #[inline]
-    pub(crate) fn enter(&self, hint: usize) -> Option<Pass<'_, T, SHARDS>> {
+    pub(crate) fn enter(&self, hint: usize) -> Option<RundownGuard<'_, T, SHARDS>> {
         let shard = &self.inside[hint % SHARDS].0;
         // `take` closes first and then modifies the shard as well. If its modification comes after
         // this one, it sees us inside; else this one acquires what it released: that it is closed.
@@ -63,7 +63,7 @@ impl<T, const SHARDS: usize> Gated<T, SHARDS> {
         }
         // SAFETY: `take` waits for this shard to be empty before it touches the value.
         let value = unsafe { (*self.value.get()).as_ref() }?;
-        Some(Pass { gated: self, shard, value })
+        Some(RundownGuard { rundown: self, shard, value })
     }
 
     /// Closes the gate, waits until no thread is inside, and takes the value; `None` if another
@@ -105,14 +105,14 @@ impl<T, const SHARDS: usize> Gated<T, SHARDS> {
     }
 }
 
-/// The right to use the value of a [`Gated`], which [`Gated::take`] waits for.
-pub(crate) struct Pass<'a, T, const SHARDS: usize = 1> {
-    gated: &'a Gated<T, SHARDS>,
+/// The right to use the value of a [`Rundown`], which [`Rundown::take`] waits for.
+pub(crate) struct RundownGuard<'a, T, const SHARDS: usize = 1> {
+    rundown: &'a Rundown<T, SHARDS>,
     shard: &'a AtomicUsize,
     value: &'a T,
 }
 
-impl<T, const SHARDS: usize> Deref for Pass<'_, T, SHARDS> {
+impl<T, const SHARDS: usize> Deref for RundownGuard<'_, T, SHARDS> {
     type Target = T;
 
     #[inline]
@@ -121,10 +121,10 @@ impl<T, const SHARDS: usize> Deref for Pass<'_, T, SHARDS> {
     }
 }
 
-impl<T, const SHARDS: usize> Drop for Pass<'_, T, SHARDS> {
+impl<T, const SHARDS: usize> Drop for RundownGuard<'_, T, SHARDS> {
     #[inline]
     fn drop(&mut self) {
-        self.gated.leave(self.shard);
+        self.rundown.leave(self.shard);
     }
 }
 
@@ -136,22 +136,22 @@ mod tests {
 
     #[test]
     fn a_value_is_taken_once_and_entered_no_more() {
-        let gated: Gated<u32> = Gated::new(7);
-        assert_eq!(*gated.enter(0).unwrap(), 7);
-        assert_eq!(gated.take(), Some(7));
-        assert_eq!(gated.take(), None);
-        assert!(gated.enter(0).is_none());
+        let rundown: Rundown<u32> = Rundown::new(7);
+        assert_eq!(*rundown.enter(0).unwrap(), 7);
+        assert_eq!(rundown.take(), Some(7));
+        assert_eq!(rundown.take(), None);
+        assert!(rundown.enter(0).is_none());
     }
 
     #[test]
     fn taking_waits_for_those_inside() {
-        let gated: Arc<Gated<AtomicUsize, 4>> = Arc::new(Gated::new(AtomicUsize::new(0)));
-        let inside = gated.enter(2).unwrap();
+        let rundown: Arc<Rundown<AtomicUsize, 4>> = Arc::new(Rundown::new(AtomicUsize::new(0)));
+        let inside = rundown.enter(2).unwrap();
         let taker = std::thread::spawn({
-            let gated = Arc::clone(&gated);
-            move || gated.take().unwrap().into_inner()
+            let rundown = Arc::clone(&rundown);
+            move || rundown.take().unwrap().into_inner()
         });
-        while !gated.is_closed() {
+        while !rundown.is_closed() {
             std::thread::yield_now();
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -163,19 +163,19 @@ mod tests {
     #[test]
     fn many_threads_enter_until_it_is_taken() {
         for _ in 0..200 {
-            let gated: Arc<Gated<Box<u32>, 2>> = Arc::new(Gated::new(Box::new(1)));
+            let rundown: Arc<Rundown<Box<u32>, 2>> = Arc::new(Rundown::new(Box::new(1)));
             let threads = [0, 1, 2].map(|hint| {
-                let gated = Arc::clone(&gated);
+                let rundown = Arc::clone(&rundown);
                 std::thread::spawn(move || {
                     let mut sum = 0;
-                    while let Some(value) = gated.enter(hint) {
+                    while let Some(value) = rundown.enter(hint) {
                         sum += **value;
                     }
                     sum
                 })
             });
             std::thread::yield_now();
-            drop(gated.take());
+            drop(rundown.take());
             assert!(threads.map(|thread| thread.join().is_ok()).iter().all(|ended| *ended));
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn platform_name(device: ol_device_handle_t) -> String {
     CStr::from_bytes_until_nul(&name).unwrap().to_string_lossy().into_owned()
 }
 
-/// The bytes of an answer.
+/// Returns the bytes of an answer.
 fn answer(device: ol_device_handle_t, query: ol_device_info_t) -> Result<Vec<u8>, String> {
     let mut size = 0;
     // SAFETY: the size is written to the variable.

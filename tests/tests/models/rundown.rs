@@ -1,8 +1,8 @@
-//! `Gated`, which keeps every handle of the host safe, under a model checker: all interleavings of
+//! `Rundown`, which keeps every handle of the host safe, under a model checker: all interleavings of
 //! a few threads with up to three preemptions, and all orders that the memory model allows.
 
 use crate::Model;
-use crate::gated_source::Gated;
+use crate::rundown_source::Rundown;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -17,8 +17,8 @@ pub(crate) const MODELS: &[(&str, Model)] = &[
 /// A value whose every access the model checks against all others.
 type Watched = UnsafeCell<u32>;
 
-fn read<const SHARDS: usize>(gated: &Gated<Watched, SHARDS>, hint: usize) -> bool {
-    gated.enter(hint).map(|inside| inside.with(read_at)).is_some()
+fn read<const SHARDS: usize>(rundown: &Rundown<Watched, SHARDS>, hint: usize) -> bool {
+    rundown.enter(hint).map(|inside| inside.with(read_at)).is_some()
 }
 
 fn read_at(value: *const u32) {
@@ -27,42 +27,42 @@ fn read_at(value: *const u32) {
 }
 
 /// Takes the value and writes to it, as a destroyer would.
-fn destroy<const SHARDS: usize>(gated: &Gated<Watched, SHARDS>) -> bool {
-    let taken = gated.take();
+fn destroy<const SHARDS: usize>(rundown: &Rundown<Watched, SHARDS>) -> bool {
+    let taken = rundown.take();
     // SAFETY: as above.
     taken.map(|value| value.with_mut(|value| unsafe { *value = 0 })).is_some()
 }
 
 fn taken_while_inside() {
-    let gated: Arc<Gated<Watched>> = Arc::new(Gated::new(UnsafeCell::new(7)));
+    let rundown: Arc<Rundown<Watched>> = Arc::new(Rundown::new(UnsafeCell::new(7)));
     let user = thread::spawn({
-        let gated = Arc::clone(&gated);
+        let rundown = Arc::clone(&rundown);
         move || {
-            read(&gated, 0);
-            read(&gated, 0);
+            read(&rundown, 0);
+            read(&rundown, 0);
         }
     });
-    assert!(destroy(&gated));
-    assert!(!read(&gated, 0));
+    assert!(destroy(&rundown));
+    assert!(!read(&rundown, 0));
     user.join().unwrap();
 }
 
 fn two_takers() {
-    let gated: Arc<Gated<Watched>> = Arc::new(Gated::new(UnsafeCell::new(7)));
+    let rundown: Arc<Rundown<Watched>> = Arc::new(Rundown::new(UnsafeCell::new(7)));
     let other = thread::spawn({
-        let gated = Arc::clone(&gated);
-        move || destroy(&gated)
+        let rundown = Arc::clone(&rundown);
+        move || destroy(&rundown)
     });
-    let mine = destroy(&gated);
+    let mine = destroy(&rundown);
     assert!(mine != other.join().unwrap());
 }
 
 fn other_shard() {
-    let gated: Arc<Gated<Watched, 2>> = Arc::new(Gated::new(UnsafeCell::new(7)));
+    let rundown: Arc<Rundown<Watched, 2>> = Arc::new(Rundown::new(UnsafeCell::new(7)));
     let users = [0, 1].map(|hint| {
-        let gated = Arc::clone(&gated);
-        thread::spawn(move || read(&gated, hint))
+        let rundown = Arc::clone(&rundown);
+        thread::spawn(move || read(&rundown, hint))
     });
-    assert!(destroy(&gated));
+    assert!(destroy(&rundown));
     users.into_iter().for_each(|user| assert!(user.join().is_ok()));
 }

@@ -23,71 +23,77 @@ use super::{
 use crate::process::{ProcessCalls, call_service};
 use crate::{Error, Result, wait};
 
-/// Memory of a process that runs `longshore-orc-rt` (JITLink's `MapperJITLinkMemoryManager`, with its `SharedMemoryMapper` or, with
-/// nothing shared, a copy for each side). Content is written once, in place, if both processes share a file.
+/// Memory of a process that runs `longshore-orc-rt` (JITLink's `MapperJITLinkMemoryManager`, with
+/// its `SharedMemoryMapper`). If both processes share a file, content is written once, in place;
+/// without a file, each side has a copy.
 ///
-/// Reserving and finalizing take one message each. Actions run in the process. Who waits for an answer blocks where it polls.
+/// Reservation and finalization take one message each. Actions run in the process. A thread that
+/// polls a reply blocks until the reply is there.
 ///
-/// Dropping the manager leaves finalized allocations as they are. One in flight does not need it any more.
+/// Dropping the manager leaves finalized allocations as they are. An allocation in flight does not
+/// need its manager any more.
 pub struct ProcessMemory {
     process: Arc<dyn ProcessCalls>,
     file: Option<Arc<dyn SharedFile>>,
     shares: Arc<RwLock<Shares>>,
 }
 
-/// A file that this process and another one have.
+/// A file that this process and another one share.
 pub trait SharedFile: Send + Sync {
-    /// Takes pages for so many bytes: zeroes, mapped into this process, until the value is dropped.
+    /// Takes pages of at least `size` bytes. They are zero, and mapped into this process until the
+    /// value is dropped.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// The reason, as text.
     fn take(&self, size: u64) -> Result<Box<dyn SharedPages>, String>;
 }
 
-/// Pages of a shared file, which are free again when this is dropped: by then the other process has given them back.
+/// Pages of a shared file. Dropping the value frees them for reuse: by then the other process has
+/// given them back.
 pub trait SharedPages: Send + Sync {
-    /// Where they begin in the file.
+    /// Returns the offset of the first page in the file.
     fn offset(&self) -> u64;
 
-    /// All of them, in this process.
+    /// Returns the bytes of all pages, in this process.
     fn bytes_mut(&mut self) -> &mut [u8];
 
-    /// Unmaps some of them from this process: offsets in bytes.
+    /// Unmaps some of the pages from this process; `pages` is in bytes.
     fn unmap(&mut self, pages: Range<usize>);
 
-    /// Where they begin in this process.
+    /// Returns the address of the first page in this process.
     fn address(&self) -> NonNull<u8>;
 
-    /// Leaves them in use until the file is gone.
+    /// Keeps the pages in use until the file is gone.
     fn leave(&self);
 }
 
-/// What is known of memory that both processes have.
+/// The memory that both processes have.
 #[derive(Default)]
 struct Shares {
-    /// Which pages of the file the objects have that are finalized.
+    /// Pages of the file of each finalized object.
     by_object: BTreeMap<u64, Arc<dyn SharedPages>>,
-    /// What can still be written from here, by its address in the process.
+    /// Pages that this process can still write, by their address in the other process.
     writable: BTreeMap<u64, Writable>,
 }
 
 /// Pages that are `rw-` in both processes.
 struct Writable {
     size: u64,
-    /// Where they begin in this process.
+    /// Address of the first page in this process.
     here: NonNull<u8>,
-    /// The objects that have a part of them. When all are gone something else may be at the addresses.
+    /// Objects that share the pages. When all are gone, the addresses may be reused.
     objects: Vec<u64>,
     pages: Arc<dyn SharedPages>,
 }
 
-// SAFETY: the address is used while the pages are kept, by copies alone.
+// SAFETY: the address is only used for copies, while the pages are kept.
 unsafe impl Send for Writable {}
 // SAFETY: as above.
 unsafe impl Sync for Writable {}
 
 impl ProcessMemory {
-    /// Memory of a process, by messages alone or through a file that it has too.
+    /// Creates a manager for the memory of a process, which uses messages alone or a file that the
+    /// process has too.
     pub fn new(process: Arc<dyn ProcessCalls>, file: Option<Arc<dyn SharedFile>>) -> Self {
         Self { process, file, shares: Arc::default() }
     }
@@ -95,7 +101,7 @@ impl ProcessMemory {
 
 impl Drop for ProcessMemory {
     fn drop(&mut self) {
-        // The code in them may be running.
+        // Code in the pages may be running.
         std::mem::take(&mut *self.shares.write())
             .by_object
             .values()
@@ -104,22 +110,26 @@ impl Drop for ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// Writes bytes at an address of the process, if both have them, as data of linked code that can be written; `false` if not. A
-    /// word at a multiple of its size is written at once.
+    /// Writes bytes at an address of the process, if both processes have that memory as writable
+    /// data of linked code; `false` otherwise. A word at a multiple of its size is written
+    /// atomically.
     ///
     /// # Safety
-    /// Nobody may use the bytes meanwhile, or everybody by atomic operations if it is a word.
+    /// No other thread may use the bytes during the call, except for atomic operations on such a
+    /// word.
     pub unsafe fn write(&self, address: u64, bytes: &[u8]) -> bool {
         let Some((_pages, here)) = self.shares.read().find(address, bytes.len() as u64) else {
             return false;
         };
         match <[u8; 8]>::try_from(bytes) {
             Ok(word) if address.is_multiple_of(8) => {
-                // SAFETY: pages are mapped so that an address has the same alignment in both processes; they are kept.
+                // SAFETY: pages are mapped with the same alignment in both processes, and are kept
+                // during this call.
                 let to = unsafe { here.cast::<AtomicU64>().as_ref() };
                 to.store(u64::from_ne_bytes(word), Ordering::Release);
             }
-            // SAFETY: the pages are mapped, and kept during this call; the rest is promised by the caller.
+            // SAFETY: the pages are mapped, and kept during this call; the rest is promised by the
+            // caller.
             _ => unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), here.as_ptr(), bytes.len());
             },
@@ -127,14 +137,16 @@ impl ProcessMemory {
         true
     }
 
-    /// Reads so many bytes at an address of the process, if both have them, as data of linked code that can be written.
+    /// Reads `size` bytes at an address of the process, if both processes have that memory as
+    /// writable data of linked code.
     ///
     /// # Safety
-    /// Nobody may write the bytes meanwhile.
+    /// No thread may write the bytes during the call.
     pub unsafe fn read(&self, address: u64, size: usize) -> Option<Vec<u8>> {
         let (_pages, here) = self.shares.read().find(address, size as u64)?;
         let mut bytes = Vec::with_capacity(size);
-        // SAFETY: the pages are mapped, and kept during this call; there is room for so many bytes.
+        // SAFETY: the pages are mapped, and kept during this call; the vector has room for `size`
+        // bytes.
         unsafe {
             std::ptr::copy_nonoverlapping(here.as_ptr(), bytes.as_mut_ptr(), size);
             bytes.set_len(size);
@@ -161,12 +173,13 @@ impl MemoryManager for ProcessMemory {
     fn deallocate(&self, allocations: Vec<FinalizedAllocation>) -> Pending<()> {
         let numbers: Vec<u64> = allocations.iter().map(FinalizedAllocation::number).collect();
         self.shares.write().hide(&numbers);
-        // SAFETY: who deallocates says that nothing uses them any more; who made the actions vouches for those.
+        // SAFETY: the deallocating caller promises that nothing uses the objects any more; the
+        // creator of the actions vouches for the actions.
         let done = unsafe { call_service(&*self.process, DEALLOCATE_PAGES, &numbers) };
         let shares = Arc::clone(&self.shares);
         Box::pin(async move {
             let result = done.await;
-            // Only then are they not in use there, whether all went well or the process is gone.
+            // From here on the process does not use the pages: it has released them, or is gone.
             shares.write().remove(&numbers);
             Ok(result??)
         })
@@ -194,7 +207,7 @@ impl ProcessMemory {
             placement: request.placement,
             offset: content.offset(),
         };
-        // SAFETY: any pages may be asked for.
+        // SAFETY: a request for pages is sound with any numbers.
         let reserved = unsafe { call_service(&*self.process, RESERVE_PAGES, &wanted) };
         let plan = layout.plan(request);
         let (process, shares) = (Arc::clone(&self.process), Arc::clone(&self.shares));
@@ -207,7 +220,7 @@ impl ProcessMemory {
     }
 }
 
-/// Where content is written in this process.
+/// The memory in this process to which content is written.
 enum Content {
     Shared(Box<dyn SharedPages>),
     Own(Vec<u8>),
@@ -229,7 +242,7 @@ impl Content {
     }
 }
 
-/// Reserved pages, which are given back when this is dropped, unless they were finalized.
+/// Reserved pages, which are given back on drop unless they were finalized.
 struct Reservation {
     number: Option<u64>,
     process: Arc<dyn ProcessCalls>,
@@ -238,7 +251,7 @@ struct Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
-        // SAFETY: nobody in the process knows these pages yet.
+        // SAFETY: nothing in the process knows these pages yet.
         let abandoned = unsafe { call_service(&*self.process, ABANDON_PAGES, &vec![number]) };
         if let Err(error) = crate::wait(abandoned) {
             log::debug!("giving back reserved memory: {error}");
@@ -247,7 +260,8 @@ impl Drop for Reservation {
 }
 
 struct InFlight {
-    // The order matters: the process gives its pages back before they are free in the file.
+    // The reservation must precede the content: the process gives its pages back before they are
+    // free in the file.
     reservation: Reservation,
     content: Content,
     address: u64,
@@ -257,14 +271,14 @@ struct InFlight {
     shares: Arc<RwLock<Shares>>,
 }
 
-/// Messages with content under way: there is a limit for all of a process.
+/// The number of messages with content under way. A process has a limit for all messages.
 const AT_ONCE: usize = 16;
 
-/// The most bytes of content in a message.
+/// The limit for the content in a message, in bytes.
 const PIECE: usize = 1 << 20;
 
 impl InFlight {
-    /// Sends content that is not shared, and gives what is to be waited for.
+    /// Sends content that is not shared, and returns the pending replies.
     fn send_content(&mut self) -> Vec<Pending<()>> {
         let Content::Own(bytes) = &self.content else { return Vec::new() };
         let pieces = self.layout.content_pages().into_iter().flat_map(|pages| {
@@ -272,7 +286,7 @@ impl InFlight {
         });
         let write = |piece: Range<usize>| {
             let bytes = vec![(self.address + piece.start as u64, ByteBuf::from(&bytes[piece]))];
-            // SAFETY: the pages are reserved, writable, and nobody uses them.
+            // SAFETY: the pages are reserved and writable, and no other thread uses them.
             unsafe { call_service(&*self.reservation.process, WRITE, &bytes) }
         };
         let mut sent: VecDeque<Pending<()>> = VecDeque::new();
@@ -317,7 +331,7 @@ impl InFlightAllocation for InFlight {
             };
             let answer = finalized.await;
             if !matches!(answer, Err(Error::Call { .. })) {
-                // Whatever came of it, there is no reservation any more.
+                // Finalization consumes the reservation, even if it fails.
                 self.reservation.number = None;
             }
             let numbers = answer??;
@@ -340,11 +354,12 @@ impl InFlight {
         }
         let number = self.reservation.number.expect("it is finalized once");
         let argument = (number, self.plan.clone(), actions.to_vec());
-        // SAFETY: who made the actions vouches for them.
+        // SAFETY: the creator of the actions vouches for them.
         unsafe { call_service(&*self.reservation.process, FINALIZE_PAGES, &argument) }
     }
 
-    /// The file's pages stay until the last of the objects is deallocated, and those that can be written stay mapped here.
+    /// Records the finalized objects. The file's pages stay until the last of the objects is
+    /// deallocated, and writable pages stay mapped here.
     fn remember(&mut self, numbers: &[u64]) {
         let content = std::mem::replace(&mut self.content, Content::Own(Vec::new()));
         let Content::Shared(pages) = content else { return };
@@ -369,7 +384,7 @@ impl InFlight {
 }
 
 impl Shares {
-    /// The objects are about to go, and with the last one of some pages what can be written.
+    /// Hides objects that are about to go. Pages become unwritable with their last object.
     fn hide(&mut self, numbers: &[u64]) {
         self.writable.retain(|_, writable| {
             writable.objects.retain(|object| !numbers.contains(object));
@@ -381,12 +396,12 @@ impl Shares {
         numbers.iter().for_each(|number| drop(self.by_object.remove(number)));
     }
 
-    /// Where bytes of the process are in this one, if they can be written here.
+    /// Returns the address in this process of bytes of the other one, if they can be written here.
     fn find(&self, address: u64, size: u64) -> Option<(Arc<dyn SharedPages>, NonNull<u8>)> {
         let (start, writable) = self.writable.range(..=address).next_back()?;
         let offset = address - start;
         (size <= writable.size.checked_sub(offset)?).then_some(())?;
-        // SAFETY: within the pages, which are kept.
+        // SAFETY: the address is within the pages, which are kept.
         Some((Arc::clone(&writable.pages), unsafe { writable.here.add(offset as usize) }))
     }
 }
