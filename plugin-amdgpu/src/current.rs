@@ -1,4 +1,4 @@
-//! Which device is current on a thread. HIP has no other context that a program must know of.
+//! The current device of a thread. HIP has no other context that a program needs.
 
 use crate::driver::Driver;
 use longshore_plugin_streams::{Call, Context, Failure};
@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A device, as what can be current.
+/// A device in its role as context.
 pub struct Current {
     ordinal: c_int,
     driver: Arc<Driver>,
@@ -17,7 +17,7 @@ impl Current {
         Current { ordinal, driver: Arc::clone(driver) }
     }
 
-    /// HIP's number for the device.
+    /// Returns HIP's number of the device.
     pub(crate) fn ordinal(&self) -> c_int {
         self.ordinal
     }
@@ -29,7 +29,7 @@ impl Context for Current {
     #[inline]
     fn enter(&self) -> Result<Entered<'_>, Failure> {
         let mut before = 0;
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         if unsafe { self.driver.hipGetDevice(&mut before) }.is_err() {
             return self.force();
         }
@@ -57,11 +57,11 @@ impl Context for Current {
     }
 }
 
-/// A device is current on this thread until this is dropped.
+/// A guard that keeps a device current on its thread.
 pub struct Entered<'a> {
-    /// What is to be current again.
+    /// The device that becomes current again, if the guard changed it.
     before: Option<(&'a Driver, c_int)>,
-    /// Not to be dropped on another thread.
+    /// Marker that keeps the guard on its thread.
     of_thread: PhantomData<*const ()>,
 }
 
@@ -69,7 +69,7 @@ impl Drop for Entered<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some((driver, before)) = self.before {
-            // SAFETY: HIP has said that it was this one.
+            // SAFETY: HIP returned this number for the previous device.
             let _ = unsafe { driver.hipSetDevice(before) };
         }
     }

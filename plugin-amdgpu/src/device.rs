@@ -1,4 +1,4 @@
-//! What is AMD's own of an open device.
+//! AMD's own data of an open device.
 
 use crate::driver::Driver;
 use crate::driver::types::{LIMIT_STACK_SIZE, limit};
@@ -13,27 +13,27 @@ use longshore_plugin_streams::{
 use parking_lot::Mutex;
 use std::sync::OnceLock;
 
-/// An open device of AMD.
+/// An open AMD device.
 pub(crate) type Core = DeviceCore<Driver>;
 
-/// What the backend keeps for an open device.
+/// The backend's own data of an open device.
 pub struct AmdgpuOwn {
     pub(crate) target: Target,
     pub(crate) linker: Option<String>,
     printf_bytes: usize,
-    /// Where kernels leave messages, from the first image on that may have some.
+    /// The ring of messages, created at the first image that may have some.
     ring: OnceLock<Mutex<Ring>>,
-    /// How much of it is used.
+    /// The ring's counter of used bytes.
     used: Used,
-    /// Whoever makes the ring.
+    /// Held while the ring is created.
     making: Mutex<()>,
 }
 
 impl AmdgpuOwn {
-    /// Sets the device's limits, as the user wants them. The device is current.
+    /// Sets the device's limits from the settings, and creates the data. The device is current.
     ///
     /// # Errors
-    /// Those of HIP; `Unsupported` for a limit that it does not take.
+    /// Errors of HIP; `Unsupported` for a limit that HIP does not support.
     pub(crate) fn prepare(
         driver: &Driver,
         physical: &AmdgpuPhysical,
@@ -53,29 +53,30 @@ impl AmdgpuOwn {
         })
     }
 
-    /// Returns the address of the ring of messages, which is made if there is none.
+    /// Returns the address of the ring of messages. The first call creates the ring.
     ///
     /// # Errors
-    /// Those of HIP.
+    /// Errors of HIP.
     pub(crate) fn ring(&self, device: &Core) -> Result<DevicePtr> {
         let _making = self.making.lock();
         if let Some(ring) = self.ring.get() {
             return Ok(ring.lock().address());
         }
         let mut address = 0;
-        device.call("making room for messages of kernels", |driver| {
+        device.call("allocating the ring of messages of kernels", |driver| {
             // SAFETY: the device is current.
             unsafe { driver.allocate_host(&mut address, self.printf_bytes) }
         })?;
-        // SAFETY: memory of the host of that size, and at least of its alignment, until the device closes.
+        // SAFETY: the host memory has this size and at least this alignment, and lives until the
+        // device closes.
         let ring = unsafe { Ring::new(address, self.printf_bytes) };
         self.used.look_at(&ring);
         let _ = self.ring.set(Mutex::new(ring));
         Ok(address)
     }
 
-    /// Prints the messages of kernels that are there. Costs next to nothing if kernels have left none. `is_idle` tells
-    /// whether all kernels on the device are known to be done.
+    /// Prints the present messages of kernels. Costs almost nothing without messages. `is_idle`
+    /// returns whether all kernels on the device are known to be done.
     #[inline]
     pub(crate) fn print_messages(&self, is_idle: impl Fn() -> bool) {
         if !self.used.is_nothing() {
@@ -90,18 +91,19 @@ impl AmdgpuOwn {
         }
     }
 
-    /// Prints what is left, and gives the memory back. Nothing runs on the device, nor will.
+    /// Prints the remaining messages, and frees the ring. Nothing runs on the device, now or later.
     pub(crate) fn close(&self, driver: &Driver) {
         if let Some(ring) = self.ring.get() {
             let mut ring = ring.lock();
             ring.print(|| true);
-            // SAFETY: it was allocated in this way; a device is closed once, and nobody waits for it then.
+            // SAFETY: `ring` allocated the memory in this way; a device is closed once, and no
+            // thread waits for it then.
             let _ = unsafe { driver.free_host(ring.address()) };
         }
     }
 }
 
-/// Returns the device is current. Its limits are those of the whole process.
+/// Sets limits of the current device. HIP applies them to the whole process.
 fn set_limits(driver: &Driver, wanted: &Settings) -> Call {
     let limits =
         [(LIMIT_STACK_SIZE, wanted.stack_bytes), (limit::MALLOC_HEAP_SIZE, wanted.heap_bytes)];
@@ -109,10 +111,11 @@ fn set_limits(driver: &Driver, wanted: &Settings) -> Call {
         let Some(bytes) = bytes else { continue };
         // SAFETY: the device is current.
         match unsafe { driver.hipDeviceSetLimit(which, bytes) } {
-            // Some are fixed from the first kernel on.
+            // Some limits are fixed after the first kernel.
             Err(failure) if failure.is(Code::INVALID_VALUE) => {
                 log::warn!(
-                    "limit {which} of the device stays: it is in use, or cannot be {bytes} bytes"
+                    "limit {which} of the device is unchanged: it is in use, or cannot be \
+                     {bytes} bytes"
                 );
             }
             set => set?,

@@ -1,8 +1,8 @@
-//! HIP: a table of its functions, each of which a version may lack.
+//! HIP: a table of its functions. A version of HIP may lack any of them.
 //!
-//! The table is our own because no binding fits a plugin that must not panic and must work with several
-//! versions of HIP: a result is a number (`Code`), whatever it is, and a function that is missing is an
-//! error of the call that wants it.
+//! The table is part of this crate because no binding fits a plugin that must not panic and must
+//! accept several versions of HIP. A result is a number (`Code`) of any value, and a missing
+//! function is an error of the call that needs it.
 
 mod functions;
 mod library;
@@ -23,7 +23,7 @@ type TextOf = unsafe extern "C" fn(Code) -> *const c_char;
 /// `hipGetLastError`.
 type LastError = unsafe extern "C" fn() -> Code;
 
-/// The loaded library. It stays loaded: what it has started does not end.
+/// The loaded library. It stays loaded, as its threads do not end.
 pub struct Driver {
     functions: Functions,
     name_of: Option<TextOf>,
@@ -32,10 +32,10 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Opens HIP's library, or another in its place. Blocks.
+    /// Opens HIP's library, or the one at `path` instead. Blocks.
     ///
     /// # Errors
-    /// Why there is no HIP, for people.
+    /// The reason why there is no HIP, as text for the user.
     pub(crate) fn open(path: Option<&str>) -> Result<Driver, String> {
         let library = library::open(path)?;
         // SAFETY: HIP's functions of these names have this type.
@@ -53,34 +53,36 @@ impl Driver {
         Ok(driver)
     }
 
-    /// The version of HIP: 60342134 is 6.3.42134. 0 if it does not say.
+    /// Returns the version of HIP as `hipRuntimeGetVersion` encodes it: `60342134` is 6.3.42134.
+    /// Returns 0 if HIP does not report its version.
     pub(crate) fn version(&self) -> u32 {
         let mut version = 0;
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         let asked = unsafe { self.hipRuntimeGetVersion(&mut version) };
         asked.map_or(0, |()| u32::try_from(version).unwrap_or(0))
     }
 
-    /// Whether it is HIP 6 or later, which renumbered kinds of memory and laid properties out anew.
+    /// Returns whether this is HIP 6 or later, which renumbered kinds of memory and changed the
+    /// layout of properties.
     fn is_renumbered(&self) -> bool {
         self.functions.hipGetDevicePropertiesR0600.is_some()
     }
 
-    /// A call has failed. HIP keeps that for the thread, where the program would find it and take it for an
-    /// error of its own.
+    /// Clears the thread's last error after a failed call: the program would find it and mistake it
+    /// for an error of its own.
     #[cold]
     fn was_refused(&self) {
         if let Some(last_error) = self.last_error {
-            // SAFETY: the function takes nothing.
+            // SAFETY: the function has no arguments and no precondition.
             unsafe { last_error() };
         }
     }
 
-    /// What HIP says of a result with one of its functions.
+    /// Returns HIP's text for a result from one of its functions.
     fn say(function: Option<TextOf>, result: Code) -> Option<String> {
-        // SAFETY: the function takes any number.
+        // SAFETY: the function accepts any number.
         let text = unsafe { function?(result) };
-        // SAFETY: a constant string that ends with NUL.
+        // SAFETY: `text` is a constant, NUL-terminated string.
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
 }

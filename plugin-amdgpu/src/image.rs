@@ -1,20 +1,20 @@
-//! Which images a device runs, and how well.
+//! Scores of images for a device.
 
 use longshore_format_amdgpu::{CodeObject, Header, Malformed, Target, is_triple};
 use longshore_plugin_api::ImageEntry;
 
-/// Of what suits a device alike, what is linked comes before what has to be.
+/// Bonus for a linked image over a relocatable one that suits the device equally.
 const LINKED: u32 = 100;
 
-/// How well an image suits a device, at least 1.
+/// Returns the score of an image for a device, at least 1.
 ///
 /// # Errors
-/// Why the device does not run it, for people.
+/// The reason why the device does not run the image, as text for the user.
 pub(crate) fn suitability(image: &[u8], device: &Target) -> Result<u32, String> {
     let malformed = |malformed: Malformed| malformed.to_string();
     let mut header = Header::read(image).map_err(malformed)?;
     if Target::parse(&header.target.processor).is_err() {
-        // A later one, whose name stands farther behind.
+        // A later processor, whose name is behind the header.
         header = CodeObject::read(image).map_err(malformed)?.header;
     }
     if !header.is_supported() {

@@ -1,15 +1,16 @@
 //! # The AMDGPU backend of Longshore
 //!
-//! Makes AMD GPUs Longshore devices through HIP. Its library, `libamdhip64.so` of versions 5 to 7, is
-//! found at run time; without it, or without a device, the backend says so and stays out of the way.
+//! Makes AMD GPUs devices of Longshore through HIP. Its library, `libamdhip64.so` of versions 5 to
+//! 7, is loaded at run time. Without the library, or without a device, the backend reports the
+//! reason and is not used.
 //!
-//! What it shares with other drivers that have streams, queues and events and memory above all, is in
-//! `longshore-plugin-streams`. Its own are:
+//! `longshore-plugin-streams` has the code shared with other drivers that have streams: above all
+//! queues, events and memory. This crate has:
 //!
-//! - HIP (`driver/`): the table of its functions, and how they are those of a driver with streams;
-//! - its devices ([`AmdgpuPhysical`]), and which one is current on a thread (`current.rs`);
-//! - images ([`AmdgpuImage`]): code objects, or relocatable objects that LLVM's linker links (`link.rs`).
-//!   What an image says of itself is read by `longshore-format-amdgpu`;
+//! - HIP (`driver/`): the table of its functions, and their use as a driver with streams;
+//! - its devices ([`AmdgpuPhysical`]), and making one current on a thread (`current.rs`);
+//! - images ([`AmdgpuImage`]): code objects, or relocatable objects that LLVM's linker links
+//!   (`link.rs`). `longshore-format-amdgpu` reads the descriptions in an image;
 //! - messages of kernels (`messages.rs`).
 //!
 //! Start reading at [`AmdgpuBackend`], then `module.rs`.
@@ -45,7 +46,7 @@ use std::sync::Arc;
 /// The AMDGPU backend.
 pub struct AmdgpuBackend;
 
-/// The GPUs that HIP shows.
+/// The GPUs of HIP.
 ///
 /// LLVM: `AMDGPUPluginTy`.
 pub type AmdgpuPlatform = StreamPlatform<AmdgpuBackend>;

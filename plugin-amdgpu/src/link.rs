@@ -1,4 +1,4 @@
-//! Linking relocatable objects, by LLVM's linker: HIP takes none.
+//! Linking relocatable objects with LLVM's linker, as HIP does not load them.
 
 mod process;
 #[cfg(test)]
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Names of the linker. The first that is there is taken.
+/// Names of the linker. The first existing one is used.
 const LINKERS: [&str; 7] = [
     "ld.lld",
     "/opt/rocm/llvm/bin/ld.lld",
@@ -23,15 +23,15 @@ const LINKERS: [&str; 7] = [
     "ld.lld-18",
 ];
 
-/// Longest time for one object, after which the linker is killed.
+/// Time limit for linking one object, after which the linker is killed.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// Links an object to a code object that HIP loads. Blocks: it runs a program, `linker` if the user names
-/// one.
+/// Links an object to a code object that HIP loads. Runs `linker`, or one of [`LINKERS`] if the
+/// user names none. Blocks.
 ///
 /// # Errors
-/// `HostToolNotFound` without a linker; `LinkFailure` with its words, or if it does not end in time; `HostIo`
-/// if there is no place for its files.
+/// `HostToolNotFound` without a linker; `LinkFailure` with its messages, or if it does not end in
+/// time; `HostIo` if its files cannot be written.
 pub(crate) fn link(object: &[u8], linker: Option<&str>) -> Result<Vec<u8>> {
     if is_privileged() {
         let message = "a relocatable object needs a linker, and a set-uid process starts none";
@@ -40,27 +40,30 @@ pub(crate) fn link(object: &[u8], linker: Option<&str>) -> Result<Vec<u8>> {
     run(&find(linker, &search_path())?, object, TIME_LIMIT)
 }
 
-/// The process may do more than whoever started it: what they have put on its path is not run.
+/// Returns whether the process has more privileges than its real user. Such a process must not run
+/// programs from that user's `PATH`.
 fn is_privileged() -> bool {
     // SAFETY: the function has no precondition.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Folders in which programs are looked for, in the form of `PATH`: the C library's if that is not set.
+/// Returns the folders to search for programs, in the form of `PATH`; the C library's default if
+/// `PATH` is not set.
 fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"))
 }
 
-/// Finds the linker. Relative folders of the path are left out: what they hold is chosen by the current folder.
+/// Finds the linker. Relative folders of the path are skipped: their contents depend on the current
+/// folder.
 ///
 /// # Errors
-/// `HostToolNotFound` if there is none.
+/// `HostToolNotFound` if no candidate exists.
 fn find(linker: Option<&str>, path: &OsStr) -> Result<PathBuf> {
     let candidates = linker.map_or_else(|| LINKERS.to_vec(), |named| vec![named]);
     let found = candidates.iter().find_map(|name| locate(name, path));
     found.ok_or_else(|| {
         let message = format!(
-            "a relocatable object needs a linker, and there is none of {}: install lld, name one in \
+            "a relocatable object needs a linker, and none of {} exists: install lld, name one in \
              LONGSHORE_AMDGPU_LINKER, or link the image with `ld.lld -shared`",
             candidates.join(", ")
         );
@@ -68,7 +71,8 @@ fn find(linker: Option<&str>, path: &OsStr) -> Result<PathBuf> {
     })
 }
 
-/// The file of a program: the name itself if that says a folder, else one in these folders.
+/// Returns the file of a program: `name` itself if it has a folder, or else a file in one of these
+/// folders.
 fn locate(name: &str, path: &OsStr) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|file| file.exists());
@@ -101,7 +105,7 @@ fn run(program: &Path, object: &[u8], limit: Duration) -> Result<Vec<u8>> {
         let said = String::from_utf8_lossy(&ended.messages);
         return Err(refused(said.trim()));
     }
-    std::fs::read(&to).map_err(|error| failed("reading what was linked", &error))
+    std::fs::read(&to).map_err(|error| failed("reading the linked image", &error))
 }
 
 fn refused(why: &str) -> Error {

@@ -1,5 +1,5 @@
-//! Messages of kernels: the ring that `longshore_printf` of `include/longshore_device.h` writes to, where its
-//! layout is said.
+//! Messages of kernels: the ring that `longshore_printf` of `include/longshore_device.h` writes to.
+//! The header documents the ring's layout.
 
 mod format;
 
@@ -7,39 +7,40 @@ use longshore_plugin_streams::DevicePtr;
 use std::io::Write;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Bytes of the capacity and of how much is used.
+/// Size in bytes of the ring's head: its capacity and the number of used bytes.
 const HEAD_BYTES: usize = 8;
-/// Bytes of an argument before the texts.
+/// Size in bytes of an argument in front of the texts.
 const ARGUMENT_BYTES: usize = 16;
 
 /// A ring of messages, which kernels fill.
 pub(crate) struct Ring {
     address: DevicePtr,
-    /// Bytes for records.
+    /// Number of bytes for records.
     capacity: u32,
-    /// So far records were printed.
+    /// Position in bytes behind the last printed record.
     printed: u32,
 }
 
-/// How much of a ring is used, without the ring: looked at each time that something was waited for.
+/// The ring's counter of used bytes, which every wait reads without a lock on the ring.
 pub(crate) struct Used(AtomicPtr<AtomicU32>);
 
 impl Used {
-    /// Of no ring.
+    /// Creates a counter without a ring, which is always 0.
     pub(crate) fn none() -> Used {
         static NOTHING: AtomicU32 = AtomicU32::new(0);
         Used((&raw const NOTHING).cast_mut().into())
     }
 
-    /// Of this ring from now on, which lives as long.
+    /// Switches to the counter of a ring, which must live as long as this value.
     pub(crate) fn look_at(&self, ring: &Ring) {
         self.0.store((ring.address + 4) as *mut AtomicU32, Ordering::Release);
     }
 
-    /// Returns whether no kernel has said anything that was not printed.
+    /// Returns whether no kernel has written a message that is not yet printed.
     #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
-        // SAFETY: the ring's memory is there until its device is closed, and the word is used so alone.
+        // SAFETY: the ring's memory lives until its device is closed, and all accesses to the word
+        // are atomic.
         unsafe { &*self.0.load(Ordering::Acquire) }.load(Ordering::Acquire) == 0
     }
 }
@@ -55,16 +56,16 @@ pub(crate) enum Argument<'a> {
     Float(f64),
     /// An address.
     Pointer(u64),
-    /// A text, without the 0 at its end.
+    /// A text, without the NUL at its end.
     Text(&'a [u8]),
 }
 
 impl Ring {
-    /// Returns an empty ring.
+    /// Creates an empty ring.
     ///
     /// # Safety
-    /// So much memory of the host is there, aligned to 8 bytes, until the ring is dropped, and is the ring's
-    /// and the kernels' alone.
+    /// `address` is host memory of `bytes` bytes, aligned to 8 bytes, which lives until the ring is
+    /// dropped. Only the ring and kernels use it.
     pub(crate) unsafe fn new(address: DevicePtr, bytes: usize) -> Ring {
         let capacity = (bytes - HEAD_BYTES) / 8 * 8;
         // SAFETY: promised by the caller.
@@ -78,13 +79,13 @@ impl Ring {
         self.address
     }
 
-    /// Prints the records that are whole, and makes room again once all are. `is_idle` says whether no kernel
-    /// can be writing one.
+    /// Prints the complete records, and empties the ring once all records are complete. `is_idle`
+    /// returns whether no kernel can be writing a record.
     pub(crate) fn print(&mut self, is_idle: impl FnOnce() -> bool) {
         let used = self.word(4).load(Ordering::Acquire);
         let text = self.take(used.min(self.capacity));
         if !text.is_empty() {
-            // Who reads it has gone away, then.
+            // An error means that the reader of the output is gone.
             let mut out = std::io::stdout().lock();
             let _ = out.write_all(&text).and_then(|()| out.flush());
         }
@@ -94,7 +95,7 @@ impl Ring {
         }
     }
 
-    /// What the records say up to an end, or to the first that is not whole.
+    /// Returns the text of the records up to an end, or up to the first incomplete record.
     fn take(&mut self, end: u32) -> Vec<u8> {
         let mut text = Vec::new();
         while self.printed < end {
@@ -105,9 +106,11 @@ impl Ring {
             let record = self.record(bytes).and_then(Arguments::parse);
             match record {
                 Some(arguments) => format::write(&mut text, arguments),
-                None => log::warn!("a message of a kernel is broken: {bytes} bytes"),
+                None => {
+                    log::warn!("a message of a kernel is malformed: its record has {bytes} bytes");
+                }
             }
-            // What is no size of a record ends all.
+            // An invalid size makes the remaining records unreadable.
             self.printed = match bytes.is_multiple_of(8) && bytes <= end - self.printed {
                 true => self.printed + bytes,
                 false => end,
@@ -116,25 +119,26 @@ impl Ring {
         text
     }
 
-    /// Makes room. Every record is whole, or nobody writes one.
+    /// Empties the ring. The caller guarantees that every record is complete, or that no kernel
+    /// writes one.
     fn empty(&mut self, mut used: u32) {
         if used > self.capacity {
             log::warn!(
-                "messages of kernels are lost: {used} bytes, of which {} have room: \
-                 LONGSHORE_AMDGPU_PRINTF_BYTES can be more",
+                "messages of kernels are lost: they have {used} bytes, the ring holds {}: increase \
+                 LONGSHORE_AMDGPU_PRINTF_BYTES",
                 self.capacity
             );
         }
         let filled = used.min(self.capacity) as usize;
-        // SAFETY: it is the ring's memory, as `new` was promised; kernels claim room behind it, or find that
-        // there is none, until `used` is 0.
+        // SAFETY: the range lies in the ring's memory, as the caller of `new` promised. Until
+        // `used` is 0, kernels claim space behind the range, or find none.
         unsafe {
             std::ptr::write_bytes((self.address as *mut u8).add(HEAD_BYTES), 0, filled);
         }
         while let Err(more) =
             self.word(4).compare_exchange(used, 0, Ordering::Release, Ordering::Relaxed)
         {
-            // What found room in between is still there; what did not is lost.
+            // A record that found space in between is still there; one that did not is lost.
             if more <= self.capacity {
                 return;
             }
@@ -143,17 +147,18 @@ impl Ring {
         self.printed = 0;
     }
 
-    /// Returns the record that was reached, without its size.
+    /// Returns the next record, without its size.
     fn record(&self, bytes: u32) -> Option<&[u8]> {
         let at = self.printed as usize;
         let bytes = (bytes as usize).min(self.capacity as usize - at);
         let start = (self.address as *const u8).wrapping_add(HEAD_BYTES + at + 4);
-        // SAFETY: it lies within the ring; kernels do not write it any more.
+        // SAFETY: the range lies within the ring; kernels do not write a complete record again.
         (bytes >= 8).then(|| unsafe { std::slice::from_raw_parts(start, bytes - 4) })
     }
 
     fn word(&self, at: usize) -> &AtomicU32 {
-        // SAFETY: it lies within the ring, at a multiple of 4, and is only used so.
+        // SAFETY: the word lies within the ring, at a multiple of 4 bytes, and all accesses are
+        // atomic.
         unsafe { AtomicU32::from_ptr((self.address as *mut u8).add(at).cast()) }
     }
 }
@@ -165,7 +170,8 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Those of a record without its size; none if they do not fit into it.
+    /// Parses the arguments of a record without its size; `None` if they do not fit into the
+    /// record.
     fn parse(record: &'a [u8]) -> Option<Arguments<'a>> {
         let (count, rest) = record.split_first_chunk::<4>()?;
         let count = u32::from_le_bytes(*count) as usize;

@@ -1,4 +1,4 @@
-//! What a loaded code object says of itself.
+//! The data of a loaded code object.
 
 mod profile;
 mod steps;
@@ -18,11 +18,11 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Where images say that messages go.
+/// The variable of an image that holds the address of the ring of messages.
 const MESSAGES: &str = "__longshore_printf_buffer";
-/// How the names of variables begin that are not the program's, but the device header's or clang's.
+/// Prefixes of variables that belong to the device header or to clang, not to the program.
 const NOT_OF_PROGRAM: [&str; 2] = ["__longshore_", "__hip_cuid_"];
-/// Where code says that it failed.
+/// Variables in which device code reports a failure of constructors and of destructors.
 const STATUS: [&str; 2] = ["__longshore_constructor_status", "__longshore_destructor_status"];
 
 /// A code object that HIP has loaded.
@@ -33,15 +33,15 @@ pub struct AmdgpuImage {
     kernels: HashMap<String, usize>,
     /// Names of the variables that HIP finds.
     globals: HashSet<String>,
-    /// What HIP may still read.
+    /// The bytes that HIP may still read.
     bytes: Loaded,
 }
 
-/// The bytes that a module was made of.
+/// The bytes that a module was loaded from.
 enum Loaded {
-    /// The host's.
+    /// The host's bytes.
     AsGiven(ImageBytes),
-    /// Made of the host's.
+    /// An image made from the host's bytes.
     Made(Vec<u8>),
 }
 
@@ -58,8 +58,8 @@ impl AmdgpuImage {
     /// Loads an image that suits the device. Blocks.
     ///
     /// # Errors
-    /// `InvalidBinary` for what is no whole code object; `HostToolNotFound` and `LinkFailure` for what has to
-    /// be linked; those of HIP.
+    /// `InvalidBinary` for bytes that are no complete code object; `HostToolNotFound` and
+    /// `LinkFailure` for an object that has to be linked; errors of HIP.
     pub(crate) fn load(device: &Arc<Core>, bytes: ImageBytes) -> Result<(Module, AmdgpuImage)> {
         let own = device.own();
         let given = read(bytes.get())?;
@@ -79,7 +79,7 @@ impl AmdgpuImage {
         let bytes = steps::hidden(bytes.get(), &contents)?.map_or(bytes, Loaded::Made);
         let mut module = Module::NULL;
         device.call("loading an image", |driver| {
-            // SAFETY: the image is whole, as its reader has seen, and stays.
+            // SAFETY: the image is complete, as its reader has checked, and stays in memory.
             unsafe { driver.hipModuleLoadData(&mut module, bytes.get().as_ptr().cast()) }
         })?;
         let names = contents.kernels.iter().enumerate();
@@ -93,7 +93,7 @@ impl AmdgpuImage {
         self.kernels.get(name).map(|at| &self.contents.kernels[*at])
     }
 
-    /// Runs the kernels that are there for one of the two ends of the image's life.
+    /// Runs the image's kernels for constructors or for destructors.
     fn run_phase(&self, module: &ModuleCore<Driver>, kind: KernelKind) -> Result<()> {
         let (what, status) = match kind {
             KernelKind::Fini => ("destructors", STATUS[1]),
@@ -102,10 +102,10 @@ impl AmdgpuImage {
         for kernel in self.contents.kernels.iter().filter(|kernel| kernel.kind == kind) {
             let function = module.function(&kernel.name)?.ok_or_else(|| {
                 let name = &kernel.name;
-                let message = format!("the image has {what}, but '{name}' is not to be found");
+                let message = format!("the image has {what}, but lacks '{name}'");
                 Error::new(ErrorCode::InvalidBinary, message)
             })?;
-            // The kernel may run all the same.
+            // The kernel may still be running.
             module.run(function, what).inspect_err(|_| module.wait_until_idle())?;
         }
         match self.globals.contains(status) {
@@ -114,8 +114,8 @@ impl AmdgpuImage {
         }
     }
 
-    /// HIP's variable of this name. HIP is asked for what it finds alone: over other symbols it ends the
-    /// process.
+    /// Returns HIP's variable of this name. The function asks HIP only for symbols that HIP finds:
+    /// for others HIP ends the process.
     fn variable(&self, module: &ModuleCore<Driver>, name: &str) -> Result<Option<GlobalAddress>> {
         match self.globals.contains(name) {
             true => module.variable(name),
@@ -125,7 +125,7 @@ impl AmdgpuImage {
 }
 
 impl Image<Driver> for AmdgpuImage {
-    /// Tells the image where its messages go.
+    /// Writes the address of the ring of messages into the image.
     fn was_loaded(&self, module: &ModuleCore<Driver>) -> Result<()> {
         let Some(found) = self.variable(module, MESSAGES)?.filter(|found| found.bytes == 8) else {
             return Ok(());
@@ -144,7 +144,7 @@ impl Image<Driver> for AmdgpuImage {
         }
     }
 
-    /// Returns all of it is from the image.
+    /// Returns the attributes of a kernel, all from the image.
     fn attributes(
         &self,
         _module: &ModuleCore<Driver>,
@@ -152,7 +152,7 @@ impl Image<Driver> for AmdgpuImage {
         _function: Function,
     ) -> Result<KernelAttributes> {
         let kernel = self.kernel(name).ok_or_else(|| {
-            let message = format!("'{name}' is a kernel that the image does not describe");
+            let message = format!("the image has no metadata for kernel '{name}'");
             Error::new(ErrorCode::InvalidBinary, message)
         })?;
         let sizes = kernel.arguments.iter().map(|argument| argument.bytes);
@@ -213,11 +213,15 @@ fn malformed(malformed: Malformed) -> Error {
     Error::new(ErrorCode::InvalidBinary, malformed.to_string())
 }
 
-/// HIP loads what is not whole, and then ends the process.
+/// Returns an error for undefined symbols: HIP would load the incomplete image, and then end the
+/// process.
 fn refuse_undefined(contents: &CodeObject) -> Result<()> {
     if contents.undefined.is_empty() {
         return Ok(());
     }
     let names = contents.undefined.join("', '");
-    Err(Error::new(ErrorCode::LinkFailure, format!("undefined in the code object: '{names}'")))
+    Err(Error::new(
+        ErrorCode::LinkFailure,
+        format!("the code object has undefined symbols: '{names}'"),
+    ))
 }

@@ -1,4 +1,4 @@
-//! What is known of a device before it is opened.
+//! Properties of a device that are known before it is opened.
 
 use crate::driver::Driver;
 use crate::driver::types::{Properties, Uuid, attribute};
@@ -10,9 +10,9 @@ use longshore_plugin_streams::{
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
-/// AMD's number of PCI-SIG.
+/// AMD's vendor ID from PCI-SIG.
 const VENDOR_ID: u32 = 0x1002;
-/// Properties begin with the device's name, of so many bytes, in all versions.
+/// Size in bytes of the device's name, with which properties begin in all versions.
 const NAME_BYTES: usize = 256;
 
 /// A device of HIP.
@@ -33,20 +33,20 @@ impl longshore_plugin_streams::Physical for AmdgpuPhysical {
 }
 
 impl AmdgpuPhysical {
-    /// Asks HIP for what does not change. `pools` says whether memory may come from pools.
+    /// Queries the device's constant properties. `pools` is whether memory may come from pools.
     ///
     /// # Errors
-    /// Those of HIP; `BackendFailure` if it does not say what the device is.
+    /// Errors of HIP; `BackendFailure` if HIP does not report the device's architecture.
     pub(crate) fn query(
         driver: &Arc<Driver>,
         ordinal: c_int,
         pools: bool,
     ) -> Result<AmdgpuPhysical> {
-        let doing = format!("asking about HIP device {ordinal}");
+        let doing = format!("querying HIP device {ordinal}");
         let failed = |failure| driver_error(&**driver, &doing, failure);
         let ask = Ask { driver, ordinal };
         let number = |which| ask.attribute(which).map(|value| value.max(0) as u32).map_err(failed);
-        // What an older HIP does not know, the device has not.
+        // A feature that an older HIP does not know counts as absent.
         let optional = |which| match ask.attribute(which) {
             Err(failure) if failure.is(Code::INVALID_VALUE) => Ok(0),
             value => value.map(|value| value.max(0) as u32).map_err(failed),
@@ -103,7 +103,7 @@ impl AmdgpuPhysical {
     }
 }
 
-/// Questions about a device.
+/// Queries about a device.
 struct Ask<'a> {
     driver: &'a Driver,
     ordinal: c_int,
@@ -112,12 +112,12 @@ struct Ask<'a> {
 impl Ask<'_> {
     fn attribute(&self, which: c_uint) -> std::result::Result<c_int, Failure> {
         let mut value = 0;
-        // SAFETY: the output is ours, and of none of the attributes that are asked for larger.
+        // SAFETY: the output is a local variable, and none of the queried attributes is larger.
         unsafe { self.driver.hipDeviceGetAttribute(&mut value, which, self.ordinal) }?;
         Ok(value)
     }
 
-    /// Returns a number that the device may lack.
+    /// Returns an attribute that the device may lack.
     fn optional(&self, which: c_uint) -> Option<c_int> {
         self.attribute(which).ok()
     }
@@ -127,11 +127,11 @@ impl Ask<'_> {
         Some(kilohertz as u32 / 1000)
     }
 
-    /// Returns the processor with its features. HIP says it in its properties alone, whose layout depends on its
-    /// version; but what it is can be told from all else.
+    /// Returns the processor with its features. Only HIP's properties have them, in a layout that
+    /// depends on the version. The text can be recognized among all other contents.
     fn target(&self) -> std::result::Result<Option<Target>, Failure> {
         let mut properties = Box::new(Properties { bytes: [0; 8192] });
-        // SAFETY: the output is ours, and larger than that of any version.
+        // SAFETY: the output is a local variable, and as large as the structure of any version.
         unsafe {
             match self.driver.hipGetDevicePropertiesR0600(&mut *properties, self.ordinal) {
                 Err(failure) if failure.result.is_none() => {
@@ -145,24 +145,24 @@ impl Ask<'_> {
 
     fn name(&self) -> std::result::Result<String, Failure> {
         text(|buffer, bytes| {
-            // SAFETY: the buffer has so many bytes.
+            // SAFETY: the buffer has `bytes` bytes.
             unsafe { self.driver.hipDeviceGetName(buffer, bytes, self.ordinal) }
         })
     }
 
-    /// "0000:65:00.0".
+    /// Returns the PCI address, such as "0000:65:00.0".
     fn pci(&self) -> std::result::Result<String, Failure> {
         let found = text(|buffer, bytes| {
-            // SAFETY: the buffer has so many bytes.
+            // SAFETY: the buffer has `bytes` bytes.
             unsafe { self.driver.hipDeviceGetPCIBusId(buffer, bytes, self.ordinal) }
         });
         found.map(|address| address.to_ascii_lowercase())
     }
 
-    /// Returns the number that a device has for good; where it has none, its place.
+    /// Returns the device's permanent ID, or else one made from its PCI address.
     fn uuid(&self, pci: Option<&str>) -> [u8; 16] {
         let mut uuid = Uuid::default();
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         let asked = unsafe { self.driver.hipDeviceGetUuid(&mut uuid, self.ordinal) };
         match asked.is_ok() && uuid.bytes.iter().all(u8::is_ascii_hexdigit) {
             true => uuid.bytes,
@@ -172,7 +172,7 @@ impl Ask<'_> {
 
     fn memory_bytes(&self) -> std::result::Result<u64, Failure> {
         let mut bytes = 0;
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         unsafe { self.driver.hipDeviceTotalMem(&mut bytes, self.ordinal) }?;
         Ok(bytes as u64)
     }
@@ -199,7 +199,7 @@ impl Ask<'_> {
     }
 }
 
-/// Returns the first text in properties that is a target ID, and ends with NUL.
+/// Returns the first NUL-terminated text in the properties that is a target ID.
 fn target_in(properties: &[u8]) -> Option<Target> {
     let mut texts = properties.split(|byte| *byte == 0);
     texts.find_map(|text| {
@@ -208,7 +208,7 @@ fn target_in(properties: &[u8]) -> Option<Target> {
     })
 }
 
-/// What tells devices apart that say nothing of themselves.
+/// Returns an ID for a device without one, from its PCI address or its number.
 fn place_uuid(pci: Option<&str>, ordinal: c_int) -> [u8; 16] {
     let place = pci.map_or_else(|| format!("hip{ordinal}"), |pci| format!("pci{pci}"));
     let mut bytes = [0; 16];
@@ -226,7 +226,7 @@ mod tests {
         properties[300..304].copy_from_slice(&65536u32.to_le_bytes());
         assert_eq!(target_in(&properties), None);
         properties[1160..1182].copy_from_slice(b"gfx90a:sramecc+:xnack-");
-        // The last byte of a number before it.
+        // The last byte of a number before the text.
         properties[1159] = 7;
         assert_eq!(target_in(&properties).unwrap().to_string(), "gfx90a:sramecc+:xnack-");
         assert_eq!(target_in(b"gfx-of-some-kind\0gfx1100\0").unwrap().to_string(), "gfx1100");

@@ -1,4 +1,4 @@
-//! The platform: which devices there are.
+//! The platform and its devices.
 
 use crate::AmdgpuPlatform;
 use crate::driver::{Driver, result};
@@ -8,10 +8,10 @@ use longshore_plugin_api::{Connected, Result};
 use longshore_plugin_streams::{Code, Driver as _, Failure, driver_error};
 use std::sync::Arc;
 
-/// Looks for HIP and its devices. Blocks.
+/// Opens HIP and queries its devices. Blocks.
 ///
 /// # Errors
-/// Those of a HIP that is there.
+/// Errors of a HIP that is present.
 pub(crate) fn connect(settings: Settings) -> Result<Connected<AmdgpuPlatform>> {
     let driver = match Driver::open(settings.driver.as_deref()) {
         Ok(driver) => Arc::new(driver),
@@ -23,7 +23,7 @@ pub(crate) fn connect(settings: Settings) -> Result<Connected<AmdgpuPlatform>> {
         Err(failure) => return not_initialised(&driver, failure),
     }
     let count = |driver: &Driver, count: &mut i32| {
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         unsafe { driver.hipGetDeviceCount(count) }
     };
     let pools = settings.pools;
@@ -31,11 +31,11 @@ pub(crate) fn connect(settings: Settings) -> Result<Connected<AmdgpuPlatform>> {
     AmdgpuPlatform::connect(driver, settings, count, query)
 }
 
-/// What stands in HIP's place without being it is no driver.
+/// Reports a failed initialization. A library that only stands in for HIP counts as no driver.
 fn not_initialised(driver: &Driver, failure: Failure) -> Result<Connected<AmdgpuPlatform>> {
     match failure.result {
         None => Ok(Connected::NoDriver(format!(
-            "the library is no HIP runtime: it lacks {}",
+            "the library is not a HIP runtime: it lacks {}",
             failure.function
         ))),
         Some(code) if result::is_no_device(code) => Ok(no_device(driver, code)),
@@ -46,5 +46,5 @@ fn not_initialised(driver: &Driver, failure: Failure) -> Result<Connected<Amdgpu
 fn no_device(driver: &Driver, code: Code) -> Connected<AmdgpuPlatform> {
     let name = driver.name(code).unwrap_or_else(|| format!("{code:?}"));
     let version = driver.version_text();
-    Connected::NoDevice(format!("HIP {version} has no device: hipInit answers {name}, {}", code.0))
+    Connected::NoDevice(format!("HIP {version} has no device: hipInit returned {name}, {}", code.0))
 }

@@ -1,33 +1,35 @@
-//! What the user set.
+//! The user's settings.
 
 use longshore_plugin_api::Result;
 use longshore_plugin_streams::Read;
 
-/// Bytes of the ring of messages, if the user does not say.
+/// Default size of the ring of messages, in bytes.
 const PRINTF_BYTES: usize = 1 << 20;
-/// A ring is no larger than what its 32-bit numbers can say.
+/// Most bytes of a ring, as its positions are 32-bit numbers.
 const MOST_PRINTF_BYTES: usize = 1 << 30;
 
 /// The user's settings, `LONGSHORE_AMDGPU_<NAME>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// `DRIVER`: a library in HIP's place.
+    /// `DRIVER`: a library to load in place of HIP's.
     pub(crate) driver: Option<String>,
-    /// `LINKER`: a program in `ld.lld`'s place.
+    /// `LINKER`: a program to run in place of `ld.lld`.
     pub(crate) linker: Option<String>,
-    /// `POOLS`: device memory comes from a pool of HIP's.
+    /// `POOLS`: whether device memory comes from a pool of HIP's.
     pub(crate) pools: bool,
-    /// `STACK_BYTES`, of each item.
+    /// `STACK_BYTES`: the stack of each work-item.
     pub(crate) stack_bytes: Option<usize>,
-    /// `HEAP_BYTES`, for `malloc` in kernels.
+    /// `HEAP_BYTES`: the heap for `malloc` in kernels.
     pub(crate) heap_bytes: Option<usize>,
-    /// `PRINTF_BYTES`, of the ring of messages of each device.
+    /// `PRINTF_BYTES`: the ring of messages of each device.
     pub(crate) printf_bytes: usize,
 }
 
 impl Settings {
+    /// Reads the settings.
+    ///
     /// # Errors
-    /// `InvalidValue` for a setting that cannot be understood.
+    /// `InvalidValue` for a value that does not fit its setting.
     pub(crate) fn read(setting: impl Fn(&str) -> Option<String>) -> Result<Settings> {
         let read = Read { prefix: "LONGSHORE_AMDGPU_", setting };
         let printf_bytes = read.number("PRINTF_BYTES", 64..=MOST_PRINTF_BYTES)?;

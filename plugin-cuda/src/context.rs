@@ -1,4 +1,4 @@
-//! The context of a device, and who has it current.
+//! The context of a device, and making it current on threads.
 
 use crate::driver::Driver;
 use crate::driver::types::{Context, Device};
@@ -6,8 +6,8 @@ use longshore_plugin_streams::{Call, Code, Failure};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A device's primary context, retained once. It is the one that CUDA's runtime and other libraries
-/// of the process use too.
+/// A device's primary context, retained once. CUDA's runtime and other libraries of the process
+/// share this context.
 pub struct PrimaryContext {
     raw: Context,
     device: Device,
@@ -16,13 +16,13 @@ pub struct PrimaryContext {
 }
 
 impl PrimaryContext {
-    /// Makes it, if nobody has retained it. May block.
+    /// Retains the context; creates it if no other code of the process has retained it. May block.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     pub(crate) fn retain(driver: &Arc<Driver>, device: Device) -> Result<PrimaryContext, Failure> {
         let mut raw = Context::NULL;
-        // SAFETY: the output is ours; the driver knows the device.
+        // SAFETY: the output is a local variable; the driver knows the device.
         unsafe { driver.cuDevicePrimaryCtxRetain(&mut raw, device) }?;
         Ok(PrimaryContext { raw, device, driver: Arc::clone(driver), released: false })
     }
@@ -35,24 +35,25 @@ impl PrimaryContext {
         if std::mem::replace(&mut self.released, true) {
             return Ok(());
         }
-        // SAFETY: it was retained once and is released once.
+        // SAFETY: `retain` retained the context once, and `released` lets this function release it
+        // once.
         let released = unsafe { self.driver.cuDevicePrimaryCtxRelease(self.device) };
         self.leave_if_destroyed();
         released
     }
 
-    /// Leaves no context on the calling thread that is not there any more.
+    /// Removes a destroyed context from the calling thread.
     fn leave_if_destroyed(&self) {
         let driver = &self.driver;
         let (mut flags, mut active, mut current) = (0, 0, Context::NULL);
-        // SAFETY: the outputs are ours.
+        // SAFETY: the outputs are local variables.
         let known = unsafe {
             driver
                 .cuDevicePrimaryCtxGetState(self.device, &mut flags, &mut active)
                 .and_then(|()| driver.cuCtxGetCurrent(&mut current))
         };
         if known.is_ok() && active == 0 && current == self.raw {
-            // SAFETY: no context is one that can be current.
+            // SAFETY: the null context is valid for this call.
             let _ = unsafe { driver.cuCtxSetCurrent(Context::NULL) };
         }
     }
@@ -61,12 +62,12 @@ impl PrimaryContext {
 impl longshore_plugin_streams::Context for PrimaryContext {
     type Entered<'a> = Entered<'a>;
 
-    /// A thread that has none keeps it afterwards, so that the next time costs a look alone; one that has
-    /// another gets that back.
+    /// Makes the context current. A thread without a context keeps this one afterwards, so that the
+    /// next call only checks it; a thread with another context gets that one back.
     #[inline]
     fn enter(&self) -> Result<Entered<'_>, Failure> {
         let (driver, mut current) = (&*self.driver, Context::NULL);
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         let asked = unsafe { driver.cuCtxGetCurrent(&mut current) };
         if asked.is_ok() && current == self.raw {
             return Ok(Entered::found());
@@ -90,7 +91,8 @@ impl longshore_plugin_streams::Context for PrimaryContext {
         Ok(Entered { pushed_by: Some(driver), of_thread: PhantomData })
     }
 
-    /// Blocks if nobody else has it: it is destroyed then.
+    /// Releases the context. Blocks if no other code has retained it, as the driver then destroys
+    /// it.
     fn release(mut self) -> Call {
         self.give_up()
     }
@@ -106,10 +108,10 @@ impl Drop for PrimaryContext {
     }
 }
 
-/// A context is current on this thread until this is dropped.
+/// A guard that keeps a context current on its thread.
 pub struct Entered<'a> {
     pushed_by: Option<&'a Driver>,
-    /// Not to be dropped on another thread.
+    /// Marker that keeps the guard on its thread.
     of_thread: PhantomData<*const ()>,
 }
 
@@ -125,7 +127,8 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         if let Some(driver) = self.pushed_by {
             let mut popped = Context::NULL;
-            // SAFETY: the output is ours; what is popped was pushed on this thread.
+            // SAFETY: the output is a local variable; the guard pushed the popped context on this
+            // thread.
             let _ = unsafe { driver.cuCtxPopCurrent(&mut popped) };
         }
     }

@@ -54,7 +54,8 @@ fn set_limits(driver: &Driver, wanted: &LimitSettings) -> Call {
             // them.
             Err(failure) if failure.is(Code::INVALID_VALUE) => {
                 log::warn!(
-                    "limit {which} of the context is unchanged: it is in use, or cannot be {bytes} bytes"
+                    "limit {which} of the context is unchanged: it is in use, or cannot be \
+                     {bytes} bytes"
                 );
             }
             set => set?,

@@ -21,7 +21,7 @@ use library::Symbols;
 /// The loaded driver. Its library stays loaded, as the driver's threads do not end.
 pub struct Driver {
     functions: Functions,
-    /// CUDA version of the driver, as the driver encodes it: 12080 is 12.8.
+    /// CUDA version as `cuDriverGetVersion` encodes it: `12080` is 12.8.
     pub(crate) version: i32,
 }
 

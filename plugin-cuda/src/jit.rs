@@ -8,22 +8,22 @@ use longshore_plugin_api::{Error, ErrorCode, Result};
 use longshore_plugin_streams::{Call, Code, Failure};
 use std::ffi::{CStr, c_uint, c_void};
 
-/// Bytes of each of the driver's logs.
+/// Size in bytes of each of the driver's logs.
 const LOG_BYTES: usize = 16 << 10;
 
-/// Loads an image. PTX ends with NUL. Blocks.
+/// Loads an image. PTX must end with NUL. Blocks.
 ///
 /// # Errors
-/// `InvalidBinary`, `CompileFailure` with the compiler's log, `LinkFailure` for undefined symbols, those
-/// of the driver.
+/// `InvalidBinary`, `CompileFailure` with the compiler's log, `LinkFailure` for undefined symbols,
+/// errors of the driver.
 pub(crate) fn load(device: &Core, image: &[u8]) -> Result<Module> {
     let mut module = Module::NULL;
     let mut options = Options::new(&device.own().jit);
     device.refuse_if_lost()?;
     let loaded = device.try_call(|driver| {
         let (count, names, values) = options.raw();
-        // SAFETY: the image is whole, as its reader has seen, or text that ends with NUL; the options
-        // and what they point at live during the call.
+        // SAFETY: the image is whole, as its reader has checked, or text that ends with NUL. The
+        // options and their buffers live during the call.
         unsafe {
             driver.cuModuleLoadDataEx(&mut module, image.as_ptr().cast(), count, names, values)
         }
@@ -35,7 +35,7 @@ pub(crate) fn load(device: &Core, image: &[u8]) -> Result<Module> {
 /// Links relocatable objects to an image. Blocks.
 ///
 /// # Errors
-/// `LinkFailure` with the linker's log, those of the driver.
+/// `LinkFailure` with the linker's log, errors of the driver.
 pub(crate) fn link(device: &Core, objects: &[&[u8]]) -> Result<Vec<u8>> {
     let mut options = Options::new(&device.own().jit);
     device.refuse_if_lost()?;
@@ -43,10 +43,10 @@ pub(crate) fn link(device: &Core, objects: &[&[u8]]) -> Result<Vec<u8>> {
     let result = device.try_call(|driver| {
         let (count, names, values) = options.raw();
         let mut link = Link::NULL;
-        // SAFETY: the output is ours; the options and what they point at outlive the link.
+        // SAFETY: the output is a local variable; the options and their buffers outlive the link.
         unsafe { driver.cuLinkCreate(count, names, values, &mut link) }?;
         let result = add_and_complete(driver, link, objects, &mut linked);
-        // SAFETY: it was made above, and the image was copied.
+        // SAFETY: the link was created above, and its image was copied.
         let destroyed = unsafe { driver.cuLinkDestroy(link) };
         result.and(destroyed)
     });
@@ -62,7 +62,7 @@ pub(crate) fn link(device: &Core, objects: &[&[u8]]) -> Result<Vec<u8>> {
 fn add_and_complete(driver: &Driver, link: Link, objects: &[&[u8]], linked: &mut Vec<u8>) -> Call {
     for object in objects {
         let data = object.as_ptr().cast_mut().cast::<c_void>();
-        // SAFETY: the driver reads so many bytes during the call.
+        // SAFETY: the driver reads `object.len()` bytes during the call.
         unsafe {
             driver.cuLinkAddData(
                 link,
@@ -77,7 +77,7 @@ fn add_and_complete(driver: &Driver, link: Link, objects: &[&[u8]], linked: &mut
         }?;
     }
     let (mut image, mut bytes) = (std::ptr::null_mut(), 0);
-    // SAFETY: the outputs are ours; the image is the link's until that is destroyed.
+    // SAFETY: the outputs are local variables; the link owns the image until it is destroyed.
     unsafe {
         driver.cuLinkComplete(link, &mut image, &mut bytes)?;
         linked.extend_from_slice(std::slice::from_raw_parts(image.cast::<u8>(), bytes));
@@ -85,7 +85,7 @@ fn add_and_complete(driver: &Driver, link: Link, objects: &[&[u8]], linked: &mut
     Ok(())
 }
 
-/// What a linker answers to objects that do not fit together.
+/// Returns whether this is the linker's result for objects that do not fit together.
 fn is_link_failure(failure: Failure) -> bool {
     [result::INVALID_IMAGE, result::INVALID_PTX, result::NO_BINARY_FOR_GPU, result::UNKNOWN]
         .into_iter()
@@ -125,7 +125,7 @@ impl Options {
         options
     }
 
-    /// Numbers are passed in place of the pointer.
+    /// Adds an option with a number, which the driver reads from the bits of the pointer.
     fn add_number(&mut self, name: c_uint, number: usize) {
         self.add(name, std::ptr::without_provenance_mut(number));
     }
@@ -135,12 +135,13 @@ impl Options {
         self.values.push(value);
     }
 
-    /// How many, their names, their values: valid while this is not changed.
+    /// Returns the number of options, their names and their values. The pointers are valid until an
+    /// option is added.
     fn raw(&mut self) -> (c_uint, *mut c_uint, *mut *mut c_void) {
         (self.names.len() as c_uint, self.names.as_mut_ptr(), self.values.as_mut_ptr())
     }
 
-    /// The error of a call with its log.
+    /// Logs the compiler's messages, and returns the error of a failed call with its log.
     fn judge(&self, device: &Core, doing: &str, result: Call) -> Result<()> {
         let said = text(&self.info_log);
         if !said.is_empty() {
@@ -148,7 +149,7 @@ impl Options {
         }
         result.map_err(|failure| {
             let error = device.failed(doing, failure);
-            // All but the image is ours.
+            // The image is the only argument that can be wrong.
             let is_image = failure.is(Code::INVALID_VALUE);
             let code = match self.is_about_symbols() {
                 true => Some(ErrorCode::LinkFailure),
@@ -163,22 +164,22 @@ impl Options {
         said.contains("Unresolved extern") || said.contains("Undefined reference")
     }
 
-    /// The error with what the compiler has said.
+    /// Returns the error with the compiler's log.
     fn logged(&self, error: Error, code: Option<ErrorCode>) -> Error {
         let said = text(&self.error_log);
         let message = match said.is_empty() {
             true => error.message().to_owned(),
             false => format!("{}: {said}", error.message()),
         };
-        let told = Error::new(code.unwrap_or(error.code()), message);
+        let reported = Error::new(code.unwrap_or(error.code()), message);
         match error.vendor() {
-            Some(vendor) => told.with_vendor(vendor.name.clone(), vendor.number),
-            None => told,
+            Some(vendor) => reported.with_vendor(vendor.name.clone(), vendor.number),
+            None => reported,
         }
     }
 }
 
-/// A log up to its NUL.
+/// Returns a log up to its NUL.
 fn text(log: &[u8]) -> String {
     let text = CStr::from_bytes_until_nul(log).unwrap_or_default();
     text.to_string_lossy().trim().to_owned()

@@ -39,9 +39,8 @@ impl CudaPhysical {
     /// # Errors
     /// Errors of the driver.
     pub(crate) fn query(driver: &Arc<Driver>, ordinal: c_int) -> Result<CudaPhysical> {
-        let failed = |failure| {
-            driver_error(&**driver, &format!("querying CUDA device {ordinal}"), failure)
-        };
+        let failed =
+            |failure| driver_error(&**driver, &format!("querying CUDA device {ordinal}"), failure);
         let ask = Ask { driver, raw: raw(driver, ordinal).map_err(failed)? };
         let number = |which| ask.attribute(which).map(|value| value.max(0) as u32).map_err(failed);
         // A feature that an older driver does not know counts as absent.

@@ -1,4 +1,4 @@
-//! What the user set.
+//! The user's settings.
 
 use longshore_plugin_api::Result;
 use longshore_plugin_streams::Read;
@@ -6,39 +6,42 @@ use longshore_plugin_streams::Read;
 /// The user's settings, `LONGSHORE_CUDA_<NAME>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `DRIVER`: a library in the driver's place.
+    /// `DRIVER`: a library to load in place of the driver's.
     pub(crate) driver: Option<String>,
-    /// How the driver compiles PTX.
+    /// Options of the driver's compiler.
     pub(crate) jit: JitSettings,
-    /// What every context gets.
+    /// Limits of every context.
     pub(crate) limits: LimitSettings,
 }
 
-/// How the driver compiles PTX and links objects; what is not set is the driver's to choose.
+/// Options of the driver's compiler and linker. The driver chooses the value of an option that is
+/// not set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JitSettings {
     /// `JIT_OPTIMIZATION`: 0 to 4.
     pub(crate) optimization: Option<u32>,
-    /// `JIT_LINE_INFO`: whether code gets the lines of its source.
+    /// `JIT_LINE_INFO`: whether code gets the line numbers of its source.
     pub(crate) line_info: bool,
-    /// `JIT_MAX_REGISTERS`: most registers of an item.
+    /// `JIT_MAX_REGISTERS`: most registers of a work-item.
     pub(crate) max_registers: Option<u32>,
 }
 
-/// Memory that the driver sets aside for kernels, in bytes.
+/// Sizes in bytes of memory that the driver reserves for kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LimitSettings {
-    /// `STACK_BYTES`, of each item.
+    /// `STACK_BYTES`: the stack of each work-item.
     pub(crate) stack_bytes: Option<usize>,
-    /// `HEAP_BYTES`, for `malloc` in kernels.
+    /// `HEAP_BYTES`: the heap for `malloc` in kernels.
     pub(crate) heap_bytes: Option<usize>,
-    /// `PRINTF_BYTES`, of the ring of messages.
+    /// `PRINTF_BYTES`: the ring of messages.
     pub(crate) printf_bytes: Option<usize>,
 }
 
 impl Settings {
+    /// Reads the settings.
+    ///
     /// # Errors
-    /// `InvalidValue` for a setting that cannot be understood.
+    /// `InvalidValue` for a value that does not fit its setting.
     pub(crate) fn read(setting: impl Fn(&str) -> Option<String>) -> Result<Settings> {
         let read = Read { prefix: "LONGSHORE_CUDA_", setting };
         Ok(Settings {

@@ -179,7 +179,7 @@ mod tests {
         for name in 0..40 {
             queue.note(registry.name_kernel(&format!("k{name}").into()));
         }
-        let told = registry.in_flight();
-        assert!(told.starts_with("'k24' (queue 0)") && told.ends_with(" and 8 more"), "{told}");
+        let reported = registry.in_flight();
+        assert!(reported.starts_with("'k24' (queue 0)") && reported.ends_with(" and 8 more"), "{reported}");
     }
 }

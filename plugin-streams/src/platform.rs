@@ -34,7 +34,7 @@ impl<B: StreamBackend> StreamPlatform<B> {
             Err(failure) if failure.is(Code::NO_DEVICE) => devices_count = 0,
             Err(Failure { function, result: None }) => {
                 let why = format!(
-                    "the library is no {name} driver that can be used: it lacks {function}"
+                    "the library is not a usable {name} driver: it lacks {function}"
                 );
                 return Ok(Connected::NoDriver(why));
             }

@@ -107,6 +107,6 @@ impl Staging {
 
 /// Returns whether the driver reports that no memory is available, or not yet.
 fn is_no_room(failure: &Failure) -> bool {
-    const ANSWERS: [Code; 3] = [Code::NOT_READY, Code::OUT_OF_MEMORY, Code::NOT_SUPPORTED];
-    failure.result.is_none_or(|result| ANSWERS.contains(&result))
+    const EXPECTED: [Code; 3] = [Code::NOT_READY, Code::OUT_OF_MEMORY, Code::NOT_SUPPORTED];
+    failure.result.is_none_or(|result| EXPECTED.contains(&result))
 }

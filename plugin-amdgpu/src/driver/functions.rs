@@ -1,5 +1,5 @@
-//! HIP's functions that are used: those whose signatures are the same in its versions 5, 6 and 7, up to what
-//! is `const`, and two for the structure of properties, whose layout changed.
+//! HIP's functions that the backend uses. Apart from `const`, their signatures are the same in
+//! versions 5, 6 and 7. Two functions are for the structure of properties, whose layout changed.
 
 use super::Driver;
 use super::types::{
@@ -9,7 +9,7 @@ use libloading::Library;
 use longshore_plugin_streams::driver_functions;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// Makes the table.
+/// Defines the table.
 macro_rules! functions {
     ($($name:ident ($($parameter:ident: $kind:ty),*);)*) => {
         driver_functions! { Driver: $($name ($($parameter: $kind),*);)* }
@@ -17,13 +17,13 @@ macro_rules! functions {
         impl Functions {
             pub(super) fn find(library: &Library) -> Functions {
                 Functions { $($name: {
-                    // SAFETY: the library's function of this name has this type; a test compares it with
-                    // HIP's header.
+                    // SAFETY: the library's function of this name has this type; a test compares it
+                    // with HIP's header.
                     unsafe { library.get(stringify!($name)) }.ok().map(|found| *found)
                 },)* }
             }
 
-            /// Of each its name, and the types of its parameters.
+            /// Returns each function's name and the types of its parameters.
             #[cfg(test)]
             pub(super) fn signatures() -> Vec<(&'static str, Vec<&'static str>)> {
                 vec![$((stringify!($name), vec![$(std::any::type_name::<$kind>()),*]),)*]

@@ -1,4 +1,4 @@
-//! Finding HIP's library.
+//! Lookup of HIP's library.
 
 use libloading::Library;
 use std::error::Error;
@@ -7,10 +7,10 @@ use std::error::Error;
 pub(crate) const NAMES: [&str; 4] =
     ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
 
-/// Opens HIP's library, or another in its place.
+/// Opens HIP's library, or the one at `path` instead.
 ///
 /// # Errors
-/// Why none can be opened, for people.
+/// The reason why no library can be opened, as text for the user.
 pub(super) fn open(path: Option<&str>) -> Result<Library, String> {
     if let Some(path) = path {
         return open_one(path).map_err(|why| format!("{path} cannot be opened: {why}"));
@@ -30,15 +30,16 @@ pub(super) fn open(path: Option<&str>) -> Result<Library, String> {
 }
 
 fn open_one(path: &str) -> Result<Library, String> {
-    // SAFETY: opening HIP's library is what a program asks for that uses this backend.
+    // SAFETY: a program that uses this backend requests HIP's library, so its initializers may run.
     unsafe { Library::new(path) }.map_err(|error| match error.source() {
-        // The loader's own words.
+        // The dynamic loader's message.
         Some(why) => why.to_string(),
         None => error.to_string(),
     })
 }
 
-/// Whether the loader says that there is no such file, and not that something is wrong with it.
+/// Returns whether the loader's message means that the file does not exist, rather than that it is
+/// unusable.
 fn is_absent(name: &str, why: &str) -> bool {
     why.starts_with(name) && why.ends_with("No such file or directory")
 }

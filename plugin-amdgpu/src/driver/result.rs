@@ -1,4 +1,4 @@
-//! What HIP's functions answer. Their names HIP says itself.
+//! Results of HIP's functions. HIP itself provides their names.
 
 use longshore_plugin_api::ErrorCode;
 use longshore_plugin_streams::Code;
@@ -46,12 +46,13 @@ results! {
     RUNTIME_MEMORY = 1052 hipErrorRuntimeMemory,
 }
 
-/// Whether this is how HIP says that there is no device: versions before 6 answered otherwise.
+/// Returns whether HIP reports by this result that there is no device; versions before 6 use
+/// another result.
 pub(crate) fn is_no_device(result: Code) -> bool {
     matches!(result, Code::NO_DEVICE | INVALID_DEVICE)
 }
 
-/// Whether nothing works on the device any more after it.
+/// Returns whether the device is unusable after this result.
 pub(crate) fn is_sticky(result: Code) -> bool {
     matches!(
         result,
@@ -64,7 +65,7 @@ pub(crate) fn is_sticky(result: Code) -> bool {
     )
 }
 
-/// What a result is for a program.
+/// Returns the interface's error code for a result.
 pub(crate) fn error_code(result: Code) -> ErrorCode {
     match result {
         Code::OUT_OF_MEMORY | LAUNCH_OUT_OF_RESOURCES | RUNTIME_MEMORY => ErrorCode::OutOfResources,

@@ -1,4 +1,4 @@
-//! The driver as one with streams.
+//! Implementation of the stream driver's interface for HIP.
 
 use super::types::{
     Access, DevicePtr, Event, Function, Location, Module, Pool, PoolProperties, Stream, attach,
@@ -24,7 +24,7 @@ impl longshore_plugin_streams::Driver for Driver {
     const NAME: &'static str = "HIP";
     const CAPTURED_BYTES: u64 = 0;
 
-    /// "6.3.42134".
+    /// Returns the version as text, such as "6.3.42134".
     fn version_text(&self) -> String {
         let version = self.version();
         let (major, rest) = (version / 10_000_000, version % 10_000_000);
@@ -47,10 +47,11 @@ impl longshore_plugin_streams::Driver for Driver {
         result::is_sticky(result)
     }
 
-    /// HIP 7 answers every call with the same once a device has failed, whatever that is.
+    /// Returns whether the device is lost. HIP 7 returns the same result from every call once a
+    /// device has failed, whatever that result is.
     fn is_lost(&self, result: Code) -> bool {
         let mut device = 0;
-        // SAFETY: the output is ours.
+        // SAFETY: the output is a local variable.
         let asked = unsafe { self.hipGetDevice(&mut device) };
         result::is_sticky(result) || asked.is_err_and(|failure| failure.is(result))
     }
@@ -115,7 +116,7 @@ impl longshore_plugin_streams::Driver for Driver {
         let flags = match kind {
             EventKind::Plain => event_flag::DISABLE_TIMING,
             EventKind::Timed => event_flag::DEFAULT,
-            // With another flag beside it, HIP does not sleep.
+            // HIP does not sleep if another flag is set as well.
             EventKind::Sleeper => event_flag::BLOCKING_SYNC,
         };
         // SAFETY: promised by the caller.
@@ -133,8 +134,8 @@ impl longshore_plugin_streams::Driver for Driver {
         };
         let mut kept_bytes = 0u64;
         let value = (&raw mut kept_bytes).cast();
-        // SAFETY: the structure is valid during the call, the attribute a number of 64 bits; nothing was
-        // allocated from a pool that is destroyed here.
+        // SAFETY: the structure is valid during the call, and the attribute is a 64-bit number;
+        // nothing was allocated from a pool that is destroyed here.
         unsafe {
             self.hipMemPoolCreate(pool, &properties)?;
             let set = self.hipMemPoolSetAttribute(*pool, pool_attribute::RELEASE_THRESHOLD, value);
@@ -142,7 +143,7 @@ impl longshore_plugin_streams::Driver for Driver {
         }
     }
 
-    /// Some versions answer success without memory.
+    /// Allocates from a pool. Some versions of HIP return success without memory.
     unsafe fn allocate_from(
         &self,
         address: &mut DevicePtr,
@@ -172,7 +173,8 @@ impl longshore_plugin_streams::Driver for Driver {
         unsafe { self.hipHostMalloc(address, bytes, flags) }
     }
 
-    /// HIP would register memory of others once more, and then take theirs back with ours.
+    /// Registers memory. HIP would register memory of other code a second time, and later undo both
+    /// registrations at once.
     unsafe fn register(&self, address: u64, bytes: usize) -> Call {
         let last = address + (bytes - 1) as u64;
         if self.page_locked(address).is_some() || self.page_locked(last).is_some() {
@@ -190,7 +192,7 @@ impl longshore_plugin_streams::Driver for Driver {
 
     #[inline]
     fn page_locked(&self, address: u64) -> Option<(u64, u64)> {
-        // Of most of the host's memory HIP knows nothing.
+        // HIP does not know most host memory.
         if self.range_start(address) == 0 { None } else { self.locked_range(address) }
     }
 
@@ -271,18 +273,18 @@ impl longshore_plugin_streams::Driver for Driver {
     }
 }
 
-/// What HIP knows of an address.
+/// HIP's description of an address.
 struct Known {
-    /// `hipMemoryType`.
+    /// The memory's `hipMemoryType`.
     kind: u32,
     is_managed: bool,
     start: u64,
-    /// The lower half of the size: HIP writes 32 bits.
+    /// The lower half of the size in bytes, as HIP writes 32 bits.
     low_bytes: u64,
 }
 
 impl Driver {
-    /// Where the memory begins that an address is of; 0 if HIP does not know it.
+    /// Returns the start of the memory that contains an address; 0 if HIP does not know it.
     #[inline]
     fn range_start(&self, address: u64) -> u64 {
         let mut start = 0u64;
@@ -292,11 +294,11 @@ impl Driver {
         start
     }
 
-    /// Returns the page-locked memory that an address is of.
+    /// Returns the page-locked memory that contains an address.
     #[cold]
     fn locked_range(&self, address: u64) -> Option<(u64, u64)> {
         let known = self.pointer(address)?;
-        // `hipMemoryTypeHost`.
+        // The value of `hipMemoryTypeHost`.
         let host = u32::from(self.is_renumbered());
         let is_locked = known.kind == host || known.is_managed;
         is_locked.then(|| (known.start, self.range_bytes(address).unwrap_or(known.low_bytes)))
@@ -313,20 +315,21 @@ impl Driver {
         let places = [&raw mut kind, &raw mut is_managed, &raw mut start, &raw mut low_bytes];
         let mut places = places.map(|place| place.cast::<c_void>());
         let count = which.len() as c_uint;
-        // SAFETY: none of the attributes has more than 8 bytes; of those with fewer the others stay 0.
+        // SAFETY: none of the attributes has more than 8 bytes; for a smaller one the remaining
+        // bytes stay 0.
         let asked = unsafe {
             self.hipDrvPointerGetAttributes(count, which.as_mut_ptr(), places.as_mut_ptr(), address)
         };
-        // What it knows nothing of begins at 0.
+        // HIP gives start 0 for memory that it does not know.
         let is_known = asked.is_ok() && start != 0;
         let known = Known { kind: kind as u32, is_managed: is_managed != 0, start, low_bytes };
         is_known.then_some(known)
     }
 
-    /// How many bytes the memory has that an address is of.
+    /// Returns the size in bytes of the memory that contains an address.
     fn range_bytes(&self, address: u64) -> Option<u64> {
         let (mut start, mut bytes) = (0, 0);
-        // SAFETY: the outputs are ours.
+        // SAFETY: the outputs are local variables.
         let asked = unsafe { self.hipMemGetAddressRange(&mut start, &mut bytes, address) };
         (asked.is_ok() && bytes > 0).then_some(bytes as u64)
     }

@@ -1,4 +1,5 @@
-//! The table against HIP's header, where that is installed: package `libamdhip64-dev` of Debian.
+//! Comparison of the table with HIP's header, where that is installed: package `libamdhip64-dev` of
+//! Debian.
 
 use super::functions::Functions;
 use super::{result, types};
@@ -8,18 +9,18 @@ use std::path::Path;
 use std::process::Command;
 
 const HEADER: &str = "/usr/include/hip/hip_runtime_api.h";
-/// Functions that came with HIP 5.3, 5.5 and 6, and the classes of their parameters there.
+/// Functions introduced by HIP 5.3, 5.5 and 6, and the classes of their parameters there.
 const LATER: [(&str, &str); 3] = [
     ("hipDeviceSetLimit", "i32 i64"),
     ("hipModuleLaunchCooperativeKernel", "object i32 i32 i32 i32 i32 i32 i32 object **void"),
     ("hipGetDevicePropertiesR0600", "*Properties i32"),
 ];
 
-/// A function that has a template beside it, and the type that its declaration must have.
+/// A function with a template of the same name, and the type that its declaration must have.
 const OVERLOADED: (&str, &str) =
     ("hipMallocFromPoolAsync", "(hipError_t (*)(void **, size_t, hipMemPool_t, hipStream_t))");
 
-/// Numbers that stand where they are used.
+/// Numbers that the code uses without a constant.
 const OTHER_NUMBERS: [(&str, i32); 5] = [
     ("hipMemAllocationTypePinned", 1),
     ("hipMemHandleTypeNone", 0),
@@ -28,8 +29,8 @@ const OTHER_NUMBERS: [(&str, i32); 5] = [
     ("hipCpuDeviceId", -1),
 ];
 
-/// What tells classes of types: of pointers what they point to, of the rest what registers they take. What
-/// differs between versions of the header, such as `const`, does not show.
+/// The program that prints classes of types: for pointers the class of the pointee, for other types
+/// their registers. Differences between versions of the header, such as `const`, do not show.
 const CLASSES: &str = r#"
 #define __HIP_PLATFORM_AMD__ 1
 #define __HIP_PLATFORM_HCC__ 1
@@ -67,7 +68,7 @@ template <typename... P> void show(const char *function, hipError_t (*)(P...)) {
 }
 "#;
 
-/// The class of one of our types.
+/// Returns the class of one of this crate's types.
 fn class(name: &str) -> String {
     for pointer in ["*mut ", "*const "] {
         if let Some(to) = name.strip_prefix(pointer) {
@@ -80,7 +81,7 @@ fn class(name: &str) -> String {
     match name.rsplit("::").next().unwrap_or(name) {
         "i32" | "u32" => "i32",
         "usize" => "i64",
-        // Addresses on a device are pointers there.
+        // Device addresses are pointers in HIP's header.
         "u64" => "*void",
         "u16" => "i16",
         "u8" | "i8" => "i8",
@@ -90,7 +91,8 @@ fn class(name: &str) -> String {
     .to_owned()
 }
 
-/// Compiles and runs a program against HIP's header; none if that, or a compiler, is not there.
+/// Compiles and runs a program against HIP's header; returns `None` without the header or a
+/// compiler.
 fn run(program: &str) -> Option<String> {
     if !Path::new(HEADER).is_file() || Command::new("g++").arg("--version").output().is_err() {
         println!("skipped: {HEADER} and g++ are wanted");
@@ -99,7 +101,7 @@ fn run(program: &str) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let (source, binary) = (folder.path().join("hip.cpp"), folder.path().join("hip"));
     std::fs::write(&source, program).unwrap();
-    // Nothing of HIP is called.
+    // The program calls no function of HIP.
     let options = ["-std=c++17", "-w", "-Wl,--unresolved-symbols=ignore-all", "-o"];
     let output = Command::new("g++").args(options).arg(&binary).arg(&source).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,5 @@
-//! HIP's types, as its header declares them, and constants that are the same in its versions 5 to 7.
+//! HIP's types, as its header declares them, and constants that are the same in its versions 5 to
+//! 7.
 
 pub(crate) use longshore_plugin_streams::{DevicePtr, Event, Function, Module, Pool, Stream};
 
@@ -8,14 +9,14 @@ use std::ffi::{c_int, c_uint, c_void};
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Uuid {
-    /// The bytes: on AMD's devices 16 digits.
+    /// The 16 bytes; on AMD's devices they are hexadecimal digits.
     pub(crate) bytes: [u8; 16],
 }
 
-/// `hipDeviceProp_t`: room for that of any version. Only what stands in it as text is looked at.
+/// `hipDeviceProp_t`, large enough for any version. Only the texts in it are read.
 #[repr(C, align(16))]
 pub(crate) struct Properties {
-    /// Whatever is there.
+    /// The structure's bytes.
     pub(crate) bytes: [u8; 8192],
 }
 
@@ -23,7 +24,7 @@ pub(crate) struct Properties {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Location {
-    /// [`Location::DEVICE`].
+    /// The value [`Location::DEVICE`].
     pub(crate) kind: c_uint,
     /// The device's number.
     pub(crate) id: c_int,
@@ -41,24 +42,24 @@ pub(crate) struct PoolProperties {
     pub(crate) allocation: c_uint,
     /// `hipMemHandleTypeNone`, 0.
     pub(crate) handles: c_uint,
-    /// Where the memory is.
+    /// Location of the memory.
     pub(crate) location: Location,
-    /// Windows alone.
+    /// Security attributes; for Windows alone.
     pub(crate) security: *mut c_void,
-    /// Zeros; the first 8 are a maximum since HIP 6, which 0 leaves open.
+    /// Zeros. Since HIP 6 the first 8 bytes are a maximum, for which 0 means no limit.
     pub(crate) reserved: [u8; 64],
 }
 
 /// `hipMemAccessDesc`.
 #[repr(C)]
 pub(crate) struct Access {
-    /// Who may use the memory.
+    /// The device that may use the memory.
     pub(crate) location: Location,
     /// `hipMemAccessFlagsProtReadWrite`, 3.
     pub(crate) flags: c_uint,
 }
 
-/// Makes a module of constants for an enumeration of HIP's header.
+/// Defines a module of constants for an enumeration of HIP's header.
 macro_rules! constants {
     ($($(#[$doc:meta])* $module:ident { $($name:ident = $value:literal $theirs:ident,)* })*) => {
         $(
@@ -130,7 +131,7 @@ constants! {
         BLOCKING_SYNC = 1 hipEventBlockingSync,
         DISABLE_TIMING = 2 hipEventDisableTiming,
     }
-    /// `hipHostMalloc...` and `hipHostRegister...`, which are the same.
+    /// `hipHostMalloc...` and `hipHostRegister...`, which have the same values.
     host_memory {
         PORTABLE = 1 hipHostMallocPortable,
         MAPPED = 2 hipHostMallocMapped,

@@ -1,4 +1,4 @@
-//! A program whose time is bounded.
+//! A program with a time limit.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -12,22 +12,22 @@ use std::time::{Duration, Instant};
 
 /// Most bytes of messages that are kept.
 const MOST_MESSAGES: u64 = 64 << 10;
-/// Time between two looks whether the program has ended: at first, and after a while.
+/// Time between two checks whether the program has ended: at first, and after a while.
 const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LAST_LOOK: Duration = Duration::from_millis(5);
 
-/// How a program ended, and the begin of what it wrote to its standard error.
+/// A program's exit status, and the beginning of its standard error.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) messages: Vec<u8>,
 }
 
-/// Why a program did not come to its end.
+/// The reason why a program did not end by itself.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// It took longer than it may, and was killed.
+    /// The time limit, after which the program was killed.
     TimedOut,
-    /// It cannot be started or waited for, or there is no place for its messages.
+    /// A failure to start the program, to wait for it, or to write its messages.
     System(io::Error),
 }
 
@@ -37,15 +37,15 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Runs a program to its end, with its messages in a file that is made. Blocks. Nothing stays of what the program has
-/// started.
+/// Runs a program to its end, with its messages in a new file. Blocks. All processes that the
+/// program started are killed.
 ///
 /// # Errors
-/// Those of [`Failed`].
+/// Errors of [`Failed`].
 pub(super) fn run(mut command: Command, messages: &Path, limit: Duration) -> Result<Ended, Failed> {
-    // Not a pipe: a process that outlives the program would keep it open.
+    // A file instead of a pipe: a process that outlives the program would keep a pipe open.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(messages)?);
-    // A group of its own, so that whatever it starts can be killed with it.
+    // A separate process group, so that the program's own child processes can be killed with it.
     let mut running = Running { child: command.process_group(0).spawn()?, is_reaped: false };
     let deadline = Instant::now() + limit;
     let mut look = FIRST_LOOK;
@@ -70,7 +70,8 @@ struct Running {
 }
 
 impl Running {
-    /// Whether the process has ended. It stays to be waited for, so that its number is not another's.
+    /// Returns whether the process has ended. The process stays unreaped, so that its ID is not
+    /// reused.
     fn has_ended(&self) -> io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(Pid::from_child(&self.child)), options) {
@@ -81,7 +82,7 @@ impl Running {
     }
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
-        // Before it is waited for, as its number may be another's afterwards.
+        // Killed before the wait, as the ID may be reused afterwards.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         self.is_reaped = true;
         self.child.wait()

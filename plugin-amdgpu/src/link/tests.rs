@@ -3,10 +3,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// No script of these tests takes as long.
+/// A time that no script of these tests takes.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A folder with a program of this name that is a script, and the program's file.
+/// Creates a script with this name in a new folder, and returns the folder and the script's file.
 fn script(name: &str, lines: &str) -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join(name);
@@ -60,7 +60,7 @@ fn a_linker_in_a_relative_folder_of_the_path_is_not_taken() {
         let error = find(Some("a-linker"), path.as_ref()).unwrap_err();
         assert_eq!(error.code(), ErrorCode::HostToolNotFound, "{path:?}");
     }
-    // A name with a folder is the user's own word.
+    // A name with a folder is the user's explicit choice.
     let named = format!("{relative}/a-linker");
     assert_eq!(find(Some(&named), "".as_ref()).unwrap(), Path::new(&named));
     assert_eq!(find(Some("a-linker"), folder.path().as_ref()).unwrap(), linker);

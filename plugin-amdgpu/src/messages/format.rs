@@ -1,13 +1,13 @@
-//! C's formats, with arguments that came from a device.
+//! C's formats, with arguments from a device.
 
 use super::{Argument, Arguments};
 use std::ffi::{CString, c_char, c_int};
 
-/// Nothing is printed wider than that.
+/// Greatest width and precision of a conversion.
 const WIDEST: usize = 1 << 16;
 
-/// Appends what a message says; the first argument is its format. A conversion without a fitting argument stays
-/// as it is.
+/// Appends the text of a message; the first argument is its format. A conversion without a fitting
+/// argument is copied unchanged.
 pub(super) fn write(text: &mut Vec<u8>, mut arguments: Arguments<'_>) {
     let Some(Argument::Text(mut format)) = arguments.next() else { return };
     while let Some(at) = format.iter().position(|byte| *byte == b'%') {
@@ -19,20 +19,20 @@ pub(super) fn write(text: &mut Vec<u8>, mut arguments: Arguments<'_>) {
     text.extend_from_slice(format);
 }
 
-/// A conversion: "%-8.3f".
+/// A conversion, such as "%-8.3f".
 struct Conversion {
-    /// Of "-+ #0", those that are there.
+    /// The conversion's flags out of "-+ #0".
     flags: Vec<u8>,
     width: Option<i32>,
     precision: Option<i32>,
-    /// How much shorter than an `int` the number is to be: "", "h" or "hh".
+    /// The length modifier of a number shorter than an `int`: "", "h" or "hh".
     short: &'static str,
-    /// The letter; 0 if the format ends before.
+    /// The conversion's letter; 0 if the format ends before it.
     letter: u8,
 }
 
 impl Conversion {
-    /// Reads what begins with "%", and what is behind it.
+    /// Reads the conversion at the start of `format`, and returns it with the rest of the format.
     fn read<'f>(format: &'f [u8], arguments: &mut Arguments<'_>) -> (Conversion, &'f [u8]) {
         let mut rest = &format[1..];
         let flags: Vec<u8> =
@@ -93,7 +93,7 @@ impl Conversion {
         }
     }
 
-    /// The conversion for an argument of a certain length.
+    /// Returns the conversion as text, with this length modifier.
     fn spec(&self, length: &str) -> Vec<u8> {
         let mut spec = vec![b'%'];
         spec.extend(&self.flags);
@@ -110,7 +110,7 @@ impl Conversion {
     }
 }
 
-/// A number that stands in the format, or, for "*", the next argument.
+/// Reads a number of the format, or, for "*", takes the next argument.
 fn number(rest: &mut &[u8], arguments: &mut Arguments<'_>) -> Option<i32> {
     let most = WIDEST as i32;
     if let Some(behind) = rest.strip_prefix(b"*") {
@@ -129,11 +129,13 @@ fn number(rest: &mut &[u8], arguments: &mut Arguments<'_>) -> Option<i32> {
     (!digits.is_empty()).then_some(number)
 }
 
-/// What C prints a value as. `spec` is one conversion, which ends with 0, for a value of this type.
+/// Returns the text that C prints for a value. `spec` is one conversion for a value of this type,
+/// and ends with NUL.
 fn print<T: Value>(spec: &[u8], value: T) -> Option<Vec<u8>> {
     let mut buffer = vec![0u8; 512];
     loop {
-        // SAFETY: the conversion is one for a value of this type, and the buffer has so many bytes.
+        // SAFETY: the conversion is for a value of this type, and the buffer has `buffer.len()`
+        // bytes.
         let bytes = unsafe { value.print(buffer.as_mut_ptr().cast(), buffer.len(), spec) };
         let bytes = usize::try_from(bytes).ok()?;
         if bytes < buffer.len() {
@@ -147,12 +149,12 @@ fn print<T: Value>(spec: &[u8], value: T) -> Option<Vec<u8>> {
     }
 }
 
-/// What C's variable arguments take.
+/// A type that C's variable arguments accept.
 trait Value: Copy {
-    /// `snprintf` of one conversion.
+    /// Calls `snprintf` with one conversion.
     ///
     /// # Safety
-    /// The conversion is for this type; the buffer has so many bytes.
+    /// The conversion is for this type and ends with NUL; the buffer has `bytes` bytes.
     unsafe fn print(self, buffer: *mut c_char, bytes: usize, spec: &[u8]) -> c_int;
 }
 
@@ -160,7 +162,7 @@ macro_rules! values {
     ($($kind:ty)*) => {
         $(impl Value for $kind {
             unsafe fn print(self, buffer: *mut c_char, bytes: usize, spec: &[u8]) -> c_int {
-                // SAFETY: promised by the caller; the conversion ends with 0.
+                // SAFETY: promised by the caller.
                 unsafe { libc::snprintf(buffer, bytes, spec.as_ptr().cast(), self) }
             }
         })*

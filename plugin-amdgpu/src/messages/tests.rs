@@ -1,15 +1,16 @@
 use super::*;
 
-/// Memory as that of a ring.
+/// Host memory in place of a ring's.
 struct Memory(Vec<u64>);
 
 impl Memory {
     fn ring(&mut self) -> Ring {
-        // SAFETY: the vector is there as long as the ring, and of multiples of 8 bytes.
+        // SAFETY: the vector outlives the ring, and its size is a multiple of 8 bytes.
         unsafe { Ring::new(self.0.as_mut_ptr() as u64, self.0.len() * 8) }
     }
 
-    /// As `longshore_print_` of the device header does it; what finds no room is dropped.
+    /// Writes a record as `longshore_print_` of the device header does; a record without space is
+    /// dropped.
     fn say(&mut self, arguments: &[Argument<'_>]) {
         let mut record = Vec::from((arguments.len() as u32).to_le_bytes());
         let mut texts = Vec::new();
@@ -46,7 +47,7 @@ impl Memory {
 }
 
 fn bytes_of(words: &mut [u64]) -> &mut [u8] {
-    // SAFETY: any bytes are words, and the other way round.
+    // SAFETY: every byte pattern is a valid word, and a word consists of valid bytes.
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len() * 8) }
 }
 
@@ -80,7 +81,7 @@ fn messages_are_as_c_prints_them() {
     );
     assert_eq!(said(&[Text(b"%p"), Pointer(0x1000)]), "0x1000");
     assert_eq!(said(&[Text(b"%*.*f|"), Word(8), Word(1), Float(2.25)]), "     2.2|");
-    // What does not fit stays.
+    // A conversion without a fitting argument is copied unchanged.
     assert_eq!(said(&[Text(b"%s %d %n %"), Word(1)]), "%s %d %n %");
     assert_eq!(said(&[Text(b"%9999999999d"), Word(1)]).len(), 1 << 16);
 }
@@ -103,7 +104,7 @@ fn what_finds_no_room_is_lost_and_the_rest_goes_on() {
     for _ in 0..9 {
         memory.say(&[Argument::Text(b"hello")]);
     }
-    // A kernel may be about to write the next one.
+    // A kernel may be about to write the next record.
     ring.print(|| false);
     assert!(ring.printed > 0);
     ring.print(|| true);

@@ -1,4 +1,5 @@
-//! The profile of an image: variables that HIP finds. Those that only the image sees cannot be read through it.
+//! The profile of an image: variables that HIP finds. HIP cannot read variables with hidden or
+//! internal visibility.
 
 use super::AmdgpuImage;
 use crate::driver::Driver;
@@ -6,7 +7,7 @@ use longshore_plugin_api::{ProfileSection, Result};
 use longshore_plugin_streams::{ModuleCore, make_relative, profile_part};
 
 impl AmdgpuImage {
-    /// What the profile's variables hold now. Blocks.
+    /// Returns the present contents of the profile's variables. Blocks.
     pub(super) fn profile_sections(
         &self,
         module: &ModuleCore<Driver>,
@@ -16,7 +17,7 @@ impl AmdgpuImage {
             let Some(kind) = profile_part(&variable.name) else { continue };
             let Some(place) = self.variable(module, &variable.name)? else {
                 log::warn!(
-                    "'{}' of a profile is not visible, so HIP does not find it",
+                    "the profile variable '{}' is not visible, so HIP does not find it",
                     variable.name
                 );
                 continue;

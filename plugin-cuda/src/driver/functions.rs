@@ -1,4 +1,4 @@
-//! The driver's functions that are used, with their names, versions and signatures.
+//! The driver's functions that the backend uses, with their names, versions and signatures.
 
 use super::Driver;
 use super::library::Symbols;
@@ -9,9 +9,12 @@ use super::types::{
 use longshore_plugin_streams::{Code, driver_functions};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// Makes the table. A line is the name by which `cuGetProcAddress` knows the function, with `_v1` where a
-/// later version has the same name; the version of CUDA that brought it with this signature; the name
-/// that the library exports; and the parameters.
+/// Defines the table. A line has these parts:
+///
+/// - the function's name for `cuGetProcAddress`, with `_v1` if a later version has the same name;
+/// - the CUDA version that introduced this signature;
+/// - the name of the library's export;
+/// - the parameters.
 macro_rules! functions {
     ($($name:ident $version:literal $exported:ident ($($parameter:ident: $kind:ty),*);)*) => {
         driver_functions! { Driver: $($name ($($parameter: $kind),*);)* }
@@ -25,7 +28,8 @@ macro_rules! functions {
                 },)* }
             }
 
-            /// Of each its name, and the types of its parameters here and in the driver's header.
+            /// Returns each function's name, with the types of its parameters here and in the
+            /// driver's header.
             #[cfg(test)]
             pub(super) fn signatures() -> Vec<(&'static str, [Vec<&'static str>; 2])> {
                 use super::tests::{Parameters, unknown};

@@ -1,4 +1,4 @@
-//! What the driver's functions answer.
+//! Results of the driver's functions.
 
 use longshore_plugin_api::ErrorCode;
 use longshore_plugin_streams::Code;
@@ -6,17 +6,17 @@ use longshore_plugin_streams::Code;
 macro_rules! results {
     ($($name:ident = $value:literal,)*) => {
         $(
-            #[allow(dead_code, reason = "a name is for whoever reads a message, too")]
+            #[allow(dead_code, reason = "names also appear in messages")]
             pub(crate) const $name: Code = Code($value);
         )*
 
-        /// Every result with a name.
+        /// All results with a name.
         const KNOWN: &[(Code, &str)] =
             &[$((Code($value), concat!("CUDA_ERROR_", stringify!($name))),)*];
 
         #[cfg(test)]
         pastey::paste! {
-            /// Each result here and in the driver's header.
+            /// Each result with its values here and in the driver's header.
             pub(super) const ALL: &[(Code, u32)] = &[
                 $((Code($value), cudarc::driver::sys::CUresult::[<CUDA_ERROR_ $name>] as u32),)*
             ];
@@ -24,7 +24,7 @@ macro_rules! results {
     };
 }
 
-/// The driver's name for a result, if this file knows it.
+/// Returns the driver's name for a result; `None` if this file does not list it.
 pub(crate) fn name(result: Code) -> Option<&'static str> {
     if result == Code::SUCCESS {
         return Some("CUDA_SUCCESS");
@@ -32,7 +32,7 @@ pub(crate) fn name(result: Code) -> Option<&'static str> {
     KNOWN.iter().find(|(known, _)| *known == result).map(|(_, name)| *name)
 }
 
-/// Whether nothing works in the context any more after it.
+/// Returns whether the context is unusable after this result.
 pub(crate) fn is_sticky(result: Code) -> bool {
     matches!(
         result,
@@ -54,7 +54,7 @@ pub(crate) fn is_sticky(result: Code) -> bool {
     )
 }
 
-/// What a result is for a program.
+/// Returns the interface's error code for a result.
 pub(crate) fn error_code(result: Code) -> ErrorCode {
     match result {
         OUT_OF_MEMORY | LAUNCH_OUT_OF_RESOURCES | TOO_MANY_PEERS => ErrorCode::OutOfResources,

@@ -5,7 +5,7 @@ pub(crate) use longshore_plugin_streams::{DevicePtr, Event, Function, Module, Po
 use longshore_plugin_streams::Handle;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// What a [`Handle`] can stand for.
+/// The kinds of objects that a [`Handle`] can stand for.
 pub(crate) mod object {
     /// `CUcontext`.
     pub(crate) enum Context {}
@@ -17,14 +17,14 @@ pub(crate) mod object {
 pub(crate) type Context = Handle<object::Context>;
 /// `CUlinkState`.
 pub(crate) type Link = Handle<object::Link>;
-/// `CUdevice`: an ordinal that the driver handed out.
+/// `CUdevice`: an ordinal returned by the driver.
 pub(crate) type Device = c_int;
 
 /// `CUuuid`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Uuid {
-    /// The bytes, as they are printed.
+    /// The 16 bytes, in the order of their printed form.
     pub(crate) bytes: [u8; 16],
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Uuid {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Location {
-    /// One of [`Location::DEVICE`] and [`Location::HOST`].
+    /// Either [`Location::DEVICE`] or [`Location::HOST`].
     pub(crate) kind: c_uint,
     /// The device's ordinal.
     pub(crate) id: c_int,
@@ -52,11 +52,11 @@ pub(crate) struct PoolProperties {
     pub(crate) allocation: c_uint,
     /// `CU_MEM_HANDLE_TYPE_NONE`, 0.
     pub(crate) handles: c_uint,
-    /// Where the memory is.
+    /// Location of the memory.
     pub(crate) location: Location,
-    /// Windows alone.
+    /// Security attributes; for Windows alone.
     pub(crate) security: *mut c_void,
-    /// The most bytes; 0 for what the device has. Reserved, and 0, before CUDA 12.2.
+    /// Most bytes of the pool; 0 for all memory of the device. Reserved, and 0, before CUDA 12.2.
     pub(crate) max_bytes: usize,
     /// Zeros.
     pub(crate) reserved: [u8; 56],
@@ -65,7 +65,7 @@ pub(crate) struct PoolProperties {
 /// `CUmemAccessDesc`.
 #[repr(C)]
 pub(crate) struct Access {
-    /// Who may use the memory.
+    /// The device that may use the memory.
     pub(crate) location: Location,
     /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`, 3.
     pub(crate) flags: c_uint,
@@ -74,28 +74,28 @@ pub(crate) struct Access {
 /// `CUlaunchConfig`.
 #[repr(C)]
 pub(crate) struct LaunchConfig {
-    /// Groups in x, y, z.
+    /// Number of groups in x, y, z.
     pub(crate) groups: [c_uint; 3],
     /// Items of a group in x, y, z.
     pub(crate) items: [c_uint; 3],
     /// Dynamic shared memory in bytes.
     pub(crate) shared_bytes: c_uint,
-    /// Where it is queued.
+    /// The stream of the launch.
     pub(crate) stream: Stream,
-    /// What else is asked for.
+    /// Attributes of the launch.
     pub(crate) attributes: *const LaunchAttribute,
-    /// How many attributes there are.
+    /// Number of attributes.
     pub(crate) attribute_count: c_uint,
 }
 
 /// `CUlaunchAttribute`.
 #[repr(C)]
 pub(crate) struct LaunchAttribute {
-    /// Which.
+    /// The attribute's number.
     pub(crate) id: c_uint,
-    /// Nothing.
+    /// Padding.
     pub(crate) padding: [c_char; 4],
-    /// Its value; for clusters the three sizes, for cooperative launches 1.
+    /// The attribute's value: the three sizes for clusters, 1 for cooperative launches.
     pub(crate) value: LaunchValue,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct LaunchAttribute {
 pub(crate) struct LaunchValue(pub(crate) [c_uint; 16]);
 
 impl LaunchAttribute {
-    /// An attribute whose value begins with these numbers; at most 16.
+    /// Creates an attribute whose value begins with these numbers, at most 16.
     pub(crate) fn new(id: c_uint, numbers: &[c_uint]) -> LaunchAttribute {
         let mut value = [0; 16];
         value.iter_mut().zip(numbers).for_each(|(place, number)| *place = *number);
@@ -121,8 +121,8 @@ impl LaunchAttribute {
 /// `CUoccupancyB2DSize`.
 pub(crate) type SharedBytesOf = Option<unsafe extern "C" fn(c_int) -> usize>;
 
-/// Makes a module of constants for an enumeration of the driver's header, with what all its names begin
-/// with.
+/// Defines a module of constants for an enumeration of the driver's header. `$prefix` is the common
+/// prefix of the enumeration's names.
 macro_rules! constants {
     ($($(#[$doc:meta])* $module:ident: $theirs:ident $prefix:ident { $($name:ident = $value:literal,)* })*) => {
         $(
@@ -134,7 +134,7 @@ macro_rules! constants {
 
         #[cfg(test)]
         pastey::paste! {
-            /// Each name, its value here and that in the driver's header.
+            /// Each name with its values here and in the driver's header.
             pub(super) const ALL: &[(&str, u32, u32)] = &[$($((
                 stringify!($name),
                 $value,
@@ -242,11 +242,12 @@ constants! {
     }
 }
 
-/// `CU_MEMHOSTALLOC_...` and `CU_MEMHOSTREGISTER_...`, which are the same where both are.
+/// `CU_MEMHOSTALLOC_...` and `CU_MEMHOSTREGISTER_...`, which have the same values for the flags
+/// that both have.
 #[allow(missing_docs, reason = "the names are the driver's")]
 pub(crate) mod host_memory {
     pub(crate) const PORTABLE: std::ffi::c_uint = 1;
     pub(crate) const DEVICEMAP: std::ffi::c_uint = 2;
-    /// `CU_MEMHOSTREGISTER_READ_ONLY`, of registering alone.
+    /// `CU_MEMHOSTREGISTER_READ_ONLY`, for registration alone.
     pub(crate) const READ_ONLY: std::ffi::c_uint = 8;
 }
