@@ -1,5 +1,6 @@
-//! Links relocatable objects in memory and calls their `main`: `run [--lazy] FILE.o... [-- ARGS...]`. With `--lazy` an object is
-//! linked when a function of it is called, unless it has constructors.
+//! A program that links relocatable objects in memory and calls their `main`: `run [--lazy]
+//! FILE.o... [-- ARGS...]`. With `--lazy` an object is linked when a function of it is called,
+//! unless it has constructors.
 
 use std::error::Error;
 use std::ffi::CString;
@@ -21,10 +22,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let strings: Vec<CString> =
         strings.map(|text| CString::new(text.as_str())).collect::<Result<_, _>>()?;
 
-    // Code that is not position-independent has its thread-local variables at fixed offsets from the thread pointer.
+    // Code that is not position-independent has its thread-local variables at fixed offsets from
+    // the thread pointer.
     let builder =
         Session::builder().static_tls(static_tls_reserve!(16 * 1024)?).rebind_process_data();
-    // SAFETY: this process is there to run the program that it is given.
+    // SAFETY: this process exists to run the given program.
     let session = unsafe { builder.build() }?;
     let program = session.create_library("program");
     if is_lazy {
@@ -36,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let files = addition.add()?;
         program.add_generator(ProcessSymbols);
         let main = files.link("main")?;
-        // SAFETY: as sound as the program that was given.
+        // SAFETY: as sound as the given program.
         match unsafe { files.run_program(main, &strings) }? {}
     }
     for file in &files {
@@ -44,6 +46,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     program.add_generator(ProcessSymbols);
     let main = program.lookup("main")?;
-    // SAFETY: as sound as the program that was given.
+    // SAFETY: as sound as the given program.
     match unsafe { program.run_program(main, &strings) }? {}
 }

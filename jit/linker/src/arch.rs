@@ -139,7 +139,7 @@ impl fmt::Display for Fault {
             Self::Discarded => f.write_str("the symbol is in a section that was taken out of the link"),
             Self::UnknownSize => f.write_str("the size of a symbol of another object is not known"),
             Self::NoStaticTls => f.write_str(
-                "it needs a fixed offset from the thread pointer, which there is not for this variable; \
+                "it needs a fixed offset from the thread pointer, which this variable does not have; \
                  compile with -fPIC and without -ftls-model=initial-exec or local-exec",
             ),
             Self::NoEntry => f.write_str("the graph's tables were made before this edge was added"),

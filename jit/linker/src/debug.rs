@@ -1,11 +1,12 @@
-//! What debuggers and profilers are told about linked code. All of it is off unless [`DebugOptions`] asks for it.
+//! Reports on linked code to debuggers and profilers, all off unless [`DebugOptions`] enables them.
 //!
-//! - [`gdb`]: gdb and lldb learn of each object while the program runs, through the GDB JIT interface;
+//! - [`gdb`]: gdb and lldb learn of each object while the program runs, through the GDB JIT
+//!   interface;
 //! - [`perf_map`]: `perf report` finds the names of linked functions in a file under `/tmp`;
 //! - [`jitdump`]: `perf inject --jit` also gets their code, so that `perf annotate` can show it.
 //!
-//! All of this is about code in the memory of this process. Code that is linked for another process has addresses
-//! of that process, and must not be announced here.
+//! All reports are about code in the memory of this process. Code that is linked for another
+//! process has addresses of that process, and must not be announced here.
 
 pub mod gdb;
 pub mod jitdump;
@@ -19,44 +20,46 @@ use gdb::GdbRegistration;
 use jitdump::JitDump;
 use perf_map::PerfMap;
 
-/// Who is told about linked code; by default nobody.
+/// The receivers of reports on linked code; none by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DebugOptions {
-    /// Debuggers, through the GDB JIT interface. Each object then costs a copy of its file's bytes while it lives.
+    /// Whether debuggers are notified, through the GDB JIT interface. Each object then costs a copy
+    /// of its file's bytes while it lives.
     pub gdb: bool,
-    /// `perf`, through `/tmp/perf-<pid>.map`.
+    /// Whether `perf` gets reports, through `/tmp/perf-<pid>.map`.
     pub perf_map: bool,
-    /// `perf inject --jit`, through a jitdump in a new folder below this one.
+    /// Folder for the reports to `perf inject --jit`: a jitdump is written to a new folder below
+    /// it.
     pub jitdump: Option<PathBuf>,
 }
 
 /// An object that has been linked into this process, before any of its code has run.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkedObject<'a> {
-    /// The object's file, or `archive(member)`: appears in messages.
+    /// The object's file, or `archive(member)`, for messages.
     pub name: &'a str,
     /// The ELF object as it was read.
     pub bytes: &'a [u8],
     /// ELF section index and address of each section that has memory.
     pub sections: &'a [(usize, u64)],
-    /// Its functions.
+    /// The object's functions.
     pub functions: &'a [LinkedFunction<'a>],
 }
 
 /// A function of a [`LinkedObject`].
 #[derive(Debug, Clone, Copy)]
 pub struct LinkedFunction<'a> {
-    /// Its symbol.
+    /// The function's symbol.
     pub name: &'a str,
-    /// Where it lies.
+    /// The function's address.
     pub address: u64,
-    /// Its size in bytes.
+    /// The function's size in bytes.
     pub size: u64,
-    /// Its instructions, fixed up.
+    /// The function's instructions, fixed up.
     pub code: &'a [u8],
 }
 
-/// Tells those that [`DebugOptions`] name about linked objects. Any thread may use it.
+/// The reports on linked objects that [`DebugOptions`] selects. Any thread may use it.
 #[derive(Debug)]
 pub struct DebugSupport {
     gdb: bool,
@@ -65,10 +68,11 @@ pub struct DebugSupport {
 }
 
 impl DebugSupport {
-    /// Creates the files that the options ask for.
+    /// Creates the files that the options require.
     ///
     /// # Errors
-    /// [`Error::Open`](crate::Error::Open) with the file that could not be created, or that is not safe to write to.
+    /// [`Error::Open`](crate::Error::Open) with the file that could not be created, or that is not
+    /// safe to write to.
     pub fn new(options: DebugOptions) -> Result<Self> {
         Ok(Self {
             gdb: options.gdb,
@@ -79,8 +83,8 @@ impl DebugSupport {
 
     /// Announces an object. Its code must be at its addresses, fixed up, and must not have run yet.
     ///
-    /// What cannot be announced is logged as a warning, and stops neither the rest nor the link. Writes to files, and
-    /// waits for an attached debugger to read the object.
+    /// A report that fails is logged as a warning, and stops neither the other reports nor the
+    /// link. The call writes to files, and waits for an attached debugger to read the object.
     pub fn object_linked(&self, object: &LinkedObject<'_>) -> Registration {
         if let Some(Err(error)) = self.perf_map.as_ref().map(|map| map.add(object.functions)) {
             log::warn!("{}: its functions are not in the perf map: {error}", object.name);
@@ -91,17 +95,17 @@ impl DebugSupport {
         Registration { _gdb: self.gdb.then(|| register(object)).flatten() }
     }
 
-    /// The jitdump's file, if there is one.
+    /// Returns the jitdump's file, if there is one.
     pub fn jitdump(&self) -> Option<&Path> {
         self.jitdump.as_ref().map(JitDump::path)
     }
 }
 
-/// Keeps an object known to debuggers; dropping it takes the object from them again, and waits for an attached debugger
-/// to do so. It must be dropped before the code's memory is given back, so that no debugger takes what comes to lie there
-/// for this object.
+/// The registration of an object with debuggers. Dropping it removes the object, and waits for an
+/// attached debugger to do so. It must be dropped before the code's memory is given back, so that
+/// no debugger takes later contents of that memory for this object.
 ///
-/// What profilers were told stays in their files, for they read them when the program has ended.
+/// Reports to profilers stay in their files, which profilers read after the end of the program.
 #[derive(Debug)]
 #[must_use = "dropping it takes the object from the debugger"]
 pub struct Registration {
@@ -123,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_told_by_default() {
+    fn no_debugger_is_informed_by_default() {
         let support = DebugSupport::new(DebugOptions::default()).unwrap();
         assert!(!support.gdb && support.perf_map.is_none() && support.jitdump().is_none());
     }

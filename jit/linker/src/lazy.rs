@@ -1,27 +1,32 @@
-//! Lazy re-exports: functions that can be called before what implements them is linked, or
+//! Lazy re-exports: functions that can be called before their implementations are linked, or
 //! compiled.
 //!
-//! A *lazy re-export*, or *entry*, is a function under one name that is implemented under another,
-//! or by another library. It is there from the beginning: a stub that jumps to where a slot says.
-//! At first that is a trampoline of its own. Who calls it, from any thread, re-enters the linker
-//! ([`runtime::reentry`](longshore_orc_rt::reentry)): the implementation is looked up, which links
-//! it, the slot is written, and the call goes on with all its arguments. Later calls are one
-//! indirect jump.
+//! A *lazy re-export*, or *entry*, is a function under one name with its implementation under
+//! another name, or in another library. An entry exists from the beginning, as a stub that jumps to
+//! the address in a slot. At first that is the address of a trampoline of its own.
+//!
+//! A call through the trampoline, from any thread, re-enters the linker
+//! ([`reentry`](longshore_orc_rt::reentry)). The linker looks up the implementation, which links
+//! it, and writes the slot. Then the call continues in the implementation with all its arguments.
+//! Later calls are one indirect jump.
 //!
 //! | here | ORC |
 //! | --- | --- |
 //! | [`LazyReexports`] | `LazyReexportsManager` |
 //! | [`LazyReexports::for_session`] | `createJITLinkLazyReexportsManager` |
-//! | [`LazyReexports::add`] | `lazyReexports`, and `JITDylib::define` of what it gives |
+//! | [`LazyReexports::add`] | `lazyReexports`, and `JITDylib::define` of its result |
 //! | [`Reexport`] | an entry of a `SymbolAliasMap` |
 //! | [`LazyTracker`] | the `ResourceTracker` |
 //! | [`Listener`] | `LazyReexportsManager::Listener` |
-//! | [`TrampolineEmitter`], [`LinkedTrampolines`] | `EmitTrampolinesFn`, `JITLinkReentryTrampolines` |
-//! | [`RedirectableSymbols`], [`LinkedRedirectables`] | `RedirectableSymbolManager`, `JITLinkRedirectableSymbolManager` |
+//! | [`TrampolineEmitter`] | `EmitTrampolinesFn` |
+//! | [`LinkedTrampolines`] | `JITLinkReentryTrampolines` |
+//! | [`RedirectableSymbols`] | `RedirectableSymbolManager` |
+//! | [`LinkedRedirectables`] | `JITLinkRedirectableSymbolManager` |
 //! | [`Redirections`] | `RedirectableSymbolManager::createRedirectableSymbols` and `redirect` |
-//! | [`LazyReexports::lazily`], [`LazyReexports::add_lazily`] | what `CompileOnDemandLayer` does with a module |
+//! | [`LazyReexports::lazily`] | `CompileOnDemandLayer` for several modules |
+//! | [`LazyReexports::add_lazily`] | `CompileOnDemandLayer` for a module |
 //!
-//! It takes three calls to have a function linked when it is called:
+//! Three calls make a function lazy:
 //!
 //! ```no_run
 //! use longshore_jitlink::Session;
@@ -35,7 +40,8 @@
 //!
 //! let _object = implementations.add_object("slow.o", object)?;
 //! let lazy = LazyReexports::for_session(&session)?;
-//! let _entries = lazy.add(&library, &implementations, [Reexport::new("slow", "slow_implementation")])?;
+//! let entry = Reexport::new("slow", "slow_implementation");
+//! let _entries = lazy.add(&library, &implementations, [entry])?;
 //!
 //! let slow = library.lookup("slow")?;
 //! // SAFETY: slow.o defines `int slow_implementation(int)`.
@@ -45,14 +51,14 @@
 //! # Ok::<(), longshore_jitlink::Error>(())
 //! ```
 //!
-//! The process that calls may be another one: then re-entry is a call back, and a slot is written
-//! by a message. Who emits trampolines and who manages redirectable symbols can be replaced, and so
-//! can be how a slot is written ([`PointerWriter`]).
+//! The calling process may be another one: then re-entry is a call back, and a slot is written by a
+//! message. The emitter of trampolines, the maker of redirectable symbols and the writer of slots
+//! ([`PointerWriter`]) can be replaced.
 //!
-//! What is called while a session links, so the resolver of an indirect function, can call entries
-//! that have been called before. The first call of another one fails with an error, as the look-up
-//! would have to wait for the link. Constructors, destructors and exit handlers run when nothing is
-//! locked and may call what they like.
+//! Functions that run during a link, the resolvers of indirect functions, can call entries that
+//! have been called before. The first call of another entry fails with an error, as the look-up
+//! would have to wait for the link. Constructors, destructors and exit handlers run without any
+//! lock held, and may call any entry.
 
 mod code;
 mod constructors;
@@ -229,7 +235,7 @@ impl LazyReexports {
 }
 
 fn not_executed() -> Error {
-    let problem = "nothing executes the session's code, so nobody calls them".to_owned();
+    let problem = "nothing executes the session's code, so they are never called".to_owned();
     Error::Unsupported { file: "lazy entries".to_owned(), problem }
 }
 
@@ -239,7 +245,7 @@ impl Reexport {
         let problem = if !self.callable {
             "it is not a function: only a call can be noticed; define an alias, or look it up where it is"
         } else if self.scope == Scope::Local {
-            "nobody would see it; expected an entry that is hidden at most"
+            "it would not be visible; expected an entry that is hidden at most"
         } else if in_same_library && self.name == self.implementation {
             "it would be its own implementation; expected one of another name or in another library"
         } else {

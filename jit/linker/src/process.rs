@@ -1,8 +1,9 @@
-//! The process in which linked code runs: this one, or another one that is controlled from here (ORC's
-//! `ExecutorProcessControl`, with its `MemoryAccess` and `DylibManager`).
+//! The process that executes linked code: this one, or another one that is controlled from here
+//! (ORC's `ExecutorProcessControl`, with its `MemoryAccess` and `DylibManager`).
 //!
-//! A process runs `longshore-orc-rt`, whose functions it gives by their [names](longshore_orc_rt::bootstrap_symbols). What
-//! the linker wants of it, it has done by calling these; so a process is controlled as soon as functions can be called in it.
+//! A process runs `longshore-orc-rt`, and offers its functions by their
+//! [names](longshore_orc_rt::bootstrap_symbols). The linker does all its work there by calls of
+//! these functions; so a process is controlled as soon as functions can be called in it.
 
 mod in_process;
 mod service;
@@ -25,31 +26,33 @@ pub use in_process::InProcess;
 pub(crate) use service::address_of;
 pub use service::call_service;
 
-/// What is known of a process from the beginning, and does not change.
+/// The constant properties of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Its triple, as `x86_64-unknown-linux-gnu`.
+    /// The process's triple, such as `x86_64-unknown-linux-gnu`.
     pub triple: String,
     /// The instruction set of its code.
     pub architecture: Architecture,
     /// The size of its pages in bytes.
     pub page_size: u64,
-    /// Whether it is the process that links, so that its addresses are addresses here.
+    /// Whether it is the linking process, so that its addresses are valid here.
     pub is_this_process: bool,
-    /// Addresses by name: those of [`longshore_orc_rt::bootstrap_symbols`], and whatever else it offers.
+    /// Addresses by name: [`longshore_orc_rt::bootstrap_symbols`], and the process's further
+    /// symbols.
     pub symbols: HashMap<String, u64>,
 }
 
-/// A library that a process has opened: its number there.
+/// A library that a process has opened, by its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProcessLibrary(u64);
 
 impl ProcessLibrary {
-    /// What the process itself finds: the program, and the libraries that it was linked with or has opened globally.
+    /// The process's global scope: the program, and the libraries that it was linked with or has
+    /// opened globally.
     pub const GLOBAL: Self = Self(0);
 }
 
-/// Names that are looked up in a library of a process.
+/// Names to look up in a library of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct SymbolRequest<'a> {
     /// The library.
@@ -58,18 +61,18 @@ pub struct SymbolRequest<'a> {
     pub names: &'a [WantedSymbol<'a>],
 }
 
-/// A name that is looked up in a library of a process.
+/// A name to look up in a library of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct WantedSymbol<'a> {
     /// The name. A version may follow after an at sign.
     pub name: &'a str,
-    /// Whether it is that of a thread-local variable.
+    /// Whether the symbol is a thread-local variable.
     pub thread_local: bool,
     /// Whether the library must have it.
     pub lookup: Lookup,
 }
 
-/// What a name of a library is.
+/// The definition of a name in a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessSymbol {
     /// The address of a function or of data.
@@ -78,68 +81,72 @@ pub enum ProcessSymbol {
     ThreadLocal(ProcessTls),
 }
 
-/// Answers calls from code of a process: see [`TargetProcess::serve`].
+/// A function that replies to calls from code of a process: see [`TargetProcess::serve`].
 pub type Handler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>> + Send + Sync>;
 
-/// Calls into a process in which linked code runs. Any thread may make them, many at once.
+/// Calls into a process that executes linked code. Any thread may make calls, many at once.
 ///
-/// A request is sent when a method is called, in the order of the calls of one thread; the answer may come later, and answers
-/// in any order. Nothing blocks before the answer is waited for, unless the process is this one: then a method does all the work,
-/// on the calling thread, before it returns.
+/// A method sends its request before it returns, in the order of the calls of one thread. Replies
+/// may come later, in any order. Only waiting for the reply blocks, unless the process is this one:
+/// then a method does all the work, on the calling thread, before it returns.
 ///
-/// Every call can fail with [`Error::ProcessGone`], which everything outstanding does when the process ends, and everything from then
-/// on; and with [`Error::Call`]. Addresses are those of the process.
+/// Every call can fail with [`Error::Call`], and with [`Error::ProcessGone`]. When the process
+/// ends, all outstanding and later calls fail with the latter. Addresses are valid in the process.
 pub trait ProcessCalls: Send + Sync {
-    /// What is known of it.
+    /// Returns the process's properties.
     fn facts(&self) -> &Facts;
 
-    /// Calls a [wrapper function](longshore_orc_rt::wrapper::WrapperFunction), on a thread of the process. What it answers is
-    /// returned.
+    /// Calls a [wrapper function](longshore_orc_rt::wrapper::WrapperFunction), on a thread of the
+    /// process, and returns its reply.
     ///
     /// # Safety
-    /// The address must be that of a wrapper function of the process that may be called with these bytes.
+    /// The address must be that of a wrapper function of the process that may be called with these
+    /// bytes.
     unsafe fn call(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>>;
 }
 
-/// A process in which linked code runs. Any thread may use it, many at once.
+/// A process that executes linked code. Any thread may use it, many at once.
 ///
-/// Requests are sent and answered as [`ProcessCalls`] says. No method blocks but [`disconnect`](Self::disconnect), unless the process
-/// is this one.
+/// Requests and replies follow the rules of [`ProcessCalls`]. No method blocks except
+/// [`disconnect`](Self::disconnect), unless the process is this one.
 pub trait TargetProcess: ProcessCalls {
-    /// Its memory for linked code: the same manager each time, which needs this only as long as it says.
+    /// Returns its memory for linked code: the same manager each time. The manager documents how
+    /// long it needs the process.
     fn memory(&self) -> Arc<dyn MemoryManager>;
 
-    /// Lets code of the process call this one (ORC's `JITDispatchHandlers`): `__longshore_call_controller` with this tag is
-    /// answered by the handler. That may run on any thread, many times at once; it may block, and use the process, but must not wait
-    /// for what answers only after it has returned.
+    /// Registers a handler for calls from code of the process (ORC's `JITDispatchHandlers`), which
+    /// replies to `__longshore_call_controller` with this tag. The handler may run on any thread,
+    /// many times at once. It may block, and use the process, but must not wait for a reply that
+    /// comes only after its own return.
     ///
-    /// A tag is a number that nobody else uses in the process: best an address of one's own there.
+    /// A tag is a unique number in the process, best the caller's own address there.
     ///
     /// # Errors
     /// [`Error::Call`] if the tag has a handler.
     fn serve(&self, tag: u64, handler: Handler) -> Result<()>;
 
-    /// Ends the control in an orderly way: what is under way is answered, calls back included, if it takes no more than two
-    /// seconds; what comes later fails with [`Error::ProcessGone`]. Another process ends then. Blocks. Once is enough.
+    /// Ends the control in an orderly way. Outstanding requests, calls back included, get their
+    /// replies if they take at most two seconds. Later requests fail with [`Error::ProcessGone`]. A
+    /// process other than this one ends. Blocks. One call is enough.
     ///
     /// # Errors
-    /// If the process has not ended as it should.
+    /// An error if the process has not ended in an orderly way.
     fn disconnect(&self) -> Result<()>;
 
     /// Writes bytes at addresses.
     ///
     /// # Safety
-    /// They must be of memory that can be written, and that nobody uses meanwhile.
+    /// The memory must be writable, and no thread may use it during the call.
     unsafe fn write(&self, writes: &[(u64, &[u8])]) -> Pending<()> {
         let writes = writes.iter().map(|(address, bytes)| (*address, ByteBuf::from(*bytes)));
         // SAFETY: promised by the caller.
         unsafe { call_service(self, memory::WRITE, &writes.collect()) }
     }
 
-    /// Reads so many bytes at each address.
+    /// Reads a number of bytes at each address.
     ///
     /// # Safety
-    /// They must be of memory that can be read, and that nobody writes meanwhile.
+    /// The memory must be readable, and no thread may write it during the call.
     unsafe fn read(&self, ranges: &[(u64, usize)]) -> Pending<Vec<Vec<u8>>> {
         let ranges = ranges.iter().map(|(address, size)| (*address, *size as u64)).collect();
         // SAFETY: promised by the caller.
@@ -147,29 +154,30 @@ pub trait TargetProcess: ProcessCalls {
         Box::pin(async { Ok(bytes.await??.into_iter().map(ByteBuf::into_vec).collect()) })
     }
 
-    /// Allocates memory for data: so many bytes of zeroes, aligned to a power of two.
+    /// Allocates `size` bytes of zeroes for data, aligned to a power of two.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is none, or for another alignment.
+    /// [`Error::Memory`] if there is no memory, or for another alignment.
     fn allocate(&self, size: u64, alignment: u64) -> Pending<u64> {
-        // SAFETY: any numbers may be asked for.
+        // SAFETY: the service is sound with any numbers.
         let address = unsafe { call_service(self, memory::ALLOCATE, &(size, alignment)) };
         Box::pin(async { Ok(address.await??) })
     }
 
-    /// Frees what [`allocate`](Self::allocate) has given.
+    /// Frees memory of [`allocate`](Self::allocate).
     ///
     /// # Safety
-    /// It must not be freed already, nor be in use.
+    /// The memory must neither be freed already nor be in use.
     unsafe fn free(&self, address: u64) -> Pending<()> {
         // SAFETY: promised by the caller.
         unsafe { call_service(self, memory::FREE, &address) }
     }
 
-    /// Opens a library by path, or by a name that the dynamic linker of the process finds. Runs its constructors.
+    /// Opens a library by path, or by a name that the dynamic linker of the process finds. Runs its
+    /// constructors.
     ///
     /// # Errors
-    /// [`Error::Open`] with what the dynamic linker says.
+    /// [`Error::Open`] with the dynamic linker's message.
     ///
     /// # Safety
     /// The library's constructors must be sound to run in the process.
@@ -180,14 +188,15 @@ pub trait TargetProcess: ProcessCalls {
         Box::pin(async { Ok(ProcessLibrary(handle.await??)) })
     }
 
-    /// Opens a library for good, so that [`ProcessLibrary::GLOBAL`] has its symbols, and its thread-local variables have fixed offsets
-    /// from the thread pointer, if there is room. Runs its constructors.
+    /// Opens a library for good. [`ProcessLibrary::GLOBAL`] gets its symbols and, if there is room,
+    /// its thread-local variables have fixed offsets from the thread pointer. Runs its
+    /// constructors.
     ///
     /// # Errors
-    /// As for [`Self::open_library`].
+    /// The errors of [`Self::open_library`].
     ///
     /// # Safety
-    /// As for [`Self::open_library`].
+    /// The same as for [`Self::open_library`].
     unsafe fn open_globally(&self, path: &Path) -> Pending<()> {
         let path = ByteBuf::from(path.as_os_str().as_bytes());
         // SAFETY: promised by the caller.
@@ -198,20 +207,21 @@ pub trait TargetProcess: ProcessCalls {
     /// Closes a library that was opened.
     ///
     /// # Safety
-    /// It must not be closed already, nor be in use, and its destructors must be sound to run.
+    /// The library must neither be closed already nor be in use, and its destructors must be sound
+    /// to run.
     unsafe fn close_library(&self, library: ProcessLibrary) -> Pending<()> {
         // SAFETY: promised by the caller.
         unsafe { call_service(self, libraries::CLOSE_LIBRARY, &library.0) }
     }
 
-    /// Looks names up in libraries, all with one message. For each request there are as many answers as names; `None` for a name
-    /// that is [`Lookup::Optional`] and that the library does not have.
+    /// Looks names up in libraries, all with one message. The result has one list for each request,
+    /// with one entry for each name: `None` for a [`Lookup::Optional`] name that the library lacks.
     ///
     /// # Errors
-    /// [`Error::Undefined`] with all required names that their libraries do not have.
+    /// [`Error::Undefined`] with all required names that their libraries lack.
     ///
     /// # Safety
-    /// The libraries must be of this process, and not closed meanwhile.
+    /// The libraries must be of this process, and stay open during the call.
     unsafe fn lookup(
         &self,
         requests: &[SymbolRequest<'_>],
@@ -227,20 +237,21 @@ pub trait TargetProcess: ProcessCalls {
         Box::pin(async move { checked(found.await??, &counts, required) })
     }
 
-    /// As [`ProcessCalls::call`], on the process's first thread if that is there for it: on the calling one in this process.
+    /// Calls as [`ProcessCalls::call`] does, on the process's first thread if that thread waits for
+    /// calls; in this process, on the calling thread.
     ///
     /// # Safety
-    /// As for that.
+    /// The same as for [`ProcessCalls::call`].
     unsafe fn call_on_first_thread(&self, function: u64, argument: &[u8]) -> Pending<Vec<u8>> {
         // SAFETY: promised by the caller.
         unsafe { self.call(function, argument) }
     }
 
-    /// Calls a function as `main`, with these arguments and the environment of the process. Its result is returned; it may also end the
-    /// process.
+    /// Calls a function as `main`, with these arguments and the environment of the process, and
+    /// returns its result. The function may also end the process.
     ///
     /// # Safety
-    /// It must be the address of a function that is sound to call so.
+    /// The address must be that of a function that is sound to call so.
     unsafe fn run_as_main(&self, function: u64, arguments: &[CString]) -> Pending<i32> {
         let arguments = arguments.iter().map(|argument| ByteBuf::from(argument.as_bytes()));
         // SAFETY: promised by the caller.
@@ -263,7 +274,7 @@ impl From<libraries::Symbol> for ProcessSymbol {
     }
 }
 
-/// A name that must be found, with the indices of its request and in that.
+/// A required name, with the indices of its request and of the name there.
 type Required = (usize, usize, String);
 
 fn required(requests: &[SymbolRequest<'_>]) -> Vec<Required> {
@@ -280,7 +291,7 @@ fn checked(
     required: Vec<Required>,
 ) -> Result<Vec<Vec<Option<ProcessSymbol>>>> {
     if !found.iter().map(Vec::len).eq(counts.iter().copied()) {
-        let problem = format!("its answers are not for {counts:?} names, as was asked");
+        let problem = format!("its replies are not for {counts:?} names, as requested");
         return Err(Error::Call { function: libraries::LOOK_UP.name().to_owned(), problem });
     }
     let is_missing = |(request, index, _): &Required| found[*request][*index].is_none();

@@ -80,7 +80,7 @@ pub struct ReentryCall {
     /// Whether a resolver of an indirect function has made the call, so that a link waits for its
     /// end.
     pub while_linking: bool,
-    /// The [turn] of the thread that made it.
+    /// The [lock owner](lock_owner) of the calling thread.
     pub lock_owner: u64,
 }
 
@@ -89,11 +89,12 @@ pub struct ReentryCall {
 pub enum ReentryRequest {
     /// A request for the target of a call.
     Call(ReentryCall),
-    /// The same, after the [constructors](Answer::Construct) that were to run before.
+    /// A second request for the target, after running the requested
+    /// [constructors](ReentryReply::Construct).
     Constructed(ReentryCall),
 }
 
-/// What it answers.
+/// The controller's reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReentryReply {
     /// The end of the search: the call continues.
@@ -183,8 +184,9 @@ pub fn hook_function() -> u64 {
     hook as usize as u64
 }
 
-/// Returns the address of the hook for a controller, which may be another process: it calls back with the context as the tag, a
-/// [`ReentryRequest`] as postcard writes it for the argument, and wants an [`ReentryReply`]. If there is none it ends the process.
+/// Returns the address of the hook for a controller, which may be another process. The hook calls
+/// back with the context as the tag and a [`ReentryRequest`] in postcard's format as the argument.
+/// The reply must be a [`ReentryReply`]; without one the hook ends the process.
 pub fn controller_hook_function() -> u64 {
     let hook: Hook = controller_hook;
     hook as usize as u64
@@ -216,7 +218,7 @@ unsafe extern "C" fn hook(header: *const TrampolineHeader, trampoline: u64) -> u
         let calls = CONTEXTS.read().known.get(&header.context).and_then(Weak::upgrade);
         let Some(calls) = calls else {
             end_process(&format!(
-                "the trampoline at {trampoline:#x} was called, and who emitted it is gone; keep it while its code is called"
+                "the trampoline at {trampoline:#x} was called, and its emitter is gone; keep the emitter while its code is called"
             ))
         };
         let call = header.call_of(trampoline);
@@ -286,8 +288,9 @@ fn go_on(header: &TrampolineHeader, call: ReentryCall, destination: ReentryTarge
     destination.target
 }
 
-/// Has hooks write nothing any more to the slots of a batch, known by its context and its number, or write there again. To be called
-/// before memory goes to which an [`ReentryTarget`] may say to write: when it returns nobody does.
+/// Stops hooks from writing to the slots of a batch, named by its context and its number, or
+/// permits it again. Must be called before the slots' memory is freed: no hook writes there after
+/// the return.
 pub fn retire(context: u64, batch: u64, retired: bool) {
     let mut all = RETIRED.write();
     if retired {

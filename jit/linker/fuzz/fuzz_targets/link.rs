@@ -1,4 +1,4 @@
-//! Linking is total: any bytes are an object that is linked, an archive of such, or an error.
+//! A fuzz target: any bytes are an object that links, an archive of such objects, or an error.
 //!
 //! Run it with `cargo +nightly fuzz run link`, with a few small objects and archives as a corpus.
 

@@ -40,7 +40,8 @@ impl Arch for Aarch64 {
         value: u64,
         addend: i64,
     ) -> Result<(), Fault> {
-        let relocation = Relocation::from_type(RelocationType(kind)).ok_or_else(|| unsupported(kind))?;
+        let relocation =
+            Relocation::from_type(RelocationType(kind)).ok_or_else(|| unsupported(kind))?;
         let result = relocation.compute(place, value, addend)?;
         relocation.field.write(content, offset, result)
     }

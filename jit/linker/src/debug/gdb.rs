@@ -1,23 +1,26 @@
-//! The GDB JIT interface, by which gdb and lldb (`settings set plugin.jit-loader.gdb.enable on`) learn of linked objects.
+//! The GDB JIT interface, by which gdb and lldb (`settings set plugin.jit-loader.gdb.enable on`)
+//! learn of linked objects.
 //!
-//! The interface is a list of objects that a debugger finds by the name of a variable, and a function by whose name it sets a
-//! breakpoint: the one state of this crate that belongs to the process and not to a value.
+//! The interface is a list of objects, which a debugger finds by the name of a variable, and a
+//! function by whose name the debugger sets a breakpoint. It is the only state of this crate that
+//! belongs to the process and not to a value.
 //!
-//! The debugger fixes both names, and LLVM, as other users of the interface, defines them as well. So they are weak here: in a
-//! program that statically links several definitions one is taken, and all share its list. They are also hidden: each
-//! shared library has a list of its own, and the debugger reads each of them. They are in the symbol table that
-//! debuggers read, and go when that is stripped.
+//! The debugger fixes both names, and LLVM and other users of the interface define them as well. So
+//! they are weak here: a program that statically links several definitions has one of them, and all
+//! users share its list. The names are also hidden: each shared library has a list of its own, and
+//! the debugger reads each of them. They are in the symbol table that debuggers read, and go when
+//! that table is stripped.
 //!
-//! A lock guards the list. Another definition's users have a lock of their own, so a program that statically links LLVM's
-//! JIT too must not register objects with both at the same time.
+//! A lock guards the list. Users of another definition have a lock of their own, so a program that
+//! statically links LLVM's JIT too must not register objects with both at the same time.
 
 use std::arch::global_asm;
 use std::ptr::{self, NonNull};
 
 use parking_lot::Mutex;
 
-// Weak symbols cannot be written in Rust. The function is not inlined, as the compiler knows nothing of it; and the
-// linker keeps both because `announce` uses them.
+// Rust cannot define weak symbols. The compiler does not know the function's body, so it never
+// inlines the function; and the linker keeps both symbols because `announce` uses them.
 global_asm!(
     ".pushsection .text.__jit_debug_register_code, \"ax\", @progbits",
     ".weak __jit_debug_register_code",
@@ -47,11 +50,12 @@ unsafe extern "C" {
 
 static LIST: Mutex<()> = Mutex::new(());
 
-/// Makes an object known to debuggers until the registration is dropped. The object is relocatable, with the addresses of its
-/// sections in it, as [`with_addresses`](super::object::with_addresses) makes it.
+/// Registers an object with debuggers until the registration is dropped. The object is relocatable
+/// and contains the addresses of its sections, as [`with_addresses`](super::object::with_addresses)
+/// makes it.
 ///
-/// Any thread may call it. It waits for an attached debugger to read the object. LLVM's counterpart is
-/// `GDBJITDebugInfoRegistrationPlugin`.
+/// Any thread may call the function. It waits for an attached debugger to read the object. LLVM's
+/// counterpart is `GDBJITDebugInfoRegistrationPlugin`.
 pub fn register(object: Vec<u8>) -> GdbRegistration {
     let object = object.into_boxed_slice();
     let entry = Entry {
@@ -62,8 +66,8 @@ pub fn register(object: Vec<u8>) -> GdbRegistration {
     };
     let entry = NonNull::from(Box::leak(Box::new(entry)));
     let _list = LIST.lock();
-    // SAFETY: the list is locked. The entry is new, and it and the object live until the registration takes them off the
-    // list in its `drop`.
+    // SAFETY: the list is locked. The entry is new, and the entry and the object live until `drop`
+    // of the registration takes them off the list.
     unsafe {
         insert(entry.as_ptr());
         announce(Action::Register, entry.as_ptr());
@@ -71,7 +75,8 @@ pub fn register(object: Vec<u8>) -> GdbRegistration {
     GdbRegistration { entry, _object: object }
 }
 
-/// An object that debuggers know; dropping it takes the object from them again, and waits for an attached debugger to do so.
+/// An object registered with debuggers. Dropping it removes the object, and waits for an attached
+/// debugger to do so.
 #[derive(Debug)]
 #[must_use = "dropping it takes the object from the debugger"]
 pub struct GdbRegistration {
@@ -79,7 +84,7 @@ pub struct GdbRegistration {
     _object: Box<[u8]>,
 }
 
-// SAFETY: the entry is only used with the list locked, whichever thread that is.
+// SAFETY: every thread uses the entry only with the list locked.
 unsafe impl Send for GdbRegistration {}
 // SAFETY: a shared reference gives access to nothing.
 unsafe impl Sync for GdbRegistration {}
@@ -87,8 +92,8 @@ unsafe impl Sync for GdbRegistration {}
 impl Drop for GdbRegistration {
     fn drop(&mut self) {
         let _list = LIST.lock();
-        // SAFETY: the list is locked; `register` has leaked the entry from a box and put it in the list, and nobody but this
-        // takes it off.
+        // SAFETY: the list is locked; `register` has leaked the entry from a box and put it in the
+        // list, and only this function removes it.
         unsafe {
             remove(self.entry.as_ptr());
             announce(Action::Unregister, self.entry.as_ptr());
@@ -125,12 +130,15 @@ struct Entry {
     object_size: u64,
 }
 
+/// Inserts an entry at the front of the list.
+///
 /// # Safety
 /// The list is locked; the entry is valid, in no list, and stays valid until it is removed.
 unsafe fn insert(entry: *mut Entry) {
     let descriptor = &raw mut __jit_debug_descriptor;
-    // SAFETY: the descriptor is initialized data of this program, and the lock, which the caller holds, makes this its only
-    // user. Entries in the list are valid, because whoever put them in keeps them.
+    // SAFETY: the descriptor is initialized data of this program, and the lock, which the caller
+    // holds, makes this its only user. Entries in the list are valid, because their owners keep
+    // them.
     unsafe {
         let first = (*descriptor).first;
         (*entry).next = first;
@@ -141,6 +149,8 @@ unsafe fn insert(entry: *mut Entry) {
     }
 }
 
+/// Removes an entry from the list.
+///
 /// # Safety
 /// The list is locked, and the entry is in it.
 unsafe fn remove(entry: *mut Entry) {
@@ -158,11 +168,14 @@ unsafe fn remove(entry: *mut Entry) {
     }
 }
 
+/// Notifies the debugger of an action.
+///
 /// # Safety
 /// The list is locked, and the entry is valid.
 unsafe fn announce(action: Action, entry: *mut Entry) {
     let descriptor = &raw mut __jit_debug_descriptor;
-    // SAFETY: as in `insert`. The function is one `ret`, or another definition of the same interface.
+    // SAFETY: as in `insert`. The function is one `ret`, or another definition of the same
+    // interface.
     unsafe {
         (*descriptor).action = action;
         (*descriptor).relevant = entry;
@@ -175,10 +188,11 @@ unsafe fn announce(action: Action, entry: *mut Entry) {
 mod tests {
     use super::*;
 
-    /// Walks the list as a debugger does; what other tests have in it is left out.
+    /// Walks the list as a debugger does, and leaves out the entries of other tests.
     fn listed(ours: &[&[u8]]) -> Vec<Vec<u8>> {
         let _list = LIST.lock();
-        // SAFETY: the list is locked, and the entries and objects in it are valid while they are listed.
+        // SAFETY: the list is locked, and the entries and objects in it are valid while they are
+        // listed.
         unsafe {
             let descriptor = &raw const __jit_debug_descriptor;
             assert_eq!((*descriptor).version, 1);

@@ -1,8 +1,8 @@
-//! The jitdump: a binary file that `perf inject --jit` turns into one ELF file for each linked function. Profiles that are to
-//! be combined with it are recorded with `perf record -k mono`.
+//! The jitdump: a binary file that `perf inject --jit` turns into one ELF file for each linked
+//! function. Profiles for use with it are recorded with `perf record -k mono`.
 //!
-//! The layout is that of `tools/perf/Documentation/jitdump-specification.txt` in the Linux sources, version 1. Written are
-//! `JIT_CODE_LOAD` and `JIT_CODE_CLOSE` records.
+//! The layout follows `tools/perf/Documentation/jitdump-specification.txt` in the Linux sources,
+//! version 1. The file contains `JIT_CODE_LOAD` and `JIT_CODE_CLOSE` records.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -25,7 +25,8 @@ const RECORD_HEADER_SIZE: usize = 16;
 const CODE_LOAD: u32 = 0;
 const CODE_CLOSE: u32 = 3;
 
-/// A jitdump that is being written. Dropping it ends the file, which stays: it is read after the program has ended.
+/// An open jitdump. Dropping it completes the file, which stays: it is read after the end of the
+/// program.
 #[derive(Debug)]
 pub struct JitDump {
     path: PathBuf,
@@ -34,13 +35,13 @@ pub struct JitDump {
 }
 
 impl JitDump {
-    /// Creates `jit-<pid>.dump` in a new folder `longshore-jit-<pid>-<number>` below `directory`, both for this user alone.
-    /// `perf inject` will put its files in that folder as well.
+    /// Creates `jit-<pid>.dump` in a new folder `longshore-jit-<pid>-<number>` below `directory`,
+    /// both for this user alone. `perf inject` puts its files in that folder as well.
     ///
     /// # Errors
-    /// [`Error::Open`] if the file cannot be created, or cannot be mapped as code (its file system is mounted `noexec`): the
-    /// mapping is how `perf` finds the file. [`Error::Unsupported`] if this program is for neither of the linker's
-    /// architectures.
+    /// [`Error::Open`] if the file cannot be created, or cannot be mapped as code because its file
+    /// system is mounted `noexec`. `perf` finds the file by that mapping. The result is
+    /// [`Error::Unsupported`] if this program is for neither of the linker's architectures.
     pub fn create(directory: &Path) -> Result<Self> {
         let header = file_header(directory)?;
         let problem = |path: &Path, error: io::Error| Error::Open {
@@ -55,7 +56,7 @@ impl JitDump {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -63,7 +64,8 @@ impl JitDump {
     /// Records functions, before any of them runs. Any thread may call it.
     ///
     /// # Errors
-    /// What the operating system says if the file cannot be written to; then none of the functions is in it.
+    /// The operating system's error if the file cannot be written to; then none of the functions is
+    /// in it.
     pub fn add(&self, functions: &[LinkedFunction<'_>]) -> io::Result<()> {
         let mut writer = self.writer.lock();
         let mut records = Vec::new();
@@ -89,13 +91,13 @@ impl Drop for JitDump {
 #[derive(Debug)]
 struct Writer {
     file: File,
-    /// Bytes of the file that are complete records.
+    /// Length of the file's complete records in bytes.
     length: u64,
     next_index: u64,
 }
 
 impl Writer {
-    /// All of the bytes, or none.
+    /// Appends all of the bytes, or none.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all_at(bytes, self.length) {
             self.file.set_len(self.length)?;
@@ -106,7 +108,7 @@ impl Writer {
     }
 }
 
-/// A mapping of the file's first page that `perf record` sees, because it is executable.
+/// A mapping of the file's first page, executable so that `perf record` sees it.
 #[derive(Debug)]
 struct Marker {
     page: NonNull<libc::c_void>,
@@ -122,7 +124,7 @@ impl Marker {
     fn new(file: &File) -> io::Result<Self> {
         let size = rustix::param::page_size();
         let protection = ProtFlags::READ | ProtFlags::EXEC;
-        // SAFETY: the kernel chooses addresses that nothing else uses.
+        // SAFETY: the kernel chooses an unused address.
         let page = unsafe {
             rustix::mm::mmap(ptr::null_mut(), size, protection, MapFlags::PRIVATE, file, 0)?
         };
@@ -134,7 +136,7 @@ impl Marker {
 
 impl Drop for Marker {
     fn drop(&mut self) {
-        // SAFETY: `new` has mapped this page, and nobody but the kernel knows of it.
+        // SAFETY: `new` has mapped this page, and nothing in the process uses it.
         if let Err(error) = unsafe { rustix::mm::munmap(self.page.as_ptr(), self.size) } {
             log::warn!("the marker of a jitdump: {error}");
         }
@@ -161,7 +163,8 @@ fn file_header(directory: &Path) -> Result<Vec<u8>> {
     Ok(header)
 }
 
-/// A folder that did not exist: several dumps of one process, and those of earlier processes with its number, stay apart.
+/// Creates a folder that did not exist, so that several dumps of one process, and dumps of earlier
+/// processes with its number, stay apart.
 fn new_folder(directory: &Path) -> io::Result<PathBuf> {
     for number in 0_u32.. {
         let folder = directory.join(format!("longshore-jit-{}-{number}", std::process::id()));
@@ -182,7 +185,7 @@ fn start(path: &Path, header: &[u8]) -> io::Result<(Writer, Marker)> {
 }
 
 fn code_load(records: &mut Vec<u8>, function: &LinkedFunction<'_>, index: u64) -> io::Result<()> {
-    // A NUL would end the name early, and the code would be taken to start there.
+    // A NUL would end the name early, and a reader would take the rest of the name for code.
     let name = function.name.replace('\0', "?");
     let size = RECORD_HEADER_SIZE
         + 2 * size_of::<u32>()
@@ -211,7 +214,7 @@ fn record_header(record: &mut Vec<u8>, kind: u32, size: u32) {
     record.extend(now_ns().to_ne_bytes());
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`.
+/// Returns the time of `CLOCK_MONOTONIC` in nanoseconds.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -223,7 +226,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A reader of the format: takes fields off the front.
+    /// A reader of the format, which takes fields off the front.
     struct Reader<'a>(&'a [u8]);
 
     impl<'a> Reader<'a> {

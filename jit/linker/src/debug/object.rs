@@ -1,5 +1,6 @@
-//! The copy of an object that a debugger reads: the file as the compiler wrote it, with the addresses at which its sections
-//! lie. Its debug sections keep their relocations; a debugger applies them itself, as it does for any relocatable file.
+//! The copy of an object that a debugger reads: the compiler's file, with the addresses of its
+//! sections. Its debug sections keep their relocations; a debugger applies them itself, as it does
+//! for any relocatable file.
 
 use std::mem::{offset_of, size_of};
 
@@ -12,14 +13,16 @@ type SectionHeader = SectionHeader64<object::LittleEndian>;
 
 const SECTION_HEADER_SIZE: usize = size_of::<SectionHeader>();
 
-/// A copy of an ELF object in which each section has its address, from `sections`: ELF section indices and addresses.
+/// Returns a copy of an ELF object in which each section has its address, from `sections`: ELF
+/// section indices and addresses.
 ///
-/// A section that would need memory but has no address was not linked. It loses `SHF_ALLOC` and `SHF_EXECINSTR`, without which
-/// a debugger would take its functions to lie at address zero. Sections without `SHF_ALLOC` stay as they are.
+/// A section that would need memory but has no address was not linked. The copy clears its
+/// `SHF_ALLOC` and `SHF_EXECINSTR`; with these flags a debugger would take its functions to lie at
+/// address zero. Sections without `SHF_ALLOC` stay as they are.
 ///
 /// # Errors
-/// [`Error::Malformed`] if `bytes` are not a 64-bit little-endian relocatable object, its section headers are not in the
-/// file, or there is no section with an index in `sections`.
+/// [`Error::Malformed`] if `bytes` are not a 64-bit little-endian relocatable object, its section
+/// headers are not in the file, or there is no section with an index in `sections`.
 pub fn with_addresses(name: &str, bytes: &[u8], sections: &[(usize, u64)]) -> Result<Vec<u8>> {
     patch(bytes, sections).map_err(|problem| Error::Malformed { file: name.to_owned(), problem })
 }
@@ -45,7 +48,7 @@ fn check_identity(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Where the section headers start, and how many there are; all of them are in the file.
+/// Returns the start and the number of the section headers, which all lie in the file.
 fn section_headers(bytes: &[u8]) -> Result<(usize, usize), String> {
     let size = usize::from(u16_at(bytes, offset_of!(FileHeader, e_shentsize))?);
     if size != SECTION_HEADER_SIZE {
@@ -121,7 +124,8 @@ mod tests {
 
     const HEADERS: usize = size_of::<FileHeader>();
 
-    /// An object of section headers alone: the null section, then one for each of the flags.
+    /// Returns an object of section headers alone: the null section, then one section for each of
+    /// the flags.
     fn object_with(flags: &[u64]) -> Vec<u8> {
         let count = flags.len() + 1;
         let mut bytes = vec![0; HEADERS + count * SECTION_HEADER_SIZE];

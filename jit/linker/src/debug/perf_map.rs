@@ -1,7 +1,8 @@
-//! The perf map, `/tmp/perf-<pid>.map`: a text file in which `perf report` looks up addresses that lie in no file.
+//! The perf map, `/tmp/perf-<pid>.map`: a text file in which `perf report` looks up addresses that
+//! lie in no file.
 //!
-//! Functions are only ever added. When code is unlinked and its memory reused, the map names both functions for one
-//! address; a [jitdump](super::jitdump) has times, and can tell them apart.
+//! The map only grows. When code is unlinked and its memory reused, the map names both functions
+//! for one address; a [jitdump](super::jitdump) has times, and can distinguish them.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -12,26 +13,29 @@ use std::path::{Path, PathBuf};
 use super::LinkedFunction;
 use crate::{Error, Result};
 
-/// This process's perf map. The file stays when this is dropped: it is read after the program has ended.
+/// The perf map of this process. Dropping it leaves the file, which is read after the end of the
+/// program.
 #[derive(Debug)]
 pub struct PerfMap {
     file: File,
 }
 
 impl PerfMap {
-    /// Creates the map, readable by its user alone. If it exists it is appended to: other users of the format in this
-    /// process share it.
+    /// Creates the map, readable by its user alone, or opens an existing one for appending: other
+    /// users of the format in this process share it.
     ///
     /// # Errors
-    /// [`Error::Open`] if the file cannot be created, or if it exists and is not a plain file that only this user can write to.
+    /// [`Error::Open`] if the file cannot be created, or if it exists and is not a plain file that
+    /// only this user can write to.
     pub fn open() -> Result<Self> {
         Self::at(&PathBuf::from(format!("/tmp/perf-{}.map", std::process::id())))
     }
 
-    /// Appends one line for each function, all with one write: what several threads append does not mix.
+    /// Appends one line for each function, all with one write, so that lines of several threads do
+    /// not mix.
     ///
     /// # Errors
-    /// What the operating system says if the file cannot be written to.
+    /// The operating system's error if the file cannot be written to.
     pub fn add(&self, functions: &[LinkedFunction<'_>]) -> io::Result<()> {
         (&self.file).write_all(lines(functions).as_bytes())
     }
@@ -64,9 +68,10 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Anybody can put a file of this name in `/tmp`: it is only written to if it is ours.
+/// Opens an existing map of this user. Any user can create a file of this name in `/tmp`, so
+/// another user's file is refused.
 fn open_existing(path: &Path) -> io::Result<File> {
-    // Without O_NONBLOCK, opening a FIFO waits for a reader.
+    // Without `O_NONBLOCK`, opening a FIFO waits for a reader.
     let file = OpenOptions::new()
         .append(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)

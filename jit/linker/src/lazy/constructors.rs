@@ -99,7 +99,7 @@ impl Addition {
     }
 
     /// Returns the constructors of objects linked since the last call, and their arguments; `None`
-    /// if there are none. The caller must hold the initializer lock until they have run.
+    /// without new constructors. The caller must hold the initializer lock until they have run.
     pub(super) fn take_constructors(&self) -> Option<(Vec<u64>, MainArguments)> {
         let linked = self.implementations.objects_linked();
         let mut constructors = self.constructors.lock();

@@ -52,32 +52,36 @@ impl LazyReexports {
         }
     }
 
-    /// Begins an addition of objects, archives and other sources, all of which are parts of one
-    /// thing, as those are from which a system linker makes a program. Its name is for messages.
+    /// Begins an addition of objects, archives and other sources, which together form one program
+    /// or library. Its name is for messages.
     ///
-    /// Each object, and each piece of the others, is linked when a function of it is first called,
-    /// or a variable asked for. Each global function has an entry in the library, under its name.
-    /// Entries are made when they are asked for, so this takes as long as reading the symbols of
-    /// the objects, and the indices of the archives. The definitions are in a library of their own,
-    /// from which calls lead through the entries too. There, of several definitions of a name that
-    /// of an object comes before those of the other sources, and these come in their order. A name
-    /// that an object of `library` or a generator before has is that one's, as for an archive's
-    /// member. All else is looked up as for an object of `library`. Names that are hidden from
-    /// others are found by all parts of the addition, without entries.
+    /// Each object, and each piece of the other sources, is linked when a function of it is first
+    /// called, or a variable looked up. Each global function has an entry in the library, under its
+    /// name. Entries are made on demand, so an addition takes only as long as reading the symbols
+    /// of the objects, and the indices of the archives.
     ///
-    /// A session that takes out what nothing reaches links of a piece what is called first, and no
-    /// more.
+    /// The definitions are in a library of their own, from which calls lead through the entries
+    /// too. If a name has several definitions, an object's definition precedes the definitions of
+    /// other sources, and other sources count in their order. A name defined by an object of
+    /// `library`, or by an earlier generator, keeps that definition, as for an archive's member.
+    /// All other names are looked up as for an object of `library`. All parts of the addition find
+    /// each other's hidden names, without entries.
     ///
-    /// A function has its entry's address: also to the code of its own object, if that takes it
-    /// from a slot or as 64 bits, as code compiled with `-fPIC` does, or if all memory of the
-    /// session is [low](crate::memory::Placement::Low) and nothing is pruned. A function of two
-    /// names has two addresses. Constructors run if the addition is
-    /// [initialized](LazyFiles::initialize), or run as a [program](LazyFiles::run_program).
+    /// A session that prunes links only the parts of a piece that the first call reaches. Parts
+    /// that it has pruned are not linked later.
+    ///
+    /// A function has the address of its entry. This includes the code of its own object, if that
+    /// takes the address from a slot or as 64 bits, as code compiled with `-fPIC` does. It also
+    /// includes all code if all memory of the session is [low](crate::memory::Placement::Low) and
+    /// nothing is pruned. A function of two names has two addresses. Constructors run if the
+    /// addition is [initialized](LazyFiles::initialize), or run as a
+    /// [program](LazyFiles::run_program).
     ///
     /// ```no_run
     /// # use longshore_jitlink::{Session, lazy::LazyReexports};
     /// # fn add(session: &Session) -> longshore_jitlink::Result<()> {
-    /// let (lazy, library) = (LazyReexports::for_session(session)?, session.create_library("program"));
+    /// let lazy = LazyReexports::for_session(session)?;
+    /// let library = session.create_library("program");
     /// let read = |file| std::fs::read(file).unwrap().into();
     /// let files = lazy
     ///     .lazily(&library, "program")
@@ -166,8 +170,8 @@ impl LazyFiles {
         &self.addition.implementations
     }
 
-    /// Returns the definition of a name that other objects see, without linking anything; `None` if
-    /// there is none.
+    /// Returns the definition of a name that other objects see, without linking anything; `None`
+    /// for an undefined name.
     ///
     /// # Errors
     /// [`Error::Malformed`](crate::Error::Malformed) for a damaged member, and the errors of a
@@ -235,8 +239,8 @@ impl LazyFiles {
     /// its thread. Other first calls wait meanwhile, also calls into other additions (as for
     /// `dlopen`). A constructor may call entries; it must not wait for a thread that does.
     ///
-    /// Without initialization, first calls reach code whose constructors have not run. Destructors
-    /// are those of [`Self::implementations`]: see [`Library::deinitialize`].
+    /// Without initialization, first calls reach code whose constructors have not run. The
+    /// destructors belong to [`Self::implementations`]: see [`Library::deinitialize`].
     ///
     /// # Errors
     /// The errors of [`Library::initialize`]. A first call that cannot link the objects with

@@ -1,4 +1,4 @@
-//! What the members of an archive define, read when it is asked for.
+//! The definitions of an archive's members, read on demand.
 
 use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
@@ -13,20 +13,20 @@ use crate::{Error, Result};
 pub(super) struct Index {
     name: String,
     bytes: Bytes,
-    /// The member that defines a symbol first.
+    /// First member that defines each symbol.
     members: Members,
 }
 
-/// How members are found.
+/// The way to find members.
 enum Members {
-    /// By the archive's index: where the member is, for each name.
+    /// The archive's index: the place of the member, for each name.
     Indexed(HashMap<Bytes, u64>),
-    /// By what they define themselves, as the archive has no index.
+    /// The members' own symbols, for an archive without an index.
     Read(HashMap<Bytes, usize>, Vec<(String, Bytes)>),
 }
 
 impl Index {
-    /// Reads an archive's index. Members are not looked at, if there is one.
+    /// Reads an archive's index. The members are read only if there is no index.
     pub(super) fn read(name: &str, bytes: Bytes) -> Result<Self> {
         let members = match indexed(name, &bytes)? {
             Some(symbols) => Members::Indexed(symbols),
@@ -38,7 +38,7 @@ impl Index {
         Ok(Self { name: name.to_owned(), bytes, members })
     }
 
-    /// The place, the name and the bytes of the member that defines a name.
+    /// Returns the place, the name and the bytes of the member that defines a name.
     fn member_with(&self, name: &str) -> Result<Option<(u64, String, Bytes)>> {
         match &self.members {
             Members::Indexed(places) => {
@@ -95,7 +95,7 @@ impl Source for Index {
                 }
             }
             Members::Read(_, members) => {
-                // What is no object defines nothing.
+                // A member that is not an object defines nothing.
                 let objects = members
                     .iter()
                     .filter_map(|(name, bytes)| ElfObject::read(name, bytes.clone()).ok());
@@ -119,13 +119,13 @@ impl Source for Index {
     }
 }
 
-/// The symbols of an archive's index, each with its first member; nothing if there is no index.
+/// Returns the symbols of an archive's index, each with its first member; `None` without an index.
 fn indexed(name: &str, bytes: &Bytes) -> Result<Option<HashMap<Bytes, u64>>> {
     let malformed =
         |e: object::Error| Error::Malformed { file: name.to_owned(), problem: e.to_string() };
     let archive = ArchiveFile::parse(&**bytes).map_err(malformed)?;
     if archive.is_thin() {
-        // It says what is wrong with those.
+        // The call returns the error for thin archives.
         Archive::read(name, bytes)?;
     }
     let Some(symbols) = archive.symbols().map_err(malformed)? else { return Ok(None) };
@@ -137,7 +137,8 @@ fn indexed(name: &str, bytes: &Bytes) -> Result<Option<HashMap<Bytes, u64>>> {
     Ok(Some(places))
 }
 
-/// The first of the members that defines each name. Those that are not objects define nothing.
+/// Returns the first of the members that defines each name. Members that are not objects define
+/// nothing.
 fn defined_by(members: &[(String, Bytes)]) -> HashMap<Bytes, usize> {
     let mut defined = HashMap::new();
     for (index, (name, bytes)) in members.iter().enumerate() {

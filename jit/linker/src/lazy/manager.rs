@@ -249,7 +249,8 @@ impl Manager {
     fn constructed(&self, batch: &Batch, entry: &Entry, call: ReentryCall) -> Result<ReentryReply> {
         let Some(guard) = self.initializer_lock.resume(call.lock_owner) else {
             let function = entry.name.to_string();
-            let problem = "its constructors were run by a thread that had not been asked to";
+            let problem =
+                "its constructors were run by a thread that does not own the initializer lock";
             return Err(Error::Call { function, problem: problem.to_owned() });
         };
         let target = batch.implementations.library().lookup_own(&entry.implementation)?;
@@ -274,8 +275,7 @@ impl Manager {
         }
         if call.while_linking {
             let file = "a function that is called while objects are linked".to_owned();
-            let problem =
-                "it needs what is not linked yet, which must wait for that; look it up before";
+            let problem = "it needs code that is not linked yet, and cannot wait for the link under way; look it up before";
             return Err(Error::Unsupported { file, problem: problem.to_owned() });
         }
         batch.implementations.prepare(&entry.implementation)?;

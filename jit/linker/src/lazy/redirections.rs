@@ -8,21 +8,21 @@ use crate::graph::{Definition, LinkGraph, Linkage, NewSymbol, Scope};
 use crate::session::{Library, Object, Removal};
 use crate::{Error, Result, Undefined};
 
-/// Functions of a library that lead where they are told, and later elsewhere (what ORC's `RedirectableSymbolManager` makes by
-/// `createRedirectableSymbols`): for code that is replaced by better code while it runs. Dropping it leaves them as they are. Any
-/// thread may use it.
+/// Functions of a library with destinations that the caller sets and changes (as by ORC's
+/// `createRedirectableSymbols` of `RedirectableSymbolManager`). They serve to replace running code
+/// by better code. Dropping the value leaves the functions as they are. Any thread may use it.
 pub struct Redirections<R> {
     symbols: R,
-    /// The address of each function's slot, by its name.
+    /// Address of each function's slot, by its name.
     slots: HashMap<Box<str>, u64>,
     object: Object,
 }
 
 impl<R: RedirectableSymbols + Clone + 'static> Redirections<R> {
-    /// Defines functions and links them: each name with the address at which calls of it arrive at first.
+    /// Defines functions and links them: each name with the address that its calls reach at first.
     ///
     /// # Errors
-    /// As for [`Library::add_graph`], and whatever goes wrong in the link; nothing has changed then.
+    /// The errors of [`Library::add_graph`], and of the link. On error, nothing has changed.
     pub fn define(
         library: &Library,
         symbols: R,
@@ -53,11 +53,13 @@ impl<R: RedirectableSymbols + Clone + 'static> Redirections<R> {
         }
     }
 
-    /// Has calls of a function arrive at another address from now on, also those of code that has its address (ORC's
-    /// `RedirectionManager::redirect`). Who is on the way to the old one still arrives there.
+    /// Redirects further calls of a function to another address, also calls by code that has its
+    /// address (ORC's `RedirectionManager::redirect`). A call under way may still reach the old
+    /// one.
     ///
     /// # Errors
-    /// [`Error::Undefined`] for a name that is not among those that were given, and if the executing side cannot be reached.
+    /// [`Error::Undefined`] for a name that was not defined here, and an error if the executing
+    /// side cannot be reached.
     pub fn redirect(&self, name: &str, destination: u64) -> Result<()> {
         let Some(slot) = self.slots.get(name) else {
             let file = "a redirection".to_owned();
@@ -66,10 +68,10 @@ impl<R: RedirectableSymbols + Clone + 'static> Redirections<R> {
         self.symbols.redirect(*slot, destination)
     }
 
-    /// Takes the functions away, as [`Object::remove`] does.
+    /// Removes the functions, as [`Object::remove`] does.
     ///
     /// # Errors
-    /// As for [`Object::remove`].
+    /// The errors of [`Object::remove`].
     pub fn remove(self, removal: Removal) -> Result<()> {
         self.object.remove(removal)
     }

@@ -222,7 +222,9 @@ fn reply(calls: &Weak<dyn LinkCalls>, call: &[u8]) -> Result<Vec<u8>> {
     let failed = |problem: String| Error::Call { function: "a lazy entry".to_owned(), problem };
     let request = postcard::from_bytes(call).map_err(|error| failed(error.to_string()))?;
     let calls = calls.upgrade().ok_or_else(|| {
-        failed("who emitted it is gone; keep it while its code is called".to_owned())
+        failed(
+            "the emitter of its code is gone; keep the emitter while its code is called".to_owned(),
+        )
     })?;
     let reply = calls.reply(request).map_err(|call| failed(call.to_string()))?;
     postcard::to_allocvec(&reply).map_err(|error| failed(error.to_string()))

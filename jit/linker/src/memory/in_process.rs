@@ -1,4 +1,4 @@
-//! Memory of this process, written where it will run.
+//! Memory of this process, written in place.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -15,18 +15,19 @@ use crate::Result;
 
 /// Memory of this process (JITLink's `InProcessMemoryManager`).
 ///
-/// Content is written where it will run, in pages that are `rw-` until they are finalized and have their final protection
-/// from then on. Everything is done at once, by the calling thread; actions are run by it too, and may use the manager.
+/// Content is written in place, in pages that are `rw-` until they are finalized and have their
+/// final protection from then on. The calling thread does everything at once, including actions,
+/// which may use the manager.
 ///
-/// Dropping the manager leaves finalized allocations as they are, without running their actions: code in them may be running.
-/// An allocation in flight does not need its manager any more.
+/// Dropping the manager leaves finalized allocations as they are, without running their actions:
+/// code in them may be running. An allocation in flight does not need its manager any more.
 #[derive(Debug, Default)]
 pub struct InProcessMemory {
     table: Arc<Table>,
 }
 
 impl InProcessMemory {
-    /// A manager without allocations.
+    /// Creates a manager without allocations.
     pub fn new() -> Self {
         Self::default()
     }
@@ -50,7 +51,7 @@ impl MemoryManager for InProcessMemory {
 }
 
 struct InFlight {
-    /// All of its pages are `rw-`.
+    /// Reserved pages, all `rw-`.
     mapping: Mapping,
     layout: Layout,
     plan: Plan,
@@ -65,7 +66,8 @@ impl InFlight {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let mut mapping =
             Mapping::new(layout.size, layout.alignment, request.placement, access).map_err(fail)?;
-        // Behind larger alignments may be pages of padding, which nothing writes: these are left to page faults.
+        // With alignments larger than a page, the padding may contain whole pages that are never
+        // written: page faults allocate the others.
         let dense = request.segments().all(|segment| segment.alignment <= page_size);
         for range in dense.then(|| layout.content_pages()).into_iter().flatten() {
             mapping.populate(range).map_err(|e| fail(e.to_string()))?;
@@ -82,7 +84,8 @@ impl InFlightAllocation for InFlight {
     }
 
     fn working_memory(&mut self) -> Vec<&mut [u8]> {
-        // SAFETY: the pages were mapped `rw-`, and only `finalize`, which consumes `self`, changes that.
+        // SAFETY: the pages were mapped `rw-`, and only `finalize`, which consumes `self`, changes
+        // that.
         self.layout.contents(unsafe { self.mapping.bytes_mut() })
     }
 
@@ -95,7 +98,7 @@ impl InFlightAllocation for InFlight {
     }
 }
 
-/// Finalizes pages and numbers what became of them.
+/// Finalizes pages and returns their allocations.
 pub(super) fn finalize(
     plan: Plan,
     mapping: Mapping,
@@ -106,7 +109,7 @@ pub(super) fn finalize(
     Ok(table.insert(finalized).into_iter().map(FinalizedAllocation::new).collect())
 }
 
-/// As [`MemoryManager::deallocate`].
+/// Deallocates as [`MemoryManager::deallocate`] does.
 pub(super) fn deallocate(table: &Table, allocations: Vec<FinalizedAllocation>) -> Result<()> {
     Ok(table.deallocate(allocations.iter().map(FinalizedAllocation::number).collect())?)
 }
@@ -142,7 +145,7 @@ mod tests {
         assert!(!is_present(allocation.addresses()[0] + GIGABYTE / 4));
     }
 
-    /// Whether there is memory behind a page of this process.
+    /// Returns whether a page of this process has physical memory.
     fn is_present(address: u64) -> bool {
         let pages = std::fs::File::open("/proc/self/pagemap").unwrap();
         let mut entry = [0; 8];

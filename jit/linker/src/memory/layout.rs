@@ -1,4 +1,4 @@
-//! Where the segments of a request lie within their reservation.
+//! The places of a request's segments in their reservation.
 
 use std::ops::Range;
 
@@ -7,46 +7,47 @@ use longshore_orc_rt::pages::{Plan, Run};
 use super::{AllocationRequest, Lifetime, Protection, SegmentRequest};
 use crate::{Error, Result};
 
-/// No reservation spans more bytes than this: code reaches its data with signed 32-bit distances.
+/// The largest size of a reservation in bytes: code reaches its data with signed 32-bit distances.
 const MAX_SIZE: u64 = 1 << 31;
 
-/// The segments of a request, placed: those of one kind together, code before constants before data.
+/// The places of a request's segments: those segments of one kind together, code before constants
+/// before data.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// In the order of the request.
+    /// The segments in the order of the request.
     pub(crate) segments: Vec<Segment>,
-    /// The segments in the order of their offsets.
+    /// Indices of the segments in the order of their offsets.
     order: Vec<usize>,
-    /// Bytes of the reservation: whole pages.
+    /// Size of the reservation in bytes, whole pages.
     pub(crate) size: usize,
-    /// What the reservation's address must be a multiple of: at least a page.
+    /// Alignment of the reservation in bytes, at least a page.
     pub(crate) alignment: usize,
     page_size: usize,
 }
 
-/// One segment in a [`Layout`]. All numbers are bytes.
+/// A segment in a [`Layout`]. All numbers are in bytes.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// The index of its object in the request.
+    /// Index of the segment's object in the request.
     pub(crate) object: usize,
-    /// Its offset in the reservation.
+    /// Offset in the reservation.
     pub(crate) offset: usize,
-    /// What will be written.
+    /// Size of the written content.
     pub(crate) content: usize,
-    /// With the zeroes after the content.
+    /// Size with the zeroes after the content.
     pub(crate) size: usize,
     pub(crate) kind: Kind,
     group: u32,
 }
 
-/// Segments of one kind may share pages.
+/// The kind of a segment. Segments of one kind may share pages.
 pub(crate) type Kind = (Protection, Lifetime);
 
 impl Layout {
     /// Lays out a request on pages of `page_size` bytes, a power of two.
     ///
-    /// Fails if a segment is empty, has no lifetime in memory or an alignment that is not a power of two, and if the whole
-    /// spans more than two gigabytes.
+    /// Fails if a segment is empty, has no lifetime in memory or an alignment that is not a power
+    /// of two, and if the whole spans more than 2 GiB.
     pub(crate) fn new(request: &AllocationRequest<'_>, page_size: u64) -> Result<Self> {
         let mut segments = checked(request)?;
         let order = by_kind(&segments);
@@ -78,18 +79,19 @@ impl Layout {
         })
     }
 
-    /// What becomes of the pages.
+    /// Returns the plan for the pages: their protections and their objects.
     pub(crate) fn plan(&self, request: &AllocationRequest<'_>) -> Plan {
         let names = request.objects.iter().map(|object| object.name.to_owned()).collect();
         Plan { names, protections: self.by_protection(), runs: self.runs() }
     }
 
-    /// The address of each segment in a reservation at `base`, in the order of the request.
+    /// Returns the address of each segment in a reservation at `base`, in the order of the request.
     pub(crate) fn addresses(&self, base: u64) -> Vec<u64> {
         self.segments.iter().map(|segment| base + segment.offset as u64).collect()
     }
 
-    /// The content of each segment in the bytes of the whole reservation, in the order of the request.
+    /// Returns the content of each segment in the bytes of the whole reservation, in the order of
+    /// the request.
     pub(crate) fn contents<'a>(&self, mut bytes: &'a mut [u8]) -> Vec<&'a mut [u8]> {
         let mut contents: Vec<&mut [u8]> =
             self.segments.iter().map(|_| Default::default()).collect();
@@ -105,19 +107,19 @@ impl Layout {
         contents
     }
 
-    /// The pages that hold content; neighbours are one range.
+    /// Returns the pages that hold content; adjacent pages are one range.
     pub(crate) fn content_pages(&self) -> Vec<Range<usize>> {
         let written = self.in_order().filter(|segment| segment.content > 0);
         let pages = written.map(|s| ((), self.pages(s.offset..s.offset + s.content)));
         merge(pages).into_iter().map(|(_, range)| range).collect()
     }
 
-    /// The pages of each protection; neighbours with the same one are one range.
+    /// Returns the pages of each protection; adjacent pages with the same one are one range.
     pub(crate) fn by_protection(&self) -> Vec<(Protection, Range<usize>)> {
         merge(self.spans().map(|(segment, pages)| (segment.kind.0, pages)))
     }
 
-    /// All pages by the objects that have a part of them, in ascending order.
+    /// Returns all pages by the objects that share them, in ascending order.
     pub(crate) fn runs(&self) -> Vec<Run> {
         let spans: Vec<_> = self.spans().collect();
         let mut bounds: Vec<usize> =
@@ -142,8 +144,8 @@ impl Layout {
         bounds.windows(2).map(run).collect()
     }
 
-    /// The segments in ascending order, each with the pages that it has a part of. What alignment leaves free after a segment
-    /// belongs to it.
+    /// Returns the segments in ascending order, each with the pages that it occupies. Padding after
+    /// a segment belongs to the segment.
     fn spans(&self) -> impl Iterator<Item = (&Segment, Range<usize>)> {
         let starts = self.in_order().skip(1).map(|segment| segment.offset);
         let ends = starts.chain(std::iter::once(self.size));
@@ -154,19 +156,19 @@ impl Layout {
         self.order.iter().map(|index| &self.segments[*index])
     }
 
-    /// The pages that have a byte of a range.
+    /// Returns the pages with at least one byte of a range.
     fn pages(&self, range: Range<usize>) -> Range<usize> {
         let start = range.start - range.start % self.page_size;
         start..range.end.next_multiple_of(self.page_size)
     }
 }
 
-/// An [`Error::Memory`].
+/// Returns an [`Error::Memory`].
 pub(crate) fn memory_error(name: &str, problem: impl ToString) -> Error {
     Error::Memory { name: name.to_owned(), problem: problem.to_string() }
 }
 
-/// The segments of a request, once everything about them is known to be sane, without their places.
+/// Checks the segments of a request, and returns them without their places.
 fn checked(request: &AllocationRequest<'_>) -> Result<Vec<Segment>> {
     let mut segments = Vec::with_capacity(request.segments().count());
     for (object, wanted) in request.objects.iter().enumerate() {
@@ -187,7 +189,7 @@ fn checked(request: &AllocationRequest<'_>) -> Result<Vec<Segment>> {
     Ok(segments)
 }
 
-/// The order of the segments in memory: code, constants, data.
+/// Returns the order of the segments in memory: code, constants, data.
 fn by_kind(segments: &[Segment]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..segments.len()).collect();
     order.sort_by_key(|index| {
@@ -197,7 +199,7 @@ fn by_kind(segments: &[Segment]) -> Vec<usize> {
     order
 }
 
-/// The bytes of a segment, once everything about it is known to be sane.
+/// Checks a segment, and returns its size in bytes.
 fn checked_size(segment: &SegmentRequest) -> Result<u64, String> {
     let SegmentRequest { alignment, content_size, zero_fill_size, lifetime, .. } = *segment;
     if lifetime == Lifetime::NoAlloc {
@@ -215,7 +217,8 @@ fn checked_size(segment: &SegmentRequest) -> Result<u64, String> {
     }
 }
 
-/// Joins each range that starts in the one before it, or where it ends, and has the same key. They are in ascending order.
+/// Merges ranges in ascending order: each range that starts in the previous one, or at its end, and
+/// has the same key.
 fn merge<K: PartialEq>(ranges: impl Iterator<Item = (K, Range<usize>)>) -> Vec<(K, Range<usize>)> {
     let mut merged: Vec<(K, Range<usize>)> = Vec::new();
     for (key, range) in ranges {
@@ -256,7 +259,7 @@ mod tests {
         together(&[segments])
     }
 
-    /// The layout of several objects.
+    /// Returns the layout of several objects.
     fn together(objects: &[&[SegmentRequest]]) -> Result<Layout> {
         let objects: Vec<_> =
             objects.iter().map(|segments| ObjectRequest { name: "test", segments }).collect();

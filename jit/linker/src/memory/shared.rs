@@ -1,4 +1,4 @@
-//! Memory that is written through one mapping and runs in another.
+//! Memory that is written through one mapping and executed in another.
 
 use std::future::ready;
 use std::io;
@@ -18,19 +18,20 @@ use super::{
 };
 use crate::Result;
 
-/// Memory with two mappings (JITLink's `SharedMemoryMapper`): content is written through the working side's; the executing
-/// side's can only ever be written where a segment is [`Protection::ReadWrite`](super::Protection::ReadWrite). The working
-/// side's is gone before the executing side's becomes accessible.
+/// Memory with two mappings (JITLink's `SharedMemoryMapper`). Content is written through the
+/// working side's mapping. The executing side's mapping is writable only where a segment is
+/// [`Protection::ReadWrite`](super::Protection::ReadWrite), and becomes accessible after the
+/// working side's is gone.
 ///
-/// Everything is done at once, by the calling thread; actions are run by it too, and may use the manager. Dropping the manager
-/// does the same as for [`InProcessMemory`](super::InProcessMemory).
+/// The calling thread does everything at once, including actions, which may use the manager.
+/// Dropping the manager does the same as for [`InProcessMemory`](super::InProcessMemory).
 #[derive(Debug, Default)]
 pub struct SharedMemory {
     table: Arc<Table>,
 }
 
 impl SharedMemory {
-    /// A manager without allocations.
+    /// Creates a manager without allocations.
     pub fn new() -> Self {
         Self::default()
     }
@@ -107,7 +108,7 @@ impl InFlightAllocation for InFlight {
     }
 }
 
-/// The side that writes. Its mapping is `rw-`.
+/// The working side. Its mapping is `rw-`.
 struct WorkingSide {
     mapping: Mapping,
 }
@@ -126,12 +127,13 @@ impl WorkingSide {
     }
 
     fn contents(&mut self, layout: &Layout) -> Vec<&mut [u8]> {
-        // SAFETY: the pages were mapped `rw-` for good, and the executing side's are inaccessible while there is a working side.
+        // SAFETY: the pages are mapped `rw-` for good, and the executing side's are inaccessible
+        // while a working side exists.
         layout.contents(unsafe { self.mapping.bytes_mut() })
     }
 }
 
-/// The executing side's mapping, inaccessible as yet.
+/// Returns the executing side's mapping, inaccessible as yet.
 fn reserve(file: &File, layout: &Layout, placement: Placement) -> Result<Mapping, String> {
     let mut mapping = Mapping::new(layout.size, layout.alignment, placement, ProtFlags::empty())?;
     let mapped = mapping.replace_with(file.whole(), ProtFlags::empty());
@@ -140,7 +142,7 @@ fn reserve(file: &File, layout: &Layout, placement: Placement) -> Result<Mapping
     Ok(mapping)
 }
 
-/// What both sides map: a file without a name, which lives as long as it is open or mapped.
+/// The memory that both sides map: a file without a name, which lives while it is open or mapped.
 struct File(OwnedFd);
 
 impl File {
@@ -149,7 +151,7 @@ impl File {
     }
 
     fn new(size: usize) -> io::Result<Self> {
-        // A process that made a larger file would be killed.
+        // The kernel kills a process that exceeds the limit.
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
         if let Some(limit) = limit.filter(|limit| size as u64 > *limit) {
             let message = format!(
@@ -175,7 +177,7 @@ mod tests {
 
     super::super::suite::suite!(SharedMemory::new());
 
-    /// Memory for objects that have the same segments, and the file behind it.
+    /// Returns memory for objects that have the same segments, and the file behind it.
     fn in_flight(
         memory: &SharedMemory,
         count: usize,
@@ -188,7 +190,7 @@ mod tests {
         (InFlight::in_file(&file, &request, layout, &memory.table).unwrap(), file)
     }
 
-    /// The pages of memory that a file has.
+    /// Returns the number of pages for which a file has memory.
     fn pages(file: &File) -> u64 {
         rustix::fs::fstat(&file.0).unwrap().st_blocks as u64 * 512
             / rustix::param::page_size() as u64

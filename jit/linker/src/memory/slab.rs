@@ -1,4 +1,4 @@
-//! Memory at chosen addresses, in which nothing executes.
+//! Memory at chosen addresses, in which nothing is executed.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -14,14 +14,16 @@ use super::{
 };
 use crate::Result;
 
-/// Addresses from a slab, for checking what fix-ups write at chosen addresses (llvm-jitlink's `-slab-address`).
+/// A slab of chosen addresses, for checks of the fields that fix-up writes there (llvm-jitlink's
+/// `-slab-address`).
 ///
-/// Addresses are handed out upwards in the order of the requests, each once. The content is on the heap of this process,
-/// where [`SlabMemory::read`] finds it from finalization to deallocation, also of segments that a manager that executes
-/// would give back sooner. Actions are never run.
+/// Addresses are assigned upwards in the order of the requests, each once. The content is on the
+/// heap of this process, where [`SlabMemory::read`] finds it from finalization to deallocation.
+/// This includes segments that a manager for executed code would give back sooner. Actions are
+/// never run.
 ///
-/// The slab is where it is: [`Placement::Low`](super::Placement::Low) changes nothing. Code that
-/// holds addresses in 32 bits is linked there if every field can hold its value.
+/// [`Placement::Low`](super::Placement::Low) has no effect on a slab. Code that holds addresses in
+/// 32 bits is linked there if every field can hold its value.
 #[derive(Debug)]
 pub struct SlabMemory {
     page_size: u64,
@@ -29,10 +31,11 @@ pub struct SlabMemory {
 }
 
 impl SlabMemory {
-    /// A slab of `size` bytes at `address`, with pages of `page_size` bytes.
+    /// Creates a slab of `size` bytes at `address`, with pages of `page_size` bytes.
     ///
-    /// Fails with [`Error::Memory`](crate::Error::Memory) if the page size is not a power of two of at most two gigabytes, if the address is not
-    /// a multiple of it, and if the slab ends behind the last address.
+    /// Fails with [`Error::Memory`](crate::Error::Memory) if the page size is not a power of two of
+    /// at most 2 GiB, or the address not a multiple of it. A slab that ends behind the last address
+    /// fails too.
     pub fn new(address: u64, size: u64, page_size: u64) -> Result<Self> {
         let fail = |problem| Err(memory_error("the slab", problem));
         if !page_size.is_power_of_two() || page_size > 1 << 31 {
@@ -52,7 +55,7 @@ impl SlabMemory {
         Ok(Self { page_size, state: Arc::new(Mutex::new(state)) })
     }
 
-    /// A copy of `size` bytes of a segment that is finalized; `None` if no segment has all of them.
+    /// Returns a copy of `size` bytes of a finalized segment; `None` if no segment has all of them.
     pub fn read(&self, address: u64, size: usize) -> Option<Vec<u8>> {
         let state = self.state.lock();
         state.live.values().flatten().find_map(|segment| segment.read(address, size))
@@ -91,7 +94,7 @@ struct State {
 }
 
 impl State {
-    /// The address of a reservation.
+    /// Returns the address of a new reservation.
     fn take(&mut self, layout: &Layout) -> Result<u64, String> {
         let size = layout.size as u64;
         let address = self.next.checked_next_multiple_of(layout.alignment as u64);
@@ -112,7 +115,7 @@ impl State {
 struct Segment {
     address: u64,
     content: Vec<u8>,
-    /// With the zeroes after the content.
+    /// Size in bytes, with the zeroes after the content.
     size: usize,
 }
 
@@ -130,7 +133,7 @@ impl Segment {
 struct InFlight {
     addresses: Vec<u64>,
     segments: Vec<Segment>,
-    /// The segments of each object.
+    /// Number of segments of each object.
     counts: Vec<usize>,
     state: Arc<Mutex<State>>,
 }

@@ -1,4 +1,4 @@
-//! What every memory manager that executes must do: one list of tests, instantiated by [`suite!`].
+//! Tests for every memory manager of executed code: one list, instantiated by [`suite!`].
 
 use super::support::*;
 use super::*;
@@ -63,7 +63,8 @@ pub(crate) fn content_is_written_finalized_and_called(memory: impl MemoryManager
 pub(crate) fn protections_are_final_after_finalize_and_never_writable_and_executable(
     memory: impl MemoryManager,
 ) {
-    // In this order, an emulator whose host has no executable pages of its own cannot show two segments as one.
+    // In this order, an emulator whose host has no executable pages of its own cannot show two
+    // segments as one.
     let protections = [Protection::ReadExecute, Protection::ReadWrite, Protection::Read];
     let segments = protections.map(|protection| standard(protection, 0x1234));
     let mut in_flight = allocate(&memory, &segments);
@@ -312,7 +313,7 @@ pub(crate) fn unknown_allocations_are_errors_and_stop_nothing(memory: impl Memor
 
 pub(crate) fn actions_may_use_the_manager(memory: impl MemoryManager) {
     unsafe extern "C" fn nested(argument: *const u8, _: usize) -> *mut std::ffi::c_char {
-        // SAFETY: the test passes the address of a reference that it still has.
+        // SAFETY: the test passes the address of a reference that it still holds.
         let memory = unsafe { *argument.cast::<*const &dyn MemoryManager>().read_unaligned() };
         now(memory.deallocate(vec![finalized_code(memory).0])).unwrap();
         std::ptr::null_mut()
@@ -428,7 +429,8 @@ pub(crate) fn an_object_gives_back_the_pages_that_no_other_has_a_part_of(
     alone(|| {
         let before = mapped_bytes();
         let page = memory.page_size();
-        // Of five half pages, the second object has the second half of the third page and the first two of its own.
+        // Each object has two and a half pages. The second one has the second half of page 3 and
+        // pages 4 and 5.
         let segments = [standard(Protection::Read, page * 5 / 2)];
         let in_flight = allocate_together(&memory, 3, &segments);
         let start = in_flight.addresses()[0];
@@ -480,15 +482,17 @@ pub(crate) fn objects_are_deallocated_in_any_order(memory: impl MemoryManager) {
     });
 }
 
-/// An action that stores its argument's first eight bytes, an address, at that address, and succeeds.
+/// An action that stores its argument's first eight bytes, an address, at that address, and
+/// succeeds.
 #[cfg(target_arch = "x86_64")]
 const ACTION: [u8; 9] = [0x48, 0x8b, 0x07, 0x48, 0x89, 0x00, 0x31, 0xc0, 0xc3]; // mov rax,[rdi]; mov [rax],rax; xor eax,eax; ret
-/// An action that stores its argument's first eight bytes, an address, at that address, and succeeds.
+/// An action that stores its argument's first eight bytes, an address, at that address, and
+/// succeeds.
 #[cfg(target_arch = "aarch64")]
 const ACTION: [u8; 16] =
     [0x01, 0, 0x40, 0xf9, 0x21, 0, 0, 0xf9, 0, 0, 0x80, 0xd2, 0xc0, 0x03, 0x5f, 0xd6]; // ldr x1,[x0]; str x1,[x1]; mov x0,#0; ret
 
-/// [`CODE`], finalized, and some data.
+/// Returns [`CODE`], finalized, and the addresses of its segments.
 fn finalized_code(memory: &dyn MemoryManager) -> (FinalizedAllocation, Vec<u64>) {
     let segments =
         [standard(Protection::ReadExecute, CODE.len() as u64), standard(Protection::ReadWrite, 8)];
@@ -498,7 +502,7 @@ fn finalized_code(memory: &dyn MemoryManager) -> (FinalizedAllocation, Vec<u64>)
     (finalize(in_flight, Vec::new()).unwrap(), addresses)
 }
 
-/// Segments of standard and finalize lifetime, in turns.
+/// Returns alternating segments of standard and finalize lifetime.
 fn alternating() -> [SegmentRequest; 5] {
     let temporary = |segment| SegmentRequest { lifetime: Lifetime::Finalize, ..segment };
     [

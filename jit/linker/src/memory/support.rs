@@ -1,4 +1,5 @@
-//! What the tests of memory managers share: short requests, actions that keep a log, and a view of this process's mappings.
+//! Helpers for the tests of memory managers: short requests, actions that keep a log, and a view of
+//! this process's mappings.
 
 use std::fs;
 use std::io::{Read, Seek, Write};
@@ -10,12 +11,12 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// A function that returns 42.
+/// The code of a function that returns `42`.
 #[cfg(target_arch = "x86_64")]
-pub(crate) const CODE: [u8; 6] = [0xb8, 42, 0, 0, 0, 0xc3]; // mov eax, 42; ret
-/// A function that returns 42.
+pub(crate) const CODE: [u8; 6] = [0xb8, 42, 0, 0, 0, 0xc3]; // `mov eax, 42; ret`
+/// The code of a function that returns `42`.
 #[cfg(target_arch = "aarch64")]
-pub(crate) const CODE: [u8; 8] = [0x40, 0x05, 0x80, 0x52, 0xc0, 0x03, 0x5f, 0xd6]; // mov w0, #42; ret
+pub(crate) const CODE: [u8; 8] = [0x40, 0x05, 0x80, 0x52, 0xc0, 0x03, 0x5f, 0xd6]; // `mov w0, #42; ret`
 
 pub(crate) fn standard(protection: Protection, content_size: u64) -> SegmentRequest {
     SegmentRequest {
@@ -28,12 +29,12 @@ pub(crate) fn standard(protection: Protection, content_size: u64) -> SegmentRequ
     }
 }
 
-/// The answer of a manager that answers at once.
+/// Returns the reply of a manager that replies at once.
 pub(crate) fn now<T>(pending: Pending<T>) -> Result<T> {
     pending.now_or_never().expect("the managers of this process answer at once")
 }
 
-/// Memory for one object.
+/// Allocates memory for one object.
 pub(crate) fn allocate(
     memory: &dyn MemoryManager,
     segments: &[SegmentRequest],
@@ -50,7 +51,7 @@ pub(crate) fn allocate_at(
     now(memory.allocate(AllocationRequest { objects, placement }))
 }
 
-/// Memory for objects that have the same segments.
+/// Allocates memory for objects that have the same segments.
 pub(crate) fn allocate_together(
     memory: &dyn MemoryManager,
     count: usize,
@@ -70,7 +71,8 @@ pub(crate) fn finalize(
     Ok(finalized.remove(0))
 }
 
-/// What actions have done, in order. An action is called with the address of its log, whether to fail, and its name.
+/// The names of completed actions, in order. An action's argument is the address of its log,
+/// whether to fail, and its name.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -96,7 +98,7 @@ impl Log {
     }
 }
 
-/// An action that logs `+name`, and one that undoes it and logs `-name`.
+/// Returns an action that logs `+name`, and one that undoes it and logs `-name`.
 pub(crate) fn pair(log: &Log, name: &str) -> ActionPair {
     ActionPair {
         finalize: Some(log.call(&format!("+{name}"))),
@@ -105,15 +107,15 @@ pub(crate) fn pair(log: &Log, name: &str) -> ActionPair {
 }
 
 unsafe extern "C" fn record(argument: *const u8, size: usize) -> *mut std::ffi::c_char {
-    // SAFETY: the caller of an action says how long its argument is.
+    // SAFETY: an action's caller passes the length of the argument.
     let argument = unsafe { std::slice::from_raw_parts(argument, size) };
     let (log, rest) = argument.split_first_chunk().unwrap();
     let name = std::str::from_utf8(&rest[1..]).unwrap();
-    // SAFETY: `Log::action` has put this there, and its test still has the log.
+    // SAFETY: `Log::action` has written this address, and its test still has the log.
     let log = unsafe { &*(u64::from_ne_bytes(*log) as *const Mutex<Vec<String>>) };
     log.lock().push(name.to_owned());
     let failed = std::ffi::CString::new(format!("{name} failed")).unwrap();
-    // SAFETY: a string that ends with zero.
+    // SAFETY: the string ends with a zero byte.
     if rest[0] == 0 { std::ptr::null_mut() } else { unsafe { libc::strdup(failed.as_ptr()) } }
 }
 
@@ -146,7 +148,8 @@ pub(crate) fn access(address: u64) -> String {
     find(address).expect("the address is mapped").access
 }
 
-/// Bytes that are mapped, whatever neighbours the kernel has merged; without the heap, which grows with the tests' own needs.
+/// Returns the number of mapped bytes, however the kernel has merged neighbours. The heap, which
+/// grows with the tests' own needs, is left out.
 pub(crate) fn mapped_bytes() -> u64 {
     maps().iter().filter(|map| !map.is_heap).map(|map| map.range.end - map.range.start).sum()
 }
@@ -158,14 +161,15 @@ pub(crate) fn open_files() -> usize {
 /// Runs a check in a child process, where no other thread maps or unmaps memory.
 pub(crate) fn alone(check: impl FnOnce()) {
     let mut report = tempfile::tempfile().unwrap();
-    // SAFETY: the child uses only what this thread owns, and the allocator, which glibc makes usable after a fork.
+    // SAFETY: the child uses only values that this thread owns, and the allocator, which glibc
+    // makes usable after a fork.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "{}", std::io::Error::last_os_error());
     if child == 0 {
         let hook_report = report.try_clone().unwrap();
         std::panic::set_hook(Box::new(move |info| drop(write!(&hook_report, "{info}"))));
         let failed = std::panic::catch_unwind(AssertUnwindSafe(check)).is_err();
-        // SAFETY: it ends this process, without what other threads had registered to run at its end.
+        // SAFETY: the call ends this process without running exit handlers of other threads.
         unsafe { libc::_exit(failed.into()) }
     }
     let mut status = 0;

@@ -1,4 +1,4 @@
-//! Working memory that is divided among the objects of an allocation.
+//! The division of working memory among the objects of an allocation.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -12,30 +12,32 @@ use super::{
 };
 use crate::Result;
 
-/// An allocation whose working memory has been divided. Nobody touches it while any part of that memory is held.
+/// An allocation with divided working memory. It is not accessed while any part of that memory is
+/// held.
 pub(crate) struct InFlight {
     allocation: Arc<Mutex<Box<dyn InFlightAllocation>>>,
     objects: usize,
 }
 
-/// The part of one object. It keeps the allocation.
+/// The part of one object, which keeps the allocation alive.
 pub(crate) struct WorkingMemory {
-    /// The address of each of the object's segments on the executing side.
+    /// Address of each of the object's segments on the executing side.
     pub(crate) addresses: Vec<u64>,
     segments: Vec<NonNull<[u8]>>,
     _allocation: Arc<Mutex<Box<dyn InFlightAllocation>>>,
 }
 
-// SAFETY: the segments are reached through `&mut self` alone, and no two values have the same.
+// SAFETY: the segments are accessed through `&mut self` alone, and no two values have the same one.
 unsafe impl Send for WorkingMemory {}
 // SAFETY: as above.
 unsafe impl Sync for WorkingMemory {}
 
 impl InFlight {
-    /// Asks for memory, and divides it: a part for each object, in order.
+    /// Allocates memory, and divides it: one part for each object, in order.
     ///
     /// # Errors
-    /// Those of the manager, and [`Error::Memory`](crate::Error::Memory) if it gives something else than was wanted.
+    /// The manager's errors, and [`Error::Memory`](crate::Error::Memory) if its allocation differs
+    /// from the request.
     pub(crate) async fn allocate(
         memory: &dyn MemoryManager,
         request: AllocationRequest<'_>,
@@ -45,7 +47,7 @@ impl InFlight {
         let segments = allocation.working_memory();
         let sizes = request.segments().map(|segment| segment.content_size);
         if addresses.len() != segments.len() || !sizes.eq(segments.iter().map(|s| s.len() as u64)) {
-            let problem = "the memory manager gives other segments than were wanted";
+            let problem = "the memory manager returns other segments than requested";
             return Err(memory_error(&request.name(), problem));
         }
         let segments: Vec<NonNull<[u8]>> = segments.into_iter().map(NonNull::from).collect();
@@ -59,7 +61,7 @@ impl InFlight {
         Ok((Self { allocation, objects: request.objects.len() }, parts))
     }
 
-    /// As [`InFlightAllocation::finalize`]. All parts must have been given back by dropping them.
+    /// Finalizes as [`InFlightAllocation::finalize`] does. All parts must have been dropped.
     pub(crate) async fn finalize(
         self,
         actions: Vec<Vec<ActionPair>>,
@@ -70,23 +72,26 @@ impl InFlight {
         };
         let finalized = allocation.into_inner().finalize(actions).await?;
         if finalized.len() != self.objects {
-            return fail("the memory manager gives memory for another number of objects");
+            return fail(
+                "the memory manager returns memory for another number of objects than requested",
+            );
         }
         Ok(finalized)
     }
 }
 
 impl WorkingMemory {
-    /// The content of a segment.
+    /// Returns the content of a segment.
     pub(crate) fn segment(&mut self, index: usize) -> &mut [u8] {
-        // SAFETY: it stays where it is while the allocation is in flight, which `self` keeps. Nobody else has it, and the
-        // borrow is that of `self`.
+        // SAFETY: the segment stays at its address while the allocation is in flight, which `self`
+        // keeps. No other value has it, and the borrow is that of `self`.
         unsafe { self.segments[index].as_mut() }
     }
 
-    /// The content of all segments.
+    /// Returns the content of all segments.
     pub(crate) fn segments(&mut self) -> Vec<&mut [u8]> {
-        // SAFETY: as for one; they do not overlap, as the manager gave them as exclusive borrows.
+        // SAFETY: as for one segment; the segments do not overlap, as the manager returned them as
+        // exclusive borrows.
         self.segments.iter_mut().map(|segment| unsafe { segment.as_mut() }).collect()
     }
 }

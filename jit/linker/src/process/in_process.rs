@@ -1,4 +1,4 @@
-//! This process, as one in which linked code runs.
+//! The linking process as the one that executes linked code.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -12,9 +12,10 @@ use super::{Facts, Handler, ProcessCalls, TargetProcess};
 use crate::memory::{InProcessMemory, MemoryManager, Pending};
 use crate::{Architecture, Error, Result};
 
-/// This process (ORC's `SelfExecutorProcessControl`). Everything is done by the thread that asks for it, before the method returns.
+/// The linking process itself (ORC's `SelfExecutorProcessControl`). The calling thread does
+/// everything before a method returns.
 ///
-/// Handlers of calls back are there until it is disconnected or dropped.
+/// Handlers of calls back stay until the value is disconnected or dropped.
 pub struct InProcess {
     facts: Arc<Facts>,
     memory: Arc<dyn MemoryManager>,
@@ -23,7 +24,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// This process, with memory of its own for linked code.
+    /// Creates the value with memory of its own for linked code.
     ///
     /// # Errors
     /// [`Error::Unsupported`] on a processor that is neither x86-64 nor AArch64.
@@ -31,10 +32,10 @@ impl InProcess {
         Self::with_memory(Arc::new(InProcessMemory::new()))
     }
 
-    /// This process, with linked code in this memory of it.
+    /// Creates the value with this memory for linked code, which must be of this process.
     ///
     /// # Errors
-    /// As for [`Self::new`].
+    /// The errors of [`Self::new`].
     pub fn with_memory(memory: Arc<dyn MemoryManager>) -> Result<Self> {
         let unsupported = || Error::Unsupported {
             file: "this program".to_owned(),
@@ -58,7 +59,7 @@ impl InProcess {
     }
 }
 
-/// What is known of this process, unless its processor is not.
+/// The properties of this process; `None` on an unsupported processor.
 static FACTS: LazyLock<Option<Arc<Facts>>> = LazyLock::new(|| {
     let symbols = bootstrap_symbols();
     let symbols = symbols.into_iter().map(|(name, address)| (name.to_owned(), address));
@@ -117,7 +118,7 @@ impl TargetProcess for InProcess {
         Ok(())
     }
 
-    /// Memory of this process needs no message.
+    /// Writes directly: memory of this process needs no message.
     unsafe fn write(&self, writes: &[(u64, &[u8])]) -> Pending<()> {
         let written = self.check().map(|()| {
             for (address, bytes) in writes {

@@ -68,8 +68,8 @@ impl Batch {
                 {
                     let is_exported = listing == Listing::Exports && is_visible(&symbol);
                     let is_full = is_message && names.len() > MOST_OF_MESSAGE && !exported;
-                    let is_told = exported || symbol.callable || symbol.size > 0;
-                    if is_exported != exported || is_full || !is_told {
+                    let is_reported = exported || symbol.callable || symbol.size > 0;
+                    if is_exported != exported || is_full || !is_reported {
                         continue;
                     }
                     names.extend_from_slice(symbol.name);

@@ -48,7 +48,7 @@ fn memory_that_there_is_not_is_an_error() {
         let error = wait(process().allocate(size, alignment)).unwrap_err();
         assert!(matches!(error, Error::Memory { .. }), "{error}");
     }
-    // SAFETY: there is no room for so much, so nothing is read.
+    // SAFETY: the read fails before it touches memory, since no process has so large a range.
     let error = unsafe { wait(process().read(&[(0x1000, usize::MAX)])) }.unwrap_err();
     assert!(matches!(error, Error::Memory { .. }), "{error}");
 }
@@ -93,7 +93,7 @@ fn all_required_names_that_are_missing_are_in_the_error() {
 
 #[test]
 fn a_library_that_there_is_not_is_an_error_with_its_path() {
-    // SAFETY: there is no such library.
+    // SAFETY: the library does not exist.
     let opened = wait(unsafe { process().open_library(Path::new("/nowhere/lib.so")) });
     let Err(Error::Open { path, problem }) = opened else { panic!("{opened:?}") };
     assert_eq!(path, "/nowhere/lib.so");
@@ -107,7 +107,7 @@ fn a_function_is_run_as_main() {
         argv: *const *const c_char,
         environment: *const *const c_char,
     ) -> c_int {
-        // SAFETY: called as main is.
+        // SAFETY: the caller passes the arguments of a `main`.
         unsafe {
             assert!((*argv.add(argc as usize)).is_null() && !(*environment).is_null());
             argc * 100 + CStr::from_ptr(*argv.add(1)).to_bytes().len() as c_int
@@ -115,7 +115,7 @@ fn a_function_is_run_as_main() {
     }
     let arguments = ["program", "four"].map(|argument| CString::new(argument).unwrap());
     let main = main as *const () as u64;
-    // SAFETY: the function is a main.
+    // SAFETY: the function is a `main`.
     assert_eq!(wait(unsafe { process().run_as_main(main, &arguments) }).unwrap(), 204);
 }
 
@@ -124,7 +124,8 @@ fn call_back(process: &InProcess, tag: u64, argument: &[u8]) -> Result<Vec<u8>, 
     type Function = unsafe extern "C" fn(u64, *const u8, usize, *mut Reply);
     let address = process.facts().symbols[CALL_CONTROLLER];
     let mut reply = Reply::new();
-    // SAFETY: the function of that name is one of these; argument and reply live during the call.
+    // SAFETY: the symbol of that name is a function of this type; argument and reply live during
+    // the call.
     unsafe {
         let function = std::mem::transmute::<usize, Function>(address as usize);
         function(tag, argument.as_ptr(), argument.len(), &mut reply);
@@ -185,7 +186,7 @@ fn a_call_that_fails_names_the_function_and_the_problem() {
     // SAFETY: nothing is called.
     let error = wait(unsafe { process().call(0, &[]) }).unwrap_err().to_string();
     assert!(error.contains("0x0") && error.contains("is null"), "{error}");
-    // SAFETY: the bytes are no argument, so nothing is done.
+    // SAFETY: the bytes are no argument, so the function does nothing.
     let damaged = wait(unsafe {
         let free = process().facts().symbols[longshore_orc_rt::service::memory::FREE.name()];
         process().call(free, &[])
@@ -198,7 +199,7 @@ fn a_process_without_a_service_is_an_error_that_names_it() {
     let mut process = process();
     Arc::make_mut(&mut process.facts).symbols.clear();
     let service = longshore_orc_rt::service::memory::ALLOCATE;
-    // SAFETY: any numbers may be asked for.
+    // SAFETY: the service is sound with any numbers.
     let error = wait(unsafe { call_service(&process, service, &(8, 8)) }).unwrap_err();
     assert!(error.to_string().contains("has no __longshore_allocate"), "{error}");
 }

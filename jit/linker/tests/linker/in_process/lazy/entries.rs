@@ -104,12 +104,12 @@ fn a_resolver_that_calls_an_entry_first_while_it_is_linked_is_told_instead_of_wa
     let world = World::new(&[c("-O1 -fPIC", "long slow(void) { return 5; }")]);
     let _entries = world.add(&["slow"]);
     let failures: Arc<Mutex<Vec<String>>> = Arc::default();
-    let told = Arc::clone(&failures);
+    let reported = Arc::clone(&failures);
     extern "C" fn none() -> i64 {
         -1
     }
     world.lazy.on_failure(move |call| {
-        told.lock().unwrap().push(call.to_string());
+        reported.lock().unwrap().push(call.to_string());
         none as *const () as u64
     });
     let source = "long e_slow(void);
@@ -124,8 +124,8 @@ fn a_resolver_that_calls_an_entry_first_while_it_is_linked_is_told_instead_of_wa
     assert_eq!(
         failures,
         [
-            "e_slow was called, and its implementation slow is not to be had: a function that is called while objects are linked: \
-          it needs what is not linked yet, which must wait for that; look it up before"
+            "e_slow was called, and its implementation slow is not available: a function that is called while objects are linked: \
+          it needs code that is not linked yet, and cannot wait for the link under way; look it up before"
         ]
     );
     assert_eq!(value(&world.library, "e_slow"), 5);
@@ -191,7 +191,7 @@ fn what_cannot_be_an_entry_is_refused_and_nothing_has_changed() {
     let local = Reexport { scope: Scope::Local, ..Reexport::new("local", "it") };
     assert_eq!(
         refused(vec![good(), local]),
-        "lazy entry local: nobody would see it; expected an entry that is hidden at most"
+        "lazy entry local: it would not be visible; expected an entry that is hidden at most"
     );
     assert_eq!(
         failure(world.lazy.add(&world.library, &world.library, [Reexport::new("same", "same")])),
@@ -214,7 +214,7 @@ fn a_session_that_executes_nothing_has_no_entries() {
     let nowhere = longshore_jitlink::Session::builder().build_without_execution().unwrap();
     assert_eq!(
         failure(LazyReexports::for_session(&nowhere).map(drop)),
-        "lazy entries: nothing executes the session's code, so nobody calls them"
+        "lazy entries: nothing executes the session's code, so they are never called"
     );
 }
 
@@ -243,7 +243,7 @@ impl Listener for Notes {
 }
 
 #[test]
-fn a_listener_is_told_of_entries_and_of_first_calls() {
+fn a_listener_is_informed_of_entries_and_of_first_calls() {
     let notes = Arc::new(Notes::default());
     let listener: Arc<dyn Listener> = Arc::clone(&notes) as _;
     let symbols = LinkedRedirectables::new(ThisProcess);
@@ -318,12 +318,12 @@ fn a_backtrace_of_what_a_first_call_does_leads_to_the_caller() {
     let _caller = world.library.add_object("caller.o", caller).unwrap();
     let [caller, end] = ["caller", "end"].map(|name| world.library.lookup(name).unwrap());
     let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
-    let told = Arc::clone(&seen);
+    let reported = Arc::clone(&seen);
     extern "C" fn none() -> i64 {
         0
     }
     world.lazy.on_failure(move |_| {
-        *told.lock().unwrap() = backtrace();
+        *reported.lock().unwrap() = backtrace();
         none as *const () as u64
     });
     assert_eq!(value(&world.library, "caller"), 1);
@@ -367,9 +367,9 @@ fn a_listener_may_have_what_is_called_next_linked() {
         }
     }
     let listener = Arc::new(Speculates(Mutex::default()));
-    let told: Arc<dyn Listener> = Arc::clone(&listener) as _;
+    let reported: Arc<dyn Listener> = Arc::clone(&listener) as _;
     let symbols = LinkedRedirectables::new(ThisProcess);
-    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(told)).unwrap();
+    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(reported)).unwrap();
     let objects = ["long first(void) { return 1; }", "long next(void) { return 2; }"]
         .map(|source| c("-O1 -fPIC", source));
     let world = World::with(session(), lazy, &objects);

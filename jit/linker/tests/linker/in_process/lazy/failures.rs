@@ -91,7 +91,7 @@ fn without_a_handler_the_process_ends_with_a_message() {
     if std::env::var_os(ENDS).is_none() {
         return ends_saying(
             "in_process::lazy::failures::without_a_handler_the_process_ends_with_a_message",
-            "longshore: e_gone was called, and its implementation gone is not to be had: undefined symbols: gone",
+            "longshore: e_gone was called, and its implementation gone is not available: undefined symbols: gone",
         );
     }
     let world = World::new(&[]);
@@ -104,7 +104,7 @@ fn a_first_call_after_the_manager_is_gone_ends_the_process_with_a_message() {
     if std::env::var_os(ENDS).is_none() {
         return ends_saying(
             "in_process::lazy::failures::a_first_call_after_the_manager_is_gone_ends_the_process_with_a_message",
-            "was called, and who emitted it is gone; keep it while its code is called",
+            "was called, and its emitter is gone; keep the emitter while its code is called",
         );
     }
     let world = World::new(&[c("-O1 -fPIC", "long it(void) { return 1; }")]);
