@@ -1,5 +1,5 @@
-//! Compiles the sources of the conformance suite's images for x86-64, each once, and puts the object under the hash of
-//! every image that was made of the source.
+//! Compilation of the sources of the conformance suite's images for x86-64, each once. An object
+//! gets the hash of every image made from its source as a name.
 
 #[path = "../gpu/src/hash.rs"]
 pub mod hash;
@@ -17,7 +17,7 @@ const OBJCOPY: &str = "llvm-objcopy-19";
 const FORMS: [&str; 3] = ["ptx", "cubin", "co"];
 
 fn main() {
-    let [images, sources, include] = ["IMAGES", "SOURCES", "INCLUDE"].map(told);
+    let [images, sources, include] = ["IMAGES", "SOURCES", "INCLUDE"].map(reported);
     let twins = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("twins");
     fs::create_dir_all(&twins).expect("OUT_DIR is writable");
     for folder in [&images, &sources, &include] {
@@ -27,7 +27,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     for tool in [CLANG, OBJCOPY] {
         if let Err(error) = Command::new(tool).arg("--version").output() {
-            println!("cargo::warning=there are no twins of images: {tool}: {error}");
+            println!("cargo::warning=doubles of drivers get no twins of images: {tool}: {error}");
             return;
         }
     }
@@ -42,13 +42,13 @@ fn main() {
     }
 }
 
-/// Returns what the suite's build script says under a name.
-fn told(name: &str) -> PathBuf {
+/// Returns a path that the suite's build script has published under a name.
+fn reported(name: &str) -> PathBuf {
     let variable = format!("DEP_LONGSHORE_CONFORMANCE_{name}");
     std::env::var_os(&variable).unwrap_or_else(|| panic!("the suite says {name}")).into()
 }
 
-/// Returns the images of each source. An image without bytes was not made.
+/// Returns the images of each source. An image without bytes was not built.
 fn by_source(images: &Path, sources: &Path) -> BTreeMap<PathBuf, Vec<Vec<u8>>> {
     let mut found = BTreeMap::<_, Vec<_>>::new();
     for entry in fs::read_dir(images).expect("the suite has made the folder") {
@@ -69,7 +69,7 @@ fn compile(source: &Path, include: &Path, twin: &Path) {
     let mut compiler = Command::new(CLANG);
     compiler.args(["--target=x86_64-linux-gnu", "-fPIC", "-fstack-clash-protection", "-O2", "-c"]);
     run(compiler.arg("-I").arg(include).arg("-o").arg(twin).arg(source));
-    // The double looks for functions and variables that only their file can see, too; not for sections.
+    // The double also looks for functions and variables with file scope; not for sections.
     run(Command::new(OBJCOPY).args(["--wildcard", "--globalize-symbol=?*"]).arg(twin));
 }
 

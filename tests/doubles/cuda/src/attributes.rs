@@ -1,26 +1,27 @@
-//! What devices are: an H100's numbers, but for those that depend on the compute capability and for the number of
-//! multiprocessors, which is as small as what stands in for them.
+//! Attributes of devices: an H100's values, except for the values that depend on the compute
+//! capability. The number of multiprocessors is small, as a CPU runs the kernels.
 
 use longshore_double_gpu::Settings;
 use longshore_double_gpu::driver::{
     Device, DriverResult, Limits, Machine, Out, device, driver, machine,
 };
 
-/// What twins can have, as they run on a CPU: less than GPUs have since sm_80.
+/// Maximum of a group's shared memory in bytes for twins, which run on a CPU: less than on GPUs
+/// since sm_80.
 const TWINS_SHARED_BYTES: u32 = 65536;
 
-/// Returns the device with a number, which is that number.
+/// Stores the handle of a device, which is its number.
 pub(crate) fn device(device: Out<i32>, ordinal: i32) -> DriverResult {
     machine()?.device(ordinal)?;
     device.put(ordinal)
 }
 
-/// Returns an attribute of a device.
+/// Stores an attribute of a device.
 pub(crate) fn attribute(value: Out<i32>, which: u32, device: i32) -> DriverResult {
     device::attribute(value, which, device, |of| value_of(machine()?, of, device, which))
 }
 
-/// Returns the most shared memory of a group that asks for it.
+/// Returns the maximum of a group's shared memory in bytes, with a raised attribute.
 pub(crate) fn shared_bytes_optin(capability: (u32, u32)) -> u32 {
     match capability {
         (major, _) if major >= 7 => TWINS_SHARED_BYTES,
@@ -33,7 +34,7 @@ pub(crate) fn capability(settings: &Settings) -> (u32, u32) {
     settings.version("capability", (9, 0))
 }
 
-/// What a device can do.
+/// Returns the limits of a device.
 pub(crate) fn limits(capability: (u32, u32)) -> Limits {
     Limits {
         items: 1024,
@@ -48,7 +49,7 @@ pub(crate) fn limits(capability: (u32, u32)) -> Limits {
     }
 }
 
-/// Shared memory of a multiprocessor.
+/// Returns the shared memory of a multiprocessor in bytes.
 fn shared_bytes_of_multiprocessor(capability: (u32, u32)) -> u32 {
     match capability {
         (7, 0 | 2) => 98304,
@@ -60,7 +61,7 @@ fn shared_bytes_of_multiprocessor(capability: (u32, u32)) -> u32 {
     }
 }
 
-/// Returns the most groups that a multiprocessor runs at a time.
+/// Returns the maximum number of groups that run on a multiprocessor at a time.
 fn most_groups_of_multiprocessor(capability: (u32, u32)) -> u32 {
     match capability {
         (7, 5) | (8, 6 | 7) => 16,
@@ -69,7 +70,7 @@ fn most_groups_of_multiprocessor(capability: (u32, u32)) -> u32 {
     }
 }
 
-/// Returns whether there are clusters of groups.
+/// Returns whether the device has clusters of groups.
 pub(crate) fn has_clusters(capability: (u32, u32)) -> bool {
     capability.0 >= 9
 }
@@ -79,7 +80,7 @@ fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> DriverRe
     let (capability, limits) = (capability(&driver().settings), &of.limits);
     let yes = |condition: bool| i32::from(condition);
     Ok(Some(match which {
-        // What a launch can be.
+        // Limits of launches.
         1 => limits.items as i32,
         2..=4 => limits.items_by_dimension[which as usize - 2] as i32,
         5..=7 => limits.groups[which as usize - 5] as i32,
@@ -112,14 +113,14 @@ fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> DriverRe
         87 => 2,
         108 => 32 << 20,
         109 => 128 << 20,
-        // What there is.
+        // Features.
         15 | 19 | 31 | 41 | 43 | 78 | 79 | 80 | 90 | 99 => 1,
         17 | 18 | 20 | 32 | 35 | 84 | 85 | 86 | 88 | 91..=94 | 96 | 98 | 100 | 101 => 0,
         83 | 89 => yes(machine.has_managed),
         115 => yes(machine.has_pools),
         119 => 0,
         102..=105 | 107 | 110 | 112..=114 | 116..=118 | 121..=162 => 0,
-        // Textures, which there are none of.
+        // Textures, which the double lacks.
         21..=30 | 42 | 44..=49 | 52..=74 | 77 => 0,
         _ => return Ok(None),
     }))

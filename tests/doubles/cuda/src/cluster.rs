@@ -1,4 +1,4 @@
-//! Launches with attributes, of which clusters are one.
+//! Launches with attributes, such as clusters.
 
 use crate::attributes::{capability, has_clusters};
 use crate::code::INVALID_CLUSTER_SIZE;
@@ -6,12 +6,12 @@ use longshore_double_gpu::driver::function::{Function, product};
 use longshore_double_gpu::driver::launch::{self, Shape, Values};
 use longshore_double_gpu::driver::{Code, DriverResult, In, broken, driver};
 
-/// The most groups of a cluster on all devices that have clusters, and on this one.
+/// Maximum number of groups in a cluster: on all devices with clusters, and on this one.
 const MOST_CLUSTER: u64 = 8;
 const MOST_LARGE_CLUSTER: u64 = 16;
-/// The attribute of functions that may have the latter.
+/// Attribute of functions that allows `MOST_LARGE_CLUSTER` groups.
 pub(crate) const NON_PORTABLE_CLUSTER_SIZE_ALLOWED: u32 = 14;
-/// What ends the list of extras.
+/// Tag that ends the list of extras.
 const EXTRA_END: usize = 0;
 
 const ATTRIBUTE_COOPERATIVE: u32 = 2;
@@ -35,11 +35,11 @@ pub(crate) struct Config {
 pub(crate) struct Attribute {
     which: u32,
     padding: u32,
-    /// 64 bytes, of which different attributes use different ones.
+    /// Value in 64 bytes, whose use depends on the attribute.
     value: [u32; 16],
 }
 
-/// Arguments by pointers or in a buffer.
+/// Creates the arguments of a launch, by pointers or in a buffer.
 pub(crate) fn values(pointers: In<usize>, extra: In<usize>) -> Values {
     Values { pointers, extra, extra_end: EXTRA_END }
 }
@@ -54,7 +54,7 @@ pub(crate) fn launch_config(config: In<Config>, function: usize, values: Values)
             ATTRIBUTE_CLUSTER => shape.cluster = [first, second, third],
             0..=18 => {}
             which => {
-                let what = format!("{which} is no attribute of launches");
+                let what = format!("unknown attribute of a launch: {which}");
                 return Err(broken(Code::INVALID_VALUE, what));
             }
         }
@@ -63,10 +63,10 @@ pub(crate) fn launch_config(config: In<Config>, function: usize, values: Values)
     launch::launch(function, shape, config.stream, values)
 }
 
-/// That there can be clusters of this size.
+/// Checks the size of a launch's clusters.
 ///
 /// # Errors
-/// What the launch answers if there cannot.
+/// The launch's result for an impossible size.
 pub(crate) fn check(function: &Function, shape: &Shape) -> DriverResult {
     let size = product(shape.cluster);
     if size == 0 {

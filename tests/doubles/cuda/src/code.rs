@@ -1,4 +1,4 @@
-//! What the driver's functions answer that others' do not, and what all answers are called.
+//! CUDA's own result codes, and the names of all results.
 
 use longshore_double_gpu::driver::{Code, Named};
 

@@ -1,4 +1,4 @@
-//! Which context is current, and the functions of contexts.
+//! The stack of current contexts, and the functions for contexts.
 
 use longshore_double_gpu::driver::context::{Context, current, current_or_failed};
 use longshore_double_gpu::driver::{
@@ -8,14 +8,16 @@ use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// A stack, a printf buffer and a heap can have any size that is not absurd.
+/// Limits and their maximums. A stack has the hardware's maximum; a printf buffer and a heap have
+/// none.
 const MOST: [(u32, usize); 5] =
     [(0, 512 << 10), (1, usize::MAX), (2, usize::MAX), (5, usize::MAX), (6, usize::MAX)];
-/// What the limits are at first.
+/// Limits and their defaults.
 const DEFAULTS: [(u32, usize); 5] = [(0, 1024), (1, 1 << 20), (2, 8 << 20), (5, 64), (6, 0)];
 
 thread_local! {
-    /// Stays when its thread ends: static destructors call the driver later.
+    /// Handles of this thread's contexts, the current one last. Never dropped, as static
+    /// destructors call the driver after the end of this thread.
     static STACK: RefCell<ManuallyDrop<Vec<usize>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
@@ -23,7 +25,7 @@ thread_local! {
 /// Returns the current context.
 ///
 /// # Errors
-/// `INVALID_CONTEXT`, a violation, if there is none.
+/// `INVALID_CONTEXT`, a violation, if no context is current.
 pub(crate) fn context() -> DriverResult<Arc<Context>> {
     match top() {
         0 => Err(broken(Code::INVALID_CONTEXT, "no context is current")),
@@ -47,13 +49,13 @@ pub(crate) fn retain(context: Out<usize>, device: i32) -> DriverResult {
     context.put(live.handle)
 }
 
-/// Returns the last one ends the context.
+/// Releases the primary context. The last release ends the context.
 pub(crate) fn release(device: i32) -> DriverResult {
     let mut primary = machine()?.device(device)?.primary.lock();
     if primary.retained == 0 {
         return Err(broken(
             Code::INVALID_CONTEXT,
-            format!("the primary context of device {device} is released, which nobody retained"),
+            format!("the primary context of device {device} is released more often than retained"),
         ));
     }
     primary.retained -= 1;
@@ -66,7 +68,8 @@ pub(crate) fn release(device: i32) -> DriverResult {
     Ok(())
 }
 
-/// Ends what is in the context. Who retained it has to release it all the same, and gets another one.
+/// Ends all objects of the primary context. Programs that retained it must still release it, and
+/// get a new context.
 pub(crate) fn reset(device: i32) -> DriverResult {
     let mut primary = machine()?.device(device)?.primary.lock();
     let Some(context) = primary.context.take() else { return Ok(()) };
@@ -87,7 +90,7 @@ pub(crate) fn get(context: Out<usize>) -> DriverResult {
     context.put(top())
 }
 
-/// Puts a context in the place of the top one; null takes that away.
+/// Replaces the top context of the stack; null only removes the top.
 pub(crate) fn set(context: usize) -> DriverResult {
     if context != 0 {
         object::get::<Context>(context)?;
@@ -113,7 +116,9 @@ pub(crate) fn pop(context: Out<usize>) -> DriverResult {
             context.put_if_wanted(handle);
             Ok(())
         }
-        None => Err(broken(Code::INVALID_CONTEXT, "a context is popped, and none is current")),
+        None => {
+            Err(broken(Code::INVALID_CONTEXT, "a context is popped while no context is current"))
+        }
     }
 }
 
@@ -129,18 +134,18 @@ pub(crate) fn limit(value: Out<usize>, limit: u32) -> DriverResult {
     context::limit(&DEFAULTS, value, limit)
 }
 
-/// Returns no other context ever has the same; null stands for the current one.
+/// Stores a context's unique number; null stands for the current context.
 pub(crate) fn id(context: usize, id: Out<u64>) -> DriverResult {
     let context =
         if context == 0 { current_or_failed()? } else { object::get::<Context>(context)? };
     id.put(context.handle as u64 / 0x100)
 }
 
-/// Makes a context beside the primary one, and current.
+/// Creates a context beside the primary one, and makes it current.
 pub(crate) fn create(context: Out<usize>, flags: u32, device: i32) -> DriverResult {
     machine()?.device(device)?;
     if flags & !0xff != 0 {
-        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of contexts")));
+        return Err(broken(Code::INVALID_VALUE, format!("invalid flags of a context: {flags:#x}")));
     }
     let made = contexts::create(device as usize)?;
     context.put(made.handle)?;
@@ -166,17 +171,17 @@ pub(crate) fn destroy(context: usize) -> DriverResult {
     Ok(())
 }
 
-/// Profiling changes nothing.
+/// Does nothing but check the current context, as profiling has no effect.
 pub(crate) fn profile() -> DriverResult {
     current().map(|_| ())
 }
 
-/// Returns the context of the top of this thread's stack; 0 if there is none.
+/// Returns the top of this thread's stack; 0 for an empty stack.
 fn top() -> usize {
     STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
 }
 
-/// What is not yet given back at the end, in words.
+/// Describes the primary contexts that are not yet released at the end.
 pub(crate) fn retained() -> Vec<String> {
     let Ok(machine) = machine() else { return Vec::new() };
     let devices = machine.devices.iter().enumerate();

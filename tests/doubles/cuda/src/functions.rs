@@ -15,11 +15,11 @@ use longshore_double_gpu::driver::{
 };
 use std::ffi::{c_char, c_void};
 
-/// Of the first device.
+/// UUID of the first device.
 const UUID: [u8; 16] = *b"longshore-doubl\0";
-/// Portable, mapped, write-combined.
+/// Flags: portable, mapped, write-combined.
 const HOST_FLAGS: u32 = 1 | 2 | 4;
-/// Portable, mapped.
+/// Flags: portable, mapped.
 const REGISTER_FLAGS: u32 = 1 | 2;
 
 longshore_double_gpu::driver_functions! {

@@ -1,4 +1,4 @@
-//! Images: their bytes, and what they say.
+//! Images: their bytes and contents.
 
 use crate::attributes::capability;
 use crate::code::{INVALID_PTX, UNSUPPORTED_PTX_VERSION};
@@ -10,7 +10,7 @@ use longshore_double_gpu::driver::{Code, driver};
 use longshore_format_nvidia::{Arch, Contents, FatbinEntry, Kind, Linkage, fatbin};
 
 const FATBIN_MAGIC: &[u8] = &0xBA55_ED50u32.to_le_bytes();
-/// Sections of these types have no bytes, or are none; two are NVIDIA's own.
+/// Types of sections without bytes in the file; two are NVIDIA's own.
 const WITHOUT_BYTES: [u64; 4] = [0, 8, 0x7000_0007, 0x7000_000a];
 
 /// PTX or a cubin.
@@ -21,10 +21,10 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Finds the image for the devices at an address, where no size is told.
+    /// Finds the image for the devices at an address. The caller has no size.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for a refusal.
     pub(crate) fn at(address: usize) -> Result<Image, Refusal> {
         Image::read(image::bytes_at(address, |magic| match magic {
             ELF_MAGIC => elf_at(address, &WITHOUT_BYTES),
@@ -33,10 +33,10 @@ impl Image {
         })?)
     }
 
-    /// Reads an image, the best one of a container.
+    /// Reads an image, or the best image of a container.
     ///
     /// # Errors
-    /// Why it is none for the devices.
+    /// The reason for a refusal.
     pub(crate) fn read(bytes: Vec<u8>) -> Result<Image, Refusal> {
         if bytes.starts_with(FATBIN_MAGIC) {
             return best_of(&bytes);
@@ -74,10 +74,10 @@ impl Image {
         Ok(())
     }
 
-    /// That it needs nothing of others.
+    /// Checks that the image has no undefined functions.
     ///
     /// # Errors
-    /// What it needs.
+    /// The undefined functions.
     pub(crate) fn check_complete(&self) -> Result<(), Refusal> {
         let undefined = self.contents.undefined.iter().filter(|name| !self.is_variable(name));
         let lines: Vec<_> = undefined.collect();
@@ -92,13 +92,13 @@ impl Image {
 }
 
 impl Image {
-    /// What loading answers if it cannot be loaded.
+    /// Returns the result of a load that fails.
     fn refused(&self) -> Code {
         if self.is_ptx { INVALID_PTX } else { Code::INVALID_IMAGE }
     }
 
-    /// Returns whether text declares a name as a variable of others. The driver's assembler warns of these, and makes
-    /// them itself.
+    /// Returns whether PTX declares a name as an external variable. The driver's assembler warns of
+    /// such variables, and defines them itself.
     fn is_variable(&self, name: &str) -> bool {
         let text = String::from_utf8_lossy(&self.bytes);
         let mut declarations = text.lines().filter(|line| line.starts_with(".extern .global"));
@@ -122,13 +122,13 @@ impl From<Image> for image::Image {
     }
 }
 
-/// What devices run.
+/// Returns the architecture of the devices.
 pub(crate) fn device_arch() -> Arch {
     let (major, minor) = capability(&driver().settings);
     Arch::new(major, minor)
 }
 
-/// What PTX does not tell of registers is a guess.
+/// Converts a kernel's description. PTX does not state registers, so their number is a guess.
 fn kernel(kernel: longshore_format_nvidia::Kernel) -> image::Kernel {
     image::Kernel {
         arguments: arguments(&kernel.argument_sizes),
@@ -141,7 +141,8 @@ fn kernel(kernel: longshore_format_nvidia::Kernel) -> image::Kernel {
     }
 }
 
-/// Arguments are aligned to their size, as far as that is a power of two.
+/// Computes the offsets of arguments. An argument is aligned to its size, up to the largest power
+/// of two that divides it.
 fn arguments(sizes: &[u32]) -> Vec<Argument> {
     let mut end = 0usize;
     let argument = |size: &u32| {
@@ -184,7 +185,7 @@ fn cubin(bytes: Vec<u8>) -> Result<Image, Refusal> {
     Ok(Image { is_ptx: false, bytes, contents })
 }
 
-/// Machine code before PTX, and of each the newest.
+/// Reads the best image of a fatbin: machine code before PTX, and the newest of each.
 fn best_of(bytes: &[u8]) -> Result<Image, Refusal> {
     let malformed = |error| Refusal::new(Code::INVALID_IMAGE, format!("{error}\n"));
     let entries = fatbin(bytes).map_err(malformed)?;
@@ -201,13 +202,13 @@ fn best_of(bytes: &[u8]) -> Result<Image, Refusal> {
     let (_, best) = best.ok_or_else(|| Refusal::new(Code::NO_BINARY_FOR_GPU, ""))?;
     let mut image = best.image().map_err(malformed)?.into_owned();
     if best.kind == Kind::Ptx {
-        // Entries are filled up with zeros.
+        // An entry may have zeros after its contents.
         image.truncate(image.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
     }
     Image::read(image)
 }
 
-/// Returns the newest language that a driver's assembler knows.
+/// Returns the newest PTX version that a driver's assembler accepts.
 fn newest_ptx(driver: (u32, u32)) -> (u32, u32) {
     match driver {
         (11, minor) => (7, minor),
@@ -219,7 +220,7 @@ fn newest_ptx(driver: (u32, u32)) -> (u32, u32) {
     }
 }
 
-/// Returns the header says how long it is, and what follows it.
+/// Copies a fatbin, whose header has the sizes of the header and of the contents.
 fn fatbin_at(address: usize) -> Option<Vec<u8>> {
     let header = peek(address, 16)?;
     let head = usize::from(u16::from_le_bytes([header[6], header[7]]));
@@ -227,7 +228,7 @@ fn fatbin_at(address: usize) -> Option<Vec<u8>> {
     peek(address, head.checked_add(rest).filter(|bytes| *bytes <= MOST_BYTES)?)
 }
 
-/// Text up to its NUL, read by pages, as nothing is known of what is behind it.
+/// Copies a text up to its NUL, page by page, as the next page may be unmapped.
 fn text_at(address: usize) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     while text.len() < MOST_BYTES {

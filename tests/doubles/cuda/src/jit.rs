@@ -1,4 +1,4 @@
-//! Options of the JIT, and what it writes about its work.
+//! Options and logs of the JIT compiler.
 
 use longshore_double_gpu::driver::{Code, DriverResult, In, broken};
 use std::ffi::c_void;
@@ -13,10 +13,10 @@ const ERROR_LOG_BYTES: u32 = 6;
 const OPTIMIZATION_LEVEL: u32 = 7;
 const LOG_VERBOSE: u32 = 12;
 const KNOWN: u32 = 36;
-/// A number above this is a pointer that was passed in the place of a number.
+/// Limit for numbers. A larger value is a pointer, passed in place of a number.
 const MOST_NUMBER: usize = 1 << 30;
 
-/// Options of the JIT: their numbers and values, the latter in the place of pointers.
+/// Options of the JIT compiler: their numbers, and their values in the type of pointers.
 #[derive(Clone, Copy)]
 pub(crate) struct Options {
     pub(crate) count: u32,
@@ -30,7 +30,7 @@ impl Options {
     }
 }
 
-/// What a program asks of the JIT.
+/// The options that a program passes to the JIT compiler.
 #[derive(Default)]
 pub(crate) struct Jit {
     info: Log,
@@ -38,25 +38,25 @@ pub(crate) struct Jit {
     pub(crate) is_verbose: bool,
 }
 
-/// A buffer of the program for text, and where its size is told.
+/// A program's buffer for text, and the place for the size of that text.
 #[derive(Default)]
 struct Log {
     buffer: Option<*mut c_void>,
     bytes: usize,
-    /// Takes the number of bytes that were written.
+    /// Place for the number of written bytes.
     written: Option<*mut *mut c_void>,
 }
 
 impl Jit {
-    /// Reads options. Their values are numbers in the place of pointers, but for buffers.
+    /// Reads options. Their values are numbers in the type of pointers, except for buffers.
     ///
     /// # Errors
-    /// `INVALID_VALUE`, a violation, for options that cannot be.
+    /// `INVALID_VALUE`, a violation, for impossible options.
     pub(crate) fn new(options: Options) -> DriverResult<Jit> {
         let mut jit = Jit::default();
         let numbers = options.numbers.list(options.count as usize)?;
         if options.values.is_null() && !numbers.is_empty() {
-            return Err(broken(Code::INVALID_VALUE, "options of the JIT without values"));
+            return Err(broken(Code::INVALID_VALUE, "options of the JIT compiler without values"));
         }
         for (index, number) in numbers.into_iter().enumerate() {
             // SAFETY: the program passed as many values as options.
@@ -71,12 +71,12 @@ impl Jit {
         Ok(jit)
     }
 
-    /// Writes what went well.
+    /// Writes to the info log.
     pub(crate) fn inform(&self, text: &str) {
         self.info.write(text);
     }
 
-    /// Writes what went wrong.
+    /// Writes to the error log.
     pub(crate) fn complain(&self, text: &str) {
         self.error.write(text);
     }
@@ -108,7 +108,7 @@ impl Jit {
 }
 
 impl Log {
-    /// Both the buffer and its size are given, or neither.
+    /// Checks that the program passed both the buffer and its size, or neither.
     fn check(&self) -> DriverResult {
         if self.buffer.is_some() == self.written.is_some() {
             return Ok(());
@@ -125,7 +125,8 @@ impl Log {
             return;
         }
         let bytes = &text.as_bytes()[..text.len().min(self.bytes - 1)];
-        // SAFETY: the program passed a buffer of so many bytes, and the place of its size for what was written.
+        // SAFETY: the program passed a buffer of this size, and the place of its size for the
+        // number of written bytes.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len());
             buffer.cast::<u8>().add(bytes.len()).write(0);

@@ -9,7 +9,7 @@ use longshore_double_gpu::driver::{Code, DriverResult, Out, broken, driver};
 use std::ffi::{CString, c_char};
 
 const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
-/// The attributes that not all drivers have, and what they are at first.
+/// Attributes that not all drivers have, with their defaults.
 const OWN: [(u32, i32); 9] = [
     (2, 0),
     (7, 0),
@@ -22,7 +22,7 @@ const OWN: [(u32, i32); 9] = [
     (15, 0),
 ];
 
-/// Returns the name lives as long as the process.
+/// Stores the kernel's name, which lives as long as the process.
 pub(crate) fn name(name: Out<*const c_char>, function: usize) -> DriverResult {
     let function = current_function(function)?;
     let text = CString::new(function.kernel.name.as_str()).unwrap_or_default();

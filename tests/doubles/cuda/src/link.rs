@@ -1,6 +1,6 @@
-//! Linking, by NVIDIA's own tools.
+//! Links by NVIDIA's own tools.
 //!
-//! What comes out is real. Its twin is that of all that went in.
+//! The output is real. Its twin consists of the twins of all inputs.
 
 use crate::code::{INVALID_PTX, JIT_COMPILER_NOT_FOUND};
 use crate::image::{self, device_arch};
@@ -23,10 +23,10 @@ const INPUT_FATBIN: u32 = 2;
 const INPUT_OBJECT: u32 = 3;
 const INPUT_LIBRARY: u32 = 4;
 
-/// Where the tools are, in a folder that has NVIDIA's packages.
+/// Folder of the tools in an installation of NVIDIA's packages.
 const PACKAGES: &str = "target/nvcc/nvidia/cu13/bin";
 
-/// Something that is being linked.
+/// A link state.
 pub(crate) struct Link {
     handle: usize,
     context: usize,
@@ -34,17 +34,18 @@ pub(crate) struct Link {
     state: Mutex<State>,
 }
 
-// SAFETY: the program keeps the logs' buffers until the link state is destroyed, and they are written in its calls alone.
+// SAFETY: the program keeps the logs' buffers until it destroys the link state, and only calls on
+// the link state write to them.
 unsafe impl Send for Link {}
-// SAFETY: as above; two calls at a time on one link state are what the driver does not allow either.
+// SAFETY: as above; the driver does not allow two concurrent calls on one link state either.
 unsafe impl Sync for Link {}
 
 #[derive(Default)]
 struct State {
     inputs: Vec<(&'static str, Vec<u8>)>,
-    /// Of each input, if it has one.
+    /// Twin of each input, if it has one.
     twins: Vec<Option<Twin>>,
-    /// The result, which the program reads until it destroys the link state.
+    /// Result, which the program reads until it destroys the link state.
     output: Vec<u8>,
 }
 
@@ -84,10 +85,10 @@ pub(crate) fn add(
     Jit::new(options)?;
     let _for_people = name.get_or_empty();
     if data.is_null() || bytes == 0 {
-        return Err(broken(Code::INVALID_VALUE, "nothing is added to a link"));
+        return Err(broken(Code::INVALID_VALUE, "an empty or null input is added to a link"));
     }
     let start = std::ptr::with_exposed_provenance::<u8>(data.address());
-    // SAFETY: the program passed so many bytes.
+    // SAFETY: the program passed `bytes` bytes.
     let data = unsafe { std::slice::from_raw_parts(start, bytes) }.to_vec();
     let added = input(kind, data);
     let (extension, data, twin) = added.map_err(|refusal| {
@@ -124,7 +125,7 @@ pub(crate) fn destroy(link: usize) -> DriverResult {
     Ok(())
 }
 
-/// What an input is for the tools, and its twin.
+/// Returns an input's file extension for the tools, its contents, and its twin.
 fn input(kind: u32, data: Vec<u8>) -> Result<(&'static str, Vec<u8>, Option<Twin>), Refusal> {
     let extension = match kind {
         INPUT_CUBIN | INPUT_OBJECT => "cubin",
@@ -135,10 +136,10 @@ fn input(kind: u32, data: Vec<u8>) -> Result<(&'static str, Vec<u8>, Option<Twin
             return input(kind, image.bytes);
         }
         INPUT_LIBRARY => {
-            return Err(Refusal::new(Code(801), "the double links no libraries\n"));
+            return Err(Refusal::new(Code(801), "the double cannot link libraries\n"));
         }
         _ => {
-            let what = format!("{kind} is no kind of input for links");
+            let what = format!("unknown kind of input for a link: {kind}");
             return Err(Refusal::new(broken(Code::INVALID_VALUE, what), ""));
         }
     };
@@ -147,13 +148,13 @@ fn input(kind: u32, data: Vec<u8>) -> Result<(&'static str, Vec<u8>, Option<Twin
     {
         return Err(Refusal::new(INVALID_PTX, complaint));
     }
-    // What has no twin may still be told by the linker to lack something. If it does not, what it made has
-    // no twin either.
+    // The linker may still report that an input without a twin lacks a symbol. If the link
+    // succeeds, its output has no twin either.
     let twin = twin::from_bytes(&data).ok();
     Ok((extension, data, twin))
 }
 
-/// Assembles what is text, and links.
+/// Assembles PTX, and links.
 fn run(inputs: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, Refusal> {
     let missing =
         |name: &str| Refusal::new(JIT_COMPILER_NOT_FOUND, format!("the double found no {name}\n"));
@@ -186,7 +187,7 @@ fn run(inputs: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, Refusal> {
     std::fs::read(&output).map_err(system)
 }
 
-/// Runs a tool; what it says is the log if it fails.
+/// Runs a tool; its output becomes the log of a failure.
 fn tell(mut command: Command, code: Code) -> Result<(), Refusal> {
     let output = command.output().map_err(system)?;
     if output.status.success() {
@@ -200,7 +201,8 @@ fn system(error: io::Error) -> Refusal {
     Refusal::new(Code::OPERATING_SYSTEM, format!("{error}\n"))
 }
 
-/// Returns a tool: where the setting `tools` says, beside `$PTXAS`, in a folder with NVIDIA's packages above this one, in `$PATH`.
+/// Finds a tool in the folder of the setting `tools`, beside `$PTXAS`, in a folder with NVIDIA's
+/// packages above this one, or in `$PATH`.
 fn tool(name: &str) -> Option<PathBuf> {
     if let Some(folder) = driver().settings.get("tools") {
         return Some(Path::new(folder).join(name)).filter(|tool| tool.is_file());

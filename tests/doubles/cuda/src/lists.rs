@@ -1,17 +1,19 @@
-//! Constructors and destructors, as LLVM lowers them: kernels that call what lies between two addresses.
+//! Constructors and destructors, as LLVM lowers them: kernels that call the functions between two
+//! addresses.
 //!
-//! These kernels are the compiler's, so they have no twin, and the double does what they do: as LLVM 19 writes them, whose
-//! kernel for destructors calls nothing at all if its last function is the one at the start.
+//! The compiler generates these kernels, so they have no twins, and the double does their work as
+//! in LLVM 19. The kernel for destructors of that version calls nothing if its last function is at
+//! the start address.
 
 use longshore_double_gpu::driver::memory::word;
 use longshore_double_gpu::driver::module::Module;
 use longshore_double_gpu::protocol::{Fault, FaultKind, Request};
 
-/// Longer lists are no lists.
+/// Limit for the number of functions; a longer list is invalid.
 const MOST_FUNCTIONS: usize = 1 << 16;
 const POINTER_BYTES: u64 = 8;
 
-/// What one of the kernels calls.
+/// The functions that one of the kernels calls.
 #[derive(Clone, Copy)]
 pub(crate) struct Lists {
     start: &'static str,
@@ -20,7 +22,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// What a kernel of a module calls, if it is such a kernel.
+    /// Returns the list of functions that a module's kernel calls, if it is such a kernel.
     pub(crate) fn for_kernel(module: &Module, kernel: &str) -> Option<Lists> {
         let (start, end, is_backwards) = match kernel {
             "nvptx$device$init" => ("__init_array_start", "__init_array_end", false),
@@ -30,10 +32,11 @@ impl Lists {
         module.address_of(start).map(|_| Lists { start, end, is_backwards })
     }
 
-    /// What the GPU process is asked in the kernel's place, if that calls anything.
+    /// Returns the request to the GPU process in the kernel's place, if the kernel calls a
+    /// function.
     ///
     /// # Errors
-    /// Where the kernel would leave the memory that there is.
+    /// An address outside all memory that the kernel would read.
     pub(crate) fn request(self, module: &Module) -> Result<Option<Request>, Fault> {
         let functions = self.functions(module)?;
         if functions.is_empty() {
@@ -42,7 +45,7 @@ impl Lists {
         Ok(Some(Request::Call { module: module.number, functions }))
     }
 
-    /// Returns the functions in the order in which the kernel calls them.
+    /// Returns the functions in the order of the kernel's calls.
     fn functions(self, module: &Module) -> Result<Vec<u64>, Fault> {
         let bound = |name| word(module.address_of(name).ok_or_else(|| stray(0))?);
         let (start, end) = (bound(self.start)?, bound(self.end)?);

@@ -1,4 +1,4 @@
-//! Modules: loading an image, and what it has.
+//! Modules: the load of an image, and look-ups in it.
 
 use crate::image::Image;
 use crate::jit::{Jit, Options};
@@ -48,13 +48,13 @@ pub(crate) fn enumerate(functions: *mut usize, count: u32, module: usize) -> Dri
     }
     for (index, kernel) in module.contents.kernels.iter().take(count as usize).enumerate() {
         let handle = handle_of(&module, &kernel.name);
-        // SAFETY: the program passed room for so many.
+        // SAFETY: the program passed room for `count` handles.
         unsafe { functions.add(index).write_unaligned(handle) };
     }
     Ok(())
 }
 
-/// What the assembler tells of an image that it took.
+/// Returns the assembler's report about an accepted image.
 fn describe(image: &Image) -> String {
     let arch = image.contents.arch.map(|arch| arch.to_string()).unwrap_or_default();
     let lines = image.contents.kernels.iter().map(|kernel| {

@@ -1,4 +1,4 @@
-//! Contexts and each other's memory.
+//! Access to the memory of peer contexts.
 
 use longshore_double_gpu::driver::context::Context;
 use longshore_double_gpu::driver::{DriverResult, memory, object, transfer};

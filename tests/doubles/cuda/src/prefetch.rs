@@ -7,7 +7,7 @@ const LOCATION_HOST: u32 = 2;
 const LOCATION_HOST_NUMA: u32 = 3;
 const LOCATION_HOST_NUMA_CURRENT: u32 = 4;
 
-/// `cuMemPrefetchAsync_v2`.
+/// Implements `cuMemPrefetchAsync_v2`.
 pub(crate) fn prefetch_to(
     address: u64,
     bytes: usize,
@@ -19,11 +19,14 @@ pub(crate) fn prefetch_to(
         LOCATION_DEVICE => location.id,
         LOCATION_HOST | LOCATION_HOST_NUMA | LOCATION_HOST_NUMA_CURRENT => -1,
         kind => {
-            return Err(broken(Code::INVALID_VALUE, format!("{kind} is no kind of location")));
+            return Err(broken(Code::INVALID_VALUE, format!("unknown kind of location: {kind}")));
         }
     };
     if flags != 0 {
-        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of prefetches")));
+        return Err(broken(
+            Code::INVALID_VALUE,
+            format!("invalid flags of a prefetch: {flags:#x}"),
+        ));
     }
     memory::prefetch(address, bytes, device, stream)
 }

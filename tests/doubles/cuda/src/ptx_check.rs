@@ -1,8 +1,9 @@
-//! What is visibly wrong with PTX, in the words of NVIDIA's assembler.
+//! Syntax errors in PTX, in the words of NVIDIA's assembler.
 //!
-//! Statements are told apart, and how they begin is looked at; what they mean is the twin's to show.
+//! The check separates statements and looks at their first words. The twin shows errors in their
+//! meaning.
 
-/// What the assembler would say, if the text is visibly no PTX.
+/// Returns the assembler's message, if the text is visibly not PTX.
 pub(crate) fn complaint(text: &str) -> Option<String> {
     let mut scan = Scan { text: text.as_bytes(), at: 0, line: 1 };
     let first = scan.peek_word();
@@ -19,7 +20,7 @@ fn fatal(line: u32, what: &str) -> String {
     )
 }
 
-/// What a statement ended with.
+/// The end of a statement.
 #[derive(PartialEq, Eq)]
 enum End {
     Semicolon,
@@ -35,7 +36,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Directives, one after the other, some with bodies.
+    /// Reads directives, one after the other, some with bodies.
     fn module(&mut self) -> Result<(), String> {
         loop {
             self.skip_space();
@@ -55,7 +56,8 @@ impl Scan<'_> {
         }
     }
 
-    /// The rest of a directive at the level of the module. Some end with their line.
+    /// Reads the rest of a directive at the level of the module. Some directives end with their
+    /// line.
     fn directive(&mut self, start: &str) -> End {
         if matches!(start, ".version" | ".target" | ".address_size" | ".file" | ".loc") {
             while self.at < self.text.len() && self.text[self.at] != b'\n' {
@@ -66,7 +68,7 @@ impl Scan<'_> {
         self.statement(true)
     }
 
-    /// What is between braces, the first of which was read.
+    /// Reads a body after its opening brace.
     fn body(&mut self, is_data: bool) -> Result<(), String> {
         let mut depth = 1;
         while depth > 0 {
@@ -100,7 +102,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// An instruction, perhaps behind a predicate, or a directive.
+    /// Checks the start of a statement: an instruction, perhaps after a predicate, or a directive.
     fn check_start(&mut self, line: u32, start: &str) -> Result<(), String> {
         if start.starts_with('.') || start == ";" {
             return Ok(());
@@ -128,7 +130,8 @@ impl Scan<'_> {
         ))
     }
 
-    /// Reads to the end of a statement. At the level of the module, a brace opens a body unless it is behind `=`.
+    /// Reads to the end of a statement. At the level of the module, a brace opens a body unless it
+    /// follows `=`.
     fn statement(&mut self, of_module: bool) -> End {
         let (mut depth, mut has_value) = (0, false);
         while self.at < self.text.len() {
@@ -149,7 +152,7 @@ impl Scan<'_> {
         End::Text
     }
 
-    /// `name:`.
+    /// Skips a label, `name:`.
     fn take_label(&mut self, name: &str) -> bool {
         let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || "_$%".contains(c));
         let (before, line) = (self.at, self.line);
@@ -166,7 +169,7 @@ impl Scan<'_> {
         is_label
     }
 
-    /// A name with its dots, or one other character.
+    /// Returns the next name with its dots, or the next other character.
     fn peek_word(&mut self) -> String {
         self.skip_space();
         let rest = &self.text[self.at.min(self.text.len())..];
@@ -193,7 +196,7 @@ impl Scan<'_> {
         }
     }
 
-    /// To the last character of a comment.
+    /// Moves to the last character of a comment.
     fn skip_comment(&mut self) {
         let rest = &self.text[self.at..];
         let length = rest.windows(2).position(|two| two == b"*/").unwrap_or(rest.len());

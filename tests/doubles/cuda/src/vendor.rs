@@ -1,4 +1,4 @@
-//! What CUDA's driver has of its own.
+//! CUDA's own behaviour.
 
 use crate::attributes::{self, capability};
 use crate::cluster;

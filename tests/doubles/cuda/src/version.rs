@@ -1,4 +1,4 @@
-//! What can be asked before anything else.
+//! Functions that need no initialised driver.
 
 use crate::code::RESULTS;
 use longshore_double_gpu::driver::{
@@ -6,12 +6,13 @@ use longshore_double_gpu::driver::{
 };
 use std::ffi::{c_char, c_void};
 
-/// What `cuGetProcAddress` says of its answer.
+/// Status codes of `cuGetProcAddress`.
 const FOUND: u32 = 0;
 const SYMBOL_NOT_FOUND: u32 = 1;
 const VERSION_NOT_SUFFICIENT: u32 = 2;
 
-/// Fails as the settings say: `devices=0` is a driver without devices, `init=999` one that does not start.
+/// Initialises the driver. The settings can make it fail: `devices=0` is a driver without devices,
+/// and `init=999` makes `cuInit` return the code 999.
 pub(crate) fn init(flags: u32) -> DriverResult {
     if flags != 0 {
         return Err(broken(Code::INVALID_VALUE, format!("cuInit with flags {flags:#x}")));
@@ -28,7 +29,7 @@ pub(crate) fn driver_version(version: Out<i32>) -> DriverResult {
     version.put(version_number())
 }
 
-/// Returns the newest function of a name that a version of CUDA has.
+/// Stores the newest function with a name in a version of CUDA.
 pub(crate) fn address_of(
     name: Text,
     function: Out<*const c_void>,
@@ -38,7 +39,10 @@ pub(crate) fn address_of(
 ) -> DriverResult {
     let name = name.get()?;
     if flags > 2 || function.is_null() {
-        return Err(broken(Code::INVALID_VALUE, "cuGetProcAddress for nobody, or with such flags"));
+        return Err(broken(
+            Code::INVALID_VALUE,
+            "cuGetProcAddress with a null pointer or invalid flags",
+        ));
     }
     let missing: Vec<&str> = driver().settings.list("missing").collect();
     let newest_of_driver = version_number();

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is known and what was told of calls, by the names of functions.
+/// Counts of calls and rules about them, by the names of functions.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     functions: Mutex<BTreeMap<String, Function>>,
@@ -14,17 +14,17 @@ pub(crate) struct Calls {
 #[derive(Debug, Default)]
 struct Function {
     calls: u64,
-    /// How many more calls there are up to the one that fails, and what that returns.
+    /// Calls left up to the one that fails, and the code that this call returns.
     fails: Vec<(u64, u32)>,
     delay: Duration,
 }
 
 impl Calls {
-    /// What the settings `fail` and `slow` say: `fail=cuMemAlloc_v2:3:2,...` has the third call return 2,
-    /// `slow=cuLaunchKernel:500us,...` has each take so long.
+    /// Reads the settings `fail` and `slow`. With `fail=cuMemAlloc_v2:3:2,...` the third call
+    /// returns the code 2. With `slow=cuLaunchKernel:500us,...` each call takes 500 µs longer.
     ///
     /// # Panics
-    /// If they cannot be understood: a test that sets them means them.
+    /// For a malformed rule, as a test that sets one relies on it.
     pub(crate) fn new(settings: &Settings) -> Calls {
         let calls = Calls::default();
         for rule in settings.list("fail") {
@@ -44,7 +44,8 @@ impl Calls {
         calls
     }
 
-    /// Counts a call. The code with which it is to fail, if it is, after the delay that was set.
+    /// Counts a call and waits for the set delay. Returns the code with which the call has to fail,
+    /// if any.
     pub(crate) fn enter(&self, name: &str) -> Option<u32> {
         let mut functions = self.functions.lock();
         if !functions.contains_key(name) {
@@ -68,17 +69,17 @@ impl Calls {
         code
     }
 
-    /// Has the `nth` call from now on return `code`; 1 is the next one.
+    /// Makes the `nth` call from now on return `code`; 1 is the next call.
     pub(crate) fn fail(&self, name: &str, nth: u64, code: u32) {
         self.with(name, |function| function.fails.push((nth.max(1), code)));
     }
 
-    /// Has each call take that much longer.
+    /// Makes each call take `delay` longer.
     pub(crate) fn set_delay(&self, name: &str, delay: Duration) {
         self.with(name, |function| function.delay = delay);
     }
 
-    /// Forgets which calls fail and are slow.
+    /// Removes all rules for failures and delays.
     pub(crate) fn clear(&self) {
         for function in self.functions.lock().values_mut() {
             function.fails.clear();
@@ -86,7 +87,7 @@ impl Calls {
         }
     }
 
-    /// The functions that were called, and how often.
+    /// Returns the called functions with their numbers of calls.
     pub(crate) fn counts(&self) -> Vec<(String, u64)> {
         let functions = self.functions.lock();
         let called = functions.iter().filter(|(_, function)| function.calls > 0);

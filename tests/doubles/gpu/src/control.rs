@@ -1,12 +1,12 @@
-//! What a test has of a double.
+//! The interface of a double for tests.
 
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
 use std::time::Duration;
 
-/// A double that is loaded into this process, by its exported functions beside those of the driver. Several of one
-/// file are the same.
+/// A double that is loaded into this process. A `Double` calls the functions that the library
+/// exports beside the driver's own. All `Double`s of one file share their state.
 pub struct Double {
     library: Library,
 }
@@ -21,39 +21,40 @@ impl Double {
     /// Opens a double's file.
     ///
     /// # Errors
-    /// Those of the loader.
+    /// The loader's errors.
     pub fn open(path: &Path) -> Result<Double, libloading::Error> {
         // SAFETY: a double's initialisers read the environment and change its own table of names.
         let library = unsafe { Library::new(path)? };
         Ok(Double { library })
     }
 
-    /// The library, for what is not here.
+    /// Returns the library, for functions without a method here.
     pub fn library(&self) -> &Library {
         &self.library
     }
 
-    /// Has the `nth` call of a function from now on fail with `code`; 1 is the next one.
+    /// Makes the `nth` call of a function from now on fail with `code`; 1 is the next call.
     pub fn fail(&self, function: &str, nth: u64, code: u32) {
         let name = text(function);
         // SAFETY: the function has this type, and copies the name.
         unsafe { self.function::<Fail>(c"longshore_double_fail")(name.as_ptr(), nth, code) }
     }
 
-    /// Has each call of a function take that much longer. `kernel` is no function but the work of kernels.
+    /// Makes each call of a function take `delay` longer. The name `kernel` stands for the
+    /// execution of kernels.
     pub fn set_delay(&self, function: &str, delay: Duration) {
         let (name, microseconds) = (text(function), delay.as_micros() as u64);
         // SAFETY: the function has this type, and copies the name.
         unsafe { self.function::<Delay>(c"longshore_double_delay")(name.as_ptr(), microseconds) }
     }
 
-    /// Forgets what was said to fail and to be slow.
+    /// Removes all rules for failures and delays.
     pub fn clear(&self) {
         // SAFETY: the function has this type.
         unsafe { self.function::<Do>(c"longshore_double_clear")() }
     }
 
-    /// The functions that were called, and how often.
+    /// Returns the called functions with their numbers of calls.
     pub fn calls(&self) -> Vec<(String, u64)> {
         let read = |line: &str| {
             let (name, count) = line.split_once(' ')?;
@@ -62,28 +63,28 @@ impl Double {
         self.lines(c"longshore_double_calls").iter().filter_map(|line| read(line)).collect()
     }
 
-    /// How often a function was called.
+    /// Returns the number of calls of a function.
     pub fn calls_of(&self, function: &str) -> u64 {
         let calls = self.calls();
         calls.iter().find(|(name, _)| name == function).map_or(0, |(_, count)| *count)
     }
 
-    /// What is alive, one line each: "stream 0xdea00000300".
+    /// Returns the live objects, one line each: "stream 0xdea00000300".
     pub fn live(&self) -> Vec<String> {
         self.lines(c"longshore_double_live")
     }
 
-    /// What was done wrong since the last reset, one line each.
+    /// Returns the violations since the last reset, one line each.
     pub fn violations(&self) -> Vec<String> {
         self.lines(c"longshore_double_violations")
     }
 
-    /// What was alive when the context ended that it was of, since the last reset.
+    /// Returns the objects that were alive when their context ended, since the last reset.
     pub fn lost(&self) -> Vec<String> {
         self.lines(c"longshore_double_lost")
     }
 
-    /// Forgets violations and what was lost.
+    /// Forgets the violations and the lost objects.
     pub fn reset(&self) {
         // SAFETY: the function has this type.
         unsafe { self.function::<Do>(c"longshore_double_reset")() }

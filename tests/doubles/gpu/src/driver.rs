@@ -9,10 +9,15 @@
 //! `range.rs` looks up pointers. Each object belongs to a [`Context`](context::Context). A device
 //! has several contexts, or one if the vendor's interface has no contexts.
 //!
-//! The modules depend on each other in this order: the state of the driver and the table of its
-//! objects (`state.rs`, `object.rs`); contexts and the lanes of their streams; the blocks of
-//! memory, and the machine with all contexts and blocks; ranges, streams and events; memory, pools
-//! and copies; creation and end of contexts; modules, functions and launches.
+//! The modules depend on each other in this order:
+//!
+//! 1. The state of the driver and the table of its objects (`state.rs`, `object.rs`).
+//! 2. Contexts and the lanes of their streams.
+//! 3. The blocks of memory, and the machine with all contexts and blocks.
+//! 4. Ranges, streams and events.
+//! 5. Memory, pools and copies.
+//! 6. Creation and end of contexts.
+//! 7. Modules, functions and launches.
 
 mod blocks;
 mod code;

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A GPU process. Dropping it ends the process, whatever it does.
+/// A GPU process. Dropping it kills the process at any point.
 pub(crate) struct Gpu {
     child: Mutex<Child>,
     control: Mutex<UnixStream>,
@@ -23,14 +23,14 @@ pub(crate) struct Gpu {
 /// A connection for work in order.
 pub(crate) struct Connection(UnixStream);
 
-/// Which slots are taken, a bit for each.
+/// Used slots, one bit for each.
 static SLOTS: Mutex<u64> = Mutex::new(0);
 
 impl Gpu {
     /// Starts the program `longshore-double-gpu`, and waits until it is ready.
     ///
     /// # Errors
-    /// If it does not start, or all slots are taken.
+    /// A process that does not start, or a lack of free slots.
     pub(crate) fn start<'a>(
         program: &Path,
         windows: impl IntoIterator<Item = &'a Window>,
@@ -51,7 +51,8 @@ impl Gpu {
             Error::new(error.kind(), format!("starting {}: {error}", program.display()))
         });
         let (child, control) = (Mutex::new(started?), Mutex::new(ours));
-        // The command holds the other end, whose closing is how the end of the process is seen.
+        // The command holds the other end of the connection, which closes only when the process
+        // ends.
         drop(command);
         let gpu = Gpu { child, control, name, slot };
         protocol::receive(&*gpu.control.lock())?;
@@ -61,33 +62,34 @@ impl Gpu {
     /// Opens a connection for work in order.
     ///
     /// # Errors
-    /// If the process is gone.
+    /// A process that is gone.
     pub(crate) fn connect(&self) -> io::Result<Connection> {
         let name = SocketAddr::from_abstract_name(&self.name)?;
         Ok(Connection(UnixStream::connect_addr(&name)?))
     }
 
-    /// Asks, beside all work in order. Blocks.
+    /// Sends a request outside all ordered work. Blocks until the reply.
     ///
     /// # Errors
-    /// Those of the request; `Other` if the process is gone.
+    /// The request's failure; `Other` if the process is gone.
     pub(crate) fn ask(&self, request: &Request) -> Reply {
         ask(&self.control.lock(), request)
     }
 
-    /// What a name of a module stands for. Blocks.
+    /// Looks up a name in a module. Blocks until the reply.
     ///
     /// # Errors
-    /// If the process is gone.
+    /// A process that is gone.
     pub(crate) fn find(&self, module: u64, name: &str) -> Result<Option<Symbol>, Fault> {
         let answer = self.ask(&Request::Find { module, name: name.to_owned() })?;
         Ok(Symbol::decode(&answer))
     }
 
-    /// The profile's counters of a function of a module, which its record calls by this hash. Blocks.
+    /// Returns a function's profile counters in a module. `function` is the hash of the function's
+    /// name in the profile's record. Blocks until the reply.
     ///
     /// # Errors
-    /// If the process is gone.
+    /// A process that is gone.
     pub(crate) fn counters(&self, module: u64, function: u64) -> Result<Option<Symbol>, Fault> {
         let answer = self.ask(&Request::Counters { module, function })?;
         Ok(Symbol::decode(&answer))
@@ -97,7 +99,7 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         let child = self.child.get_mut();
-        // It may be gone already.
+        // The process may have ended already.
         let _ = child.kill();
         let _ = child.wait();
         free_slot(self.slot);
@@ -105,10 +107,10 @@ impl Drop for Gpu {
 }
 
 impl Connection {
-    /// Asks, and waits for the answer.
+    /// Sends a request. Blocks until the reply.
     ///
     /// # Errors
-    /// Those of the request; `Other` if the process is gone.
+    /// The request's failure; `Other` if the process is gone.
     pub(crate) fn ask(&self, request: &Request) -> Reply {
         ask(&self.0, request)
     }
@@ -124,7 +126,7 @@ fn ask(connection: &UnixStream, request: &Request) -> Reply {
     protocol::decode_reply(&answer).unwrap_or_else(|| Err(gone(Error::other("no answer"))))
 }
 
-/// Writes without the signal that programs which do not ignore it would die of.
+/// A writer that raises no SIGPIPE, by which a program would die that does not ignore the signal.
 struct Quiet<'a>(&'a UnixStream);
 
 impl io::Write for Quiet<'_> {

@@ -3,11 +3,11 @@
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 
-/// The first handle. No memory is there.
+/// First handle, an address without memory.
 const FIRST: usize = 0x0dea_0000_0000;
 const DISTANCE: usize = 0x100;
 
-/// The objects that a program has handles of.
+/// The objects of a program that have handles.
 #[derive(Debug)]
 pub(crate) struct Handles<O> {
     table: RwLock<Table<O>>,
@@ -16,19 +16,20 @@ pub(crate) struct Handles<O> {
 #[derive(Debug)]
 struct Table<O> {
     live: BTreeMap<usize, O>,
-    /// What each handle was given for, by its place among `names`: one byte, as it is never forgotten.
+    /// Kinds of all handles ever given, as indices into `names`: one byte each, as no entry is
+    /// removed.
     given: Vec<u8>,
     names: Vec<&'static str>,
 }
 
-/// An object that handles are given for.
+/// An object with a handle.
 pub(crate) trait HasKind: Clone {
-    /// What it is: "stream".
+    /// Returns the kind of the object: "stream".
     fn kind(&self) -> &'static str;
 }
 
 impl<O> Handles<O> {
-    /// No objects.
+    /// Creates an empty table.
     pub(crate) const fn new() -> Handles<O> {
         let table = Table { live: BTreeMap::new(), given: Vec::new(), names: Vec::new() };
         Handles { table: RwLock::new(table) }
@@ -36,7 +37,7 @@ impl<O> Handles<O> {
 }
 
 impl<O: HasKind> Handles<O> {
-    /// Makes an object and its handle, which the object may hold.
+    /// Creates an object and its handle, which the object may hold.
     pub(crate) fn add(&self, make: impl FnOnce(usize) -> O) -> (usize, O) {
         let mut table = self.table.write();
         let handle = FIRST + table.given.len() * DISTANCE;
@@ -46,17 +47,17 @@ impl<O: HasKind> Handles<O> {
         (handle, object)
     }
 
-    /// The object of a handle.
+    /// Returns the object of a handle.
     pub(crate) fn get(&self, handle: usize) -> Option<O> {
         self.table.read().live.get(&handle).cloned()
     }
 
-    /// Ends a handle. Its number is never used again.
+    /// Removes a handle. Its number is never used again.
     pub(crate) fn remove(&self, handle: usize) -> Option<O> {
         self.table.write().live.remove(&handle)
     }
 
-    /// What a number is that is not the handle of what it should be.
+    /// Describes a number that is not a handle of the expected kind.
     pub(crate) fn describe(&self, handle: usize) -> String {
         let table = self.table.read();
         match (table.live.get(&handle), table.kind_of(handle)) {
@@ -66,7 +67,7 @@ impl<O: HasKind> Handles<O> {
         }
     }
 
-    /// All live objects, oldest first.
+    /// Returns all live objects, oldest first.
     pub(crate) fn live(&self) -> Vec<(usize, O)> {
         let table = self.table.read();
         table.live.iter().map(|(handle, object)| (*handle, object.clone())).collect()
@@ -83,7 +84,7 @@ impl<O> Table<O> {
         self.given.push(place as u8);
     }
 
-    /// What a handle was given for.
+    /// Returns the kind for which a handle was given.
     fn kind_of(&self, handle: usize) -> Option<&'static str> {
         let offset = handle.checked_sub(FIRST).filter(|offset| offset.is_multiple_of(DISTANCE))?;
         let place = self.given.get(offset / DISTANCE)?;

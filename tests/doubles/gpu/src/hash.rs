@@ -1,7 +1,8 @@
-//! The name that an image's twin goes by.
+//! The name of an image's twin.
 
-/// The name, without `.o`, of the file that holds an image's twin: FNV-1a of 64 bits over the image, in 16 hexadecimal
-/// digits. Zeros at the image's end do not count, as text may or may not end with one.
+/// Returns the name, without `.o`, of the file with an image's twin: 64-bit FNV-1a of the image, in
+/// 16 hexadecimal digits. Zeros at the image's end do not count, as a text may or may not end with
+/// a NUL.
 pub fn image_hash(image: &[u8]) -> String {
     let end = image.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let hash = image[..end].iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {

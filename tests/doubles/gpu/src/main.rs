@@ -1,5 +1,5 @@
-//! The process that stands in for a GPU: it has the device's memory, and runs kernels by their twins. Started by a
-//! double of a driver, and gone when that closes the control connection.
+//! The process in place of a GPU: it has the device's memory, and runs kernels by their twins. A
+//! double starts the process, which ends when the double closes the control connection.
 
 mod process;
 
@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     match process::run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("longshore-double-gpu: {error} (it is started by doubles of drivers)");
+            eprintln!("longshore-double-gpu: {error} (only doubles of drivers start this program)");
             ExitCode::FAILURE
         }
     }

@@ -1,7 +1,8 @@
-//! What the GPU process does.
+//! The work of the GPU process.
 //!
-//! It first makes its addresses what the driver expects ([`space`]), then answers on the control connection, which is
-//! its standard input, and on one more for each stream of work.
+//! The process first arranges its addresses as the driver expects ([`space`]). Then it replies on
+//! the control connection, which is its standard input, and on one more connection for each stream
+//! of work.
 
 mod counters;
 mod modules;
@@ -19,10 +20,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 
-/// Answers until the control connection is closed. The arguments are those of `Gpu::start`.
+/// Replies to requests until the control connection is closed. `Gpu::start` passes the arguments.
 ///
 /// # Errors
-/// If the driver's files or addresses cannot be used.
+/// Files or addresses of the driver that cannot be used.
 pub(crate) fn run(arguments: &[String]) -> io::Result<()> {
     let [driver, name, code_end, windows @ ..] = arguments else {
         return Err(Error::other("no arguments"));
@@ -34,7 +35,7 @@ pub(crate) fn run(arguments: &[String]) -> io::Result<()> {
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
     let processor = Arc::new(Processor::new()?);
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // Says that connections are accepted from now on.
+    // This message announces that the process accepts connections from now on.
     protocol::send(&control, &[])?;
     let lines = Arc::clone(&processor);
     std::thread::spawn(move || accept(&listener, &lines));
@@ -49,7 +50,7 @@ fn accept(listener: &UnixListener, processor: &Arc<Processor>) {
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Processor {
     device: HostDevice,
     modules: Modules,
@@ -65,7 +66,7 @@ impl Processor {
         Ok(Processor { device, modules: Modules::default() })
     }
 
-    /// Answers what comes over a connection, in its order, until it ends.
+    /// Replies to the requests of a connection in their order, until the connection ends.
     fn answer(&self, connection: &UnixStream) {
         let Ok(queue) = self.device.create_queue() else { return };
         while let Ok(message) = protocol::receive(connection) {

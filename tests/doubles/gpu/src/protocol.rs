@@ -1,76 +1,78 @@
-//! What the driver and a GPU process say to each other.
+//! The protocol between the driver and a GPU process.
 //!
-//! The driver asks and the process answers, over a control connection and one for each stream of work. A message is
-//! its length in 8 bytes and its fields: numbers in 8 bytes, bytes and text behind their length.
+//! The driver sends requests and the process replies, over a control connection and one connection
+//! for each stream of work. A message is its length in 8 bytes and its fields: numbers of 8 bytes
+//! each, bytes and text after their length.
 
 use std::io::{self, Read, Write};
 
-/// What the driver asks. The comment says what the answer holds.
+/// A request of the driver. The comments say what the reply contains.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Makes pages of a window accessible, or not. Nothing.
+    /// Makes pages of a window accessible or inaccessible. The reply is empty.
     Protect {
         /// First byte.
         address: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// What they are from now on.
+        /// Whether the pages are accessible from now on.
         accessible: bool,
     },
-    /// Loads an object, or an archive of objects, as a module. Nothing.
+    /// Load of an object, or an archive of objects, as a module. The reply is empty.
     Load {
-        /// The number that the module goes by.
+        /// Number of the new module.
         module: u64,
         /// The object.
         object: Vec<u8>,
     },
-    /// Forgets a module. Nothing.
+    /// Unloading of a module. The reply is empty.
     Unload {
         /// The module.
         module: u64,
     },
-    /// Looks a name up in a module. [`Symbol`] in three numbers, or nothing.
+    /// Looks up a name in a module. The reply is a [`Symbol`] in three numbers, or empty.
     Find {
         /// The module.
         module: u64,
-        /// Its name.
+        /// Name of the symbol.
         name: String,
     },
-    /// Looks the profile's counters of a function up in a module. [`Symbol`] in three numbers, or nothing.
+    /// Looks up a function's profile counters in a module. The reply is a [`Symbol`] in three
+    /// numbers, or empty.
     Counters {
         /// The module.
         module: u64,
-        /// What the function's record calls it: a hash of its name.
+        /// Hash of the function's name, as in its record.
         function: u64,
     },
-    /// Reads a variable of a module. The bytes.
+    /// Read of a module's variable. The reply is its bytes.
     Read {
         /// First byte.
         address: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Writes a variable of a module, which may be constant. Nothing.
+    /// Write of a module's variable, which may be constant. The reply is empty.
     Write {
         /// First byte.
         address: u64,
-        /// What to write.
+        /// New contents.
         contents: Vec<u8>,
     },
-    /// Runs a kernel to its end. Nothing.
+    /// Complete run of a kernel. The reply is empty.
     Launch(Launch),
-    /// Runs a module's constructors, or its destructors. Nothing.
+    /// Run of a module's constructors or destructors. The reply is empty.
     Life {
         /// The module.
         module: u64,
-        /// Its destructors.
+        /// Whether to run the destructors.
         ends: bool,
     },
-    /// Calls functions without arguments, one after the other. Nothing.
+    /// Calls functions without arguments, one after the other. The reply is empty.
     Call {
-        /// The module whose functions they are.
+        /// The functions' module.
         module: u64,
-        /// Their addresses.
+        /// Addresses of the functions.
         functions: Vec<u64>,
     },
 }
@@ -86,62 +88,62 @@ pub struct Launch {
     pub groups: [u32; 3],
     /// Work-items per group in x, y, z.
     pub items: [u32; 3],
-    /// Dynamic shared memory per group.
+    /// Dynamic shared memory per group, in bytes.
     pub shared_bytes: u64,
-    /// All groups run at once.
+    /// Whether all groups must run at once.
     pub cooperative: bool,
     /// The arguments' values.
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// What a module's name stands for.
+/// A symbol of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its address in the GPU process.
+    /// Address in the GPU process.
     pub address: u64,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// It is a function, not a variable.
+    /// Whether the symbol is a function, not a variable.
     pub is_function: bool,
 }
 
-/// Why a request was not done.
+/// The failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What happened.
+    /// Kind of the failure.
     pub kind: FaultKind,
-    /// The same in words.
+    /// Description of the failure.
     pub message: String,
 }
 
-/// What happened to a kernel.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum FaultKind {
-    /// Nothing ran: the request was refused.
+    /// Refused request: nothing ran.
     Refused = 0,
-    /// It accessed what it must not.
+    /// Access to memory outside the kernel's own.
     Address = 1,
-    /// An assertion failed.
+    /// Failed assertion.
     Assertion = 2,
-    /// It met an instruction that stops it.
+    /// Instruction that stops the kernel.
     Instruction = 3,
-    /// Anything else, the end of the GPU process included.
+    /// Any other failure, including the end of the GPU process.
     Other = 4,
 }
 
-/// What a request was answered with.
+/// The reply to a request.
 pub type Reply = Result<Vec<u8>, Fault>;
 
 impl Fault {
-    /// A request that was refused.
+    /// Creates the failure of a refused request.
     pub fn refused(message: impl Into<String>) -> Fault {
         Fault { kind: FaultKind::Refused, message: message.into() }
     }
 }
 
 impl Request {
-    /// As a message.
+    /// Returns the request as a message.
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         match self {
@@ -173,7 +175,7 @@ impl Request {
         to.0
     }
 
-    /// Reads a message; `None` if it is none of these.
+    /// Reads a message; `None` for an unknown request.
     pub fn decode(message: &[u8]) -> Option<Request> {
         let mut from = Reader(message);
         Some(match from.number()? {
@@ -225,14 +227,14 @@ impl Launch {
 }
 
 impl Symbol {
-    /// As an answer.
+    /// Returns the symbol as the contents of a reply.
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         to.numbers(&[self.address, self.bytes, u64::from(self.is_function)]);
         to.0
     }
 
-    /// Reads an answer; `None` if nothing was found.
+    /// Reads the contents of a reply; `None` if the name was not found.
     pub fn decode(answer: &[u8]) -> Option<Symbol> {
         let mut from = Reader(answer);
         let (address, bytes) = (from.number()?, from.number()?);
@@ -243,7 +245,7 @@ impl Symbol {
 /// Sends a message. Blocks.
 ///
 /// # Errors
-/// Those of the connection.
+/// The connection's error.
 pub fn send(mut to: impl Write, message: &[u8]) -> io::Result<()> {
     to.write_all(&(message.len() as u64).to_le_bytes())?;
     to.write_all(message)
@@ -252,7 +254,7 @@ pub fn send(mut to: impl Write, message: &[u8]) -> io::Result<()> {
 /// Waits for a message.
 ///
 /// # Errors
-/// Those of the connection, its end included.
+/// The connection's error, or its end.
 pub fn receive(mut from: impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
     from.read_exact(&mut length)?;
@@ -261,7 +263,7 @@ pub fn receive(mut from: impl Read) -> io::Result<Vec<u8>> {
     Ok(message)
 }
 
-/// An answer as a message.
+/// Returns a reply as a message.
 pub fn encode_reply(reply: &Reply) -> Vec<u8> {
     let mut to = Writer::default();
     match reply {
@@ -277,7 +279,7 @@ pub fn encode_reply(reply: &Reply) -> Vec<u8> {
     to.0
 }
 
-/// Reads an answer; `None` if it is none.
+/// Reads a reply; `None` for a malformed message.
 pub fn decode_reply(message: &[u8]) -> Option<Reply> {
     let mut from = Reader(message);
     if from.number()? == 0 {

@@ -1,4 +1,4 @@
-//! What a program did wrong.
+//! Violations of the driver's contract.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -14,24 +14,24 @@ thread_local! {
 }
 
 impl Report {
-    /// Notes a violation, with the function that this thread has called.
+    /// Records a violation, with the function that this thread has called.
     pub(crate) fn note(&self, what: &str) {
         let line = format!("{}: {what}", CALL.get());
         self.violations.lock().push(line);
     }
 
-    /// All violations since the last reset.
+    /// Returns all violations since the last reset.
     pub(crate) fn violations(&self) -> Vec<String> {
         self.violations.lock().clone()
     }
 
-    /// Forgets them.
+    /// Forgets all violations.
     pub(crate) fn reset(&self) {
         self.violations.lock().clear();
     }
 }
 
-/// Notes which of the driver's functions this thread is in.
+/// Records the driver's function that this thread is in.
 pub(crate) fn set_call(name: &'static str) {
     CALL.set(name);
 }

@@ -1,9 +1,11 @@
-//! Where memory lies: ranges of addresses that the program's process and those of the GPUs agree on.
+//! The layout of memory: ranges of addresses on which the program's process and the GPU processes
+//! agree.
 //!
-//! A [`Window`] is a sparse file in memory. The program's process has it twice: at its own addresses, where only
-//! what the program may use can be accessed, and as an alias, which is the driver's. GPU processes have it
-//! at its own addresses, where only what is allocated can be accessed. No address is used twice until all of a
-//! window's were, so that what was freed faults.
+//! A [`Window`] is a sparse file in memory. The program's process maps it twice. At the window's
+//! own addresses only memory that the program may use is accessible; the alias is for the driver.
+//! GPU processes map the window at its own addresses, where only allocations are accessible. No
+//! address is used twice until all addresses of a window were used, so that accesses to freed
+//! memory fault.
 
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags};
@@ -13,25 +15,27 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::without_provenance_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of each window.
+/// Size of each window in bytes.
 pub const WINDOW_BYTES: u64 = 1 << 40;
-/// Most devices.
+/// Maximum number of devices.
 pub const MOST_DEVICES: usize = 8;
-/// Most GPU processes at a time.
+/// Maximum number of GPU processes at a time.
 pub const MOST_SLOTS: usize = 32;
 /// The first address of the first double of a process.
 const START: u64 = 0x0200_0000_0000;
-/// The addresses of a double: windows of code, of devices, and one of host memory. Two have room below where programs are.
+/// Size of a double's addresses: windows of code, of devices, and one of host memory. Two doubles
+/// fit below the addresses of programs.
 const BYTES: u64 = (MOST_SLOTS + MOST_DEVICES + 1) as u64 * WINDOW_BYTES;
-/// Where this double's first device has its window; the others follow, and behind them the one of host memory.
+/// First address of the first device's window of this double. The other devices' windows follow,
+/// then the window of host memory.
 static BASE: AtomicU64 = AtomicU64::new(base_of(0));
 
 const fn base_of(place: u64) -> u64 {
     START + place * BYTES + MOST_SLOTS as u64 * WINDOW_BYTES
 }
 
-/// Chooses the addresses of this double, of which a process may have several: `place` is 0 or 1. To be called before
-/// anything else here.
+/// Sets the addresses of this double. A process may have doubles at the places 0 and 1. Must be
+/// called before any other function here.
 pub fn take_place(place: u64) {
     BASE.store(base_of(place), Ordering::Relaxed);
 }
@@ -40,44 +44,44 @@ fn base() -> u64 {
     BASE.load(Ordering::Relaxed)
 }
 
-/// Where windows have their aliases, if there is room: behind where programs are.
+/// Preferred addresses of the windows' aliases, above the addresses of programs.
 const ALIASES: u64 = 0x6000_0000_0000;
-/// Pages are the unit of protection.
+/// Size of a page in bytes, the unit of protection.
 const PAGE: u64 = 4096;
-/// What fresh memory is filled with.
+/// Byte that fills fresh memory.
 const POISON: u8 = 0xa5;
-/// How much of a fresh allocation is filled, at the most: pages that are written are present.
+/// Maximum number of bytes to fill in a fresh allocation, as written pages occupy memory.
 const MOST_POISON: u64 = 16 << 20;
 
-/// The first address of a device's window.
+/// Returns the first address of a device's window.
 pub fn device_base(device: usize) -> u64 {
     base() + device as u64 * WINDOW_BYTES
 }
 
-/// The first address of the window of host memory that devices reach.
+/// Returns the first address of the window of host memory that devices reach.
 pub fn shared_base() -> u64 {
     device_base(MOST_DEVICES)
 }
 
-/// The addresses below which the GPU process in `slot` maps code and all else that it is not told where to map: those of
-/// different slots do not overlap, so that an address of a variable tells whose it is.
+/// Returns the addresses below which the GPU process in `slot` maps code and other memory without a
+/// fixed address. Slots do not overlap, so that a variable's address identifies its process.
 pub fn code_end(slot: usize) -> u64 {
     base() - slot as u64 * WINDOW_BYTES
 }
 
-/// Keeps the addresses of all code windows free of anything else in this process.
+/// Reserves the addresses of all code windows in this process.
 ///
 /// # Errors
-/// If something is there.
+/// Addresses that are in use.
 pub fn reserve_code_windows() -> io::Result<()> {
     let bytes = MOST_SLOTS as u64 * WINDOW_BYTES;
     reserve(base() - bytes, bytes)
 }
 
-/// Makes a range of this process's addresses inaccessible that nothing is mapped to.
+/// Makes an unmapped range of this process's addresses inaccessible.
 ///
 /// # Errors
-/// If something is there.
+/// Addresses that are in use.
 pub fn reserve(address: u64, bytes: u64) -> io::Result<()> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
     // SAFETY: with this flag nothing that is mapped is replaced.
@@ -97,26 +101,26 @@ pub struct Window {
     state: Mutex<State>,
 }
 
-/// How much of a window is in use.
+/// The use of a window.
 #[derive(Default)]
 struct State {
-    /// Where the next allocation's pages begin, from the base.
+    /// Offset of the next allocation's pages from the base, in bytes.
     next: u64,
     used: u64,
 }
 
 impl Window {
-    /// An empty window at `base`, of which `limit` bytes can be in use at a time.
+    /// Creates an empty window at `base`, of which `limit` bytes can be in use at a time.
     ///
     /// # Errors
-    /// If the addresses are in use, or the system has no memory files.
+    /// Addresses that are in use, or a system without memory files.
     pub fn new(base: u64, limit: u64) -> io::Result<Window> {
         let file = rustix::fs::memfd_create("longshore-double", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, WINDOW_BYTES)?;
         map_inaccessible(&file, base)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // Left to itself, valgrind finds no room of this size.
+        // Without a hint, valgrind finds no room of this size.
         let hint = without_provenance_mut((ALIASES + base % (32 * WINDOW_BYTES)) as usize);
         // SAFETY: without a fixed address, nothing that is mapped is replaced.
         let alias = unsafe {
@@ -127,34 +131,35 @@ impl Window {
         Ok(Window { base, alias, file, limit, state: Mutex::default() })
     }
 
-    /// First address.
+    /// Returns the first address.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// The file, by its number in this process.
+    /// Returns the descriptor of the file.
     pub fn file(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// How many bytes can be in use, and how many are.
+    /// Returns the limit and the number of bytes in use.
     pub fn usage(&self) -> (u64, u64) {
         (self.limit, self.state.lock().used)
     }
 
-    /// Whether the address is in the window.
+    /// Returns whether the address is in the window.
     pub fn contains(&self, address: u64) -> bool {
         (self.base..self.base + WINDOW_BYTES).contains(&address)
     }
 
-    /// Where this process has what is at an address of the window.
+    /// Returns the alias of an address, at which this process has the same memory.
     pub fn alias_of(&self, address: u64) -> usize {
         debug_assert!(self.contains(address));
         self.alias + (address - self.base) as usize
     }
 
-    /// Takes room for `bytes`, poisoned, whose end is as near to an inaccessible page as a multiple of 512 can be.
-    /// `offset` is where in a page it begins instead, if that matters. `None` if there is no room.
+    /// Allocates `bytes` poisoned bytes. Their end is as near to an inaccessible page as a start at
+    /// a multiple of 512 bytes allows; `offset` sets the start's offset in its page instead.
+    /// Returns `None` without room.
     pub fn allocate(&self, bytes: u64, offset: Option<u64>) -> Option<u64> {
         let pages = pages_for(bytes, offset)?;
         let mut state = self.state.lock();
@@ -168,7 +173,7 @@ impl Window {
             return None;
         }
         let start = self.base + state.next;
-        // One page behind it stays inaccessible.
+        // One page after the allocation stays inaccessible.
         state.next += pages + PAGE;
         state.used += bytes;
         drop(state);
@@ -177,7 +182,8 @@ impl Window {
         Some(address)
     }
 
-    /// Takes addresses that nothing is ever behind, at a multiple of a page. `None` if there are none left.
+    /// Reserves addresses without memory, at a multiple of a page. Returns `None` if no addresses
+    /// are left.
     pub fn take_addresses(&self, bytes: u64) -> Option<u64> {
         let pages = pages_for(bytes, None)?;
         let mut state = self.state.lock();
@@ -186,19 +192,19 @@ impl Window {
         Some(self.base + start)
     }
 
-    /// Gives back what [`Window::allocate`] gave.
+    /// Frees an allocation of [`Window::allocate`].
     pub fn free(&self, address: u64, bytes: u64) {
         let (start, pages) = pages_of(address, bytes);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // Without it, the memory stays in use until the window is gone.
+        // Without the hole, the memory stays in use until the window is gone.
         let _ = rustix::fs::fallocate(&self.file, flags, start - self.base, pages);
         self.state.lock().used -= bytes;
     }
 
-    /// Lets the program access pages at their own addresses, or stops that.
+    /// Makes pages accessible or inaccessible to the program, at their own addresses.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's error.
     pub fn show(&self, address: u64, bytes: u64, accessible: bool) -> io::Result<()> {
         protect(address, bytes, accessible)
     }
@@ -213,7 +219,8 @@ impl Window {
 impl Drop for Window {
     fn drop(&mut self) {
         for address in [self.alias as u64, self.base] {
-            // SAFETY: both mappings are the window's; what was handed out ends with it.
+            // SAFETY: both mappings are the window's; pointers handed out are invalid after its
+            // end.
             let _ = unsafe {
                 let start = without_provenance_mut(address as usize);
                 rustix::mm::munmap(start, WINDOW_BYTES as usize)
@@ -225,7 +232,7 @@ impl Drop for Window {
 /// Maps a window's file at its address, inaccessible.
 ///
 /// # Errors
-/// If something is there.
+/// Addresses that are in use.
 pub fn map_inaccessible(file: &OwnedFd, base: u64) -> io::Result<()> {
     let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
     let hint = without_provenance_mut(base as usize);
@@ -241,14 +248,14 @@ pub fn map_inaccessible(file: &OwnedFd, base: u64) -> io::Result<()> {
 /// Makes the pages of a range of a window accessible at their own addresses, or inaccessible.
 ///
 /// # Errors
-/// Those of the system.
+/// The system's error.
 pub fn protect(address: u64, bytes: u64, accessible: bool) -> io::Result<()> {
     let (start, pages) = pages_of(address, bytes);
     let access = match accessible {
         true => MprotectFlags::READ | MprotectFlags::WRITE,
         false => MprotectFlags::empty(),
     };
-    // SAFETY: pages of a window, which only what was allocated there uses.
+    // SAFETY: pages of a window, which are only used through its allocations.
     unsafe {
         rustix::mm::mprotect(without_provenance_mut(start as usize), pages as usize, access)?
     };

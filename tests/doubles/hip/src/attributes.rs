@@ -1,17 +1,17 @@
-//! What devices are: an MI210's numbers, but for those that depend on the target and for the number of compute
-//! units, which is as small as what stands in for them.
+//! Attributes of devices: an MI210's values, except for the values that depend on the target. The
+//! number of compute units is small, as a CPU runs the kernels.
 
 use crate::version;
 use longshore_double_gpu::driver::device::{self, memory_of};
 use longshore_double_gpu::driver::{Code, Device, DriverResult, Limits, Machine, Out, machine};
 use longshore_format_amdgpu::Target;
 
-/// Where AMD's own attributes begin.
+/// First number of AMD's own attributes.
 const OWN: u32 = 10_000;
-/// Attributes of these numbers are later than HIP 5.
+/// Numbers of attributes that HIP 5 lacks.
 const LATER: [std::ops::RangeInclusive<u32>; 2] = [90..=99, OWN + 17..=OWN + 22];
 
-/// What a device can do. Since gfx10, wavefronts have 32 items.
+/// Returns the limits of a device. Since gfx10, wavefronts have 32 items.
 pub(crate) fn limits(target: &Target) -> Limits {
     let is_narrow = target.processor.starts_with("gfx1");
     Limits {
@@ -27,7 +27,8 @@ pub(crate) fn limits(target: &Target) -> Limits {
     }
 }
 
-/// Returns an attribute of a device. One that a later version has is an ordinary error.
+/// Stores an attribute of a device. An attribute of a later version is an ordinary error, not a
+/// violation.
 pub(crate) fn attribute(value: Out<i32>, which: u32, device: i32) -> DriverResult {
     if version::major() < 6 && LATER.iter().any(|numbers| numbers.contains(&which)) {
         return Err(Code::INVALID_VALUE);
@@ -40,7 +41,7 @@ fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> DriverRe
     let limits = &of.limits;
     let yes = |condition: bool| i32::from(condition);
     Ok(Some(match which {
-        // What a launch can be.
+        // Limits of launches.
         26..=28 => limits.items_by_dimension[which as usize - 26] as i32,
         29..=31 => limits.groups[which as usize - 29] as i32,
         55 => limits.items_by_dimension[0] as i32,
@@ -65,11 +66,11 @@ fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> DriverRe
         60 => 1_600_000,
         81 => 256,
         84 => i32::try_from(memory_of(device)?).unwrap_or(i32::MAX),
-        // What there is.
+        // Features.
         0 | 2 | 3 | 8 | 12 | 14 | 20 | 78 | 85 | 90 => 1,
         9 | 24 => yes(machine.has_managed),
         88 => yes(machine.has_pools),
-        // What there is not, and textures, of which there are none.
+        // Missing features, and textures.
         1 | 4 | 6 | 7 | 11 | 13 | 15..=18 | 21 | 22 | 32..=54 | 62 | 64..=66 => 0,
         70 | 73 | 75 | 77 | 79 | 80 | 82 | 86 | 89 | 91..=99 => 0,
         OWN | 10_017 => 100_000,

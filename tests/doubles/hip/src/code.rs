@@ -1,4 +1,4 @@
-//! What the runtime's functions answer that others' do not, and what all answers are called.
+//! The runtime's own result codes, and the names of all results.
 
 use longshore_double_gpu::driver::{Code, Named};
 
@@ -8,7 +8,7 @@ pub(crate) const SHARED_OBJECT_INIT_FAILED: Code = Code(303);
 
 /// Host memory and device memory as types of pointers.
 pub(crate) const MEMORY_TYPES: [u32; 2] = [1, 2];
-/// The same until HIP 5.
+/// Types of pointers up to HIP 5.
 pub(crate) const MEMORY_TYPES_BEFORE_6: [u32; 2] = [0, 1];
 
 /// All results.

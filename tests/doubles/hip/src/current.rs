@@ -1,4 +1,4 @@
-//! Which device is current, and what devices are.
+//! The current device, and the targets of devices.
 
 use longshore_double_gpu::Settings;
 use longshore_double_gpu::driver::context::{self, Context};
@@ -7,7 +7,7 @@ use longshore_format_amdgpu::Target;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// What the limits can be: a stack is at the most as large as hardware makes it, a heap has any size.
+/// Limits and their maximums. A stack has the hardware's maximum; a heap has none.
 const LIMITS: [(u32, usize); 2] = [(0, (128 << 10) - 16), (2, usize::MAX)];
 
 thread_local! {
@@ -22,7 +22,7 @@ pub(crate) fn context() -> DriverResult<Arc<Context>> {
     context_of(CURRENT.get())
 }
 
-/// Returns the context of a device, of which there is one. Blocks if it has to be made.
+/// Returns the only context of a device. Blocks while the context is created.
 ///
 /// # Errors
 /// `INVALID_DEVICE`; `OPERATING_SYSTEM` if its GPU process does not start.
@@ -50,10 +50,10 @@ pub(crate) fn set_limit(limit: u32, value: usize) -> DriverResult {
     context::set_limit(&LIMITS, limit, value)
 }
 
-/// What a device is.
+/// Returns the target of a device.
 ///
 /// # Panics
-/// If the settings say what is no target: a test that sets it means it.
+/// If the setting is not a target, as a test relies on its settings.
 pub(crate) fn target_of(settings: &Settings, device: usize) -> Target {
     let targets: Vec<&str> = settings.list("target").collect();
     let last = targets.last().copied().unwrap_or("gfx90a:sramecc+:xnack-");

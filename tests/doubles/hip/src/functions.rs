@@ -10,14 +10,14 @@ use longshore_double_gpu::driver::{
 };
 use std::ffi::{c_char, c_void};
 
-/// Of the first device: hexadecimal digits, as the runtime's are.
+/// UUID of the first device: hexadecimal digits, like the runtime's.
 const UUID: [u8; 16] = *b"d0b1e000d0b1e000";
-/// What events have beside what all drivers' have: no fence, a device's, the system's.
+/// HIP's own flags of events: no fence, release to the device, release to the system.
 const EVENT_FLAGS: u32 = 0x2000_0000 | 0x4000_0000 | 0x8000_0000;
-/// Attributes of functions that not all drivers have, and what they are: constant memory, caching, the share of
+/// HIP's own attributes of functions with their values: constant memory, caching, the share of
 /// shared memory.
 const FUNCTION_ATTRIBUTES: [(u32, i32); 3] = [(2, 0), (7, 0), (9, 0)];
-/// What ends the list of extras.
+/// Tag that ends the list of extras.
 const EXTRA_END: usize = 3;
 
 longshore_double_gpu::driver_functions! {

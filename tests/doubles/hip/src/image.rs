@@ -15,15 +15,17 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 
-/// Sections of these types have no bytes, or are none.
+/// Types of sections without bytes in the file.
 const WITHOUT_BYTES: [u64; 2] = [0, 8];
-/// What is read of bytes that do not say how many they are.
+/// Number of bytes to read of an image that does not state its size.
 const FIRST_BYTES: usize = 64;
-/// How the names of a profile's records and counters begin, and where a record says where the counters are.
+/// Prefixes of the names of a profile's records and counters, and the offset of a record's
+/// reference to its counters in bytes.
 const RECORD: &str = "__profd_";
 const COUNTERS: &str = "__profc_";
 const COUNTERS_AT: u64 = 16;
-/// Kinds of kernels that the runtime runs by itself, and how a program may have hidden them from it.
+/// Kinds of kernels that the runtime runs by itself, in the form by which a program hides them, and
+/// in the original form.
 const HIDDEN: [(&[u8], &[u8]); 2] =
     [(b"\xa5.kind\xa4INIT", b"\xa5.kind\xa4init"), (b"\xa5.kind\xa4FINI", b"\xa5.kind\xa4fini")];
 /// Modules whose destructors the runtime runs.
@@ -61,21 +63,21 @@ pub(crate) fn unload(module: usize) -> DriverResult {
     module::unload(module)
 }
 
-/// Runs what the runtime runs by itself: constructors when it loads, destructors when it unloads.
+/// Runs constructors or destructors, as the runtime does by itself at load and unload.
 fn run(module: &Module, ends: bool) -> DriverResult {
     let ran = current()?.ask(&Request::Life { module: module.number, ends });
     ran.map(drop).map_err(|_| Code::LAUNCH_FAILED)
 }
 
-/// Returns whether HIP gets as far as the parts of a file: if it is a linked one for AMD's GPUs.
+/// Returns whether HIP reads the parts of a file: it must be linked, and for AMD's GPUs.
 fn is_linked(bytes: &[u8]) -> bool {
     Header::read(bytes).is_ok_and(|header| !header.is_relocatable)
 }
 
-/// What a code object says, if the device runs it.
+/// Reads a code object, if the device runs it.
 ///
 /// # Errors
-/// Why it does not.
+/// The reason for a refusal.
 fn read(bytes: Vec<u8>, device: &Target) -> Result<Image, Refusal> {
     let refuse = |code, why: String| Refusal::new(code, format!("{why}\n"));
     let object = CodeObject::read(&bytes)
@@ -97,7 +99,7 @@ fn read(bytes: Vec<u8>, device: &Target) -> Result<Image, Refusal> {
     Ok(Image { bytes, contents, refused: Code::INVALID_IMAGE })
 }
 
-/// Returns an image as its compiler made it, by which its twin is found.
+/// Returns an image in its compiler's form, by which its twin is found.
 fn as_made(mut bytes: Vec<u8>) -> Vec<u8> {
     for (hidden, shown) in HIDDEN {
         let places: Vec<usize> = memchr::memmem::find_iter(&bytes, hidden).collect();
@@ -108,7 +110,7 @@ fn as_made(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Returns a processor's version is what functions tell of the code.
+/// Converts a code object's contents. The functions' version of machine code is the processor's.
 fn contents(object: &CodeObject, bytes: &[u8]) -> Contents {
     let digits = object.header.target.processor.trim_start_matches("gfx");
     let version = digits.chars().take_while(char::is_ascii_digit).collect::<String>();
@@ -130,8 +132,8 @@ fn contents(object: &CodeObject, bytes: &[u8]) -> Contents {
     }
 }
 
-/// Returns the counters of a record, as it refers to them here: by their address. In the image it is their distance, but the twin
-/// has them elsewhere.
+/// Returns a record's reference to its counters, by their address. The image has their distance
+/// instead, but the twin places the counters elsewhere.
 fn counters_of(record: &str) -> Option<Reference> {
     let function = record.strip_prefix(RECORD)?;
     let symbol = format!("{COUNTERS}{function}");

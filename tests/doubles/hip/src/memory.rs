@@ -1,4 +1,4 @@
-//! Memory: what is HIP's own is that no bytes are an ordinary wish.
+//! HIP's own behaviour for memory: an allocation of 0 bytes is valid.
 
 use crate::code::INVALID_MEMCPY_DIRECTION;
 use crate::current::context_of;
@@ -7,11 +7,12 @@ use longshore_double_gpu::driver::{
     Code, DriverResult, Out, broken, machine, memory, ordered_memory, transfer,
 };
 
-/// Portable, mapped, write-combined; uncached, by the user's NUMA policy; coherent and not.
+/// Flags: portable, mapped, write-combined; uncached, by the user's NUMA policy; coherent,
+/// non-coherent.
 const HOST_FLAGS: u32 = 1 | 2 | 4 | 0x1000_0000 | 0x2000_0000 | COHERENT | NON_COHERENT;
 const COHERENT: u32 = 0x4000_0000;
 const NON_COHERENT: u32 = 0x8000_0000;
-/// Portable, mapped, coarse-grained.
+/// Flags: portable, mapped, coarse-grained.
 const REGISTER_FLAGS: u32 = 1 | 2 | 8;
 
 /// Kinds of copies.
@@ -34,7 +35,7 @@ pub(crate) fn allocate_from_pool(
     if bytes == 0 {
         return address.put(0);
     }
-    // Many versions do not tell that there is no memory left.
+    // Many versions report success without memory when no memory is left.
     match ordered_memory::allocate(address, bytes, pool, stream) {
         Err(Code::OUT_OF_MEMORY) => address.put(0),
         allocated => allocated,
@@ -43,7 +44,7 @@ pub(crate) fn allocate_from_pool(
 
 pub(crate) fn allocate_host(address: Out<u64>, bytes: usize, flags: u32) -> DriverResult {
     if flags & COHERENT != 0 && flags & NON_COHERENT != 0 {
-        let what = "host memory that is both coherent and not";
+        let what = "host memory with the flags for coherent and non-coherent memory";
         return Err(broken(Code::INVALID_VALUE, what));
     }
     if bytes == 0 {
@@ -52,11 +53,12 @@ pub(crate) fn allocate_host(address: Out<u64>, bytes: usize, flags: u32) -> Driv
     host_memory::allocate(address, bytes, flags, HOST_FLAGS)
 }
 
-/// Devices reach it whatever the flags. The runtime does not refuse what is registered already: it would
-/// register that once more, and take the first registration back with the second.
+/// Registers memory, which devices reach with any flags. The runtime does not refuse registered
+/// memory: it would register the memory again, and the second unregistration would end the first
+/// registration.
 pub(crate) fn register(address: usize, bytes: usize, flags: u32) -> DriverResult {
     if host_memory::is_known(address as u64)? {
-        let what = "memory is registered that the runtime has already";
+        let what = "memory is registered twice";
         return Err(broken(Code::HOST_MEMORY_ALREADY_REGISTERED, what));
     }
     let mapped = flags | REGISTER_DEVICE_MAP;
@@ -72,14 +74,14 @@ pub(crate) fn enable_peer(peer: i32, flags: u32) -> DriverResult {
     memory::enable_peer(&*context_of(peer)?, flags)
 }
 
-/// Returns a copy from where to where `kind` says.
+/// Copies in the direction of `kind`.
 pub(crate) fn copy(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> DriverResult {
     match kind {
         HOST_TO_DEVICE => transfer::to_device_async(to, from as usize, bytes, stream),
         DEVICE_TO_HOST => transfer::to_host_async(to as usize, from, bytes, stream),
         DEVICE_TO_DEVICE => transfer::within_device_async(to, from, bytes, stream),
         HOST_TO_HOST | DEFAULT => transfer::anywhere_async(to, from, bytes, stream),
-        _ => Err(broken(INVALID_MEMCPY_DIRECTION, format!("{kind} is no kind of copies"))),
+        _ => Err(broken(INVALID_MEMCPY_DIRECTION, format!("unknown direction of a copy: {kind}"))),
     }
 }
 

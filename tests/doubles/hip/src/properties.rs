@@ -4,11 +4,11 @@ use crate::current::target_of;
 use longshore_double_gpu::driver::device::memory_of;
 use longshore_double_gpu::driver::{DriverResult, Out, driver, machine};
 
-/// Of both layouts, and how long the text is at the most.
+/// Offset of the name in both layouts, and its maximum length in bytes.
 const NAME: usize = 0;
 const TEXT_BYTES: usize = 256;
 
-/// Where some of the properties are, and how many bytes all are.
+/// A layout: the offsets of some properties in bytes.
 struct Layout {
     memory_bytes: usize,
     shared_bytes: usize,
@@ -17,7 +17,7 @@ struct Layout {
     target: usize,
 }
 
-/// Until HIP 5: `hipDeviceProp_tR0000`.
+/// Layout up to HIP 5: `hipDeviceProp_tR0000`.
 const FIRST: Layout = Layout {
     memory_bytes: 256,
     shared_bytes: 264,
@@ -27,7 +27,7 @@ const FIRST: Layout = Layout {
 };
 pub(crate) const FIRST_BYTES: usize = 792;
 
-/// Since HIP 6: `hipDeviceProp_tR0600`.
+/// Layout since HIP 6: `hipDeviceProp_tR0600`.
 const SECOND: Layout = Layout {
     memory_bytes: 288,
     shared_bytes: 296,
@@ -37,17 +37,17 @@ const SECOND: Layout = Layout {
 };
 pub(crate) const SECOND_BYTES: usize = 1472;
 
-/// `hipGetDeviceProperties`, as it was until HIP 5.
+/// Implements `hipGetDeviceProperties` of HIP 5.
 pub(crate) fn first(properties: Out<[u8; FIRST_BYTES]>, device: i32) -> DriverResult {
     properties.put(filled(&FIRST, device)?)
 }
 
-/// `hipGetDevicePropertiesR0600`.
+/// Implements `hipGetDevicePropertiesR0600`.
 pub(crate) fn second(properties: Out<[u8; SECOND_BYTES]>, device: i32) -> DriverResult {
     properties.put(filled(&SECOND, device)?)
 }
 
-/// Properties that are not in the layouts above are 0.
+/// Returns a structure of properties. Properties outside the layouts above are 0.
 fn filled<const BYTES: usize>(layout: &Layout, device: i32) -> DriverResult<[u8; BYTES]> {
     let machine = machine()?;
     let limits = machine.device(device)?.limits;

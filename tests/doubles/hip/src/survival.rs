@@ -1,5 +1,5 @@
-//! Code objects over which HIP ends the process, as version 6.4.3 does: it believes what their
-//! section tables, segments and symbols say.
+//! Code objects that make HIP end the process, as version 6.4.3 does, since HIP trusts their
+//! section tables, segments and symbols.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ const LOAD: u64 = 1;
 /// Ends the process if HIP would not survive the code object.
 pub(crate) fn survive(image: &[u8]) {
     if let Some(why) = Code(image).deadly() {
-        eprintln!("the double of HIP ends the process over a code object: {why}");
+        eprintln!("the double of HIP ends the process for a malformed code object: {why}");
         std::process::abort();
     }
 }
@@ -26,10 +26,10 @@ impl Code<'_> {
     fn deadly(&self) -> Option<&'static str> {
         let sections = self.sections();
         let Some((_, kind, names)) = sections.get(self.number(62, 2)) else {
-            return Some("the section with names is not there");
+            return Some("the section with names is missing");
         };
         if *kind != STRTAB || names.is_empty() {
-            return Some("the section with names has none");
+            return Some("the section with names is empty");
         }
         if sections.iter().skip(1).any(|(_, kind, _)| *kind == NULL) {
             return Some("a section has no type");
@@ -38,7 +38,7 @@ impl Code<'_> {
             return Some("a section's name is beyond the names");
         }
         if !sections.iter().any(|(_, kind, _)| *kind == SYMTAB) {
-            return Some("there is no symbol table");
+            return Some("the symbol table is missing");
         }
         let segments = self.segments();
         if segments.iter().any(|(stored, loaded)| loaded.end - loaded.start < *stored) {
@@ -67,7 +67,7 @@ impl Code<'_> {
         headers.map(section).collect()
     }
 
-    /// Each segment that is loaded: its bytes in the file, and its addresses.
+    /// Returns each loaded segment: its offset in the file, and its addresses.
     fn segments(&self) -> Vec<(u64, Range<u64>)> {
         let (start, count) = (self.number(32, 8), self.number(56, 2));
         let headers = (0..count).map(|index| start.wrapping_add(index * 56));
@@ -80,7 +80,7 @@ impl Code<'_> {
         loaded.map(segment).collect()
     }
 
-    /// A number, little endian; 0 beyond the end.
+    /// Reads a little-endian number; 0 beyond the end.
     fn number(&self, at: usize, bytes: usize) -> usize {
         let found = self.0.get(at..).and_then(|rest| rest.get(..bytes)).unwrap_or_default();
         found.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte))

@@ -1,4 +1,4 @@
-//! What the HIP runtime has of its own.
+//! HIP's own behaviour.
 
 use crate::code::{INVALID_CONFIGURATION, MEMORY_TYPES, MEMORY_TYPES_BEFORE_6};
 use crate::functions::FUNCTIONS;
@@ -60,7 +60,7 @@ impl Vendor for Hip {
         true
     }
 
-    /// As little as the documentation promises.
+    /// Returns 0, the least that the documentation allows.
     fn staged_bytes(&self) -> u64 {
         0
     }
@@ -93,7 +93,7 @@ impl Vendor for Hip {
         }
     }
 
-    /// Items are counted with 32 bits in each dimension.
+    /// Checks that the number of items in each dimension fits 32 bits.
     fn check_launch(&self, _function: &Function, shape: &Shape) -> DriverResult {
         let mut sizes = shape.groups.into_iter().zip(shape.items);
         match sizes.all(|(groups, items)| groups.checked_mul(items).is_some()) {
@@ -102,7 +102,7 @@ impl Vendor for Hip {
         }
     }
 
-    /// Returns the kernels that run constructors and destructors: the twin runs its own.
+    /// Returns the work of the kernels for constructors and destructors: the twin runs its own.
     fn work_of(&self, module: &Arc<Module>, kernel: &str) -> Option<Work> {
         let (module, ends) = match kernel {
             "amdgcn.device.init" => (module.number, false),

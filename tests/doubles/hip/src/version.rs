@@ -1,4 +1,4 @@
-//! What can be asked before anything else.
+//! Functions that need no initialised driver.
 
 use crate::code::RESULTS;
 use longshore_double_gpu::driver::{
@@ -6,7 +6,8 @@ use longshore_double_gpu::driver::{
 };
 use std::ffi::CStr;
 
-/// Fails as the settings say: `devices=0` is a runtime without devices, `init=999` one that does not start.
+/// Initialises the runtime. The settings can make it fail: `devices=0` is a runtime without
+/// devices, and `init=999` makes `hipInit` return the code 999.
 pub(crate) fn init(flags: u32) -> DriverResult {
     if flags != 0 {
         return Err(broken(Code::INVALID_VALUE, format!("hipInit with flags {flags:#x}")));
@@ -14,10 +15,11 @@ pub(crate) fn init(flags: u32) -> DriverResult {
     start()
 }
 
-/// What each function does that needs devices, as nobody has to call `hipInit`.
+/// Initialises the runtime at each function that needs devices, as a program need not call
+/// `hipInit`.
 ///
 /// # Errors
-/// What the settings say.
+/// The result from the settings.
 pub(crate) fn start() -> DriverResult {
     let settings = &driver().settings;
     match settings.number("init", 0) {
@@ -28,7 +30,7 @@ pub(crate) fn start() -> DriverResult {
     }
 }
 
-/// Without devices, it is an error in all versions.
+/// Stores the number of devices. Fails without devices in all versions.
 pub(crate) fn device_count(count: Out<i32>) -> DriverResult {
     if driver().settings.number("devices", 1) == 0 {
         count.put(0)?;
@@ -38,7 +40,7 @@ pub(crate) fn device_count(count: Out<i32>) -> DriverResult {
     count.put(machine()?.devices.len() as i32)
 }
 
-/// "6.4" is 60400000.
+/// Stores the version as a number; "6.4" becomes the number 60400000.
 pub(crate) fn runtime_version(version: Out<i32>) -> DriverResult {
     let (major, minor) = runtime_numbers();
     version.put((major * 10_000_000 + minor * 100_000) as i32)
@@ -52,7 +54,7 @@ pub(crate) fn error_text(result: u32) -> &'static CStr {
     describe(RESULTS, result).map_or(c"unknown error", |(_, words)| words)
 }
 
-/// Returns the version of HIP, by which it is known what there is.
+/// Returns the major version of HIP, which determines the double's features.
 pub(crate) fn major() -> u32 {
     runtime_numbers().0
 }

@@ -1,11 +1,11 @@
-//! Contexts, memory, streams and events; what is a violation; what tests can have fail.
+//! Contexts, memory, streams and events; violations; failures that tests request.
 
 use crate::support::cuda::{Cuda, ok};
 use crate::support::with_double;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Gives the primary context of device 0 back; nothing may be left.
+/// Releases the primary context of device 0; no object may be left.
 fn finish(cuda: &Cuda) {
     ok(cuda.cuDevicePrimaryCtxRelease_v2(0));
     assert_eq!(cuda.double.live(), [""; 0]);
@@ -58,7 +58,7 @@ fn host_memory_of_all_kinds_is_copied_to_and_from() {
         ok(cuda.cuMemAllocManaged(&mut managed, 4096, 1));
         for host in [pinned, managed] {
             let words = std::ptr::with_exposed_provenance_mut::<u64>(host as usize);
-            // SAFETY: memory of the driver for the program, as large as this.
+            // SAFETY: memory that the driver gave to the program, with this size.
             unsafe { words.write(host) };
             ok(cuda.cuMemcpyHtoDAsync_v2(device, words.cast(), 4096, 0));
             assert_eq!(cuda.read::<u64>(device, 1), [host]);
@@ -87,7 +87,7 @@ fn host_memory_of_all_kinds_is_copied_to_and_from() {
 }
 
 extern "C" fn wait_for_gate(gate: *mut c_void) {
-    // SAFETY: the tests pass such a gate, and keep it until the streams were waited for.
+    // SAFETY: the tests pass such a gate, and keep it until they have waited for the streams.
     let gate = unsafe { &*gate.cast::<AtomicU32>() };
     while gate.load(Ordering::Acquire) == 0 {
         std::thread::yield_now();
@@ -247,7 +247,7 @@ fn what_breaks_the_contract_fails_and_is_noted() {
 static BACK: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn calls_back(cuda: *mut c_void) {
-    // SAFETY: the test passes its functions, and keeps them.
+    // SAFETY: the test passes its loaded functions, and keeps them.
     let cuda = unsafe { &*cuda.cast::<Cuda>() };
     BACK.store(cuda.cuCtxSynchronize(), Ordering::Release);
 }
@@ -288,7 +288,7 @@ fn calls_fail_as_tests_say() {
 }
 
 #[test]
-fn what_is_not_given_back_is_told_at_the_end() {
+fn what_is_not_given_back_is_reported_at_the_end() {
     with_double("", |cuda| {
         cuda.start(0);
         cuda.allocate(8);

@@ -40,7 +40,7 @@ fn a_kernel_runs_by_its_twin() {
     .nothing_wrong();
 }
 
-/// Gives back what a test has made.
+/// Destroys the objects of a test.
 fn finish(cuda: &Cuda, module: usize, streams: &[usize], memory: &[u64]) {
     for stream in streams {
         ok(cuda.cuStreamDestroy_v2(*stream));
@@ -81,7 +81,8 @@ fn variables_have_the_images_values_and_addresses() {
     .nothing_wrong();
 }
 
-/// Returns the names of the variables that hold constructors or destructors, in the order of their priorities.
+/// Returns the names of the variables for constructors or destructors, in the order of their
+/// priorities.
 fn listed(image: &[u8], start: &str) -> Vec<String> {
     let text = String::from_utf8_lossy(image);
     let words = text.split_whitespace().filter(|word| word.starts_with(start));
@@ -297,7 +298,7 @@ fn link(cuda: &Cuda, kind: u32, input: &[u8]) -> Result<Vec<u8>, u32> {
     let (data, size) = (input.as_ptr(), input.len());
     ok(cuda.cuLinkAddData_v2(state, kind, data, size, c"k".as_ptr(), 0, none, no_values));
     let result = cuda.cuLinkComplete(state, &mut cubin, &mut bytes);
-    // SAFETY: the driver's answer, which lives until the link state is destroyed.
+    // SAFETY: the driver's result, which lives until the link state is destroyed.
     let output =
         (result == 0).then(|| unsafe { std::slice::from_raw_parts(cubin, bytes) }.to_vec());
     ok(cuda.cuLinkDestroy(state));

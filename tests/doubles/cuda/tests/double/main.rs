@@ -1,4 +1,4 @@
-//! The double of CUDA's driver, used as programs use a driver.
+//! Tests of the double of CUDA's driver, used like a driver.
 
 mod calls;
 mod kernels;

@@ -126,10 +126,9 @@ impl Blocks {
         let found = self.find(address);
         match found.filter(|block| block.address == address && fits(&block.kind)) {
             Some(block) if !block.is_ending() => Ok(block),
-            Some(block) => Err(broken(
-                Code::INVALID_VALUE,
-                format!("{} is freed, which is being freed already", block.describe()),
-            )),
+            Some(block) => {
+                Err(broken(Code::INVALID_VALUE, format!("{} is freed twice", block.describe())))
+            }
             None => {
                 let what = format!("{} is freed", self.describe(address));
                 Err(broken(Code::INVALID_VALUE, what))
@@ -142,9 +141,9 @@ impl Blocks {
         match self.find(address) {
             Some(block) => format!("{address:#x}, in {},", block.describe()),
             None if is_in_window(address) => {
-                format!("{address:#x}, device memory that is not or no longer allocated,")
+                format!("{address:#x}, device memory that is not allocated (any more),")
             }
-            None => format!("{address:#x}, which the driver does not know,"),
+            None => format!("{address:#x}, unknown to the driver,"),
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn attribute(
     of: impl FnOnce(&Device) -> DriverResult<Option<i32>>,
 ) -> DriverResult {
     let found = of(machine()?.device(device)?)?;
-    let none = || broken(Code::INVALID_VALUE, format!("{which} is no attribute of devices"));
+    let none = || broken(Code::INVALID_VALUE, format!("unknown attribute of a device: {which}"));
     value.put(found.ok_or_else(none)?)
 }
 

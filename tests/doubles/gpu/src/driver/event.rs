@@ -41,14 +41,14 @@ fn pending(event: &Event) -> Option<Ticket> {
     record.as_ref().map(|record| record.ticket.clone()).filter(|ticket| !ticket.is_done())
 }
 
-/// Creates an event in the current context. Flags are those that all drivers have, and at most one
-/// of the vendor's own, `own`.
+/// Creates an event in the current context. The valid flags are common to all drivers, but for at
+/// most one of the vendor's own, `own`.
 pub fn create(event: Out<usize>, flags: u32, own: u32) -> DriverResult {
     let context = current()?;
     let known = BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS | own;
     let is_known = flags & !known == 0 && (flags & own).count_ones() <= 1;
     if !is_known || flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
-        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of events")));
+        return Err(broken(Code::INVALID_VALUE, format!("invalid flags of an event: {flags:#x}")));
     }
     if event.is_null() {
         return event.put(0);
@@ -76,7 +76,7 @@ pub fn record(event: usize, stream: usize) -> DriverResult {
     let event = object::get::<Event>(event)?;
     if event.context != context.handle {
         let scope = driver().vendor.scope();
-        let what = format!("an event is recorded in a stream of another {scope} than its own");
+        let what = format!("an event is recorded in a stream of another {scope}");
         return Err(broken(Code::INVALID_HANDLE, what));
     }
     let time = Arc::<OnceLock<Instant>>::default();
@@ -94,7 +94,7 @@ pub fn wait_in_stream(stream: usize, event: usize, flags: u32) -> DriverResult {
     let (_, stream) = stream::any_stream(stream)?;
     let event = object::get::<Event>(event)?;
     if flags > 1 {
-        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of waiting")));
+        return Err(broken(Code::INVALID_VALUE, format!("invalid flags of a wait: {flags:#x}")));
     }
     if let Some(ticket) = pending(&event) {
         stream.push(move |_| ticket.wait())?;

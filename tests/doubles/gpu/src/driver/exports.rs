@@ -1,12 +1,13 @@
-//! What makes a library a double: functions that it exports beside those of the driver, which
-//! [`Double`](crate::Double) calls, and what is done when it is loaded and at the end of the process.
+//! The parts that make a library a double. [`Double`](crate::Double) calls the functions that it
+//! exports beside the driver's own. Further code runs when the library is loaded and when the
+//! process ends.
 
 use super::life;
 use super::{Vendor, driver};
 use std::ffi::{CStr, CString, c_char};
 use std::time::Duration;
 
-/// Makes the library that a crate becomes a double of a vendor's driver.
+/// Makes the library of a crate a double of a vendor's driver.
 #[macro_export]
 macro_rules! export_double {
     ($vendor:expr) => {
@@ -23,17 +24,17 @@ macro_rules! export_double {
     };
 }
 
-/// When the library is loaded.
+/// Runs when the library is loaded.
 pub fn at_start(vendor: &'static dyn Vendor) {
     life::at_start(vendor);
 }
 
-/// At the end of the process.
+/// Runs at the end of the process.
 pub extern "C" fn at_end() {
     life::at_end();
 }
 
-/// Has the `nth` call of a function from now on fail.
+/// Makes the `nth` call of a function from now on fail.
 ///
 /// # Safety
 /// The name ends with NUL.
@@ -43,7 +44,7 @@ unsafe extern "C" fn longshore_double_fail(name: *const c_char, nth: u64, code: 
     driver().calls.fail(&unsafe { text(name) }, nth, code);
 }
 
-/// Has each call of a function take longer.
+/// Makes each call of a function take longer.
 ///
 /// # Safety
 /// The name ends with NUL.
@@ -54,48 +55,48 @@ unsafe extern "C" fn longshore_double_delay(name: *const c_char, microseconds: u
     driver().calls.set_delay(&name, Duration::from_micros(microseconds));
 }
 
-/// Forgets what fails and is slow.
+/// Removes all rules for failures and delays.
 #[unsafe(no_mangle)]
 extern "C" fn longshore_double_clear() {
     driver().calls.clear();
 }
 
-/// The functions that were called, each with a count.
+/// Returns the called functions, each with its number of calls.
 #[unsafe(no_mangle)]
 extern "C" fn longshore_double_calls() -> *mut c_char {
     let counts = driver().calls.counts();
     lines(counts.iter().map(|(name, count)| format!("{name} {count}")).collect())
 }
 
-/// What is alive.
+/// Returns the live objects.
 #[unsafe(no_mangle)]
 extern "C" fn longshore_double_live() -> *mut c_char {
     lines(life::live())
 }
 
-/// What was done wrong.
+/// Returns the violations.
 #[unsafe(no_mangle)]
 extern "C" fn longshore_double_violations() -> *mut c_char {
     lines(driver().report.violations())
 }
 
-/// What was alive when its context ended.
+/// Returns the objects that were alive when their context ended.
 #[unsafe(no_mangle)]
 extern "C" fn longshore_double_lost() -> *mut c_char {
     lines(driver().lost.lock().clone())
 }
 
-/// Forgets the two.
+/// Forgets the violations and the lost objects.
 #[unsafe(no_mangle)]
 extern "C" fn longshore_double_reset() {
     driver().report.reset();
     driver().lost.lock().clear();
 }
 
-/// Frees a text of these functions.
+/// Frees a text that one of these functions returned.
 ///
 /// # Safety
-/// It is one, and was not freed.
+/// `text` comes from one of these functions, and was not freed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn longshore_double_free(text: *mut c_char) {
     // SAFETY: promised by the caller.

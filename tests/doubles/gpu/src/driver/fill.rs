@@ -40,7 +40,7 @@ pub fn fill_rows(
     let width = (width as u64).checked_mul(unit);
     let extent = |width: u64| (pitch as u64).checked_mul(height as u64 - 1)?.checked_add(width);
     let Some((width, extent)) = width.and_then(|width| Some((width, extent(width)?))) else {
-        return Err(broken(Code::INVALID_VALUE, "a fill of more bytes than there are"));
+        return Err(broken(Code::INVALID_VALUE, "the size of a fill exceeds 64 bits"));
     };
     let is_aligned = to.is_multiple_of(unit) && (pitch as u64).is_multiple_of(unit);
     if !is_aligned || (height > 1 && (pitch as u64) < width) {

@@ -151,7 +151,7 @@ pub fn attribute(value: Out<i32>, which: u32, function: usize, own: &[(u32, i32)
         _ => match own {
             Some((_, at_first)) => function.attribute(which).unwrap_or(*at_first),
             None => {
-                let what = format!("{which} is no attribute of functions");
+                let what = format!("unknown attribute of a function: {which}");
                 return Err(broken(Code::INVALID_VALUE, what));
             }
         },

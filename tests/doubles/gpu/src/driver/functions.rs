@@ -4,25 +4,27 @@ use std::ffi::c_void;
 
 /// A function of the driver.
 pub struct Known {
-    /// Its name in the library.
+    /// Name of the symbol in the library.
     pub exported: &'static str,
-    /// Its name for who asks the driver for it, if that is another one.
+    /// Name that a program passes to the driver's look-up function, if it differs from the
+    /// symbol's.
     pub base: Option<&'static str>,
-    /// The version that brought it.
+    /// First version of the driver with the function.
     pub since: i32,
-    /// Where it is.
+    /// Address of the function.
     pub address: Address,
 }
 
 /// The address of a function.
 pub struct Address(pub *const c_void);
 
-// SAFETY: the address of code, which nobody changes.
+// SAFETY: the address of code, which never changes.
 unsafe impl Sync for Address {}
 
-/// Defines the driver's functions, and `FUNCTIONS`, the list of them: each by the name that it is exported with, its name for
-/// who asks the driver for it, the version that brought it, what it needs (a variant of
-/// [`Needs`](crate::driver::Needs)), its parameters, what it returns (a result, if nothing is said), and what does it.
+/// Defines the driver's functions, and `FUNCTIONS`, the list of them. Each line has the symbol's
+/// name, the name for the driver's look-up function, the first version, and the needed state (a
+/// variant of [`Needs`](crate::driver::Needs)). The parameters, the return type (a result by
+/// default) and the implementation follow.
 #[macro_export]
 macro_rules! driver_functions {
     ($(
@@ -38,7 +40,7 @@ macro_rules! driver_functions {
             }
         )*
 
-        /// All of them.
+        /// All of the driver's functions.
         pub(crate) static FUNCTIONS: &[$crate::driver::Known] = &[
             $($crate::driver::Known {
                 exported: stringify!($exported),
@@ -53,7 +55,7 @@ macro_rules! driver_functions {
     };
 }
 
-/// What a function returns, a result if nothing is said.
+/// Expands to a function's return type, a result by default.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! returned {

@@ -105,7 +105,7 @@ pub fn device_pointer(device: Out<u64>, address: u64, flags: u32) -> DriverResul
         Some((Kind::Pinned, _)) => device.put(address),
         Some((Kind::Registered(registration), block)) => {
             if block.flags & u64::from(REGISTER_DEVICE_MAP) == 0 {
-                let what = "the device's address of memory that was registered without a mapping";
+                let what = "the device's address of memory registered without a mapping";
                 return Err(broken(Code::INVALID_VALUE, what));
             }
             device.put(registration.address + (address - block.address))

@@ -180,7 +180,7 @@ fn packed_arguments(function: &Function, values: Values) -> DriverResult<Vec<Vec
     let extra = values.extra.list(5)?;
     let (buffer, size) = match extra[..] {
         [EXTRA_BUFFER, buffer, EXTRA_SIZE, size, end] if end == values.extra_end => (buffer, size),
-        _ => return Err(broken(Code::INVALID_VALUE, "extras of a launch that there cannot be")),
+        _ => return Err(broken(Code::INVALID_VALUE, "invalid extras of a launch")),
     };
     let size = std::ptr::with_exposed_provenance::<c_void>(size).cast::<usize>();
     // SAFETY: the program passed the buffer, and the place of its size.

@@ -1,11 +1,11 @@
-//! What happens when the library is loaded, and at the end of the process.
+//! Load of the library, and the end of the process.
 
 use super::{Vendor, driver, machine, object, state};
 use crate::HasKind as _;
 use std::ffi::c_void;
 use std::io::Write;
 
-/// The file's symbol of a function, from `dladdr1`.
+/// Request to `dladdr1` for the symbol of a function.
 const RTLD_DL_SYMENT: libc::c_int = 1;
 
 unsafe extern "C" {
@@ -17,7 +17,7 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
-/// Takes the functions that the driver is to lack out of what the loader finds.
+/// Removes functions that the driver has to lack from the library's symbols.
 pub(crate) fn at_start(vendor: &'static dyn Vendor) {
     state::start(vendor);
     for function in vendor.functions().iter().filter(|function| vendor.lacks(function)) {
@@ -25,8 +25,8 @@ pub(crate) fn at_start(vendor: &'static dyn Vendor) {
     }
 }
 
-/// Tells what was done wrong and what was not given back, on standard error or, as the setting `report` says, at the end of
-/// a file. With `quiet`, tells nothing.
+/// Reports violations and live objects, on standard error or at the end of the file from the
+/// setting `report`. With the setting `quiet`, reports nothing.
 pub(crate) fn at_end() {
     let driver = driver();
     let (scope, name) = (driver.vendor.scope(), driver.vendor.name());
@@ -43,14 +43,15 @@ pub(crate) fn at_end() {
         .settings
         .get("report")
         .map(|path| std::fs::OpenOptions::new().create(true).append(true).open(path));
-    // Where nobody reads it, nobody is told.
+    // A failed write has no reader, so it is ignored.
     let _ = match file {
         Some(Ok(mut file)) => file.write_all(text.as_bytes()),
         _ => std::io::stderr().write_all(text.as_bytes()),
     };
 }
 
-/// What is alive, in words: objects but those that end with others, memory, and what else the program holds.
+/// Describes the live objects: handles that do not end with another object, memory, and the
+/// vendor's further objects.
 pub(crate) fn live() -> Vec<String> {
     let objects = object::live().into_iter().filter(|(_, object)| object.is_of_program);
     let mut live: Vec<String> =
@@ -68,14 +69,14 @@ fn hide(function: *const c_void) {
     // SAFETY: plain data, for which zeros are a value.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     let mut found: *mut c_void = std::ptr::null_mut();
-    // SAFETY: an address of this library, and places for the answers.
+    // SAFETY: an address of this library, and places for the results.
     let known = unsafe { dladdr1(function, &mut info, &mut found, RTLD_DL_SYMENT) };
     assert!(known != 0 && !found.is_null(), "the loader knows the functions of this library");
     let symbol = found.cast::<libc::Elf64_Sym>();
     let page = symbol.addr() / 4096 * 4096;
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the loader's table of this library's symbols, private pages, which nobody reads yet: the library is being
-    // loaded. A symbol may reach into the next page.
+    // SAFETY: the loader's table of this library's symbols, private pages without a reader so far,
+    // as the library is being loaded. A symbol may reach into the next page.
     unsafe {
         let start = std::ptr::with_exposed_provenance_mut::<c_void>(page);
         assert_eq!(libc::mprotect(start, 2 * 4096, access), 0, "the table can be changed");

@@ -1,10 +1,11 @@
-//! Where the variables of an image are, and what they hold at first.
+//! Addresses and initial values of an image's variables.
 //!
-//! A variable that the twin has too is where the twin has it, as that is what kernels use; any other has memory of its
-//! own. In machine code, programs may take the distance of two variables of a section for that on the device, by which they
-//! find those that the driver does not tell of. So where there are such, all of the section get further addresses, as far
-//! from each other as in the section, which stand for the real ones. They are for the program alone: kernels that are
-//! given one fault.
+//! A variable that the twin also has gets the twin's address, as kernels use that one; any other
+//! variable has memory of its own. In machine code, programs may rely on the device's distances
+//! between variables of a section, to find variables that the driver's look-up does not. So all
+//! variables of a section with hidden variables get further addresses, with the distances of the
+//! section, which stand for the real addresses. The further addresses are for the program alone:
+//! kernels that get one fault.
 
 use super::blocks::{Kind, OF_MODULE};
 use super::context::Context;
@@ -17,22 +18,22 @@ use crate::protocol::{Fault, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How names start that the compiler gives to addresses of constructors and destructors.
+/// Prefixes of the compiler's names for addresses of constructors and destructors.
 const LISTED_FUNCTIONS: [&str; 2] = ["__init_array_object_", "__fini_array_object_"];
-/// How names start that the compiler gives to counters of a profile, and to their records.
+/// Prefixes of the compiler's names for a profile's counters and their records.
 const COUNTERS: &str = "__profc_";
 const RECORD: &str = "__profd_";
 
 /// Addresses of all variables of a module, by name.
 #[derive(Default)]
 pub(crate) struct Variables {
-    /// What kernels use.
+    /// Addresses that kernels use.
     pub(crate) real: BTreeMap<String, u64>,
-    /// What programs are told.
+    /// Addresses that programs get from the driver.
     pub(crate) seen: BTreeMap<String, u64>,
 }
 
-/// Puts the variables of an image in their places.
+/// A placement of an image's variables.
 pub(crate) struct Loader<'a> {
     pub(crate) context: &'a Arc<Context>,
     pub(crate) module: u64,
@@ -40,10 +41,11 @@ pub(crate) struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Places them and gives them their values. What is in `variables` is theirs also if it fails.
+    /// Places the variables and writes their values. Entries in `variables` are valid even if the
+    /// function fails.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY`, and what in the image does not fit the twin.
+    /// `OUT_OF_MEMORY`, or the part of the image that does not fit the twin.
     pub(crate) fn place(&self, variables: &mut Variables) -> Result<(), Refusal> {
         for variable in self.variables() {
             let address = self.place_one(variable)?;
@@ -61,7 +63,7 @@ impl Loader<'_> {
         self.contents.variables.iter().filter(|variable| variable.bytes > 0)
     }
 
-    /// Where the twin has it, else in memory of its own.
+    /// Returns the variable's address in the twin, else allocates memory for the variable.
     fn place_one(&self, variable: &Variable) -> Result<u64, Refusal> {
         let (context, bytes) = (self.context, variable.bytes);
         let found = self.find_variable(&variable.name).map_err(broken_process)?;
@@ -107,7 +109,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Gives it the value that the image says.
+    /// Writes the variable's initial value from the image.
     fn fill(&self, variable: &Variable, variables: &Variables) -> Result<(), Fault> {
         let address = variables.real[&variable.name];
         let range = self.range(address, variable.bytes);
@@ -116,7 +118,7 @@ impl Loader<'_> {
         }
         let mut value = variable.initial.clone();
         value.resize(variable.bytes as usize, 0);
-        // What only the program reads refers to what the program is told.
+        // Variables that only the program reads refer to the program's addresses.
         let names = match range.at {
             At::Here(_) => &variables.seen,
             At::Process(..) => &variables.real,
@@ -132,15 +134,16 @@ impl Loader<'_> {
         if let Some(target) = self.listed_function(variable)? {
             value[..8].copy_from_slice(&target.to_le_bytes());
         }
-        // Most of what the twin has is what the image says, and constant memory is not to be touched for nothing.
+        // The twin mostly has the image's values, and constant memory should not be written without
+        // need.
         if transfer::read(&range)? != value {
             transfer::write(&range, &value)?;
         }
         Ok(())
     }
 
-    /// The function of a list of constructors, where the image does not say whose address it is: its name is part of
-    /// the variable's.
+    /// Returns the function in a list of constructors, if the image has no reference for it: the
+    /// variable's name contains the function's.
     fn listed_function(&self, variable: &Variable) -> Result<Option<u64>, Fault> {
         let rest = LISTED_FUNCTIONS.iter().find_map(|start| variable.name.strip_prefix(start));
         if !variable.references.is_empty() || variable.bytes < 8 {
@@ -158,8 +161,9 @@ impl Loader<'_> {
         Ok(self.find(name)?.map(|symbol| symbol.address))
     }
 
-    /// What the twin has of this name. Counters that compilers make have none there: they are found by their function's
-    /// record. Where the two compilers count in other ways, nothing is counted.
+    /// Looks a name up in the twin. A compiler's counters have no symbols there: the function's
+    /// record leads to them. If the image's compiler and the twin's compiler count differently,
+    /// nothing is counted.
     fn find_variable(&self, name: &str) -> Result<Option<Symbol>, Fault> {
         let found = self.find(name)?;
         let Some(function) = name.strip_prefix(COUNTERS).filter(|_| found.is_none()) else {

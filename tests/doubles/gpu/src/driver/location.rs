@@ -1,12 +1,12 @@
 //! Locations of memory.
 
-/// Where memory is, as drivers are told.
+/// A location of memory in the drivers' format.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Location {
     /// 1 for a device.
     pub kind: u32,
-    /// Which one.
+    /// Number of the device.
     pub id: i32,
 }
 

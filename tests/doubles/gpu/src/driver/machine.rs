@@ -22,7 +22,7 @@ pub struct Machine {
     /// Host memory that devices reach.
     pub(crate) shared: Window,
     pub(crate) blocks: Blocks,
-    /// All contexts that live.
+    /// All live contexts.
     pub(crate) contexts: Mutex<Vec<Arc<Context>>>,
     /// The program of GPU processes.
     program: PathBuf,
@@ -52,19 +52,19 @@ pub struct Device {
 /// The limits of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The most items of a group.
+    /// Maximum number of items in a group.
     pub items: u32,
-    /// The same in each dimension.
+    /// Maximum number of items in each dimension.
     pub items_by_dimension: [u32; 3],
-    /// The most groups in each dimension.
+    /// Maximum number of groups in each dimension.
     pub groups: [u32; 3],
-    /// Items that run in step.
+    /// Items of a group that run in lockstep.
     pub sub_group: u32,
-    /// Shared memory of a group, dynamic or not, that needs no attribute to be set.
+    /// Shared memory of a group in bytes, static and dynamic, without a raised attribute.
     pub shared_bytes: u32,
-    /// Items that a multiprocessor runs at a time.
+    /// Items that run on a multiprocessor at a time.
     pub items_of_multiprocessor: u32,
-    /// Groups that a multiprocessor runs at a time.
+    /// Groups that run on a multiprocessor at a time.
     pub groups_of_multiprocessor: u32,
     /// Registers of a multiprocessor.
     pub registers_of_multiprocessor: u32,

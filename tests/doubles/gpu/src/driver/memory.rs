@@ -24,7 +24,7 @@ pub fn info(free: Out<usize>, total: Out<usize>) -> DriverResult {
 pub fn allocate(address: Out<u64>, bytes: usize) -> DriverResult {
     let context = current()?;
     if bytes == 0 || address.is_null() {
-        return Err(broken(Code::INVALID_VALUE, "an allocation of no bytes, or for nobody"));
+        return Err(broken(Code::INVALID_VALUE, "an allocation of 0 bytes, or to a null pointer"));
     }
     let block = allocate_block(&context, Kind::Device, bytes as u64, 0)?;
     address.put(block.address)
@@ -143,8 +143,8 @@ pub(crate) fn release(machine: &Machine, block: &Block) {
     }
 }
 
-/// Returns the contexts whose kernels access a block of device memory: its own context, those with
-/// peer access to it, and, for a pool's block, those on devices with access to the pool.
+/// Returns the contexts whose kernels access a block of device memory. They are its own context and
+/// contexts with peer access to it or, for a pool's block, on devices with access to the pool.
 fn viewers(machine: &Machine, block: &Block) -> Vec<Arc<Context>> {
     let contexts = machine.contexts.lock();
     let views = |context: &&Arc<Context>| {
@@ -168,7 +168,7 @@ pub fn prefetch(address: u64, bytes: usize, device: i32, stream: usize) -> Drive
     }
     device_range(address, bytes as u64)?;
     if bytes == 0 {
-        return Err(broken(Code::INVALID_VALUE, "a prefetch of no bytes"));
+        return Err(broken(Code::INVALID_VALUE, "a prefetch of 0 bytes"));
     }
     if device != -1 {
         machine()?.device(device)?;
@@ -181,7 +181,10 @@ pub fn prefetch(address: u64, bytes: usize, device: i32, stream: usize) -> Drive
 pub fn enable_peer(peer: &Context, flags: u32) -> DriverResult {
     let context = current()?;
     if flags != 0 {
-        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of peers")));
+        return Err(broken(
+            Code::INVALID_VALUE,
+            format!("invalid flags of peer access: {flags:#x}"),
+        ));
     }
     if peer.handle == context.handle {
         let scope = driver().vendor.scope();

@@ -57,7 +57,9 @@ pub fn load(
 ) -> Result<Arc<Module>, Refusal> {
     let context = current()?;
     if module.is_null() {
-        return Err(broken(Code::INVALID_VALUE, "nobody wants the module").into());
+        return Err(
+            broken(Code::INVALID_VALUE, "the module is to be written to a null pointer").into()
+        );
     }
     let loaded = image().and_then(|image| load_image(&context, image));
     let made = loaded.inspect_err(|refusal| driver().vendor.refused(refusal))?;

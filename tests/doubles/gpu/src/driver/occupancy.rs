@@ -33,7 +33,7 @@ pub fn active_groups(
     let function = function::current_function(function)?;
     let items = u32::try_from(items).ok().filter(|items| *items > 0);
     let Some(items) = items.filter(|_| flags <= 1) else {
-        return Err(broken(Code::INVALID_VALUE, "occupancy for groups that there cannot be"));
+        return Err(broken(Code::INVALID_VALUE, "occupancy for an invalid size of groups"));
     };
     count.put(groups(&function, items, shared_bytes as u64) as i32)
 }

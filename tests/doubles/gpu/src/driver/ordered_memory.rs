@@ -21,10 +21,10 @@ pub fn allocate(address: Out<u64>, bytes: usize, pool: usize, stream: usize) -> 
         return Err(Code::NOT_SUPPORTED);
     }
     if bytes == 0 || address.is_null() {
-        return Err(broken(Code::INVALID_VALUE, "an allocation of no bytes, or for nobody"));
+        return Err(broken(Code::INVALID_VALUE, "an allocation of 0 bytes, or to a null pointer"));
     }
     if pool.device != context.device {
-        let what = "memory of another device's pool, which the double does not do";
+        let what = "the double cannot allocate from another device's pool";
         return Err(broken(Code::INVALID_VALUE, what));
     }
     let kind = Kind::Pooled(pool.handle);

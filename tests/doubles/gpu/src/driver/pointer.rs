@@ -76,7 +76,7 @@ fn put(value: Untyped, which: u32, pointer: u64, block: &Block) -> DriverResult 
             Kind::Pooled(pool) => pool,
             _ => 0,
         }),
-        _ => Err(broken(Code::INVALID_VALUE, format!("{which} is no attribute of pointers"))),
+        _ => Err(broken(Code::INVALID_VALUE, format!("unknown attribute of a pointer: {which}"))),
     }
 }
 

@@ -108,7 +108,7 @@ pub fn create(pool: Out<usize>, properties: In<Properties>) -> DriverResult {
         || properties.handles != 0
         || !properties.security.is_null()
     {
-        return Err(broken(Code::INVALID_VALUE, "properties of a pool that there cannot be"));
+        return Err(broken(Code::INVALID_VALUE, "invalid properties of a pool"));
     }
     let _any_is_enough = properties.most_bytes;
     machine.device(properties.location.id)?;
@@ -143,7 +143,12 @@ pub fn set_attribute(pool: usize, which: u32, value: Untyped) -> DriverResult {
             state.reserved_high = state.reserved;
             state.used_high = state.used;
         }
-        _ => return Err(broken(Code::INVALID_VALUE, format!("attribute {which} is set"))),
+        _ => {
+            return Err(broken(
+                Code::INVALID_VALUE,
+                format!("attribute {which} of a pool is unknown, or cannot have this value"),
+            ));
+        }
     }
     Ok(())
 }
@@ -159,7 +164,12 @@ pub fn attribute(pool: usize, which: u32, value: Untyped) -> DriverResult {
         6 => state.reserved_high,
         7 => state.used,
         8 => state.used_high,
-        _ => return Err(broken(Code::INVALID_VALUE, format!("attribute {which} is asked for"))),
+        _ => {
+            return Err(broken(
+                Code::INVALID_VALUE,
+                format!("unknown attribute of a pool: {which}"),
+            ));
+        }
     };
     value.put(number)
 }
@@ -175,7 +185,7 @@ pub fn set_access(pool: usize, accesses: In<Access>, count: usize) -> DriverResu
             || !matches!(flags, 0 | ACCESS_READ_WRITE)
             || (is_own && flags == 0)
         {
-            return Err(broken(Code::INVALID_VALUE, "access to a pool that there cannot be"));
+            return Err(broken(Code::INVALID_VALUE, "invalid access to a pool"));
         }
         if !is_own && !machine.has_peers {
             return Err(Code::INVALID_DEVICE);

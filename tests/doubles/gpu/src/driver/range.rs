@@ -89,7 +89,7 @@ fn range(block: &Arc<Block>, address: u64, bytes: u64) -> DriverResult<Range> {
         return Err(broken(Code::INVALID_VALUE, what));
     }
     if block.is_ending() {
-        let what = format!("{} is used, which was freed in a stream", block.describe());
+        let what = format!("{} is used after a stream has freed it", block.describe());
         return Err(broken(Code::INVALID_VALUE, what));
     }
     let registration = match &block.kind {

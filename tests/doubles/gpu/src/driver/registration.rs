@@ -1,11 +1,12 @@
 //! Host memory that a program registered.
 //!
-//! The GPU process cannot have the program's own pages, so it has a shadow of them, at another address. The two are
-//! brought into agreement before and after whatever uses the shadow: what either side has changed since goes to the other.
+//! The GPU process cannot map the program's own pages, so it has a shadow of them at another
+//! address. Host memory and shadow are synchronised before and after each use of the shadow:
+//! changes on either side since the last time go to the other side.
 
 use parking_lot::Mutex;
 
-/// The largest piece that is compared at a time.
+/// Bytes that are compared at a time.
 const PIECE: usize = 64;
 
 /// Registered host memory and its shadow.
@@ -16,16 +17,17 @@ pub(crate) struct Registration {
     shadow: usize,
     /// The devices' address of the shadow.
     pub(crate) address: u64,
-    /// What both sides were when they agreed.
+    /// Contents of both sides at the last synchronisation.
     agreed: Mutex<Vec<u8>>,
 }
 
 impl Registration {
-    /// Enters memory that the program keeps in place until it is unregistered.
+    /// Creates a registration of memory that the program keeps in place until it is unregistered.
     pub(crate) fn new(host: usize, bytes: usize, shadow: usize, address: u64) -> Registration {
         let registration = Registration { host, shadow, address, agreed: Mutex::default() };
         let mut agreed = vec![0; bytes];
-        // SAFETY: the program promises that the memory is its own; the shadow was just allocated as large.
+        // SAFETY: the program promises that the memory is its own; the shadow was just allocated
+        // with the same size.
         unsafe {
             std::ptr::copy(bytes_at(host), agreed.as_mut_ptr(), bytes);
             std::ptr::copy(bytes_at(host), bytes_at(shadow), bytes);
@@ -34,12 +36,12 @@ impl Registration {
         registration
     }
 
-    /// Gives the shadow what the program has changed.
+    /// Copies the program's changes to the shadow.
     pub(crate) fn to_device(&self) {
         self.transfer(self.host, self.shadow);
     }
 
-    /// Gives the program what devices have changed.
+    /// Copies the devices' changes to the program's memory.
     pub(crate) fn to_host(&self) {
         self.transfer(self.shadow, self.host);
     }
@@ -49,8 +51,9 @@ impl Registration {
         for (index, piece) in agreed.chunks_mut(PIECE).enumerate() {
             let offset = index * PIECE;
             let mut now = [0; PIECE];
-            // SAFETY: both sides are as long as what they agreed on and stay in place while they are registered. What the
-            // other process or the program writes at the same time is seen now or later.
+            // SAFETY: both sides have the length of `agreed` and stay in place while they are
+            // registered. A concurrent write of the other process or of the program is seen now or
+            // later.
             unsafe {
                 std::ptr::copy(bytes_at(from + offset), now.as_mut_ptr(), piece.len());
             }

@@ -85,7 +85,7 @@ pub(crate) fn for_work(handle: usize) -> DriverResult<(Arc<Context>, Arc<Stream>
     let current = current()?;
     let (context, stream) = any_stream(handle)?;
     if context.handle != current.handle && driver().vendor.scope() == Scope::Context {
-        let what = format!("stream {handle:#x} is of another context than the current one");
+        let what = format!("stream {handle:#x} is not of the current context");
         return Err(broken(Code::INVALID_HANDLE, what));
     }
     Ok((context, stream))
@@ -101,7 +101,7 @@ pub fn create(stream: Out<usize>, flags: u32) -> DriverResult {
 pub fn create_with_priority(stream: Out<usize>, flags: u32, _priority: i32) -> DriverResult {
     let context = current()?;
     if flags & !NON_BLOCKING != 0 {
-        return Err(broken(Code::INVALID_VALUE, format!("{flags:#x} are no flags of streams")));
+        return Err(broken(Code::INVALID_VALUE, format!("invalid flags of a stream: {flags:#x}")));
     }
     if stream.is_null() {
         return stream.put(0);

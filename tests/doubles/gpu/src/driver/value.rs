@@ -54,7 +54,10 @@ impl Out<u8> {
     /// `INVALID_VALUE`, a violation, if the pointer is null or `room` is 0.
     pub fn put_text(self, room: usize, text: &str) -> DriverResult {
         if self.0.is_null() || room == 0 {
-            return Err(broken(Code::INVALID_VALUE, "a text is to be written to no room"));
+            return Err(broken(
+                Code::INVALID_VALUE,
+                "a text is to be written to a null pointer or to 0 bytes",
+            ));
         }
         let bytes = &text.as_bytes()[..text.len().min(room - 1)];
         // SAFETY: the program vouches for `room` bytes.
@@ -136,7 +139,7 @@ impl<T: Copy> In<T> {
             return Ok(Vec::new());
         }
         if self.0.is_null() {
-            return Err(broken(Code::INVALID_VALUE, "values are to be read from a null pointer"));
+            return Err(broken(Code::INVALID_VALUE, "an array is to be read from a null pointer"));
         }
         // SAFETY: the program vouches for `count` values.
         Ok((0..count).map(|index| unsafe { self.0.add(index).read_unaligned() }).collect())

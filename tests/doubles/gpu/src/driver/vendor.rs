@@ -121,16 +121,16 @@ pub enum Misfit {
     NoGroups,
     /// A size of groups is 0.
     NoItems,
-    /// There are more groups than in any launch.
+    /// The number of groups exceeds the limit of all launches.
     TooManyGroups,
-    /// Groups are larger than the device's.
+    /// Groups exceed the device's limit.
     LargeGroups,
-    /// Groups are larger than the kernel's.
+    /// Groups exceed the kernel's limit.
     TooManyItems,
     /// Groups do not have the only size that the kernel allows.
     OtherGroups,
-    /// Groups have more shared memory than they can.
+    /// Groups have more shared memory than their limit.
     TooMuchSharedMemory,
-    /// The kernel is of another context than the stream.
+    /// The kernel belongs to another context than the stream.
     OtherContext,
 }

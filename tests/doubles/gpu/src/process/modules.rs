@@ -108,7 +108,7 @@ impl Modules {
         for address in functions {
             let name = twin.functions.get(address).ok_or_else(|| Fault {
                 kind: FaultKind::Address,
-                message: format!("{address:#x} is called, which is no function of the module"),
+                message: format!("a kernel calls {address:#x}, which is no function of the module"),
             })?;
             let launch = Launch {
                 module,
@@ -128,7 +128,7 @@ impl Modules {
     }
 }
 
-/// Returns the names of an object's functions, including those that are not kernels.
+/// Returns the names of all functions of an object, kernels or not.
 fn functions_of(object: &[u8]) -> Vec<String> {
     let Ok(file) = ElfFile64::<LittleEndian>::parse(object) else { return Vec::new() };
     let functions = file.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::Text);

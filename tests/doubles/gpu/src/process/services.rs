@@ -1,4 +1,4 @@
-//! What the CPU's backend is offered: no settings, and nobody listens to its log.
+//! Services for the CPU's backend: no settings, and a log that is discarded.
 
 use longshore_plugin_api::{Services, abi};
 use std::ffi::c_void;
@@ -13,7 +13,7 @@ static NONE: Offer = Offer(abi::Services {
     table,
 });
 
-/// Services that have nothing.
+/// Returns services without any setting or table.
 pub(super) fn none() -> Services {
     // SAFETY: a constant of the process.
     unsafe { Services::from_raw(&raw const NONE.0) }

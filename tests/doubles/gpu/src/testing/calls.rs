@@ -1,7 +1,7 @@
 //! The functions of a driver that tests call, found in the double's file.
 
-/// Defines a loaded double with these functions. Its methods answer what the driver answers; tests pass pointers to their
-/// own values.
+/// Defines a loaded double with these functions. The methods return the driver's results; tests
+/// pass pointers to their own values.
 #[macro_export]
 macro_rules! tried_functions {
     ($double:ident: $($name:ident($($parameter:ident: $kind:ty),* $(,)?) $(-> $returned:ty)?;)*) => {
@@ -25,7 +25,8 @@ macro_rules! tried_functions {
             $(
                 #[allow(clippy::too_many_arguments, reason = "they are the driver's")]
                 pub(crate) fn $name(&self, $($parameter: $kind),*) -> $crate::returned!($($returned)?) {
-                    // SAFETY: tests pass what the driver's documentation asks for, or what the double is to refuse.
+                    // SAFETY: tests pass arguments as the driver's documentation demands, or
+                    // arguments that the double must refuse.
                     unsafe { (self.$name)($($parameter),*) }
                 }
             )*

@@ -1,6 +1,6 @@
-//! Sources of images that more than one double is tried with.
+//! Sources of images that tests of several doubles use.
 
-/// Notes in `order` when its constructors (1 and 2) and destructors (3 and 4) run.
+/// An image that records in `order` when its constructors (1 and 2) and destructors (3 and 4) run.
 pub const CONSTRUCTORS: &str = r#"
 #include <longshore_device.h>
 LONGSHORE_GLOBAL uint64_t order[4];
@@ -13,7 +13,8 @@ __attribute__((destructor(200))) static void before_last(void) { note(3); }
 LONGSHORE_KERNEL(nothing, (uint64_t x)) { (void)x; }
 "#;
 
-/// Has a kernel `count` that calls a function as often as its argument says, which adds each third number to `total`.
+/// An image with a kernel `count`, whose argument is a number of calls. Each call adds one of three
+/// numbers to `total`.
 pub const COUNTED: &str = r#"
 #include <longshore_device.h>
 LONGSHORE_GLOBAL volatile uint64_t total;

@@ -5,19 +5,20 @@ use crate::image_hash;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A folder with images and twins. In the process that a test runs in, it is that of the double's settings, where they
-/// are already.
+/// A folder with images and twins. In the process of a test's part, it is the folder from the
+/// double's settings, which has all files already.
 pub struct Twins {
     folder: PathBuf,
-    /// Removes the folder in the end.
+    /// Guard that removes the folder on drop.
     _made: Option<tempfile::TempDir>,
 }
 
 impl Twins {
-    /// An empty one; `None`, with a line that says so, where there is no clang for it, or none of these tools.
+    /// Creates an empty folder. Returns `None`, and prints a line, without a suitable clang or one
+    /// of these tools.
     ///
     /// # Panics
-    /// If there is no room for files.
+    /// If files cannot be written.
     pub fn new(double: &Tried, tools: &[&str]) -> Option<Twins> {
         if let Some(folder) = double.setting("twins") {
             return Some(Twins { folder: folder.into(), _made: None });
@@ -33,13 +34,13 @@ impl Twins {
         Some(Twins { folder: made.path().to_owned(), _made: Some(made) })
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn path(&self) -> &Path {
         &self.folder
     }
 
-    /// Compiles C to an image with this extension, and to its twin. `for_all` are options for both, `for_gpus` for the
-    /// image.
+    /// Compiles C to an image with this extension, and to its twin. `for_all` has options for both,
+    /// `for_gpus` for the image.
     ///
     /// # Panics
     /// If the source does not compile.
@@ -64,10 +65,10 @@ impl Twins {
         })
     }
 
-    /// The image with this name and extension, which `make` writes to a file if it is not there.
+    /// Returns the image with this name and extension. `make` writes the file if it is missing.
     ///
     /// # Panics
-    /// If it cannot be read.
+    /// If the file cannot be read.
     pub fn made(&self, name: &str, extension: &str, make: impl FnOnce(&Path)) -> Vec<u8> {
         let file = self.path().join(name).with_extension(extension);
         if !file.is_file() {
@@ -76,15 +77,15 @@ impl Twins {
         std::fs::read(&file).expect("it is there")
     }
 
-    /// Gives an image the twin of another.
+    /// Makes the twin of one image the twin of another, too.
     ///
     /// # Panics
-    /// If that has none.
+    /// If the first image has no twin.
     pub fn share(&self, of: &[u8], image: &[u8]) {
         std::fs::copy(self.twin(of), self.twin(image)).expect("there is room for files");
     }
 
-    /// The file in which the twin of an image is looked for.
+    /// Returns the path of an image's twin.
     fn twin(&self, image: &[u8]) -> PathBuf {
         self.path().join(format!("{}.o", image_hash(image)))
     }

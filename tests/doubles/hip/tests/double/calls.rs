@@ -1,17 +1,18 @@
-//! Devices, memory, streams and events, as far as HIP differs from other drivers; what its versions are.
+//! Devices, memory, streams and events, where HIP differs from other drivers; differences between
+//! its versions.
 
 use crate::support::hip::{Hip, ok, out};
 use crate::support::with_double;
 use longshore_double_gpu::testing::Said;
 use std::ffi::CStr;
 
-/// Nothing may be left.
+/// Checks that no object is left.
 fn finish(hip: &Hip) {
     assert_eq!(hip.double.live(), [""; 0]);
     assert_eq!(hip.double.violations(), [""; 0]);
 }
 
-/// Whether the loader finds a function.
+/// Returns whether the loader finds a function.
 fn has(hip: &Hip, name: &str) -> bool {
     // SAFETY: the function is not called.
     unsafe { hip.double.library().get::<unsafe extern "C" fn()>(name) }.is_ok()
@@ -45,7 +46,8 @@ fn no_bytes_are_no_memory() {
     .nothing_wrong();
 }
 
-/// What results are called, properties read by the offsets of a layout, types of pointers.
+/// Checks the names of results, the properties by the offsets of a layout, and the types of
+/// pointers.
 fn version(number: &str, is_before_6: bool) -> Said {
     with_double(&format!("version={number};target=gfx1100"), |hip| {
         let found: i32 = out(|found| hip.hipRuntimeGetVersion(found));
@@ -82,7 +84,8 @@ fn version(number: &str, is_before_6: bool) -> Said {
     })
 }
 
-/// Where memory, wavefront size and target are, and where the structure ends.
+/// Checks the offsets of memory size, wavefront size and target in the properties, and the end of
+/// the structure.
 fn check_properties(properties: &[u8], [memory, wavefront, target, end]: [usize; 4]) {
     let text = |at: usize| CStr::from_bytes_until_nul(&properties[at..]).expect("it ends");
     assert!(text(0).to_bytes().starts_with(b"Longshore double"));
@@ -116,7 +119,7 @@ fn without_devices_versions_answer_as_they_do() {
 #[test]
 fn results_have_names_and_words() {
     with_double("", |hip| {
-        // SAFETY: texts that last.
+        // SAFETY: texts that live as long as the process.
         let text = |start| unsafe { CStr::from_ptr(start) };
         assert_eq!(text(hip.hipGetErrorName(209)), c"hipErrorNoBinaryForGpu");
         assert_eq!(text(hip.hipGetErrorString(600)), c"device not ready");
@@ -168,7 +171,7 @@ fn streams_and_events_belong_to_the_device_that_was_current() {
         let x = hip.allocate(8);
         ok(hip.hipSetDevice(1));
         let (second, end) = (hip.stream(), hip.event());
-        // Copies and waits are for any stream.
+        // Copies and waits work in any stream.
         ok(hip.hipMemsetD32Async(x, 5, 2, first));
         ok(hip.hipEventRecord(start, first));
         ok(hip.hipStreamWaitEvent(second, start, 0));
@@ -249,7 +252,7 @@ fn host_memory_is_mapped_whatever_the_flags() {
         assert_eq!(hip.pointer(8, managed), Ok(1));
         ok(hip.hipMemPrefetchAsync(managed, 64, 0, 0));
         ok(hip.hipMemPrefetchAsync(managed, 64, -1, 0));
-        // Non-coherent memory is the program's to give back, like all.
+        // Non-coherent memory has to be freed by the program, like all other.
         let host = out(|address| hip.hipHostMalloc(address, 64, 0x8000_0000));
         assert_eq!(hip.double.live().len(), 2);
         ok(hip.hipHostFree(host));
@@ -287,7 +290,7 @@ fn pools_are_of_a_device() {
 }
 
 #[test]
-fn what_is_wrong_or_left_is_told() {
+fn what_is_wrong_or_left_is_reported() {
     with_double("fail=hipMalloc:2:2", |hip| {
         let x = hip.allocate(8);
         assert_eq!(hip.hipMalloc(&mut 0, 8), 2);

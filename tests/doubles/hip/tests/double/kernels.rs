@@ -20,7 +20,7 @@ LONGSHORE_KERNEL(poke, (uint64_t *x)) { *x = 4; }
 LONGSHORE_KERNEL(say, (uint64_t x)) { longshore_printf("it is %d\n", (int)x); }
 "#;
 
-/// Gives back what a test has made; nothing may be left.
+/// Frees the memory and module of a test; no object may be left.
 fn finish(hip: &Hip, module: usize, memory: &[u64]) {
     for address in memory {
         ok(hip.hipFree(*address));
@@ -75,7 +75,7 @@ fn variables_are_those_of_the_dynamic_symbols() {
         let x = hip.allocate(8);
         ok(hip.launch(hip.function(module, "scale"), [1, 1], 0, &[1, x, 0]));
         assert_eq!(hip.read::<u64>(hits, 1), [8]);
-        // A variable's address is as good as any.
+        // The address of a variable works like any other.
         ok(hip.launch(hip.function(module, "poke"), [1, 1], 0, &[hits]));
         assert_eq!(hip.read::<u64>(hits, 1), [4]);
         finish(hip, module, &[x]);
@@ -210,7 +210,8 @@ fn launches_are_refused_with_hips_own_results() {
             out(|n| hip.hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(n, poke, items, 0))
         };
         assert_eq!([groups(1024), groups(64)], [2, 32]);
-        // A kernel runs on its stream's device, which must have its module, whichever is current.
+        // A kernel runs on its stream's device, which must have the kernel's module. The current
+        // device does not matter.
         let stream = hip.stream();
         ok(hip.hipSetDevice(1));
         ok(hip.launch(poke, [1, 1], stream, &[x]));

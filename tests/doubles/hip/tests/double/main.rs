@@ -1,4 +1,4 @@
-//! The double of HIP, used as programs use a driver.
+//! Tests of the double of HIP, used like the runtime.
 
 mod calls;
 mod kernels;

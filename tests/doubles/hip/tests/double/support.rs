@@ -1,4 +1,4 @@
-//! A program that uses the double: by its file, as it would use the runtime.
+//! A program that loads the double's file, as it would load the runtime.
 
 pub(crate) mod hip;
 pub(crate) mod images;
@@ -6,14 +6,15 @@ pub(crate) mod images;
 use hip::Hip;
 use longshore_double_gpu::testing::{Said, Tried};
 
-/// The double.
+/// Double of HIP.
 pub(crate) const HIP: Tried = Tried {
     settings: "LONGSHORE_HIP_DOUBLE",
     package: "longshore-double-hip",
     file: "liblongshore_double_hip.so",
 };
 
-/// Runs a part of a test with a double that has these settings, in a process of its own. Within that, never returns.
+/// Runs a part of a test with a double that has these settings, in a process of its own. Inside
+/// that process, this function never returns.
 pub(crate) fn with_double(settings: &str, part: impl FnOnce(&Hip)) -> Said {
     HIP.run(settings, Hip::open, part)
 }

@@ -91,14 +91,14 @@ pub(crate) struct LaunchAttribute {
     pub(crate) value: [u32; 16],
 }
 
-/// The result, which is 0.
+/// Checks that a call succeeded.
 #[track_caller]
 pub(crate) fn ok(result: u32) {
     assert_eq!(result, 0, "expected CUDA_SUCCESS");
 }
 
 impl Cuda {
-    /// Initialises it, and makes the primary context of a device current.
+    /// Initialises the driver, and makes the primary context of a device current.
     pub(crate) fn start(&self, device: i32) -> usize {
         ok(self.cuInit(0));
         let mut context = 0;
@@ -131,7 +131,7 @@ impl Cuda {
         values
     }
 
-    /// Loads an image. What the JIT complains of if it does not take it.
+    /// Loads an image. A failure has the result and the JIT compiler's error log.
     pub(crate) fn load(&self, image: &[u8]) -> Result<usize, (u32, String)> {
         let image = [image, b"\0"].concat();
         let mut log = vec![0u8; 4096];
@@ -154,7 +154,7 @@ impl Cuda {
         function
     }
 
-    /// Address and size of a variable, or the result.
+    /// Returns the address and size of a variable, or the failing result.
     pub(crate) fn global(&self, module: usize, name: &str) -> Result<(u64, usize), u32> {
         let (name, mut address, mut bytes) = (CString::new(name).expect("a name"), 0, 0);
         match self.cuModuleGetGlobal_v2(&mut address, &mut bytes, module, name.as_ptr()) {
@@ -163,7 +163,7 @@ impl Cuda {
         }
     }
 
-    /// The function of this name that a version of CUDA has, 0 if there is none.
+    /// Returns the function with this name in a version of CUDA; 0 for an unknown name.
     pub(crate) fn address_of(&self, name: &CStr, version: i32) -> usize {
         let (mut found, mut status) = (0, 0);
         ok(self.cuGetProcAddress_v2(name.as_ptr(), &mut found, version, 0, &mut status));
@@ -171,7 +171,7 @@ impl Cuda {
         found
     }
 
-    /// Launches so many groups of so many items with arguments of 8 bytes.
+    /// Launches groups of items with arguments of 8 bytes each.
     pub(crate) fn launch(
         &self,
         function: usize,

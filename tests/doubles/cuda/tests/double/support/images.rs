@@ -8,12 +8,12 @@ use std::process::Command;
 pub(crate) struct Twins(testing::Twins);
 
 impl Twins {
-    /// None yet; `None`, with a line that says so, where there is no clang for it.
+    /// Creates an empty folder. Returns `None`, and prints a line, without a suitable clang.
     pub(crate) fn new() -> Option<Twins> {
         testing::Twins::new(&super::CUDA, &[]).map(Twins)
     }
 
-    /// Their folder.
+    /// Returns the folder.
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
@@ -23,7 +23,8 @@ impl Twins {
         self.compile(name, source, &[], &[])
     }
 
-    /// The same, with counters of a profile; and a second time, with counters that the driver finds.
+    /// Compiles C to PTX with counters of a profile. The second result has counters that the
+    /// driver's look-up finds.
     pub(crate) fn instrumented(&self, name: &str, source: &str) -> [Vec<u8>; 2] {
         let flags = ["-Xclang", "-fprofile-instrument=llvm", "-mllvm", "-disable-vp"];
         let ptx = self.compile(name, source, &flags, &["-mllvm", "-profile-correlate=binary"]);
@@ -34,7 +35,7 @@ impl Twins {
         [ptx, visible.into_bytes()]
     }
 
-    /// Assembles PTX to a cubin, which has the same twin. `flags` are the assembler's.
+    /// Assembles PTX to a cubin with the same twin. `flags` are for the assembler.
     pub(crate) fn cubin(&self, name: &str, ptxas: &Path, flags: &[&str]) -> Vec<u8> {
         let ptx = self.path().join(name).with_extension("ptx");
         let cubin = self.0.made(name, "cubin", |to| {
@@ -51,7 +52,8 @@ impl Twins {
     }
 }
 
-/// NVIDIA's assembler; `None`, with a line that says so, if it is not there.
+/// Returns the path of NVIDIA's assembler. Returns `None`, and prints a line, if it is not
+/// installed.
 pub(crate) fn ptxas() -> Option<PathBuf> {
     let variable = std::env::var_os("PTXAS").map(PathBuf::from);
     let packages = root().join("target/nvcc/nvidia/cu13/bin/ptxas");

@@ -67,13 +67,13 @@ longshore_double_gpu::tried_functions! {
         (count: *mut i32, function: usize, items: i32, shared_bytes: usize);
 }
 
-/// The result, which is 0.
+/// Checks that a call succeeded.
 #[track_caller]
 pub(crate) fn ok(result: u32) {
     assert_eq!(result, 0, "expected hipSuccess");
 }
 
-/// An output of a call that has to succeed.
+/// Returns an output of a call that has to succeed.
 #[track_caller]
 pub(crate) fn out<T: Default>(call: impl FnOnce(&mut T) -> u32) -> T {
     let mut value = T::default();
@@ -94,7 +94,7 @@ impl Hip {
         out(|event| self.hipEventCreateWithFlags(event, 0))
     }
 
-    /// What is known of a pointer, or the result.
+    /// Returns an attribute of a pointer, or the failing result.
     pub(crate) fn pointer(&self, which: u32, pointer: u64) -> Result<u64, u32> {
         let mut value = 0u64;
         match self.hipPointerGetAttribute((&raw mut value).cast(), which, pointer) {
@@ -103,7 +103,7 @@ impl Hip {
         }
     }
 
-    /// In the current device's own stream.
+    /// Copies values to a device in the current device's own stream.
     pub(crate) fn write<T: Copy>(&self, to: u64, values: &[T]) {
         ok(self.hipMemcpyHtoDAsync(to, values.as_ptr().cast(), size_of_val(values), 0));
     }
@@ -115,7 +115,7 @@ impl Hip {
         values
     }
 
-    /// A loaded image, or the result.
+    /// Loads an image. Returns the failing result otherwise.
     pub(crate) fn load(&self, image: &[u8]) -> Result<usize, u32> {
         let mut module = 0;
         match self.hipModuleLoadData(&mut module, image.as_ptr()) {
@@ -129,7 +129,7 @@ impl Hip {
         out(|function| self.hipModuleGetFunction(function, module, name.as_ptr()))
     }
 
-    /// Address and size of a variable, or the result.
+    /// Returns the address and size of a variable, or the failing result.
     pub(crate) fn global(&self, module: usize, name: &str) -> Result<(u64, usize), u32> {
         let (name, mut address, mut bytes) = (CString::new(name).expect("a name"), 0, 0);
         match self.hipModuleGetGlobal(&mut address, &mut bytes, module, name.as_ptr()) {
@@ -138,7 +138,7 @@ impl Hip {
         }
     }
 
-    /// Launches so many groups of so many items with arguments of 8 bytes.
+    /// Launches groups of items with arguments of 8 bytes each.
     pub(crate) fn launch(
         &self,
         function: usize,

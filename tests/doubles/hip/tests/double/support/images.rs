@@ -7,17 +7,18 @@ use std::path::Path;
 pub(crate) struct Twins(testing::Twins);
 
 impl Twins {
-    /// None yet; `None`, with a line that says so, where there is no clang or linker for it.
+    /// Creates an empty folder. Returns `None`, and prints a line, without a suitable clang or
+    /// linker.
     pub(crate) fn new() -> Option<Twins> {
         testing::Twins::new(&super::HIP, &["ld.lld-19"]).map(Twins)
     }
 
-    /// Their folder.
+    /// Returns the folder.
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// The settings by which the double finds them.
+    /// Returns the settings by which the double finds the twins.
     pub(crate) fn settings(&self) -> String {
         format!("twins={}", self.path().display())
     }
@@ -27,7 +28,8 @@ impl Twins {
         self.compile(name, source, &["-mcpu=gfx90a"], &[])
     }
 
-    /// The same for a processor, and with features of it.
+    /// Compiles C to a code object for a target, and its twin. `target` has options for processor
+    /// and features.
     pub(crate) fn code_object_for(&self, name: &str, source: &str, target: &[&str]) -> Vec<u8> {
         self.compile(name, source, target, &[])
     }
