@@ -1,7 +1,7 @@
-//! Memory that a controller and its executor both have: a file without a name, of which both map pieces.
+//! Memory shared by a controller and its executor: an unnamed file of which both map pieces.
 //!
-//! The controlling side owns it. It gives the file to the executor once, when they greet each other; after that a piece is named
-//! by where it is in the file.
+//! The controller owns the file. The controller passes it to the executor once, in the greeting;
+//! afterwards an offset in the file names a piece.
 
 use std::io;
 use std::ops::Range;
@@ -18,22 +18,24 @@ use rustix::process::{Resource, getrlimit};
 use crate::ranges::FreeRanges;
 use crate::rpc::{Birthplace, Transport};
 
-/// Bytes that the file claims to have, in order of preference; it takes as much memory as is used.
+/// Candidate sizes of the file in bytes, in order of preference. The file is sparse: only used
+/// pages take memory.
 const SIZES: [u64; 4] = [1 << 42, 1 << 38, 1 << 34, 1 << 31];
-/// Bytes beyond those of the connection that an arena has at least.
+/// Smallest number of bytes of an arena beyond [`Transport::LINK_BYTES`].
 const LEAST: u64 = 1 << 20;
 
-/// The file, and which of it is in use. Any thread may use it.
+/// A shared file and the record of its free ranges. Any thread may use it.
 #[derive(Debug)]
 pub struct Arena {
     file: OwnedFd,
     size: u64,
-    /// Of the file's offsets.
+    /// Free ranges, as offsets in the file.
     free: Mutex<FreeRanges>,
     birthplace: Birthplace,
 }
 
-/// Some pages of an arena, zero at first. They are given back when this is dropped; then nothing may use them any more.
+/// A range of pages of an arena, zero at first. Dropping the piece gives the pages back; the caller
+/// must not use them afterwards.
 #[derive(Debug)]
 pub struct Piece {
     arena: Arc<Arena>,
@@ -42,25 +44,26 @@ pub struct Piece {
     stays: AtomicBool,
 }
 
-/// A piece that is mapped into this process for reading and writing, until this is dropped.
+/// A mapping of a piece into this process for reading and writing. Dropping it unmaps the pages.
 #[derive(Debug)]
 pub struct Mapped {
     address: NonNull<u8>,
-    /// The offsets that are still mapped.
+    /// Offsets of the parts that are still mapped.
     ranges: Vec<Range<usize>>,
     piece: Arc<Piece>,
 }
 
-// SAFETY: it is memory, which any thread may unmap.
+// SAFETY: the mapping is plain memory, which any thread may unmap.
 unsafe impl Send for Mapped {}
-// SAFETY: it gives nothing but its address.
+// SAFETY: a shared reference gives nothing but the address and the piece.
 unsafe impl Sync for Mapped {}
 
 impl Arena {
-    /// An arena of which the first [`Transport::LINK_BYTES`] belong to the connection.
+    /// Creates an arena. Its first [`Transport::LINK_BYTES`] belong to the connection.
     ///
     /// # Errors
-    /// `FileTooLarge` if the process's limit of file sizes (`ulimit -f`) leaves no room; those of making such a file.
+    /// `FileTooLarge` if the process's limit of file sizes (`ulimit -f`) leaves no room, and every
+    /// error of creating the file.
     pub fn new() -> io::Result<Arc<Self>> {
         let sizes = allowed(getrlimit(Resource::Fsize).current)?;
         let create = |flags| rustix::fs::memfd_create("longshore", MemfdFlags::CLOEXEC | flags);
@@ -74,32 +77,33 @@ impl Arena {
             .into_iter()
             .find(|size| ftruncate(&file, *size).inspect_err(|error| last = *error).is_ok());
         let size = size.ok_or(last)?;
-        // Else who has the file could take pages away that this process uses.
+        // Without the seals a holder of the file could truncate pages that this process uses.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let start = Transport::LINK_BYTES as u64;
         let free = Mutex::new(FreeRanges::new(start, size - start));
         Ok(Arc::new(Self { file, size, free, birthplace: Birthplace::here() }))
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// The bytes that it could have.
+    /// Returns the size of the file in bytes, used or not.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether this process made it, and was not forked from the one that did: to that the pages belong.
+    /// Returns whether this process created the arena. A forked child did not, and the pages belong
+    /// to its parent.
     pub fn is_here(&self) -> bool {
         self.birthplace.is_here()
     }
 
-    /// Takes pages for so many bytes, at a multiple of `alignment`, which is a power of two.
+    /// Takes pages for `bytes` bytes, at a multiple of `alignment`, which is a power of two.
     ///
     /// # Errors
-    /// `StorageFull` if there is no such room.
+    /// `StorageFull` if no free range is large enough.
     pub fn take(self: &Arc<Self>, bytes: u64, alignment: u64) -> io::Result<Piece> {
         let page = rustix::param::page_size() as u64;
         let full = || io::Error::from(io::ErrorKind::StorageFull);
@@ -115,7 +119,7 @@ impl Arena {
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if let Err(error) = fallocate(&self.file, flags, offset, bytes) {
-            // Its old content would be found where zeroes are promised.
+            // The range stays taken: its old contents would appear where zeroes are promised.
             log::warn!("{bytes:#x} bytes of shared memory cannot be given back: {error}");
             return;
         }
@@ -123,10 +127,11 @@ impl Arena {
     }
 }
 
-/// The sizes to try under a limit of file sizes. A process that makes a file larger than that is killed.
+/// Returns the sizes to try under a limit of file sizes. The kernel kills a process that makes a
+/// file larger than its limit.
 ///
 /// # Errors
-/// `FileTooLarge` for a limit that is too small for any.
+/// `FileTooLarge` for a limit below the smallest size.
 fn allowed(limit: Option<u64>) -> io::Result<Vec<u64>> {
     let limit = limit.unwrap_or(u64::MAX);
     let page = rustix::param::page_size() as u64;
@@ -136,7 +141,7 @@ fn allowed(limit: Option<u64>) -> io::Result<Vec<u64>> {
     let sizes: Vec<_> = sizes.filter(|size| *size >= least).collect();
     if sizes.is_empty() {
         let message = format!(
-            "files may have {limit} bytes (`ulimit -f`), and memory that two processes share is a file of at least {least} bytes"
+            "the limit of file sizes is {limit} bytes (`ulimit -f`), expected at least {least} bytes for shared memory"
         );
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
@@ -144,24 +149,24 @@ fn allowed(limit: Option<u64>) -> io::Result<Vec<u64>> {
 }
 
 impl Piece {
-    /// Where it begins in the file.
+    /// Returns the piece's offset in the file.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Its size.
+    /// Returns the piece's size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Maps it for reading and writing.
+    /// Maps the piece for reading and writing.
     ///
     /// # Errors
-    /// Those of mapping.
+    /// Every error of `mmap`.
     pub fn map(self: &Arc<Self>) -> io::Result<Mapped> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let (length, file) = (self.bytes as usize, &self.arena.file);
-        // SAFETY: a new mapping.
+        // SAFETY: the kernel chooses the address, so the mapping replaces no other.
         let address = unsafe {
             mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, self.offset)?
         };
@@ -172,7 +177,7 @@ impl Piece {
 }
 
 impl Piece {
-    /// Leaves it in use until the arena is gone.
+    /// Keeps the pages in use until the arena is dropped.
     pub fn leave(&self) {
         self.stays.store(true, Ordering::Relaxed);
     }
@@ -187,22 +192,22 @@ impl Drop for Piece {
 }
 
 impl Mapped {
-    /// Where it begins in this process.
+    /// Returns the address of the mapping in this process.
     pub fn address(&self) -> NonNull<u8> {
         self.address
     }
 
-    /// What it is a mapping of.
+    /// Returns the mapped piece.
     pub fn piece(&self) -> &Arc<Piece> {
         &self.piece
     }
 }
 
 impl Mapped {
-    /// Unmaps a part of it: whole pages, as offsets in bytes.
+    /// Unmaps a part of the mapping: whole pages, as offsets in bytes.
     ///
     /// # Panics
-    /// If that is not a part of it.
+    /// Panics if `part` is not inside the mapping or not aligned to pages.
     pub fn unmap(&mut self, part: Range<usize>) {
         let page = rustix::param::page_size();
         assert!(part.start <= part.end && part.end <= self.piece.bytes as usize);
@@ -221,7 +226,8 @@ impl Mapped {
     }
 
     fn release(&self, range: &Range<usize>) {
-        // SAFETY: it is mapped and ours, and who used its address is done with it.
+        // SAFETY: the range is mapped by this mapping, and the users of its address are done with
+        // it.
         let unmapped =
             unsafe { munmap(self.address.as_ptr().add(range.start).cast(), range.len()) };
         if let Err(error) = unmapped {
@@ -276,7 +282,7 @@ mod tests {
                 (0..3).map(|_| Some(Arc::new(arena.take(8192, 1).unwrap()))).collect();
             for piece in pieces.iter().flatten() {
                 let mapped = piece.map().unwrap();
-                // SAFETY: the byte is of a mapping that lives.
+                // SAFETY: the byte belongs to a live mapping.
                 unsafe {
                     assert_eq!(*byte(&mapped, 8191), 0);
                     *byte(&mapped, 8191) = 7;
@@ -292,7 +298,7 @@ mod tests {
         let arena = Arena::new().unwrap();
         let piece = Arc::new(arena.take(1, 1).unwrap());
         let (one, other) = (piece.map().unwrap(), piece.map().unwrap());
-        // SAFETY: the bytes are of mappings that live.
+        // SAFETY: the bytes belong to live mappings.
         unsafe {
             *byte(&one, 5) = 9;
             assert_eq!(*byte(&other, 5), 9);

@@ -1,4 +1,4 @@
-//! The side that controls: starts an executor's process, and is told how it ends.
+//! The controller's side: starts an executor's process and reports its end.
 
 mod child;
 #[cfg(feature = "jitlink")]

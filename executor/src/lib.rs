@@ -1,12 +1,16 @@
-//! Processes that execute code and plugins for a program, and the side that controls them. It does what ORC's `SimpleRemoteEPC`
-//! and `llvm-jitlink-executor` do, and has plugins run in a process of their own.
+//! Processes that execute code and plugins for a program, and the controller of such processes.
+//! This crate does the work of ORC's `SimpleRemoteEPC` and `llvm-jitlink-executor`, and also runs
+//! plugins in processes of their own.
 //!
-//! - A [`Connection`](rpc::Connection) carries calls both ways: through shared memory on one machine, over any stream elsewhere, over
-//!   TCP with a key ([`remote`]).
-//! - An [`Executor`](controller::Executor) is a process that was started and is controlled; [`Spawn`](controller::Spawn) starts it. It
-//!   ends when that is dropped, or when the controlling process ends.
-//! - An [`ExecutorProcess`](controller::ExecutorProcess) is one for which `longshore-jitlink` links.
-//! - An [`Isolation`](plugin::Isolation) opens a plugin in one, whose devices behave as if the plugin were here.
+//! - A [`Connection`](rpc::Connection) carries calls in both directions: through shared memory on
+//!   one machine, over any stream elsewhere, over TCP with a key ([`remote`]).
+//! - An [`Executor`](controller::Executor) is a process that the controller has started;
+//!   [`Spawn`](controller::Spawn) starts it. It ends when its `Executor` is dropped, or when the
+//!   controlling process ends.
+//! - An [`ExecutorProcess`](controller::ExecutorProcess) is an executor as a target of
+//!   `longshore-jitlink`.
+//! - An [`Isolation`](plugin::Isolation) opens a plugin in an executor, and the plugin's devices
+//!   behave as if the plugin were in this process.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -14,20 +18,24 @@
 //! # use longshore_executor::rpc::{Peer, Service};
 //! # struct Nothing;
 //! # impl Service for Nothing {
-//! #     fn call(&self, _: &Arc<Peer>, _: u32, _: &[u8]) -> Result<Vec<u8>, String> { Ok(Vec::new()) }
+//! #     fn call(&self, _: &Arc<Peer>, _: u32, _: &[u8]) -> Result<Vec<u8>, String> {
+//! #         Ok(Vec::new())
+//! #     }
 //! #     fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
 //! # }
 //!
-//! let executor: Executor = Spawn::new("/usr/local/libexec/longshore/longshore-executor").start(Arc::new(Nothing))?;
-//! // Method 0 answers with what it is given.
+//! let executable = "/usr/local/libexec/longshore/longshore-executor";
+//! let executor: Executor = Spawn::new(executable).start(Arc::new(Nothing))?;
+//! // Method 0 returns its argument.
 //! assert_eq!(executor.peer().call(0, b"who is there?")?, b"who is there?");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The program of the process is [`target::main`]; it links neither the linker nor the host. What a side reads from the other is
-//! checked, and bounded: a process that goes wrong costs its controller an error, and no more.
+//! The executor's program is [`target::main`]; it links neither the linker nor the host. Each side
+//! checks and bounds its input from the other: a process that goes wrong costs its controller an
+//! error, and no more.
 //!
-//! Start reading at [`rpc`], then [`controller`] and `target`; [`plugin`] stands on both.
+//! Start reading at [`rpc`], then [`controller`] and `target`; [`plugin`] builds on both.
 
 pub mod arena;
 pub mod controller;

@@ -1,11 +1,13 @@
-//! Plugins that run in a process of their own.
+//! Plugins that run in processes of their own.
 //!
-//! [`Isolation::open`] starts an executor, which opens the plugin's library, and gives a platform that behaves as the plugin's
-//! does: [`proxy`](IsolatedPlatform) implements the plugin interface by calls to the executor, `serve` answers them there, and
-//! `protocol` is what they say. What crosses, and what does not, is written down in `docs/isolation.md`.
+//! [`Isolation::open`] starts an executor, which opens the plugin's library, and returns a platform
+//! that behaves as the plugin's does. [`proxy`](IsolatedPlatform) implements the plugin interface
+//! by calls to the executor, `serve` executes them there, and `protocol` declares their messages.
+//! `docs/isolation.md` describes the data that crosses between the processes and the data that does
+//! not.
 //!
-//! If the process ends, whatever the cause, every call that is under way and every later one on its devices answers with an
-//! error that says so. Opening a device again starts another process.
+//! If the process ends, whatever the cause, every call on its devices, under way or later, returns
+//! an error that reports the end. Opening a device again starts another process.
 
 mod interface;
 mod protocol;

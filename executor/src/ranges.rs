@@ -1,18 +1,19 @@
-//! Which parts of a range of numbers are free.
+//! The free parts of a range of numbers.
 
 use std::collections::BTreeMap;
 
-/// Start and size of each free part; no two touch.
+/// Start and size of each free part; no two parts touch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FreeRanges(BTreeMap<u64, u64>);
 
 impl FreeRanges {
-    /// All of a range.
+    /// Creates a range of which all is free.
     pub(crate) fn new(start: u64, size: u64) -> Self {
         Self(BTreeMap::from([(start, size)]))
     }
 
-    /// Takes so many from the first part that has them at a multiple of `alignment`, a power of two.
+    /// Takes `size` numbers, at a multiple of `alignment`, a power of two, from the first free part
+    /// with room.
     pub(crate) fn take(&mut self, size: u64, alignment: u64) -> Option<u64> {
         let (start, free, taken) = self.0.iter().find_map(|(start, free)| {
             let taken = start.checked_next_multiple_of(alignment)?;
@@ -30,7 +31,7 @@ impl FreeRanges {
         Some(taken)
     }
 
-    /// Gives back what was taken.
+    /// Gives a taken part back.
     pub(crate) fn give_back(&mut self, start: u64, size: u64) {
         let (mut first, mut all) = (start, size);
         if let Some((before, free)) = self.0.range(..start).next_back().map(|(a, b)| (*a, *b))

@@ -1,8 +1,9 @@
-//! Executors on other machines, over TCP: both sides prove that they have the same key, and everything is encrypted.
+//! Executors on other machines, over TCP: both sides prove that they have the same key, and all
+//! data is encrypted.
 //!
-//! It is the Noise protocol `NNpsk0`, with Curve25519, ChaCha20-Poly1305 and BLAKE2s: keys of the connection are new each time, so
-//! that what was recorded cannot be read by who gets the shared key later. Who has the key can have this side do anything that the
-//! process may do.
+//! The protocol is Noise `NNpsk0` with Curve25519, ChaCha20-Poly1305 and BLAKE2s. The keys of a
+//! connection are new each time, so a recorded connection stays secret even if the shared key leaks
+//! later. A peer with the key can have this side do anything that the process may do.
 
 mod greeting;
 mod key;
@@ -20,55 +21,55 @@ pub(crate) use sealed::Epitaph;
 use crate::rpc::{Connection, Options, Service, Transport};
 use sealed::Failure;
 
-/// Why there is no connection to the other side.
+/// The reason for a failed connection to the other side.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// No connection of TCP.
+    /// Failure of the TCP connection.
     #[error("{address}: {source}")]
     Network {
-        /// Where.
+        /// The address.
         address: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The other side did not say enough in time.
+    /// Timeout of the greeting.
     #[error(
-        "{address}: no answer within {limit:?}: nothing there greets as an executor does, or it is too busy to"
+        "{address}: no answer within {limit:?}: no executor listens there, or it is too busy to greet"
     )]
     Silent {
-        /// Where.
+        /// The address.
         address: String,
-        /// The time that was allowed.
+        /// The time allowed.
         limit: Duration,
     },
-    /// The other side closed the connection before either had proved anything.
+    /// End of the connection before either side had proved that it has the key.
     #[error(
-        "{address}: the other side closed the connection: its key is another one, it has a controller already, or more peers come \
-         than it greets"
+        "{address}: the other side closed the connection: its key differs, it already has a controller, or more peers connect \
+         than it can greet"
     )]
     Closed {
-        /// Where.
+        /// The address.
         address: String,
     },
-    /// The other side does not have the key, or is something else.
+    /// Failure of the other side to prove that it has the key, or another failure of the greeting.
     #[error("{address}: the other side does not prove that it has the same key: {problem}")]
     Refused {
-        /// Where.
+        /// The address.
         address: String,
-        /// What went wrong.
+        /// The cause.
         problem: String,
     },
-    /// There is no connection above that.
+    /// Failure of the connection's own greeting over the encrypted stream.
     #[error("{address}: {why}")]
     Greeting {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         why: crate::rpc::Ended,
     },
 }
 
-/// Waits for controllers at an address. Nothing listens unless this is asked for.
+/// A listener for controllers at an address. Nothing listens unless a caller creates one.
 pub struct Listener {
     socket: TcpListener,
     key: Key,
@@ -76,10 +77,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at an address.
+    /// Creates a listener at an address.
     ///
     /// # Errors
-    /// [`RemoteError::Network`].
+    /// [`RemoteError::Network`] if the address cannot be bound.
     pub fn bind(address: impl ToSocketAddrs + ToString, key: Key) -> Result<Self, RemoteError> {
         let text = address.to_string();
         let bound = TcpListener::bind(address).and_then(|socket| {
@@ -92,33 +93,35 @@ impl Listener {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Every error of the socket.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Gives peers this time for the whole greeting: 10 s, unless said otherwise.
+    /// Sets the time allowed to a peer for the whole greeting; the default is 10 s.
     #[must_use]
     pub fn greeting_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Waits for a controller that has the key. Blocks. Others are sent away, which the log tells of.
+    /// Waits for a controller that has the key. Blocks. Other peers are rejected and logged.
     ///
-    /// Up to 32 peers are greeted at a time, and 8 of one address (of one /64 of IPv6), each by a thread of its own. For one more the one
-    /// is given up that has been greeted the longest. No thread is left when this returns.
+    /// Up to 32 peers are greeted at a time, and 8 of one address (of one /64 of IPv6), each by its
+    /// own thread. When a limit is reached, the longest-running greeting is given up for the new
+    /// peer. No thread is left when this returns.
     ///
     /// # Errors
-    /// Those of the listening socket.
+    /// Every error of the listening socket.
     pub fn accept(&self) -> io::Result<Transport> {
         self.accept_with_epitaph().map(|(transport, _)| transport)
     }
 
-    /// The same, with the means to tell the controller how the process ended that had the connection.
+    /// Accepts a controller as [`Listener::accept`] does. Also returns the means to report the end
+    /// of the process that has the connection.
     ///
     /// # Errors
     /// As for [`Listener::accept`].
@@ -128,10 +131,11 @@ impl Listener {
     }
 }
 
-/// Connects to an executor that listens. Blocks, for some seconds at most.
+/// Connects to an executor that listens. Blocks for up to 10 s for each address of the name, and
+/// for up to 10 s for the greeting.
 ///
 /// # Errors
-/// Why there is no connection.
+/// The reason for the failed connection.
 pub fn connect(
     address: &str,
     key: &Key,
@@ -164,8 +168,8 @@ pub fn connect(
         .map_err(|why| RemoteError::Greeting { address, why })
 }
 
-/// How long becoming acquainted may take.
+/// Default time limit of the greeting.
 const GREETING: Duration = Duration::from_secs(10);
 
-/// How long a machine may take to answer.
+/// Time limit of the TCP connection to one address.
 const CONNECTING: Duration = Duration::from_secs(10);

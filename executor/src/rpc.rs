@@ -9,8 +9,8 @@
 //! caller sleeps or spins. The stream carries large messages and reveals the end of the other side.
 //! Without shared memory all messages use the stream.
 //!
-//! Both sides must have the same [`VERSION`], and each message is bounded. Whatever the other side
-//! sends, this side replies or ends the connection. It never blocks without end, reads beyond a
+//! Both sides must have the same [`VERSION`], and each message is bounded. This side replies to any
+//! message of the other side or ends the connection. It never blocks without end, reads beyond a
 //! message, or allocates more than a message may have. All calls under way at the end of a
 //! connection return at once, with the reason.
 

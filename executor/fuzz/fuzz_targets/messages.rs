@@ -1,4 +1,5 @@
-//! Connections are total: whatever the other side says and writes into shared memory, this side goes on or ends.
+//! Fuzz target for connections: whatever bytes the peer sends or writes into shared memory, a
+//! connection goes on or ends.
 //!
 //! Run it with `cargo +nightly fuzz run messages`.
 

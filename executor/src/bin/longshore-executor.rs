@@ -1,8 +1,9 @@
-//! The process that executes.
+//! The executor's program.
 
 use longshore_orc_rt::{set_static_tls, static_tls_reserve};
 
-/// Bytes for thread-local variables of code that wants them at a fixed offset from the thread pointer.
+/// Bytes reserved for thread-local variables of code that needs them at a fixed offset from the
+/// thread pointer.
 const STATIC_TLS_BYTES: usize = 16 << 10;
 
 fn main() {

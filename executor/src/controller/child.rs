@@ -1,4 +1,4 @@
-//! A process that this one has started, and its end.
+//! A process that the controller has started, and its end.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,20 +16,20 @@ use rustix::process::{
 use crate::readiness::is_ready_within;
 use crate::rpc::{Death, Ended};
 
-/// A child process. It is killed and waited for when this is dropped, so that nothing is left of it.
+/// A child process. Dropping it kills the process and waits for its end, so that no zombie remains.
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
     file: Arc<OwnedFd>,
     status: OnceLock<Option<ExitStatus>>,
-    /// The process that serves, if that is another one: the child waits for it, and ends as it does.
+    /// The process that serves, if it is not the child: the child waits for it and ends as it does.
     server: OnceLock<Server>,
-    /// The thread that has started it, which ends after it.
+    /// The thread that has started the child; the thread ends after the child.
     keeper: Option<JoinHandle<()>>,
 }
 
 impl Child {
-    /// Takes over a child that nobody has waited for.
+    /// Takes over a child that has not been waited for.
     pub(super) fn new(pid: Pid) -> io::Result<Self> {
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(file) => {
@@ -37,7 +37,7 @@ impl Child {
                 Ok(Self { pid, file: Arc::new(file), status, server, keeper: None })
             }
             Err(error) => {
-                // It is our child, which nobody has waited for, so the number is still its.
+                // The number still names our child, since no caller has waited for it.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
                 Err(error.into())
@@ -45,26 +45,27 @@ impl Child {
         }
     }
 
-    /// The same, started by a thread that ends after it.
+    /// Records the thread that has started the child and ends after it.
     pub(super) fn kept_by(mut self, keeper: JoinHandle<()>) -> Self {
         self.keeper = Some(keeper);
         self
     }
 
-    /// Says that another process serves, which has this pidfd. Any other descriptor, and that of a process that has ended, is passed over.
+    /// Records that the process of this pidfd serves in place of the child. Ignores any other
+    /// descriptor, and the pidfd of a process that has ended.
     pub(super) fn serves(&self, process: OwnedFd) {
         if let Some(number) = number(&process) {
             let _ = self.server.set(Server { number, file: process });
         }
     }
 
-    /// The number of the process that serves, to which a debugger attaches.
+    /// Returns the number of the process that serves. A debugger attaches to this process.
     pub fn id(&self) -> u32 {
         let serving = self.server.get().map_or(self.pid, |server| server.number);
         serving.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// A file that becomes readable when it ends (a pidfd).
+    /// Returns the child's pidfd, a file that becomes readable when the child ends.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -73,7 +74,7 @@ impl Child {
         Arc::clone(&self.file)
     }
 
-    /// Kills it, if it has not ended. Does not block.
+    /// Kills the process if it has not ended. Does not block.
     pub fn kill(&self) {
         if self.status.get().is_some() {
             return;
@@ -81,14 +82,14 @@ impl Child {
         match self.server.get() {
             Some(server) => {
                 let _ = pidfd_send_signal(&server.file, Signal::KILL);
-                // It waits for that one, unless it is stopped.
+                // The child waits for the server, unless the child is stopped.
                 let _ = pidfd_send_signal(&self.file, Signal::CONT);
             }
             None => _ = pidfd_send_signal(&self.file, Signal::KILL),
         }
     }
 
-    /// Kills it, if it has not ended, and waits until it has.
+    /// Kills the process if it has not ended, and waits for its end.
     pub(super) fn end(&self) {
         self.kill();
         self.status.get_or_init(|| {
@@ -102,8 +103,9 @@ impl Child {
         });
     }
 
-    /// How it ended, if it does so within this time. Blocks for that time. `Some(None)` if something else in this process has
-    /// waited for it, so that its status is not known.
+    /// Waits up to `limit` for the process's end and returns its status. Blocks for that time.
+    /// `Some(None)` if other code in this process has waited for the child, so that its status is
+    /// unknown.
     pub fn wait(&self, limit: Duration) -> Option<Option<ExitStatus>> {
         if let Some(status) = self.status.get() {
             return Some(*status);
@@ -114,7 +116,8 @@ impl Child {
         Some(*self.status.get_or_init(|| self.reap()))
     }
 
-    /// Why a connection to it has ended, which it has cut. Blocks for a moment.
+    /// Returns the reason for the end of a connection that the child has cut. Blocks for up to
+    /// [`DYING`].
     pub(super) fn why(&self) -> Ended {
         match self.wait(DYING) {
             Some(Some(status)) => Ended::Died(Death(status)),
@@ -146,14 +149,14 @@ impl Child {
     }
 }
 
-/// A process that serves, and that another one has started.
+/// A server process, started by the child.
 #[derive(Debug)]
 struct Server {
     file: OwnedFd,
     number: Pid,
 }
 
-/// The number of a process that has a pidfd, where `/proc` tells it.
+/// Returns the process's number that `/proc` gives for a pidfd.
 fn number(process: &OwnedFd) -> Option<Pid> {
     let facts = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
     let facts = std::fs::read_to_string(facts).ok()?;
@@ -161,19 +164,19 @@ fn number(process: &OwnedFd) -> Option<Pid> {
     number.trim().parse().ok().filter(|number| *number > 0).and_then(Pid::from_raw)
 }
 
-/// Whether a process ends within this time. Blocks for that time.
+/// Returns whether a process ends within `limit`. Blocks for that time.
 fn ends_within(process: &OwnedFd, limit: Duration) -> bool {
     is_ready_within(&mut [PollFd::new(process, PollFlags::IN)], Some(limit))
 }
 
-/// How long a process whose end of the stream is closed may take to be gone.
+/// Time allowed for a process to end after it has closed its end of the stream.
 const DYING: Duration = Duration::from_secs(1);
 
 impl Drop for Child {
     fn drop(&mut self) {
         self.end();
         if let Some(keeper) = self.keeper.take() {
-            // It has nothing to say, and ends at once.
+            // The thread returns no result and ends at once.
             let _ = keeper.join();
         }
     }

@@ -131,8 +131,8 @@ impl Spawn {
         let (watched, asked) = (child.shared_file(), Arc::clone(&child));
         let transport = Transport::controller(ours, memory.map_err(failed)?);
         let transport = transport.watch(watched, move || asked.why());
-        let told = Arc::clone(&child);
-        let transport = transport.on_server(move |process| told.serves(process));
+        let reported = Arc::clone(&child);
+        let transport = transport.on_server(move |process| reported.serves(process));
         let opened = Connection::open(transport, self.options.clone(), service);
         match opened {
             Ok(connection) => {

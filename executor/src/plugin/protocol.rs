@@ -29,8 +29,8 @@ pub(super) type Id = u64;
 /// A request of the host to the executor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request<'a> {
-    /// Opens the plugin's library and connects it; the first request. The reply is a [`Connected`]
-    /// and an [`Asked`].
+    /// The first request, which opens the plugin's library and connects it. The reply is a
+    /// [`Connected`] and an [`Asked`].
     Connect {
         path: &'a [u8],
         backend: &'a str,
@@ -72,7 +72,7 @@ pub(super) enum Request<'a> {
         #[serde(borrow)]
         content: &'a [u8],
     },
-    /// The question whether the device accepts an image. The reply is an `Acceptance`.
+    /// A request for whether the device accepts an image. The reply is an `Acceptance`.
     Accepts {
         device: Id,
         #[serde(borrow)]
@@ -102,14 +102,14 @@ pub(super) enum Request<'a> {
         address: u64,
         bytes: u64,
     },
-    /// Loads an image. The reply is an [`Id`].
+    /// A request to load an image. The reply is an [`Id`].
     Load {
         device: Id,
         #[serde(borrow)]
         image: Image<'a>,
         loading: Loading,
     },
-    /// Looks up a kernel. The reply is an [`Id`] and a `KernelAttributes`.
+    /// A request to look up a kernel. The reply is an [`Id`] and a `KernelAttributes`.
     Kernel {
         module: Id,
         name: &'a str,
@@ -203,7 +203,7 @@ pub(super) struct Transfer {
 /// A request of the executor to the host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Callback<'a> {
-    /// Runs a function of the program.
+    /// A request to run a function of the program.
     Run {
         function: u64,
     },

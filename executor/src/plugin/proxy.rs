@@ -1,4 +1,4 @@
-//! The host's side: a platform that is another process's.
+//! The host's side: a platform of another process.
 
 mod accepted;
 mod callbacks;

@@ -1,4 +1,4 @@
-//! The key that both sides have.
+//! The key shared by both sides.
 
 use std::fmt;
 use std::fs::File;
@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; Key::BYTES]);
 
-/// Why a file gives no key.
+/// The reason why a file gives no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// It cannot be read.
+    /// Failure to read the file.
     #[error("'{}': {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Others can read it.
-    #[error("'{}' can be read by others: 'chmod 600' it, and make a new key if they may have read it", path.display())]
+    /// A file readable by other users.
+    #[error("'{}' is readable by other users: restrict it with 'chmod 600', and make a new key if another user may have read it", path.display())]
     Exposed {
         /// The file.
         path: PathBuf,
     },
-    /// It has something else in it.
+    /// A file whose contents are not a key.
     #[error("'{}' is not a key: 64 hexadecimal digits are expected, as 'openssl rand -hex 32' prints them", path.display())]
     Malformed {
         /// The file.
@@ -39,15 +39,15 @@ impl Key {
     /// Bytes of a key.
     pub const BYTES: usize = 32;
 
-    /// A key of these bytes, which must come from a source of randomness for cryptography.
+    /// Creates a key from bytes, which must come from a cryptographic source of randomness.
     pub fn new(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// Reads a file with 64 hexadecimal digits that only its owner can read.
+    /// Reads a key from a file of 64 hexadecimal digits, which must be readable by its owner alone.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The reason why the file gives no key.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let failed = |source| KeyError::Read { path: path.to_owned(), source };
         let mut file = File::open(path).map_err(failed)?;

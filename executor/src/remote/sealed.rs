@@ -48,7 +48,7 @@ pub(super) struct Accepted {
 }
 
 /// Performs the controller's side of the greeting within `limit`. The controller sends the first
-/// message and the last, since its first message can be replayed by anyone.
+/// message and the last, since any peer can replay its first message.
 pub(super) fn ask(socket: TcpStream, key: &Key, limit: Duration) -> Result<Transport, Failure> {
     let mut state = builder(key)?.build_initiator().map_err(refused)?;
     prepare(&socket)?;
@@ -185,7 +185,7 @@ fn finish(
 ) -> Result<Accepted, Failure> {
     let (state, socket) = (Arc::new(state), Arc::new(socket));
     let fate = Arc::new(OnceLock::new());
-    let (closer, limited, told) = (Arc::clone(&socket), Arc::clone(&socket), Arc::clone(&fate));
+    let (closer, limited, reported) = (Arc::clone(&socket), Arc::clone(&socket), Arc::clone(&fate));
     let reader = Reader {
         socket: Arc::clone(&socket),
         state: Arc::clone(&state),
@@ -203,7 +203,7 @@ fn finish(
         limited.set_read_timeout(read)?;
         limited.set_write_timeout(write)
     });
-    let transport = transport.with_why(move || match told.get() {
+    let transport = transport.with_why(move || match reported.get() {
         Some(status) => Ended::Died(Death(ExitStatus::from_raw(*status))),
         None => Ended::Cut,
     });
@@ -337,7 +337,7 @@ impl Epitaph {
     /// middle of a piece. Blocks for up to a few seconds.
     pub(crate) fn tell(&self, status: i32) {
         let socket = &self.0.socket;
-        let told = || {
+        let reported = || {
             socket.set_write_timeout(Some(PARTING))?;
             let reached = self.0.progress.reached().to_be_bytes();
             self.0.write(LAST_WORDS, &[])?;
@@ -348,7 +348,7 @@ impl Epitaph {
         };
         let end = Instant::now() + PARTING;
         let mut socket = &**socket;
-        if told().is_ok() {
+        if reported().is_ok() {
             while Instant::now() < end && matches!(socket.read(&mut [0; 4096]), Ok(1..)) {}
         }
     }
@@ -389,7 +389,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Why a controller is not served by what `replies`.
+    /// Returns the failure of a controller whose peer runs `replies`.
     fn asked(replies: impl FnOnce(TcpStream) + Send) -> Failure {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_process_is_told_also_if_it_was_about_to_note_a_piece() {
+    fn the_end_of_a_process_is_reported_also_if_it_was_about_to_note_a_piece() {
         for is_written in [true, false] {
             let (heard, status) = heard(1, |outgoing| {
                 outgoing.send(b"first").unwrap();

@@ -1,53 +1,54 @@
-//! How connections end and calls fail.
+//! The ends of connections and the failures of calls.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why a connection is over. All that was outstanding has ended with this.
+/// The reason for the end of a connection. Every call under way returns it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
-    /// This side closed it.
+    /// A close by this side.
     #[error("the connection was closed by this side")]
     Here,
-    /// The other side closed it in order.
+    /// An orderly close by the other side.
     #[error("the other side closed the connection")]
     There,
-    /// The stream ended without a farewell, and nothing is known of the other side's process.
+    /// An end of the stream without a farewell, while the state of the other side's process is
+    /// unknown.
     #[error("the connection was cut")]
     Cut,
-    /// The other side's process is no more.
+    /// The end of the other side's process.
     #[error("{0}")]
     Died(Death),
-    /// The other side speaks another version of the protocol.
+    /// Another version of the protocol on the other side.
     #[error(
         "the other side speaks version {theirs} of the protocol, this side version {ours}: use an executor of the same release"
     )]
     Version {
-        /// [`VERSION`](super::VERSION).
+        /// The version of this side, [`VERSION`](super::VERSION).
         ours: u32,
-        /// The other side's.
+        /// The version of the other side.
         theirs: u32,
     },
-    /// The other side sent what it may not send.
-    #[error("the other side does not keep the protocol: {0}")]
+    /// A breach of the protocol by the other side.
+    #[error("the other side breaks the protocol: {0}")]
     Protocol(String),
-    /// The stream failed.
+    /// A failure of the stream.
     #[error("the connection failed: {0}")]
     Stream(String),
-    /// The other side did not answer in time, so it was given up.
+    /// A timeout of the other side, which was given up for it.
     #[error("no answer within {limit:?}; the other side was given up")]
     Silent {
-        /// The time that was allowed.
+        /// The time allowed.
         limit: Duration,
     },
-    /// The process was forked, and this is the child, to which the connection does not belong.
+    /// A use in a forked child; the connection belongs to its parent.
     #[error("the connection belongs to the process from which this one was forked")]
     Forked,
 }
 
-/// How a process ended.
+/// The exit status of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Death(pub ExitStatus);
 
@@ -65,27 +66,27 @@ impl fmt::Display for Death {
     }
 }
 
-/// Why a call gave no answer.
+/// The reason for a failed call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The connection is over.
+    /// The end of the connection.
     #[error(transparent)]
     Ended(#[from] Ended),
-    /// The other side could not do it.
+    /// The other side's error text.
     #[error("{0}")]
     Failed(String),
-    /// So many calls are under way already.
+    /// Too many calls under way.
     #[error("{most} calls are under way to the other side already; no more are possible")]
     TooMany {
-        /// The most that there can be.
+        /// The greatest number of calls under way.
         most: usize,
     },
-    /// It has more content than a message may have.
-    #[error("a message of {bytes} bytes, at most {most} are possible")]
+    /// A message with more content than is allowed.
+    #[error("a message has {bytes} bytes, expected at most {most}")]
     TooLarge {
-        /// Its size.
+        /// The size of its content in bytes.
         bytes: usize,
-        /// [`MAX_CONTENT`](super::MAX_CONTENT).
+        /// The greatest size in bytes, such as [`MAX_CONTENT`](super::MAX_CONTENT).
         most: usize,
     },
 }
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_death_is_told_by_code_or_signal() {
+    fn a_death_is_reported_by_code_or_signal() {
         let text = |raw| Death(ExitStatus::from_raw(raw)).to_string();
         assert_eq!(text(3 << 8), "the executor exited with code 3");
         assert_eq!(text(libc::SIGKILL), "the executor was killed by signal 9 (SIGKILL)");

@@ -1,16 +1,16 @@
-//! Telling a process from the child that was forked from it.
+//! Distinguishing a process from its forked children.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
-/// The process that made this.
+/// The process that created the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Birthplace(u32);
 
 impl Birthplace {
-    /// This process.
+    /// Returns the birthplace for the calling process.
     pub(crate) fn here() -> Self {
         let page = page();
         let here = std::process::id();
@@ -18,19 +18,19 @@ impl Birthplace {
         Self(here)
     }
 
-    /// Whether this is that process, and not one that was forked from it. Costs a load.
+    /// Returns whether the calling process created the value. A forked child did not. Costs a load.
     pub(crate) fn is_here(self) -> bool {
         page().load(Ordering::Relaxed) == self.0
     }
 }
 
-/// A word that is zero in a child.
+/// Returns a word that is zero in a forked child.
 fn page() -> &'static AtomicU32 {
     static PAGE: OnceLock<&'static AtomicU32> = OnceLock::new();
     PAGE.get_or_init(|| {
         let size = rustix::param::page_size();
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, which is never unmapped.
+        // SAFETY: a new mapping at an address of the kernel's choice, which is never unmapped.
         unsafe {
             let page = mmap_anonymous(std::ptr::null_mut(), size, access, MapFlags::PRIVATE)
                 .expect("a process has room for a page");
@@ -52,11 +52,11 @@ mod tests {
         let child = unsafe { libc::fork() };
         if child == 0 {
             let code = i32::from(birthplace.is_here());
-            // SAFETY: ends the child at once.
+            // SAFETY: the call ends the child at once.
             unsafe { libc::_exit(code) };
         }
         let mut status = 0;
-        // SAFETY: waits for the child made above.
+        // SAFETY: the call waits for the child made above.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0);
         assert!(birthplace.is_here());

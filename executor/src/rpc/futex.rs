@@ -1,29 +1,29 @@
-//! Sleeping until a word changes that another process may change.
+//! Sleeping until another process changes a word.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{Timespec, futex};
 
-/// Sleeps while the word has this value, until it is woken, or for so long at most: whether it was for so long. Returns for no
-/// reason too.
+/// Sleeps while the word is `while_it_is`, until a wake-up, for at most `at_most`. Returns whether
+/// that time has passed. May return spuriously.
 pub(super) fn sleep(word: &AtomicU32, while_it_is: u32, at_most: Option<Duration>) -> bool {
     let timeout = at_most.map(|time| Timespec {
         tv_sec: time.as_secs().min(i64::MAX as u64) as i64,
         tv_nsec: i64::from(time.subsec_nanos()),
     });
-    // Else it was changed already, it was woken, or a signal came: the caller looks what it is.
+    // Any other result is a changed word, a wake-up or a signal: the caller checks.
     let slept = futex::wait(word, futex::Flags::empty(), while_it_is, timeout.as_ref());
     slept == Err(rustix::io::Errno::TIMEDOUT)
 }
 
-/// Wakes so many of those that sleep on a word.
+/// Wakes up to `threads` threads that sleep on a word.
 pub(super) fn wake(word: &AtomicU32, threads: u32) {
     let _ = futex::wake(word, futex::Flags::empty(), threads);
 }
 
-/// Looks again and again for some time whether `done` says so. Lets others have the processor now and then: it may be the one for
-/// which the other side waits.
+/// Calls `done` repeatedly until it returns true or `time` has passed, and returns the last result.
+/// Yields the processor now and then: the other side may need it.
 pub(super) fn spin(time: Duration, mut done: impl FnMut() -> bool) -> bool {
     if done() {
         return true;

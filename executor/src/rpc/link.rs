@@ -114,8 +114,8 @@ impl<'a> Direction<'a> {
         self.word(64)
     }
 
-    /// Returns the word that tells whether a thread of the receiving side watches the ring, or
-    /// will. Then the sender need not wake a thread.
+    /// Returns the word with the state of the receiving side: a thread watches the ring or will, or
+    /// no thread does. In the first case the sender need not wake a thread.
     pub(super) fn attention(self) -> &'a AtomicU32 {
         self.word(128)
     }
@@ -125,7 +125,7 @@ impl<'a> Direction<'a> {
         self.word(132)
     }
 
-    /// Returns the word that tells whether the sending side sleeps until `head` changes.
+    /// Returns the word that is nonzero while the sending side sleeps until `head` changes.
     pub(super) fn sender_sleeps(self) -> &'a AtomicU32 {
         self.word(192)
     }

@@ -1,4 +1,4 @@
-//! Threads that answer the calls that came over the stream.
+//! Threads that handle the calls received over the stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct Pool {
     changed: Condvar,
 }
 
-/// Threads that wait for calls stay, up to this number. Others end when they had none for [`RESTING`].
+/// Number of idle threads that are kept, and the idle time after which other threads end.
 pub(super) const MOST_IDLE: usize = 16;
 pub(super) const RESTING: Duration = Duration::from_secs(1);
 
@@ -26,13 +26,13 @@ pub(super) const RESTING: Duration = Duration::from_secs(1);
 struct State {
     calls: VecDeque<(Header, Vec<u8>)>,
     idle: usize,
-    /// Calls that are not answered yet.
+    /// Calls without a reply yet.
     open: usize,
     is_over: bool,
 }
 
 impl Pool {
-    /// Has some thread answer a call: one that waits, else a new one. Does not block.
+    /// Has a thread handle a call: an idle thread, otherwise a new one. Does not block.
     pub(super) fn add(
         &self,
         peer: &Arc<Peer>,
@@ -40,7 +40,7 @@ impl Pool {
         content: Vec<u8>,
     ) -> Result<(), Ended> {
         let mut state = self.state.lock();
-        // Some are answered, and not counted so as yet.
+        // Some calls have their replies but are not counted as done yet, hence the factor 2.
         if state.open == 2 * MOST_CALLS {
             let problem = format!("more than {MOST_CALLS} calls are under way");
             return Err(Ended::Protocol(problem));
@@ -56,7 +56,7 @@ impl Pool {
         peer.spawn("calls", move || worker.pool().work(&worker))
     }
 
-    /// The connection is over: the threads end when they have no call.
+    /// Handles the end of the connection: the threads end when they have no call.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         state.is_over = true;

@@ -8,15 +8,15 @@ use super::futex;
 use super::link::{Direction, RING_BYTES};
 use super::wire::{Header, Kind};
 
-/// The most bytes of content of a message in a ring; what is larger goes over the stream.
+/// Greatest number of bytes of a message's content in a ring; larger messages use the stream.
 pub(super) const MAX_IN_RING: usize = RING_BYTES / 4;
 
-/// Nobody looks at the ring: a thread must be woken. So it is at first.
+/// The initial state, in which no thread watches the ring: the sender must wake one.
 pub(super) const UNATTENDED: u32 = 0;
-/// A thread looks, or was woken to.
+/// The state in which a thread watches the ring, or was woken to do so.
 pub(super) const ATTENDED: u32 = 1;
 
-/// Wakes a thread of the receiving side, unless somebody just does.
+/// Wakes a thread of the receiving side, unless another sender does so.
 pub(super) fn call_attention(ring: Direction<'_>) {
     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
     let taken = ring.attention().compare_exchange(UNATTENDED, ATTENDED, success, failure);
@@ -26,23 +26,24 @@ pub(super) fn call_attention(ring: Direction<'_>) {
     }
 }
 
-/// The end into which messages are put. One thread at a time.
+/// The sending end of a ring. One thread at a time.
 #[derive(Debug, Default)]
 pub(super) struct Sender {
     tail: u32,
 }
 
-/// The end out of which they are taken. One thread at a time.
+/// The receiving end of a ring. One thread at a time.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     head: u32,
 }
 
-/// Says that the rest of the ring is skipped. No message has this identity and method.
+/// The mark that the rest of the ring is skipped. No message has this identity and method.
 const SKIP: Header = Header { kind: Kind::Bye, method: u32::MAX, identity: u64::MAX, size: 0 };
 
 impl Sender {
-    /// Puts a message in, and wakes a thread of the other side if some sleep. Blocks while the ring is full.
+    /// Puts a message into the ring, and wakes a thread of the other side if no thread watches.
+    /// Blocks while the ring is full.
     pub(super) fn send(
         &mut self,
         ring: Direction<'_>,
@@ -70,7 +71,8 @@ impl Sender {
 
     fn publish(&self, ring: Direction<'_>) {
         ring.tail().store(self.tail, Ordering::Release);
-        // Who will not look again has said so before it looked for the last time.
+        // A thread that stops watching sets `attention` before it checks the ring for the last
+        // time.
         fence(Ordering::SeqCst);
         if ring.attention().load(Ordering::Relaxed) == UNATTENDED {
             call_attention(ring);
@@ -97,14 +99,14 @@ impl Sender {
                 return Err(ended);
             }
             if !is_published {
-                // What was skipped must be taken out to make room.
+                // The receiver must see the skipped bytes to free them.
                 self.publish(ring);
                 is_published = true;
             }
             ring.sender_sleeps().store(1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             if futex::load(ring.head()) == head {
-                // The other side may have gone meanwhile, without a word.
+                // The timeout covers an other side that ended without a wake-up.
                 futex::sleep(ring.head(), head, Some(Duration::from_millis(100)));
             }
             ring.sender_sleeps().store(0, Ordering::Relaxed);
@@ -113,7 +115,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Takes a message out, if there is one, and puts its content where the caller wants it.
+    /// Takes a message out of the ring, if there is one, and stores its content in `content`.
     pub(super) fn receive(
         &mut self,
         ring: Direction<'_>,
@@ -155,12 +157,12 @@ impl Receiver {
         }
     }
 
-    /// Whether nothing is in the ring.
+    /// Returns whether the ring is empty.
     pub(super) fn is_at_tail(&self, ring: Direction<'_>) -> bool {
         futex::load(ring.tail()) == self.head
     }
 
-    /// How many bytes were taken out by now: the tail of a ring in which nothing is.
+    /// Returns the number of bytes taken out so far: the tail of an empty ring.
     pub(super) fn taken(&self) -> u32 {
         self.head
     }

@@ -23,8 +23,8 @@ const IN_STREAM: u32 = 4;
 /// The end of the connection.
 const LOST: u32 = 5;
 
-/// The slots of one side's calls: those in shared memory, then further slots of this process, made
-/// in groups of [`SLOTS`]. So no call waits for another to end.
+/// The slots of one side's calls: the slots in shared memory, then further slots of this process,
+/// made in groups of [`SLOTS`]. So no call waits for another to end.
 #[derive(Debug)]
 pub(super) struct Slots {
     free: Mutex<Free>,
@@ -36,7 +36,7 @@ pub(super) struct Slots {
 struct Free {
     shared: Vec<usize>,
     further: Vec<usize>,
-    /// Number of slots made, including those in use.
+    /// Number of slots made, including the slots in use.
     made: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The stream below a connection, and what each side says first.
+//! The stream below a connection, and the greeting of each side.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -18,29 +18,30 @@ use super::Ended;
 use super::link::{From, LINK_BYTES};
 use super::wire::{Greeting, VERSION};
 
-/// A stream over which a connection will run, and which side of it this is.
+/// A stream for a connection, and this process's side of it.
 pub struct Transport {
     pub(super) side: From,
     pub(super) reader: Box<dyn Read + Send>,
     pub(super) writer: Box<dyn Write + Send>,
-    /// Makes reads and writes that block return.
+    /// The function that makes blocked reads and writes return.
     pub(super) shut_down: Box<dyn Fn() + Send + Sync>,
-    /// Why the stream has ended, if more is known than that. May block for a moment.
+    /// The function that returns the reason for the end of the stream. May block for a moment.
     pub(super) why: Box<dyn Fn() -> Ended + Send + Sync>,
     /// The socket, if it can carry file descriptors.
     socket: Option<Arc<UnixStream>>,
-    /// Says after what time reads and writes of the stream fail.
+    /// The function that sets the time limits of the stream's reads and writes.
     limit: Box<dyn Fn(Limits) -> io::Result<()> + Send + Sync>,
-    /// This side passes it with its greeting: memory to share, or the process that serves.
+    /// The descriptor that this side passes with its greeting: memory to share, or the pidfd of the
+    /// process that serves.
     passed: Option<OwnedFd>,
-    /// Takes the process that serves, if the controlling side is told of one.
+    /// The receiver of the process that serves, if the controller wants to know one.
     on_server: Option<OnServer>,
 }
 
-/// Takes the process that serves, as a pidfd.
+/// A receiver of the pidfd of the process that serves.
 type OnServer = Box<dyn FnOnce(OwnedFd) + Send>;
 
-/// After what time reads and writes of a stream fail.
+/// The time limits of a stream's reads and writes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Limits {
     pub(super) read: Option<Duration>,
@@ -48,21 +49,22 @@ pub(super) struct Limits {
 }
 
 impl Transport {
-    /// The controlling side of a Unix socket. The executor gets `memory` too, if there is some, and both use its first bytes: see
-    /// [`Transport::LINK_BYTES`].
+    /// Creates the controller's side of a Unix socket. The executor gets `memory` too, if there is
+    /// some, and both use its first bytes: see [`Transport::LINK_BYTES`].
     pub fn controller(socket: UnixStream, memory: Option<OwnedFd>) -> Self {
         Self::unix(socket, From::Controller, memory)
     }
 
-    /// The executing side of a Unix socket.
+    /// Creates the executor's side of a Unix socket.
     pub fn executor(socket: UnixStream) -> Self {
         Self::unix(socket, From::Executor, None)
     }
 
-    /// The controlling side over TCP, or the executing one. Nothing is shared, authenticated or encrypted: see [`crate::remote`] for that.
+    /// Creates the controller's or the executor's side of a TCP connection. No memory is shared,
+    /// and nothing is authenticated or encrypted: see [`crate::remote`] for that.
     ///
     /// # Errors
-    /// Those of setting the socket up.
+    /// Every error of setting up the socket.
     pub fn plain_tcp(socket: TcpStream, controls: bool) -> io::Result<Self> {
         socket.set_nodelay(true)?;
         let socket = Arc::new(socket);
@@ -77,7 +79,8 @@ impl Transport {
             .with_limit(limit))
     }
 
-    /// One side of any other stream. `shut_down` must make reads and writes that block return, as must the other side's going.
+    /// Creates one side of any other stream. Blocked reads and writes must return after a call of
+    /// `shut_down`, and when the other side has gone.
     pub fn over(
         controls: bool,
         reader: Box<dyn Read + Send>,
@@ -97,10 +100,11 @@ impl Transport {
         }
     }
 
-    /// How many bytes at the start of shared memory a connection uses.
+    /// Number of bytes at the start of shared memory that a connection uses.
     pub const LINK_BYTES: usize = LINK_BYTES;
 
-    /// Ends the stream when a process ends too: `process` becomes readable then, as a pidfd does. `why` says how it ended.
+    /// Ends the stream also when a process ends: `process` becomes readable then, as a pidfd does.
+    /// `why` returns the exit status.
     pub(crate) fn watch(
         mut self,
         process: Arc<OwnedFd>,
@@ -113,22 +117,23 @@ impl Transport {
         self
     }
 
-    /// Tells the controlling side which process serves: this one, of which that is a pidfd, and not the one that it has started.
+    /// Sets the pidfd of this process for the controller, as the process that serves in place of
+    /// the started one.
     pub(crate) fn served_by(self, process: OwnedFd) -> Self {
         Self { passed: Some(process), ..self }
     }
 
-    /// Says what to do if another process serves than the one that was started.
+    /// Sets the receiver for the process that serves in place of the started one.
     pub(crate) fn on_server(self, take: impl FnOnce(OwnedFd) + Send + 'static) -> Self {
         Self { on_server: Some(Box::new(take)), ..self }
     }
 
-    /// Says why the stream has ended, once it has.
+    /// Sets the function that returns the reason for the end of the stream.
     pub(crate) fn with_why(self, why: impl Fn() -> Ended + Send + Sync + 'static) -> Self {
         Self { why: Box::new(why), ..self }
     }
 
-    /// Says how to set the times after which reads and writes fail.
+    /// Sets the function that sets the time limits of reads and writes.
     pub(crate) fn with_limit(
         self,
         limit: impl Fn(Option<Duration>, Option<Duration>) -> io::Result<()> + Send + Sync + 'static,
@@ -155,7 +160,7 @@ impl Transport {
         }
     }
 
-    /// Says who this is and hears who the other side is. Gives the memory that both have, if they share some.
+    /// Exchanges greetings. Returns the memory of both sides, if they share some.
     pub(super) fn greet(&mut self, limits: Limits) -> Result<Option<OwnedFd>, Ended> {
         let stream = |error: io::Error| Ended::Stream(error.to_string());
         (self.limit)(limits).map_err(stream)?;
@@ -240,7 +245,7 @@ fn greeting(shares_memory: bool) -> Greeting {
     Greeting { version: VERSION, shares_memory, link_bytes: LINK_BYTES as u64 }
 }
 
-/// What an error of a stream says of the connection.
+/// Returns the end of the connection that an error of its stream means.
 pub(super) fn ended_by(error: &io::Error, why: &dyn Fn() -> Ended) -> Ended {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock,
@@ -254,7 +259,7 @@ pub(super) fn ended_by(error: &io::Error, why: &dyn Fn() -> Ended) -> Ended {
     }
 }
 
-/// A socket that raises no signal when the other end is gone.
+/// A socket whose writes raise no signal when the other end is gone.
 struct Quiet<S>(Arc<S>);
 
 impl<S: AsFd> Write for Quiet<S> {
@@ -272,7 +277,7 @@ impl<S: AsFd> Write for Quiet<S> {
     }
 }
 
-/// A socket that others have too.
+/// A shared socket.
 struct Shared<S>(Arc<S>);
 
 impl<S> Read for Shared<S>
@@ -284,14 +289,15 @@ where
     }
 }
 
-/// A socket that is at its end also when a process has ended, whoever else has the other end of the socket.
+/// A socket whose reads also end when a process has ended, even if another process holds the other
+/// end of the socket.
 struct Watched {
     socket: Arc<UnixStream>,
     process: Arc<OwnedFd>,
 }
 
 impl Watched {
-    /// The time after which reading fails, as it is set for the socket.
+    /// Returns the socket's time limit of reads.
     fn limit(&self) -> io::Result<Option<Timespec>> {
         let limit = self.socket.read_timeout()?;
         Ok(limit.map(|time| Timespec {

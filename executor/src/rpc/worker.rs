@@ -165,8 +165,8 @@ impl Workers {
             && futex::sleep(ring.bell(), replied, Some(RESTING))
     }
 
-    /// Returns whether this idle thread can end because enough others are idle, and removes it from
-    /// the counts if so.
+    /// Returns whether this idle thread can end because enough other threads are idle, and removes
+    /// it from the counts if so.
     fn may_end(&self) -> bool {
         let fewer = |idle: usize| idle.checked_sub(1).filter(|left| *left >= MOST_IDLE);
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -189,7 +189,7 @@ impl Workers {
     }
 }
 
-/// Becomes the look-out, if there is none.
+/// Becomes the look-out, unless another thread is it.
 fn take_look_out(ring: Direction<'_>) -> bool {
     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
     ring.attention().compare_exchange(UNATTENDED, ATTENDED, success, failure).is_ok()

@@ -30,9 +30,9 @@ pub(super) enum Sandbox {
     /// All rights of the user.
     #[default]
     Off,
-    /// As few rights as the kernel supports.
+    /// The fewest rights that the kernel supports.
     Available,
-    /// As few rights as possible; the process ends if the kernel does not support every part.
+    /// The fewest rights possible; the process ends if the kernel does not support every part.
     Required,
 }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         for wrong in [
             &[][..],
             &["--fd"],

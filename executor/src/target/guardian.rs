@@ -1,7 +1,8 @@
-//! A listening executor's two processes: one serves the controller, the other tells it how the first has ended.
+//! A listening executor's two processes: one serves the controller, the other reports the end of
+//! the first.
 //!
-//! The first may end in any way, without a moment for last words. The second has the connection too, and runs nothing of the
-//! controller's.
+//! The serving process may end in any way, without time to report it. The other process has the
+//! connection too, and runs no code of the controller's.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -12,17 +13,18 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use super::waiting::{Forked, HeldSignals, Role, attend, code_of, fork};
 use crate::remote::Epitaph;
 
-/// Returns in a new process, which ends with this one. This one waits for its end, tells the controller, and ends alike.
+/// Forks, and returns in the new process, which ends with the calling one. The calling process
+/// waits for its end, reports it to the controller, and ends in the same way.
 ///
 /// # Errors
-/// Errors of the system: there is no new process then.
+/// Every error of the system; there is no new process then.
 ///
 /// # Safety
 /// The process has one thread.
 pub(super) unsafe fn split(epitaph: &Epitaph) -> io::Result<()> {
     let parent = getpid();
     let held = HeldSignals::hold();
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     match unsafe { fork(&held)? } {
         Forked::Child => {
             set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -37,7 +39,7 @@ pub(super) unsafe fn split(epitaph: &Epitaph) -> io::Result<()> {
     }
 }
 
-/// Tells the controller how the process has ended that served it, and ends this one alike.
+/// Reports the end of the serving process to the controller, and ends this process in the same way.
 pub(super) fn tell(epitaph: &Epitaph, status: ExitStatus) -> ! {
     epitaph.tell(status.into_raw());
     super::leave(code_of(status))

@@ -49,14 +49,14 @@ pub(super) fn controller(socket: i32) -> Result<Option<OwnedFd>, Ended> {
 
 /// Returns the process that has made a pair of sockets, if it has a number in this namespace.
 fn maker(socket: i32) -> Option<Pid> {
-    let mut told = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut reported = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the pointers are to live variables of the expected sizes.
     let result = unsafe {
-        let place = (&raw mut told).cast();
+        let place = (&raw mut reported).cast();
         libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, place, &raw mut bytes)
     };
-    if result == 0 { Pid::from_raw(told.pid) } else { None }
+    if result == 0 { Pid::from_raw(reported.pid) } else { None }
 }
 
 /// Closes all descriptors except the standard streams and the socket.

@@ -1,7 +1,8 @@
-//! The end of a program whose first thread has ended before the others.
+//! The end of a program whose first thread ends before the others.
 //!
-//! Such a process ends with its last thread. This one has threads that serve the controller, and that the program knows nothing of:
-//! when no others are left, the process ends as if they were not there.
+//! Such a process ends with its last thread. An executor also has threads that serve the
+//! controller, unknown to the program. When no other threads are left, the process ends as if these
+//! threads did not exist.
 
 use std::ffi::c_void;
 use std::fs;
@@ -9,17 +10,18 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-/// Sees to it that the process ends with its last thread, if the calling one, its first, ends before.
+/// Has the process end with the program's last thread, if the calling thread, the process's first,
+/// ends before.
 pub(super) fn watch() {
     static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
     let key = *KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: the key can be written, and the function may be called at the end of any thread.
+        // SAFETY: the key is writable, and the function may be called at the end of any thread.
         unsafe { libc::pthread_key_create(&mut key, Some(first_has_ended)) };
         key
     });
-    // Whatever is not null: it is called then. When `exit` ends the process, nothing is.
-    // SAFETY: the key was made above.
+    // The value only has to be non-null for the destructor to run. No destructor runs when `exit`
+    // ends the process. SAFETY: the key was made above.
     unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) };
 }
 
@@ -33,13 +35,14 @@ extern "C" fn first_has_ended(_: *mut c_void) {
     });
 }
 
-/// How the names of threads begin that serve the controller.
+/// Prefix of the names of the threads that serve the controller.
 pub(super) const OURS: &str = "longshore-rpc";
 
-/// Whether there are threads that do not serve the controller, but for the first one, which cannot quite end.
+/// Returns whether threads of the program are left, other than the first one, which remains as a
+/// zombie.
 fn others_are_left() -> bool {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return true };
-    // By the numbers that `/proc` has, which need not be those that this process sees.
+    // Compares numbers of `/proc`, which may belong to another namespace than the process's own.
     let Ok(first) = fs::read_link("/proc/self") else { return true };
     threads.flatten().any(|thread| {
         let name = fs::read_to_string(thread.path().join("comm"));

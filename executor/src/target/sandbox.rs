@@ -1,13 +1,14 @@
-//! A process with fewer rights than its user, for code and plugins that are to compute and nothing else.
+//! A process with fewer rights than its user, for code and plugins that only compute.
 //!
 //! - Capabilities are given up, and cannot be gained again.
-//! - A filter of system calls refuses all that names another process, starts one, makes a socket or changes the system ([`calls`]).
-//!   It holds on every kernel.
-//! - Landlock keeps the process out of other processes (memory, descriptors, signals), and from writing to the kernel's file systems
-//!   and to raw devices ([`files`]).
-//! - Namespaces of users, of process numbers and of System V's objects are a second layer before other processes, where the system
-//!   permits them ([`namespaces`]): what the filter might let through finds no process to name and none to trace. Where it permits a
-//!   user namespace alone, and has no Landlock, that keeps the process out of the memory of others.
+//! - A filter of system calls refuses calls that name another process, start one, make a socket or
+//!   change the system ([`calls`]). It works on every kernel.
+//! - Landlock denies access to other processes (memory, descriptors, signals), and writes to the
+//!   kernel's file systems and to raw devices ([`files`]).
+//! - Namespaces of users, of process numbers and of System V objects are a second layer of
+//!   protection for other processes, where the system permits them ([`namespaces`]). A call that
+//!   passes the filter finds no process to name and none to trace. Without Landlock, a user
+//!   namespace alone, where permitted, protects the memory of other processes.
 
 mod calls;
 mod files;
@@ -17,13 +18,14 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::arguments::Sandbox;
 
-/// Gives up rights, for good. What is refused from now on fails with `EPERM` or `EACCES`. The process has one thread as yet.
-/// `is_apart` says whether it is inside of [`namespaces::enter`].
+/// Gives up rights permanently. Refused operations fail with `EPERM` or `EACCES` afterwards. The
+/// process must have one thread. `is_apart` is true in the namespaces of [`namespaces::enter`].
 ///
-/// The parts that this kernel cannot hold are named on standard error.
+/// Parts that this kernel does not support are printed on standard error.
 ///
 /// # Errors
-/// A text that names the part: one that has failed, or, in [`Sandbox::Required`], one that the kernel cannot hold.
+/// A text that names the part: a failed one or, in [`Sandbox::Required`], one that the kernel does
+/// not support.
 pub(super) fn enter(wanted: Sandbox, is_apart: bool) -> Result<(), String> {
     if wanted == Sandbox::Off {
         return Ok(());

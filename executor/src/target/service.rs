@@ -1,4 +1,4 @@
-//! What a controller can ask of this process.
+//! The methods by which a controller uses this process.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::rpc::{Ended, Peer, Service};
 
 use super::first_thread::FirstThread;
 
-/// This process, as its controller sees it.
+/// The service that this process offers to its controller.
 pub(super) struct Target {
     pub(super) plugins: Server,
     pub(super) first_thread: Arc<FirstThread>,
@@ -33,13 +33,14 @@ impl Service for Target {
             }
             CALL => {
                 let (function, argument) = split(argument)?;
-                // SAFETY: the controller, which has started this process or proved that it has its key, vouches for what it calls.
+                // SAFETY: the controller has started this process or proved that it has the key. It
+                // guarantees that the function can be called.
                 unsafe { wrapper::call(function, argument) }
             }
             CALL_ON_FIRST_THREAD => {
                 let (function, argument) = split(argument)?;
                 let argument = argument.to_vec();
-                // SAFETY: as above.
+                // SAFETY: as for `CALL`.
                 self.first_thread.call(move || unsafe { wrapper::call(function, &argument) })
             }
             other => Err(format!("the executor has no method {other}")),
@@ -66,7 +67,7 @@ fn facts() -> Facts {
     }
 }
 
-/// Lets code of this process call its controller, until that goes.
+/// Lets code of this process call its controller, until the controller goes.
 fn lead_calls_to(peer: &Arc<Peer>) {
     let peer = Arc::downgrade(peer);
     callback::set_controller(Some(Arc::new(move |tag, argument| {

@@ -1,7 +1,8 @@
-//! A process that has forked the one that does the work: it waits for that one, and passes signals on to it.
+//! A process that has forked the worker process: it waits for that process, and passes signals on
+//! to it.
 //!
-//! A stop reaches the one that does the work as `SIGSTOP`: it may have a session of its own, where the system passes over a
-//! terminal's stop.
+//! A stop signal is passed on as `SIGSTOP`: the worker may have its own session, in which the
+//! system ignores a terminal's stop.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,23 +23,24 @@ use crate::readiness::is_ready_within;
 
 /// The two sides of a fork.
 pub(super) enum Forked {
-    /// The calling process has this child.
+    /// The parent, with the number of its child.
     Parent(Pid),
-    /// The calling process is the child.
+    /// The child.
     Child,
 }
 
-/// Signals that a parent passes on, held back until this is dropped: in the parent they wait until [`attend`] passes them on,
-/// in the child until it can end by them. Number 1 of a PID namespace would lose those that come while it has no handler.
+/// Signals that a parent passes on, blocked until this is dropped. In the parent they wait until
+/// [`attend`] passes them on, in the child until it can end by them. Number 1 of a PID namespace
+/// would lose signals that come while it has no handler.
 pub(super) struct HeldSignals {
-    /// The signals that the thread had held back before.
+    /// The signals that the thread had blocked before.
     before: libc::sigset_t,
 }
 
 impl HeldSignals {
-    /// Holds the signals back from the calling thread.
+    /// Blocks the signals in the calling thread.
     pub(super) fn hold() -> HeldSignals {
-        // SAFETY: the sets are this function's; a set without members is one of zeros.
+        // SAFETY: the sets belong to this function; a zeroed set is empty.
         unsafe {
             let (mut held, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
             for signal in PASSED_ON.into_iter().chain([libc::SIGTSTP]) {
@@ -52,27 +54,29 @@ impl HeldSignals {
 
 impl Drop for HeldSignals {
     fn drop(&mut self) {
-        // SAFETY: the set was filled by the system.
+        // SAFETY: the system has filled the set.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
     }
 }
 
-/// Forks. The system will tell the parent how the child ends, also if the program that has started this one ignores such ends.
-/// Signals are held back in both.
+/// Forks. The system will report the child's end to the parent, even if the program that has
+/// started this one ignores such ends. The signals are blocked in both processes.
 ///
 /// # Errors
-/// Errors of the system.
+/// Every error of the system.
 ///
 /// # Safety
 /// The process has one thread.
 pub(super) unsafe fn fork(_: &HeldSignals) -> io::Result<Forked> {
     // SAFETY: the default action needs nothing of this process.
     let before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-    // SAFETY: promised by the caller: the child can do all that this process can.
+    // SAFETY: guaranteed by the caller: the child of a process with one thread can do all that the
+    // process can.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            // SAFETY: what the program had chosen, which no handler can be: the process has just begun.
+            // SAFETY: restores the program's earlier setting, which cannot be a handler, because
+            // the process has just begun.
             unsafe { libc::signal(libc::SIGCHLD, before) };
             Ok(Forked::Child)
         }
@@ -80,25 +84,26 @@ pub(super) unsafe fn fork(_: &HeldSignals) -> io::Result<Forked> {
     }
 }
 
-/// The part of a child.
+/// The role of a child.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It does the work.
+    /// The worker process.
     Work,
-    /// It waits, as this process does, for the one that does the work.
+    /// A process that waits for the worker, as this process does.
     Wait,
 }
 
-/// Waits until the child has ended. Until then the child gets the signals by which users and systems end, stop and continue
-/// programs, also those that were held back since before the fork. If there is a controller's socket, the child is killed
-/// some time after the controller has gone: it may be stopped.
+/// Waits for the child's end. Meanwhile the child gets the signals by which users and systems end,
+/// stop and continue programs, including signals blocked since before the fork. With a controller's
+/// socket, a child that does not end within [`PARTING`] after the controller's end is killed: it
+/// may be stopped.
 pub(super) fn attend(
     child: Pid,
     role: Role,
     controller: Option<BorrowedFd<'_>>,
     held: HeldSignals,
 ) -> ExitStatus {
-    // For people who list processes.
+    // The name shows in lists of processes.
     let _ = rustix::thread::set_name(c"longshore-wait");
     CHILD.store(child.as_raw_nonzero().get(), Ordering::Relaxed);
     CHILD_WAITS.store(role == Role::Wait, Ordering::Relaxed);
@@ -106,7 +111,7 @@ pub(super) fn attend(
         [(&PASSED_ON, pass_on), (&[libc::SIGTSTP], stop)];
     for (signals, handler) in handlers {
         for signal in signals {
-            // SAFETY: the handler does what handlers may do.
+            // SAFETY: the handler makes only calls that are permitted in handlers.
             unsafe { libc::signal(*signal, handler as usize) };
         }
     }
@@ -117,7 +122,7 @@ pub(super) fn attend(
     let ended = || -> rustix::io::Result<ExitStatus> {
         let seen = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         retry_on_intr(|| waitid(WaitId::Pid(child), seen))?;
-        // From now on its number may be another process's.
+        // From now on the child's number may belong to another process.
         CHILD.store(0, Ordering::Relaxed);
         let ended = retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
         Ok(ExitStatus::from_raw(ended.expect("it has ended").1.as_raw()))
@@ -128,11 +133,11 @@ pub(super) fn attend(
     }
 }
 
-/// Waits until the child has ended, or the controller is gone and the child was killed over it.
+/// Waits until the child has ended, or the controller is gone and the child was killed for it.
 fn end_with(child: Pid, controller: BorrowedFd<'_>) {
-    // Without this nobody tells a stopped child that the controller is gone.
+    // A stopped child cannot notice the end of the controller itself.
     let Ok(process) = pidfd_open(child, PidfdFlags::empty()) else { return };
-    // The end of what comes is seen without a read, which is the child's to do.
+    // `RDHUP` reveals the end of the stream without a read; only the child may read.
     let gone = PollFd::from_borrowed_fd(controller, PollFlags::RDHUP);
     if is_ready_within(&mut [PollFd::new(&process, PollFlags::IN), gone], None)
         && !is_ready_within(&mut [PollFd::new(&process, PollFlags::IN)], Some(PARTING))
@@ -141,10 +146,12 @@ fn end_with(child: Pid, controller: BorrowedFd<'_>) {
     }
 }
 
-/// Time in which a child ends by itself when its controller is gone: as long as a controller waits for one that it asks to end.
+/// Time allowed for a child to end after its controller has gone: as long as a controller waits for
+/// an executor to end.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// Ends this process as another one has ended. It leaves no core file: the other one has left its own.
+/// Ends this process as another one has ended. It leaves no core file: the other process has left
+/// its own.
 pub(super) fn end_alike(status: ExitStatus) -> ! {
     if let Some(signal) = status.signal() {
         let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -160,17 +167,18 @@ pub(super) fn end_alike(status: ExitStatus) -> ! {
     super::leave(code_of(status))
 }
 
-/// The exit code that stands for an end: 128 and the number of the signal that was its cause.
+/// Returns the exit code for a status: for an end by a signal, 128 plus the signal's number.
 pub(super) fn code_of(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// The process that gets the signals; 0 while there is none.
+/// The number of the process that gets the signals, or 0.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// Whether that one passes signals on itself.
+/// Whether that process passes signals on itself.
 static CHILD_WAITS: AtomicBool = AtomicBool::new(false);
 
-/// A child that has one of the terminal already gets it twice.
+/// Signals passed on. A child in the same session also gets the terminal's signals itself, so it
+/// may get one twice.
 const PASSED_ON: [i32; 7] = [
     libc::SIGTERM,
     libc::SIGHUP,
@@ -184,13 +192,13 @@ const PASSED_ON: [i32; 7] = [
 extern "C" fn pass_on(signal: i32) {
     let child = CHILD.load(Ordering::Relaxed);
     if child != 0 {
-        // SAFETY: the child has not been waited for.
+        // SAFETY: the child has not been waited for, so its number is its own.
         unsafe { libc::kill(child, signal) };
     }
 }
 
 extern "C" fn stop(signal: i32) {
     pass_on(if CHILD_WAITS.load(Ordering::Relaxed) { signal } else { libc::SIGSTOP });
-    // SAFETY: stops this process, unless it is number 1 of a namespace.
+    // SAFETY: the call stops this process, unless it is number 1 of a namespace.
     unsafe { libc::raise(libc::SIGSTOP) };
 }

@@ -27,7 +27,7 @@ fn what_is_written_is_read_again() {
             let address = wait(process.allocate(size as u64, 64)).unwrap();
             assert!(address.is_multiple_of(64));
             let bytes: Vec<u8> = (0..size).map(|index| (index * 7) as u8).collect();
-            // SAFETY: so many bytes were allocated there, and nobody else uses them.
+            // SAFETY: that many bytes were allocated at the address, and nothing else uses them.
             unsafe {
                 assert_eq!(wait(process.read(&[(address, size)])).unwrap(), [vec![0; size]]);
                 wait(process.write(&[(address, &bytes)])).unwrap();
@@ -46,7 +46,7 @@ fn the_process_sees_what_is_written() {
     both_ways(|process| {
         let address = wait(process.allocate(16, 8)).unwrap();
         let peek = process.facts().symbols["__longshore_read"];
-        // SAFETY: the bytes were allocated; the service reads them, in the process.
+        // SAFETY: the bytes were allocated; the service reads them in the process.
         unsafe {
             wait(process.write(&[(address, &7_u64.to_le_bytes()), (address + 8, b"12345678")]))
                 .unwrap();
@@ -87,7 +87,7 @@ fn in_the_sandbox_no_program_is_run_and_no_network_reached() {
             wait(unsafe { call_service(&*process, run::RUN_MAIN, &(function, arguments)) }).unwrap()
         };
         let command = wait(process.allocate(8, 8)).unwrap();
-        // SAFETY: so many bytes were allocated there.
+        // SAFETY: the 8 bytes were allocated.
         wait(unsafe { process.write(&[(command, b"exit 3\0\0")]) }).unwrap();
         let exit = call(0, [command, 0, 0]);
         let [inet, unix] = [libc::AF_INET, libc::AF_UNIX]

@@ -1,4 +1,4 @@
-//! What a peer that keeps no protocol does to a connection: for the tests and for fuzzing.
+//! A peer that breaks the protocol, for the tests and for fuzzing.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use longshore_executor::rpc::{Connection, Ended, Options, Peer, Service, Transport, VERSION};
 
-/// Answers all calls.
+/// A service that answers all calls.
 struct Willing;
 
 impl Service for Willing {
@@ -18,7 +18,7 @@ impl Service for Willing {
     fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
 }
 
-/// The greeting of a peer, with or without memory.
+/// Returns the greeting of a peer, with or without memory.
 pub(crate) fn greeting(shares_memory: bool) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(b"LNGSHREX");
@@ -28,7 +28,8 @@ pub(crate) fn greeting(shares_memory: bool) -> [u8; 32] {
     bytes
 }
 
-/// The other side greets, says these bytes, and goes. How the connection ends, on each side.
+/// Runs a peer that greets, sends these bytes, and goes. Returns the end of the connection for each
+/// side.
 pub(crate) fn says(bytes: &[u8]) -> [Ended; 2] {
     [true, false].map(|controls| {
         let (ours, theirs) = UnixStream::pair().expect("there are descriptors");
@@ -50,8 +51,8 @@ pub(crate) fn says(bytes: &[u8]) -> [Ended; 2] {
     })
 }
 
-/// The other side shares memory and writes into it: each time where four bytes say, as much as the next one says. How the
-/// connection ends, when the other side goes.
+/// Runs a peer that writes into shared memory: each time 4 bytes give the offset, and the next byte
+/// the number of bytes. Returns the end of the connection when the peer goes.
 pub(crate) fn writes(bytes: &[u8]) -> Ended {
     let (ours, theirs) = UnixStream::pair().expect("there are descriptors");
     let memory = memory();
@@ -75,7 +76,7 @@ pub(crate) fn writes(bytes: &[u8]) -> Ended {
             let place = u64::from(place) % (Transport::LINK_BYTES as u64 - 256);
             let _ = rustix::io::pwrite(&memory, data, place);
             rest = tail;
-            // It makes the other side look.
+            // A post makes the other side read the ring.
             let _ = controller.post(1, data);
         }
         controller.end(Ended::Here);

@@ -27,10 +27,10 @@ struct World {
 
 impl World {
     fn new(shares_memory: bool, implementations: &str) -> Self {
-        Self::told(shares_memory, implementations, None)
+        Self::reported(shares_memory, implementations, None)
     }
 
-    fn told(
+    fn reported(
         shares_memory: bool,
         implementations: &str,
         listener: Option<Arc<dyn Listener>>,
@@ -292,7 +292,7 @@ fn a_call_that_waits_goes_on_when_the_entries_are_gone_and_writes_nothing_there(
     both_ways(|shares| {
         let gate = Arc::new(Gate::default());
         let listener: Arc<dyn Listener> = Arc::clone(&gate) as _;
-        let world = World::told(shares, "int it(void) { return 3; }", Some(listener));
+        let world = World::reported(shares, "int it(void) { return 3; }", Some(listener));
         let entries = world.add(&["it"]);
         let entry = world.library.lookup("e_it").unwrap();
         std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Executors and what is said to them.
+//! Executors and their connections.
 
 mod data;
 mod exercise;

@@ -1,4 +1,4 @@
-//! The process of an executor: how it starts, what it has, and how it ends.
+//! The process of an executor: its start, its resources, and its end.
 
 mod endings;
 mod namespaces;

@@ -13,7 +13,7 @@ use longshore_executor::remote::{Key, Listener, RemoteError, connect};
 use longshore_executor::rpc::{CallError, Connection, Ended, Options, Peer, Service};
 use rustix::process::{Pid, Signal, kill_process};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Echo;
 
@@ -25,7 +25,7 @@ impl Service for Echo {
     fn post(&self, _: &Arc<Peer>, _: u32, _: &[u8]) {}
 }
 
-/// An executor that listens, which ends with this.
+/// A listening executor. Dropping it ends the process.
 struct Waiting {
     process: Child,
     address: String,
@@ -72,7 +72,7 @@ fn a_controller_with_the_key_calls_and_others_are_sent_away() {
     let mut executor = Waiting::start(&path);
     let wrong = Key::new([7; Key::BYTES]);
     assert!(matches!(open(&executor.address, &wrong), Err(RemoteError::Closed { .. })));
-    // Something that speaks another protocol, and something that says nothing.
+    // A peer of another protocol, and a silent peer.
     let mut stranger = TcpStream::connect(&executor.address).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0);
@@ -94,7 +94,7 @@ fn silent_peers_do_not_lock_out_the_controller_that_has_the_key() {
     let silent: Vec<_> = (0..100).map(|_| TcpStream::connect(&executor.address).unwrap()).collect();
     let connection = open(&executor.address, &Key::read(&path).unwrap()).unwrap();
     assert_eq!(connection.call(0, b"here").unwrap(), b"here");
-    // It has its controller, and greets nobody any more.
+    // The executor has its controller, and greets no other peer any more.
     for mut peer in silent {
         assert_eq!(peer.read(&mut [0; 8]).unwrap_or(0), 0);
     }
@@ -118,7 +118,7 @@ fn silent_peers_of_one_address_push_out_each_other_alone() {
     let mut last = crowd.split_off(92);
     assert!(crowd.iter_mut().all(is_sent_away), "of one address 8 are greeted at a time");
     assert!(is_waiting(&mut other) && last.iter_mut().all(is_waiting));
-    // 9 are greeted. With 24 others there is one too many.
+    // 9 peers are greeted. With 24 more the limit is exceeded by one.
     let mut others: Vec<_> =
         (10..34).map(|number| connect_from([127, 0, 0, number], address)).collect();
     assert!(is_sent_away(&mut other), "the one that has been greeted the longest goes");
@@ -136,10 +136,10 @@ fn connect_from(source: [u8; 4], to: SocketAddr) -> TcpStream {
     TcpStream::from(socket)
 }
 
-/// Waits until the other side has closed the connection.
+/// Returns whether the other side closes the connection; waits for that.
 fn is_sent_away(peer: &mut TcpStream) -> bool {
     peer.set_nonblocking(false).unwrap();
-    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    peer.set_read_timeout(Some(TIMEOUT)).unwrap();
     match peer.read(&mut [0; 8]) {
         Ok(bytes) => bytes == 0,
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
@@ -161,7 +161,7 @@ fn a_peer_that_takes_too_long_is_sent_away_while_others_are_greeted() {
     let mut slow = TcpStream::connect(&address).unwrap();
     slow.write_all(&[0]).unwrap();
     assert_eq!(slow.read(&mut [0; 8]).unwrap_or(0), 0);
-    // On a machine that has much else to do this one may take too long too.
+    // On a busy machine this peer may take too long as well, so it tries again.
     let asking = thread::spawn(move || {
         loop {
             if let Ok(connection) = open(&address, &key) {
@@ -182,7 +182,7 @@ fn who_repeats_what_a_controller_said_is_sent_away() {
     let folder = tempfile::tempdir().unwrap();
     let path = key_file(folder.path(), 'c');
     let key = Key::read(&path).unwrap();
-    // A controller that finds nobody behind this says no more than the first thing.
+    // A controller without a replying peer sends only its first message.
     let overhearing = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = overhearing.local_addr().unwrap().to_string();
     let overheard = thread::spawn(move || {
@@ -195,7 +195,7 @@ fn who_repeats_what_a_controller_said_is_sent_away() {
     let mut executor = Waiting::start(&path);
     let mut stranger = TcpStream::connect(&executor.address).unwrap();
     stranger.write_all(&overheard.join().unwrap()).unwrap();
-    // It is answered, as anyone could be who says this first, but what follows is not.
+    // The executor replies to a replayed first message, but not to the next one.
     assert!(stranger.read(&mut [0; 256]).unwrap() > 0);
     stranger.write_all(&[5; 64]).unwrap();
     assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0);
@@ -216,7 +216,7 @@ fn an_executor_that_is_killed_ends_the_calls() {
     assert_eq!(connection.call(0, &[]), Err(CallError::Ended(Ended::Cut)));
 }
 
-/// A field of `/proc/PROCESS/status`, if there is such a process.
+/// Returns a field of `/proc/PROCESS/status`, if there is such a process.
 fn status(process: u32, field: &str) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -227,7 +227,7 @@ fn status(process: u32, field: &str) -> Option<String> {
 fn await_state(process: u32, states: &[char]) {
     let start = Instant::now();
     while status(process, "State").is_some_and(|state| !state.starts_with(states)) {
-        assert!(start.elapsed() < PATIENCE, "{process} does not become {states:?}");
+        assert!(start.elapsed() < TIMEOUT, "{process} does not become {states:?}");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -236,7 +236,8 @@ fn send(process: u32, signal: Signal) {
     kill_process(Pid::from_raw(process as i32).unwrap(), signal).unwrap();
 }
 
-/// An executor and its controller, and the executor's processes: first the one that was started, last the one that serves.
+/// Returns an executor and its controller, and the executor's processes: first the started one,
+/// last the serving one.
 fn serving(folder: &Path, arguments: &[&str]) -> (Waiting, Connection, Vec<u32>) {
     let path = key_file(folder, 'e');
     let executor = Waiting::start_with(&path, arguments);
@@ -309,7 +310,7 @@ fn what_is_said_cannot_be_read_or_changed_on_its_way() {
         let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
         while let Ok(size @ 1..) = front.read(&mut piece) {
             seen.extend_from_slice(&piece[..size]);
-            // The third thing that is said after the greeting is changed.
+            // The third message after the greeting is changed.
             if seen.len() > 1000 {
                 piece[size - 1] ^= 1;
             }

@@ -1,8 +1,8 @@
-//! Which launches a plugin has accepted, so that the next like it needs no answer.
+//! Launch shapes that a plugin has accepted, so that a similar launch need not wait for a reply.
 
 use parking_lot::Mutex;
 
-/// What a plugin can refuse a launch for.
+/// The properties of a launch for which a plugin can refuse it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) kernel: u64,
@@ -13,22 +13,23 @@ pub(super) struct Shape {
     pub(super) sizes: u64,
 }
 
-/// So many kernels of a queue are known.
+/// Number of shapes remembered for each queue.
 const KNOWN: usize = 8;
 
-/// The launches that a queue has accepted, the last ones.
+/// The last launch shapes that a queue has accepted.
 #[derive(Debug, Default)]
 pub(super) struct Accepted {
     known: Mutex<Vec<Shape>>,
 }
 
 impl Accepted {
-    /// Whether one like it was accepted: with as many groups or more in each dimension, and all else the same.
+    /// Returns whether the queue has accepted a launch with as many groups or more in each
+    /// dimension, and all else the same.
     pub(super) fn has(&self, shape: &Shape) -> bool {
         self.known.lock().iter().any(|known| known.covers(shape))
     }
 
-    /// Remembers one that was.
+    /// Remembers an accepted launch.
     pub(super) fn add(&self, shape: Shape) {
         let mut known = self.known.lock();
         known.retain(|known| !shape.covers(known));
@@ -46,7 +47,7 @@ impl Shape {
     }
 }
 
-/// A digest of sizes: FNV-1a over them.
+/// Returns an FNV-1a digest of sizes.
 pub(super) fn digest(sizes: impl Iterator<Item = usize>) -> u64 {
     sizes.fold(0xcbf2_9ce4_8422_2325, |digest, size| {
         (digest ^ (size as u64 + 1)).wrapping_mul(0x100_0000_01b3)

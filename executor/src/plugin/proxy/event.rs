@@ -8,7 +8,7 @@ use super::link::Link;
 use crate::plugin::interface::messages::EventCall;
 use crate::plugin::protocol::{Id, Request};
 
-/// An event.
+/// An event of a queue in another process.
 pub struct IsolatedEvent {
     link: Arc<Link>,
     id: Id,
@@ -27,10 +27,10 @@ impl IsolatedEvent {
         Request::Event(self.id, call)
     }
 
-    /// Its number, for a queue of the same process.
+    /// Returns the event's number, for a queue of the same process.
     ///
     /// # Errors
-    /// `InvalidEvent` for another's.
+    /// `InvalidEvent` for an event of another process.
     pub(in crate::plugin) fn id_for(&self, link: &Arc<Link>) -> Result<Id> {
         if Arc::ptr_eq(&self.link, link) {
             return Ok(self.id);
@@ -43,7 +43,7 @@ impl IsolatedEvent {
 impl Drop for IsolatedEvent {
     fn drop(&mut self) {
         if self.link.is_here() && self.link.is_alive() {
-            // If it cannot be sent the process is gone, and the event with it.
+            // If the message cannot be sent, the process is gone, and the event with it.
             let _ = self.link.post(&self.request(EventCall::Destroy {}));
         }
     }

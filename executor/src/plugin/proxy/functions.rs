@@ -1,4 +1,4 @@
-//! Functions of the program that an executor's queues will run here.
+//! Functions of the program that an executor's queues will run in this process.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use longshore_plugin_api::{Error, ErrorCode, HostFunction, Result};
 use parking_lot::{Condvar, Mutex};
 
-/// Those that are queued, or run.
+/// The queued and the running functions.
 #[derive(Default)]
 pub(super) struct Functions {
     state: Mutex<State>,
-    /// One has returned.
+    /// The signal for the return of a function.
     returned: Condvar,
     next: AtomicU64,
 }
@@ -24,11 +24,11 @@ struct State {
 
 struct Queued {
     function: HostFunction,
-    /// The number of its queue.
+    /// The number of the function's queue.
     queue: u64,
 }
 
-/// A function that a thread runs; `outer` is the one that runs it by waiting, or null.
+/// A function that a thread runs; `outer` is the function whose wait runs this one, or null.
 struct Running {
     functions: *const Functions,
     queue: u64,
@@ -40,19 +40,19 @@ thread_local! {
 }
 
 impl Functions {
-    /// Takes a function in and gives its number.
+    /// Adds a function and returns its number.
     pub(super) fn add(&self, queue: u64, function: HostFunction) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.state.lock().queued.insert(number, Queued { function, queue });
         number
     }
 
-    /// Forgets a function, without running it. False if it was run.
+    /// Removes a function without running it. Returns false if it was run.
     pub(super) fn forget(&self, number: u64) -> bool {
         self.state.lock().queued.remove(&number).is_some()
     }
 
-    /// Runs a function, if it was not run. Blocks as it does.
+    /// Runs a function if it was not run yet. Blocks as the function does.
     pub(super) fn run(&self, number: u64) {
         let mut state = self.state.lock();
         let Some(Queued { function, queue }) = state.queued.remove(&number) else { return };
@@ -60,15 +60,16 @@ impl Functions {
         drop(state);
         let running = Running { functions: self, queue, outer: INNERMOST.get() };
         INNERMOST.set(&raw const running);
-        // It does not unwind, as whoever made it promises.
+        // `HostFunction::from_raw` requires that the function does not unwind.
         function.call();
         INNERMOST.set(running.outer);
         self.state.lock().running -= 1;
         self.returned.notify_all();
     }
 
-    /// Runs all that are queued, in order: no queue will. Blocks as they do, and until those have returned that other threads run.
-    /// Not for a thread that runs one itself.
+    /// Runs all queued functions in order, since no queue will run them. Blocks as they do, and
+    /// until functions running on other threads have returned. A thread that runs one of these
+    /// functions must not call it.
     pub(super) fn run_all(&self) {
         let mut state = self.state.lock();
         loop {
@@ -84,9 +85,11 @@ impl Functions {
         }
     }
 
-    /// Whether this thread runs one of these functions, of the queue of this number or, for `None`, of any.
+    /// Returns whether this thread runs one of these functions: of the queue with this number or,
+    /// for `None`, of any queue.
     pub(super) fn is_inside(&self, queue: Option<u64>) -> bool {
-        // SAFETY: what is listed lies on this thread's stack, in calls of `run` that are under way.
+        // SAFETY: each listed value lies on this thread's stack, in a call of `run` that is under
+        // way.
         let listed = |running: *const Running| unsafe { running.as_ref() };
         let mut running = listed(INNERMOST.get());
         while let Some(found) = running {
@@ -99,10 +102,10 @@ impl Functions {
         false
     }
 
-    /// Refuses to wait for a queue in a function of its own.
+    /// Refuses to wait for a queue inside one of its own functions.
     ///
     /// # Errors
-    /// `InvalidQueue`.
+    /// `InvalidQueue` inside a function of the queue.
     pub(super) fn refuse_inside(&self, queue: u64) -> Result<()> {
         if !self.is_inside(Some(queue)) {
             return Ok(());
@@ -126,7 +129,7 @@ mod tests {
         unsafe extern "C" fn call(_: *mut c_void) {
             RUN.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: it may be called at any time.
+        // SAFETY: the function may be called at any time.
         unsafe { HostFunction::from_raw(abi::HostFunction { context: std::ptr::null_mut(), call }) }
     }
 
@@ -152,7 +155,7 @@ mod tests {
         }
         let functions = Functions::default();
         let context = std::ptr::null_mut();
-        // SAFETY: it may be called at any time.
+        // SAFETY: the function may be called at any time.
         let number = functions
             .add(7, unsafe { HostFunction::from_raw(abi::HostFunction { context, call }) });
         let stopped = GO.lock();

@@ -1,4 +1,4 @@
-//! Starting a plugin in a process of its own.
+//! The start of a plugin in a process of its own.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ use super::watchdog::Watchdog;
 use crate::controller::Spawn;
 use crate::plugin::protocol::{Asked, Connected, Request};
 
-/// A plugin that is to run in a process of its own, and how.
+/// A plugin to run in a process of its own, and the settings for it.
 #[derive(Clone)]
 pub struct Isolation {
     spawn: Spawn,
@@ -30,42 +30,43 @@ pub struct Isolation {
     connect_limit: Duration,
 }
 
-/// How [`Isolation::open`] ended.
+/// The outcome of a successful [`Isolation::open`].
 pub enum Opened {
-    /// It has at least one device.
+    /// A platform with at least one device.
     Platform(Box<IsolatedPlatform>),
-    /// The vendor's driver is not installed; the reason is for people.
+    /// No driver of the vendor is installed; the reason is for people.
     NoDriver(String),
-    /// The driver has no device; the reason is for people.
+    /// No device of the driver; the reason is for people.
     NoDevice(String),
 }
 
-/// Why a library is no plugin for this host.
+/// The reason why a library is no plugin for this host.
 #[derive(Debug)]
 pub enum Refusal {
-    /// It is none.
+    /// A library that is not a plugin; holds the reason.
     NotAPlugin(String),
-    /// It was built for another major version of the interface.
+    /// A plugin for another major version of the interface.
     WrongInterface {
         /// Major and minor version of the plugin.
         plugin: (u32, u32),
         /// Major and minor version of the host.
         host: (u32, u32),
     },
-    /// A table is not what the interface promises; holds the difference.
+    /// A table that differs from the interface; holds the difference.
     WrongLayout(String),
-    /// It provides this backend, not the one that was wanted.
+    /// A plugin of another backend than the requested one; holds its backend.
     Misnamed(String),
-    /// The process that tried it ended; holds how.
+    /// The end of the process that tried the plugin; holds the cause.
     Crashed(String),
-    /// It was not opened and connected within this time, so its process was killed.
+    /// A plugin that was not opened and connected within this time. Its process was killed.
     Slow(Duration),
-    /// It could not be opened or connected, or the executor could not be started.
+    /// Failure to open or connect the plugin, or to start the executor.
     Failed(Error),
 }
 
 impl Isolation {
-    /// Runs the plugin `library`, of this backend, in an executor that is started so.
+    /// Creates the settings to run the plugin `library`, of this backend, in an executor started by
+    /// `spawn`.
     pub fn new(spawn: Spawn, library: impl Into<PathBuf>, backend: impl Into<String>) -> Self {
         Self {
             spawn,
@@ -80,22 +81,23 @@ impl Isolation {
         }
     }
 
-    /// What the plugin is answered when it asks for its settings: names and values.
+    /// Sets the names and values of the plugin's settings, which the plugin looks up.
     #[must_use]
     pub fn settings(mut self, settings: Vec<(String, String)>) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Called with the name of each setting that the plugin has asked for while it was connected, when it is; for a plugin that asks for
-    /// many, with some of them.
+    /// Sets a function that receives the name of each setting that the plugin has looked up while
+    /// connecting. For a plugin that looks up many, the function receives some of them.
     #[must_use]
     pub fn on_asked(mut self, asked: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.asked = Arc::new(asked);
         self
     }
 
-    /// Where its log goes, up to this level: 0 for nothing, 1 for errors, up to 5. Called from any thread; must not block for long.
+    /// Sets the receiver of the plugin's log records up to `level`: 0 for none, 1 for errors, up to
+    /// 5. Called from any thread; it must not block for long.
     #[must_use]
     pub fn log(mut self, level: u32, log: impl Fn(Record<'_>) + Send + Sync + 'static) -> Self {
         self.log_level = level;
@@ -103,37 +105,39 @@ impl Isolation {
         self
     }
 
-    /// How long a call may take, what waits for kernels too. Then the process is killed. There is no limit unless it is said.
+    /// Sets the time limit of a call, including calls that wait for kernels. A process that exceeds
+    /// it is killed. The default is no limit.
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.time_limit = limit;
         self
     }
 
-    /// How long opening and connecting the plugin may take, and each query about the platform and its devices: see
-    /// [`Isolation::CONNECT_LIMIT`]. Then the process is killed.
+    /// Sets the time limit for opening and connecting the plugin, and for each query about the
+    /// platform and its devices: see [`Isolation::CONNECT_LIMIT`]. A process that exceeds it is
+    /// killed.
     #[must_use]
     pub fn connect_limit(mut self, limit: Duration) -> Self {
         self.connect_limit = limit;
         self
     }
 
-    /// The usual [`Isolation::connect_limit`]: 10 s.
+    /// The default of [`Isolation::connect_limit`]: 10 s.
     pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-    /// Asks what does not depend on the program.
+    /// Sends a request whose duration does not depend on the program.
     ///
     /// # Errors
-    /// Errors of [`Link::ask_within`].
+    /// Every error of [`Link::ask_within`].
     pub(super) fn ask<T: DeserializeOwned>(&self, link: &Link, request: &Request<'_>) -> Result<T> {
         link.ask_within(self.connect_limit, request)
     }
 
-    /// Starts the process and connects the plugin. Blocks while the plugin looks for its driver, for
-    /// [`Isolation::connect_limit`] at most.
+    /// Starts the process and connects the plugin. Blocks while the plugin looks for its driver,
+    /// for at most [`Isolation::connect_limit`].
     ///
     /// # Errors
-    /// Why there is no platform; no process is left then.
+    /// The reason why there is no platform; no process remains then.
     pub fn open(self) -> Result<Opened, Refusal> {
         let (link, connected) = self.connect()?;
         match connected {
@@ -152,10 +156,10 @@ impl Isolation {
         }
     }
 
-    /// Once more, for a platform whose process is gone.
+    /// Connects again, for a platform whose process is gone.
     ///
     /// # Errors
-    /// Why it cannot be used any more.
+    /// The reason why the plugin can no longer be used.
     pub(super) fn reopen(&self, devices: u32) -> Result<Arc<Link>> {
         let changed = |what: String| Err(Error::new(ErrorCode::BackendFailure, what));
         match self.connect() {
@@ -206,7 +210,7 @@ impl Isolation {
 
 impl Isolation {
     /// # Errors
-    /// A breach for more devices or longer texts than a plugin may have.
+    /// A breach of the interface for more devices or longer texts than a plugin may have.
     fn check(&self, connected: &Connected) -> Result<()> {
         let plugin = &self.backend;
         match connected {

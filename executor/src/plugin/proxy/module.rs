@@ -1,4 +1,4 @@
-//! Images that another process has loaded.
+//! Images loaded by another process.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::arena::Piece;
 use crate::plugin::interface::messages::ModuleCall;
 use crate::plugin::protocol::{Id, Request};
 
-/// A loaded image. If its process is gone, so are its destructors and what it has counted.
+/// A loaded image. The end of its process loses its destructors and its profile counters.
 pub struct IsolatedModule {
     link: Arc<Link>,
     id: Id,
     kernels: Mutex<Vec<Id>>,
-    /// The image, if it lies in memory that both have.
+    /// The image's bytes, if they lie in shared memory.
     image: Option<Arc<Piece>>,
 }
 
-/// A kernel of one.
+/// A kernel of an [`IsolatedModule`].
 pub struct IsolatedKernel(Id);
 
 impl IsolatedModule {
@@ -42,13 +42,13 @@ impl IsolatedKernel {
         self.0
     }
 
-    /// Returns its number. A kernel's device is checked by the host.
+    /// Returns the kernel's number. The host checks the kernel's device.
     pub(in crate::plugin) fn id_for(&self, _: &Arc<Link>) -> Result<Id> {
         Ok(self.0)
     }
 }
 
-/// The methods that are written by hand.
+/// Methods written by hand.
 impl IsolatedModule {
     pub(in crate::plugin) fn kernel_there(
         &self,
@@ -68,7 +68,7 @@ impl IsolatedModule {
         }
         let unloaded = self.link.ask(&Request::Unload { module: self.id });
         if let (Err(_), Some(image)) = (&unloaded, &self.image) {
-            // The plugin may use it still.
+            // After an error the plugin may still use the image.
             image.leave();
         }
         given_up(&self.link, unloaded)

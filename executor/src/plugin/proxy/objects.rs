@@ -1,4 +1,4 @@
-//! The proxies and what their methods are made of, for what follows from the declaration of the interface.
+//! The proxies and their helpers, for the code generated from the declaration of the interface.
 
 pub(in crate::plugin) use super::Isolated;
 pub(in crate::plugin) use super::device::{IsolatedDevice, given_up};

@@ -1,19 +1,20 @@
-//! Memory in which a thread makes its messages, kept for the next one.
+//! Buffers in which a thread encodes its messages, kept for the next message.
 
 use std::cell::Cell;
 use std::thread::LocalKey;
 
-/// A thread's memory of one purpose.
+/// A thread's buffer for one purpose.
 pub(super) type Scratch = Cell<Vec<u8>>;
 
-/// Takes the memory out. It is new where the thread's variables have gone already, as in destructors of static variables.
+/// Takes the buffer. It is new where the thread's variables are destroyed already, as in
+/// destructors of static variables.
 pub(super) fn take(of: &'static LocalKey<Scratch>) -> Vec<u8> {
     let mut bytes = of.try_with(Cell::take).unwrap_or_default();
     bytes.clear();
     bytes
 }
 
-/// Keeps the memory for the next [`take`], as long as there is a place for it.
+/// Keeps the buffer for the next [`take`], unless the thread's variables are destroyed.
 pub(super) fn keep(of: &'static LocalKey<Scratch>, bytes: Vec<u8>) {
     let _ = of.try_with(|kept| kept.set(bytes));
 }
@@ -42,7 +43,8 @@ mod tests {
     fn memory_is_used_again_and_after_the_threads_own_has_gone_it_is_new() {
         let (send, gone) = channel();
         std::thread::spawn(move || {
-            // Destructors run in the reverse order of first uses, so this one's runs last.
+            // Destructors run in the reverse order of first uses, so the destructor of `LAST` runs
+            // last.
             LAST.set(Some(AtEnd(send)));
             keep(&BYTES, Vec::with_capacity(100));
             let again = take(&BYTES);

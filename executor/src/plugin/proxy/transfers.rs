@@ -9,25 +9,26 @@ use parking_lot::Mutex;
 
 use super::window::Staging;
 
-/// The copies that are under way.
+/// The copies under way.
 #[derive(Default)]
 pub(super) struct Transfers {
     all: Mutex<HashMap<u64, Arc<Mutex<Option<Memory>>>>>,
     next: AtomicU64,
 }
 
-/// Memory that the program keeps in place until the copy is done, or this is taken back.
+/// Memory that the program keeps in place until the copy is done or the memory is taken back.
 pub(super) struct Memory {
     address: u64,
     bytes: u64,
     is_read: bool,
-    /// Memory that the executor has too, for a piece.
+    /// Shared memory for a piece.
     staging: Option<Staging>,
 }
 
 impl Memory {
     /// # Safety
-    /// The range is there for reading, or for writing, until it was taken back or the copy is done.
+    /// The caller guarantees that the range can be read or written until it was taken back or the
+    /// copy is done.
     pub(super) unsafe fn new(
         address: u64,
         bytes: u64,
@@ -57,14 +58,14 @@ impl Memory {
 }
 
 impl Transfers {
-    /// Takes memory in and gives the number of its copy.
+    /// Adds memory and returns the number of its copy.
     pub(super) fn add(&self, memory: Memory) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.all.lock().insert(number, Arc::new(Mutex::new(Some(memory))));
         number
     }
 
-    /// Takes memory back. Blocks while a piece is copied; afterwards none is.
+    /// Takes memory back. Blocks while a piece is copied; afterwards no piece is.
     pub(super) fn take_back(&self, number: u64) {
         let found = self.all.lock().remove(&number);
         if let Some(memory) = found {
@@ -72,7 +73,8 @@ impl Transfers {
         }
     }
 
-    /// The same if the queue may still have a part of the copy: its staging memory is not used again.
+    /// Takes memory back when the queue may still have a part of the copy: its staging memory is
+    /// not used again.
     pub(super) fn give_up(&self, number: u64) {
         let found = self.all.lock().remove(&number);
         let memory = found.and_then(|memory| memory.lock().take());
@@ -89,16 +91,17 @@ impl Transfers {
         }
     }
 
-    /// Copies a piece out of the program's memory: into the staging memory, or into the answer.
+    /// Copies a piece out of the program's memory, into the staging memory or into the reply.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is not part of a copy that is under way.
+    /// `InvalidArgument` for a range outside a copy under way.
     pub(super) fn fetch(&self, number: u64, at: u64, bytes: u64) -> Result<Vec<u8>> {
         self.with(number, |memory| {
             let (from, staging) = (memory.place(at, bytes, true)?, memory.staging(bytes)?);
             let bytes = bytes as usize;
-            // SAFETY: a part of memory that is there as long as it is not taken back, which waits for this; staging memory of
-            // this size, which only this copy uses.
+            // SAFETY: the range is part of memory that stays in place until it is taken back, and
+            // taking it back waits for the lock held here. The staging memory has this size, and
+            // only this copy uses it.
             unsafe {
                 match staging {
                     Some(to) => {
@@ -114,7 +117,7 @@ impl Transfers {
         })
     }
 
-    /// Copies a piece into the program's memory: out of the staging memory, or these bytes.
+    /// Copies a piece into the program's memory, out of the staging memory or out of `content`.
     ///
     /// # Errors
     /// As for [`Transfers::fetch`].
@@ -125,7 +128,7 @@ impl Transfers {
                 return Err(wrong(format!("a piece of {bytes} bytes with {}", content.len())));
             }
             let from = staging.map_or(content.as_ptr(), |staging| staging.cast_const());
-            // SAFETY: as above.
+            // SAFETY: as in `fetch`.
             unsafe { std::ptr::copy_nonoverlapping(from, to, bytes as usize) };
             Ok(())
         })
@@ -139,7 +142,7 @@ impl Transfers {
     }
 }
 
-/// The most bytes of a piece that goes in a message.
+/// Greatest number of bytes of a piece in a message.
 const MOST_IN_MESSAGE: usize = 1 << 20;
 
 fn wrong(message: String) -> Error {
@@ -155,7 +158,7 @@ mod tests {
         let transfers = Transfers::default();
         let (read, mut written) = ([1_u8, 2, 3, 4], [0_u8; 4]);
         let (from, to) = (read.as_ptr() as u64, written.as_mut_ptr() as u64);
-        // SAFETY: both are there until they are taken back.
+        // SAFETY: both are in place until they are taken back.
         let (from, to) =
             unsafe { (Memory::new(from, 4, true, None), Memory::new(to, 4, false, None)) };
         let (from, to) = (transfers.add(from), transfers.add(to));

@@ -1,11 +1,12 @@
-//! How long a call to the executor may take.
+//! The time limit of calls to the executor.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Knows since when calls are under way. Time in which the executor waits for this process does not count.
+/// The start times of calls under way. Time in which the executor waits for this process does not
+/// count.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     limit: Option<Duration>,
@@ -16,19 +17,19 @@ pub(super) struct Watchdog {
 struct State {
     calls: BTreeMap<u64, Instant>,
     next: u64,
-    /// Callbacks that are under way.
+    /// Number of callbacks under way.
     callbacks: usize,
-    /// When the last one ended.
+    /// The time at which the last callback ended.
     last: Instant,
 }
 
-/// A call that is under way, until this is dropped.
+/// A call under way; dropping it ends the call.
 pub(super) struct Watched<'a> {
     watchdog: &'a Watchdog,
     call: Option<u64>,
 }
 
-/// A callback that is under way, until this is dropped.
+/// A callback under way; dropping it ends the callback.
 pub(super) struct Paused<'a>(&'a Watchdog);
 
 impl Watchdog {
@@ -42,7 +43,7 @@ impl Watchdog {
         self.limit
     }
 
-    /// A call begins.
+    /// Records the start of a call.
     pub(super) fn call(&self) -> Watched<'_> {
         let call = self.limit.map(|_| {
             let mut state = self.state.lock();
@@ -54,7 +55,7 @@ impl Watchdog {
         Watched { watchdog: self, call }
     }
 
-    /// The executor waits for this process.
+    /// Records the start of a callback, during which the executor waits for this process.
     pub(super) fn pause(&self) -> Paused<'_> {
         if self.limit.is_some() {
             self.state.lock().callbacks += 1;
@@ -62,7 +63,7 @@ impl Watchdog {
         Paused(self)
     }
 
-    /// Whether a call takes longer than the limit.
+    /// Returns whether a call takes longer than the limit.
     pub(super) fn is_over(&self) -> bool {
         let Some(limit) = self.limit else { return false };
         let state = self.state.lock();

@@ -1,4 +1,4 @@
-//! Memory that the program and the executor have together, at the same addresses.
+//! Memory shared by the program and the executor at the same addresses.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -10,50 +10,51 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use crate::arena::{Arena, Piece};
 use crate::ranges::FreeRanges;
 
-/// How many bytes of addresses are kept.
+/// Candidate sizes of the reserved address range in bytes, largest first.
 const SIZES: [u64; 3] = [1 << 40, 1 << 36, 1 << 33];
-/// The bytes of a piece of staging memory.
+/// Bytes of a piece of staging memory.
 pub(super) const STAGING: u64 = 4 << 20;
-/// Bytes of addresses behind each block at which neither process has anything: a kernel that runs past the block's last page
-/// faults.
+/// Bytes of addresses after each block that neither process maps: a kernel that runs past the
+/// block's last page faults.
 const FENCE: u64 = 64 << 10;
-/// So many pieces of staging memory are kept for the next copy.
+/// Number of pieces of staging memory kept for the next copies.
 const KEPT: usize = 4;
 
-/// A range of addresses that is kept in both processes, and which of it is in use. Blocks in it go back when they are dropped.
+/// A range of addresses reserved in both processes, and the record of its use. A dropped block
+/// returns its range.
 pub(super) struct Window {
     arena: Arc<Arena>,
     start: u64,
     bytes: u64,
-    /// Of its addresses.
+    /// Free addresses.
     free: Mutex<FreeRanges>,
     staging: Mutex<Vec<Block>>,
-    /// What a copy that has failed may still write.
+    /// Blocks that a failed copy may still write.
     given_up: Mutex<Vec<Block>>,
 }
 
-/// Shared memory, mapped here. The executor maps it as well.
+/// Shared memory, mapped in this process. The executor maps it as well.
 pub(super) struct Block {
     window: Weak<Window>,
     address: u64,
     piece: Piece,
-    /// What unmaps it in the executor, when this is dropped.
+    /// The function that unmaps the block in the executor, called on drop.
     unmap: Unmap,
 }
 
-/// Has the executor unmap a block.
+/// A function that has the executor unmap a block: address and bytes.
 pub(super) type Unmap = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// A block for pieces of copies, which is kept for the next copy when this is dropped.
+/// A block for pieces of copies. Dropping it keeps the block for the next copy.
 pub(super) struct Staging {
     block: Option<Block>,
 }
 
 impl Window {
-    /// Keeps addresses that are free here and, as `reserve` says, in the executor.
+    /// Reserves addresses that are free here and, according to `reserve`, in the executor.
     ///
     /// # Errors
-    /// `OutOfResources` if there are none; those of `reserve`.
+    /// `OutOfResources` if there are no such addresses, and every error of `reserve`.
     pub(super) fn new(
         arena: &Arc<Arena>,
         reserve: impl Fn(u64, u64) -> Result<bool>,
@@ -66,7 +67,7 @@ impl Window {
                 found = Some(range);
                 break;
             }
-            // Kept until there is another, so that the system does not offer it again.
+            // Kept until another range is found, so that the system does not offer this one again.
             refused.push(range);
         }
         let range = found.ok_or_else(|| {
@@ -79,16 +80,16 @@ impl Window {
         Ok(Arc::new(Self { arena, start, bytes, free, staging, given_up }))
     }
 
-    /// Whether a range of addresses is part of it.
+    /// Returns whether a range of addresses lies in the window.
     pub(super) fn has(&self, address: u64, bytes: u64) -> bool {
         address >= self.start && bytes <= self.bytes && address - self.start <= self.bytes - bytes
     }
 
-    /// Shared memory of so many bytes, at a multiple of `alignment`, zero at first. `map` has the executor map it: address, offset
-    /// in the file and bytes.
+    /// Allocates `bytes` bytes of shared memory, zero at first, at a multiple of `alignment`. `map`
+    /// has the executor map it: address, offset in the file and bytes.
     ///
     /// # Errors
-    /// `OutOfResources`; those of `map`.
+    /// `OutOfResources`, and every error of `map`.
     pub(super) fn block(
         self: &Arc<Self>,
         bytes: u64,
@@ -97,7 +98,7 @@ impl Window {
         unmap: &Unmap,
     ) -> Result<Block> {
         let failed = |error: io::Error| {
-            let message = format!("{bytes} bytes of memory for two processes: {error}");
+            let message = format!("{bytes} bytes of shared memory cannot be allocated: {error}");
             Error::new(ErrorCode::OutOfResources, message)
         };
         let piece = self.arena.take(bytes, 1).map_err(failed)?;
@@ -107,7 +108,7 @@ impl Window {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         let (place, length) = (address as *mut std::ffi::c_void, piece.bytes() as usize);
-        // SAFETY: addresses that this window keeps, and that nothing else uses.
+        // SAFETY: the addresses are reserved by this window, and nothing else uses them.
         let mapped =
             unsafe { mmap(place, length, access, flags, self.arena.file(), piece.offset()) };
         if let Err(error) = mapped {
@@ -120,7 +121,7 @@ impl Window {
         Ok(block)
     }
 
-    /// A block of [`STAGING`] bytes, one that was used before if there is one.
+    /// Returns a block of [`STAGING`] bytes: a used one if one is kept.
     ///
     /// # Errors
     /// As for [`Window::block`].
@@ -143,14 +144,15 @@ impl Window {
         Ok(Staging { block: Some(block) })
     }
 
-    /// An image's bytes in the shared file.
+    /// Copies an image's bytes into the shared file.
     ///
     /// # Errors
-    /// Those of the arena and of mapping.
+    /// Every error of the arena and of mapping.
     pub(super) fn put(&self, content: &[u8]) -> io::Result<Arc<Piece>> {
         let piece = Arc::new(self.arena.take(content.len() as u64, 1)?);
         let mapped = piece.map()?;
-        // SAFETY: the piece has at least as many bytes and is used by nobody else as yet.
+        // SAFETY: the piece has at least `content.len()` bytes, and only this function knows it
+        // yet.
         unsafe {
             let to = mapped.address().as_ptr();
             std::ptr::copy_nonoverlapping(content.as_ptr(), to, content.len());
@@ -158,7 +160,7 @@ impl Window {
         Ok(piece)
     }
 
-    /// Forgets staging memory that is kept. The executor is told while it can be.
+    /// Drops kept staging memory. The executor unmaps it unless the link is closing.
     pub(super) fn drop_staging(&self) {
         let kept = std::mem::take(&mut *self.staging.lock());
         drop(kept);
@@ -176,7 +178,8 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the addresses are the window's; its blocks, of which it knows, are gone or have been given up with it.
+        // SAFETY: the addresses are the window's. Its blocks, which refer to it weakly, are gone or
+        // were given up with it.
         let _ = unsafe { munmap(self.start as *mut std::ffi::c_void, self.bytes as usize) };
     }
 }
@@ -189,7 +192,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // Without its window the addresses are gone already.
+        // Without its window the addresses are unmapped already.
         let Some(window) = self.window.upgrade() else { return };
         if !window.arena.is_here() {
             return;
@@ -197,7 +200,7 @@ impl Drop for Block {
         (self.unmap)(self.address, self.piece.bytes());
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         let (place, length) = (self.address as *mut std::ffi::c_void, self.piece.bytes() as usize);
-        // SAFETY: the block's addresses, which nothing uses any more; the window keeps them.
+        // SAFETY: the block's addresses, which nothing uses any more, stay reserved by the window.
         if unsafe { mmap_anonymous(place, length, ProtFlags::empty(), flags) }.is_ok() {
             window.give_back(self.address, self.piece.bytes() + FENCE);
         }
@@ -213,7 +216,7 @@ impl Staging {
         STAGING
     }
 
-    /// Keeps it from being used again, as long as the window lives.
+    /// Prevents another use of the block while the window lives.
     pub(super) fn give_up(mut self) {
         if let Some(block) = self.block.take()
             && let Some(window) = block.window.upgrade()
@@ -230,12 +233,13 @@ impl Drop for Staging {
         if !window.arena.is_here() {
             return;
         }
-        // Giving a block up calls the executor, which whoever takes its messages must not: that is done when the next is wanted.
+        // Dropping a block calls the executor, which a thread that handles its messages must not
+        // do. Surplus blocks are dropped by the next call of `staging`.
         window.staging.lock().push(block);
     }
 }
 
-/// Addresses that nothing uses, until this is dropped.
+/// A range of unused addresses. Dropping it releases the range.
 struct Reserved {
     start: u64,
     bytes: u64,
@@ -244,7 +248,7 @@ struct Reserved {
 impl Reserved {
     fn new(bytes: u64) -> rustix::io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping.
+        // SAFETY: the kernel chooses the address, so the mapping replaces no other.
         let start = unsafe {
             mmap_anonymous(std::ptr::null_mut(), bytes as usize, ProtFlags::empty(), flags)?
         };
@@ -286,7 +290,7 @@ mod tests {
                     );
                     assert!(window.has(block.address(), block.piece.bytes()));
                     let last = (block.address() + bytes - 1) as *mut u8;
-                    // SAFETY: a byte of the block.
+                    // SAFETY: the byte belongs to the block.
                     unsafe {
                         assert_eq!(*last, 0);
                         *last = 5;

@@ -11,7 +11,7 @@ type Boxed = Box<dyn FnOnce() + Send>;
 /// Queues a function.
 ///
 /// # Errors
-/// Those of the plugin; the function is dropped then.
+/// Every error of the plugin; the function is dropped then.
 pub(super) fn queue_function(
     queue: &RemoteQueue,
     function: impl FnOnce() + Send + 'static,
@@ -22,13 +22,13 @@ pub(super) fn queue_function(
     let raw =
         unsafe { HostFunction::from_raw(abi::HostFunction { context: context.cast(), call }) };
     queue.host_function(raw).inspect_err(|_| {
-        // SAFETY: a call that fails has not run the function and never will.
+        // SAFETY: a failed call has not run the function and never will.
         drop(unsafe { Box::from_raw(context) });
     })
 }
 
 unsafe extern "C" fn call(context: *mut c_void) {
-    // SAFETY: made above from a box, and called once.
+    // SAFETY: the context is the box made in `queue_function`, and the function is called once.
     let function = unsafe { Box::from_raw(context.cast::<Boxed>()) };
     if catch_unwind(AssertUnwindSafe(function)).is_err() {
         log::error!("a function of the executor panicked in a queue");

@@ -1,4 +1,4 @@
-//! The values of a launch's arguments, where a plugin can read them.
+//! The values of a launch's arguments, stored where a plugin can read them.
 
 use std::ffi::c_void;
 
@@ -6,14 +6,14 @@ use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
 
 use crate::plugin::protocol::take_argument;
 
-/// The most that a value can be aligned to.
+/// Greatest alignment of a value in bytes.
 const ALIGNMENT: usize = 64;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Unit([u8; ALIGNMENT]);
 
-/// Memory for values, used again by each launch of a thread.
+/// Memory for values, reused by each launch of a thread.
 #[derive(Default)]
 pub(super) struct Values {
     storage: Vec<Unit>,
@@ -22,10 +22,10 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Copies the values of a message to places that are aligned for any type, and has `launch` use them.
+    /// Copies the values of a message to places aligned for any type, and calls `launch` with them.
     ///
     /// # Errors
-    /// `InvalidArgument` for a message with half a value; those of `launch`.
+    /// `InvalidArgument` for a message with an incomplete value, and every error of `launch`.
     pub(super) fn with<T>(
         &mut self,
         message: &[u8],
@@ -37,7 +37,10 @@ impl Values {
             self.sizes.push(value.len());
         }
         if !rest.is_empty() {
-            let message = format!("{} bytes of a launch's arguments are no value", rest.len());
+            let message = format!(
+                "the last {} bytes of a launch's arguments are not a whole value",
+                rest.len()
+            );
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
         let units = self.sizes.iter().map(|size| size.div_ceil(ALIGNMENT).max(1)).sum();
@@ -46,15 +49,16 @@ impl Values {
         self.pointers.clear();
         let (mut rest, mut place) = (message, self.storage.as_mut_ptr());
         while let Some(value) = take_argument(&mut rest) {
-            // SAFETY: there is a place of at least this size for each value, one behind the other.
+            // SAFETY: `storage` has a place of at least this size for each value, one after the
+            // other.
             unsafe {
                 std::ptr::copy_nonoverlapping(value.as_ptr(), place.cast(), value.len());
                 self.pointers.push(place.cast_const().cast());
                 place = place.add(value.len().div_ceil(ALIGNMENT).max(1));
             }
         }
-        // SAFETY: both lists have an entry for each value, which stay in place during the call; that the kernel can be run with
-        // them is the program's promise.
+        // SAFETY: both lists have an entry for each value, and the values stay in place during the
+        // call. The program guarantees that the kernel can run with them.
         launch(unsafe {
             Arguments::from_raw(self.pointers.as_ptr(), self.sizes.as_ptr(), self.sizes.len())
         })
@@ -74,7 +78,7 @@ mod tests {
         let mut kept = Values::default();
         for _ in 0..2 {
             let found = kept.with(&message, |arguments| {
-                // SAFETY: there are as many pointers.
+                // SAFETY: the list has 4 pointers.
                 let places = unsafe { std::slice::from_raw_parts(arguments.pointers(), 4) };
                 assert!(places.iter().all(|place| (*place as usize).is_multiple_of(ALIGNMENT)));
                 Ok(arguments.values().map(<[u8]>::to_vec).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! Memory that this process has together with the host's, at the same addresses.
+//! Memory that this process shares with the host, at the same addresses.
 
 use std::os::fd::BorrowedFd;
 
@@ -7,14 +7,14 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
-/// The addresses that are kept for it.
+/// The address range reserved for shared memory.
 #[derive(Default)]
 pub(super) struct SharedMemory {
     reserved: Mutex<Option<(u64, u64)>>,
 }
 
 impl SharedMemory {
-    /// Keeps a range of addresses; false if some of it is in use.
+    /// Reserves a range of addresses. Returns false if a part of it is in use.
     ///
     /// # Errors
     /// `OutOfResources` if the system refuses.
@@ -32,18 +32,19 @@ impl SharedMemory {
                 Ok(true)
             }
             Ok(at) => {
-                // Before Linux 4.17 the flag is not known.
-                // SAFETY: the mapping that was just made.
+                // Linux before 4.17 does not know the flag. SAFETY: the mapping was made above, and
+                // nothing uses it.
                 let _ = unsafe { rustix::mm::munmap(at, bytes as usize) };
                 Ok(false)
             }
-            // Taken, or more than this process may have: fewer may do.
+            // The range is in use, or larger than this process may reserve: a smaller one may
+            // succeed.
             Err(Errno::EXIST | Errno::NOMEM) => Ok(false),
             Err(error) => Err(failed("reserving", address, bytes, error)),
         }
     }
 
-    /// Maps bytes of a file in the range.
+    /// Maps bytes of a file in the reserved range.
     ///
     /// # Errors
     /// `InvalidArgument` outside the range, `OutOfResources` if the system refuses.
@@ -58,12 +59,12 @@ impl SharedMemory {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         let place = address as *mut std::ffi::c_void;
-        // SAFETY: in the range that is kept for this, nothing else has addresses.
+        // SAFETY: the addresses are in the reserved range, which nothing else uses.
         let mapped = unsafe { mmap(place, bytes as usize, access, flags, file, offset) };
         mapped.map(drop).map_err(|error| failed("mapping", address, bytes, error))
     }
 
-    /// Undoes that.
+    /// Unmaps bytes of the reserved range and keeps the addresses reserved.
     ///
     /// # Errors
     /// As for [`SharedMemory::map`].
@@ -71,12 +72,13 @@ impl SharedMemory {
         self.check(address, bytes)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         let place = address as *mut std::ffi::c_void;
-        // SAFETY: as above; the host says that nothing uses the memory any more.
+        // SAFETY: the addresses are in the reserved range, and the host guarantees that nothing
+        // uses the memory any more.
         let kept = unsafe { mmap_anonymous(place, bytes as usize, ProtFlags::empty(), flags) };
         kept.map(drop).map_err(|error| failed("unmapping", address, bytes, error))
     }
 
-    /// Whether a range is part of it.
+    /// Checks that a range lies in the reserved one and is not empty.
     pub(super) fn check(&self, address: u64, bytes: u64) -> Result<()> {
         let reserved = *self.reserved.lock();
         let fits = reserved.is_some_and(|(start, size)| {

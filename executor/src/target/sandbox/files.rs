@@ -1,4 +1,4 @@
-//! Landlock: other processes, and files by which the system is changed.
+//! Landlock rules: the protection of other processes, and of files that change the system.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -11,7 +11,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-/// File systems by which the kernel is asked and told things.
+/// File systems by which the kernel is queried and configured.
 const OF_THE_KERNEL: &[&str] = &[
     "binfmt_misc",
     "bpf",
@@ -33,12 +33,12 @@ const OF_THE_KERNEL: &[&str] = &[
     "tracefs",
 ];
 
-/// Restricts this thread, which is to be the only one. `false` if the kernel has no Landlock.
+/// Restricts this thread, which must be the only one. Returns false if the kernel has no Landlock.
 ///
-/// Files stay within reach, as far as the user may use them, but for those of the kernel, which can be read, and for raw devices.
-/// Being in a domain of Landlock suffices to be kept out of processes that are not.
+/// Files remain accessible within the user's rights, except the kernel's, which become read-only,
+/// and raw devices. A process in a Landlock domain cannot access processes outside it.
 pub(super) fn restrict() -> Result<bool, RulesetError> {
-    // Rights unknown to the running kernel are left out.
+    // Landlock leaves out rights unknown to the running kernel.
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V5))?
         .handle_access(AccessNet::from_all(ABI::V4))?
@@ -57,12 +57,12 @@ struct Grants {
 }
 
 impl Grants {
-    /// Grants what is in a folder that cannot be granted as a whole.
+    /// Grants the entries of a folder that cannot be granted as a whole.
     fn below(&mut self, folder: &Path) {
         self.add(folder, AccessFs::ReadDir.into());
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
-            // The target of a link is granted where it is.
+            // The target of a link is granted at its own path.
             let Some(facts) = path.symlink_metadata().ok().filter(|facts| !facts.is_symlink())
             else {
                 continue;
@@ -78,12 +78,12 @@ impl Grants {
     }
 
     fn has_exceptions(&self, folder: &Path) -> bool {
-        // Memory that programs share lies there as well.
+        // `/dev/shm` also holds memory shared by programs.
         let has_devices = folder.starts_with("/dev") && folder != Path::new("/dev/shm");
         has_devices || self.kernel.iter().any(|exception| exception.starts_with(folder))
     }
 
-    /// A file that is gone or that rules cannot be about has none.
+    /// Adds a rule for a file. Skips a file that is gone or that cannot be opened.
     fn add(&mut self, path: &Path, access: BitFlags<AccessFs>) {
         let Ok(file) = PathFd::new(path) else { return };
         let rules = self.rules.take().expect("it is put back");
@@ -92,7 +92,7 @@ impl Grants {
     }
 }
 
-/// Disks, and the memory, ports and messages of the kernel.
+/// Returns whether a file is a disk, or the kernel's memory, ports or messages.
 fn is_raw(facts: &Metadata) -> bool {
     const MEMORY: u32 = 1;
     let (major, minor) = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
@@ -100,7 +100,7 @@ fn is_raw(facts: &Metadata) -> bool {
     facts.file_type().is_block_device() || (facts.file_type().is_char_device() && is_memory)
 }
 
-/// Where the kernel's file systems are mounted.
+/// Returns the mount points of the kernel's file systems.
 fn kernel_folders() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from("/proc"), PathBuf::from("/sys")];
     for line in fs::read("/proc/self/mountinfo").unwrap_or_default().split(|byte| *byte == b'\n') {
@@ -116,7 +116,7 @@ fn kernel_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// A name without the escapes of that file: three octal digits after a backslash.
+/// Returns a name without the escapes of `mountinfo`: three octal digits after a backslash.
 fn plain(name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;

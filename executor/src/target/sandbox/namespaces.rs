@@ -1,15 +1,17 @@
-//! Namespaces of the process's own: of users, of process numbers, and of System V's objects.
+//! The process's own namespaces: of users, of process numbers, and of System V objects.
 //!
-//! A process does not move into a namespace of process numbers: its children are forked into it. Number 1 of a namespace is no process
-//! to run code in, since signals with their default action do not reach it: `abort` would not end it with `SIGABRT`. So there are three
-//! processes:
+//! A process does not move into a new namespace of process numbers: its children are forked into
+//! it. Process number 1 of a namespace is unsuitable for code, since signals with their default
+//! action do not reach it: `abort` would not end it with `SIGABRT`. So there are three processes:
 //!
-//! - the one that was started waits, and ends as number 2 has ended;
-//! - number 1 waits for number 2. The kernel kills number 1 when the one that was started ends, and with number 1 all in the namespace;
-//! - number 2 goes on.
+//! - The started process waits, and ends as number 2 has ended.
+//! - Number 1 waits for number 2. The kernel kills number 1 when the started process ends, and with
+//!   number 1 every process in the namespace.
+//! - Number 2 goes on.
 //!
-//! The first two are outside of the sandbox and run nothing else. They cannot be traced without the capability to trace all processes of
-//! the system, so number 2, which has none, cannot change them.
+//! The started process and number 1 are outside the sandbox and run nothing else. Tracing them
+//! needs the capability to trace all processes of the system. Number 2 has no capability, so it
+//! cannot change them.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -32,20 +34,20 @@ use crate::target::hygiene::close_all_but;
 use crate::target::waiting::{Forked, HeldSignals, Role, attend, fork};
 use crate::target::{fail, leave};
 
-/// Which process has returned from [`enter`].
+/// The process in which [`enter`] returns.
 pub(in crate::target) enum Entered {
-    /// The calling one, as it was: the system permits no such namespaces.
+    /// The calling process, unchanged: the system permits no such namespaces.
     NotPermitted,
-    /// A new one, which has namespaces of its own, a session of its own, and no capabilities.
+    /// The new process, which has its own namespaces and session, and no capabilities.
     Inside,
-    /// The calling one, which has to wait for the new one.
+    /// The calling process, which must wait for the new one.
     Waiting(First),
 }
 
-/// Forks a process into namespaces of its own. Returns in both.
+/// Forks a process into its own namespaces. Returns in both processes.
 ///
 /// # Errors
-/// Errors of the system, on which the process cannot go on.
+/// Every error of the system. The process cannot continue after one.
 ///
 /// # Safety
 /// The process has one thread.
@@ -58,7 +60,7 @@ pub(in crate::target) unsafe fn enter() -> io::Result<Entered> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     let held = HeldSignals::hold();
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     if let Forked::Parent(process) = unsafe { fork(&held)? } {
         drop(writer);
         return Ok(Entered::Waiting(First { process, status: reader.into(), held }));
@@ -71,17 +73,18 @@ pub(in crate::target) unsafe fn enter() -> io::Result<Entered> {
     if is_traceable {
         set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     }
-    // Signals to all of a group or session reach across namespaces.
+    // Signals to a whole group or session cross namespaces, hence a new session.
     setsid()?;
     Ok(Entered::Inside)
 }
 
-/// Moves the process into a user namespace of its own and nothing else. `false` where that is not permitted. The process has one thread.
+/// Moves the process into its own user namespace only. Returns false where that is not permitted.
+/// The process must have one thread.
 pub(super) fn enter_of_users() -> bool {
     unshare(libc::CLONE_NEWUSER)
 }
 
-/// Number 1 of the namespace, as the process sees it that has forked it.
+/// Number 1 of the namespace, as seen by the process that has forked it.
 pub(in crate::target) struct First {
     process: Pid,
     status: File,
@@ -94,37 +97,39 @@ impl First {
         close_all_but(self.status.as_raw_fd())
     }
 
-    /// Waits until nothing is left in the namespace. How number 2 has ended, be it that it was killed some time after the end of
-    /// the controller, if that has this socket.
+    /// Waits until the namespace has no process left, and returns the exit status of number 2. With
+    /// the controller's socket, number 2 is killed some time after the
+    /// controller's end.
     pub(in crate::target) fn end(mut self, controller: Option<BorrowedFd<'_>>) -> ExitStatus {
         let own = attend(self.process, Role::Wait, controller, self.held);
-        let mut told = [0; 4];
-        match self.status.read_exact(&mut told) {
-            Ok(()) => ExitStatus::from_raw(i32::from_le_bytes(told)),
-            // It was killed, and number 2 with it.
+        let mut reported = [0; 4];
+        match self.status.read_exact(&mut reported) {
+            Ok(()) => ExitStatus::from_raw(i32::from_le_bytes(reported)),
+            // Number 1 was killed, and number 2 with it.
             Err(_) => own,
         }
     }
 }
 
-/// Returns in number 2. The calling process is number 1, and writes how number 2 has ended.
+/// Returns in number 2. The calling process becomes number 1, and writes the exit status of number
+/// 2.
 ///
 /// # Errors
-/// Errors of the system, in number 1.
+/// Every error of the system, in number 1.
 ///
 /// # Safety
 /// The process has one thread.
 unsafe fn be_first(status: OwnedFd, held: HeldSignals) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // A parent that has ended already sends no signal, and its number is not known here.
+    // A parent that has ended already sends no signal, and its number is unknown in this namespace.
     if has_no_reader(&status) {
         leave(1);
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     if let Forked::Parent(second) = unsafe { fork(&held)? } {
         close_all_but(status.as_raw_fd())?;
         let ended = attend(second, Role::Work, None, held).into_raw();
-        // The reader waits for this.
+        // If the write fails, the reader is gone.
         let _ = File::from(status).write_all(&ended.to_le_bytes());
         leave(0);
     }
@@ -136,14 +141,15 @@ fn has_no_reader(pipe: &OwnedFd) -> bool {
     is_ready_within(&mut files, Some(Duration::ZERO))
 }
 
-/// Moves the process into namespaces of which one is of users, in which its user is the same. `false` where that is not permitted.
+/// Moves the process into namespaces, including one of users, in which its user is the same.
+/// Returns false where that is not permitted.
 fn unshare(namespaces: i32) -> bool {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    // SAFETY: the process has one thread, which nothing else shares its credentials with.
+    // SAFETY: the process has one thread, so no other thread shares its credentials.
     if unsafe { libc::unshare(namespaces) } != 0 {
         return false;
     }
-    // Where one of these fails, the user's number reads as that of nobody, and nothing else is different.
+    // If a write fails, the user's number reads as `nobody`; nothing else differs.
     let _ = fs::write("/proc/self/setgroups", "deny");
     let _ = fs::write("/proc/self/uid_map", format!("{0} {0} 1", user.as_raw()));
     let _ = fs::write("/proc/self/gid_map", format!("{0} {0} 1", group.as_raw()));

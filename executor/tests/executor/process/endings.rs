@@ -1,4 +1,4 @@
-//! How an executor ends, and who is told.
+//! The end of an executor, and the report of it.
 
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
@@ -87,16 +87,17 @@ fn one_that_is_stopped_ends_when_its_controller_is_killed() {
     }
 }
 
-/// Forks a controller, which starts an executor, has something done to its processes, of which the first one serves, and kills the
-/// controller. Whether any of them is there afterwards.
+/// Forks a controller, which starts an executor, calls `meanwhile` with its processes, the serving
+/// one first, and kills the controller. Returns whether any of the processes remains.
 fn outlives_its_controller(spawn: &Spawn, meanwhile: impl Fn(&[u32])) -> bool {
     let (reader, writer) = rustix::pipe::pipe().unwrap();
-    // SAFETY: the child starts an executor and waits. The test has one other thread, the harness's, which waits for this one.
+    // SAFETY: the child starts an executor and waits. The test has one other thread, the harness's,
+    // which waits for this one.
     let controller = unsafe { libc::fork() };
     if controller == 0 {
         let executor = spawn.start(Arc::new(NoService)).unwrap();
-        // Neither does it stay if another process has inherited the socket.
-        // SAFETY: that child sleeps, and is killed below.
+        // The executor must end even if another process has inherited the socket. SAFETY: that
+        // child sleeps, and is killed below.
         let sibling = unsafe { libc::fork() };
         if sibling != 0 {
             let ids = [executor.child().id(), sibling as u32].map(u32::to_le_bytes);
@@ -110,13 +111,13 @@ fn outlives_its_controller(spawn: &Spawn, meanwhile: impl Fn(&[u32])) -> bool {
     rustix::io::read(&reader, &mut ids).unwrap();
     let [executor, sibling] =
         [0, 4].map(|at| u32::from_le_bytes(ids[at..at + 4].try_into().unwrap()));
-    // In a sandbox there are others between the controller and the one that serves.
+    // In a sandbox there are other processes between the controller and the serving one.
     let parent = |process: &u32| status(*process, "PPid").unwrap().parse::<u32>().unwrap();
     let above = |process: &u32| Some(parent(process)).filter(|parent| *parent != controller as u32);
     let processes: Vec<u32> = std::iter::successors(Some(executor), above).collect();
     meanwhile(&processes);
     kill_process(Pid::from_raw(controller).unwrap(), Signal::KILL).unwrap();
-    // SAFETY: waits for the child made above.
+    // SAFETY: the call waits for the child made above.
     unsafe { libc::waitpid(controller, std::ptr::null_mut(), 0) };
     let stays = !processes.iter().all(|process| is_gone(*process));
     kill_process(Pid::from_raw(sibling as i32).unwrap(), Signal::KILL).unwrap();
@@ -131,7 +132,7 @@ fn one_outlives_the_thread_that_started_it() {
     let start = || spawn().start(Arc::new(NoService)).unwrap();
     let executor = std::thread::scope(|scope| scope.spawn(start).join().unwrap());
     let id = executor.child().id();
-    // The signal of a thread's end comes after others can know of the end.
+    // The signal of a thread's end is sent after other threads can notice the end.
     for _ in 0..50 {
         std::thread::sleep(Duration::from_millis(1));
         assert!(!status(id, "State").unwrap().starts_with('Z'));
@@ -147,11 +148,11 @@ fn a_forked_child_leaves_the_executor_to_its_parent() {
         if child == 0 {
             let refused = executor.peer().call(ECHO, &[]) == Err(CallError::Ended(Ended::Forked));
             drop(executor);
-            // SAFETY: ends the child at once.
+            // SAFETY: the call ends the child at once.
             unsafe { libc::_exit(i32::from(!refused)) };
         }
         let mut status = 0;
-        // SAFETY: waits for the child made above.
+        // SAFETY: the call waits for the child made above.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0);
         assert_eq!(executor.peer().call(ECHO, b"still here").unwrap(), b"still here");

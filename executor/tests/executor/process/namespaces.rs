@@ -1,4 +1,5 @@
-//! The processes of a sandbox that has namespaces of its own: the one that was started, number 1, and the one that serves.
+//! The processes of a sandbox with its own namespaces: the started process, number 1, and the
+//! serving process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +19,8 @@ fn sandboxed() -> Spawn {
     spawn().argument("--sandbox").ending(Duration::from_millis(200))
 }
 
-/// The three processes in the order in which they were started. `None` where the system permits no namespaces.
+/// Returns the three processes in the order of their start. `None` where the system permits no
+/// namespaces.
 fn three() -> Option<(Executor, [u32; 3])> {
     if !has_namespaces() {
         println!("this system permits no namespaces; nothing was tried");
@@ -72,7 +74,7 @@ fn the_processes_that_wait_have_no_file_but_the_pipe_between_them() {
     for process in [outer, first] {
         let files = || open_files(process).into_iter().map(|(_, file)| file.display().to_string());
         let is_pipe = || files().count() == 1 && files().all(|file| file.starts_with("pipe:"));
-        // Number 1 closes its files while the other one begins.
+        // Number 1 closes its files while the serving process begins.
         assert!((0..1000).any(|_| is_pipe() || (sleep(Duration::from_millis(1)), false).1));
     }
 }
@@ -104,7 +106,8 @@ fn whichever_is_killed_the_others_end_also_if_they_are_stopped() {
                 stop(processes[stopped]);
             }
             send(processes[killed], Signal::KILL);
-            // A stopped process that waits does not tell of the end; the kill that the drop sends reaches it.
+            // A stopped process that waits does not report the end; the kill sent on drop reaches
+            // it.
             let hears = killed == 0 || stopped.is_none_or(|stopped| stopped >= killed);
             if hears {
                 let ended = executor.peer().wait_for_end();
@@ -157,7 +160,7 @@ fn signals_to_the_process_that_was_started_reach_the_one_that_serves() {
             sandboxed().argument("--core").argument("0").start(Arc::new(NoService)).unwrap();
         let second = executor.child().id();
         let outer = parent(parent(second));
-        // The signal waits with the process that serves, and so the other one goes on.
+        // The signal stays pending in the stopped serving process, so the started process goes on.
         stop(second);
         send(outer, signal);
         let mut states = (0..500).map(|_| {
@@ -199,7 +202,7 @@ fn a_signal_ends_them_however_early_it_comes() {
 }
 
 #[test]
-fn a_kill_of_the_child_is_told_as_its_end() {
+fn a_kill_of_the_child_is_reported_as_its_end() {
     let Some((executor, processes)) = three() else { return };
     executor.child().kill();
     let error = executor.peer().call(ECHO, &[]).unwrap_err();

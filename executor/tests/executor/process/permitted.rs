@@ -1,6 +1,6 @@
 //! The namespaces that this system permits.
 
-/// Whether a process may have all namespaces of the sandbox.
+/// Returns whether a process may have all namespaces of the sandbox.
 pub(crate) fn has_namespaces() -> bool {
     let namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWIPC;
     // SAFETY: the child makes system calls and ends.

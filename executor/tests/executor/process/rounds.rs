@@ -1,16 +1,16 @@
-//! Nothing is left of executors that were.
+//! Repeated starts of executors, which leave nothing behind.
 
 use std::fs;
 use std::sync::Arc;
 
 use crate::process::support::{ECHO, NoService, children, open_files, spawn, status};
 
-/// Mappings of stacks that the C library keeps of threads that have ended, at most: it keeps 40 MiB of them, two mappings
-/// for each 2 MiB.
+/// Greatest number of mappings of stacks that the C library keeps of ended threads: it keeps 40 MiB
+/// of them, two mappings for each 2 MiB.
 const STACKS: usize = 40;
-/// Rounds before anything is counted.
+/// Rounds before the counting begins.
 const FIRST_ROUNDS: u32 = 100;
-/// Rounds that are counted, unless `LONGSHORE_ROUNDS` says how many.
+/// Number of counted rounds, unless `LONGSHORE_ROUNDS` sets another.
 const ROUNDS: u32 = 10_000;
 
 #[test]
@@ -52,7 +52,7 @@ fn threads() -> u32 {
     status(std::process::id(), "Threads").unwrap().parse().unwrap()
 }
 
-/// Threads of connections end by themselves, soon.
+/// Waits for the threads of connections, which end by themselves soon.
 fn wait_for_threads(threads: u32) {
     let start = std::time::Instant::now();
     while self::threads() > threads {

@@ -1,4 +1,4 @@
-//! What an executor has, and what it does not have.
+//! The resources of an executor, and their limits.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -15,7 +15,7 @@ use crate::process::support::{NoService, both_ways, open_files, spawn, status};
 #[test]
 fn it_has_the_standard_streams_the_socket_and_the_shared_memory() {
     let inherited = File::open("/dev/zero").unwrap();
-    // SAFETY: clears the flag of a descriptor of this test, so that children have it too.
+    // SAFETY: the call clears the flag of a descriptor of this test, so that children inherit it.
     assert_eq!(unsafe { libc::fcntl(inherited.as_raw_fd(), libc::F_SETFD, 0) }, 0);
     both_ways(|executor| {
         let files = open_files(executor.child().id());
@@ -58,7 +58,7 @@ fn limits_are_the_process_s() {
 fn it_links_neither_the_linker_nor_the_host() {
     let file = std::fs::read(env!("CARGO_BIN_EXE_longshore-executor")).unwrap();
     let has = |name: &str| file.windows(name.len()).any(|window| window == name.as_bytes());
-    // Names of functions have the crate's in them, with its length before.
+    // Mangled names of functions contain the crate's name, preceded by its length.
     assert!(has("18longshore_executor") && has("16longshore_orc_rt"));
     assert!(!has("17longshore_jitlink") && !has("9longshore4host"));
 }
@@ -76,13 +76,13 @@ fn a_file_that_is_not_there_is_an_error_with_its_path() {
 
 #[test]
 fn a_program_that_is_no_executor_is_an_error_that_says_how_it_ended() {
-    for (program, told) in
+    for (program, reported) in
         [("/bin/false", "exited with code 1"), ("/bin/true", "exited with code 0")]
     {
         let error = Spawn::new(program).start(Arc::new(NoService)).err().unwrap();
         let SpawnError::Greeting { path, why } = &error else { panic!("{error}") };
         assert_eq!(path, &PathBuf::from(program));
-        assert!(matches!(why, Ended::Died(_)) && error.to_string().contains(told), "{error}");
+        assert!(matches!(why, Ended::Died(_)) && error.to_string().contains(reported), "{error}");
     }
 }
 

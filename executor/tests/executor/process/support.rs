@@ -1,4 +1,4 @@
-//! Executors, and what the system says of processes.
+//! Executors, and the system's facts about processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use longshore_executor::controller::{Executor, Spawn};
 use longshore_executor::rpc::{Peer, Service};
 
-/// Answers with the argument.
+/// The method that returns its argument.
 pub(crate) const ECHO: u32 = 0;
 
 /// A controller that cannot be called.
@@ -27,7 +27,7 @@ pub(crate) fn spawn() -> Spawn {
     Spawn::new(env!("CARGO_BIN_EXE_longshore-executor"))
 }
 
-/// Starts one each way: with shared memory and without.
+/// Runs a test with an executor that shares memory, and with one that does not.
 pub(crate) fn both_ways(test: impl Fn(Executor)) {
     for shares in [true, false] {
         let executor = spawn().shares_memory(shares).start(Arc::new(NoService)).unwrap();
@@ -36,7 +36,7 @@ pub(crate) fn both_ways(test: impl Fn(Executor)) {
     }
 }
 
-/// The files that a process has open.
+/// Returns a process's open files.
 pub(crate) fn open_files(process: u32) -> BTreeSet<(i32, PathBuf)> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
     let number = |name: &std::ffi::OsStr| name.to_str().unwrap().parse().unwrap();
@@ -45,14 +45,14 @@ pub(crate) fn open_files(process: u32) -> BTreeSet<(i32, PathBuf)> {
     entries.filter_map(|entry| file(entry.unwrap())).collect()
 }
 
-/// A field of `/proc/PROCESS/status`, if there is such a process.
+/// Returns a field of `/proc/PROCESS/status`, if there is such a process.
 pub(crate) fn status(process: u32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     Some(line?.trim().to_owned())
 }
 
-/// Whether a process ends within some seconds; one that nobody has waited for has ended.
+/// Returns whether a process ends within 10 s; a zombie has ended.
 pub(crate) fn is_gone(process: u32) -> bool {
     let is_there = || status(process, "State").is_some_and(|state| !state.starts_with(['Z', 'X']));
     let start = Instant::now();
@@ -62,7 +62,7 @@ pub(crate) fn is_gone(process: u32) -> bool {
     !is_there()
 }
 
-/// The children of this process, also those that nobody has waited for.
+/// Returns the children of this process, including zombies.
 pub(crate) fn children() -> BTreeSet<u32> {
     let mut children = BTreeSet::new();
     for task in fs::read_dir("/proc/self/task").unwrap() {

@@ -1,4 +1,4 @@
-//! Calls, answers and messages.
+//! Calls, replies and posts.
 
 use std::sync::Arc;
 use std::thread;
@@ -65,7 +65,7 @@ fn more_calls_than_slots_wait_for_each_other() {
         let number = CALLS.to_le_bytes();
         let calls: Vec<_> =
             (0..CALLS).map(|_| pair.controller.start(MEET, &number).unwrap()).collect();
-        // Others are answered meanwhile, by either side.
+        // Other calls of either side are handled meanwhile.
         assert_eq!(pair.executor.call(CALL_BACK, b"back").unwrap(), b"back", "{over:?}");
         calls.into_iter().for_each(|call| assert_eq!(call.wait(), Ok(Vec::new()), "{over:?}"));
     }
@@ -116,7 +116,7 @@ fn messages_come_in_order_and_before_calls_that_follow() {
             let content = index.to_le_bytes().repeat(index as usize % 97);
             pair.controller.post(index, &content).unwrap();
             if index % 500 == 499 {
-                // Also one that does not fit into the ring.
+                // Every second argument does not fit into the ring.
                 let argument = vec![0; if index % 1000 == 999 { Peer::MAX_POST + 1 } else { 0 }];
                 let count = pair.controller.call(COUNT, &argument).unwrap();
                 assert_eq!(count, (index as usize + 1).to_le_bytes(), "{over:?}");
@@ -144,7 +144,7 @@ fn one_waits_until_the_calls_that_are_under_way_are_answered_but_not_for_ever() 
         thread::scope(|scope| {
             scope.spawn(|| first.wait().unwrap());
             scope.spawn(|| pair.controller.call(MEET, &[2]).unwrap());
-            // The slots are given back by those who wait.
+            // The waiting threads give the slots back.
             pair.controller.wait_until_idle(Duration::MAX);
         });
     }

@@ -1,4 +1,4 @@
-//! How connections end.
+//! The ends of connections.
 
 use std::sync::Arc;
 use std::thread;
@@ -98,11 +98,11 @@ fn a_forked_child_does_not_touch_the_connection() {
             let refused = pair.controller.call(ECHO, &[]) == Err(CallError::Ended(Ended::Forked));
             let posted = pair.controller.post(ECHO, &[]) == Err(CallError::Ended(Ended::Forked));
             drop(pair.controller);
-            // SAFETY: ends the child at once.
+            // SAFETY: the call ends the child at once.
             unsafe { libc::_exit(i32::from(!(refused && posted))) };
         }
         let mut status = 0;
-        // SAFETY: waits for the child made above.
+        // SAFETY: the call waits for the child made above.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0, "{over:?}");
         assert_eq!(pair.controller.call(ECHO, b"still here").unwrap(), b"still here");

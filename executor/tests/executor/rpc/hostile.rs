@@ -1,4 +1,4 @@
-//! Peers that do not keep the protocol.
+//! Peers that break the protocol.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use longshore_executor::rpc::{Connection, Ended, Transport, VERSION};
 use crate::exercise;
 use crate::rpc::support::{ECHO, Over, Tester, options};
 
-/// The greeting of a peer with this version.
+/// Returns the greeting of a peer with this version.
 fn greeting(version: u32) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(b"LNGSHREX");
@@ -18,7 +18,7 @@ fn greeting(version: u32) -> [u8; 32] {
     bytes
 }
 
-/// Opens a connection to a peer that says these bytes and ends.
+/// Opens a connection to a peer that sends these bytes and ends. Returns the end of the connection.
 fn answered_with(bytes: &[u8]) -> Result<Ended, Ended> {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let transport = Transport::controller(ours, None);

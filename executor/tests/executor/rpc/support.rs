@@ -9,19 +9,20 @@ use std::time::Duration;
 use longshore_executor::rpc::{Connection, Options, Peer, Service, Transport};
 use parking_lot::{Condvar, Mutex};
 
-/// Answers with the argument.
+/// The method that returns its argument.
 pub(crate) const ECHO: u32 = 1;
-/// Fails with the argument as its text.
+/// The method that fails with the argument as its text.
 pub(crate) const FAIL: u32 = 2;
-/// Answers with what the other side answers to the argument.
+/// The method that calls [`ECHO`] on the other side and returns the reply.
 pub(crate) const CALL_BACK: u32 = 3;
-/// Answers after all calls that wait were made: the argument is their number, from the lowest byte.
+/// The method that returns when a number of calls of it are waiting: the argument is that number,
+/// lowest byte first.
 pub(crate) const MEET: u32 = 4;
-/// Answers with how many messages came by now.
+/// The method that returns the number of posts received so far.
 pub(crate) const COUNT: u32 = 5;
-/// Never answers while the connection lasts.
+/// The method that does not return while the connection lasts.
 pub(crate) const HANG: u32 = 6;
-/// Calls back as deeply as the first byte of the argument says.
+/// The method that calls back to a depth given by the first byte of the argument.
 pub(crate) const NEST: u32 = 7;
 
 #[derive(Default)]
@@ -71,7 +72,7 @@ impl Service for Tester {
     }
 }
 
-/// What both ends run over.
+/// The transports that connect both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     SharedMemory,
