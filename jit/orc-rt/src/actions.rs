@@ -1,5 +1,6 @@
-//! Actions: what is done when the memory of linked code has its content, and undone before it is given back (JITLink's
-//! allocation actions). Whoever holds the memory runs them, in the process in which the code runs.
+//! Actions: calls made when the memory of linked code has its contents, and calls that undo them
+//! before it is given back (JITLink's allocation actions). The owner of the memory runs them, in
+//! the process that runs the code.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// A function of the executing side, to be called with some bytes.
+/// A call of a function in the executor, with its argument's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionCall {
     function: u64,
@@ -17,42 +18,44 @@ pub struct ActionCall {
 }
 
 impl ActionCall {
-    /// A call of the function at an address with these bytes.
+    /// Creates a call of the function at an address with these bytes.
     ///
     /// # Safety
-    /// On the executing side the address must be that of an [`ActionFunction`] that may be called with these bytes, whenever the
-    /// allocation that it belongs to is finalized or deallocated.
+    /// In the executor, the address must be that of an [`ActionFunction`] that may be called with
+    /// these bytes whenever its allocation is finalized or deallocated.
     pub unsafe fn new(function: u64, argument: Vec<u8>) -> Self {
         Self { function, argument }
     }
 
-    /// The address of the function.
+    /// Returns the address of the function.
     pub fn function(&self) -> u64 {
         self.function
     }
 
-    /// What it is called with.
+    /// Returns the argument's bytes.
     pub fn argument(&self) -> &[u8] {
         &self.argument
     }
 }
 
-/// What an action is on the executing side: null for success, else a message, allocated by `malloc`, that the caller frees.
+/// The type of an action's function. It returns null for success, otherwise a message allocated by
+/// `malloc`, which the caller frees.
 pub type ActionFunction = unsafe extern "C" fn(argument: *const u8, size: usize) -> *mut c_char;
 
 /// A call after finalization and the call that undoes it (JITLink's `AllocActionCallPair`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionPair {
-    /// Called when the memory has its final content and protections.
+    /// The call made when the memory has its final contents and protections.
     pub finalize: Option<ActionCall>,
-    /// Called before the memory is given back.
+    /// The call made before the memory is given back.
     pub deallocate: Option<ActionCall>,
 }
 
-/// Runs the finalize actions of an allocation in order, and gives the calls that undo them, in the same order. `name` is for
-/// messages.
+/// Runs the finalize actions of an allocation in order, and returns the calls that undo them in the
+/// same order. `name` is used in messages.
 ///
-/// If one fails, those before it are undone in reverse order; the error has its message, and those of undoing after it.
+/// If an action fails, the earlier ones are undone in reverse order. The error has its message,
+/// followed by messages of failed undoing.
 pub fn finalize(name: &str, actions: Vec<ActionPair>) -> Result<Vec<ActionCall>> {
     let _running = Running::begin();
     let mut undo = Vec::with_capacity(actions.len());
@@ -67,7 +70,7 @@ pub fn finalize(name: &str, actions: Vec<ActionPair>) -> Result<Vec<ActionCall>>
     Ok(undo)
 }
 
-/// Runs deallocate actions in reverse order, all of them, and gives the messages of those that failed.
+/// Runs all deallocate actions in reverse order, and returns the messages of failed ones.
 pub fn deallocate(name: &str, calls: &[ActionCall]) -> Vec<String> {
     let run = |(index, action)| {
         call(action).err().map(|message| format!("{name}: deallocate action {index}: {message}"))
@@ -75,14 +78,14 @@ pub fn deallocate(name: &str, calls: &[ActionCall]) -> Vec<String> {
     calls.iter().enumerate().rev().filter_map(run).collect()
 }
 
-/// Whether this thread is running finalize actions: then a link waits for it.
+/// Returns whether this thread is running finalize actions; a link waits for it then.
 pub fn are_finalizing() -> bool {
     RUNNING.get() > 0
 }
 
 thread_local!(static RUNNING: Cell<u32> = const { Cell::new(0) });
 
-/// While it lives, its thread is known to run finalize actions.
+/// The mark that the thread runs finalize actions, until it is dropped.
 struct Running;
 
 impl Running {
@@ -104,26 +107,28 @@ fn call(action: &ActionCall) -> Result<(), String> {
     if address == 0 {
         return Err("its function is null".to_owned());
     }
-    // SAFETY: whoever made the action promises that its function is an `ActionFunction` (see `ActionCall::new`).
+    // SAFETY: the creator of the action guarantees that its function is an `ActionFunction` (see
+    // `ActionCall::new`).
     let function = unsafe {
         std::mem::transmute::<*const (), ActionFunction>(std::ptr::with_exposed_provenance(address))
     };
-    // SAFETY: the argument is valid for reads of its length during the call, all that an `ActionFunction` may ask for.
+    // SAFETY: the argument is valid for reads of its length during the call; an `ActionFunction`
+    // may require no more.
     let message = unsafe { function(action.argument.as_ptr(), action.argument.len()) };
     if message.is_null() {
         return Ok(());
     }
-    // SAFETY: an `ActionFunction` returns a string that ends with zero, and leaves it to its caller.
+    // SAFETY: an `ActionFunction` returns a null-terminated string, and leaves it to its caller.
     let text = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
-    // SAFETY: as above; it was allocated by `malloc`, and `text` is a copy.
+    // SAFETY: the string was allocated by `malloc` and belongs to the caller; `text` is a copy.
     unsafe { libc::free(message.cast::<c_void>()) };
     Err(text)
 }
 
-/// A message as the caller of an action wants it.
+/// Returns a message in the form that an action returns.
 pub(crate) fn message(text: &str) -> *mut c_char {
     let text = CString::new(text).expect("no message contains a zero");
-    // SAFETY: a string is copied.
+    // SAFETY: the argument is a null-terminated string.
     unsafe { libc::strdup(text.as_ptr()) }
 }
 
@@ -135,7 +140,8 @@ mod tests {
 
     use super::*;
 
-    /// What actions have done, in order. An action is called with the address of its log, whether to fail, and its name.
+    /// The calls of actions, in order. An action is called with the address of its log, whether to
+    /// fail, and its name.
     #[derive(Default)]
     struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -168,11 +174,11 @@ mod tests {
     }
 
     unsafe extern "C" fn record(argument: *const u8, size: usize) -> *mut c_char {
-        // SAFETY: the caller of an action says how long its argument is.
+        // SAFETY: the caller of an action passes the size of its argument.
         let argument = unsafe { std::slice::from_raw_parts(argument, size) };
         let (log, rest) = argument.split_first_chunk().unwrap();
         let name = std::str::from_utf8(&rest[1..]).unwrap();
-        // SAFETY: `Log::action` has put this there, and its test still has the log.
+        // SAFETY: `Log::action` has stored the address, and its test still has the log.
         let log = unsafe { &*(u64::from_ne_bytes(*log) as *const Mutex<Vec<String>>) };
         log.lock().push(name.to_owned());
         if rest[0] == 0 { std::ptr::null_mut() } else { message(&format!("{name} failed")) }

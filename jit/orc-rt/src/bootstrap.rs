@@ -1,4 +1,4 @@
-//! What a controller must know of this process before it can link for it: addresses by name.
+//! Addresses by name that a controller must know before it can link for this process.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -10,15 +10,17 @@ use crate::{
 
 static STATIC_TLS: OnceLock<&'static StaticTls> = OnceLock::new();
 
-/// Makes a reserve the one that linked code of this process gets its static thread-local storage from, unless the controller names
-/// another one. It is to be set before anything is linked. `false`, and nothing has changed, if there is one already.
+/// Sets the reserve of static thread-local storage for linked code of this process, unless the
+/// controller names another one. Must be called before anything is linked. Returns false, without a
+/// change, if a reserve is set already.
 ///
-/// Only an executable has one to give: see [`static_tls_reserve!`](crate::static_tls_reserve).
+/// Only an executable can provide a reserve: see
+/// [`static_tls_reserve!`](crate::static_tls_reserve).
 pub fn set_static_tls(reserve: &'static StaticTls) -> bool {
     STATIC_TLS.set(reserve).is_ok()
 }
 
-/// The triple of this process.
+/// Returns the triple of this process.
 pub fn triple() -> &'static str {
     match std::env::consts::ARCH {
         "aarch64" => "aarch64-unknown-linux-gnu",
@@ -27,8 +29,8 @@ pub fn triple() -> &'static str {
     }
 }
 
-/// The addresses of everything that a controller needs, by name: [`names`], and the [services](service). They stay as they are
-/// while this code is loaded.
+/// Returns the addresses that a controller needs, by name: the addresses of [`names`] and of the
+/// [services](service). They are constant while this code is loaded.
 pub fn bootstrap_symbols() -> Vec<(&'static str, u64)> {
     let mut symbols = vec![
         (names::REGISTER_FRAMES, unwind::register as *const () as u64),

@@ -1,42 +1,47 @@
-//! Calls below which no unwinder looks: what linked code sees as the bottom of its stack.
+//! Calls that end an unwinder's walk: linked code sees the call as the bottom of its stack.
 //!
-//! A program that throws what nobody catches ends in its terminate handler, and a thread that exits or is cancelled runs its
-//! own clean-up and no more: so it is when the first frame of the code is the last one that an unwinder knows, as it is when
-//! the C library calls it. Otherwise unwinding would come to the frames of Rust, which cannot take it.
+//! An uncaught exception of a program must end in its terminate handler, and a thread that exits or
+//! is cancelled must run only its own clean-up. This holds when an unwinder knows no frame below
+//! the code's first one, as in a call by the C library. Otherwise unwinding would reach Rust
+//! frames, which do not support it.
 
 use std::arch::naked_asm;
 use std::sync::OnceLock;
 
-/// A way to call a function with up to three arguments. It returns its result, or any number if the function did not return.
+/// A function that calls another one with up to three arguments. It returns the result, or any
+/// number if the called function did not return.
 pub type Caller = unsafe fn(function: u64, arguments: [u64; 3]) -> u64;
 
-/// How linked code is called, if not by [`call_unguarded`].
+/// The function that calls linked code in place of [`call_unguarded`].
 static CALLER: OnceLock<Caller> = OnceLock::new();
 
-/// Has constructors, destructors, exit handlers and resolvers called in another way from now on. The first way that is set stays.
+/// Sets the function that calls constructors, destructors, exit handlers and resolvers from now on.
+/// Only the first call has an effect.
 ///
-/// The caller must call functions below which no unwinder looks. Any thread may be the one that calls.
+/// The caller must make calls that end an unwinder's walk, on any thread.
 pub fn set_caller(caller: Caller) {
     let _ = CALLER.set(caller);
 }
 
-/// Calls a function with up to three arguments as the first of its stack. Its result is returned; unwinding never gets here.
+/// Calls a function with up to three arguments as the first of its stack, and returns its result.
+/// Unwinding never passes this function.
 ///
 /// # Safety
-/// The address must be that of a function of the C calling convention that is sound to call with these arguments.
+/// The address must be that of a function of the C calling convention that is sound to call with
+/// these arguments.
 pub unsafe fn call_at_bottom(function: u64, arguments: [u64; 3]) -> u64 {
     let caller = CALLER.get().copied().unwrap_or(call_unguarded);
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { caller(function, arguments) }
 }
 
-/// The same, whatever [`set_caller`] has set.
+/// Calls a function as [`call_at_bottom`] does, without the caller set by [`set_caller`].
 ///
 /// # Safety
 /// As for [`call_at_bottom`].
 pub unsafe fn call_unguarded(function: u64, arguments: [u64; 3]) -> u64 {
     let [first, second, third] = arguments;
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { bottom(first, second, third, function) }
 }
 
@@ -100,12 +105,12 @@ mod tests {
     fn unwinders_end_here() {
         extern "C" fn frames() -> u64 {
             let mut frames = 0;
-            // SAFETY: the callback counts, in a variable that outlives the call.
+            // SAFETY: the callback counts in a variable that outlives the call.
             unsafe { _Unwind_Backtrace(count, (&raw mut frames).cast()) };
             frames
         }
         unsafe extern "C" fn count(_: *mut c_void, frames: *mut c_void) -> c_int {
-            // SAFETY: it is what is passed above.
+            // SAFETY: the pointer is the one passed above.
             unsafe { *frames.cast::<u64>() += 1 };
             0
         }
@@ -119,7 +124,7 @@ mod tests {
         // SAFETY: the function takes nothing.
         let below = unsafe { call_at_bottom(frames as *const () as u64, [0; 3]) };
         let here = std::hint::black_box(frames)();
-        // Those of the function and of the bottom, and an end.
+        // Frames of the function and of the bottom, and an end.
         assert!(below <= 3 && here > 3, "{below} frames, {here} without a bottom");
     }
 }

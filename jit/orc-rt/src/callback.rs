@@ -1,4 +1,4 @@
-//! Calls from code of this process to whoever controls it (ORC's `jit_dispatch`).
+//! Calls from code of this process to its controller (ORC's `jit_dispatch`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,17 +7,18 @@ use parking_lot::RwLock;
 
 use crate::wrapper::{Reply, bytes};
 
-/// What answers calls: in this process a handler, or the connection to the process in which the handlers are. Any thread may
-/// call it, several at once, and it may block.
+/// A handler of calls: a function of this process, or a connection to the process with the
+/// handlers. Any thread may call it, several at once, and it may block.
 pub type Handler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
 
-/// As a [`Handler`], told also which tag is called.
+/// A [`Handler`] of all tags, which also receives the tag.
 pub type Controller = Arc<dyn Fn(u64, &[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
 
 static HANDLERS: RwLock<Option<HashMap<u64, Handler>>> = RwLock::new(None);
 static CONTROLLER: RwLock<Option<Controller>> = RwLock::new(None);
 
-/// Makes a handler of this process answer the calls with a tag. `false`, and nothing has changed, if the tag has one already.
+/// Adds a handler of this process for the calls with a tag. Returns false, without a change, if the
+/// tag has one already.
 pub fn add_handler(tag: u64, handler: Handler) -> bool {
     use std::collections::hash_map::Entry;
     match HANDLERS.write().get_or_insert_default().entry(tag) {
@@ -29,24 +30,24 @@ pub fn add_handler(tag: u64, handler: Handler) -> bool {
     }
 }
 
-/// Takes the handler of a tag away. Calls that are under way end as they would have.
+/// Removes the handler of a tag. Calls under way end normally.
 pub fn remove_handler(tag: u64) {
     let handler = HANDLERS.write().as_mut().and_then(|handlers| handlers.remove(&tag));
-    // What it owns may come here again.
+    // Dropped without the lock: the values that the handler owns may call this module.
     drop(handler);
 }
 
-/// Who answers the calls with tags that have no handler in this process: set by who runs a process for another one, and taken away
-/// when the connection ends.
+/// Sets the handler of calls with tags that have no handler in this process. An executor sets it,
+/// and removes it when the connection ends.
 pub fn set_controller(controller: Option<Controller>) {
     let old = std::mem::replace(&mut *CONTROLLER.write(), controller);
     drop(old);
 }
 
-/// Calls the controller. Blocks until it has answered.
+/// Calls the controller. Blocks until it has replied.
 ///
 /// # Errors
-/// What the handler says, and for a tag that nobody answers.
+/// The handler's error, and an error for a tag without a handler.
 pub fn call_controller(tag: u64, argument: &[u8]) -> Result<Vec<u8>, String> {
     let handler = HANDLERS.read().as_ref().and_then(|handlers| handlers.get(&tag).cloned());
     if let Some(handler) = handler {
@@ -55,22 +56,23 @@ pub fn call_controller(tag: u64, argument: &[u8]) -> Result<Vec<u8>, String> {
     let controller = CONTROLLER.read().clone();
     match controller {
         Some(controller) => controller(tag, argument),
-        None => Err(format!("nobody answers calls with the tag {tag:#x}")),
+        None => Err(format!("no handler is registered for calls with the tag {tag:#x}")),
     }
 }
 
-/// `void __longshore_call_controller(uint64_t tag, const unsigned char *argument, size_t size, struct longshore_reply *reply)`:
-/// [`call_controller`] for linked code. A panic of a handler is an error.
+/// Calls the controller for linked code, as [`call_controller`] does. Its C declaration is `void
+/// __longshore_call_controller(uint64_t tag, const unsigned char *argument, size_t size, struct
+/// longshore_reply *reply)`. A panic of a handler becomes an error.
 ///
 /// # Safety
-/// `argument` must be `size` bytes that can be read, and `reply` one that can be written.
+/// `argument` must be valid for reads of `size` bytes, and `reply` for writes.
 pub(crate) unsafe extern "C" fn call_controller_from_c(
     tag: u64,
     argument: *const u8,
     size: usize,
     reply: *mut Reply,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let (argument, reply) = unsafe { (bytes(argument, size), &mut *reply) };
     let answer = std::panic::catch_unwind(|| call_controller(tag, argument));
     match answer.unwrap_or_else(|_| Err(format!("the handler of the tag {tag:#x} panicked"))) {
@@ -83,7 +85,7 @@ pub(crate) unsafe extern "C" fn call_controller_from_c(
 mod tests {
     use super::*;
 
-    /// A tag that no other test has.
+    /// Returns a tag that no other test has.
     fn tag() -> u64 {
         Box::leak(Box::new(0)) as *const i32 as u64
     }
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn a_tag_is_answered_by_its_handler_until_that_is_taken_away() {
         let tag = tag();
-        assert!(call(tag, b"abc").unwrap_err().contains("nobody answers"));
+        assert!(call(tag, b"abc").unwrap_err().contains("no handler is registered"));
         assert!(add_handler(tag, reversed()));
         assert_eq!(call(tag, b"abc"), Ok(b"cba".to_vec()));
         remove_handler(tag);

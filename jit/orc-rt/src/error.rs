@@ -1,32 +1,32 @@
-//! What can go wrong in the process in which linked code runs.
+//! Errors of the process in which linked code runs.
 
 use serde::{Deserialize, Serialize};
 
-/// The result of everything in this crate that can fail.
+/// The result of fallible functions in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something failed. It can be sent to the process that controls this one.
+/// The reason for a failure. It can be sent to the controller of this process.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
-    /// There is no memory of the wanted kind, or it cannot be made what it is to be.
+    /// A failure to obtain memory, or to set its contents or protection.
     #[error("memory for {name}: {problem}")]
     Memory {
-        /// What the memory is for.
+        /// The purpose of the memory.
         name: String,
-        /// What failed, with the operating system's error.
+        /// The failed operation, with the operating system's error.
         problem: String,
     },
 
-    /// A finalize or deallocate action returned an error, or several did.
+    /// The errors of failed finalize and deallocate actions.
     #[error("{}", .0.join("; "))]
     Action(Vec<String>),
 
-    /// A library could not be opened.
+    /// A failure to open a library.
     #[error("{path}: {problem}")]
     Open {
         /// The path.
         path: String,
-        /// What the dynamic linker said.
+        /// The dynamic linker's error.
         problem: String,
     },
 }

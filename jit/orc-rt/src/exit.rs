@@ -1,5 +1,5 @@
-//! Exit handlers of linked code: what it registers with `atexit` and `__cxa_atexit`, and the destructors of its
-//! thread-local variables (what ORC's runtime does in its `ELFNixPlatform`).
+//! Exit handlers of linked code: functions registered with `atexit` and `__cxa_atexit`, and the
+//! destructors of its thread-local variables (as in the `ELFNixPlatform` of ORC's runtime).
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -9,57 +9,62 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::{call_at_bottom, thread, tls};
 
-/// The exit handlers of one library. Its address is the `__dso_handle` of the linked code.
+/// The exit handlers of one library. The scope's address is the `__dso_handle` of the linked code.
 ///
-/// Any thread may use it. Dropping it forgets the handlers that have not run, and blocks as [`run`](Self::run) does.
+/// Any thread may use it. Dropping it forgets the handlers that have not run, and blocks as
+/// [`run`](Self::run) does.
 #[derive(Debug)]
 pub struct ExitScope(Arc<Scope>);
 
-/// The scopes that are alive, by address.
+/// The live scopes, by address.
 static SCOPES: RwLock<BTreeMap<usize, Weak<Scope>>> = RwLock::new(BTreeMap::new());
 
 impl ExitScope {
-    /// A scope without handlers.
+    /// Creates a scope without handlers.
     pub fn new() -> Self {
         let scope = Arc::new(Scope::default());
         SCOPES.write().insert(Arc::as_ptr(&scope).addr(), Arc::downgrade(&scope));
         Self(scope)
     }
 
-    /// The address that the linked code has as its `__dso_handle`. There is nothing to read there.
+    /// Returns the address that the linked code uses as its `__dso_handle`. The memory there must
+    /// not be read.
     pub fn dso_handle(&self) -> u64 {
         Arc::as_ptr(&self.0) as u64
     }
 
-    /// Lets linked code have another `__dso_handle` of this scope, in its own memory. It has to be taken back before the memory is.
+    /// Adds another `__dso_handle` of this scope, an address in the linked code's memory. It must
+    /// be removed before the memory is given back.
     pub fn add_handle(&self, address: u64) {
         SCOPES.write().insert(address as usize, Arc::downgrade(&self.0));
     }
 
-    /// Takes such a handle back. Handlers that were registered with it stay.
+    /// Removes a handle added by [`add_handle`](Self::add_handle). Handlers registered with it
+    /// stay.
     pub fn remove_handle(address: u64) {
         SCOPES.write().remove(&(address as usize));
     }
 
-    /// Runs the handlers, the last registered first and each exactly once: those for the end of the calling thread, then
-    /// those for the end of the library. Those that are registered meanwhile are run too, by the same rule. Those for the
-    /// end of other threads are forgotten.
+    /// Runs the handlers, each exactly once, the last registered first: handlers for the end of the
+    /// calling thread, then handlers for the end of the library. Handlers registered meanwhile run
+    /// too, by the same rule. Handlers for the end of other threads are forgotten.
     ///
-    /// Blocks until handlers that run on other threads have returned, so that afterwards the code can go. It may be called
-    /// again, and by a handler, where it does not block.
+    /// Blocks until handlers running on other threads have returned, so that the code can be
+    /// unloaded afterwards. It may be called again, and by a handler, where it does not block.
     pub fn run(&self) {
         _ = self.0.run(|_| true);
     }
 }
 
 impl ExitScope {
-    /// As [`run`](Self::run), but only for some handlers: those of an object that is removed. Whether any have run, here or
-    /// meanwhile on another thread.
+    /// Runs the matching handlers, such as an object's handlers before its removal, otherwise as
+    /// [`run`](Self::run) does. Returns whether any have run, here or meanwhile on another thread.
     pub(crate) fn run_some(&self, matches: impl Fn(&Handler) -> bool) -> bool {
         self.0.run(matches)
     }
 
-    /// Forgets all handlers, those of other threads too: their code goes. Blocks as [`run`](Self::run) does.
+    /// Forgets all handlers, including handlers of other threads, before their code is unloaded.
+    /// Blocks as [`run`](Self::run) does.
     pub(crate) fn forget(&self) {
         self.0.forget();
     }
@@ -78,15 +83,18 @@ impl Drop for ExitScope {
     }
 }
 
-/// The name of `int __longshore_atexit(void (*function)(void), void *dso)`, which the linker makes of `atexit`.
+/// The name of `int __longshore_atexit(void (*function)(void), void *dso)`, with which the linker
+/// replaces `atexit`.
 pub const LONGSHORE_ATEXIT: &str = "__longshore_atexit";
 
-/// What linked code is given for functions of the C and C++ libraries, by the names of [`names::stand_in`](crate::names::stand_in).
-/// A `dso` that is not the handle of a live scope is passed on to libc.
+/// Returns the replacements that linked code gets for functions of the C and C++ libraries, by the
+/// names of [`names::stand_in`](crate::names::stand_in). A `dso` that is not the handle of a live
+/// scope is passed on to libc.
 ///
 /// - `int __cxa_atexit(void (*function)(void *), void *argument, void *dso)`
 /// - [`LONGSHORE_ATEXIT`]
-/// - `int __cxa_thread_atexit(void (*function)(void *), void *argument, void *dso)`, also for `__cxa_thread_atexit_impl`
+/// - `int __cxa_thread_atexit(void (*function)(void *), void *argument, void *dso)`; replaces
+///   `__cxa_thread_atexit_impl` too
 /// - `void __cxa_finalize(void *dso)`: [`ExitScope::run`]
 pub fn exit_functions() -> [(&'static str, u64); 4] {
     [
@@ -110,7 +118,7 @@ unsafe extern "C" fn cxa_atexit(
     dso: *mut c_void,
 ) -> c_int {
     let Some(scope) = Scope::at(dso) else {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         return unsafe { __cxa_atexit(function, argument, dso) };
     };
     scope.state.lock().handlers.push(Handler::new(function, argument));
@@ -118,9 +126,10 @@ unsafe extern "C" fn cxa_atexit(
 }
 
 unsafe extern "C" fn longshore_atexit(function: unsafe extern "C" fn(), dso: *mut c_void) -> c_int {
-    // SAFETY: on x86-64 and AArch64 a function can be called with an argument that it does not take.
+    // SAFETY: on x86-64 and AArch64 a function may be called with an argument that it does not
+    // take.
     let function = unsafe { std::mem::transmute::<unsafe extern "C" fn(), Function>(function) };
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { cxa_atexit(function, std::ptr::null_mut(), dso) }
 }
 
@@ -130,10 +139,10 @@ unsafe extern "C" fn cxa_thread_atexit(
     dso: *mut c_void,
 ) -> c_int {
     let Some(scope) = Scope::at(dso) else {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         return unsafe { thread::libc_thread_atexit(function, argument, dso) };
     };
-    // What the destructors destroy must outlive them.
+    // The destroyed variables must outlive their destructors.
     tls::free_blocks_at_end_of_thread();
     let id = scope.state.lock().add_for_thread(Handler::new(function, argument));
     let registration = Box::new(Registration { scope: Arc::downgrade(&scope), id });
@@ -145,26 +154,26 @@ unsafe extern "C" fn cxa_thread_atexit(
 unsafe extern "C" fn cxa_finalize(dso: *mut c_void) {
     match Scope::at(dso) {
         Some(scope) => _ = scope.run(|_| true),
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         None => unsafe { __cxa_finalize(dso) },
     }
 }
 
-/// What the end of a thread is to run.
+/// A handler to run at the end of a thread.
 struct Registration {
     scope: Weak<Scope>,
     id: u64,
 }
 
 unsafe extern "C" fn end_of_thread(registration: *mut c_void) {
-    // SAFETY: it was made from a box, and this is called once.
+    // SAFETY: the pointer was made from a box, and this function is called once.
     let Registration { scope, id } = *unsafe { Box::from_raw(registration.cast::<Registration>()) };
     if let Some(scope) = scope.upgrade() {
         scope.run_for_thread(id);
     }
 }
 
-/// What [`ExitScope`] and the ends of threads share.
+/// The state shared by [`ExitScope`] and the ends of threads.
 #[derive(Debug, Default)]
 struct Scope {
     state: Mutex<State>,
@@ -174,21 +183,21 @@ struct Scope {
 
 #[derive(Debug, Default)]
 struct State {
-    /// For the end of the library, in the order of registration.
+    /// Handlers for the end of the library, in the order of registration.
     handlers: Vec<Handler>,
-    /// For the end of a thread, by number in the order of registration.
+    /// Handlers for the end of a thread, by number in the order of registration.
     of_threads: BTreeMap<u64, ThreadHandler>,
     last_id: u64,
-    /// Those that are running.
+    /// Running handlers.
     running: Vec<ThreadHandler>,
 }
 
-/// A function, and what it is called with.
+/// A function and its argument.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Handler {
     pub(crate) function: Function,
     pub(crate) argument: usize,
-    /// That of the thread that has registered it.
+    /// The thread pointer of the registering thread.
     pub(crate) thread_pointer: u64,
 }
 
@@ -198,7 +207,7 @@ impl Handler {
     }
 }
 
-/// A handler and the number of the thread that it belongs to.
+/// A handler and the number of its thread.
 #[derive(Debug, Clone, Copy)]
 struct ThreadHandler {
     thread: u64,
@@ -206,12 +215,13 @@ struct ThreadHandler {
 }
 
 impl Scope {
-    /// The live scope with this address.
+    /// Returns the live scope with this address.
     fn at(dso: *mut c_void) -> Option<Arc<Self>> {
         SCOPES.read().get(&dso.addr()).and_then(Weak::upgrade)
     }
 
-    /// Whether any handler has run, here or meanwhile on another thread.
+    /// Runs the matching handlers. Returns whether any handler has run, here or meanwhile on
+    /// another thread.
     fn run(&self, matches: impl Fn(&Handler) -> bool) -> bool {
         let thread = thread::number();
         let mut state = self.state.lock();
@@ -221,7 +231,7 @@ impl Scope {
                 state = self.call(state, ThreadHandler { thread, handler });
                 any = true;
             }
-            // What handlers of other threads have registered is to be run too.
+            // Handlers of other threads may have registered further handlers, which must run too.
             if !self.wait(&mut state, |running| matches(&running.handler)) {
                 return any;
             }
@@ -229,7 +239,7 @@ impl Scope {
         }
     }
 
-    /// Runs a handler for the end of the calling thread, unless that has been done or it is forgotten.
+    /// Runs a handler for the end of the calling thread, unless it has run or was forgotten.
     fn run_for_thread(&self, id: u64) {
         let mut state = self.state.lock();
         if let Some(handler) = state.of_threads.remove(&id) {
@@ -248,12 +258,13 @@ impl Scope {
         }
     }
 
-    /// Calls a handler on its thread, which is the calling one, without the lock.
+    /// Calls a handler on its thread, the calling one, without the lock.
     fn call<'a>(&'a self, mut state: Guard<'a>, handler: ThreadHandler) -> Guard<'a> {
         state.running.push(handler);
         drop(state);
         let Handler { function, argument, .. } = handler.handler;
-        // SAFETY: it was registered for this one call, and its code lives until `ExitScope::run` has returned.
+        // SAFETY: the handler was registered for this one call, and its code lives until
+        // `ExitScope::run` has returned.
         unsafe { call_at_bottom(function as *const () as u64, [argument as u64, 0, 0]) };
         let mut state = self.state.lock();
         let index = state.running.iter().rposition(|running| running.thread == handler.thread);
@@ -262,8 +273,8 @@ impl Scope {
         state
     }
 
-    /// Waits until a handler returns if one that matches runs on another thread, unless one runs on this: two could wait for
-    /// each other. Whether it has waited.
+    /// Waits until a handler returns, if a matching one runs on another thread. Does not wait if
+    /// this thread runs one: two threads could wait for each other. Returns whether it has waited.
     fn wait(&self, state: &mut Guard<'_>, matches: impl Fn(&ThreadHandler) -> bool) -> bool {
         let thread = thread::number();
         let waits = state.running.iter().all(|running| running.thread != thread)
@@ -284,7 +295,8 @@ impl State {
         self.last_id
     }
 
-    /// Takes out the handler that `thread` is to run next. Forgets those of other threads that match.
+    /// Removes and returns the next handler for `thread`. Forgets matching handlers of other
+    /// threads.
     fn take(&mut self, thread: u64, matches: impl Fn(&Handler) -> bool) -> Option<Handler> {
         self.of_threads.retain(|_, of| of.thread == thread || !matches(&of.handler));
         let last = self

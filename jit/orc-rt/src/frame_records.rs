@@ -1,9 +1,10 @@
-//! The records of an `.eh_frame`, as far as an unwinder takes them on trust. libgcc's ends the process when it meets an encoding
-//! that it does not know, so those are found here.
+//! The records of an `.eh_frame`, as far as an unwinder trusts them. libgcc's unwinder aborts at an
+//! unknown encoding, so such records are found here.
 
 use std::ops::ControlFlow;
 
-/// Calls `each` with the offsets of the frame description entries, up to the first record that is not what it should be.
+/// Calls `each` with the offsets of the frame description entries, up to the first malformed
+/// record.
 pub(super) fn for_each_description(
     content: &[u8],
     mut each: impl FnMut(usize),
@@ -17,11 +18,11 @@ pub(super) fn for_each_description(
                 check_common(record.body).map_err(of)?;
                 common.push(offset);
             }
-            // The usual one is the last.
+            // A description usually refers to the last common record.
             Some(at) if common.last() == Some(&at) || common.binary_search(&at).is_ok() => {
                 each(offset);
             }
-            Some(_) => return Err(of("is for no common record")),
+            Some(_) => return Err(of("refers to no common record")),
         }
         offset = record.end;
     }
@@ -30,14 +31,14 @@ pub(super) fn for_each_description(
 
 /// A common information entry or a frame description entry.
 struct Record<'a> {
-    /// For a description, where its common information is.
+    /// The offset of the common information, for a description.
     common_at: Option<usize>,
-    /// What follows the identifier.
+    /// The bytes after the identifier.
     body: &'a [u8],
     end: usize,
 }
 
-/// The record at `offset`; `Break` if it is the zero word.
+/// Returns the record at `offset`; `Break` for the zero word.
 fn record(content: &[u8], offset: usize) -> Result<ControlFlow<(), Record<'_>>, String> {
     let outside = || {
         format!(
@@ -66,7 +67,7 @@ fn record(content: &[u8], offset: usize) -> Result<ControlFlow<(), Record<'_>>, 
     Ok(ControlFlow::Continue(Record { common_at, body, end: start + whole.len() }))
 }
 
-/// Whether a common information entry says only what unwinders understand.
+/// Checks that a common information entry contains only data that unwinders understand.
 fn check_common(body: &[u8]) -> Result<(), &'static str> {
     const DAMAGED: &str = "is damaged";
     let mut body = Reader(body);
@@ -76,13 +77,10 @@ fn check_common(body: &[u8]) -> Result<(), &'static str> {
     }
     let augmentation = body.string().ok_or(DAMAGED)?;
     let Some(letters) = augmentation.strip_prefix(b"z") else {
-        return if augmentation.is_empty() {
-            Ok(())
-        } else {
-            Err("has an augmentation that is not known")
-        };
+        return if augmentation.is_empty() { Ok(()) } else { Err("has an unknown augmentation") };
     };
-    // Code and data alignment, the register of the return address, the length of what follows.
+    // The skipped fields: code and data alignment, the register of the return address, the length
+    // of the augmentation data.
     body.skip_leb().and_then(|()| body.skip_leb()).ok_or(DAMAGED)?;
     if version == 1 { body.byte().map(drop) } else { body.skip_leb() }.ok_or(DAMAGED)?;
     body.skip_leb().ok_or(DAMAGED)?;
@@ -90,20 +88,21 @@ fn check_common(body: &[u8]) -> Result<(), &'static str> {
         match letter {
             b'R' | b'L' | b'P' => {
                 let encoding = body.byte().ok_or(DAMAGED)?;
-                let size = size_of_encoded(encoding)
-                    .ok_or("has pointers in an encoding that is not known")?;
+                let size =
+                    size_of_encoded(encoding).ok_or("has pointers in an unknown encoding")?;
                 if *letter == b'P' {
                     body.skip(size).ok_or(DAMAGED)?;
                 }
             }
             b'S' | b'B' | b'G' => {}
-            _ => return Err("has an augmentation that is not known"),
+            _ => return Err("has an unknown augmentation"),
         }
     }
     Ok(())
 }
 
-/// The bytes of a pointer in an encoding of fixed size, absolute or relative to its place; 0 for none.
+/// Returns the bytes of a pointer in an encoding of fixed size, absolute or relative to its place;
+/// 0 for an omitted one, and `None` for an unknown encoding.
 fn size_of_encoded(encoding: u8) -> Option<usize> {
     const OMITTED: u8 = 0xff;
     const INDIRECT: u8 = 0x80;
@@ -152,7 +151,8 @@ mod tests {
         for_each_description(content, |offset| offsets.push(offset)).map(|()| offsets)
     }
 
-    /// A common record with this version and augmentation, and these bytes after the register.
+    /// Returns a common record with this version and augmentation, and these bytes after the
+    /// register.
     fn common(version: u8, augmentation: &str, data: &[u8]) -> Vec<u8> {
         let mut body = vec![0, 0, 0, 0, version];
         body.extend(augmentation.as_bytes());

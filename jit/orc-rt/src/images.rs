@@ -10,26 +10,27 @@ use rustix::mm::{MprotectFlags, mprotect};
 
 /// An image as the dynamic linker describes it.
 pub(super) struct Image {
-    /// What is added to the addresses in `headers`.
+    /// The number added to the addresses in `headers`.
     pub(super) base: u64,
-    /// Its program headers.
+    /// The image's program headers.
     pub(super) headers: Vec<libc::Elf64_Phdr>,
-    /// Its module number.
+    /// The image's module number.
     pub(super) module: u64,
-    /// The address of the calling thread's block; 0 if it has none yet.
+    /// The address of the calling thread's block; 0 without a block yet.
     pub(super) block: u64,
-    /// Whether it is the executable.
+    /// Whether the image is the executable.
     pub(super) is_executable: bool,
 }
 
-/// An image that stays as it is, since the dynamic linker is just describing it: see [`Image::find`].
+/// An image that stays loaded, since the dynamic linker is describing it: see [`Image::find`].
 pub(super) struct Loaded(Image);
 
-/// Held while pages of an image are writable that are not otherwise: what is changed can share one.
+/// Held while read-only pages of an image are writable: two changed words can share a page.
 pub(super) static WRITING: Mutex<()> = Mutex::new(());
 
 impl Image {
-    /// The first that is wanted, of all images of the process. None is closed meanwhile; `wanted` must open and close none.
+    /// Returns the first of the process's images for which `wanted` returns true. No image is
+    /// closed meanwhile; `wanted` must open and close none.
     pub(super) fn find(mut wanted: impl FnMut(&Loaded) -> bool) -> Option<Self> {
         let mut search = Search { wanted: &mut wanted, visited: 0, found: None };
         // SAFETY: `visit` is given this search.
@@ -37,7 +38,7 @@ impl Image {
         search.found
     }
 
-    /// The one in whose block of the calling thread this address lies.
+    /// Returns the image whose block in the calling thread contains this address.
     pub(super) fn with_thread_local(address: u64) -> Option<Self> {
         Self::find(|image| {
             let size = image.thread_local_segment().map_or(0, |segment| segment.p_memsz);
@@ -45,12 +46,12 @@ impl Image {
         })
     }
 
-    /// The header of its thread-local segment.
+    /// Returns the header of the image's thread-local segment.
     pub(super) fn thread_local_segment(&self) -> Option<&libc::Elf64_Phdr> {
         self.headers.iter().find(|header| header.p_type == libc::PT_TLS)
     }
 
-    /// Whether these bytes lie in one of its segments, and can be read.
+    /// Returns whether these bytes lie in one readable segment of the image.
     pub(super) fn contains(&self, address: u64, size: u64) -> bool {
         let segments = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         segments.filter(|header| header.p_flags & libc::PF_R != 0).any(|header| {
@@ -59,7 +60,7 @@ impl Image {
         })
     }
 
-    /// The protection that a page of it has once it is relocated.
+    /// Returns the protection that a page of the image has after relocation.
     pub(super) fn protection(&self, page: u64, page_size: u64) -> MprotectFlags {
         let round_down = |address: u64| address & !(page_size - 1);
         let start = |header: &libc::Elf64_Phdr| round_down(self.base.wrapping_add(header.p_vaddr));
@@ -67,7 +68,7 @@ impl Image {
             self.base.wrapping_add(header.p_vaddr).wrapping_add(header.p_memsz)
         };
         let of_kind = |kind: u32| self.headers.iter().filter(move |header| header.p_type == kind);
-        // The dynamic linker protects whole pages only, of what is read-only after relocation.
+        // The dynamic linker makes only whole pages of the part for relocation read-only.
         if of_kind(libc::PT_GNU_RELRO)
             .any(|header| (start(header)..round_down(end(header))).contains(&page))
         {
@@ -97,19 +98,21 @@ impl Deref for Loaded {
 }
 
 impl Loaded {
-    /// What is at an address; `None` if that is not within the image. Nothing may write it meanwhile.
+    /// Reads a value at an address; `None` outside the image. No thread may write it meanwhile.
     pub(super) fn read<T: Pod>(&self, address: u64) -> Option<T> {
-        // SAFETY: the bytes can be read, and any bytes are a `T`.
+        // SAFETY: the bytes are readable, and any bytes are a valid `T`.
         self.contains(address, size_of::<T>() as u64)
             .then(|| unsafe { (address as *const T).read_unaligned() })
     }
 
-    /// The word at an address, which other threads may be writing; `None` if it is not aligned, or not within the image.
+    /// Returns the word at an address, which other threads may be writing; `None` if it is not
+    /// aligned, or outside the image.
     pub(super) fn load(&self, address: u64) -> Option<u64> {
         Some(self.word(address)?.load(Ordering::Relaxed))
     }
 
-    /// Changes the word at an address by one store. Its page is as protected afterwards as before.
+    /// Changes the word at an address by one store. The protection of its page is the same
+    /// afterwards.
     pub(super) fn store(&self, address: u64, value: u64) -> Result<(), String> {
         let word =
             self.word(address).ok_or_else(|| format!("{address:#x} is not a word of the image"))?;
@@ -117,8 +120,8 @@ impl Loaded {
         let page = address & !(page_size as u64 - 1);
         let protection = self.protection(page, page_size as u64);
         let protect = |protection| {
-            // SAFETY: the page is of the image, which is not closed during this call; nothing that runs relies on its being
-            // read-only.
+            // SAFETY: the page belongs to the image, which is not closed during this call. No
+            // running code relies on the page being read-only.
             unsafe { mprotect(page as *mut _, page_size, protection) }
                 .map_err(|error| format!("page {page:#x} cannot be made {protection:?}: {error}"))
         };
@@ -132,7 +135,7 @@ impl Loaded {
         protect(protection)
     }
 
-    /// Whether these bytes can be written.
+    /// Returns whether these bytes are writable.
     pub(super) fn is_writable(&self, address: u64, size: u64) -> bool {
         let page_size = rustix::param::page_size() as u64;
         let first = address & !(page_size - 1);
@@ -141,7 +144,8 @@ impl Loaded {
             && pages.all(|page| self.protection(page, page_size).contains(MprotectFlags::WRITE))
     }
 
-    /// One that was not loaded by the dynamic linker: its segments must stay readable while it lives.
+    /// Creates an image that the dynamic linker has not loaded: its segments must stay readable
+    /// while the image lives.
     #[cfg(test)]
     pub(super) fn made_up(headers: Vec<libc::Elf64_Phdr>) -> Self {
         Self(Image { base: 0, headers, module: 0, block: 0, is_executable: false })
@@ -149,7 +153,7 @@ impl Loaded {
 
     fn word(&self, address: u64) -> Option<&AtomicU64> {
         let is_here = address.is_multiple_of(8) && self.contains(address, 8);
-        // SAFETY: the word is aligned and can be read while the image is loaded.
+        // SAFETY: the word is aligned and readable while the image is loaded.
         is_here.then(|| unsafe { &*(address as *const AtomicU64) })
     }
 }

@@ -130,7 +130,8 @@ fn user_of(variable: &str) -> Vec<u8> {
         // The null symbol, and the variable: global, thread-local, undefined.
         &[0, 0, 0, 1 | 0x16 << 32, 0, 0],
         &[SLOT, 1 << 32 | KIND, 0],
-        // DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_RELA, DT_RELASZ, DT_RELAENT and the end.
+        // The entries DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_RELA, DT_RELASZ,
+        // DT_RELAENT and the end.
         &[
             4,
             HASH,

@@ -1,31 +1,37 @@
-//! What linked code needs in the process in which it runs: unwind tables, exit handlers, thread-local storage, the process's own
-//! symbols. It does what ORC's runtime and its target-process services do.
+//! The runtime of linked code in its process: unwind tables, exit handlers, thread-local storage,
+//! the process's own symbols. This crate does the work of ORC's runtime and its target-process
+//! services.
 //!
-//! The process is controlled by the one that links, which is the same or another: a process that only executes has this crate, and not
-//! the linker. The controller learns addresses by name ([`bootstrap_symbols`]) and has things done by calling
-//! [wrapper functions](wrapper), most of them [services](service). Code of the process calls the controller by [`callback`].
+//! The controller of the process is the process that links, which is the same or another one: a
+//! process that only executes code has this crate, and not the linker. The controller obtains
+//! addresses by name ([`bootstrap_symbols`]) and calls [wrapper functions](wrapper), most of them
+//! [services](service). Code of the process calls the controller by [`callback`].
 //!
-//! Linked code reaches this through addresses: a function that stands in for one of libc's, a handle in a slot of its
-//! global offset table, an action of its allocation. Everything works in an executable and in a shared library that is
-//! opened and closed while the process runs. A thread that holds something of this crate (a thread-local block, a
-//! destructor to run) keeps the library mapped until it ends.
+//! Linked code reaches this crate through addresses: a replacement of a libc function, a handle in
+//! a slot of its global offset table, an action of its allocation. Everything works in an
+//! executable, and in a shared library that is opened and closed while the process runs. A thread
+//! that holds a resource of this crate (a thread-local block, a destructor to run) keeps the
+//! library mapped until the thread ends.
 //!
-//! Linked code passes in nothing but such an address, from any thread. So some state cannot belong to a session:
+//! Linked code passes only such an address, from any thread. So some state cannot belong to a
+//! session:
 //!
-//! - the exit scopes that are alive, by address: only so can a `__dso_handle` be told from one of another library
-//!   ([`exit`]);
-//! - the thread-local modules that are alive, and for each thread a table of its blocks ([`tls`]);
-//! - how constructors and their like are called, where the process guards them ([`set_caller`]);
+//! - the live exit scopes, by address: they distinguish a `__dso_handle` of theirs from another
+//!   library's ([`exit`]);
+//! - the live thread-local modules, and for each thread a table of its blocks ([`tls`]);
+//! - the function that calls constructors and similar code, where the process guards them
+//!   ([`set_caller`]);
 //! - a counter that numbers threads;
-//! - a lock for pages of the process's images that are writable for a moment: those with the reserves of [`static_tls`], which
-//!   the executable declares, and with the slots that are rebound to copies of data;
-//! - which data of the process's libraries copies have taken the place of;
-//! - the threads of which it is known that they exist before code is linked that has static thread-local storage, and the reserve
-//!   that the executable has given;
-//! - what services have made for a controller that may be in another process, by the numbers that it knows ([`service`]);
-//! - who answers calls to the controller ([`callback`]);
-//! - who is asked where calls through trampolines go on ([`reentry`]);
-//! - on x86-64, how much vector state the processor has ([`tls_descriptor`]).
+//! - a lock for pages of the process's images that are writable for a moment: pages with reserves
+//!   of [`static_tls`] and with slots rebound to copies of data;
+//! - the record of data of the process's libraries that was replaced by copies;
+//! - the threads known to exist before code with static thread-local storage is linked, and the
+//!   reserve that the executable has provided;
+//! - objects that services have made for a controller, possibly in another process, by the numbers
+//!   that it knows ([`service`]);
+//! - the handlers of calls to the controller ([`callback`]);
+//! - the handlers that resolve calls through trampolines ([`reentry`]);
+//! - on x86-64, the size of the processor's vector state ([`tls_descriptor`]).
 
 pub mod actions;
 mod bootstrap;

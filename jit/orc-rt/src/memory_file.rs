@@ -5,10 +5,10 @@ use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io::{self, Write};
 
-/// Makes a file in memory that has this content, with its position at the end.
+/// Creates a file in memory with these contents; its position is at the end.
 ///
 /// # Errors
-/// Errors of [`check_size`] and of the system.
+/// Every error of [`check_size`] and of the system.
 pub fn create(name: &str, content: &[u8]) -> io::Result<File> {
     check_size(content.len() as u64)?;
     let mut file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
@@ -16,14 +16,16 @@ pub fn create(name: &str, content: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Refuses a size above the limit on file sizes: the system ends a process that writes such a file, even in memory.
+/// Refuses a size above the limit on file sizes: the kernel kills a process that writes a larger
+/// file, even in memory.
 ///
 /// # Errors
 /// `FileTooLarge`, with both sizes.
 pub fn check_size(bytes: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(limit) if bytes > limit => {
-            let message = format!("it has {bytes} bytes, and files may have {limit} (`ulimit -f`)");
+            let message =
+                format!("the file has {bytes} bytes, expected at most {limit} (`ulimit -f`)");
             Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
         }
         _ => Ok(()),
@@ -38,7 +40,7 @@ mod tests {
 
     const LIMITED: &str = "LONGSHORE_TEST_LIMITED";
 
-    /// Runs in a process of its own: the limit is the process's.
+    /// Runs in a process of its own, since the limit applies to the whole process.
     #[test]
     fn a_file_above_the_limit_is_an_error_and_not_the_end_of_the_process() {
         if std::env::var_os(LIMITED).is_none() {

@@ -1,36 +1,44 @@
-//! The names by which a controller asks for addresses of this process, but for those of [services](crate::service).
+//! The names by which a controller looks up addresses of this process, except the names of
+//! [services](crate::service).
 
-/// Registers frames with the unwinder: an action function, called with [`unwind::argument`](crate::unwind::argument).
+/// The action function that registers frames with the unwinder, called with
+/// [`unwind::argument`](crate::unwind::argument).
 pub const REGISTER_FRAMES: &str = "__longshore_register_frames";
-/// Undoes that, with the same argument.
+/// The action function that deregisters the frames, called with the same argument.
 pub const DEREGISTER_FRAMES: &str = "__longshore_deregister_frames";
-/// Resolves an indirect function: an action function, called with [`indirect::argument`](crate::indirect::argument).
+/// The action function that resolves an indirect function, called with
+/// [`indirect::argument`](crate::indirect::argument).
 pub const RESOLVE_INDIRECT: &str = "__longshore_resolve_indirect";
-/// Makes a copy of data what the libraries of the process use: an action function, called with
+/// The action function that makes the libraries of the process use a copy of data, called with
 /// [`rebind::argument`](crate::rebind::argument).
 pub const REBIND_DATA: &str = "__longshore_rebind_data";
-/// Undoes that, with the same argument.
+/// The action function that undoes the rebinding, called with the same argument.
 pub const RESTORE_DATA: &str = "__longshore_restore_data";
-/// The `__tls_get_addr` of linked code: see [`tls::tls_get_address_function`](crate::tls::tls_get_address_function).
+/// The `__tls_get_addr` of linked code: see
+/// [`tls::tls_get_address_function`](crate::tls::tls_get_address_function).
 pub const TLS_GET_ADDR: &str = "__longshore_tls_get_addr";
-/// See [`tls_descriptor::static_resolver`](crate::tls_descriptor::static_resolver).
+/// The resolver of [`tls_descriptor::static_resolver`](crate::tls_descriptor::static_resolver).
 pub const STATIC_TLS_RESOLVER: &str = "__longshore_static_tls_resolver";
-/// See [`tls_descriptor::dynamic_resolver`](crate::tls_descriptor::dynamic_resolver).
+/// The resolver of [`tls_descriptor::dynamic_resolver`](crate::tls_descriptor::dynamic_resolver).
 pub const DYNAMIC_TLS_RESOLVER: &str = "__longshore_dynamic_tls_resolver";
-/// The process's own [`StaticTls`](crate::StaticTls); not there without [`set_static_tls`](crate::set_static_tls).
+/// The process's own [`StaticTls`](crate::StaticTls); absent without
+/// [`set_static_tls`](crate::set_static_tls).
 pub const STATIC_TLS: &str = "__longshore_static_tls";
-/// Where trampolines of linked code go on: see [`reentry::reenter_function`](crate::reentry::reenter_function).
+/// The target of trampolines of linked code: see
+/// [`reentry::reenter_function`](crate::reentry::reenter_function).
 pub const REENTER: &str = "__longshore_reenter";
-/// What trampolines whose context is a tag of the controller have called: see
+/// The hook of trampolines whose context is a tag of the controller: see
 /// [`reentry::controller_hook_function`](crate::reentry::controller_hook_function).
 pub const CONTROLLER_HOOK: &str = "__longshore_reentry_of_controller";
-/// Ends the process: see [`reentry::not_linked_function`](crate::reentry::not_linked_function).
+/// The function that ends the process: see
+/// [`reentry::not_linked_function`](crate::reentry::not_linked_function).
 pub const NOT_LINKED: &str = "__longshore_not_linked";
-/// See [`callback`](crate::callback).
+/// The function that calls the controller: see [`callback`](crate::callback).
 pub const CALL_CONTROLLER: &str = "__longshore_call_controller";
 
-/// What stands for a name of the C or C++ library in linked code, if that name needs a stand-in. `atexit` does, but has to be made
-/// for each library: see [`exit::LONGSHORE_ATEXIT`](crate::exit::LONGSHORE_ATEXIT).
+/// Returns the replacement in linked code for a name of the C or C++ library, if that name needs
+/// one. `atexit` needs one that is made for each library: see
+/// [`exit::LONGSHORE_ATEXIT`](crate::exit::LONGSHORE_ATEXIT).
 pub fn stand_in(name: &str) -> Option<&'static str> {
     Some(match name {
         "__tls_get_addr" => TLS_GET_ADDR,

@@ -1,4 +1,5 @@
-//! Pages for linked code, on the side on which it runs: reserved, made what they are to be, and given back.
+//! Pages for linked code in the process that runs it: reserved, filled and protected, and given
+//! back.
 
 mod executing;
 mod low;
@@ -13,7 +14,8 @@ pub use executing::{ExecutingSide, Finalized, Table, unknown_allocation};
 pub use low::LIMIT;
 pub use mapping::{Mapping, Source};
 
-/// What the executing side may do with a segment once it is finalized. Nothing is ever writable and executable.
+/// The access of the executor to a segment after finalization. No segment is both writable and
+/// executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Protection {
     /// `r-x`
@@ -34,24 +36,24 @@ impl fmt::Display for Protection {
     }
 }
 
-/// Where an allocation should lie.
+/// The requested place of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Placement {
-    /// Wherever the manager likes: best within two gigabytes of the libraries that the code will call.
+    /// Any place: preferably within 2 GiB of the libraries that the code will call.
     #[default]
     Anywhere,
-    /// In the first two gigabytes, for code that holds addresses in 32 bits (not position-independent code).
+    /// The first 2 GiB, for code that holds addresses in 32 bits (not position-independent code).
     Low,
 }
 
-/// What becomes of a reservation: which of its pages are what, and whose.
+/// The plan for a reservation: the protections and the owners of its pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The objects for which it is: their names appear in errors.
+    /// Names of the objects in the reservation, for errors.
     pub names: Vec<String>,
     /// The pages of each protection, as offsets in bytes.
     pub protections: Vec<(Protection, Range<usize>)>,
-    /// All pages, in ascending order, by the objects that have a part of them.
+    /// All pages, in ascending order, grouped by the objects that share them.
     pub runs: Vec<Run>,
 }
 
@@ -60,14 +62,15 @@ pub struct Plan {
 pub struct Run {
     /// Offsets in bytes.
     pub pages: Range<usize>,
-    /// Whether they are given back when the finalize actions have run.
+    /// Whether the pages are given back after the finalize actions.
     pub is_temporary: bool,
-    /// The objects, by their index, in ascending order.
+    /// Indices of the objects, in ascending order.
     pub objects: Vec<usize>,
 }
 
 impl Plan {
-    /// Whether it is one for a reservation of so many bytes, in whole pages. What comes from another process may be anything.
+    /// Returns whether the plan is valid for a reservation of `size` bytes, in whole pages. A plan
+    /// from another process may contain anything.
     pub(crate) fn fits(&self, size: usize) -> bool {
         let page = rustix::param::page_size();
         let is_whole = |range: &Range<usize>| {

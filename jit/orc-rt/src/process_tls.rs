@@ -8,27 +8,31 @@ use crate::images::Image;
 use crate::thread_pointer;
 use crate::{Error, Result};
 
-/// Where a thread-local variable of a library of this process is.
+/// The location of a thread-local variable of a library of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessTls {
-    /// The number that the dynamic linker has given the library.
+    /// The dynamic linker's number of the library.
     pub module: u64,
-    /// The variable's offset in bytes in the library's block. With `module` it makes a general-dynamic pair.
+    /// The variable's offset in bytes in the library's block. Together with `module` it is a
+    /// general-dynamic pair.
     pub offset: u64,
-    /// The variable's offset in bytes from the thread pointer, if that is the same in every thread (static TLS).
+    /// The variable's offset in bytes from the thread pointer, if it is the same in every thread
+    /// (static TLS).
     pub offset_from_thread_pointer: Option<i64>,
 }
 
 impl ProcessTls {
-    /// Finds the variable `symbol` as `dlsym` does; `Ok(None)` if there is no such symbol or it is not thread-local. Valid
-    /// until the library that defines it is closed. Blocks while a second thread starts, looks and ends; without one it
-    /// fails.
+    /// Finds the variable `symbol` as `dlsym` does. Returns `Ok(None)` if there is no such symbol,
+    /// or it is not thread-local. The result is valid until the library that defines it is closed.
+    /// Blocks while a second thread starts, computes its offset and ends; fails if no thread can be
+    /// started.
     ///
     /// # Safety
     ///
     /// `library` must be a handle from `dlopen` that is not closed meanwhile, or `RTLD_DEFAULT`.
     pub unsafe fn find(library: *mut c_void, symbol: &CStr) -> Result<Option<Self>> {
-        // SAFETY: promised by the caller. For a thread-local symbol this is the address in the calling thread.
+        // SAFETY: guaranteed by the caller. For a thread-local symbol the result is the address in
+        // the calling thread.
         let address = unsafe { libc::dlsym(library, symbol.as_ptr()) } as u64;
         let Some(image) = Image::with_thread_local(address) else { return Ok(None) };
         let (module, offset) = (image.module, address - image.block);
@@ -45,8 +49,9 @@ impl ProcessTls {
     }
 }
 
-/// How far from the thread pointer the variable is, if it lies in the memory in which the C library made this thread: its
-/// stack, the thread-local storage of the libraries loaded before, and the thread's control block.
+/// Returns the variable's distance from the thread pointer, if it lies in the memory in which the C
+/// library made this thread. That memory holds its stack, the thread-local storage of the libraries
+/// loaded before, and the thread's control block.
 fn distance_in_this_thread(module: u64, offset: u64) -> Option<u64> {
     unsafe extern "C" {
         fn __tls_get_addr(pair: *const [u64; 2]) -> *mut c_void;
@@ -56,11 +61,11 @@ fn distance_in_this_thread(module: u64, offset: u64) -> Option<u64> {
     memory_of_this_thread()?.contains(&address).then(|| address.wrapping_sub(thread_pointer()))
 }
 
-/// The memory in which the C library made this thread, which must not be the first.
+/// Returns the memory in which the C library made this thread, which must not be the first.
 fn memory_of_this_thread() -> Option<std::ops::Range<u64>> {
     let (mut start, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: all zeroes are a valid value, which the first call overwrites; the attributes that it makes are given back
-    // by the last.
+    // SAFETY: zeroed attributes are valid, and the first call overwrites them. The last call frees
+    // the attributes that the first has made.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
@@ -88,7 +93,7 @@ pub(super) mod tests {
         unsafe { ProcessTls::find(library, symbol) }.unwrap()
     }
 
-    /// The C library's `errno`.
+    /// Returns the location of the C library's `errno`.
     pub(in super::super) fn errno() -> ProcessTls {
         find(libc::RTLD_DEFAULT, c"errno").unwrap()
     }
@@ -97,7 +102,7 @@ pub(super) mod tests {
     fn a_variable_in_static_storage_has_one_offset_in_all_threads() {
         let offset = errno().offset_from_thread_pointer.unwrap();
         let check = move || {
-            // SAFETY: any thread may ask for its `errno`.
+            // SAFETY: any thread may take the address of its `errno`.
             let address = unsafe { libc::__errno_location() } as u64;
             assert_eq!(address, thread_pointer().wrapping_add_signed(offset));
         };

@@ -7,9 +7,9 @@
 //! take many: meanwhile other threads of the process may use either object. So the process must not
 //! use the data during the change.
 //!
-//! An address held without such a slot still refers to the original: in the executable for its own
-//! data, in a library that binds its symbols itself (`-Bsymbolic`), in pointers computed before,
-//! and in libraries opened later.
+//! An address held without such a slot still refers to the original. Such addresses are in the
+//! executable for its own data, and in a library that binds its symbols itself (`-Bsymbolic`). They
+//! are also in pointers computed before and in libraries opened later.
 
 use std::collections::BTreeMap;
 use std::ffi::c_char;

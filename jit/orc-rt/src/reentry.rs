@@ -249,7 +249,7 @@ unsafe extern "C" fn controller_hook(header: *const TrampolineHeader, trampoline
         let ask = |request| {
             ask_controller(header.context, request).unwrap_or_else(|problem| {
                 end_process(&format!(
-                    "the trampoline at {trampoline:#x} was called, and the controller does not say where that goes on: {problem}"
+                    "the trampoline at {trampoline:#x} was called, but the controller gave no target for the call: {problem}"
                 ))
             })
         };
@@ -271,7 +271,7 @@ unsafe extern "C" fn controller_hook(header: *const TrampolineHeader, trampoline
 fn ask_controller(tag: u64, request: ReentryRequest) -> Result<ReentryReply, String> {
     let argument = postcard::to_allocvec(&request).expect("numbers are written");
     let reply = callback::call_controller(tag, &argument)?;
-    postcard::from_bytes(&reply).map_err(|error| format!("its answer is nowhere: {error}"))
+    postcard::from_bytes(&reply).map_err(|error| format!("its reply is malformed: {error}"))
 }
 
 /// Redirects later calls if that is requested, and returns the target of this one.

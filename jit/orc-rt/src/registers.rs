@@ -1,4 +1,4 @@
-//! For tests: whether code keeps the registers that its caller counts on.
+//! Test support: checks that code preserves the registers that its caller relies on.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -10,7 +10,7 @@ use aarch64 as arch;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as arch;
 
-/// The general registers, then the vector state as the processor saves it.
+/// The general registers, then the vector state in the processor's format.
 #[repr(C, align(64))]
 #[derive(Clone)]
 struct Registers {
@@ -21,7 +21,7 @@ struct Registers {
 impl Registers {
     const ZERO: Self = Self { general: [0; 32], vector: [0; 4096] };
 
-    /// All different.
+    /// Returns registers with different values.
     fn pattern() -> Self {
         let mut registers = Self::ZERO;
         registers.general = std::array::from_fn(|index| 0x1111_2222_0000_0000 + index as u64);
@@ -32,12 +32,13 @@ impl Registers {
     }
 }
 
-/// Calls the code whose address is the first word of `descriptor`, with the descriptor's address in `rax` or `x0`. Checks that all
-/// other registers are the same afterwards, but for the general ones that `changed` numbers, and with `legacy` but for the vector
-/// state that `fxsave` does not save. Returns `rax` or `x0`.
+/// Calls the code whose address is the first word of `descriptor`, with the descriptor's address in
+/// `rax` or `x0`. Checks that all other registers are unchanged, except the general ones that
+/// `changed` lists. With `legacy` it also ignores the vector state that `fxsave` does not save.
+/// Returns `rax` or `x0`.
 ///
 /// # Safety
-/// The code must return, and want no other arguments.
+/// The code must return, and take no other arguments.
 pub(crate) unsafe fn call_keeping(descriptor: &[u64; 2], legacy: bool, changed: &[usize]) -> u64 {
     arch::call_keeping(descriptor, legacy, changed)
 }

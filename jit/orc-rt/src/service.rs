@@ -1,11 +1,14 @@
-//! What a controller can have done in this process, with one call for many things where there can be many. Each service is a
-//! wrapper function; its constant says what it takes and gives.
+//! Services for a controller, with one call for many items where possible. Each service is a
+//! wrapper function; its constant documents argument and result.
 //!
-//! Numbers that the controller passes in are believed: addresses are of what they are said to be. A number of something that is gone
-//! already is no error. Calls may come on any thread, and several at once; those that run linked code take as long as that does.
+//! Numbers passed by the controller are trusted: an address must be that of the object it claims to
+//! be. The number of an object that is gone already is no error. Calls may come on any thread, and
+//! several at once; a call that runs linked code takes as long as the code.
 //!
-//! A thread that is given calls for another process is best [attached](crate::static_tls::attach_thread), and the calls that run a
-//! program and its end best come on one thread: the end runs the handlers of the calling thread, and forgets those of others.
+//! A thread that executes calls of another process should be
+//! [attached](crate::static_tls::attach_thread). The calls that run a program and its end should
+//! come on one thread: the end runs the handlers of the calling thread, and forgets handlers of
+//! other threads.
 
 pub mod code_libraries;
 pub mod exits;
@@ -31,13 +34,14 @@ macro_rules! services {
         pub(super) fn functions() -> Vec<(&'static str, $crate::wrapper::WrapperFunction)> {
             vec![$({
                 /// # Safety
-                /// It must be called as a wrapper function, and what it is called with be true.
+                /// Must be called as a wrapper function, with an argument that meets the service's
+                /// conditions.
                 unsafe extern "C" fn wrapper(
                     argument: *const u8,
                     size: usize,
                     reply: *mut $crate::wrapper::Reply,
                 ) {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: guaranteed by the caller.
                     unsafe {
                         $crate::wrapper::serve(argument, size, reply, |argument: $argument| -> $result {
                             $function(argument)
@@ -51,7 +55,7 @@ macro_rules! services {
 }
 pub(crate) use services;
 
-/// The wrapper functions of all services, by name.
+/// Returns the wrapper functions of all services, by name.
 pub(crate) fn functions() -> impl Iterator<Item = (&'static str, WrapperFunction)> {
     [
         release::functions(),

@@ -1,9 +1,10 @@
-//! Static thread-local storage for linked code: bytes at a fixed offset from the thread pointer, for code that was
-//! compiled for an executable (initial-exec and local-exec).
+//! Static thread-local storage for linked code: bytes at a fixed offset from the thread pointer,
+//! for code compiled for an executable (initial-exec and local-exec).
 //!
-//! Only the executable has such bytes to give, and only those that it declared. So an executable sets some aside with
-//! [`static_tls_reserve!`](crate::static_tls_reserve). Every thread that starts has them, and starts with them as the
-//! executable's image has them: so the image is what [`StaticTlsBlock::initialise`] writes to.
+//! Only the executable can provide such bytes, and only bytes that it has declared. So an
+//! executable reserves some with [`static_tls_reserve!`](crate::static_tls_reserve). Every new
+//! thread has them, with the initial contents of the executable's image. So
+//! [`StaticTlsBlock::initialise`] writes to the image.
 
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
@@ -16,17 +17,19 @@ use crate::images::{Image, WRITING};
 use crate::thread_pointer;
 use crate::{Error, Result};
 
-/// The largest alignment of a block in bytes.
+/// Greatest alignment of a block in bytes.
 ///
-/// The reserve has it. It makes the executable's thread-local segment so aligned, which the C library heeds in every
-/// thread; so an offset from the thread pointer that gives an aligned address in one thread does in all.
+/// The reserve is aligned to it. This aligns the executable's thread-local segment, which the C
+/// library respects in every thread. So an offset from the thread pointer that is aligned in one
+/// thread is aligned in all.
 pub const ALIGNMENT: u64 = 64;
 
-/// Declares a reserve of static thread-local storage, of a constant number of bytes, and gives the
-/// `Result<&'static `[`StaticTls`]`>` that manages it. Each place in the source has one reserve.
+/// Declares a reserve of static thread-local storage, of a constant number of bytes, and returns
+/// the `Result<&'static `[`StaticTls`]`>` that manages it. Each place in the source has one
+/// reserve.
 ///
-/// It takes its size in the executable's file and in every thread; the C library puts it on the thread's stack.
-/// In a shared library it gives an error.
+/// The reserve takes its size in the executable's file and in every thread; the C library places it
+/// on the thread's stack. In a shared library the macro returns an error.
 #[macro_export]
 macro_rules! static_tls_reserve {
     ($size:expr) => {{
@@ -39,7 +42,7 @@ macro_rules! static_tls_reserve {
         OWNER
             .get_or_init(|| {
                 RESERVE.with(|reserve| {
-                    // SAFETY: it is a thread-local variable that nothing else here or elsewhere can name.
+                    // SAFETY: the variable is thread-local, and no other code can name it.
                     unsafe { StaticTls::new(reserve) }
                 })
             })
@@ -48,12 +51,12 @@ macro_rules! static_tls_reserve {
     }};
 }
 
-/// What [`static_tls_reserve!`](crate::static_tls_reserve) declares.
+/// The variable declared by [`static_tls_reserve!`](crate::static_tls_reserve).
 #[doc(hidden)]
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Reserve<const SIZE: usize> {
-    /// Something that is not zero, so that the reserve has content in the image, and not only a size.
+    /// Nonzero bytes, so that the reserve has contents in the image, and not only a size.
     mark: [u8; ALIGNMENT as usize],
     bytes: UnsafeCell<[u8; SIZE]>,
 }
@@ -78,7 +81,8 @@ pub struct StaticTls {
 impl StaticTls {
     /// # Safety
     ///
-    /// `reserve` must be a thread-local variable, and the calling thread's, that nothing else uses in any thread.
+    /// `reserve` must be the calling thread's instance of a thread-local variable that no other
+    /// code uses in any thread.
     #[doc(hidden)]
     pub unsafe fn new<const SIZE: usize>(reserve: &Reserve<SIZE>) -> Result<Self> {
         let (address, size) = (reserve.bytes.get() as u64, SIZE as u64);
@@ -95,16 +99,16 @@ impl StaticTls {
         })
     }
 
-    /// Where it is: what controllers know it by.
+    /// Returns the owner's address, by which controllers name it.
     pub fn address(&'static self) -> u64 {
         &raw const *self as u64
     }
 
-    /// Takes `size` bytes, aligned to at most [`ALIGNMENT`].
+    /// Allocates `size` bytes, aligned to at most [`ALIGNMENT`].
     ///
-    /// In the calling thread, in attached ones and in threads that start from now on they are zeroes. In other threads they are too, unless
-    /// the bytes have been in use before, which they are only when nothing else is left. Too much, or a larger alignment,
-    /// is an error.
+    /// In the calling thread, in attached ones and in threads that start from now on, the bytes are
+    /// zero. In other threads they are zero too, unless the bytes have been in use before. Bytes
+    /// are reused only when no unused bytes are left. Too large a size or alignment is an error.
     pub fn allocate(&'static self, size: u64, alignment: u64) -> Result<StaticTlsBlock> {
         if !alignment.is_power_of_two() || alignment > ALIGNMENT {
             return Err(failure(&format!(
@@ -124,7 +128,8 @@ impl StaticTls {
     }
 }
 
-/// Some bytes of a reserve. Dropping it gives them back; nothing may use them any more by then.
+/// Some bytes of a reserve. Dropping the block gives them back; nothing may use them any more by
+/// then.
 #[derive(Debug)]
 pub struct StaticTlsBlock {
     owner: &'static StaticTls,
@@ -133,21 +138,23 @@ pub struct StaticTlsBlock {
 }
 
 impl StaticTlsBlock {
-    /// Whether an address is in the block of the thread with a thread pointer.
+    /// Returns whether an address is in the block of the thread with this thread pointer.
     pub(crate) fn contains(&self, address: u64, thread_pointer: u64) -> bool {
         let start = thread_pointer.wrapping_add_signed(self.offset_from_thread_pointer());
         address.wrapping_sub(start) < self.range.end - self.range.start
     }
 
-    /// Where the bytes are, in every thread.
+    /// Returns the offset of the bytes, the same in every thread.
     pub fn offset_from_thread_pointer(&self) -> i64 {
         self.owner.offset_from_thread_pointer.wrapping_add(self.range.start) as i64
     }
 
-    /// Sets the bytes to `content`, and zeroes behind it, in the calling thread, in [attached](attach_thread) ones and in threads
-    /// that start after this has returned. A thread that starts meanwhile may find a part of it. Other threads keep what they have.
+    /// Sets the bytes to `content`, followed by zeroes. They change in the calling thread, in
+    /// [attached](attach_thread) ones, and in threads that start after the return. A thread that
+    /// starts meanwhile may have a part of the contents. Other threads keep their bytes.
     ///
-    /// More content than bytes, or an executable whose memory cannot be made writable, is an error.
+    /// Contents larger than the block, or an executable whose memory cannot be made writable, are
+    /// errors.
     pub fn initialise(&self, content: &[u8]) -> Result<()> {
         let size = self.range.end - self.range.start;
         if content.len() as u64 > size {
@@ -163,8 +170,9 @@ impl StaticTlsBlock {
         let here = thread_pointer();
         for thread in attached.iter().copied().filter(|thread| *thread != here).chain([here]) {
             let block = thread.wrapping_add_signed(self.offset_from_thread_pointer()) as *mut u8;
-            // SAFETY: these bytes of the thread's reserve are this block's, which nobody uses yet. The thread is the calling one,
-            // or attached: then it does not end while the list is locked.
+            // SAFETY: these bytes of the thread's reserve belong to this block, which no code uses
+            // yet. The thread is the calling one, or an attached one, which does not end while the
+            // list is locked.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), block, bytes.len()) };
         }
         Ok(())
@@ -177,11 +185,11 @@ impl Drop for StaticTlsBlock {
     }
 }
 
-/// The thread pointers of threads that are attached.
+/// The thread pointers of attached threads.
 static ATTACHED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// Lets blocks that are initialised from now until the calling thread ends be initialised in it too, whoever initialises them: for
-/// threads that are there before the code is that they will run.
+/// Attaches the calling thread: from now until it ends, blocks initialised by any thread are
+/// initialised in it too. For threads that exist before the code that they will run.
 pub fn attach_thread() {
     struct Attached;
 
@@ -206,13 +214,13 @@ pub fn attach_thread() {
 #[derive(Debug)]
 struct Template {
     address: u64,
-    /// Each page of them, and its protection.
+    /// The pages of the bytes, with their protections.
     pages: Vec<(u64, MprotectFlags)>,
     page_size: u64,
 }
 
 impl Template {
-    /// That of the `size` bytes at `offset` in the executable's thread-local block.
+    /// Returns the template of the `size` bytes at `offset` in the executable's thread-local block.
     fn new(executable: &Image, offset: u64, size: u64) -> Result<Self> {
         let segment =
             executable.thread_local_segment().filter(|segment| offset + size <= segment.p_filesz);
@@ -226,7 +234,7 @@ impl Template {
         Ok(Self { address, pages, page_size })
     }
 
-    /// Writes at an offset, with the pages writable meanwhile.
+    /// Writes at an offset, and makes the pages writable meanwhile.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let start = self.address + offset;
         let end = start + bytes.len() as u64;
@@ -234,8 +242,8 @@ impl Template {
         let pages =
             || self.pages.iter().filter(|(page, _)| page + self.page_size > start && *page < end);
         let protect = |page: u64, protection| {
-            // SAFETY: the page is of the executable, which is never unmapped; nothing that runs relies on its being
-            // read-only.
+            // SAFETY: the page belongs to the executable, which is never unmapped. No running code
+            // relies on the page being read-only.
             unsafe { mprotect(page as *mut _, self.page_size as usize, protection) }.map_err(
                 |error| {
                     failure(&format!(
@@ -247,7 +255,8 @@ impl Template {
         let opened = pages()
             .try_for_each(|(page, protection)| protect(*page, *protection | MprotectFlags::WRITE));
         if opened.is_ok() {
-            // SAFETY: the pages are writable, and these bytes are the reserve's, of which one thread at a time writes.
+            // SAFETY: the pages are writable, and the bytes belong to the reserve, to which one
+            // thread at a time writes.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start as *mut u8, bytes.len()) };
         }
         let closed =
@@ -256,12 +265,12 @@ impl Template {
     }
 }
 
-/// Which bytes of a reserve are free.
+/// The free bytes of a reserve.
 #[derive(Debug)]
 struct Ranges {
-    /// Never given out.
+    /// Bytes never given out.
     unused: Range<u64>,
-    /// Given out and given back: start and end, no two of them touching.
+    /// Bytes given out and given back: start and end of ranges, of which no two touch.
     freed: BTreeMap<u64, u64>,
 }
 
@@ -308,8 +317,8 @@ impl Ranges {
     }
 }
 
-/// The executable's number for the dynamic linker, and the offset in its block of what is at `offset` from the thread pointer in
-/// it: a general-dynamic pair for a [`StaticTlsBlock`].
+/// Returns the dynamic linker's number of the executable, and the offset in its block of the bytes
+/// at `offset` from the thread pointer: a general-dynamic pair for a [`StaticTlsBlock`].
 pub(crate) fn module_and_offset(offset: i64) -> (u64, u64) {
     unsafe extern "C" {
         fn __tls_get_addr(pair: *const [u64; 2]) -> *mut std::ffi::c_void;
@@ -429,7 +438,7 @@ mod tests {
         assert!(whole.initialise(&[0; 65]).is_err());
     }
 
-    /// The protection of a page, from what the kernel says.
+    /// Returns a page's protection as the kernel reports it.
     fn actual_protection(page: u64) -> MprotectFlags {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let parse = |line: &str| {

@@ -1,4 +1,4 @@
-//! The calling thread: its pointer, its number, what is to be done when it ends.
+//! The calling thread: its pointer, its number, and the functions to call at its end.
 
 use std::arch::asm;
 use std::cell::Cell;
@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 unsafe extern "C" {
-    /// The identity of the library that this is compiled into.
+    /// The identity of the library that contains this code.
     static __dso_handle: u8;
 
     fn __cxa_thread_atexit_impl(
@@ -16,12 +16,13 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// The thread pointer: what the offset of a thread-local symbol in static TLS is relative to.
+/// Returns the thread pointer, to which offsets of thread-local symbols in static TLS are relative.
 #[inline]
 pub fn thread_pointer() -> u64 {
     let pointer: u64;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the ABI of x86-64 has the thread pointer itself in the first word of the thread's control block.
+    // SAFETY: on x86-64 the ABI stores the thread pointer in the first word of the thread's control
+    // block.
     unsafe {
         asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
     }
@@ -33,7 +34,7 @@ pub fn thread_pointer() -> u64 {
     pointer
 }
 
-/// A number that no other thread has or had. Unlike the thread pointer it is not used again.
+/// Returns a number that no other thread has or had. Unlike the thread pointer it is not reused.
 pub(super) fn number() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     thread_local!(static NUMBER: Cell<u64> = const { Cell::new(0) });
@@ -45,21 +46,21 @@ pub(super) fn number() -> u64 {
     })
 }
 
-/// Whether the calling thread is the one that the process began with.
+/// Returns whether the calling thread is the process's first.
 pub(super) fn is_first() -> bool {
     // SAFETY: neither call has a precondition.
     unsafe { libc::gettid() == libc::getpid() }
 }
 
-/// Calls `function(argument)` when the calling thread ends, before what was registered earlier. Until then the library
-/// that this is compiled into stays mapped.
+/// Calls `function(argument)` when the calling thread ends, before functions registered earlier.
+/// Until then the library that contains this code stays mapped.
 ///
 /// # Safety
 ///
-/// `function` must be of this library and may be called once with `argument`, on this thread.
+/// `function` must belong to this library, and may be called once with `argument` on this thread.
 pub(super) unsafe fn at_end(function: unsafe extern "C" fn(*mut c_void), argument: *mut c_void) {
-    // SAFETY: promised by the caller; only the address of the handle is used. The call never fails: it aborts when
-    // memory is short.
+    // SAFETY: guaranteed by the caller; only the address of the handle is used. The call never
+    // fails: without memory it aborts.
     unsafe {
         __cxa_thread_atexit_impl(function, argument, (&raw const __dso_handle).cast_mut().cast())
     };
@@ -75,7 +76,7 @@ pub(super) unsafe fn libc_thread_atexit(
     argument: *mut c_void,
     dso: *mut c_void,
 ) -> c_int {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { __cxa_thread_atexit_impl(function, argument, dso) }
 }
 

@@ -1,10 +1,11 @@
-//! Dynamic thread-local storage of linked code: each thread gets its block of a module when it first asks for an address
-//! in it (ORC's emulated `__tls_get_addr`).
+//! Dynamic thread-local storage of linked code: a thread gets its block of a module at the first
+//! request of an address in it (ORC's emulated `__tls_get_addr`).
 //!
-//! A thread finds its blocks in a table of its own, by the module's index. Modules come and go, and an index is used
-//! again; so an entry also has the module's generation, which is not, and what a module has left behind in the tables of
-//! other threads never fits. The blocks themselves belong to the registry of live modules. Whoever ends first, the module
-//! or the thread, takes them out of it under its lock and frees them.
+//! A thread finds its blocks in its own table, by the module's index. Modules come and go, and an
+//! index is reused. So an entry also has the module's generation, which is not reused: entries left
+//! behind by an ended module never match. The blocks belong to the registry of live modules. The
+//! module or the thread, whichever ends first, removes the blocks from the registry under its lock
+//! and frees them.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -16,19 +17,20 @@ use parking_lot::Mutex;
 use crate::thread;
 use crate::{Error, Result};
 
-/// Handles are addresses, and no address is smaller than this; the module numbers of the dynamic linker are.
+/// Greatest module number of the dynamic linker. Handles are addresses, and every address is
+/// larger.
 const LARGEST_MODULE_NUMBER: u64 = 0xffff;
 
 unsafe extern "C" {
     fn __tls_get_addr(pair: *const [u64; 2]) -> *mut c_void;
 }
 
-/// The thread-local storage of one linked object, or of several. Dropping it frees the blocks of all threads; nothing may
-/// use them any more by then.
+/// The thread-local storage of one or several linked objects. Dropping it frees the blocks of all
+/// threads; nothing may use them any more by then.
 #[derive(Debug)]
 pub struct TlsModule(Box<Module>);
 
-/// What a handle is the address of.
+/// The module whose address is the handle.
 #[derive(Debug)]
 struct Module {
     index: usize,
@@ -39,10 +41,11 @@ struct Module {
 }
 
 impl TlsModule {
-    /// A module whose blocks have `size` bytes: those of the template, `content_size` of them, then zeroes. The bytes at
-    /// `template` are read when a thread first uses its block, and must be there from the first use to the drop.
+    /// Creates a module whose blocks have `size` bytes: the `content_size` bytes of the template,
+    /// then zeroes. The bytes at `template` are read at a thread's first use of its block, and must
+    /// be valid from the first use to the drop.
     ///
-    /// Sizes and alignment that no block can have are an error.
+    /// A size or alignment that no block can have is an error.
     pub fn new(template: u64, content_size: u64, size: u64, alignment: u64) -> Result<Self> {
         let impossible = || Error::Memory {
             name: "thread-local storage".into(),
@@ -61,12 +64,13 @@ impl TlsModule {
         Ok(Self(Box::new(Module { index, generation, template, content_size, layout })))
     }
 
-    /// What goes into the first slot of a general-dynamic pair [handle, offset], and is valid as long as this lives.
+    /// Returns the handle, the first word of a general-dynamic pair [handle, offset]. It is valid
+    /// until the module is dropped.
     pub fn handle(&self) -> u64 {
         (&raw const *self.0) as u64
     }
 
-    /// Whether an address is in the block of a thread.
+    /// Returns whether an address is in the block of a thread.
     pub fn contains(&self, address: u64) -> bool {
         let registry = REGISTRY.lock();
         let size = self.0.layout.size() as u64;
@@ -84,37 +88,42 @@ impl Drop for TlsModule {
     }
 }
 
-/// The address of the `__tls_get_addr` of linked code. It takes the address of a pair [handle, offset], or of one whose
-/// first word is a module number of the dynamic linker. It neither locks nor allocates, but for a thread's first use of
-/// a module; without memory for its block it aborts the process, as libc's does.
+/// Returns the address of the `__tls_get_addr` of linked code. The function takes the address of a
+/// pair [handle, offset], or of a pair whose first word is a module number of the dynamic linker.
+/// It neither locks nor allocates, except at a thread's first use of a module. Without memory for a
+/// block it aborts the process, as libc's function does.
 pub fn tls_get_address_function() -> u64 {
     tls_get_address as *const () as u64
 }
 
 /// # Safety
 ///
-/// The first word of the pair must be the handle of a live module, or the number of a live one of the dynamic linker.
+/// The first word of the pair must be the handle of a live module, or the number of a live module
+/// of the dynamic linker.
 pub(super) unsafe extern "C" fn tls_get_address(pair: *const [u64; 2]) -> *mut c_void {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let [handle, offset] = unsafe { *pair };
     if handle <= LARGEST_MODULE_NUMBER {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         return unsafe { __tls_get_addr(pair) };
     }
-    // SAFETY: promised by the caller: it is the address of a module's box, which nothing changes.
+    // SAFETY: guaranteed by the caller: the handle is the address of a module's box, which nothing
+    // changes.
     let module = unsafe { &*(handle as *const Module) };
     let block = find(module).unwrap_or_else(|| create(module));
     block.wrapping_add(offset as usize).cast()
 }
 
 thread_local! {
-    /// The calling thread's table. It has no destructor, so that destructors of other thread-local variables can use it.
+    /// The calling thread's table. It has no destructor, so that destructors of other thread-local
+    /// variables can use it.
     static TABLE: Cell<*const [Entry]> = const { Cell::new(&[]) };
     /// Whether [`end_of_thread`] will be called.
     static WILL_END: Cell<bool> = const { Cell::new(false) };
 }
 
-/// An entry of a thread's table: its block in the module with this generation. No module has generation 0.
+/// An entry of a thread's table: its block in the module with this generation. No module has
+/// generation 0.
 #[derive(Clone, Copy)]
 struct Entry {
     generation: u64,
@@ -123,7 +132,7 @@ struct Entry {
 
 const NO_ENTRY: Entry = Entry { generation: 0, block: std::ptr::null_mut() };
 
-/// The calling thread's block, if it has one.
+/// Returns the calling thread's block, if it has one.
 #[inline]
 fn find(module: &Module) -> Option<*mut u8> {
     // SAFETY: only this thread replaces its table, and not during this function.
@@ -134,7 +143,7 @@ fn find(module: &Module) -> Option<*mut u8> {
         .map(|entry| entry.block)
 }
 
-/// Makes the calling thread's block.
+/// Creates the calling thread's block.
 #[cold]
 fn create(module: &Module) -> *mut u8 {
     free_blocks_at_end_of_thread();
@@ -150,19 +159,21 @@ fn create(module: &Module) -> *mut u8 {
     address
 }
 
-/// Sees to it that the blocks of the calling thread are freed when it ends, after everything that is registered for its
+/// Has the blocks of the calling thread freed when it ends, after every function registered for its
 /// end from now on.
 pub(super) fn free_blocks_at_end_of_thread() {
     if !WILL_END.replace(true) {
-        // SAFETY: it may be called on any thread.
+        // SAFETY: the function may be called on any thread.
         unsafe { thread::at_end(end_of_thread, std::ptr::null_mut()) };
     }
 }
 
-/// A thread-local variable that is used later still gets a new block, and this is called again.
+/// Frees the blocks of the calling thread at its end. A thread-local variable that is used later
+/// still gets a new block, and this function is called again.
 ///
-/// When the process exits, what ends threads is called before exit handlers and destructors, which may use variables of their
-/// thread. That is mostly the first one: its blocks stay until their modules go.
+/// When the process exits, the functions for the end of the exiting thread run before exit handlers
+/// and destructors, which may use its variables. That thread is mostly the first one: its blocks
+/// stay until their modules are dropped.
 unsafe extern "C" fn end_of_thread(_: *mut c_void) {
     WILL_END.set(false);
     if thread::is_first() {
@@ -183,7 +194,7 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
 /// Replaces the calling thread's table, which is empty or from a box, and returns the old one.
 fn replace_table(table: *const [Entry]) -> Box<[Entry]> {
     let old = TABLE.replace(table).cast_mut();
-    // SAFETY: a table that is not empty was leaked by `create`, and nobody else has it.
+    // SAFETY: a nonempty table was leaked by `create`, and has no other owner.
     unsafe { Box::from_raw(old) }
 }
 
@@ -193,7 +204,7 @@ struct Block {
     layout: Layout,
 }
 
-// SAFETY: it is memory from the allocator, which any thread may free.
+// SAFETY: the block is memory from the allocator, which any thread may free.
 unsafe impl Send for Block {}
 
 impl Block {
@@ -203,7 +214,8 @@ impl Block {
         if address.is_null() {
             handle_alloc_error(module.layout);
         }
-        // SAFETY: the template has that many bytes, as promised by whoever made the module; the block has as many or more.
+        // SAFETY: the template has that many bytes, as the creator of the module guarantees; the
+        // block has as many or more.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 module.template as *const u8,
@@ -217,7 +229,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout.
+        // SAFETY: the block was allocated with this layout.
         unsafe { dealloc(self.address, self.layout) };
     }
 }
@@ -225,7 +237,7 @@ impl Drop for Block {
 static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { modules: Vec::new(), unused: Vec::new(), last_generation: 0 });
 
-/// The modules that are alive, by index, with all their blocks.
+/// The live modules, by index, with all their blocks.
 struct Registry {
     modules: Vec<Option<LiveModule>>,
     unused: Vec<usize>,
@@ -234,7 +246,7 @@ struct Registry {
 
 struct LiveModule {
     generation: u64,
-    /// By the number of the thread.
+    /// Blocks by the number of the thread.
     blocks: BTreeMap<u64, Block>,
 }
 
@@ -262,7 +274,7 @@ impl Registry {
         live.blocks.insert(thread::number(), block);
     }
 
-    /// Takes out a thread's block, if its module is alive.
+    /// Removes and returns a thread's block, if its module is alive.
     fn take(&mut self, index: usize, generation: u64, thread: u64) -> Option<Block> {
         let live =
             self.modules.get_mut(index)?.as_mut().filter(|live| live.generation == generation)?;
@@ -322,7 +334,7 @@ mod tests {
     fn a_module_contains_the_blocks_of_the_threads_that_live_and_used_it() {
         let module = Arc::new(module(&[1], 8, 8));
         let here = address(&module, 0) as u64;
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, reported) = std::sync::mpsc::channel();
         let looked = Arc::new(Barrier::new(2));
         let thread = spawn({
             let (module, looked) = (module.clone(), looked.clone());
@@ -332,7 +344,7 @@ mod tests {
                 looked.wait();
             }
         });
-        let there = told.recv().unwrap();
+        let there = reported.recv().unwrap();
         for block in [here, there] {
             assert!((block..block + 8).all(|address| module.contains(address)));
             assert!(!module.contains(block.wrapping_sub(1)) && !module.contains(block + 8));
@@ -377,12 +389,12 @@ mod tests {
     fn a_module_number_of_the_dynamic_linker_is_passed_on_to_it() {
         let errno = super::super::process_tls::tests::errno();
         let function = tls_get_address_function();
-        // SAFETY: that is what the function is.
+        // SAFETY: the function has this type.
         let function: unsafe extern "C" fn(*const [u64; 2]) -> *mut c_void =
             unsafe { std::mem::transmute(function as usize) };
-        // SAFETY: libc stays, and with it its module.
+        // SAFETY: libc stays loaded, and with it its module.
         let address = unsafe { function(&[errno.module, errno.offset]) };
-        // SAFETY: any thread may ask for its `errno`.
+        // SAFETY: any thread may take the address of its `errno`.
         assert_eq!(address, unsafe { libc::__errno_location() }.cast());
     }
 
@@ -401,7 +413,8 @@ mod tests {
                         for (index, handle) in
                             handles.into_iter().enumerate().filter(|(index, _)| *index != skipped)
                         {
-                            // SAFETY: the module lives until all have come to the barrier; the block is this thread's.
+                            // SAFETY: the module lives until all threads have reached the barrier;
+                            // the block is this thread's.
                             let block =
                                 unsafe { &mut *tls_get_address(&[handle, 0]).cast::<[u8; 40]>() };
                             assert_eq!(block[..16], template);

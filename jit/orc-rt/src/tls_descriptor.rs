@@ -1,9 +1,11 @@
-//! TLS descriptors: pairs [resolver, argument] through which position-independent code finds thread-local variables. The
-//! code calls the resolver with the address of the descriptor and gets the variable's offset from the thread pointer.
+//! TLS descriptors: pairs [resolver, argument] through which position-independent code finds
+//! thread-local variables. The code calls the resolver with the address of the descriptor, and gets
+//! the variable's offset from the thread pointer.
 //!
-//! The call has a convention of its own, so that the code around it can keep its values in registers: the address comes
-//! in `rax` (x86-64) or `x0` (AArch64), the offset goes out there, and all other registers are preserved but the
-//! condition flags, and on AArch64 the link register and what SVE adds to the 128 bits of the vector registers.
+//! The call has its own convention, so that the surrounding code can keep values in registers. The
+//! address is passed in `rax` (x86-64) or `x0` (AArch64), and the offset is returned there. All
+//! other registers are preserved except the condition flags, and on AArch64 the link register and
+//! SVE's extension of the 128-bit vector registers.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -18,13 +20,15 @@ use x86_64 as arch;
 use crate::thread_pointer;
 use crate::tls::tls_get_address;
 
-/// The address of the resolver for variables at a fixed offset from the thread pointer; the argument is that offset.
+/// Returns the address of the resolver for variables at a fixed offset from the thread pointer. The
+/// argument is that offset.
 pub fn static_resolver() -> u64 {
     arch::resolve_static as *const () as u64
 }
 
-/// The address of the resolver for all others; the argument is the address of a pair [handle, offset], as
-/// [`tls_get_address_function`](super::tls::tls_get_address_function) takes it.
+/// Returns the address of the resolver for all other variables. The argument is the address of a
+/// pair [handle, offset], as [`tls_get_address_function`](super::tls::tls_get_address_function)
+/// takes it.
 pub fn dynamic_resolver() -> u64 {
     arch::dynamic_resolver()
 }
@@ -33,7 +37,7 @@ pub fn dynamic_resolver() -> u64 {
 ///
 /// As for [`tls_get_address`].
 unsafe extern "C" fn offset_from_thread_pointer(pair: *const [u64; 2]) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let address = unsafe { tls_get_address(pair) } as u64;
     address.wrapping_sub(thread_pointer())
 }
@@ -45,9 +49,9 @@ mod tests {
     use super::*;
     use crate::registers::call_keeping;
 
-    /// Calls a resolver, and checks that it keeps all registers.
+    /// Calls a resolver, and checks that it preserves all registers.
     fn resolve(resolver: u64, legacy: bool, argument: u64) -> u64 {
-        // SAFETY: it is called as code calls it that was compiled for descriptors.
+        // SAFETY: the call is one that code compiled for descriptors makes.
         unsafe { call_keeping(&[resolver, argument], legacy, &[]) }
     }
 
@@ -69,7 +73,7 @@ mod tests {
                 // SAFETY: the module is alive.
                 let expected = unsafe { tls_get_address(&pair) } as u64;
                 assert_eq!(thread_pointer().wrapping_add(offset), expected);
-                // SAFETY: it is in the calling thread's block.
+                // SAFETY: the address is in the calling thread's block.
                 assert_eq!(unsafe { *(expected as *const u8) }, 3);
             }
         };

@@ -1,5 +1,5 @@
-//! Unwind tables: the `.eh_frame` of linked code is made known to the unwinder of the process, so that exceptions and
-//! backtraces pass through it (ORC's `RegisterEHFrames`).
+//! Unwind tables: registers the `.eh_frame` of linked code with the process's unwinder, so that
+//! exceptions and backtraces pass through the code (ORC's `RegisterEHFrames`).
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -11,56 +11,57 @@ unsafe extern "C" {
     fn __deregister_frame(frame: *const c_void);
 }
 
-/// What the functions that register and deregister frames are called with: the address of a relocated `.eh_frame`, and its size in
-/// bytes with the zero word that ends it.
+/// Returns the argument of the functions that register and deregister frames: the address of a
+/// relocated `.eh_frame`, and its size in bytes including the zero word that ends it.
 pub fn argument(address: u64, size: u64) -> Vec<u8> {
     [address.to_le_bytes(), size.to_le_bytes()].concat()
 }
 
-/// Registers frames with the unwinder of this process. It fails if the bytes are not a sequence of records that ends so. Any
-/// thread may call it.
+/// Registers frames with the unwinder of this process. Fails if the bytes are not a sequence of
+/// records ended by a zero word. Any thread may call it.
 ///
 /// # Safety
-/// The argument must be one that [`argument`] makes. The bytes must be there, be frames as the unwinder wants them, and not change
-/// until they are deregistered.
+/// The argument must be made by [`argument`]. The bytes must be frames that the unwinder accepts,
+/// and not change until they are deregistered.
 pub(crate) unsafe extern "C" fn register(argument: *const u8, size: usize) -> *mut c_char {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { for_what_the_unwinder_wants(argument, size, __register_frame) }
 }
 
 /// Undoes [`register`].
 ///
 /// # Safety
-/// As for [`register`], and they must have been registered.
+/// As for [`register`], with frames that were registered.
 pub(crate) unsafe extern "C" fn deregister(argument: *const u8, size: usize) -> *mut c_char {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { for_what_the_unwinder_wants(argument, size, __deregister_frame) }
 }
 
-/// Calls `function` with the section for libgcc's unwinder, with each frame description entry for LLVM's. A section that
-/// describes nothing is not shown to either.
+/// Calls `function` with the section for libgcc's unwinder, or with each frame description entry
+/// for LLVM's. A section without descriptions is passed to neither.
 ///
 /// # Safety
 ///
-/// `argument` must be one of the function [`argument`], and its section readable.
+/// `argument` must be made by the function [`argument`], and its section readable.
 unsafe fn for_what_the_unwinder_wants(
     argument: *const u8,
     size: usize,
     function: unsafe extern "C" fn(*const c_void),
 ) -> *mut c_char {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let argument = unsafe { std::slice::from_raw_parts(argument, size) };
     let Ok(words) = <[u8; 16]>::try_from(argument).map(u128::from_le_bytes) else {
         return message("the argument of an .eh_frame action is its address and its size");
     };
     let (section, size) = (words as u64 as *const u8, (words >> 64) as usize);
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let content = unsafe { std::slice::from_raw_parts(section, size) };
     let mut count = 0;
     if let Err(problem) = frame_records::for_each_description(content, |_| count += 1) {
         return message(&problem);
     }
-    // SAFETY: the section is a well-formed sequence of records with its end, and stays until it is deregistered.
+    // SAFETY: the section is a well-formed sequence of records with its end, and stays until it is
+    // deregistered.
     let call = |offset: usize| unsafe { function(content[offset..].as_ptr().cast()) };
     if unwinder_is_llvms() {
         frame_records::for_each_description(content, call).expect("they have just been read");
@@ -70,17 +71,17 @@ unsafe fn for_what_the_unwinder_wants(
     std::ptr::null_mut()
 }
 
-/// Whether the unwinder that this program is linked with is LLVM's libunwind, whose `__register_frame` takes one frame
-/// description entry. libgcc's takes a section.
+/// Returns whether this program's unwinder is LLVM's libunwind, whose `__register_frame` takes one
+/// frame description entry. libgcc's function takes a section.
 fn unwinder_is_llvms() -> bool {
     let image = |address: *const c_void| {
-        // SAFETY: all zeroes are a valid value.
+        // SAFETY: a zeroed value is valid.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: `info` can be written; any address may be asked for.
+        // SAFETY: `info` is writable; the function accepts any address.
         (unsafe { libc::dladdr(address, &mut info) } != 0).then_some(info.dli_fbase)
     };
     let only_llvms: &CStr = c"__unw_add_dynamic_fde";
-    // SAFETY: the name is a string.
+    // SAFETY: the name is a null-terminated string.
     let llvms = unsafe { libc::dlsym(libc::RTLD_DEFAULT, only_llvms.as_ptr()) };
     !llvms.is_null() && image(llvms) == image(__register_frame as *const c_void)
 }
@@ -95,11 +96,12 @@ mod tests {
         fn _Unwind_Find_FDE(pc: *const c_void, bases: *mut [*mut c_void; 3]) -> *const c_void;
     }
 
-    /// An `.eh_frame` with absolute pointers that describes the range.
+    /// Returns an `.eh_frame` with absolute pointers that describes the range.
     fn frame(start: u64, size: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(12u32.to_le_bytes());
-        // Common information: identifier, version, no augmentation, code and data alignment, return address, padding.
+        // Common information: identifier, version, no augmentation, code and data alignment, return
+        // address, padding.
         bytes.extend([0, 0, 0, 0, 1, 0, 1, 0x78, 16, 0, 0, 0]);
         bytes.extend(20u32.to_le_bytes());
         bytes.extend(20u32.to_le_bytes());
@@ -109,10 +111,11 @@ mod tests {
         bytes
     }
 
-    /// Registers frames, runs something, and deregisters them.
+    /// Registers frames, runs a check, and deregisters them.
     fn registered(content: &[u8], check: impl FnOnce()) -> Result<()> {
         let argument = argument(content.as_ptr() as u64, content.len() as u64);
-        // SAFETY: both are action functions, called with what they want. The bytes live until they are deregistered.
+        // SAFETY: both are action functions, called with valid arguments. The bytes live until they
+        // are deregistered.
         let call = |function: ActionFunction| unsafe {
             ActionCall::new(function as *const () as u64, argument.clone())
         };
@@ -130,7 +133,7 @@ mod tests {
         let frame = frame(code.as_ptr() as u64, 64);
         let found = || {
             let mut bases = [std::ptr::null_mut(); 3];
-            // SAFETY: any address may be asked for; the bases can be written.
+            // SAFETY: the function accepts any address; the bases are writable.
             unsafe { _Unwind_Find_FDE(code[32..].as_ptr().cast(), &mut bases) }
         };
         assert!(found().is_null());

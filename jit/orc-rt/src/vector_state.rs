@@ -1,13 +1,14 @@
-//! The vector state of x86-64: how to keep it where code calls a function that it does not know to be one.
+//! The vector state of x86-64, and its saving around a function call that the surrounding code does
+//! not treat as one.
 
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Enough bytes for any way of saving [`MASK`].
+/// Bytes that suffice for every method of saving [`MASK`].
 pub(crate) static SIZE: AtomicU64 = AtomicU64::new(0);
-/// The states that the operating system has enabled, without those that neither this crate nor libc uses (x87, tiles,
-/// protection keys).
+/// The states that the operating system has enabled, except states that neither this crate nor libc
+/// uses (x87, tiles, protection keys).
 pub(crate) static MASK: AtomicU64 = AtomicU64::new(0);
 
 /// SSE, AVX, bounds, AVX-512 and the further general registers (APX).
@@ -15,20 +16,21 @@ const SAVED: u64 = 0b1000_0000_0000_1111_1110;
 /// The legacy area and the header.
 const SMALLEST_SIZE: u64 = 512 + 64;
 
-/// Ways of saving vector state, from the oldest processors' to the best, which leaves out what is not in use.
+/// Methods of saving vector state, from the oldest processors' to the best one, which leaves out
+/// unused states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Saving {
-    /// `fxsave`
+    /// The instruction `fxsave`.
     Legacy,
-    /// `xsave`
+    /// The instruction `xsave`.
     Extended,
-    /// `xsavec`
+    /// The instruction `xsavec`.
     Compact,
 }
 
-/// The best way that this processor has. [`SIZE`] and [`MASK`] are set for it.
+/// Returns this processor's best method, and sets [`SIZE`] and [`MASK`] for it.
 pub(crate) fn find() -> Saving {
-    // In a virtual machine each question to the processor takes tens of microseconds.
+    // In a virtual machine each `cpuid` takes tens of microseconds.
     static FOUND: OnceLock<Saving> = OnceLock::new();
     *FOUND.get_or_init(ask)
 }
@@ -52,8 +54,9 @@ fn ask() -> Saving {
     if std::arch::is_x86_feature_detected!("xsavec") { Saving::Compact } else { Saving::Extended }
 }
 
-/// The code of a function in each of the ways of [`Saving`]. The macro `around` gets the instructions that save and those that
-/// restore. Both find at `rsp` [`SIZE`] bytes aligned to 64, [`MASK`] in `eax`, and zero in `rdx`.
+/// Defines a function for each method of [`Saving`]. The macro `around` gets the instructions that
+/// save and the instructions that restore. Both find [`SIZE`] bytes at `rsp`, aligned to 64 bytes,
+/// [`MASK`] in `eax`, and zero in `rdx`.
 macro_rules! in_every_way {
     ($around:ident: $legacy:ident, $extended:ident, $compact:ident) => {
         #[unsafe(naked)]
@@ -64,7 +67,7 @@ macro_rules! in_every_way {
         #[unsafe(naked)]
         extern "C" fn $extended() {
             $around!(
-                // It writes only some bits of the header, and the rest must be zero.
+                // `xsave` writes only some bits of the header, and the rest must be zero.
                 "mov [rsp + 512], rdx
                  mov [rsp + 520], rdx
                  mov [rsp + 528], rdx
@@ -81,7 +84,8 @@ macro_rules! in_every_way {
         #[unsafe(naked)]
         extern "C" fn $compact() {
             $around!(
-                // It writes only the first two words of the header, and the rest must be zero.
+                // `xsavec` writes only the first two words of the header, and the rest must be
+                // zero.
                 "mov [rsp + 528], rdx
                  mov [rsp + 536], rdx
                  mov [rsp + 544], rdx
@@ -97,7 +101,8 @@ macro_rules! in_every_way {
 pub(crate) use in_every_way;
 
 impl Saving {
-    /// The address of the function for this way, of the three that [`in_every_way`] makes.
+    /// Returns the address of the function for this method, out of the three that [`in_every_way`]
+    /// defines.
     pub(crate) fn choose(self, [legacy, extended, compact]: [extern "C" fn(); 3]) -> u64 {
         let function = match self {
             Self::Legacy => legacy,
@@ -107,7 +112,7 @@ impl Saving {
         function as usize as u64
     }
 
-    /// All ways that this processor has.
+    /// Returns all methods that this processor supports.
     #[cfg(test)]
     pub(crate) fn available() -> impl Iterator<Item = Self> {
         let best = find();

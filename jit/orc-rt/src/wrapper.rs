@@ -1,7 +1,9 @@
-//! Wrapper functions: the one way in which functions are called from another process (ORC's `WrapperFunction`). Each takes bytes
-//! and gives bytes; what they mean is between the caller and the function.
+//! Wrapper functions, the one kind of function called from another process (ORC's
+//! `WrapperFunction`). Each takes bytes and returns bytes; their meaning is up to the caller and
+//! the function.
 //!
-//! Functions of this crate take and give values of serde, written as postcard does: a [`Service`] says which.
+//! Functions of this crate take and return serde values in postcard's format: a [`Service`] names
+//! their types.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -11,20 +13,21 @@ use std::ptr::null_mut;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A function that is called with some bytes, and fills a reply that is empty when it is called.
+/// The type of a function that takes bytes, and fills a reply that is empty at the call.
 ///
-/// The argument is there until it returns. Nothing may unwind out of it.
+/// The argument is valid until the function returns. Nothing may unwind out of the function.
 pub type WrapperFunction =
     unsafe extern "C" fn(argument: *const u8, size: usize, reply: *mut Reply);
 
-/// What a wrapper function answers: bytes, or why it could not be called. In C:
+/// The reply of a wrapper function: bytes, or the reason why it could not be called. In C:
 ///
 /// ```c
 /// struct longshore_reply { unsigned char *data; size_t size; unsigned char is_error; };
 /// ```
 ///
-/// `data` is null, or memory of `malloc` that the caller of the function frees. With `is_error` the bytes are a text in UTF-8 that
-/// says what is wrong with the call; how the work itself ended, the bytes of an answer say.
+/// `data` is null, or memory from `malloc` that the caller of the function frees. With `is_error`
+/// the bytes are a UTF-8 text with the error of the call. Otherwise the bytes contain the result of
+/// the work, even of failed work.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Reply {
@@ -33,33 +36,34 @@ pub struct Reply {
     is_error: bool,
 }
 
-// SAFETY: it owns memory that any thread may free.
+// SAFETY: the reply owns memory that any thread may free.
 unsafe impl Send for Reply {}
 
 impl Reply {
-    /// One without bytes.
+    /// Creates a reply without bytes.
     pub const fn new() -> Self {
         Self { data: null_mut(), size: 0, is_error: false }
     }
 
-    /// Makes a copy of these bytes the answer.
+    /// Makes a copy of these bytes the reply's result.
     pub fn set(&mut self, bytes: &[u8]) {
         *self = Self::copy(bytes, false);
     }
 
-    /// Makes it an error with this text.
+    /// Makes the reply an error with this text.
     pub fn fail(&mut self, problem: &str) {
         *self = Self::copy(problem.as_bytes(), true);
     }
 
-    /// Returns the bytes of the answer, or the text of the error.
+    /// Returns the bytes of the result, or the text of the error.
     ///
     /// # Errors
-    /// If it is an error.
+    /// The text of an error reply.
     pub fn result(&self) -> Result<&[u8], String> {
         let bytes = match self.data.is_null() {
             true => &[],
-            // SAFETY: who has filled it says that there are so many bytes; they are this reply's.
+            // SAFETY: `size` is the number of bytes at `data`, as set by the function that filled
+            // the reply. The bytes belong to the reply.
             false => unsafe { std::slice::from_raw_parts(self.data, self.size) },
         };
         match self.is_error {
@@ -77,7 +81,7 @@ impl Reply {
         if data.is_null() {
             return Self { is_error: true, ..Self::new() };
         }
-        // SAFETY: the memory was allocated for so many bytes.
+        // SAFETY: the memory was allocated for this number of bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), data, bytes.len()) };
         Self { data, size: bytes.len(), is_error }
     }
@@ -91,7 +95,7 @@ impl Default for Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        // SAFETY: it is null or of `malloc`, and nobody else's.
+        // SAFETY: the pointer is null or from `malloc`, and the reply is its only owner.
         unsafe { libc::free(self.data.cast::<c_void>()) };
     }
 }
@@ -99,7 +103,7 @@ impl Drop for Reply {
 /// Calls the wrapper function at an address of this process. Blocks until it returns.
 ///
 /// # Errors
-/// The text of an error reply, and for an address that is null.
+/// The text of an error reply, and an error for a null address.
 ///
 /// # Safety
 /// The address must be that of a [`WrapperFunction`] that may be called with these bytes.
@@ -107,30 +111,30 @@ pub unsafe fn call(function: u64, argument: &[u8]) -> Result<Vec<u8>, String> {
     if function == 0 {
         return Err("the function is null".to_owned());
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let function = unsafe {
         std::mem::transmute::<*const (), WrapperFunction>(std::ptr::with_exposed_provenance(
             function as usize,
         ))
     };
     let mut reply = Reply::new();
-    // SAFETY: promised by the caller; the argument and the reply live during the call.
+    // SAFETY: guaranteed by the caller; the argument and the reply live during the call.
     unsafe { function(argument.as_ptr(), argument.len(), &mut reply) };
     reply.result().map(<[u8]>::to_vec)
 }
 
-/// Returns the body of a wrapper function: reads its argument, calls a closure with it, and writes what that returns. An argument that
-/// cannot be read and a panic become errors.
+/// Executes the body of a wrapper function: decodes its argument, calls a closure with it, and
+/// encodes the closure's result. A malformed argument or a panic becomes an error.
 ///
 /// # Safety
-/// `argument` must be `size` bytes that can be read, and `reply` one that can be written.
+/// `argument` must be valid for reads of `size` bytes, and `reply` for writes.
 pub unsafe fn serve<A: DeserializeOwned, R: Serialize>(
     argument: *const u8,
     size: usize,
     reply: *mut Reply,
     function: impl FnOnce(A) -> R,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let (argument, reply) = unsafe { (bytes(argument, size), &mut *reply) };
     match decode_reply(argument, function) {
         Ok(decode_reply) => reply.set(&decode_reply),
@@ -149,11 +153,11 @@ fn decode_reply<A: DeserializeOwned, R: Serialize>(
 }
 
 /// # Safety
-/// `start` must be `size` bytes that can be read while the slice is used.
+/// `start` must be valid for reads of `size` bytes while the slice is used.
 pub(crate) unsafe fn bytes<'a>(start: *const u8, size: usize) -> &'a [u8] {
     match size {
         0 => &[],
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         _ => unsafe { std::slice::from_raw_parts(start, size) },
     }
 }
@@ -164,8 +168,8 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("without a message")
 }
 
-/// A wrapper function that every process with this crate has: its name among the [`bootstrap_symbols`](crate::bootstrap_symbols),
-/// and the types of what it takes and gives.
+/// A wrapper function that every process with this crate has: its name among the
+/// [`bootstrap_symbols`](crate::bootstrap_symbols), and the types of its argument and result.
 pub struct Service<A, R> {
     name: &'static str,
     types: PhantomData<fn(A) -> R>,
@@ -176,20 +180,20 @@ impl<A: Serialize, R: DeserializeOwned> Service<A, R> {
         Self { name, types: PhantomData }
     }
 
-    /// Returns the name under which the process gives its address.
+    /// Returns the name of the function's address.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Returns the bytes to call it with.
+    /// Encodes the argument of a call.
     pub fn argument(&self, argument: &A) -> Vec<u8> {
         encode(argument)
     }
 
-    /// What it answered with these bytes.
+    /// Decodes the result of a call.
     ///
     /// # Errors
-    /// If they are not what it answers.
+    /// A text for malformed bytes.
     pub fn decode_reply(&self, bytes: &[u8]) -> Result<R, String> {
         decode(bytes).map_err(|problem| format!("its answer: {problem}"))
     }
@@ -226,7 +230,7 @@ mod tests {
     }
 
     unsafe extern "C" fn half(argument: *const u8, size: usize, reply: *mut Reply) {
-        // SAFETY: called as a wrapper function.
+        // SAFETY: the function is called as a wrapper function.
         unsafe {
             serve(argument, size, reply, |(number, name): (u32, String)| {
                 assert!(number < 100, "{number} is too much");
@@ -273,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_null_function_is_an_error() {
-        // SAFETY: nothing is called.
+        // SAFETY: a null function is not called.
         assert!(unsafe { call(0, &[]) }.is_err());
     }
 

@@ -1,4 +1,4 @@
-//! What handlers of linked code can rely on.
+//! The guarantees for handlers of linked code.
 
 use std::sync::Barrier;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -6,7 +6,7 @@ use std::thread::spawn;
 
 use super::*;
 
-/// Handlers that tell a channel their number.
+/// Handlers that send their numbers to a channel.
 struct Log {
     scope: ExitScope,
     sender: Sender<u32>,
@@ -37,7 +37,7 @@ impl Log {
         argument.expose_provenance()
     }
 
-    fn told(&self) -> Vec<u32> {
+    fn reported(&self) -> Vec<u32> {
         self.receiver.try_iter().collect()
     }
 }
@@ -46,14 +46,14 @@ fn message(sender: &Sender<u32>, number: u32) -> *mut c_void {
     Box::into_raw(Box::new((sender.clone(), number))).cast()
 }
 
-/// Frees a message that was never told.
+/// Frees a message that no handler has sent.
 fn take_back(message: usize) {
-    // SAFETY: it is a `message`, and no handler has taken it.
+    // SAFETY: the pointer is from `message`, and no handler has taken it.
     drop(unsafe { Box::from_raw(message as *mut (Sender<u32>, u32)) });
 }
 
 unsafe extern "C" fn tell(message: *mut c_void) {
-    // SAFETY: it is a `message`, for one call.
+    // SAFETY: the pointer is from `message`, for one call.
     let (sender, number) = *unsafe { Box::from_raw(message.cast::<(Sender<u32>, u32)>()) };
     sender.send(number).unwrap();
 }
@@ -64,11 +64,11 @@ fn handlers_run_once_and_in_reverse() {
     for number in 1..=3 {
         log.at_exit(number);
     }
-    assert_eq!(log.told(), []);
+    assert_eq!(log.reported(), []);
     log.scope.run();
-    assert_eq!(log.told(), [3, 2, 1]);
+    assert_eq!(log.reported(), [3, 2, 1]);
     log.scope.run();
-    assert_eq!(log.told(), []);
+    assert_eq!(log.reported(), []);
 }
 
 #[test]
@@ -85,13 +85,13 @@ fn a_handler_that_is_registered_by_a_handler_runs_before_the_older_ones() {
     // SAFETY: the log outlives the handler.
     unsafe { cxa_atexit(registers, argument, log.dso()) };
     log.scope.run();
-    assert_eq!(log.told(), [3, 2, 1]);
+    assert_eq!(log.reported(), [3, 2, 1]);
 }
 
 #[test]
 fn a_handler_may_run_its_own_scope() {
     unsafe extern "C" fn finalizes(dso: *mut c_void) {
-        // SAFETY: it is a live scope's handle.
+        // SAFETY: the pointer is the handle of a live scope.
         unsafe { cxa_finalize(dso) };
     }
     let log = Log::new();
@@ -99,7 +99,7 @@ fn a_handler_may_run_its_own_scope() {
     // SAFETY: the scope outlives the handler.
     unsafe { cxa_atexit(finalizes, log.dso(), log.dso()) };
     log.scope.run();
-    assert_eq!(log.told(), [1]);
+    assert_eq!(log.reported(), [1]);
 }
 
 #[test]
@@ -122,11 +122,11 @@ fn some_handlers_run_and_others_stay() {
     let arguments: Vec<_> = (1..=4).map(|number| log.at_exit(number)).collect();
     let second = |handler: &Handler| handler.argument == arguments[1];
     assert!(log.scope.run_some(second));
-    assert_eq!(log.told(), [2]);
+    assert_eq!(log.reported(), [2]);
     assert!(!log.scope.run_some(second));
-    assert_eq!(log.told(), []);
+    assert_eq!(log.reported(), []);
     assert!(log.scope.run_some(|handler| handler.function as usize == tell as *const () as usize));
-    assert_eq!(log.told(), [4, 3, 1]);
+    assert_eq!(log.reported(), [4, 3, 1]);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn destructors_of_a_thread_run_when_it_ends() {
         assert_eq!(receiver.iter().collect::<Vec<_>>(), [0, 2, 1]);
     });
     log.scope.run();
-    assert_eq!(log.told(), []);
+    assert_eq!(log.reported(), []);
 }
 
 #[test]
@@ -172,10 +172,10 @@ fn a_run_takes_the_destructors_of_its_own_thread_first_and_forgets_those_of_othe
     });
     barrier.wait();
     log.lock().scope.run();
-    assert_eq!(log.lock().told(), [1, 2]);
+    assert_eq!(log.lock().reported(), [1, 2]);
     barrier.wait();
     let message = other.join().unwrap();
-    assert_eq!(log.lock().told(), []);
+    assert_eq!(log.lock().reported(), []);
     take_back(message);
 }
 
@@ -221,7 +221,7 @@ fn a_destructor_sees_thread_local_storage_that_was_first_used_after_its_registra
 #[test]
 fn a_run_waits_for_a_destructor_on_another_thread() {
     unsafe extern "C" fn slow(barrier: *mut c_void) {
-        // SAFETY: the test passes one that outlives the thread.
+        // SAFETY: the test passes a pair that outlives the thread.
         let barrier = unsafe { &*barrier.cast::<(Barrier, std::sync::atomic::AtomicBool)>() };
         barrier.0.wait();
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -232,7 +232,7 @@ fn a_run_waits_for_a_destructor_on_another_thread() {
     std::thread::scope(|threads| {
         let (shared_address, dso) = ((&raw const shared).expose_provenance(), scope.dso_handle());
         threads.spawn(move || {
-            // SAFETY: what is shared outlives the thread.
+            // SAFETY: the shared pair outlives the thread.
             unsafe { cxa_thread_atexit(slow, shared_address as *mut c_void, dso as *mut c_void) };
         });
         shared.0.wait();
@@ -260,21 +260,21 @@ fn each_handler_runs_once_when_many_threads_register_and_run() {
             });
         }
     });
-    let mut told = log.told();
-    told.sort();
-    assert_eq!(told, (0..400).collect::<Vec<_>>());
+    let mut reported = log.reported();
+    reported.sort();
+    assert_eq!(reported, (0..400).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_handle_that_is_not_a_scopes_is_passed_on_to_libc() {
     let (sender, receiver) = channel();
-    // A handle of no library: libc runs what is registered for it only when asked for just that.
+    // A handle of no library: libc runs its handlers only in `__cxa_finalize` of this handle.
     let own = Box::new(0u8);
     let dso = (&raw const *own).cast_mut().cast();
     // SAFETY: the handler takes the message, and runs below.
     unsafe { cxa_atexit(tell, message(&sender, 1), dso) };
     assert!(receiver.try_recv().is_err());
-    // SAFETY: as above.
+    // SAFETY: the handler runs once, here.
     unsafe { cxa_finalize(dso) };
     assert_eq!(receiver.try_recv(), Ok(1));
     spawn(move || {

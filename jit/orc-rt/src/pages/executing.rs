@@ -1,4 +1,4 @@
-//! The side of an allocation on which code runs, in this process.
+//! The executor's part of an allocation, in this process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::{Plan, Run};
 use crate::actions::{self, ActionCall, ActionPair};
 use crate::{Error, Result};
 
-/// Reserved pages, planned but not yet with their final protections. Dropping it gives them back.
+/// Reserved pages with a plan, not yet with their final protections. Dropping the value gives the
+/// pages back.
 #[derive(Debug)]
 pub struct ExecutingSide {
     plan: Plan,
@@ -18,23 +19,24 @@ pub struct ExecutingSide {
 }
 
 impl ExecutingSide {
-    /// Pages for a plan.
+    /// Combines pages with a plan.
     ///
     /// # Errors
-    /// [`Error::Memory`] if the plan is not one for these pages.
+    /// [`Error::Memory`] if the plan is not valid for these pages.
     pub fn new(plan: Plan, mapping: Mapping) -> Result<Self> {
         if !plan.fits(mapping.size()) {
-            let problem = format!("the plan is not one for {:#x} bytes", mapping.size());
+            let problem =
+                format!("the plan does not fit {:#x} bytes of reserved pages", mapping.size());
             return Err(memory_error("linked code", problem));
         }
         Ok(Self { plan, mapping })
     }
 
-    /// Gives the pages their protections, runs the finalize actions, which are given for each object, and gives back what
-    /// lives no longer than them. On failure, everything is undone and given back.
+    /// Protects the pages, runs each object's finalize actions, and gives back the temporary pages.
+    /// On failure, everything is undone and given back.
     ///
     /// # Errors
-    /// [`Error::Memory`] and [`Error::Action`].
+    /// [`Error::Memory`] for a failed protection, and [`Error::Action`] for a failed action.
     pub fn finalize(self, actions: Vec<Vec<ActionPair>>) -> Result<Vec<Finalized>> {
         let Self { plan: Plan { names, protections, runs }, mut mapping } = self;
         let first = names.first().map_or("linked code", String::as_str);
@@ -58,23 +60,24 @@ impl ExecutingSide {
     }
 }
 
-/// What an object has until it is deallocated. Dropping it gives its pages back without running its actions.
+/// The pages and actions of an object until it is deallocated. Dropping it gives the pages back
+/// without running the actions.
 #[derive(Debug)]
 pub struct Finalized {
     name: String,
     undo: Vec<ActionCall>,
-    /// Those that other objects have a part of too are given back with the last of these.
+    /// The object's pages. Pages shared with other objects are given back with the last of them.
     pages: Vec<Arc<Mapping>>,
 }
 
 impl Finalized {
-    /// Runs the deallocate actions, and gives the messages of those that failed.
+    /// Runs the deallocate actions, and returns the messages of failed ones.
     fn undo(&self) -> Vec<String> {
         actions::deallocate(&self.name, &self.undo)
     }
 }
 
-/// Runs the deallocate actions of objects that shall not be, since another one failed.
+/// Runs the deallocate actions of finished objects after another object's failure.
 fn undo_all(finalized: Vec<Finalized>, error: Error) -> Error {
     let further: Vec<String> = finalized.iter().rev().flat_map(Finalized::undo).collect();
     match error {
@@ -97,12 +100,13 @@ struct Numbered {
 }
 
 impl Table {
-    /// One without allocations.
+    /// Creates an empty table.
     pub const fn new() -> Self {
         Self(Mutex::new(Numbered { last: 0, live: BTreeMap::new() }))
     }
 
-    /// Numbers rise: of two objects, the one finalized last has the larger one.
+    /// Adds allocations and returns their numbers. Numbers rise: of two objects, the one finalized
+    /// last has the larger number.
     pub fn insert(&self, finalized: Vec<Finalized>) -> Vec<u64> {
         let mut numbered = self.0.lock();
         let number = |finalized| {
@@ -114,11 +118,13 @@ impl Table {
         finalized.into_iter().map(number).collect()
     }
 
-    /// Runs the deallocate actions of each, last finalized first and within one in reverse order, and gives back the pages that no
-    /// other has a part of. The table is not locked while actions run.
+    /// Runs the deallocate actions of each allocation, the last finalized first and each in reverse
+    /// order. Then gives back the pages that no other allocation shares. The table is not locked
+    /// while actions run.
     ///
     /// # Errors
-    /// [`Error::Action`] with all that went wrong, which stops nothing; [`Error::Memory`] for a number that it does not have.
+    /// [`Error::Action`] with the messages of all failed actions, which do not stop the others;
+    /// [`Error::Memory`] for an unknown number.
     pub fn deallocate(&self, mut numbers: Vec<u64>) -> Result<()> {
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         let (mut messages, mut unknown, mut pages) = (Vec::new(), None, Vec::new());
@@ -144,12 +150,13 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // An emptied map owns memory too.
+        // The map is emptied rather than forgotten, because an emptied map owns memory too.
         std::mem::take(&mut self.0.get_mut().live).into_values().for_each(std::mem::forget);
     }
 }
 
-/// What a manager says to a number that it did not give, or whose memory it has been given back.
+/// Returns the error for a number that the memory manager did not issue, or whose memory was given
+/// back.
 pub fn unknown_allocation(number: u64) -> Error {
     memory_error(
         &format!("allocation {number}"),
@@ -157,7 +164,8 @@ pub fn unknown_allocation(number: u64) -> Error {
     )
 }
 
-/// The pages that each of the objects has a part of until deallocation, and those that live until the finalize actions have run.
+/// Returns the pages of each object until deallocation, and the pages that live until the finalize
+/// actions have run.
 fn divide(
     mut mapping: Mapping,
     runs: Vec<Run>,

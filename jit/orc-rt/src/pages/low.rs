@@ -1,4 +1,4 @@
-//! Pages in the first two gigabytes, for code that is not position-independent.
+//! Pages in the first 2 GiB, for code that is not position-independent.
 
 use std::fs;
 use std::iter;
@@ -27,7 +27,7 @@ pub(super) fn map(size: usize, alignment: usize, access: ProtFlags) -> Result<Ma
     })
 }
 
-/// The kernel's own way, which knows the second gigabyte only.
+/// Maps pages by the kernel's own flag, which covers only the second gigabyte.
 #[cfg(target_arch = "x86_64")]
 fn map_with_flag(size: usize, alignment: usize, access: ProtFlags) -> Option<Mapping> {
     let low = rustix::mm::MapFlags::from_bits_retain(libc::MAP_32BIT as u32);
@@ -40,7 +40,8 @@ fn map_with_flag(_: usize, _: usize, _: ProtFlags) -> Option<Mapping> {
     None
 }
 
-/// What is free below [`LIMIT`], in ascending order, without the last page: the end of what lies there must be below it too.
+/// Returns the free ranges below [`LIMIT`], in ascending order. The last page is excluded: the end
+/// of a mapping must be below the limit too.
 fn gaps(maps: &str) -> Vec<Range<usize>> {
     let end = LIMIT as usize - rustix::param::page_size();
     let mut start = FIRST;
@@ -54,13 +55,13 @@ fn gaps(maps: &str) -> Vec<Range<usize>> {
     gaps
 }
 
-/// The addresses of a line of `/proc/self/maps`.
+/// Returns the addresses of a line of `/proc/self/maps`.
 fn parse(line: &str) -> Option<Range<usize>> {
     let (start, end) = line.split_once(' ')?.0.split_once('-')?;
     Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
 }
 
-/// The highest place in a gap: as far as possible from a heap that grows upwards.
+/// Returns the highest place in a gap: as far as possible from a heap that grows upwards.
 fn last_place(gap: Range<usize>, size: usize, alignment: usize) -> Option<usize> {
     let place = gap.end.checked_sub(size)? & !(alignment - 1);
     (place >= gap.start).then_some(place)

@@ -70,7 +70,7 @@ impl Mapping {
         }
     }
 
-    /// Maps `size` bytes at a multiple of `alignment`. `flags` are added to those of private pages.
+    /// Maps `size` bytes at a multiple of `alignment`. `flags` are added to `MapFlags::PRIVATE`.
     pub(super) fn map(
         size: usize,
         alignment: usize,

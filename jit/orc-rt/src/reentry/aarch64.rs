@@ -1,8 +1,9 @@
 //! Re-entry on AArch64.
 //!
-//! All registers reach the function as the caller left them, not only those that hold arguments, but for the flags and for `x16`
-//! and `x17`, which any branch between two files may change. GCC's `-fipa-ra` keeps values in them across the call of a function
-//! whose code it has seen and which leaves them alone. The first-fault register of SVE and the registers of SME are not kept.
+//! All registers reach the function as the caller left them, not only argument registers.
+//! Exceptions are the flags, `x16` and `x17`, which any branch between two files may change. GCC's
+//! `-fipa-ra` keeps values in registers across the call of a function whose known code does not
+//! change them. The first-fault register of SVE and the registers of SME are not saved.
 
 use std::arch::naked_asm;
 
@@ -14,8 +15,8 @@ pub(super) fn reenter_function() -> u64 {
     function as usize as u64
 }
 
-/// Keeps the general registers, calls the hook, and goes on at the address that it returns. `save` and `restore` have the bytes from
-/// `sp` up to the general registers, and may use `x16`.
+/// Saves the general registers, calls the hook, and jumps to the address that it returns. `save`
+/// and `restore` use the bytes from `sp` up to the general registers, and may use `x16`.
 macro_rules! reenter_saving {
     ($save:literal, $restore:literal) => {
         naked_asm!(
@@ -107,7 +108,8 @@ extern "C" fn reenter() {
     )
 }
 
-/// 16 predicates of an eighth of the size of a vector register, and 32 vector registers.
+/// Saves 16 predicate registers, of an eighth of the size of a vector register, and 32 vector
+/// registers.
 #[unsafe(naked)]
 extern "C" fn reenter_with_sve() {
     reenter_saving!(
@@ -135,10 +137,11 @@ pub(super) mod tests {
     use super::super::{TRAMPOLINE_SIZE, TrampolineHeader};
     use super::*;
 
-    /// The general registers that are not kept.
+    /// The general registers that are not saved.
     pub(in super::super) const CHANGED: &[usize] = &[16, 17];
 
-    /// Every function that this processor can execute, and that none keeps less than all.
+    /// Returns every re-entry function that this processor can execute, with `false`: each saves
+    /// all registers.
     pub(in super::super) fn functions() -> Vec<(u64, bool)> {
         let mut functions = vec![reenter as *const () as u64];
         if std::arch::is_aarch64_feature_detected!("sve") {
@@ -147,7 +150,8 @@ pub(super) mod tests {
         functions.into_iter().map(|function| (function, false)).collect()
     }
 
-    /// `str x15, [sp, #-16]!; ldr x15, header; ldr x17, trampoline; ldr x16, [x15]; br x16`, and a word to align them.
+    /// Returns the code `str x15, [sp, #-16]!; ldr x15, header; ldr x17, trampoline; ldr x16,
+    /// [x15]; br x16`, and a word of padding.
     pub(in super::super) fn arriving(header: &TrampolineHeader, index: u32) -> Vec<u8> {
         let trampoline = header.trampolines + u64::from(index) * TRAMPOLINE_SIZE;
         let code = [0xf81f_0fef_u32, 0x5800_00af, 0x5800_00d1, 0xf940_01f0, 0xd61f_0200, 0];

@@ -1,16 +1,17 @@
-//! Turns to run constructors: one at a time, as for libraries that are opened. Whose turn it is the controller knows.
+//! Owners of the initializer lock, under which constructors run one owner at a time, as for opened
+//! libraries. The controller keeps the lock.
 
 use std::cell::Cell;
 
 use crate::thread;
 
 thread_local! {
-    /// The turn for which this thread runs constructors, if it is not its own.
+    /// The lock owner for which this thread runs constructors; 0 for the thread itself.
     static FOR: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What a turn is known by that the calling thread takes: a number that no other thread of the process has, or that of the turn for which
-/// it runs constructors.
+/// Returns the calling thread's number as a lock owner. It is unique among the process's threads,
+/// or the number of the owner for which the thread runs constructors.
 pub fn lock_owner() -> u64 {
     match FOR.get() {
         0 => thread::number(),
@@ -18,7 +19,7 @@ pub fn lock_owner() -> u64 {
     }
 }
 
-/// Does something for a turn that another thread, perhaps of another process, has taken.
+/// Runs a function for another lock owner, perhaps a thread of another process.
 pub(crate) fn as_lock_owner<T>(lock_owner: u64, run: impl FnOnce() -> T) -> T {
     let before = FOR.replace(lock_owner);
     let result = run();

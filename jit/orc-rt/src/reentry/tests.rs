@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::registers::{call_keeping, change};
 
-/// A function that returns at once.
+/// Returns at once.
 #[unsafe(naked)]
 extern "C" fn landing() {
     std::arch::naked_asm!("ret")

@@ -1,8 +1,9 @@
 //! Re-entry on x86-64, for the System V calling convention.
 //!
-//! All registers but the flags reach the function as the caller left them, not only those that hold arguments: GCC's `-fipa-ra`
-//! keeps values in `r10`, `r11` and the upper vector registers across the call of a function whose code it has seen and which
-//! leaves them alone. The x87 stack and the tiles are not kept: compilers spill them at every call.
+//! All registers except the flags reach the function as the caller left them, not only argument
+//! registers. GCC's `-fipa-ra` keeps values in `r10`, `r11` and the upper vector registers across
+//! the call of a function whose known code does not change them. The x87 stack and the tiles are
+//! not saved: compilers spill them at every call.
 
 use std::arch::naked_asm;
 use std::mem::offset_of;
@@ -20,13 +21,13 @@ fn function(saving: Saving) -> u64 {
 
 in_every_way!(reenter_saving: reenter_with_fxsave, reenter_with_xsave, reenter_with_xsavec);
 
-/// Keeps the registers, calls the hook, and goes on at the address that it returns. `save` and `restore` are as [`in_every_way`]
-/// says.
+/// Saves the registers, calls the hook, and jumps to the address that it returns. [`in_every_way`]
+/// describes `save` and `restore`.
 macro_rules! reenter_saving {
     ($save:literal, $restore:literal) => {
         naked_asm!(
             ".cfi_startproc",
-            // Before the return address lie the number of the trampoline and the caller's `r11`.
+            // Above the return address lie the number of the trampoline and the caller's `r11`.
             ".cfi_def_cfa_offset 24",
             "push rbp",
             ".cfi_def_cfa_offset 32",
@@ -71,7 +72,8 @@ macro_rules! reenter_saving {
             ".cfi_def_cfa_offset 16",
             "lea rsp, [rsp + 8]",
             ".cfi_def_cfa_offset 8",
-            // No register is left for the address. Signal handlers leave 128 bytes below the stack alone.
+            // No register is left for the address. Signal handlers do not use the 128 bytes below
+            // the stack pointer.
             "jmp [rsp - 8]",
             ".cfi_endproc",
             shift = const TRAMPOLINE_SIZE.trailing_zeros(),
@@ -89,15 +91,16 @@ use reenter_saving;
 pub(super) mod tests {
     use super::*;
 
-    /// All general registers but the stack pointer are kept.
+    /// The general registers that are not saved: none.
     pub(in super::super) const CHANGED: &[usize] = &[];
 
-    /// Every function that this processor can execute, and whether it keeps no more than `fxsave` does.
+    /// Returns every re-entry function that this processor can execute, and whether it saves no
+    /// more than `fxsave` does.
     pub(in super::super) fn functions() -> Vec<(u64, bool)> {
         Saving::available().map(|way| (function(way), way == Saving::Legacy)).collect()
     }
 
-    /// `push $index; push %r11; movabs header, %r11; jmp *(%r11)`
+    /// Returns the code `push $index; push %r11; movabs header, %r11; jmp *(%r11)`.
     pub(in super::super) fn arriving(header: &TrampolineHeader, index: u32) -> Vec<u8> {
         let (header, index) = ((&raw const *header as u64).to_le_bytes(), index.to_le_bytes());
         [&b"\x68"[..], &index, b"\x41\x53\x49\xbb", &header, b"\x41\xff\x23"].concat()

@@ -2,7 +2,8 @@ use std::arch::{asm, naked_asm};
 
 use super::Registers;
 
-/// Loads all registers from `before`, calls through the descriptor, writes all to `after`, and returns `x0`.
+/// Loads all registers from `before`, calls through the descriptor, writes all registers to
+/// `after`, and returns `x0`.
 #[unsafe(naked)]
 unsafe extern "C" fn call(descriptor: &[u64; 2], before: &Registers, after: &mut Registers) -> u64 {
     naked_asm!(
@@ -85,7 +86,7 @@ unsafe extern "C" fn call(descriptor: &[u64; 2], before: &Registers, after: &mut
 
 pub(super) fn call_keeping(descriptor: &[u64; 2], _legacy: bool, changed: &[usize]) -> u64 {
     let (before, mut after) = (Registers::pattern(), Registers::ZERO);
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller of the test function.
     let returned = unsafe { call(descriptor, &before, &mut after) };
     for register in (1..30).filter(|register| !changed.contains(register)) {
         assert_eq!(before.general[register], after.general[register], "register {register}");
@@ -95,7 +96,7 @@ pub(super) fn call_keeping(descriptor: &[u64; 2], _legacy: bool, changed: &[usiz
 }
 
 pub(super) fn change() {
-    // SAFETY: all of them are said to be changed.
+    // SAFETY: all changed registers are declared as clobbered.
     unsafe {
         asm!(
             ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17

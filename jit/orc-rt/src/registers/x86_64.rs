@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::Registers;
 use crate::vector_state::{self, Saving};
 
-/// Loads all registers from `before`, calls through the descriptor, writes all to `after`, and returns `rax`.
+/// Loads all registers from `before`, calls through the descriptor, writes all registers to
+/// `after`, and returns `rax`.
 #[unsafe(naked)]
 unsafe extern "C" fn call_with_xsave(
     descriptor: &[u64; 2],
@@ -97,14 +98,15 @@ pub(super) fn call_keeping(descriptor: &[u64; 2], legacy: bool, changed: &[usize
     before.vector[..2].copy_from_slice(&0x37fu16.to_le_bytes());
     before.vector[24..32].copy_from_slice(&0xffff_0000_1f80u64.to_le_bytes());
     let extended = vector_state::find() > Saving::Legacy && !legacy;
-    // SSE, AVX, AVX-512: of other states not every pattern is valid.
-    // SAFETY: the processor has the feature, and the operating system uses it.
+    // SSE, AVX and AVX-512: for other states not every pattern is valid. SAFETY: the processor has
+    // the feature, and the operating system uses it.
     let enabled = if extended { unsafe { _xgetbv(0) } } else { 0 };
     let mask = enabled & 0b1110_0110;
     before.vector[512..576].fill(0);
     before.vector[512..520].copy_from_slice(&mask.to_le_bytes());
     let call = if extended { call_with_xsave } else { call_with_fxsave };
-    // SAFETY: promised by the caller; the control words are the usual ones, so any state of the vectors will do.
+    // SAFETY: guaranteed by the caller of the test function; with ordinary control words any vector
+    // state is valid.
     let returned = unsafe { call(descriptor, &before, &mut after, mask) };
     for register in (1..16).filter(|register| *register != RSP && !changed.contains(register)) {
         assert_eq!(before.general[register], after.general[register], "register {register}");
@@ -115,10 +117,10 @@ pub(super) fn call_keeping(descriptor: &[u64; 2], legacy: bool, changed: &[usize
     returned
 }
 
-/// The stack pointer's place among the general registers, which the test leaves alone.
+/// Index of the stack pointer among the general registers, which the test skips.
 const RSP: usize = 7;
 
-/// Where `xsave` puts the states of a mask, but for x87 and SSE.
+/// Returns the offsets of the states of a mask in the area of `xsave`, except x87 and SSE.
 fn places(mask: u64) -> impl Iterator<Item = Range<usize>> {
     (2..u64::BITS).filter(move |state| mask & (1 << state) != 0).map(|state| {
         let description = __cpuid_count(0xd, state);
@@ -127,7 +129,7 @@ fn places(mask: u64) -> impl Iterator<Item = Range<usize>> {
 }
 
 pub(super) fn change() {
-    // SAFETY: the processor has the registers, and all of them are said to be changed.
+    // SAFETY: the processor has the registers, and all of them are declared as clobbered.
     unsafe {
         asm!(
             ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15

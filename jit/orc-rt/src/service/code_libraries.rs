@@ -1,4 +1,4 @@
-//! Libraries that stand for linked code.
+//! Libraries that represent linked code.
 
 use std::collections::BTreeMap;
 
@@ -12,52 +12,53 @@ use crate::code_library::{Code, CodeLibrary, Symbol};
 use crate::{Error, Result};
 
 services! {
-    /// Opens a library that stands for linked code: the process lists it with the code's segments, and its file has the names of
-    /// functions and variables. What it exports is for all libraries that are opened later. Its number is returned; it is closed by
-    /// [`RELEASE`](super::RELEASE).
+    /// The service that opens a library for linked code, and returns its number. The process lists
+    /// the library with the code's segments, and its file has the names of functions and variables.
+    /// Its exports are available to all libraries that are opened later.
+    /// [`RELEASE`](super::RELEASE) closes it.
     OPEN_CODE_LIBRARY = "__longshore_open_code_library", fn(NewCodeLibrary) -> Result<u64>, open;
 }
 
-/// Identifies linked code.
+/// The description of linked code.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NewCodeLibrary {
-    /// Its parts.
+    /// Parts of the code.
     pub segments: Vec<CodeSegment>,
-    /// The names of the symbols, each with a zero behind it.
+    /// Names of the symbols, each followed by a zero byte.
     pub names: ByteBuf,
-    /// As many symbols.
+    /// Symbols, one for each name.
     pub symbols: Vec<CodeSymbol>,
 }
 
 /// A part of linked code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeSegment {
-    /// Its address.
+    /// The part's address.
     pub start: u64,
-    /// Its size in bytes.
+    /// The part's size in bytes.
     pub size: u64,
-    /// Whether it is written.
+    /// Whether the part is writable.
     pub is_writable: bool,
-    /// Whether it is executed.
+    /// Whether the part is executable.
     pub is_executable: bool,
 }
 
 /// A symbol of linked code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeSymbol {
-    /// Its address.
+    /// The symbol's address.
     pub address: u64,
-    /// Its size in bytes, 0 if not known.
+    /// The symbol's size in bytes, 0 if unknown.
     pub size: u64,
-    /// Whether it is a function.
+    /// Whether the symbol is a function.
     pub is_function: bool,
-    /// Whether another definition may take its place.
+    /// Whether another definition may replace this one.
     pub is_weak: bool,
     /// Whether libraries may use it.
     pub is_exported: bool,
 }
 
-/// The libraries that are open, by number.
+/// The open libraries, by number.
 static OPEN: Mutex<BTreeMap<u64, CodeLibrary>> = Mutex::new(BTreeMap::new());
 
 fn open(new: NewCodeLibrary) -> Result<u64> {

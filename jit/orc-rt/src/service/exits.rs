@@ -11,41 +11,48 @@ use crate::exit::Handler;
 use crate::{ExitScope, call_at_bottom};
 
 services! {
-    /// Makes the exit scope of a library. Its address is returned: the `__dso_handle` of the library's code.
+    /// The service that creates the exit scope of a library, and returns its address: the
+    /// `__dso_handle` of the library's code.
     CREATE_EXIT_SCOPE = "__longshore_create_exit_scope", fn(()) -> u64, create;
-    /// Gives scopes further handles: pairs of the scope and the address of what linked code has as its `__dso_handle`.
+    /// The service that adds handles to scopes: pairs of a scope and the address that linked code
+    /// uses as its `__dso_handle`.
     ADD_DSO_HANDLES = "__longshore_add_dso_handles", fn(Vec<(u64, u64)>) -> (), add_handles;
-    /// Runs what libraries have for their end. Exit handlers of other threads are forgotten: see [`ExitScope::run`].
+    /// The service that runs the handlers and destructors of a library's end. Exit handlers of
+    /// other threads are forgotten: see [`ExitScope::run`].
     END_LIBRARY = "__longshore_end_library", fn(LibraryEnd) -> (), end_library;
-    /// Runs what objects have for their end that go together: they may still call each other.
+    /// The service that runs the handlers and destructors of objects that are removed together. The
+    /// objects may still call each other.
     END_OBJECTS = "__longshore_end_objects", fn(Vec<ObjectEnd>) -> (), end_objects;
 }
 
-/// What a library has for its end.
+/// The handlers and destructors of a library's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibraryEnd {
-    /// Its exit scope, if one was made. Its handlers are run before and after the destructors.
+    /// The library's exit scope, if one was made. Its handlers run before and after the
+    /// destructors.
     pub scope: Option<u64>,
     /// The destructors in the order in which they run.
     pub destructors: Vec<u64>,
 }
 
-/// What an object has for its end: first its exit handlers are run, then destructors.
+/// The handlers and destructors of an object's end: the exit handlers run first, then the
+/// destructors.
 ///
-/// Handlers are an object's that are in its memory, or destroy what is there: a destructor can be another library's.
+/// A handler belongs to the object if its function or its argument is in the object's memory: a
+/// destructor may be another library's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectEnd {
-    /// The exit scope of its library.
+    /// The exit scope of the object's library.
     pub scope: Option<u64>,
     /// The destructors in the order in which they run.
     pub destructors: Vec<u64>,
-    /// Start and size of each part of its memory.
+    /// Start and size in bytes of each part of the object's memory.
     pub ranges: Vec<(u64, u64)>,
-    /// Its thread-local storage.
+    /// The number of the object's thread-local storage.
     pub thread_locals: Option<u64>,
 }
 
-/// The scopes that services have made and that were not released, by address.
+/// The scopes created by services and not yet released, by address.
 static SCOPES: Mutex<BTreeMap<u64, Arc<ExitScope>>> = Mutex::new(BTreeMap::new());
 
 fn scope(address: u64) -> Option<Arc<ExitScope>> {
@@ -73,7 +80,7 @@ pub(super) unsafe fn end_library(end: LibraryEnd) {
     let scope = end.scope.and_then(scope);
     let run_handlers = || scope.iter().for_each(|scope| scope.run());
     run_handlers();
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { run(&end.destructors) };
     run_handlers();
 }
@@ -83,24 +90,24 @@ pub(super) unsafe fn end_library(end: LibraryEnd) {
 unsafe fn end_objects(ends: Vec<ObjectEnd>) {
     for end in &ends {
         end.run_handlers();
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { run(&end.destructors) };
     }
-    // Both may have registered further handlers.
+    // Handlers and destructors may have registered further handlers.
     while ends.iter().any(ObjectEnd::run_handlers) {}
 }
 
 /// # Safety
-/// They must be functions that may be called.
+/// The destructors must be functions that may be called.
 unsafe fn run(destructors: &[u64]) {
     for function in destructors {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { call_at_bottom(*function, [0; 3]) };
     }
 }
 
 impl ObjectEnd {
-    /// Whether there were any.
+    /// Runs the object's handlers. Returns whether there were any.
     fn run_handlers(&self) -> bool {
         self.scope.and_then(scope).is_some_and(|scope| scope.run_some(|handler| self.has(handler)))
     }
@@ -117,17 +124,18 @@ impl ObjectEnd {
     }
 }
 
-/// Forgets the handlers of scopes, those of other threads too. Blocks until those that are running have returned.
+/// Forgets the handlers of scopes, including handlers of other threads. Blocks until running
+/// handlers have returned.
 pub(super) fn forget(scopes: &[u64]) {
     scopes.iter().filter_map(|address| scope(*address)).for_each(|scope| scope.forget());
 }
 
-/// Takes handles back.
+/// Removes handles.
 pub(super) fn remove_handles(handles: &[u64]) {
     handles.iter().for_each(|handle| ExitScope::remove_handle(*handle));
 }
 
-/// Takes scopes away.
+/// Removes scopes.
 pub(super) fn release(scopes: &[u64]) {
     let released: Vec<_> = {
         let mut live = SCOPES.lock();

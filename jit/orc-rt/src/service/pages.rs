@@ -1,7 +1,7 @@
-//! Memory of this process for code that a controller links elsewhere.
+//! Memory of this process for code that a controller in another process links.
 //!
-//! The controller reserves pages, writes their content, through its own mapping of the same file or by messages, and says what
-//! becomes of them. Until then nothing here uses them.
+//! The controller reserves pages and writes their contents, through its own mapping of the same
+//! file or by messages. Then it finalizes or abandons them. Until then no code here uses them.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,45 +17,50 @@ use crate::pages::{ExecutingSide, Mapping, Placement, Plan, Source, Table};
 use crate::{Error, Result};
 
 services! {
-    /// Reserves pages. They are written by who has the same file, or else by messages.
+    /// The service that reserves pages. The controller writes them through its mapping of the same
+    /// file, or otherwise by messages.
     RESERVE_PAGES = "__longshore_reserve_pages", fn(Wanted) -> Result<Reserved>, reserve;
-    /// Gives reserved pages their protections, runs the finalize actions of each object and gives back what lives no longer. The
-    /// objects' numbers are returned. On failure nothing is left of the reservation.
+    /// The service that protects reserved pages, runs the finalize actions of each object, and
+    /// gives back the temporary pages. The result is the objects' numbers. On failure the whole
+    /// reservation is given back.
     FINALIZE_PAGES = "__longshore_finalize_pages",
         fn((u64, Plan, Vec<Vec<ActionPair>>)) -> Result<Vec<u64>>, finalize;
-    /// Gives reservations back that were not finalized.
+    /// The service that gives back reservations that were not finalized.
     ABANDON_PAGES = "__longshore_abandon_pages", fn(Vec<u64>) -> (), abandon;
-    /// Runs the deallocate actions of objects and gives back the pages that no other has a part of.
+    /// The service that runs the deallocate actions of objects, and gives back the pages that no
+    /// other object shares.
     DEALLOCATE_PAGES = "__longshore_deallocate_pages", fn(Vec<u64>) -> Result<()>, deallocate;
 }
 
-/// Pages that are wanted.
+/// A request for pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// What they are for: appears in errors.
+    /// The purpose of the pages, for errors.
     pub name: String,
-    /// Bytes: whole pages.
+    /// Size in bytes: whole pages.
     pub size: u64,
-    /// What their address must be a multiple of: a power of two, at least a page.
+    /// Alignment of their address in bytes: a power of two, at least a page.
     pub alignment: u64,
-    /// Where they should lie.
+    /// The requested place.
     pub placement: Placement,
-    /// Where they begin in the file that the controller has too. Without, they are this process's own, and can be written at once.
+    /// Offset in the file shared with the controller. Without an offset, the pages are this
+    /// process's own, and writable at once.
     pub offset: Option<u64>,
 }
 
-/// Pages that were reserved.
+/// Reserved pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserved {
-    /// What the other services know them by.
+    /// The number of the reservation, for the other services.
     pub number: u64,
-    /// Where they begin.
+    /// The address of the first page.
     pub address: u64,
 }
 
 static SHARED_FILE: OnceLock<OwnedFd> = OnceLock::new();
 
-/// Makes a file the one that the controller has too. `false`, and nothing has changed, if there is one already.
+/// Sets the file that is shared with the controller. Returns false, without a change, if one is set
+/// already.
 pub fn set_shared_file(file: OwnedFd) -> bool {
     SHARED_FILE.set(file).is_ok()
 }
@@ -74,7 +79,7 @@ fn reserve(wanted: Wanted) -> Result<Reserved> {
     let (size, alignment) = (wanted.size as usize, wanted.alignment as usize);
     if !size.is_multiple_of(page) || !alignment.is_power_of_two() || alignment < page {
         return Err(failed(format!(
-            "{size:#x} bytes at a multiple of {alignment:#x} are no pages"
+            "{size:#x} bytes at a multiple of {alignment:#x} are not whole pages"
         )));
     }
     let access = match wanted.offset {
@@ -102,7 +107,7 @@ fn reserve(wanted: Wanted) -> Result<Reserved> {
 unsafe fn finalize((number, plan, actions): (u64, Plan, Vec<Vec<ActionPair>>)) -> Result<Vec<u64>> {
     let unknown = || Error::Memory {
         name: format!("reservation {number}"),
-        problem: "there is none of this number".to_owned(),
+        problem: "no reservation has this number".to_owned(),
     };
     let mapping = RESERVED.lock().live.remove(&number).ok_or_else(unknown)?;
     let finalized = ExecutingSide::new(plan, mapping)?.finalize(actions)?;
@@ -118,7 +123,8 @@ fn abandon(numbers: Vec<u64>) {
 }
 
 /// # Safety
-/// Nothing may use the objects any more, and their deallocate actions must be functions that may be called.
+/// Nothing may use the objects any more, and their deallocate actions must be functions that may be
+/// called.
 unsafe fn deallocate(numbers: Vec<u64>) -> Result<()> {
     FINALIZED.deallocate(numbers)
 }

@@ -13,9 +13,9 @@ use super::services;
 use crate::callback::call_controller;
 
 services! {
-    /// Runs a program, and ends the process as the program does: the process's name, signal
-    /// dispositions and exit handlers are the program's. There is no reply, except `false` if a
-    /// program runs already.
+    /// The service that runs a program, and ends the process as the program does. The process's
+    /// name, signal dispositions and exit handlers are the program's. There is no reply, except
+    /// `false` if a program runs already.
     RUN_PROGRAM = "__longshore_run_program", fn(Program) -> bool, run;
 }
 
@@ -29,7 +29,7 @@ pub struct Program {
     pub constructors: Vec<u64>,
     /// The address of `main`.
     pub entry: u64,
-    /// The controller is called by this tag, with a [`ProgramRequest`], when the process ends.
+    /// The tag by which the controller is called when the process ends, with a [`ProgramRequest`].
     pub tag: u64,
     /// The handlers and destructors to run if the controller does not reply then.
     pub end: LibraryEnd,
@@ -103,7 +103,7 @@ extern "C" fn end() {
 }
 
 impl Program {
-    /// Runs the destructors, including those of code that is linked meanwhile.
+    /// Runs the destructors, including destructors of code that is linked meanwhile.
     ///
     /// # Safety
     /// The destructors must be functions that may be called.

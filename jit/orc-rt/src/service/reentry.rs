@@ -4,8 +4,8 @@ use super::services;
 use crate::reentry;
 
 services! {
-    /// Has hooks write nothing any more to the slots of a batch of trampolines, by its context and its number, or with `false` write
-    /// there again.
+    /// The service that stops hooks from writing to the slots of a batch of trampolines, named by
+    /// its context and its number, or with `false` permits it again.
     RETIRE_TRAMPOLINES = "__longshore_retire_trampolines", fn((u64, u64, bool)) -> (), retire;
 }
 

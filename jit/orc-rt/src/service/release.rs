@@ -1,29 +1,30 @@
-//! Giving back what other services have made.
+//! The release of objects that other services have made.
 
 use serde::{Deserialize, Serialize};
 
 use super::{code_libraries, exits, services, thread_locals};
 
 services! {
-    /// Gives things back, in one call. Nothing may use them any more.
+    /// The service that releases objects, in one call. Nothing may use them any more.
     RELEASE = "__longshore_release", fn(Released) -> (), release;
 }
 
-/// What is given back.
+/// The objects to release.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Released {
-    /// Exit scopes. First of all their handlers are forgotten, those of other threads too; that waits for those that are running.
+    /// Exit scopes. Their handlers are forgotten first, including handlers of other threads; the
+    /// call waits for running handlers.
     pub scopes: Vec<u64>,
-    /// Handles that scopes were given.
+    /// Handles that were added to scopes.
     pub dso_handles: Vec<u64>,
-    /// Thread-local storage, by its numbers.
+    /// Thread-local storage, by number.
     pub thread_locals: Vec<u64>,
-    /// Libraries that stand for linked code, by their numbers. A number of one that is closed already is skipped.
+    /// Libraries that represent linked code, by number. The number of a closed library is skipped.
     pub code_libraries: Vec<u64>,
 }
 
 impl Released {
-    /// Whether there is nothing to give back.
+    /// Returns whether there is nothing to give back.
     pub fn is_empty(&self) -> bool {
         self.scopes.is_empty()
             && self.dso_handles.is_empty()

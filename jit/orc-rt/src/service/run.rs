@@ -11,16 +11,19 @@ use crate::call_at_bottom;
 use crate::reentry::as_lock_owner;
 
 services! {
-    /// Makes the arguments of `main` and constructors, from these strings and the environment of
-    /// this process. They live until the process ends, since code that has seen them may keep them.
+    /// The service that makes the arguments of `main` and constructors, from these strings and the
+    /// environment of this process. The arguments live until the process ends, since code that has
+    /// seen them may keep them.
     MAKE_ARGUMENTS = "__longshore_make_arguments", fn(Vec<ByteBuf>) -> Arguments, make;
-    /// Calls functions with these arguments, one after the other.
+    /// The service that calls functions with these arguments, one after the other.
     RUN_CONSTRUCTORS = "__longshore_run_constructors", fn((Vec<u64>, Arguments)) -> (), run_constructors;
-    /// The same for a [turn](crate::reentry::turn), by whose number calls are known that the constructors make.
+    /// The service that calls functions for a [lock owner](crate::reentry::lock_owner). Calls
+    /// through trampolines made by the functions have its number.
     RUN_AS_LOCK_OWNER = "__longshore_run_as_lock_owner", fn((u64, Vec<u64>, Arguments)) -> (), run_as_lock_owner;
-    /// Calls a function as `main`, and returns its result. The function may also end the process.
+    /// The service that calls a function as `main`, and returns its result. The function may also
+    /// end the process.
     RUN_MAIN = "__longshore_run_main", fn((u64, Arguments)) -> i32, run_main;
-    /// Calls a function as `main` with strings, as [`MAKE_ARGUMENTS`] takes them.
+    /// The service that calls a function as `main` with strings, as [`MAKE_ARGUMENTS`] takes them.
     RUN_AS_MAIN = "__longshore_run_as_main", fn((u64, Vec<ByteBuf>)) -> i32, run_as_main;
 }
 
@@ -36,7 +39,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the first argument; empty if there is none.
+    /// Returns the first argument, or an empty string.
     ///
     /// # Safety
     /// The arguments must be made by [`MAKE_ARGUMENTS`], or equivalent.

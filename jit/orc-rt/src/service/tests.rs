@@ -1,4 +1,4 @@
-//! Services by their wrapper functions, as a controller calls them.
+//! Calls of services by their wrapper functions, as a controller makes them.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::{StaticTls, bootstrap_symbols, names, static_tls_reserve, thread_poin
 
 fn call<A: Serialize, R: DeserializeOwned>(service: Service<A, R>, argument: A) -> R {
     let symbols: HashMap<&str, u64> = bootstrap_symbols().into_iter().collect();
-    // SAFETY: the tests pass in what is true.
+    // SAFETY: the tests pass valid arguments.
     let answer = unsafe { wrapper::call(symbols[service.name()], &service.argument(&argument)) };
     service.decode_reply(&answer.unwrap()).unwrap()
 }
@@ -30,7 +30,7 @@ fn call<A: Serialize, R: DeserializeOwned>(service: Service<A, R>, argument: A) 
 fn no_service_does_anything_with_bytes_that_are_no_argument() {
     let numbers = super::functions();
     for (name, function) in numbers {
-        // No service takes as much, and none takes so long a list.
+        // No service takes as many bytes, and none takes so long a list.
         for damaged in [&[0xff; 64][..], &[0; 64]] {
             // SAFETY: the bytes are read and refused.
             let answer = unsafe { wrapper::call(function as usize as u64, damaged) };
@@ -39,11 +39,11 @@ fn no_service_does_anything_with_bytes_that_are_no_argument() {
     }
 }
 
-/// What the exit handlers of a test have done. Each test has a log of its own.
+/// The numbers logged by a test's exit handlers. Each test has its own log.
 type Log = Mutex<Vec<u64>>;
 
 extern "C" fn handler(argument: *mut std::ffi::c_void) {
-    // SAFETY: it is registered with such a pair.
+    // SAFETY: the handler is registered with such a pair.
     let (log, number) = unsafe { *argument.cast::<(&Log, u64)>() };
     log.lock().push(number);
 }
@@ -54,7 +54,7 @@ fn register(dso_handle: u64, pair: &(&'static Log, u64)) {
     let symbols: HashMap<&str, u64> = bootstrap_symbols().into_iter().collect();
     let stand_in = symbols[names::stand_in("__cxa_atexit").unwrap()] as usize;
     let handler = handler as *const () as u64;
-    // SAFETY: it takes three words; the pair lives until the scope is released.
+    // SAFETY: the function takes three words; the pair lives until the scope is released.
     unsafe { std::mem::transmute::<usize, Register>(stand_in)(handler, pair, dso_handle) };
 }
 
@@ -115,7 +115,7 @@ fn new(size: u64, reserve: Option<u64>) -> NewThreadLocals {
 }
 
 fn read(address: u64) -> [u8; 8] {
-    // SAFETY: the tests make storage of so many bytes.
+    // SAFETY: the tests create storage of at least 8 bytes.
     unsafe { *(address as *const [u8; 8]) }
 }
 
@@ -130,7 +130,7 @@ fn dynamic_storage_has_its_template_and_what_is_destroyed_there_is_its_objects()
     let address = unsafe { crate::tls::tls_get_address(&[module, 0]) } as u64;
     assert_eq!(read(address), *b"template");
     let pair = (address + 16) as *mut (&'static Log, u64);
-    // SAFETY: it is in this thread's block, which has room for it.
+    // SAFETY: the pair is in this thread's block, which has room for it.
     let pair = unsafe {
         pair.write((log, 5));
         &*pair

@@ -9,12 +9,13 @@ use crate::static_tls::module_and_offset;
 use crate::{Error, Result, StaticTls, StaticTlsBlock, TlsModule};
 
 services! {
-    /// Makes storage for objects: for all of them or, if that fails, for none. An error comes with the index of the one that it is
-    /// about.
+    /// The service that creates storage for objects: for all of them or, after a failure, for none.
+    /// An error has the index of its object.
     CREATE_THREAD_LOCALS = "__longshore_create_thread_locals",
         fn(Vec<NewThreadLocals>) -> Result<Vec<ThreadLocals>, (u64, Error)>, create;
-    /// Gives static storage its content, each by its number, in threads that start from now on, in the one that makes the
-    /// call and in those that are [attached](crate::static_tls::attach_thread).
+    /// The service that sets the contents of static storage, by number. The contents apply to
+    /// threads that start from now on, to the calling thread, and to
+    /// [attached](crate::static_tls::attach_thread) threads.
     INITIALISE_THREAD_LOCALS = "__longshore_initialise_thread_locals",
         fn(Vec<(u64, ByteBuf)>) -> Result<()>, initialise;
 }
@@ -22,35 +23,36 @@ services! {
 /// The thread-local variables of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewThreadLocals {
-    /// The address of their initial content, which is there until the storage is released. Static storage does not look at it.
+    /// The address of their initial contents, which must be valid until the storage is released.
+    /// Static storage does not use it.
     pub template: u64,
-    /// Bytes of content.
+    /// Size of the contents in bytes.
     pub content_size: u64,
-    /// Bytes of all, with the zeroes after the content.
+    /// Total size in bytes, including the zeroes after the contents.
     pub size: u64,
-    /// A power of two.
+    /// Alignment in bytes, a power of two.
     pub alignment: u64,
-    /// The address of the [`StaticTls`] from which they get a fixed offset from the thread pointer. Otherwise each thread gets its
-    /// block when it first uses it.
+    /// The address of the [`StaticTls`] that gives them a fixed offset from the thread pointer.
+    /// Without one, each thread gets its block at its first use.
     pub reserve: Option<u64>,
 }
 
-/// Where thread-local variables are.
+/// The location of thread-local variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadLocals {
-    /// What the other services know them by.
+    /// The number of the storage, for the other services.
     pub number: u64,
     /// The first word of a general-dynamic pair.
     pub module: u64,
-    /// What is added to a variable's offset in the second word of a pair.
+    /// The number added to a variable's offset in the second word of a pair.
     pub module_offset: u64,
-    /// Where they begin, if that is the same in every thread.
+    /// The offset of their start from the thread pointer, if it is the same in every thread.
     pub from_thread_pointer: Option<i64>,
 }
 
 static LIVE: Mutex<Live> = Mutex::new(Live { storage: Vec::new(), unused: Vec::new() });
 
-/// The storage that services have made and that was not released. Its number is its place here.
+/// The storage created by services and not yet released. Its number is its index here.
 struct Live {
     storage: Vec<Option<Storage>>,
     unused: Vec<u64>,
@@ -83,10 +85,11 @@ enum Storage {
 }
 
 /// # Safety
-/// Reserves must be addresses of reserves, and templates what [`TlsModule::new`] wants.
+/// Reserves must be addresses of reserves, and templates must meet the conditions of
+/// [`TlsModule::new`].
 unsafe fn create(wanted: Vec<NewThreadLocals>) -> Result<Vec<ThreadLocals>, (u64, Error)> {
     let made = wanted.into_iter().zip(0..).map(|(wanted, index)| {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { storage_for(wanted) }.map_err(|error| (index, error))
     });
     let made: Vec<(Storage, ThreadLocals)> = made.collect::<Result<_, _>>()?;
@@ -109,7 +112,7 @@ unsafe fn storage_for(wanted: NewThreadLocals) -> Result<(Storage, ThreadLocals)
         };
         return Ok((Storage::Dynamic(module), place));
     };
-    // SAFETY: promised by the caller; reserves live as long as their code is loaded.
+    // SAFETY: guaranteed by the caller; reserves live as long as their code is loaded.
     let reserve: &'static StaticTls = unsafe { &*(reserve as *const StaticTls) };
     let block = reserve.allocate(wanted.size, wanted.alignment)?;
     let offset = block.offset_from_thread_pointer();
@@ -127,7 +130,7 @@ fn initialise(contents: Vec<(u64, ByteBuf)>) -> Result<()> {
     })
 }
 
-/// Frees storage, of all threads.
+/// Frees storage of all threads.
 pub(super) fn release(numbers: &[u64]) {
     let released: Vec<Storage> = {
         let mut live = LIVE.lock();
@@ -136,7 +139,8 @@ pub(super) fn release(numbers: &[u64]) {
     drop(released);
 }
 
-/// Whether an address, which a thread has used that has this thread pointer, is in the storage of any thread.
+/// Returns whether an address, used by the thread with this thread pointer, is in the storage of
+/// any thread.
 pub(super) fn contains(number: u64, address: u64, thread_pointer: u64) -> bool {
     match LIVE.lock().get(number) {
         Some(Storage::Dynamic(module)) => module.contains(address),

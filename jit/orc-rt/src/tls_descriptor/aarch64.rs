@@ -4,7 +4,7 @@ use std::arch::naked_asm;
 
 use super::offset_from_thread_pointer;
 
-/// The address of the resolver for variables whose offset is not fixed.
+/// Returns the address of the resolver for variables whose offset is not fixed.
 pub(super) fn dynamic_resolver() -> u64 {
     resolve_dynamic as *const () as u64
 }
@@ -89,7 +89,7 @@ extern "C" fn resolve_dynamic() {
 
 #[cfg(test)]
 pub(super) mod tests {
-    /// Every resolver, and that none keeps less than all.
+    /// Returns every resolver, with `false`: each saves all registers.
     pub(in super::super) fn dynamic_resolvers() -> Vec<(u64, bool)> {
         vec![(super::dynamic_resolver(), false)]
     }

@@ -5,8 +5,8 @@ use std::arch::naked_asm;
 use super::offset_from_thread_pointer;
 use crate::vector_state::{self, Saving, in_every_way};
 
-/// The address of the resolver for variables whose offset is not fixed: the one that saves the vector state of this
-/// processor.
+/// Returns the address of the resolver for variables whose offset is not fixed: the resolver that
+/// saves this processor's vector state.
 pub(super) fn dynamic_resolver() -> u64 {
     resolver(vector_state::find())
 }
@@ -28,8 +28,9 @@ in_every_way!(
     resolve_dynamic_saving: resolve_dynamic_with_fxsave, resolve_dynamic_with_xsave, resolve_dynamic_with_xsavec
 );
 
-/// Saves the registers that a function may change, and calls [`offset_from_thread_pointer`]. `save` and `restore` find
-/// at `rsp` as many bytes as they need, aligned to 64, the mask of states in `eax`, and zero in `rdx`.
+/// Saves the registers that a function may change, and calls [`offset_from_thread_pointer`]. `save`
+/// and `restore` find enough bytes at `rsp`, aligned to 64 bytes, the mask of states in `eax`, and
+/// zero in `rdx`.
 macro_rules! resolve_dynamic_saving {
     ($save:literal, $restore:literal) => {
         naked_asm!(
@@ -84,7 +85,8 @@ use resolve_dynamic_saving;
 pub(super) mod tests {
     use super::*;
 
-    /// Every resolver that this processor can execute, and whether it keeps no more than `fxsave` does.
+    /// Returns every resolver that this processor can execute, and whether it saves no more than
+    /// `fxsave` does.
     pub(in super::super) fn dynamic_resolvers() -> Vec<(u64, bool)> {
         Saving::available().map(|way| (resolver(way), way == Saving::Legacy)).collect()
     }
