@@ -1,5 +1,5 @@
-//! What CPU this is: read once, from the kernel's files and the CPU itself, each group of facts
-//! when it is first asked for, so that opening a device waits for none that it does not need.
+//! Facts about the CPU, from the kernel's files and the CPU itself. Each group of facts is read at
+//! its first use, so that opening a device reads only the facts that it needs.
 
 use crate::physical;
 use longshore_plugin_api::FpCapability;
@@ -26,7 +26,8 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// Reads what identifies it. What the machine does not tell is replaced by something sensible.
+    /// Reads the facts that identify the CPU. A fact that the machine does not provide gets a
+    /// default.
     pub(crate) fn read() -> Cpu {
         let cpuinfo = CpuInfo(read_to_string("/proc/cpuinfo").unwrap_or_default());
         let name = cpuinfo.field("model name").unwrap_or(std::env::consts::ARCH).to_owned();
@@ -46,28 +47,28 @@ impl Cpu {
         }
     }
 
-    /// Highest clock in MHz.
+    /// Returns the highest clock in MHz.
     pub(crate) fn clock_mhz(&self) -> u32 {
         *self.clock_mhz.get_or_init(|| clock_mhz(&self.cpuinfo))
     }
 
-    /// Memory that this process may use.
+    /// Returns the number of bytes of memory that this process may use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         *self.memory_bytes.get_or_init(physical::total_bytes)
     }
 
-    /// Vectors and floating point.
+    /// Returns the vector and floating-point features.
     pub(crate) fn features(&self) -> &Features {
         self.features.get_or_init(Features::detect)
     }
 
-    /// `name=value` lines: cores, caches, features.
+    /// Returns `name=value` lines: cores, caches, features.
     pub(crate) fn properties(&self) -> &str {
         self.properties.get_or_init(|| properties(&self.cpuinfo, self.cores))
     }
 
-    /// A UUID (version 8) for device `index`: the same on every run on this machine, another on
-    /// another machine.
+    /// Returns a UUID (version 8) for device `index`. The UUID is the same in every run on this
+    /// machine, and differs between machines.
     pub(crate) fn uuid(&self, index: u32) -> [u8; 16] {
         let mut uuid = hash(self.identity, &index.to_le_bytes()).to_be_bytes();
         uuid[6] = 0x80 | (uuid[6] & 0x0f);
@@ -78,13 +79,13 @@ impl Cpu {
 
 /// Widths of vector registers in bytes, and floating-point abilities.
 pub(crate) struct Features {
-    /// For integers of 8 and 16 bits.
+    /// Register width for integers of 8 and 16 bits.
     pub(crate) small_integer_bytes: u32,
-    /// For integers of 32 and 64 bits.
+    /// Register width for integers of 32 and 64 bits.
     pub(crate) integer_bytes: u32,
-    /// For single and double precision.
+    /// Register width for single and double precision.
     pub(crate) float_bytes: u32,
-    /// For half precision, 0 if the CPU does not compute in it.
+    /// Register width for half precision; 0 if the CPU does not compute in half precision.
     pub(crate) half_bytes: u32,
     /// `FpCapability` bits of single and double precision.
     pub(crate) float_config: u32,
@@ -131,8 +132,8 @@ impl Features {
         }
     }
 
-    /// `FpCapability` bits of half precision; compilers compute in single precision and round
-    /// where the CPU has none.
+    /// Returns the `FpCapability` bits of half precision. Where the CPU has no half precision,
+    /// compilers compute in single precision and round.
     pub(crate) fn half_config(&self) -> u32 {
         if self.half_bytes > 0 {
             return self.float_config;
@@ -142,7 +143,7 @@ impl Features {
     }
 }
 
-/// IEEE 754 as every CPU that Rust runs on has it.
+/// Returns the `FpCapability` bits of IEEE 754, which every CPU that Rust supports implements.
 fn float_config(fma: bool) -> u32 {
     let ieee = [
         FpCapability::CorrectlyRoundedDivideSqrt,
@@ -160,7 +161,7 @@ fn float_config(fma: bool) -> u32 {
 struct CpuInfo(String);
 
 impl CpuInfo {
-    /// The first value of a field, if it is not empty.
+    /// Returns the first value of a field, if it is not empty.
     fn field(&self, name: &str) -> Option<&str> {
         self.fields(name).find(|value| !value.is_empty())
     }
@@ -193,7 +194,7 @@ fn usable_cores() -> u32 {
     cores.max(1)
 }
 
-/// The highest clock that the CPU can have, else the highest that it has now, else 1 GHz.
+/// Returns the CPU's maximum clock in MHz, else its current clock, else 1 GHz.
 fn clock_mhz(cpuinfo: &CpuInfo) -> u32 {
     let highest = (0..rustix::thread::CpuSet::MAX_CPU)
         .map_while(|cpu| {
@@ -229,7 +230,8 @@ fn properties(cpuinfo: &CpuInfo, cores: u32) -> String {
     lines
 }
 
-/// A number for this machine. The machine's id is only hashed: it is not to be told to others.
+/// Returns a number for this machine. The machine's id is hashed, because it must not become
+/// public.
 fn identity(name: &str, vendor: &str) -> u128 {
     let machine = read_to_string("/etc/machine-id").unwrap_or_default();
     let parts = ["longshore host", machine.trim(), vendor, name];
@@ -238,7 +240,7 @@ fn identity(name: &str, vendor: &str) -> u128 {
 
 const FNV_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 
-/// FNV-1a of 128 bits, continued from `so_far`.
+/// Continues the 128-bit FNV-1a hash `so_far`.
 fn hash(so_far: u128, bytes: &[u8]) -> u128 {
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     bytes.iter().fold(so_far, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))

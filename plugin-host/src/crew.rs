@@ -4,18 +4,18 @@ use longshore_plugin_api::Crew;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 
-/// Least number of threads that are started without waiting for others.
+/// Lower bound of the number of threads that start without waiting for other threads.
 const LEAST_LIMIT: usize = 16;
-/// Kernels may use as much stack as on a program's main thread.
+/// Stack size of a thread: 8 MiB, as on a program's main thread.
 const STACK_BYTES: usize = 8 << 20;
 
-/// A queue's commands, as the crew sees them.
+/// A queue's commands, as seen by the crew.
 pub(crate) trait Attended: Send + Sync + 'static {
-    /// Runs the commands that no thread has taken. May block.
+    /// Runs the commands that no other thread has taken. May block.
     fn attend(self: Arc<Self>);
 }
 
-/// The threads of all queues of the process.
+/// Returns the threads of all queues of the process.
 pub(crate) fn crew() -> &'static Crew<Arc<dyn Attended>> {
     static CREW: LazyLock<Crew<Arc<dyn Attended>>> = LazyLock::new(|| {
         let limit =

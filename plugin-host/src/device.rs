@@ -93,8 +93,8 @@ impl Device<HostBackend> for HostDevice {
         Ok(())
     }
 
-    /// Returns the kernel's required group size, or 256 work-items. 256 is enough for loops over
-    /// work-items, leaves enough groups to spread over the cores, and is usual for GPUs.
+    /// Returns the kernel's required group size, or 256 work-items. That default is enough for
+    /// loops over work-items, leaves enough groups to spread over the cores, and is usual for GPUs.
     fn optimal_group_items(&self, kernel: &HostKernel, _shared_bytes: u64) -> Result<u32> {
         let required = match kernel.code() {
             Code::Groups(code) => code.required_group.iter().product(),

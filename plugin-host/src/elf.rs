@@ -1,9 +1,9 @@
 //! Shared objects, checked before the system's loader sees them.
 //!
 //! glibc's loader trusts its input: a wrong offset in an image makes it crash, an odd value makes
-//! it abort. [`validate`] reads, with bounds, everything that the loader would read, and refuses
-//! every such image. An [`Image`] is the proof. [`patch::edits`] then returns the changes for the
-//! copy that is opened.
+//! it abort. [`validate`] reads, with bounds, everything that the loader would read. It refuses
+//! every image on which the loader would fail. An [`Image`] is the proof. [`patch::edits`] then
+//! returns the changes for the copy that is opened.
 //!
 //! The check also refuses some images that the loader accepts:
 //! - relocations of code (`DT_TEXTREL`) and segments that are both writable and executable:

@@ -105,7 +105,8 @@ impl Engine {
         // SAFETY: the launch's kernel is alive until the launch is done.
         let kernel = unsafe { launch.kernel.as_ref() };
         let code = match &kernel.code {
-            // SAFETY: a kernel of this form takes the first argument only; the caller vouches for the rest.
+            // SAFETY: a kernel of this form takes the first argument only; the caller vouches for
+            // the rest.
             Code::Host(entry) => unsafe {
                 let entry = std::mem::transmute::<HostEntry, GroupEntry>(*entry);
                 let result = Guard::for_thread().call(entry, arguments, std::ptr::null_mut());

@@ -1,29 +1,29 @@
 //! Mappings of the backend that contain fences: pages without access, at which overruns fault.
 //!
-//! A signal handler asks for them, so a lookup takes no lock and allocates nothing.
+//! A signal handler calls the lookup, so it takes no lock and allocates nothing.
 
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Most mappings that are known at a time; further ones are not.
+/// Most registered mappings at a time; further mappings are not registered.
 const MOST: usize = 1 << 16;
 
-/// The first address of each mapping, and the one behind it; both 0 in a free place.
+/// The first address of each mapping, and the address after its last byte; both 0 in a free entry.
 static RANGES: [[AtomicU64; 2]; MOST] = [const { [const { AtomicU64::new(0) }; 2] }; MOST];
-/// Number of places that were ever used.
+/// Number of entries that were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// Places below [`USED`] that are free. Held while a place is taken or given back.
+/// Free entries below [`USED`]. Locked while an entry is taken or returned.
 static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// A known mapping. Forgotten when this is dropped, which must be before it is unmapped.
+/// A registered mapping. Must be dropped before the mapping is unmapped.
 #[derive(Debug)]
 pub(crate) struct Fenced {
     place: Option<usize>,
 }
 
 impl Fenced {
-    /// Makes a mapping known: its fences and what lies between them.
+    /// Registers a mapping: its fences and the memory between them.
     pub(crate) fn new(mapping: Range<u64>) -> Fenced {
         let place = {
             let mut free = FREE.lock();
@@ -53,7 +53,7 @@ impl Drop for Fenced {
     }
 }
 
-/// Whether an address to which access was denied lies in a fence.
+/// Returns whether an address with a denied access lies in a fence.
 pub(crate) fn has(address: u64) -> bool {
     let used = USED.load(Ordering::Acquire);
     RANGES[..used].iter().any(|[start, end]| {

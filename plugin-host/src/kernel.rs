@@ -5,11 +5,12 @@ pub(crate) mod abi;
 use abi::{GroupEntry, HostEntry};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most items of a group, whatever the kernel: the limit that GPUs have.
+/// Most work-items of a group of any kernel, which is the usual limit of GPUs.
 pub(crate) const MOST_GROUP_ITEMS: u32 = 1024;
-/// Bytes of shared memory that a group may have: as many that kernels declare, and as many dynamic.
+/// Most bytes of declared shared memory of a group, and most bytes of dynamic shared memory.
 pub(crate) const SHARED_BYTES: u64 = 64 << 10;
-/// Costs are kept in picoseconds: small groups take less than a nanosecond.
+/// Units of cost per nanosecond. Costs are in picoseconds: small groups take less than a
+/// nanosecond.
 pub(crate) const COST_PER_NS: u128 = 1000;
 
 /// A kernel with its name in the image.
@@ -24,7 +25,7 @@ pub(crate) struct Kernel {
 pub(crate) enum Code {
     /// LLVM's host form.
     Host(HostEntry),
-    /// Made with `longshore_device.h`.
+    /// A kernel made with `longshore_device.h`.
     Groups(GroupCode),
 }
 
@@ -35,20 +36,20 @@ pub(crate) struct GroupCode {
     pub(crate) mode: Mode,
     /// Whether groups wait for each other.
     pub(crate) has_grid_barrier: bool,
-    /// Group size that it requires; 0 where it leaves it open.
+    /// Required group size; 0 in an open dimension.
     pub(crate) required_group: [u32; 3],
-    /// Estimated picoseconds of a group; 0 before the first was measured.
+    /// Estimated picoseconds of a group; 0 before the first measurement.
     cost: AtomicU64,
 }
 
-/// How the items of a group are run.
+/// The execution of a group's items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// A loop over the items calls what one item does.
+    /// A loop over the items, which calls the code of one item.
     Loop,
-    /// The group runs loops over its items, one after the other.
+    /// Loops over the items in the group's own code, one after the other.
     Regions,
-    /// Each item has a stack of its own.
+    /// A separate stack for each item.
     Fibers,
 }
 
@@ -74,13 +75,13 @@ impl GroupCode {
         GroupCode { entry, mode, has_grid_barrier, required_group, cost: AtomicU64::new(0) }
     }
 
-    /// Returns the estimated picoseconds of a group; 0 before the first was measured.
+    /// Returns the estimated picoseconds of a group; 0 before the first measurement.
     #[inline]
     pub(crate) fn cost(&self) -> u64 {
         self.cost.load(Ordering::Relaxed)
     }
 
-    /// Takes a measured cost of a group, in picoseconds, into the estimate.
+    /// Adds a measured cost of a group, in picoseconds, to the estimate.
     #[inline]
     pub(crate) fn add_measured_cost(&self, measured: u64) {
         let cost = match self.cost() {

@@ -224,8 +224,9 @@ impl Module<HostBackend> for HostModule {
                 description.complete(&mut attributes);
                 attributes.static_shared_bytes = notes.shared_bytes;
                 check_shared(name, notes.shared_bytes)?;
-                // SAFETY: the address is that of a function: the checked image has it in executable
-                // memory, or its resolver chose it. That it is of this form is the image's promise.
+                // SAFETY: the address is a function's: the checked image has it in executable
+                // memory, or its resolver chose it. The image guarantees that the function has this
+                // form.
                 let entry = unsafe { std::mem::transmute::<usize, GroupEntry>(address as usize) };
                 let grid = notes.has_grid_barrier;
                 Code::Groups(GroupCode::new(entry, mode, grid, required))

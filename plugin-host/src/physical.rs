@@ -1,16 +1,16 @@
-//! How much memory this process may use, and how much of it is free.
+//! The total and free memory of this process.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Bytes of memory of the machine, or of the control group that the process runs in, whichever is
-/// less.
+/// Returns the bytes of memory of the machine, or of the process's control group if it has less.
 pub(crate) fn total_bytes() -> u64 {
     let machine = meminfo("MemTotal:").unwrap_or(u64::MAX);
     limits().into_iter().map(|limit| limit.bytes).fold(machine, u64::min)
 }
 
-/// Bytes of it that are free. Of a control group's memory, what caches its files is not.
+/// Returns the number of free bytes of that memory. In a control group, its file cache does not
+/// count as free.
 pub(crate) fn free_bytes() -> u64 {
     let machine = meminfo("MemAvailable:").unwrap_or(0);
     limits().into_iter().map(|limit| limit.bytes.saturating_sub(limit.used)).fold(machine, u64::min)
@@ -22,13 +22,13 @@ struct Limit {
     used: u64,
 }
 
-/// The limits of the process's control group and all groups around it.
+/// Returns the limits of the process's control group and of all enclosing groups.
 fn limits() -> Vec<Limit> {
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups.lines().filter_map(memory_group).flat_map(|group| group.limits()).collect()
 }
 
-/// The hierarchy that limits memory, and the process's place in it.
+/// The hierarchy that limits memory, and the process's path in it.
 #[derive(Debug, PartialEq, Eq)]
 struct MemoryGroup {
     mount: &'static str,
@@ -71,12 +71,12 @@ fn memory_group(line: &str) -> Option<MemoryGroup> {
     })
 }
 
-/// The number in a file; none if it says "max" or cannot be read.
+/// Returns the number in a file; `None` for "max" or an unreadable file.
 fn read_number(file: &Path) -> Option<u64> {
     read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// A field of `/proc/meminfo`, in bytes.
+/// Returns a field of `/proc/meminfo`, in bytes.
 fn meminfo(field: &str) -> Option<u64> {
     let text = read_to_string("/proc/meminfo").ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(field))?;

@@ -1,4 +1,4 @@
-//! The platform: how many devices the CPU is shown as, and what is known about them.
+//! The platform: the number of devices of the CPU, and their properties.
 
 use crate::cpu::Cpu;
 use crate::execute::Pool;
@@ -9,10 +9,10 @@ use longshore_plugin_api::{
 };
 use std::sync::Arc;
 
-/// Most devices that the CPU can be shown as.
+/// Most devices of the CPU.
 const MOST_DEVICES: u32 = 64;
 
-/// LLVM's answer on the host. The true clock is known to the firmware only.
+/// Memory clock, the same value as LLVM's host plugin: only the firmware knows the true clock.
 const MEMORY_CLOCK_MHZ: u32 = 64;
 
 /// The CPU as a platform of one or more equal devices.
@@ -25,24 +25,24 @@ pub struct HostPlatform {
     pool: Arc<Pool>,
 }
 
-/// What the user set.
+/// The user's settings.
 #[derive(Default)]
 pub(crate) struct Settings {
-    /// `DEVICES`: how many devices the CPU is shown as; 1.
+    /// `DEVICES`: the number of devices of the CPU; 1 by default.
     pub(crate) devices: Option<String>,
-    /// `SYMBOLS`: further names that images may use ([`AllowedNames`]).
+    /// `SYMBOLS`: additional names that images may use ([`AllowedNames`]).
     pub(crate) symbols: Option<String>,
-    /// `THREADS`: how many threads take part in a launch; as many as there are cores.
+    /// `THREADS`: the number of threads of a launch; by default the number of cores.
     pub(crate) threads: Option<String>,
-    /// `PIN`: whether the threads stay on their cores; 0.
+    /// `PIN`: whether the threads stay on their cores; 0 by default.
     pub(crate) pin: Option<String>,
 }
 
 impl HostPlatform {
-    /// The platform for these settings.
+    /// Creates the platform for these settings.
     ///
     /// # Errors
-    /// `InvalidValue` for one that cannot be understood.
+    /// `InvalidValue` for a malformed setting.
     pub(crate) fn connect(settings: &Settings) -> Result<HostPlatform> {
         let devices = settings.devices.as_deref().map_or(Ok(1), parse_devices)?;
         let allowed = Arc::new(AllowedNames::parse(settings.symbols.as_deref())?);
@@ -66,7 +66,8 @@ impl Platform<HostBackend> for HostPlatform {
         self.devices
     }
 
-    /// All but [`DeviceInfo::FreeMemory`] is computed once, when it is first asked for.
+    /// Returns a property of a device. All except [`DeviceInfo::FreeMemory`] are computed once, at
+    /// their first query.
     fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
         let cpu = &*self.cpu;
         let text = |text: &str| InfoValue::Text(text.to_owned());
@@ -101,7 +102,7 @@ impl Platform<HostBackend> for HostPlatform {
     }
 }
 
-/// Groups have a limit; the number of groups has that of its type.
+/// Returns the limits of groups and of their number, which only its type limits.
 fn sizes(query: DeviceInfo) -> Option<InfoValue> {
     Some(match query {
         DeviceInfo::MaxWorkGroupSize => InfoValue::U32(MOST_GROUP_ITEMS),
@@ -112,7 +113,7 @@ fn sizes(query: DeviceInfo) -> Option<InfoValue> {
     })
 }
 
-/// Floating point and vectors.
+/// Returns properties of floating point and vectors.
 fn arithmetic(cpu: &Cpu, query: DeviceInfo) -> Option<InfoValue> {
     let features = cpu.features();
     let number = match query {

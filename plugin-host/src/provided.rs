@@ -1,4 +1,4 @@
-//! Functions that this backend itself gives to images, by their names.
+//! Functions that this backend provides to images, by their names.
 
 mod ends;
 mod half;
@@ -8,13 +8,13 @@ mod profile_runtime;
 
 pub(crate) use ends::address_of as end_address_of;
 
-/// Whether a shared object that lacks the name is given a function of this backend.
+/// Returns whether this backend provides the name to a shared object that lacks it.
 pub(crate) fn has(name: &str) -> bool {
     half::address_of(name).or_else(|| ends::address_of(name)).is_some()
 }
 
-/// The function that a shared object is given for a name that it lacks. `found` is the address of the one that the loader has
-/// found, and 0 if it has found none.
+/// Returns the address of the provided function for a name that a shared object lacks. `found` is
+/// the address that the loader has found, or 0.
 pub(crate) fn in_place_of(name: &str, found: u64) -> Option<u64> {
     match found {
         0 => half::address_of(name),
@@ -22,7 +22,7 @@ pub(crate) fn in_place_of(name: &str, found: u64) -> Option<u64> {
     }
 }
 
-/// The address of a function or variable that every relocatable object can have.
+/// Returns the address of a function or variable that every relocatable object may use.
 pub(crate) fn address_of(name: &str) -> Option<u64> {
     let address = profile_runtime::address_of(name).or_else(|| half::address_of(name));
     #[cfg(target_arch = "aarch64")]

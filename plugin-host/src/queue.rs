@@ -1,4 +1,4 @@
-//! Queues: what may be queued, and what runs at once.
+//! Queues: the checks of commands, and the choice between queueing and immediate execution.
 
 use crate::command::{copy_bytes, fill_bytes};
 use crate::execute::{Engine, Launch};
@@ -11,17 +11,18 @@ use longshore_plugin_api::{
 };
 use std::sync::Arc;
 
-/// A copy or fill of up to this many bytes runs at once on an idle queue: queueing it would take
-/// longer.
+/// Most bytes of a copy or fill that runs at once on an idle queue: queueing it would take longer.
 const SMALL_BYTES: u64 = 4 << 10;
 
-/// An in-order queue. What cannot run at once runs on a thread of the process's queues, named
-/// `longshore-q<number>`: a queue has one while it has something to run, and none while it waits for an event.
-/// Commands that wait (`shape.wait`, `copy.wait`) on an idle queue run on the calling thread. [`Queue::synchronize`] may run what is pending, host functions too, on the calling
-/// thread. A host function may use its own queue, but what waits for that is `InvalidQueue`.
+/// An in-order queue. Commands that cannot run at once run on a thread of the crew, named
+/// `longshore-q<number>`. A queue occupies a thread while it has commands to run, and none while it
+/// waits for an event. Commands that wait (`shape.wait`, `copy.wait`) on an idle queue run on the
+/// calling thread. [`Queue::synchronize`] may run pending commands, including host functions, on
+/// the calling thread. A host function may use its own queue, but a call that waits for that queue
+/// is `InvalidQueue`.
 ///
-/// Overlapping copies copy as if through a buffer. Dropping the queue does not wait: what was queued
-/// still runs.
+/// Overlapping copies behave as through a buffer. Dropping the queue does not wait: its queued
+/// commands still run.
 ///
 /// LLVM: `ol_queue_handle_t`.
 pub struct HostQueue {
@@ -29,12 +30,12 @@ pub struct HostQueue {
 }
 
 impl HostQueue {
-    /// Returns an idle queue.
+    /// Creates an idle queue.
     pub(crate) fn new(engine: Arc<Engine>) -> HostQueue {
         HostQueue { submissions: SubmissionQueue::new(engine) }
     }
 
-    /// [`Queue::launch`] of a kernel whose shape was checked.
+    /// Launches a kernel with a checked shape, like [`Queue::launch`].
     #[inline]
     fn launch_checked(&self, launch: Launch, wait: bool, arguments: Arguments<'_>) -> Result<()> {
         if !wait {
@@ -136,13 +137,13 @@ impl Queue<HostBackend> for HostQueue {
         self.submissions.synchronize()
     }
 
-    /// All memory is equally near: there is nothing to do.
+    /// Does nothing: all memory is equally near.
     fn prefetch(&self, _range: Span, _target: PrefetchTarget) -> Result<()> {
         Ok(())
     }
 }
 
-/// Returns whether nothing about a shape needs a closer look.
+/// Returns whether a shape is valid without further checks.
 #[inline]
 fn is_plain(kernel: &HostKernel, shape: &LaunchShape) -> bool {
     let sizes = [shape.groups, shape.items];
@@ -159,12 +160,12 @@ fn is_plain(kernel: &HostKernel, shape: &LaunchShape) -> bool {
         }
 }
 
-/// Returns whether a group may have so many items.
+/// Returns whether a group may have this number of items.
 #[inline]
 fn has_items_for_a_group(items: [u32; 3]) -> bool {
     let [x, y, z] = items.map(u64::from);
     let most = u64::from(MOST_GROUP_ITEMS);
-    // Each product of two is less than 2^64.
+    // Each product of two 32-bit numbers is less than 2^64.
     x * y <= most && x * y * z <= most
 }
 
@@ -230,8 +231,9 @@ fn unequal_spans(to: Span, from: Span) -> Error {
 #[cold]
 fn uneven_fill(destination: Span, pattern: &[u8]) -> Error {
     let (bytes, pattern) = (destination.bytes(), pattern.len());
-    let message =
-        format!("a fill of {bytes} bytes with a pattern of {pattern}, expected a multiple");
+    let message = format!(
+        "a fill of {bytes} bytes with a pattern of {pattern} bytes, expected a multiple of the pattern"
+    );
     Error::new(ErrorCode::InvalidSize, message)
 }
 

@@ -1,4 +1,4 @@
-//! The places in queues that events are recorded at.
+//! Records: the places in queues that events refer to.
 
 use crate::crew::{Attended, crew};
 use crate::spin::spin_until;
@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// A place in a queue. Once reached, it stays so.
+/// A place in a queue. A reached record stays reached.
 pub(crate) struct Record {
     state: AtomicU32,
     timed: bool,
     reached_ns: AtomicI64,
     failure: OnceLock<Error>,
-    /// The lines that go on when it is reached.
+    /// Submission queues that resume when the record is reached.
     queues: Mutex<Vec<Arc<dyn Attended>>>,
 }
 
 const UNREACHED: u32 = 0;
 const REACHED: u32 = 1;
-/// Not reached, and somebody sleeps until it is.
+/// The state of a record that is not reached, and for which a thread or a queue waits.
 const AWAITED: u32 = 2;
 
 impl Record {
-    /// Returns a place that was not reached; `timed` if the time of reaching it will be asked for.
+    /// Creates a record that is not reached; `timed` if its time is needed.
     pub(crate) fn new(timed: bool) -> Record {
         Record {
             state: AtomicU32::new(UNREACHED),
@@ -37,17 +37,18 @@ impl Record {
         }
     }
 
-    /// Returns whether it was reached; if so, all that was queued before it is visible.
+    /// Returns whether the record is reached. If so, the effects of all earlier commands of its
+    /// queue are visible.
     pub(crate) fn is_reached(&self) -> bool {
         self.state.load(Ordering::Acquire) == REACHED
     }
 
-    /// Returns the failure that it was reached with.
+    /// Returns the failure that the record was reached with.
     pub(crate) fn failure(&self) -> Option<&Error> {
         self.failure.get()
     }
 
-    /// Reaches it, once. `failure` is the first one before it that its queue has told nobody of.
+    /// Marks the record as reached, once. `failure` is the first pending failure of its queue.
     pub(crate) fn reach(&self, failure: Option<Error>) {
         if let Some(failure) = failure {
             let _ = self.failure.set(failure);
@@ -56,16 +57,18 @@ impl Record {
             self.reached_ns.store(monotonic_ns(), Ordering::Relaxed);
         }
         if self.state.swap(REACHED, Ordering::AcqRel) == AWAITED {
-            // The only error is a bad address, which the borrow rules out.
+            // The only possible error is a bad address, which the borrow rules out.
             let _ = futex::wake(&self.state, futex::Flags::PRIVATE, i32::MAX as u32);
             let queues = std::mem::take(&mut *self.queues.lock());
             queues.into_iter().for_each(|queue| crew().call(queue));
         }
     }
 
-    /// Has the crew attend to a line when it is reached; false if it was reached before.
+    /// Calls the crew for a submission queue when the record is reached. Returns `false` if the
+    /// record was reached before.
     pub(crate) fn call_when_reached(&self, queue: &Arc<impl Attended>) -> bool {
-        // The thread that reaches the event takes the list once the state says that a queue waits; the lock guards that state.
+        // The reaching thread takes the list once the state says that a queue waits; the lock
+        // guards that state.
         let mut queues = self.queues.lock();
         let is_waiting = self.is_awaited();
         if is_waiting {
@@ -74,24 +77,24 @@ impl Record {
         is_waiting
     }
 
-    /// Notes that somebody waits for it; false if it was reached.
+    /// Marks the record as awaited. Returns `false` if it was reached.
     fn is_awaited(&self) -> bool {
         let (success, failure) = (Ordering::Acquire, Ordering::Acquire);
         self.state.compare_exchange(UNREACHED, AWAITED, success, failure) != Err(REACHED)
     }
 
-    /// Blocks until it is reached: spins for a moment, then sleeps.
+    /// Blocks until the record is reached: spins for a moment, then sleeps.
     pub(crate) fn wait(&self) {
         if spin_until(Duration::from_micros(20), || self.is_reached()) {
             return;
         }
         while self.is_awaited() {
-            // An early return, by a signal or a state that changed meanwhile, goes round again.
+            // After an early return, caused by a signal or a state change, the loop continues.
             let _ = futex::wait(&self.state, futex::Flags::PRIVATE, AWAITED, None);
         }
     }
 
-    /// When it was reached, by `CLOCK_MONOTONIC`.
+    /// Returns the time in nanoseconds at which the record was reached, by `CLOCK_MONOTONIC`.
     pub(crate) fn reached_ns(&self) -> Option<i64> {
         self.is_reached().then(|| self.reached_ns.load(Ordering::Relaxed))
     }

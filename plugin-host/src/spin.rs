@@ -1,9 +1,9 @@
-//! Short waits without sleep.
+//! Short waits without sleeping.
 
 use std::time::{Duration, Instant};
 
-/// Spins until `ready`, for about `limit`; returns whether it was. Yields the processor now and
-/// then, so that the thread which makes it ready gets its turn on a busy machine too.
+/// Spins until `ready`, for about `limit`; returns whether it was ready. Yields the processor at
+/// times, so that the awaited thread also runs on a busy machine.
 pub(crate) fn spin_until(limit: Duration, ready: impl Fn() -> bool) -> bool {
     const SPINS: u32 = 64;
     let begin = Instant::now();

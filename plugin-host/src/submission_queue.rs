@@ -1,24 +1,26 @@
-//! Which thread runs a queue's commands, and when.
+//! Submission queues: the commands of a queue, and the choice of the thread that runs them.
 //!
-//! Whoever runs commands holds the line's [`Role`]; one thread at a time does. Three kinds of
-//! threads take it:
+//! The thread that runs commands holds the submission queue's [`Role`]; one thread at a time does.
+//! Three kinds of threads take the role:
 //!
-//! - a thread whose command waits anyway, on an idle line: it runs the command in place
-//!   ([`SubmissionQueue::idle_role`]). Two atomic operations, no lock, nothing captured;
-//! - a thread that synchronizes while nobody runs what is pending: it runs that itself;
-//! - a thread of the [`crew`](crate::crew) that *attends* to the line, called when a command is queued and there is
-//!   none. When it runs dry it looks for more for a moment, sleeps beside the line until it is rung for, and
-//!   goes when nothing comes. Where the next command waits for another queue, the line is *parked*: its
-//!   thread goes at once, and the crew is called again when the awaited place is reached.
+//! - a thread that waits for its command on an idle queue: it runs the command in place
+//!   ([`SubmissionQueue::idle_role`]). That takes two atomic operations, no lock, and no captured
+//!   values;
+//! - a thread that synchronizes while no thread runs the pending commands: it runs them itself;
+//! - a thread of the [`crew`](crate::crew) that *attends* to the queue, called when a command is
+//!   queued and no thread attends. With no command left it spins for a moment, then sleeps until a
+//!   ring, and leaves after a time without one. If the next command waits for another queue, the
+//!   submission queue is *parked*. Its thread leaves at once, and the crew is called again when the
+//!   awaited record is reached.
 //!
-//! The state is one word, `status`. *Pending* commands lie behind a lock that is held to add one
-//! command or to take all of them. Two rules keep the line going:
+//! The state is one word, `status`. *Pending* commands lie behind a lock, which is held to add one
+//! command or to take all of them. Two rules keep the queue running:
 //!
-//! - who makes a line pending that nobody runs, rings;
-//! - who gives the role back on a line that is pending, rings.
+//! - a thread that makes a queue pending while no thread runs it rings;
+//! - a thread that returns the role of a pending queue rings.
 //!
-//! A thread that attends to the line sleeps or goes only while neither concerns it, so no command is left
-//! behind. A parked line keeps the role, which the thread that attends to it next takes over.
+//! An attending thread sleeps or leaves only while neither rule concerns it, so no command is left
+//! behind. A parked queue keeps the role, and the next attending thread takes it over.
 
 use crate::command::{Batch, Failures};
 use crate::crew::{Attended, crew};
@@ -32,25 +34,24 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Somebody holds the role.
+/// A thread holds the role.
 const RUNNING: u32 = 1;
-/// There are commands that nobody took yet.
+/// Commands exist that no thread has taken.
 const PENDING: u32 = 2;
-/// The thread that attends to the line sleeps.
+/// The attending thread sleeps.
 const ASLEEP: u32 = 4;
-/// The queue was dropped: the thread that attends to the line goes when it runs dry.
+/// The queue was dropped: the attending thread leaves when no command is left.
 const CLOSED: u32 = 8;
-/// A command failed and nobody was told.
+/// A command failed, and its error is pending.
 const FAILED: u32 = 16;
-/// Who holds the role runs one command in place, that was never pending.
+/// The holder of the role runs one command in place, which was never pending.
 const IN_PLACE: u32 = 32;
-/// A thread attends to the line, or was called to.
+/// A thread attends to the queue, or was called to attend.
 const ATTENDED: u32 = 64;
 
-/// How long a thread that attends to a line looks for more before it sleeps. Waking it costs its
-/// waker some microseconds.
+/// Time that an attending thread spins before it sleeps. Waking it costs some microseconds.
 const SPIN_TIME: Duration = Duration::from_micros(40);
-/// How long it sleeps before it goes.
+/// Time that an attending thread sleeps before it leaves.
 const STAY: Duration = Duration::from_secs(1);
 
 /// The commands of one queue and the threads that run them.
@@ -58,7 +59,7 @@ pub(crate) struct SubmissionQueue {
     engine: Arc<Engine>,
     job: Arc<Job>,
     status: AtomicU32,
-    /// The thread that holds the role; 0 if none does.
+    /// The thread that holds the role; 0 if no thread does.
     runner: AtomicUsize,
     state: Mutex<State>,
 }
@@ -66,23 +67,23 @@ pub(crate) struct SubmissionQueue {
 #[derive(Default)]
 struct State {
     pending: Batch,
-    /// How many commands were ever pending.
+    /// Number of commands that were ever pending.
     pushed: u64,
-    /// Memory for who runs commands without attending to the line.
+    /// Memory for threads that run commands without attending to the queue.
     spare: Batch,
-    /// Memory for the thread that attends to the line.
+    /// Memory for the attending thread.
     own: Batch,
-    /// The commands of a parked line, of which the first waits.
+    /// The commands of a parked queue; the first one waits.
     parked: Option<Batch>,
-    /// The thread that attends to the line.
+    /// The attending thread.
     attendant: Option<Thread>,
-    /// For who waits for the line's tail.
+    /// Reusable record for threads that wait for the queue's tail.
     spare_record: Option<Arc<Record>>,
     error: Option<Error>,
 }
 
 impl SubmissionQueue {
-    /// Returns an idle line without a thread.
+    /// Creates an idle submission queue without a thread.
     pub(crate) fn new(engine: Arc<Engine>) -> Arc<SubmissionQueue> {
         Arc::new(SubmissionQueue {
             job: engine.new_job(),
@@ -93,8 +94,8 @@ impl SubmissionQueue {
         })
     }
 
-    /// Takes the role if the line is idle: what is done while it is held comes after all that was
-    /// queued before and before all that is queued later.
+    /// Takes the role of an idle queue. Work done while holding the role comes after all earlier
+    /// commands and before all later ones.
     #[inline]
     pub(crate) fn idle_role(self: &Arc<SubmissionQueue>) -> Option<Role<'_>> {
         self.role(RUNNING | PENDING, RUNNING | IN_PLACE)
@@ -104,8 +105,8 @@ impl SubmissionQueue {
     /// commands.
     ///
     /// # Errors
-    /// Errors of `add`, which then must have added nothing, and `OutOfResources` if there can be no
-    /// thread.
+    /// Errors of `add`, which then must have added nothing, and `OutOfResources` if no thread can
+    /// be started.
     #[inline]
     pub(crate) fn push(
         self: &Arc<SubmissionQueue>,
@@ -114,7 +115,8 @@ impl SubmissionQueue {
         self.push_counted(add).map(drop)
     }
 
-    /// Returns the same; answers how many were pending up to this one.
+    /// Adds a command like [`push`](Self::push). Returns the number of commands that were ever
+    /// pending.
     fn push_counted(
         self: &Arc<SubmissionQueue>,
         add: impl FnOnce(&mut Batch) -> Result<()>,
@@ -134,16 +136,16 @@ impl SubmissionQueue {
         Ok(pushed)
     }
 
-    /// Returns whether all that was queued is done; if so, its effects are visible.
+    /// Returns whether all queued commands are done. If so, their effects are visible.
     pub(crate) fn is_idle(&self) -> bool {
         self.status.load(Ordering::Acquire) & (RUNNING | PENDING) == 0
     }
 
-    /// Blocks until all that was queued before the call is done. May run it.
+    /// Blocks until all commands queued before the call are done. May run them.
     ///
     /// # Errors
-    /// The first failure that nobody was told of; `InvalidQueue` on the thread that runs the
-    /// line's commands, which would wait for itself.
+    /// The first pending failure. `InvalidQueue` on the thread that runs the queue's commands,
+    /// which would wait for itself.
     pub(crate) fn synchronize(self: &Arc<SubmissionQueue>) -> Result<()> {
         self.refuse_runner()?;
         if self.is_idle() {
@@ -157,13 +159,13 @@ impl SubmissionQueue {
     }
 
     /// # Errors
-    /// `InvalidQueue` on the thread that runs the line's commands.
+    /// `InvalidQueue` on the thread that runs the queue's commands.
     #[inline]
     pub(crate) fn refuse_runner(&self) -> Result<()> {
         if self.runner.load(Ordering::Relaxed) == this_thread() { Err(own_queue()) } else { Ok(()) }
     }
 
-    /// The first failure that nobody was told of.
+    /// Returns the first pending failure, and clears it.
     #[inline]
     pub(crate) fn take_error(&self) -> Result<()> {
         if self.status.load(Ordering::Acquire) & FAILED == 0 {
@@ -174,7 +176,7 @@ impl SubmissionQueue {
         state.error.take().map_or(Ok(()), Err)
     }
 
-    /// The first failure that nobody was told of, `last` being the latest.
+    /// Returns the first pending failure, and clears it; `last` is the latest failure.
     #[inline]
     pub(crate) fn first_error(&self, last: Result<()>) -> Result<()> {
         let earlier = self.take_error();
@@ -188,7 +190,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// Returns the same, and it stays untold.
+    /// Returns the first pending failure, which stays pending.
     #[inline]
     pub(crate) fn pending_error(&self) -> Option<Error> {
         if self.status.load(Ordering::Acquire) & FAILED == 0 {
@@ -197,7 +199,7 @@ impl SubmissionQueue {
         self.state.lock().error.clone()
     }
 
-    /// Lets the thread that attends to the line go when it has run what is pending. Nothing may be
+    /// Makes the attending thread leave when it has run the pending commands. No command may be
     /// added afterwards.
     pub(crate) fn close(&self) {
         let before = self.status.fetch_or(CLOSED, Ordering::AcqRel);
@@ -206,7 +208,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// Takes the role, as `how`, unless one of the bits of `obstacles` is set.
+    /// Takes the role by setting the bits of `how`, unless one of the bits of `obstacles` is set.
     #[inline]
     fn role(self: &Arc<SubmissionQueue>, obstacles: u32, how: u32) -> Option<Role<'_>> {
         let mut status = self.status.load(Ordering::Relaxed);
@@ -228,14 +230,15 @@ impl SubmissionQueue {
         let spare = self.state.lock().spare_record.take();
         let mut record = spare.unwrap_or_else(|| Arc::new(Record::new(false)));
         let Ok(pushed) = self.push_counted(|batch| batch.reach(Arc::clone(&record))) else {
-            // Whoever waits may free what commands use next, so there is no way but to wait.
+            // The caller may free memory that later commands use, so this function must wait.
             while !self.is_idle() {
                 thread::sleep(SPIN_TIME);
             }
             return;
         };
         record.wait();
-        // Who ran it is about to give the role back: who has waited finds an idle line, unless there is more by now.
+        // The thread that ran the record is about to return the role. This wait ensures that the
+        // caller then finds an idle queue, unless commands were added.
         let is_ending = || {
             let is_running = self.status.load(Ordering::Acquire) & (RUNNING | IN_PLACE) == RUNNING;
             is_running && self.state.lock().pushed == pushed
@@ -249,16 +252,18 @@ impl SubmissionQueue {
         }
     }
 
-    /// Returns the role of a parked line.
+    /// Takes over the role of a parked queue.
     fn take_over(self: &Arc<SubmissionQueue>) -> Role<'_> {
         self.runner.store(this_thread(), Ordering::Relaxed);
         Role { queue: self }
     }
 
-    /// Blocks until there are commands that nobody runs; false if the calling thread attends to the line no more.
+    /// Blocks until commands exist that no thread runs. Returns `false` if the calling thread no
+    /// longer attends to the queue.
     fn await_commands(&self) -> bool {
         loop {
-            // Each look decides by itself: a guest may take what is pending at any moment.
+            // Each iteration reads the status again: a guest may take the pending commands at any
+            // moment.
             let status = self.status.load(Ordering::Acquire);
             if has_work(status) {
                 return true;
@@ -285,14 +290,15 @@ impl SubmissionQueue {
         }
     }
 
-    /// Ends attending to the line, unless its status has changed.
+    /// Ends the attendance of the calling thread, unless the status has changed.
     fn leave(&self, status: u32) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
         let left = status & !(ATTENDED | ASLEEP);
         self.status.compare_exchange(status, left, success, failure).is_ok()
     }
 
-    /// Sleeps until rung for, for a while at most, unless there is a reason not to; answers whether there is one, or it was rung for.
+    /// Sleeps until a ring or a time limit, unless there is a reason to stay awake. Returns whether
+    /// such a reason or a ring came.
     fn sleep(&self) -> bool {
         let status = self.status.load(Ordering::Acquire);
         if status & CLOSED != 0 || has_work(status) {
@@ -307,7 +313,7 @@ impl SubmissionQueue {
         while self.status.load(Ordering::Acquire) & ASLEEP != 0 {
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() {
-                // A thread that rings meanwhile takes the flag away.
+                // A thread that rings meanwhile clears the flag.
                 return self.status.fetch_and(!ASLEEP, Ordering::AcqRel) & ASLEEP == 0;
             }
             thread::park_timeout(rest);
@@ -315,8 +321,8 @@ impl SubmissionQueue {
         true
     }
 
-    /// Has a thread run what is pending. One that attended and did not sleep when `before` was the
-    /// status has seen what changed since, or will before it sleeps or goes.
+    /// Ensures that a thread runs the pending commands. If `before` shows an attending thread
+    /// awake, that thread has seen the change, or will see it before it sleeps or leaves.
     #[inline]
     fn ring(self: &Arc<SubmissionQueue>, before: u32) {
         if before & (ASLEEP | ATTENDED) != ATTENDED {
@@ -329,7 +335,7 @@ impl SubmissionQueue {
         if before & ASLEEP != 0 {
             self.wake();
         }
-        // A thread that has slept may have gone meanwhile.
+        // A sleeping thread may have left meanwhile.
         if self.status.fetch_or(ATTENDED, Ordering::AcqRel) & ATTENDED == 0 {
             crew().call(Arc::clone(self) as Arc<dyn Attended>);
         }
@@ -346,7 +352,7 @@ impl SubmissionQueue {
 }
 
 impl Attended for SubmissionQueue {
-    /// Runs what is pending until the line has nothing more for a while, or is parked.
+    /// Runs pending commands until the queue stays empty for a while, or is parked.
     fn attend(self: Arc<Self>) {
         let mut state = self.state.lock();
         state.attendant = Some(thread::current());
@@ -384,7 +390,7 @@ impl Failures for SubmissionQueue {
     }
 }
 
-/// The right to run a line's commands. Given back when it is dropped.
+/// The right to run a queue's commands. Dropping it returns the role.
 pub(crate) struct Role<'a> {
     queue: &'a Arc<SubmissionQueue>,
 }
@@ -393,16 +399,17 @@ impl Role<'_> {
     /// Runs a launch in place.
     ///
     /// # Errors
-    /// Those of [`Engine::run`].
+    /// The errors of [`Engine::run`].
     #[inline]
     pub(crate) fn launch(&self, launch: &Launch, arguments: Arguments<'_>) -> Result<()> {
         let SubmissionQueue { engine, job, .. } = &**self.queue;
-        // SAFETY: the arguments vouch for running the kernel with the values that the pointers, which are valid
-        // during this call, point at.
+        // SAFETY: the arguments vouch for running the kernel with their values, to which the
+        // pointers point, valid during this call.
         unsafe { engine.run(job, launch, arguments.pointers()) }
     }
 
-    /// Runs what is pending now, once, on a thread that does not attend to the line, and waits for other queues here.
+    /// Runs the commands that are pending now, on a thread that does not attend to the queue, and
+    /// waits here for other queues.
     fn run_as_guest(self) {
         let mut batch = std::mem::take(&mut self.queue.state.lock().spare);
         self.take_pending(&mut batch);
@@ -412,8 +419,8 @@ impl Role<'_> {
         self.queue.state.lock().spare = batch;
     }
 
-    /// Runs what is left of a batch, and what is pending until there is no more. False if the line was parked: another thread may attend to it
-    /// by now.
+    /// Runs the rest of a batch, then pending commands until none is left. Returns `false` if the
+    /// queue was parked: another thread may already attend to it.
     fn run_on(self, batch: &mut Batch) -> bool {
         loop {
             if let Some(awaited) = self.run(batch) {
@@ -427,13 +434,14 @@ impl Role<'_> {
         }
     }
 
-    /// Up to a command that waits for what is the answer.
+    /// Runs a batch, up to a command that waits for a record, which is returned.
     fn run(&self, batch: &mut Batch) -> Option<Arc<Record>> {
         let queue = &**self.queue;
         batch.run(&queue.engine, &queue.job, queue)
     }
 
-    /// Takes what is pending into `batch`, which is empty. False if there is nothing.
+    /// Takes the pending commands into `batch`, which is empty. Returns `false` if no command is
+    /// pending.
     fn take_pending(&self, batch: &mut Batch) -> bool {
         if self.queue.status.load(Ordering::Acquire) & PENDING == 0 {
             return false;
@@ -444,13 +452,15 @@ impl Role<'_> {
         true
     }
 
-    /// Leaves a batch, and with it the role, to whichever thread attends to the line when a place is reached. False if it was reached
-    /// before, so that the batch can go on.
+    /// Leaves a batch, and with it the role, to the thread that attends to the queue after the
+    /// record is reached. Returns `false` if the record was reached before, so that the batch can
+    /// continue.
     fn park(&self, batch: &mut Batch, awaited: &Record) -> bool {
         let mut state = self.queue.state.lock();
         state.parked = Some(std::mem::take(batch));
         self.queue.runner.store(0, Ordering::Relaxed);
-        // Still attended: who is called when the place is reached attends from then on. It takes the batch under this lock.
+        // The flag `ATTENDED` stays set: the thread that is called when the record is reached
+        // attends from then on. It takes the batch under this lock.
         if awaited.call_when_reached(self.queue) {
             return true;
         }
@@ -460,7 +470,7 @@ impl Role<'_> {
     }
 }
 
-/// Returns whether there are commands that nobody runs.
+/// Returns whether commands exist that no thread runs.
 fn has_work(status: u32) -> bool {
     status & (RUNNING | PENDING) == PENDING
 }
@@ -476,7 +486,7 @@ impl Drop for Role<'_> {
     }
 }
 
-/// Returns a number that no other living thread has; not 0.
+/// Returns a number that no other living thread has, and never 0.
 #[inline]
 fn this_thread() -> usize {
     thread_local!(static MARK: u8 = const { 0 });

@@ -1,15 +1,15 @@
-//! How well an image of a container suits this CPU, by what the container says of it.
+//! The score of a container's entry for this CPU, from the container's description.
 //!
-//! Higher micro-architecture levels are better, as long as the CPU has them. An image for a named CPU
-//! comes after one for the same level, because it may be tuned for another make, and needs everything
-//! that compilers use on that CPU. What is built for the level that all have, or says nothing of its
-//! level, comes next; `native`, which was built for a machine that nobody names, comes last. A name
-//! that is not known is refused: an instruction that the CPU lacks ends the program.
+//! Higher micro-architecture levels score higher, provided that the CPU has them. An image for a
+//! named CPU scores below one for the same level, because it may be tuned for another make. The CPU
+//! must also have all features that compilers use on the named CPU. Images for the lowest level, or
+//! without a level, come next. `native` images, for an unknown machine, come last. An unknown name
+//! is refused: an instruction that the CPU lacks ends the program.
 
 use longshore_plugin_api::ImageEntry;
 
-/// Returns the score of the container's triple and architecture, 0 if this CPU cannot run such code. The
-/// image itself is not looked at.
+/// Returns the score of the container's triple and architecture, 0 if this CPU cannot run such
+/// code. Does not read the image itself.
 pub(crate) fn score(entry: &ImageEntry<'_>) -> u32 {
     if !is_own_machine(entry.triple) {
         return 0;
@@ -17,7 +17,7 @@ pub(crate) fn score(entry: &ImageEntry<'_>) -> u32 {
     score_of(entry.arch, &cpu_has)
 }
 
-/// Returns whether a triple is one for the machine that this plugin was built for; an empty one says nothing.
+/// Returns whether a triple names the machine that this plugin was built for, or is empty.
 fn is_own_machine(triple: &str) -> bool {
     let machine = triple.split('-').next().unwrap_or_default();
     let machine = match machine {
@@ -30,7 +30,7 @@ fn is_own_machine(triple: &str) -> bool {
 
 const NATIVE: u32 = 1;
 const UNSAID: u32 = 2;
-/// Levels count from 1, and named CPUs take the odd numbers.
+/// Offset of the scores of named CPUs: levels count from 1, and named CPUs get the odd numbers.
 const NAMED: u32 = 1;
 const EXACT: u32 = 2;
 
@@ -51,16 +51,16 @@ fn score_of(arch: &str, has: &dyn Fn(&str) -> bool) -> u32 {
     if can_run { 2 * (level as u32 + 1) + NAMED } else { 0 }
 }
 
-/// Returns a level includes those before it.
+/// Returns whether the CPU has a level, which includes the lower levels.
 fn has_level(level: usize, has: &dyn Fn(&str) -> bool) -> bool {
     LEVELS[..=level].iter().flat_map(|level| level.adds).all(|feature| has(feature))
 }
 
 /// A micro-architecture level.
 struct Level {
-    /// As clang's `-march` has it.
+    /// The name for clang's `-march`.
     name: &'static str,
-    /// The features that it has beyond the level before it.
+    /// The features beyond the previous level.
     adds: &'static [&'static str],
 }
 
@@ -68,7 +68,7 @@ const fn level(name: &'static str, adds: &'static [&'static str]) -> Level {
     Level { name, adds }
 }
 
-/// Names of CPUs, their level, and what compilers use on them beyond it.
+/// Names of CPUs, their level, and the features that compilers use on them beyond it.
 type NamedCpus = &'static [(&'static [&'static str], &'static str, &'static [&'static str])];
 
 /// The levels of the x86-64 psABI.
@@ -153,7 +153,7 @@ fn cpu_has(feature: &str) -> bool {
         "avx512bf16" "avx512fp16")
 }
 
-/// The architectures of Arm, with what each made mandatory and user programs use.
+/// The architectures of Arm, with the mandatory features of each that user programs use.
 #[cfg(target_arch = "aarch64")]
 const LEVELS: &[Level] = &[
     level("armv8-a", &[]),

@@ -1,6 +1,6 @@
-//! What loading and unloading leaves in the process: nothing.
+//! Loading and unloading leave nothing in the process.
 //!
-//! The tests look at the whole process, so they run one at a time, in a program of their own.
+//! The tests inspect the whole process, so they run one at a time, in a program of their own.
 
 #[path = "backend/support.rs"]
 mod support;
@@ -27,7 +27,7 @@ fn object(source: &str, flags: &[&str]) -> Vec<u8> {
         .expect("a C compiler is there")
 }
 
-/// Mappings of images, and descriptors, of this process.
+/// Returns the numbers of mappings of images, and of descriptors, of this process.
 fn footprint() -> (usize, usize) {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("mappings can be read");
     let images = maps.lines().filter(|line| line.contains("longshore-image")).count();
@@ -35,7 +35,7 @@ fn footprint() -> (usize, usize) {
     (images, descriptors.count())
 }
 
-/// Runs an image's whole life; `kernel` is called in between.
+/// Runs an image's whole life, including a call of `kernel`.
 fn live(image: &[u8], kernel: &str) {
     let module = load(image).expect("the image loads");
     module.run_constructors().expect("constructors run");
@@ -65,7 +65,8 @@ fn live_again_and_again(image: &[u8]) {
     eprintln!("mappings and resident KiB: {before:?}, {:?}", (mapping_count(), resident_kib()));
     assert_eq!(footprint(), before.0);
     assert!(mapping_count() <= before.1 + 8, "mappings grow");
-    // A leak of a few hundred bytes in each round is more; the allocator may keep a little.
+    // A leak of a few hundred bytes per round would exceed this; the allocator may keep a little
+    // memory.
     assert!(resident_kib() <= before.2 + 256, "memory grows: {} KiB", resident_kib());
 }
 
@@ -128,7 +129,7 @@ fn a_stale_library_with_the_name_of_our_descriptor_is_not_taken_for_an_image() {
     let file = std::fs::File::open(&path).unwrap();
     let number = std::os::fd::AsRawFd::as_raw_fd(&file);
     let name = std::ffi::CString::new(format!("/proc/self/fd/{number}")).unwrap();
-    // SAFETY: a library without constructors, by a name that ends.
+    // SAFETY: this is a library without constructors, and the name ends with a NUL.
     assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
     drop(file);
     let module = load(&build(SMALL, &[])).unwrap();

@@ -1,5 +1,5 @@
-//! The check of host images is total: any bytes give an answer, and what it accepts can be
-//! patched and listed.
+//! A fuzz target of the check of host images. The check is total: it answers for any bytes, and an
+//! accepted image can be patched and listed.
 //!
 //! Run it with `cargo +nightly fuzz run validate`, with a few shared objects as a corpus.
 

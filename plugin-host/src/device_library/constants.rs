@@ -1,16 +1,15 @@
 //! Data of the C and C++ libraries that never changes.
 //!
-//! Code that is not position-independent gets copies of the data that it refers to. The libraries go on
-//! using their own, so a copy is right only for what never changes: a copy of `std::cout` would be a
-//! second stream, and one of `environ` the environment of an hour ago.
+//! Code that is not position-independent gets copies of the data that it refers to, while the
+//! libraries go on using their own. So a copy is right only for data that never changes. A copy of
+//! `std::cout` would be a second stream, and a copy of `environ` the environment of an hour ago.
 
-/// Streams of C, which nobody replaces; the number by which functions check their stacks; an empty
-/// object; the length that stands for the end of a string.
+/// The C streams, which are never replaced; the stack protector's guard value; an empty object.
 const NAMES: [&str; 5] = ["__stack_chk_guard", "_ZSt7nothrow", "stderr", "stdin", "stdout"];
 
-/// What the compiler makes of classes: what `typeid` gives, its name, virtual functions, and those
-/// while virtual bases are constructed. Types are compared by their names, which copies share.
-/// Behind these are the constants of namespace `std`.
+/// Prefixes of compiler-generated class data: type information, type names, virtual tables and
+/// tables for virtual bases. Types are compared by name, which copies share. The other prefixes are
+/// constants of namespace `std`.
 const STARTS: [&str; 10] = [
     "_ZTI",
     "_ZTS",
@@ -27,7 +26,7 @@ const STARTS: [&str; 10] = [
 /// `npos` of strings.
 const END: &str = "4nposE";
 
-/// Whether data of this name is the same as long as the process runs.
+/// Returns whether data of this name is constant for the life of the process.
 pub(crate) fn is_constant(name: &str) -> bool {
     let starts = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
     NAMES.contains(&name) || starts(&STARTS) || starts(&["_ZNS"]) && name.ends_with(END)

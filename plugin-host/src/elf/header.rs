@@ -16,10 +16,10 @@ const BITCODE: &[u8] = b"BC\xc0\xde";
 const HEADER_BYTES: usize = 64;
 const SEGMENT_HEADER_BYTES: u16 = 56;
 
-/// glibc keeps the program headers on the stack, twice.
+/// Most program headers of an image: glibc keeps them on the stack, twice.
 const MOST_SEGMENT_HEADERS: u16 = 128;
 
-/// What the header says of the other tables.
+/// The place of the program headers, from the ELF header.
 pub(super) struct Header {
     pub(super) segments_at: u64,
     pub(super) segment_count: u16,
@@ -66,7 +66,7 @@ fn identification(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What kind of ELF file for this machine it is.
+/// Returns the type of an ELF file for this machine.
 pub(super) fn file_type(bytes: &[u8]) -> Result<elf::FileType> {
     ensure!(!bytes.is_empty(), "the image is empty, expected an ELF file");
     ensure!(!bytes.starts_with(BITCODE), "the image is LLVM bitcode, expected an ELF file");
@@ -93,7 +93,7 @@ pub(super) fn file_type(bytes: &[u8]) -> Result<elf::FileType> {
     Ok(elf::FileType(u16_at(bytes, 16).ok_or_else(short)?))
 }
 
-/// A kind of file, for messages.
+/// Returns the name of a file type, for messages.
 pub(super) fn name_of(kind: elf::FileType) -> String {
     match kind {
         elf::ET_DYN => "a shared object (ET_DYN)".to_owned(),

@@ -1,4 +1,4 @@
-//! Notes: the loader walks them by the sizes that they state.
+//! Notes, which the loader walks by their stated sizes.
 
 use super::ensure;
 use super::read::u32_at;
@@ -7,7 +7,7 @@ use std::ops::Range;
 
 const HEADER_BYTES: usize = 12;
 
-/// Checks that each note of each table ends inside it.
+/// Checks that each note ends inside its table.
 pub(super) fn check(bytes: &[u8], tables: &[(Range<usize>, u64)]) -> Result<()> {
     for (range, alignment) in tables {
         ensure!(
@@ -37,7 +37,7 @@ fn fits(mut notes: &[u8], alignment: usize) -> bool {
     true
 }
 
-/// Bytes from a note's start to the next one's.
+/// Returns the distance in bytes from a note's start to the next note.
 fn note_bytes(notes: &[u8], alignment: usize) -> Option<usize> {
     let name_bytes = u32_at(notes, 0)? as usize;
     let content_bytes = u32_at(notes, 4)? as usize;

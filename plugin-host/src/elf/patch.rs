@@ -1,13 +1,14 @@
-//! What is changed in the copy of an image that the loader opens.
+//! Changes to the copy of an image that the loader opens.
 //!
-//! - Of the dynamic section only tags that were checked stay; the others get a tag that the loader
-//!   ignores. So no constructor and no destructor is run by it, nothing keeps the image from being
-//!   unloaded (`DF_1_NODELETE`), it has no name by which another library could find it
-//!   (`DT_SONAME`), and only the system's search path counts (`DT_RPATH`, `DT_RUNPATH`).
+//! - The dynamic section keeps only checked tags; the other entries get a tag that the loader
+//!   ignores. So the loader runs no constructor and no destructor, and can unload the image
+//!   (`DF_1_NODELETE`). No other library can find the image by a name (`DT_SONAME`), and only the
+//!   system's search path counts (`DT_RPATH`, `DT_RUNPATH`).
 //! - `DF_SYMBOLIC` is set: the image's own definitions win over the program's.
-//! - `STB_GNU_UNIQUE` symbols, which are one per process, become weak: images stay apart.
-//! - Symbols and relocations that have resolvers called become ordinary ones, and what the image
-//!   needs and [`crate::provided`] has becomes weak: those words are filled when the loader is done.
+//! - `STB_GNU_UNIQUE` symbols, which exist once per process, become weak: images stay apart.
+//! - Symbols and relocations that call resolvers become ordinary ones. Symbols that the image needs
+//!   and [`crate::provided`] has become weak. The module fills their words after the loader has
+//!   returned.
 
 use super::dynamic::ENTRY_BYTES;
 use super::{Image, relocations, symbols};
@@ -16,9 +17,9 @@ use object::elf::{self, DynamicTag};
 /// A range of the file and its new bytes.
 #[derive(Clone, Debug)]
 pub struct Edit {
-    /// Where it starts.
+    /// File offset of the range.
     pub offset: usize,
-    /// What is there in the copy.
+    /// The bytes of the copy at that offset.
     pub bytes: Vec<u8>,
 }
 
@@ -48,7 +49,7 @@ const KEPT: [DynamicTag; 20] = [
     elf::DT_VERDEFNUM,
 ];
 
-/// The changes to the bytes that `image` was made from.
+/// Returns the changes to the bytes of the checked image.
 pub fn edits(bytes: &[u8], image: &Image) -> Vec<Edit> {
     let mut edits = vec![dynamic(image)];
     edits.extend(symbols_changed(bytes, image));
@@ -66,7 +67,8 @@ fn dynamic(image: &Image) -> Edit {
     for &(tag, value) in &image.dynamic.entries {
         let (tag, value) = match tag {
             elf::DT_FLAGS => (tag, (value & elf::DF_STATIC_TLS.0) | elf::DF_SYMBOLIC.0),
-            // Every image has it, with the one right value, and the loader does not read it.
+            // Every image has `DT_SYMENT`, with the one right value, and the loader does not read
+            // it.
             elf::DT_SYMENT if !has_flags => (elf::DT_SYMBOLIC, 0),
             elf::DT_HASH if !has_gnu_hash => (tag, value),
             tag if KEPT.contains(&tag) => (tag, value),
@@ -78,8 +80,8 @@ fn dynamic(image: &Image) -> Edit {
     Edit { offset: image.dynamic.offset, bytes }
 }
 
-/// The symbol table with weak symbols for unique ones and for those that are provided, and functions for indirect ones, if
-/// there are such.
+/// Returns the changed symbol table, or `None` if no symbol changes. Unique and provided symbols
+/// become weak, and indirect functions become functions.
 fn symbols_changed(bytes: &[u8], image: &Image) -> Option<Edit> {
     const INFO: usize = 4;
     let file = image.symbols.file();

@@ -1,4 +1,4 @@
-//! Relocations: what the loader writes, and where.
+//! Relocations: the values that the loader writes, and their places.
 
 use super::dynamic::{Dynamic, Table};
 use super::read::u64_at;
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 const ENTRY_BYTES: usize = 24;
 const WORD_BYTES: u64 = 8;
-/// Words that a bitmap of `DT_RELR` speaks of.
+/// Number of words that a bitmap of `DT_RELR` describes.
 const BITMAP_WORDS: u64 = 63;
 
 /// The relocation tables.
@@ -20,27 +20,27 @@ pub(super) struct Tables {
     packed: Option<Table>,
 }
 
-/// What relocations are checked against.
+/// The facts about an image that relocations are checked against.
 pub(super) struct Target<'a> {
     pub(super) segments: &'a Segments,
     pub(super) symbols: &'a SymbolTable,
     pub(super) has_tls: bool,
-    /// What the loader itself reads and relocations could write to.
+    /// Ranges that the loader itself reads and relocations must not change.
     pub(super) fixed: Vec<Range<u64>>,
 }
 
-/// What a relocation needs.
+/// The value that a relocation needs.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// The load base.
     Base,
     /// A symbol's address or size.
     Symbol,
-    /// The thread-local module of a symbol, or its place in that.
+    /// The thread-local module of a symbol, or the symbol's offset in the module.
     TlsModule,
-    /// A symbol's place in the thread's static storage, or two words to find it with.
+    /// A symbol's offset in the thread's static storage, or a descriptor of two words.
     TlsPlace { words: u64 },
-    /// The answer of a function of the image.
+    /// The result of a function of the image.
     Resolver,
 }
 
@@ -79,17 +79,17 @@ impl Tables {
         Ok(Tables { with_addend, packed })
     }
 
-    /// How many symbols the relocations speak of: the highest index and 1.
+    /// Returns the number of symbols that the relocations refer to: the highest index plus 1.
     pub(super) fn symbols(&self, bytes: &[u8]) -> u64 {
         self.entries(bytes).map(|entry| u64::from(entry.symbol) + 1).max().unwrap_or(0)
     }
 
-    /// Where the tables are.
+    /// Returns the addresses of the tables.
     pub(super) fn addresses(&self) -> impl Iterator<Item = Range<u64>> {
         self.with_addend.iter().chain(&self.packed).map(|table| table.addresses.clone())
     }
 
-    /// Checks each relocation. Answers whether one calls a function of the image.
+    /// Checks each relocation. Returns whether one calls a function of the image.
     pub(super) fn check(&self, bytes: &[u8], target: &Target<'_>) -> Result<bool> {
         let mut calls = false;
         for entry in self.entries(bytes) {
@@ -101,7 +101,7 @@ impl Tables {
         Ok(calls)
     }
 
-    /// Where the file has the types of relocations that call resolvers.
+    /// Returns the file offsets of the types of relocations that call resolvers.
     pub(super) fn resolved(&self, bytes: &[u8]) -> Vec<usize> {
         const KIND: usize = 8;
         let tables = self.with_addend.iter();
@@ -113,7 +113,7 @@ impl Tables {
         entries.map(|start| start + KIND).collect()
     }
 
-    /// The relocations with addends.
+    /// Returns the relocations with addends.
     pub(super) fn entries<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Entry> + 'a {
         self.with_addend
             .iter()
@@ -141,7 +141,7 @@ impl Entry {
         })
     }
 
-    /// Answers whether the relocation calls a function of the image.
+    /// Checks the relocation. Returns whether it calls a function of the image.
     fn check(&self, bytes: &[u8], target: &Target<'_>) -> Result<bool> {
         if self.kind == 0 {
             return Ok(false);
@@ -174,8 +174,8 @@ impl Entry {
         }
     }
 
-    /// The loader divides by the alignment of the module's thread-local storage: there must be
-    /// one. Of another library's symbol that is not known.
+    /// Checks that the module has thread-local storage: the loader divides by its alignment. For a
+    /// symbol of another library, the storage is unknown.
     fn check_tls(&self, kind: Kind, symbol: &Symbol, target: &Target<'_>) -> Result<()> {
         ensure!(
             self.symbol == 0 || symbol.kind() == elf::STT_TLS,
@@ -200,7 +200,7 @@ impl Entry {
 }
 
 impl Target<'_> {
-    /// Checks that a relocation may write here.
+    /// Checks that a relocation may write to these bytes.
     fn check_place(&self, address: u64, size: u64) -> Result<()> {
         let place = range(address, size)
             .filter(|_| self.segments.holds_writable(address, size))
@@ -218,7 +218,8 @@ impl Target<'_> {
     }
 }
 
-/// `DT_RELR`: an even word is an address to relocate, an odd one a bitmap of those behind it.
+/// Checks `DT_RELR`: an even word is an address to relocate, an odd word a bitmap of the words
+/// after it.
 fn check_packed(table: &[u8], target: &Target<'_>) -> Result<()> {
     let mut next = None;
     for word in table.chunks_exact(8).filter_map(|word| u64_at(word, 0)) {
@@ -243,7 +244,7 @@ fn check_packed(table: &[u8], target: &Target<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The type of a relocation whose field is the answer of a resolver, and of one that the load base is added to.
+/// Types of relocations: the field is a resolver's result, or the load base is added to the field.
 #[cfg(target_arch = "x86_64")]
 pub(super) const RESOLVED: elf::RelocationType = elf::R_X86_64_IRELATIVE;
 #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,5 @@
-//! Section headers. The loader does not read them and images may lack them, so what is odd in
-//! them counts as not there.
+//! Section headers. The loader does not read them and images may lack them, so a malformed header
+//! counts as missing.
 
 use super::read::{string_at, u16_at, u32_at, u64_at};
 use super::symbols::{ENTRY_BYTES as SYMBOL_BYTES, Symbol};
@@ -30,7 +30,7 @@ pub struct Section {
 }
 
 impl<'a> Sections<'a> {
-    /// Finds the headers; `None` if there are none.
+    /// Finds the headers; `None` if the image has none.
     pub fn parse(bytes: &'a [u8]) -> Option<Sections<'a>> {
         let start = usize::try_from(u64_at(bytes, 40)?).ok()?;
         let (entry, count) = (u16_at(bytes, 58)?, u16_at(bytes, 60)?);
@@ -42,7 +42,7 @@ impl<'a> Sections<'a> {
         Some(sections)
     }
 
-    /// The section of this name that is part of the program's memory.
+    /// Returns the section of this name that is loaded into memory.
     pub fn in_memory(&self, name: &str) -> Option<Section> {
         self.iter().find(|section| {
             section.flags & elf::SHF_ALLOC.0 != 0
@@ -50,7 +50,7 @@ impl<'a> Sections<'a> {
         })
     }
 
-    /// The bytes that the file has of the section of this name.
+    /// Returns the file's bytes of the section of this name.
     pub fn content(&self, name: &str) -> Option<&'a [u8]> {
         let is_named = |section: &Section| {
             string_at(self.names, section.name as usize) == Some(name.as_bytes())
@@ -58,7 +58,7 @@ impl<'a> Sections<'a> {
         self.bytes.get(self.iter().find(is_named)?.file()?)
     }
 
-    /// A defined symbol of the full symbol table, which also has the hidden ones.
+    /// Returns a defined symbol of the full symbol table, which also contains the hidden symbols.
     pub fn symbol(&self, name: &str) -> Option<Symbol> {
         let table = self.iter().find(|section| section.kind == elf::SHT_SYMTAB.0)?;
         let strings = self.bytes.get(self.get(table.link)?.file()?)?;

@@ -1,4 +1,4 @@
-//! Program headers: what is mapped where, and how an address becomes a place in the file.
+//! Program headers, which map the file to addresses.
 
 use super::header::Header;
 use super::read::{u32_at, u64_at};
@@ -25,9 +25,9 @@ pub struct Segment {
     pub address: u64,
     /// Bytes in memory.
     pub memory_bytes: u64,
-    /// Where its bytes start in the file.
+    /// File offset of its bytes.
     pub offset: u64,
-    /// Bytes in the file; the rest of the memory is zero.
+    /// Bytes in the file; the rest of the memory is zero-filled.
     pub file_bytes: u64,
     flags: u32,
 }
@@ -36,14 +36,14 @@ pub struct Segment {
 #[derive(Clone, Debug)]
 pub struct Segments(Vec<Segment>);
 
-/// What the program headers say.
+/// The facts from the program headers.
 pub(super) struct Headers {
     pub(super) segments: Segments,
     /// Addresses of `PT_DYNAMIC`, all in the file.
     pub(super) dynamic: Range<u64>,
     /// Thread-local bytes per thread; 0 without `PT_TLS`.
     pub(super) tls_bytes: u64,
-    /// Places in the file and alignments of `PT_NOTE` and `PT_GNU_PROPERTY`.
+    /// File ranges and alignments of `PT_NOTE` and `PT_GNU_PROPERTY`.
     pub(super) notes: Vec<(Range<usize>, u64)>,
     /// Addresses of the program headers themselves.
     pub(super) table: Range<u64>,
@@ -78,7 +78,7 @@ pub(super) fn parse(bytes: &[u8], header: &Header) -> Result<Headers> {
     if let Some(entry) = only(&entries, elf::PT_PHDR, "PT_PHDR")? {
         ensure!(
             Some(&table) == range(entry.address, table_bytes).as_ref(),
-            "PT_PHDR says {:#x}, the program headers are mapped at {table:#x?}",
+            "PT_PHDR is {:#x}, but the program headers are mapped at {table:#x?}",
             entry.address
         );
     }
@@ -102,7 +102,7 @@ impl Segments {
                 let (end, start) = (last.end().next_multiple_of(page), entry.address / page * page);
                 ensure!(
                     end <= start,
-                    "the segment at {:#x} is not on pages behind the one at {:#x}",
+                    "the segment at {:#x} does not start on a page after the segment at {:#x}",
                     entry.address,
                     last.address
                 );
@@ -119,11 +119,14 @@ impl Segments {
             return Err(malformed("the image has no PT_LOAD segment, expected one".to_owned()));
         };
         let span = last.end() - first.address;
-        ensure!(span <= MOST_SPAN, "the image spans {span:#x} bytes, at most {MOST_SPAN:#x} can");
+        ensure!(
+            span <= MOST_SPAN,
+            "the image spans {span:#x} bytes, expected at most {MOST_SPAN:#x}"
+        );
         Ok(Segments(list))
     }
 
-    /// The file's bytes of an address range, if one segment has them all from the file.
+    /// Returns the file range of an address range, if the file has all bytes of it in one segment.
     pub fn file_range(&self, address: u64, bytes: u64) -> Option<Range<usize>> {
         let segment = self.at(address)?;
         let start = address - segment.address;
@@ -132,42 +135,43 @@ impl Segments {
         Some(offset..offset.checked_add(usize::try_from(bytes).ok()?)?)
     }
 
-    /// Whether one segment holds the range.
+    /// Returns whether one segment contains the range.
     pub fn holds(&self, address: u64, bytes: u64) -> bool {
         self.at(address).is_some_and(|segment| segment.has_room(address, bytes))
     }
 
-    /// Whether one writable segment holds the range.
+    /// Returns whether one writable segment contains the range.
     pub fn holds_writable(&self, address: u64, bytes: u64) -> bool {
         self.at(address)
             .is_some_and(|segment| segment.is(elf::PF_W) && segment.has_room(address, bytes))
     }
 
-    /// Whether one executable segment has the range from the file.
+    /// Returns whether one executable segment contains the range in the file.
     pub fn holds_code(&self, address: u64, bytes: u64) -> bool {
         self.at(address).is_some_and(|segment| segment.is(elf::PF_X))
             && self.file_range(address, bytes.max(1)).is_some()
     }
 
-    /// Whether part of the range is in a writable segment.
+    /// Returns whether a part of the range is in a writable segment.
     pub fn any_writable(&self, range: &Range<u64>) -> bool {
         self.0.iter().any(|segment| {
             segment.is(elf::PF_W) && segment.address < range.end && range.start < segment.end()
         })
     }
 
-    /// Whether an address lies in a segment, or right behind it.
+    /// Returns whether an address lies in a segment, or at a segment's end.
     pub(super) fn touches(&self, address: u64) -> bool {
         self.at(address).is_some()
     }
 
-    /// The segment that starts last at or before the address, if that reaches it.
+    /// Returns the last segment that starts at or before the address, if the segment reaches it.
     fn at(&self, address: u64) -> Option<&Segment> {
         let behind = self.0.partition_point(|segment| segment.address <= address);
         self.0.get(behind.checked_sub(1)?).filter(|segment| address <= segment.end())
     }
 
-    /// Where the loader takes a part of the file to be: in the first segment whose pages have it.
+    /// Returns the addresses that the loader assumes for a part of the file: in the first segment
+    /// whose pages contain it.
     fn address_of_file(&self, offset: u64, bytes: u64) -> Option<Range<u64>> {
         let page = rustix::param::page_size() as u64;
         let end = offset.checked_add(bytes)?;
@@ -239,11 +243,11 @@ fn check_load(entry: &Entry, image_bytes: u64, page: u64) -> Result<()> {
     );
     ensure!(
         memory_bytes <= MOST_SPAN && address <= u64::MAX / 4,
-        "{place} has {memory_bytes:#x} bytes, at most {MOST_SPAN:#x} can be"
+        "{place} has {memory_bytes:#x} bytes, expected at most {MOST_SPAN:#x}"
     );
     ensure!(
         alignment.is_power_of_two() && (page..=MOST_ALIGNMENT).contains(&alignment),
-        "{place} has alignment {alignment:#x}, expected a power of two from {page:#x} on"
+        "{place} has alignment {alignment:#x}, expected a power of two of at least {page:#x}"
     );
     ensure!(
         address % alignment == offset % alignment,
@@ -253,7 +257,7 @@ fn check_load(entry: &Entry, image_bytes: u64, page: u64) -> Result<()> {
     ensure!(flags & read != 0, "{place} is not readable");
     ensure!(
         flags & (write | execute) != write | execute,
-        "{place} is both writable and executable, which is refused"
+        "{place} is both writable and executable, expected at most one of them"
     );
     Ok(())
 }
@@ -287,7 +291,7 @@ fn tls(entries: &[Entry], segments: &Segments) -> Result<u64> {
     let (address, bytes) = (entry.address, entry.memory_bytes);
     ensure!(
         entry.file_bytes <= bytes && bytes <= MOST_TLS,
-        "PT_TLS has {:#x} bytes in the file and {bytes:#x} in memory, at most {MOST_TLS:#x} can be",
+        "PT_TLS has {:#x} bytes in the file and {bytes:#x} in memory, expected at most {MOST_TLS:#x}",
         entry.file_bytes
     );
     ensure!(
@@ -328,13 +332,14 @@ fn check_stack(entries: &[Entry]) -> Result<()> {
     let stack = only(entries, elf::PT_GNU_STACK, "PT_GNU_STACK")?;
     ensure!(
         stack.is_some_and(|entry| entry.flags & elf::PF_X.0 == 0),
-        "the image asks for an executable stack{}, which is refused",
+        "the image requests an executable stack{}, expected PT_GNU_STACK without PF_X",
         if stack.is_none() { " (it has no PT_GNU_STACK)" } else { "" }
     );
     Ok(())
 }
 
-/// The loader protects whole pages, so the range may reach to the end of its segment's last page.
+/// Checks `PT_GNU_RELRO` and returns its whole pages. The loader protects whole pages, so the range
+/// may reach to the end of its segment's last page.
 fn read_only(entries: &[Entry], segments: &Segments) -> Result<Range<u64>> {
     let Some(entry) = only(entries, elf::PT_GNU_RELRO, "PT_GNU_RELRO")? else {
         return Ok(0..0);

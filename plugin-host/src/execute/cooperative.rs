@@ -1,4 +1,5 @@
-//! Launches whose groups wait for each other: all are begun before any goes on behind a barrier of the grid.
+//! Launches whose groups wait for each other: every group starts before any group passes a barrier
+//! of the grid.
 
 use super::fault::{Cause, Fault};
 use super::fibers::{Group, Progress};
@@ -9,12 +10,12 @@ use crate::kernel::{GroupCode, Mode};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 
-/// Stacks that a launch may have.
+/// Largest number of stacks of a launch.
 const MOST_STACKS: u64 = 16 << 10;
-/// Groups of a launch whose groups have one stack each.
+/// Largest number of groups of a launch with one stack per group.
 const MOST_GROUPS: u32 = 1024;
 
-/// The most groups of this many items that can wait for each other.
+/// Returns the largest number of groups of this size that can wait for each other.
 pub(super) fn most_groups(code: &GroupCode, items: [u32; 3]) -> u32 {
     if code.mode != Mode::Fibers {
         return MOST_GROUPS;
@@ -23,7 +24,7 @@ pub(super) fn most_groups(code: &GroupCode, items: [u32; 3]) -> u32 {
     MOST_GROUPS.min((MOST_STACKS / stacks.max(1)) as u32)
 }
 
-/// Runs all groups. `false` if one failed.
+/// Runs all groups. Returns `false` if a group failed.
 pub(super) fn run(pool: &Arc<Pool>, job: &Arc<Job>, run: &Run<'_>) -> bool {
     let grid = Grid { run, total: run.total(), state: Mutex::default(), changed: Condvar::new() };
     let threads = (pool.threads() as u64).min(grid.total);
@@ -42,26 +43,26 @@ struct Grid<'a> {
 
 #[derive(Default)]
 struct State {
-    /// The next group to be begun.
+    /// The next group to start.
     next: u64,
-    /// Groups that wait at the barrier, and those that have returned.
+    /// Numbers of groups that wait at the barrier, and of groups that have returned.
     waiting: u64,
     done: u64,
-    /// One that waits, if any does.
+    /// A waiting group, if any group waits.
     waiter: u64,
-    /// How often all groups have met.
+    /// Number of barriers that all groups have reached.
     meetings: u64,
     failed: bool,
 }
 
-/// A group that was begun, with its memory.
+/// A started group, with its memory.
 struct Begun {
     group: Group,
     _shared: SharedMemory,
 }
 
 impl Task for Grid<'_> {
-    /// One thread's part: begins groups until all are begun, then goes on with its own.
+    /// Runs one thread's part: starts groups until none is left, then continues its own groups.
     fn run(&self, _begin: u64, _end: u64) -> bool {
         let _guard = FailsWithPanic { grid: self };
         let mut own = Vec::new();
@@ -79,7 +80,7 @@ impl Task for Grid<'_> {
     }
 }
 
-/// Nobody waits for a thread that panicked.
+/// A guard that fails the launch on a panic, so that no thread waits for the panicked one.
 struct FailsWithPanic<'a> {
     grid: &'a Grid<'a>,
 }
@@ -103,9 +104,9 @@ impl Grid<'_> {
         Some(state.next - 1)
     }
 
-    /// Runs a group to the barrier, or its end.
+    /// Runs a group to the barrier, or to its end.
     fn advance(&self, mut begun: Begun) -> Option<Begun> {
-        // SAFETY: who made the run vouches for the kernel.
+        // SAFETY: the creator of the run vouches for the kernel.
         let progress = unsafe { begun.group.advance() };
         let mut state = self.state.lock();
         let goes_on = match progress {
@@ -139,7 +140,8 @@ impl Grid<'_> {
         self.changed.notify_all();
     }
 
-    /// Blocks until all groups have met once more; false if the launch has failed.
+    /// Blocks until all groups have reached the next barrier. Returns `false` if the launch has
+    /// failed.
     fn await_meeting(&self, seen: &mut u64) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| !state.failed && state.meetings == *seen);

@@ -1,4 +1,4 @@
-//! What is said of a kernel that failed.
+//! Error messages of failed kernels.
 
 use super::stack::STACK_BYTES;
 use super::wait::{State, Wait};
@@ -8,33 +8,33 @@ use longshore_plugin_api::{Error, ErrorCode};
 use std::ffi::CStr;
 use std::fmt::Write;
 
-/// A kernel's failure, and where it was.
+/// A kernel's failure and its place.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) cause: Cause,
-    /// The group's number; for kernels of LLVM's host form, 0.
+    /// The group's number; 0 for kernels of LLVM's host form.
     pub(crate) group: u64,
-    /// The item, if that is known.
+    /// The item, if it is known.
     pub(crate) item: Option<[u32; 3]>,
 }
 
-/// Why a kernel failed.
+/// The cause of a kernel's failure.
 #[derive(Debug)]
 pub(crate) enum Cause {
     Stop(Stop),
-    /// Items wait for each other at different places: two of them.
+    /// Items that wait for each other at different places: two of them.
     Stuck([([u32; 3], State); 2]),
-    /// Groups wait for others that have returned.
+    /// Groups that wait for groups which have returned.
     GridStuck,
     NoStack(std::io::Error),
-    /// Of a stack of so many bytes.
+    /// The overflow of a stack of this number of bytes.
     StackOverflow(usize),
-    /// A thread of the backend itself panicked.
+    /// A panic of the backend's own thread.
     Panicked,
 }
 
 impl Cause {
-    /// Why a kernel failed that this thread ran on its own stack.
+    /// Creates the cause for a kernel that failed on its thread's own stack.
     pub(super) fn on_thread(stop: Stop) -> Cause {
         let overflow = match &stop {
             Stop::Signal(signal) if signal.number == libc::SIGSEGV => {
@@ -46,11 +46,12 @@ impl Cause {
     }
 }
 
-// SAFETY: the pointers are to constants of the image, which is loaded until the fault was described.
+// SAFETY: the pointers are to constants of the image, which stays loaded until the fault is
+// described.
 unsafe impl Send for Fault {}
 
 impl Fault {
-    /// The error that a queue answers. `groups` is `None` for LLVM's host form.
+    /// Creates the error that the queue reports. `groups` is `None` for LLVM's host form.
     pub(crate) fn describe(
         &self,
         kernel: &str,
@@ -74,13 +75,14 @@ impl Fault {
     }
 }
 
-/// The error of a call of device code that is no kernel, without what was called.
+/// Creates the error of a call of device code other than a kernel. The message does not name the
+/// function.
 pub(super) fn describe_call(stop: Stop) -> Error {
     Cause::on_thread(stop).describe(String::new(), None)
 }
 
 impl Cause {
-    /// Says it behind what is said already.
+    /// Appends the cause to the message.
     fn describe(&self, mut message: String, allocations: Option<&Allocations>) -> Error {
         let code = match self {
             Cause::NoStack(_) => ErrorCode::OutOfResources,
@@ -93,7 +95,8 @@ impl Cause {
                 return Error::new(code, message).with_vendor(name, signal.number.into());
             }
             Cause::Stop(Stop::NotLinked(error)) => {
-                // SAFETY: it lives as long as the image, which is loaded until this was described.
+                // SAFETY: the error lives as long as the image, which stays loaded until the fault
+                // is described.
                 let error = unsafe { error.as_ref() };
                 message.push_str(error.message());
                 return Error::new(error.code(), message);
@@ -153,7 +156,7 @@ impl Signal {
         }
     }
 
-    /// The signal's name, and what it means.
+    /// Returns the signal's name and meaning.
     fn name(&self) -> (&'static str, &'static str) {
         match (self.number, self.code) {
             (libc::SIGSEGV, _) => ("SIGSEGV", "segmentation fault"),
@@ -167,7 +170,7 @@ impl Signal {
     }
 }
 
-/// `si_code` of a fault whose address the processor does not tell.
+/// `si_code` of a fault without an address.
 const SI_KERNEL: i32 = 128;
 /// `si_code` of a division by zero.
 const FPE_INTDIV: i32 = 1;

@@ -1,4 +1,4 @@
-//! Shared memory: what the items of a group have in common.
+//! Shared memory of the items of a group.
 
 use crate::fences::Fenced;
 use crate::kernel::SHARED_BYTES;
@@ -7,17 +7,17 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 const HALF: usize = SHARED_BYTES as usize;
-/// Behind the dynamic part, so that running over its end is a fault.
+/// Size of the fence behind the dynamic part, so that an overrun is a fault.
 const FENCE_BYTES: usize = 64 << 10;
-/// Blocks that a thread keeps: a cooperative launch has one for each group.
+/// Number of blocks that a thread keeps: a cooperative launch has one block for each group.
 const KEPT: usize = 64;
 /// Alignment of the dynamic part.
 const ALIGNMENT: usize = 64;
 
 thread_local!(static FREE: RefCell<Vec<Block>> = const { RefCell::new(Vec::new()) });
 
-/// The shared memory of one group, which its thread keeps for the next ones. Its contents are what the last group
-/// left.
+/// The shared memory of one group, which its thread keeps for later groups. The contents of the
+/// previous group remain.
 pub(super) struct SharedMemory {
     block: Option<Block>,
 }
@@ -29,12 +29,12 @@ impl SharedMemory {
         SharedMemory { block: free.or_else(Block::map) }
     }
 
-    /// What kernels declare; [`SHARED_BYTES`]. Null if there is no memory.
+    /// Returns the part for declared variables, of [`SHARED_BYTES`] bytes. Null without memory.
     pub(super) fn fixed(&self) -> *mut c_void {
         self.block.as_ref().map_or(null_mut(), |block| block.base)
     }
 
-    /// The dynamic part, which ends where the fence is.
+    /// Returns the dynamic part, which ends at the fence.
     pub(super) fn dynamic(&self, bytes: u64) -> *mut c_void {
         let Some(block) = self.block.as_ref().filter(|_| bytes > 0) else { return null_mut() };
         let bytes = (bytes as usize).min(HALF).next_multiple_of(ALIGNMENT);
@@ -63,7 +63,7 @@ struct Block {
 impl Block {
     #[cold]
     fn map() -> Option<Block> {
-        // SAFETY: a new mapping; the fence behind its end is made unusable.
+        // SAFETY: this is a new mapping; the fence at its end is made inaccessible.
         unsafe {
             let (protection, flags) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -81,7 +81,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map`, and used by nobody any more.
+        // SAFETY: `map` mapped the block, and no code uses it any more.
         unsafe { libc::munmap(self.base, 2 * HALF + FENCE_BYTES) };
     }
 }

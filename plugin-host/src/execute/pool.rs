@@ -1,11 +1,12 @@
-//! The threads that all queues share, and how they help with a launch.
+//! The threads that all queues share as helpers of their launches.
 //!
-//! A launch is run by the thread that runs its queue; helpers, named `longshore-w<number>`, join where it is worth
-//! it. What is to be done lies in the queue's [`Job`], as ranges of chunks, one range for each who may take part.
-//! Each takes chunks from the front of its own range, and when that is empty steals the later half of another's.
+//! The queue's thread runs a launch; helpers, named `longshore-w<number>`, join if that is faster.
+//! The queue's [`Job`] holds the work as ranges of chunks, one range for each possible thread. Each
+//! thread takes chunks from the front of its own range. With an empty range, it steals the later
+//! half of another thread's range.
 //!
-//! Nothing here is shared between queues on the way of a launch but one counter that helpers watch. Helpers find
-//! jobs through a list that queues enter once.
+//! On the launch path, queues share only one counter, which helpers watch. Helpers find jobs
+//! through a list that each queue enters once.
 
 use crate::spin::spin_until;
 use longshore_plugin_api::{Error, ErrorCode, Result};
@@ -18,18 +19,18 @@ use std::sync::{Arc, Once, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// How long a helper looks for more before it sleeps.
-const PATIENCE: Duration = Duration::from_micros(50);
-/// How long a thread works before it looks whether others want something of its range.
+/// Time that a helper looks for more work before it sleeps.
+const SPIN_TIME: Duration = Duration::from_micros(50);
+/// Time that a thread works before other threads can steal from its range again.
 const STRIDE: Duration = Duration::from_micros(20);
-/// Kernels may use as much stack as on a program's main thread.
+/// Stack size of a helper: 8 MiB, as on a program's main thread.
 const STACK_BYTES: usize = 8 << 20;
-/// Most threads that the setting `THREADS` may ask for.
+/// Most threads that the setting `THREADS` may request.
 const MOST_THREADS: usize = 1024;
-/// How many chunks a job may have: two ends of a range fit a word.
+/// Most chunks of a job: the two ends of a range fit into a word.
 const MOST_CHUNKS: u64 = u32::MAX as u64;
 
-/// The helpers, which end when it is dropped.
+/// The helpers, which end when the pool is dropped.
 pub(crate) struct Pool {
     helpers: usize,
     pinned: bool,
@@ -37,29 +38,30 @@ pub(crate) struct Pool {
     bell: Arc<Bell>,
 }
 
-/// What helpers wait for.
+/// The state that helpers wait for.
 #[derive(Default)]
 struct Bell {
-    /// Changes when there is something to do.
+    /// A counter that changes when work arrives.
     epoch: AtomicU32,
     sleepers: AtomicUsize,
     jobs: RwLock<Vec<Weak<Job>>>,
-    /// There will be nothing to do any more.
+    /// Whether no more work will arrive.
     closed: AtomicBool,
 }
 
-/// Something that several threads do together.
+/// Work that several threads do together.
 pub(crate) trait Task: Sync {
-    /// Does groups `begin..end`. `false`: it failed, and nobody need go on.
+    /// Runs groups `begin..end`. Returns `false` if a group failed, so that the other threads can
+    /// stop.
     fn run(&self, begin: u64, end: u64) -> bool;
 }
 
-/// What a queue shares with helpers. Used for one launch at a time.
+/// State that a queue shares with helpers, for one launch at a time.
 pub(crate) struct Job {
-    /// [`OPEN`], and how many helpers are inside.
+    /// [`OPEN`], and the number of helpers inside.
     state: AtomicU64,
     plan: UnsafeCell<Option<Plan>>,
-    /// The chunks left for each who may take part, the runner first: begin and end.
+    /// The remaining chunks of each possible thread, the runner first: begin and end.
     ranges: Box<[Padded]>,
     failed: AtomicBool,
     registered: Once,
@@ -76,20 +78,21 @@ struct Plan {
     runner: Thread,
 }
 
-/// Helpers may come in.
+/// Flag of a job that helpers may enter.
 const OPEN: u64 = 1 << 63;
 
-// SAFETY: `plan` is written while the job is closed and empty, by its runner, and read by whoever is inside
-// while it is open; its task is `Sync`.
+// SAFETY: the runner writes `plan` while the job is closed and empty. Helpers inside an open job
+// read it; its task is `Sync`.
 unsafe impl Sync for Job {}
 // SAFETY: as above.
 unsafe impl Send for Job {}
 
 impl Pool {
-    /// A pool that starts its helpers when it first needs them. `threads` counts the one that runs a queue.
+    /// Creates a pool that starts its helpers at the first need. `threads` includes the thread that
+    /// runs a queue.
     ///
     /// # Errors
-    /// `InvalidValue` for settings that are not a number of threads, and 0 or 1.
+    /// `InvalidValue` for settings other than a number of threads, and 0 or 1.
     pub(crate) fn new(threads: Option<&str>, pin: Option<&str>, cores: u32) -> Result<Arc<Pool>> {
         let threads = threads.map_or(Ok(cores as usize), parse_threads)?;
         let pinned = match pin.map(str::trim) {
@@ -105,19 +108,20 @@ impl Pool {
         }))
     }
 
-    /// How many threads can take part in a launch.
+    /// Returns the number of threads that can take part in a launch.
     pub(crate) fn threads(&self) -> usize {
         self.helpers + 1
     }
 
-    /// Does `total` groups on this thread and on helpers, `chunk` at a time. Returns when all are done, or
-    /// when it failed and nobody does any more; whether all are done. A panic counts as a failure.
+    /// Runs `total` groups on this thread and on helpers, `chunk` groups at a time. Returns whether
+    /// all groups are done, after all of them or after a failure. A panic counts as a failure.
     pub(crate) fn run(&self, job: &Arc<Job>, task: &dyn Task, total: u64, chunk: u64) -> bool {
         self.start();
         job.registered.call_once(|| self.bell.register(job));
         let chunk = chunk.max(total.div_ceil(MOST_CHUNKS)).max(1);
         let chunks = total.div_ceil(chunk);
-        // SAFETY: only the lifetime changes: the job is closed and empty before this returns.
+        // SAFETY: only the lifetime changes: the job is closed and empty before this function
+        // returns.
         let task =
             unsafe { std::mem::transmute::<*const dyn Task, *const (dyn Task + 'static)>(task) };
         job.open(Plan { task, total, chunk, runner: thread::current() }, chunks);
@@ -140,7 +144,9 @@ impl Pool {
                 let name = format!("longshore-w{helper}");
                 let builder = thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
                 if let Err(error) = builder.spawn(body) {
-                    log::warn!("thread '{name}' cannot be started, launches use fewer: {error}");
+                    log::warn!(
+                        "thread '{name}' cannot be started, launches use fewer threads: {error}"
+                    );
                     break;
                 }
             }
@@ -156,7 +162,7 @@ impl Drop for Pool {
 }
 
 impl Bell {
-    /// The life of a helper.
+    /// Runs a helper until the pool closes.
     fn serve(&self, helper: usize) {
         while !self.closed.load(Ordering::SeqCst) {
             let seen = self.epoch.load(Ordering::SeqCst);
@@ -182,17 +188,17 @@ impl Bell {
         jobs.push(Arc::downgrade(job));
     }
 
-    /// A job that wants help.
+    /// Returns a job that needs helpers.
     fn find(&self) -> Option<Arc<Job>> {
         let jobs = self.jobs.read();
         jobs.iter().filter_map(Weak::upgrade).find(|job| job.wants_help())
     }
 
-    /// Blocks until there may be something to do.
+    /// Blocks until work may have arrived.
     fn await_change(&self, seen: u32) {
         let has_changed =
             || self.epoch.load(Ordering::SeqCst) != seen || self.closed.load(Ordering::SeqCst);
-        if spin_until(PATIENCE, has_changed) {
+        if spin_until(SPIN_TIME, has_changed) {
             return;
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
@@ -204,7 +210,7 @@ impl Bell {
 }
 
 impl Job {
-    /// A job for the queues of a pool.
+    /// Creates a job for a queue of the pool.
     pub(crate) fn new(pool: &Pool) -> Arc<Job> {
         Arc::new(Job {
             state: AtomicU64::new(0),
@@ -222,21 +228,21 @@ impl Job {
             range.0.store(pack(edge(part), edge(part + 1)), Ordering::Relaxed);
         }
         self.failed.store(false, Ordering::Relaxed);
-        // SAFETY: the job is closed and empty, so nobody else reads the plan.
+        // SAFETY: the job is closed and empty, so no other thread reads the plan.
         unsafe { *self.plan.get() = Some(plan) };
         self.state.store(OPEN, Ordering::Release);
     }
 
-    /// Waits until all helpers have left.
+    /// Closes the job and waits until all helpers have left.
     fn close(&self) {
         self.state.fetch_and(!OPEN, Ordering::AcqRel);
         let is_empty = || self.state.load(Ordering::Acquire) == 0;
-        if !spin_until(PATIENCE, is_empty) {
+        if !spin_until(SPIN_TIME, is_empty) {
             while !is_empty() {
                 thread::park();
             }
         }
-        // SAFETY: closed and empty.
+        // SAFETY: the job is closed and empty.
         unsafe { *self.plan.get() = None };
     }
 
@@ -266,7 +272,8 @@ impl Job {
         }
     }
 
-    /// Runs chunks until none is left, or somebody failed: as many at a time as take about [`STRIDE`].
+    /// Runs chunks until none is left or a thread has failed. The number of chunks at a time adapts
+    /// to [`STRIDE`].
     fn take_part(&self, part: usize) {
         let plan = self.plan();
         // SAFETY: `Pool::run` keeps the task until the job is closed and empty.
@@ -278,7 +285,7 @@ impl Job {
             let begin = u64::from(first) * plan.chunk;
             let end = begin.saturating_add(u64::from(taken) * plan.chunk).min(plan.total);
             let start = Instant::now();
-            // Whoever waits for a helper that is gone would wait for ever.
+            // Catches panics: a thread that waits for a lost helper would wait for ever.
             let finished = catch_unwind(AssertUnwindSafe(|| task.run(begin, end)));
             if !finished.unwrap_or(false) {
                 self.failed.store(true, Ordering::Relaxed);
@@ -293,11 +300,13 @@ impl Job {
     }
 
     fn plan(&self) -> &Plan {
-        // SAFETY: who is inside an open job may read the plan, which was written before it was opened.
+        // SAFETY: a thread inside an open job may read the plan, which was written before the job
+        // opened.
         unsafe { (*self.plan.get()).as_ref() }.expect("an open job has a plan")
     }
 
-    /// Up to `count` chunks of the own range, of which others may still want some: the first, and how many.
+    /// Takes up to `count` chunks of the own range, and leaves some for other threads. Returns the
+    /// first chunk and the number of chunks.
     fn take(&self, part: usize, count: u32) -> Option<(u32, u32)> {
         let range = &self.ranges[part].0;
         let share = |begin: u32, end: u32| count.min((end - begin).div_ceil(4));
@@ -309,7 +318,8 @@ impl Job {
         Some((begin, share(begin, end)))
     }
 
-    /// Takes the later half of another's range; its first chunk is for now, the rest becomes the own range.
+    /// Takes the later half of another thread's range. Its first chunk is the result; the rest
+    /// becomes the own range.
     fn steal(&self, part: usize) -> Option<(u32, u32)> {
         let count = self.ranges.len();
         for victim in (1..count).map(|distance| &self.ranges[(part + distance) % count].0) {
@@ -320,7 +330,7 @@ impl Job {
             if let Ok(packed) = stolen {
                 let (begin, end) = unpack(packed);
                 let middle = begin + (end - begin) / 2;
-                // Nobody else changes an empty range.
+                // No other thread changes an empty range.
                 self.ranges[part].0.store(pack(middle + 1, end), Ordering::Release);
                 return Some((middle, 1));
             }
@@ -352,7 +362,7 @@ fn invalid(setting: &str, value: &str, expected: &str) -> Error {
     Error::new(ErrorCode::InvalidValue, message)
 }
 
-/// The CPUs that the process may run on.
+/// Returns the CPUs that the process may run on.
 fn allowed_cpus() -> Vec<usize> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()

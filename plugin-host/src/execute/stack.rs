@@ -7,27 +7,27 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::{NonNull, null_mut};
 
-/// Of each item's stack.
+/// Size of each item's stack, in bytes.
 pub(super) const STACK_BYTES: usize = 256 << 10;
-/// Below each stack, so that an overflow is a fault even where it skips some pages.
+/// Size of the fence below each stack, so that an overflow is a fault even if it skips some pages.
 const FENCE_BYTES: usize = 1 << 20;
-/// Stacks that a thread keeps.
+/// Number of stacks that a thread keeps.
 const KEPT: usize = 1024;
 
 thread_local!(static FREE: RefCell<Vec<ItemStack>> = const { RefCell::new(Vec::new()) });
 
 /// A stack above a fence.
 pub(super) struct ItemStack {
-    /// Of the fence.
+    /// First address of the fence.
     start: NonNull<u8>,
     _fenced: Fenced,
 }
 
 impl ItemStack {
-    /// One that this thread has kept, or a new one.
+    /// Returns a kept stack of this thread, or a new one.
     ///
     /// # Errors
-    /// Those of the system, if there is no memory or there are too many mappings.
+    /// The system's error, without memory or with too many mappings.
     pub(super) fn take() -> io::Result<ItemStack> {
         FREE.with_borrow_mut(Vec::pop).map_or_else(ItemStack::map, Ok)
     }
@@ -41,7 +41,7 @@ impl ItemStack {
         });
     }
 
-    /// Whether an access to this address was one that overflowed the stack.
+    /// Returns whether an access to this address overflowed the stack.
     pub(super) fn is_overflow(&self, address: u64) -> bool {
         let start = self.start.addr().get() as u64;
         (start..start + FENCE_BYTES as u64).contains(&address)
@@ -50,7 +50,7 @@ impl ItemStack {
     fn map() -> io::Result<ItemStack> {
         let (nothing, all) = (libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-        // SAFETY: a new mapping, of which the part above the fence is made usable.
+        // SAFETY: this is a new mapping; the part above the fence is made accessible.
         unsafe {
             let start = libc::mmap(null_mut(), FENCE_BYTES + STACK_BYTES, nothing, flags, -1, 0);
             if start == libc::MAP_FAILED {
@@ -71,7 +71,8 @@ impl ItemStack {
     }
 }
 
-// SAFETY: the memory between limit and base is this stack's alone, is aligned to pages, and has a fence below.
+// SAFETY: the memory between limit and base belongs to this stack alone, is aligned to pages, and
+// has a fence below.
 unsafe impl Stack for ItemStack {
     fn base(&self) -> StackPointer {
         self.at(FENCE_BYTES + STACK_BYTES)
@@ -84,7 +85,7 @@ unsafe impl Stack for ItemStack {
 
 impl Drop for ItemStack {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map`, and used by nobody any more.
+        // SAFETY: `map` mapped the stack, and no code uses it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), FENCE_BYTES + STACK_BYTES) };
     }
 }

@@ -1,4 +1,4 @@
-//! When launches get help.
+//! Launches with and without helpers.
 
 use super::*;
 use crate::kernel::abi::Work;
@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
-/// What groups do, and whether one was run by a helper.
+/// The behaviour of groups, and whether a helper ran one.
 struct Groups {
     runner: ThreadId,
     are_long: bool,
     is_helped: AtomicBool,
 }
 
-/// Long groups take a while each, and the last one until somebody has helped.
+/// Runs groups. Each long group takes a while, and the last one waits until a helper has run a
+/// group.
 unsafe extern "C" fn groups(arguments: *const *const c_void, work: *mut Work) {
     const LIMIT: Duration = Duration::from_secs(20);
-    // SAFETY: called with what `run` passes.
+    // SAFETY: `run` passes these arguments.
     let (groups, work) = unsafe { (&*(*arguments).cast::<Groups>(), &*work) };
     if thread::current().id() != groups.runner {
         groups.is_helped.store(true, Ordering::Relaxed);
@@ -32,7 +33,7 @@ unsafe extern "C" fn groups(arguments: *const *const c_void, work: *mut Work) {
     }
 }
 
-/// Runs 64 groups; whether a helper ran some.
+/// Runs 64 groups; returns whether a helper ran some.
 fn is_helped(engine: &Engine, kernel: &Kernel, are_long: bool) -> bool {
     let is_helped = AtomicBool::new(false);
     let argument = Groups { runner: thread::current().id(), are_long, is_helped };

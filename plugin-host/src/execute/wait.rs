@@ -1,13 +1,13 @@
 //! The states of items that wait for each other.
 
-/// The thing that an item waits for.
+/// The reason for an item's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// For all items of its group.
+    /// A barrier, for all items of the group.
     Barrier,
-    /// For all items of its sub-group, with a value.
+    /// An exchange of values, for all items of the sub-group.
     Gather,
-    /// For all items of the launch.
+    /// A barrier of the grid, for all items of the launch.
     Grid,
 }
 

@@ -1,4 +1,4 @@
-//! What the guard asks of the system: the thread's state at a signal, signal stacks, timers.
+//! System services of the guard: the thread's state at a signal, signal stacks, timers.
 
 use super::Signal;
 use super::enter::Landing;
@@ -7,12 +7,12 @@ use std::cell::Cell;
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 
-/// A number that no other living thread has; not 0. Needs no thread-local storage, which could be
-/// allocated on first use.
+/// Returns a number that no other living thread has, and never 0. Uses no thread-local storage,
+/// whose first use may allocate.
 #[inline]
 pub(super) fn thread_pointer() -> usize {
     let pointer: usize;
-    // SAFETY: reads the thread's control block's own address, where the C library keeps it.
+    // SAFETY: this reads the address of the thread's control block, where the C library keeps it.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
@@ -22,13 +22,13 @@ pub(super) fn thread_pointer() -> usize {
     pointer
 }
 
-/// Lets the thread go on at a landing when the handler returns.
+/// Makes the thread continue at a landing when the handler returns.
 ///
 /// # Safety
-/// `context` is what the handler was called with; the landing is one that the thread can go on at.
+/// `context` is the handler's argument, and the thread can continue at the landing.
 pub(super) unsafe fn redirect(context: *mut c_void, landing: *const Landing) {
     let context = context.cast::<ucontext_t>();
-    // SAFETY: as the caller vouches.
+    // SAFETY: the caller vouches for both.
     unsafe {
         let Landing { stack, resume } = landing.read();
         #[cfg(target_arch = "x86_64")]
@@ -46,10 +46,10 @@ pub(super) unsafe fn redirect(context: *mut c_void, landing: *const Landing) {
     }
 }
 
-/// Where the code was that a signal has interrupted.
+/// Returns the address of the code that a signal has interrupted.
 pub(super) fn code_address(context: *const c_void) -> u64 {
     let context = context.cast::<ucontext_t>();
-    // SAFETY: what the kernel passed to the handler.
+    // SAFETY: the kernel passed the context to the handler.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         return (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
@@ -58,14 +58,14 @@ pub(super) fn code_address(context: *const c_void) -> u64 {
     }
 }
 
-/// What the kernel says of a signal.
+/// Reads the facts about a signal.
 pub(super) fn read(
     number: c_int,
     code: c_int,
     info: *const siginfo_t,
     context: *const c_void,
 ) -> Signal {
-    // SAFETY: both are what the kernel passed to the handler; the signals have an address.
+    // SAFETY: the kernel passed both to the handler; the signals have an address.
     let address = unsafe { (*info).si_addr() } as u64;
     let is_write = match number {
         libc::SIGSEGV | libc::SIGBUS => written(context.cast()),
@@ -76,10 +76,10 @@ pub(super) fn read(
 
 #[cfg(target_arch = "x86_64")]
 fn written(context: *const ucontext_t) -> Option<bool> {
-    /// Of the error code of a page fault: the access was a write.
+    /// Bit of a page fault's error code: the access was a write.
     const WRITE: i64 = 2;
     const PAGE_FAULT: i64 = 14;
-    // SAFETY: what the kernel passed to the handler.
+    // SAFETY: the kernel passed the context to the handler.
     let registers = unsafe { (*context).uc_mcontext.gregs };
     let is_page_fault = registers[libc::REG_TRAPNO as usize] == PAGE_FAULT;
     is_page_fault.then_some(registers[libc::REG_ERR as usize] & WRITE != 0)
@@ -90,8 +90,9 @@ fn written(_context: *const ucontext_t) -> Option<bool> {
     None
 }
 
-/// Gives the thread a stack for handlers if it has none, or one of less than [`LEAST_BYTES`], so that an overflow of its
-/// own can be handled. The new stack is freed when the thread ends.
+/// Gives the thread an alternate stack for handlers, so that an overflow of its own stack can be
+/// handled. Keeps an existing stack of at least [`LEAST_BYTES`]. The new stack is freed when the
+/// thread ends.
 pub(super) fn ensure_alternate_stack(bytes: usize) {
     thread_local!(static STACK: Cell<Option<AlternateStack>> = const { Cell::new(None) });
     let is_enough =
@@ -101,17 +102,19 @@ pub(super) fn ensure_alternate_stack(bytes: usize) {
     }
 }
 
-/// Size from which an alternate stack is kept, in bytes. The standard library's stacks have 8 KiB, which two signal
-/// frames with AVX-512 registers nearly fill: a handler of the program's that calls `abort` would overflow such a stack.
+/// Least size in bytes of an existing alternate stack that is kept. The standard library's stacks
+/// have 8 KiB, which two signal frames with AVX-512 registers nearly fill. A handler of the program
+/// that calls `abort` would overflow such a stack.
 const LEAST_BYTES: usize = 16 << 10;
 
-/// The thread's alternate stack; `None` while a handler runs on it, or if the system does not tell.
+/// Returns the thread's alternate stack. `None` while a handler runs on it, or if the system does
+/// not report it.
 fn current_stack() -> Option<libc::stack_t> {
     // SAFETY: zero is a valid value, and the call fills the structure.
     unsafe {
         let mut current: libc::stack_t = std::mem::zeroed();
-        let is_told = libc::sigaltstack(null(), &raw mut current) == 0;
-        (is_told && current.ss_flags & libc::SS_ONSTACK == 0).then_some(current)
+        let is_reported = libc::sigaltstack(null(), &raw mut current) == 0;
+        (is_reported && current.ss_flags & libc::SS_ONSTACK == 0).then_some(current)
     }
 }
 
@@ -126,7 +129,7 @@ struct AlternateStack {
 
 impl AlternateStack {
     fn install(bytes: usize) -> Option<AlternateStack> {
-        // SAFETY: a new mapping, which becomes this thread's stack for handlers.
+        // SAFETY: this is a new mapping, which becomes this thread's stack for handlers.
         unsafe {
             let (protection, flags) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -144,7 +147,8 @@ impl AlternateStack {
 impl Drop for AlternateStack {
     fn drop(&mut self) {
         let is_current = current_stack().is_none_or(|stack| stack.ss_sp == self.base);
-        // SAFETY: the thread no longer uses the stack once it is disabled; nobody else does.
+        // SAFETY: the thread no longer uses the stack once it is disabled, and no other thread uses
+        // it.
         unsafe {
             if is_current {
                 let none =
@@ -156,9 +160,9 @@ impl Drop for AlternateStack {
     }
 }
 
-/// Lets signals through again that a handler was left with.
+/// Unblocks signals that stay blocked because their handler did not return.
 pub(super) fn unblock(signals: &[c_int]) {
-    // SAFETY: changes the thread's own mask.
+    // SAFETY: this changes the thread's own mask.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -169,31 +173,31 @@ pub(super) fn unblock(signals: &[c_int]) {
     }
 }
 
-/// How long after a signal of [`Timer`] the next one comes.
+/// Interval between the signals of a [`Timer`], in nanoseconds.
 const AGAIN_NS: libc::c_long = 1_000_000;
 
-/// Marks the signals of [`Timer`].
+/// Mark of the signals of a [`Timer`].
 static TIMER_MARK: u8 = 0;
 
-/// Whether a signal is that of a [`Timer`].
+/// Returns whether a [`Timer`] sent the signal.
 pub(super) fn is_timer(info: *const siginfo_t) -> bool {
-    // SAFETY: what the kernel passed to the handler; signals of timers have a value.
+    // SAFETY: the kernel passed the information to the handler; signals of timers have a value.
     unsafe {
         (*info).si_code == libc::SI_TIMER
             && (*info).si_value().sival_ptr.cast_const() == (&raw const TIMER_MARK).cast()
     }
 }
 
-/// Sends this thread a signal when time is up, and again until it is dropped: the first may come while the
-/// thread is not in device code.
+/// A timer that signals this thread at a time limit, and repeatedly until it is dropped: the first
+/// signal may come while the thread is not in device code.
 pub(super) struct Timer {
     timer: libc::timer_t,
 }
 
 impl Timer {
-    /// `None` if the system has no timer left.
+    /// Starts a timer. `None` if the system has no timer left.
     pub(super) fn start(limit: Duration) -> Option<Timer> {
-        // SAFETY: the structures are filled as the calls want them; the thread is this one.
+        // SAFETY: the structures have the fields that the calls require; the thread is this one.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -219,7 +223,7 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: made by `start`, and deleted once.
+        // SAFETY: `start` made the timer, which is deleted once.
         unsafe { libc::timer_delete(self.timer) };
     }
 }

@@ -1,11 +1,12 @@
-//! Entering device code, and leaving it from anywhere inside.
+//! The entry into device code, and the exit from any place inside.
 
 use crate::kernel::abi::{GroupEntry, Work};
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
-/// Where [`enter`] goes on if device code does not return: a stack pointer and an address. The
-/// modes that the thread had lie where the stack pointer points ([`Modes`](super::modes::Modes)).
+/// The place at which [`enter`] continues if device code does not return: a stack pointer and an
+/// address. The stack pointer points at the thread's earlier modes
+/// ([`Modes`](super::modes::Modes)).
 #[repr(C)]
 pub(crate) struct Landing {
     pub(super) stack: usize,
@@ -18,19 +19,20 @@ impl Landing {
         Landing { stack: 0, resume: 0 }
     }
 
-    /// Whether [`enter`] has begun.
+    /// Returns whether [`enter`] has begun.
     #[inline]
     pub(super) fn is_set(&self) -> bool {
         self.resume != 0
     }
 }
 
-/// Calls `entry(arguments, work)`; 0 if it returned. If the thread goes on at the landing, 1: all registers
-/// that a callee preserves are then as they were. Either way the modes of floating point are, and on x86-64 the
-/// direction, alignment-check and trap flags are clear.
+/// Calls `entry(arguments, work)`. Returns 0 if it returned, and 1 if the thread continues at the
+/// landing: then all callee-saved registers have their earlier values. In both cases the
+/// floating-point modes are restored. On x86-64 the direction, alignment-check and trap flags are
+/// clear.
 ///
-/// To unwinders it is the bottom of the stack, so that an exception which device code lets escape is an
-/// uncaught one.
+/// For unwinders, this function is the bottom of the stack: an exception that escapes from device
+/// code is uncaught.
 ///
 /// # Safety
 /// `entry` may be called with these values; `landing` is valid until the call is over.
@@ -62,7 +64,7 @@ pub(super) unsafe extern "C" fn enter(
         "mov rsi, rcx",
         "call rax",
         "xor eax, eax",
-        // Loading what is there already would cost more than the comparison.
+        // Loading unchanged modes would cost more than the comparison.
         "stmxcsr [rsp + 8]",
         "fnstcw [rsp + 12]",
         "mov ecx, [rsp + 8]",
@@ -103,20 +105,20 @@ pub(super) unsafe extern "C" fn enter(
     )
 }
 
-/// Goes on at a landing.
+/// Continues at a landing.
 ///
 /// # Safety
-/// The landing is that of an [`enter`] which the thread is in.
+/// The landing belongs to an [`enter`] that the thread is in.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn leave(landing: *mut Landing) -> ! {
     naked_asm!("mov rsp, [rdi]", "jmp [rdi + 8]")
 }
 
-/// As above.
+/// Calls `entry(arguments, work)`, as on x86-64.
 ///
 /// # Safety
-/// As above.
+/// The same as on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn enter(
@@ -176,10 +178,10 @@ pub(super) unsafe extern "C" fn enter(
     )
 }
 
-/// As above.
+/// Continues at a landing.
 ///
 /// # Safety
-/// As above.
+/// The landing belongs to an [`enter`] that the thread is in.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn leave(landing: *mut Landing) -> ! {

@@ -1,7 +1,8 @@
-//! The handlers that the process had before.
+//! The signal handlers that the process had before the first call.
 //!
-//! They are called as the kernel would call them: with the signals of their mask blocked, the signal itself unless
-//! `SA_NODEFER` is set, and once only with `SA_RESETHAND`. They run on the alternate stack.
+//! The guard calls these handlers as the kernel would: with the signals of their mask blocked, the
+//! signal itself unless `SA_NODEFER` is set, and once only with `SA_RESETHAND`. The handlers run on
+//! the alternate stack.
 
 use super::context::code_address;
 use super::{Guard, SIGNALS};
@@ -13,22 +14,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A handler of the form that has `SA_SIGINFO`.
 type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
-/// The handlers that were there before, by the index of their signal.
+/// The handlers from before, by the index of their signal.
 static mut FORMER: [libc::sigaction; SIGNALS.len()] =
     // SAFETY: zero is a valid value of each field: the default action.
     unsafe { std::mem::zeroed() };
-/// By the index of their signal: that the former handler has given up, and is not called any more.
+/// Whether the former handler has given up and is no longer called, by the index of its signal.
 static GONE: [AtomicBool; SIGNALS.len()] = [const { AtomicBool::new(false) }; SIGNALS.len()];
 /// Whether the kernel has `MADV_POPULATE_READ` and `MADV_POPULATE_WRITE`.
 static POPULATES: AtomicBool = AtomicBool::new(false);
 
-/// `si_code` of a fault on a page that is there and denies the access, and of one by a protection key.
+/// `si_code` of a fault on a mapped page that denies the access, and of a fault by a protection
+/// key.
 const DENIED: [c_int; 2] = [2, 4];
-/// How often in a row the former handler is asked about the same fault while the page stays as it is: another
-/// thread may protect it again before device code has gone on.
+/// Number of calls in a row of the former handler for the same fault on an unchanged page. Another
+/// thread may protect the page again before device code continues.
 const MOST_ASKED: u32 = 16;
 
-/// The last fault that the former handler was asked about, and how often it was in a row.
+/// The last fault passed to the former handler, and the number of calls in a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
     code: u64,
@@ -36,11 +38,12 @@ pub(super) struct Asked {
     times: u32,
 }
 
-/// Installs a handler of all signals by which device code fails.
+/// Installs a handler of all signals in [`SIGNALS`].
 pub(super) fn install(handler: Handler) {
     for (index, signal) in SIGNALS.iter().enumerate() {
-        // SAFETY: the structure is filled as `sigaction` wants it; the handler only does what a
-        // handler may do. Each place of FORMER is written once, here, before its handler can run.
+        // SAFETY: the structure has the fields that `sigaction` requires, and the handler does only
+        // what handlers may do. Each element of FORMER is written once, here, before its handler
+        // can run.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as usize;
@@ -54,11 +57,13 @@ pub(super) fn install(handler: Handler) {
     POPULATES.store(populate(&raw const here as u64, false).is_ok(), Ordering::Relaxed);
 }
 
-/// Whether the former handler has done something about a fault of device code, which is to be tried again then.
-/// It is asked about accesses that a page of the program denies; fences of the backend are no such pages.
+/// Calls the former handler for a fault of device code, and returns whether the faulting access
+/// should be retried. Only accesses that a page of the program denies go to that handler; the
+/// backend's fences are not such pages.
 ///
 /// # Safety
-/// The arguments are those of a handler; the guard is that of its thread, which has left device code.
+/// The arguments are a handler's arguments; the guard belongs to the handler's thread, which has
+/// left device code.
 pub(super) unsafe fn resolves(
     guard: &Guard,
     signal: c_int,
@@ -85,9 +90,9 @@ pub(super) unsafe fn resolves(
     let before = current(signal);
     call(&former, signal, info, context);
     if current(signal).sa_sigaction == libc::SIG_DFL {
-        // It wants the fault to end the process: it knows nothing about it.
+        // The former handler does not know the fault, and wants it to end the process.
         GONE[index].store(true, Ordering::Relaxed);
-        // SAFETY: what was there before.
+        // SAFETY: this restores the previous action.
         unsafe { libc::sigaction(signal, &raw const before, null_mut()) };
         return false;
     }
@@ -100,7 +105,7 @@ pub(super) unsafe fn resolves(
     true
 }
 
-/// Does what would have been done without this module.
+/// Handles a signal as the process would without this module.
 pub(super) fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some((_, mut former)) = former(signal) else { return };
     // SAFETY: the kernel passes a valid pointer to a handler with SA_SIGINFO.
@@ -111,9 +116,9 @@ pub(super) fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     }
     match former.sa_sigaction {
         libc::SIG_IGN => {}
-        // SAFETY: what the process did by default it does again: a fault repeats when the handler
-        // returns, another signal is raised anew and is blocked until then. So is a trap, behind
-        // which the code would go on.
+        // SAFETY: this restores the process's default action. A fault repeats when the handler
+        // returns. Another signal is raised again, and is blocked until then. The same holds for a
+        // trap, because code would continue after it.
         libc::SIG_DFL => unsafe {
             libc::sigaction(signal, &raw const former, null_mut());
             if !is_fault || signal == libc::SIGTRAP {
@@ -124,10 +129,10 @@ pub(super) fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     }
 }
 
-/// The handler of a signal before this module's, and the signal's index.
+/// Returns a signal's index and its former handler.
 fn former(signal: c_int) -> Option<(usize, libc::sigaction)> {
     let index = SIGNALS.iter().position(|known| *known == signal)?;
-    // SAFETY: written before the handler was installed, and never again.
+    // SAFETY: the element was written before the handler was installed, and never again.
     let mut former = unsafe { (&raw const FORMER[index]).read() };
     if GONE[index].load(Ordering::Relaxed) {
         former.sa_sigaction = libc::SIG_DFL;
@@ -135,7 +140,7 @@ fn former(signal: c_int) -> Option<(usize, libc::sigaction)> {
     Some((index, former))
 }
 
-/// The handler that a signal has now.
+/// Returns a signal's current handler.
 fn current(signal: c_int) -> libc::sigaction {
     // SAFETY: zero is a valid value, and the call fills the structure.
     unsafe {
@@ -145,14 +150,14 @@ fn current(signal: c_int) -> libc::sigaction {
     }
 }
 
-/// Calls a handler, which is neither the default action nor none.
+/// Calls a handler, which is neither `SIG_DFL` nor `SIG_IGN`.
 fn call(former: &libc::sigaction, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     if former.sa_flags & libc::SA_RESETHAND != 0
         && let Some(index) = SIGNALS.iter().position(|known| *known == signal)
     {
         GONE[index].store(true, Ordering::Relaxed);
     }
-    // SAFETY: changes the thread's own mask; the handler's form is the one that its flags say.
+    // SAFETY: this changes the thread's own mask; the handler has the form that its flags state.
     unsafe {
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const former.sa_mask, &raw mut before);
@@ -172,7 +177,7 @@ fn call(former: &libc::sigaction, signal: c_int, info: *mut siginfo_t, context: 
     }
 }
 
-/// Has the kernel access the page at an address, which changes no content.
+/// Makes the kernel access the page at an address, without a change of its contents.
 fn populate(address: u64, is_write: bool) -> Result<(), ()> {
     let page = rustix::param::page_size();
     let advice = if is_write { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };

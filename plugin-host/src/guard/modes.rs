@@ -1,10 +1,10 @@
-//! The modes of floating point, and the flags that no code may leave set.
+//! Floating-point modes, and the flags that no code may leave set.
 
-/// Direction, alignment check and trap: set, they change what the next code does.
+/// The direction, alignment-check and trap flags, which affect all later code while they are set.
 #[cfg(target_arch = "x86_64")]
 pub(super) const FLAGS: i32 = 0x400 | 0x4_0000 | 0x100;
 
-/// A thread's modes of floating point: rounding, flushing of denormal numbers, traps.
+/// A thread's floating-point modes: rounding, flushing of denormal numbers, traps.
 #[cfg(target_arch = "x86_64")]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct Modes {
     control: u16,
 }
 
-/// A thread's modes of floating point: rounding, flushing of denormal numbers, traps.
+/// A thread's floating-point modes: rounding, flushing of denormal numbers, traps.
 #[cfg(target_arch = "aarch64")]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +23,13 @@ pub(crate) struct Modes {
 }
 
 impl Modes {
-    /// The calling thread's.
+    /// Returns the calling thread's modes.
     #[inline]
     pub(crate) fn read() -> Modes {
         #[cfg(target_arch = "x86_64")]
         {
             let mut modes = Modes { mxcsr: 0, control: 0 };
-            // SAFETY: stores both registers in places of their sizes.
+            // SAFETY: this stores both registers in fields of their sizes.
             unsafe {
                 std::arch::asm!(
                     "stmxcsr [{modes}]",
@@ -43,27 +43,28 @@ impl Modes {
         #[cfg(target_arch = "aarch64")]
         {
             let fpcr;
-            // SAFETY: reads a register.
+            // SAFETY: this reads a register.
             unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) fpcr, options(nostack, nomem)) };
             Modes { fpcr }
         }
     }
 
-    /// Makes them the calling thread's, and clears its direction, alignment-check and trap flags.
+    /// Sets the calling thread's modes, and clears its direction, alignment-check and trap flags.
     #[inline]
     pub(crate) fn restore(self) {
         clear_flags();
         if Modes::read() != self {
-            // SAFETY: these were the thread's modes, so their bits are ones that the processor has.
+            // SAFETY: the thread had these modes before, so the processor has their bits.
             unsafe { self.load() }
         }
     }
 
     /// # Safety
-    /// The bits must be ones that the processor has.
+    /// The processor must have all bits that are set.
     unsafe fn load(self) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: promised by the caller; `fnclex` keeps a pending exception of x87 from being raised here.
+        // SAFETY: promised by the caller; `fnclex` clears a pending x87 exception before it is
+        // raised here.
         unsafe {
             std::arch::asm!(
                 "fnclex",
@@ -80,7 +81,8 @@ impl Modes {
         }
     }
 
-    /// Runs something that may change the thread's modes, and undoes that, also if it panics.
+    /// Runs `body`, which may change the thread's modes, and restores them afterwards, also after a
+    /// panic.
     pub(crate) fn preserved<T>(body: impl FnOnce() -> T) -> T {
         struct Restored(Modes);
         impl Drop for Restored {
@@ -93,16 +95,16 @@ impl Modes {
     }
 }
 
-/// Clears the flags that device code may have set, if it has.
+/// Clears the flags of [`FLAGS`], if any is set.
 #[inline]
 pub(super) fn clear_flags() {
     #[cfg(target_arch = "x86_64")]
     {
         let flags: u64;
-        // SAFETY: reads the flags, by way of the stack.
+        // SAFETY: this reads the flags by way of the stack.
         unsafe { std::arch::asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
         if flags & FLAGS as u64 != 0 {
-            // SAFETY: the convention of calls has these flags clear.
+            // SAFETY: the calling convention requires clear flags.
             unsafe {
                 std::arch::asm!("pushfq", "and dword ptr [rsp], {}", "popfq", const !FLAGS);
             }

@@ -4,7 +4,8 @@ use super::*;
 use std::ptr::null;
 use std::time::{Duration, Instant};
 
-/// Is outside of device code at the time limit, and returns to it for longer than any test waits.
+/// Leaves device code until after the time limit, and then stays in it for longer than any test
+/// waits.
 unsafe extern "C" fn leaves_and_stays(_arguments: *const *const c_void, _work: *mut Work) {
     let guard = Guard::for_thread();
     let suspended = guard.suspend();

@@ -9,15 +9,15 @@ pub(crate) fn overflow(address: u64) -> Option<usize> {
     (start..end).contains(&address).then_some(bytes)
 }
 
-/// Returns the addresses at which an access overflows this thread's stack: those of its guard, and of its lowest page. The
-/// first thread's stack has no guard of its own, and its limit is rounded to a page.
+/// Returns the addresses at which an access overflows this thread's stack: its guard and its lowest
+/// page. The first thread's stack has no guard of its own, and its limit is rounded to a page.
 pub(crate) fn end() -> Option<(u64, u64)> {
     let (limit, _, guard_bytes) = bounds()?;
     let page = rustix::param::page_size();
     Some((limit.saturating_sub(guard_bytes.max(page) as u64), limit + page as u64))
 }
 
-/// Returns the lowest address of this thread's stack, its size, and that of the guard below it.
+/// Returns the lowest address of this thread's stack, its size, and the size of the guard below it.
 fn bounds() -> Option<(u64, usize, usize)> {
     // SAFETY: the attributes are filled for this thread before they are read, and destroyed once.
     unsafe {

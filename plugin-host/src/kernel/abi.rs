@@ -1,14 +1,15 @@
-//! How kernels are called. The arguments of a work-group kernel are agreed with `longshore_device.h`.
+//! The calling convention of kernels. The arguments of a work-group kernel must match
+//! `longshore_device.h`.
 
 use std::ffi::{c_char, c_void};
 
 /// A kernel of LLVM's host form: `arguments[i]` is the address of the `i`-th argument's value.
 pub(crate) type HostEntry = unsafe extern "C" fn(arguments: *mut *mut c_void);
 
-/// A work-group kernel, which runs the groups that `work` names.
+/// A work-group kernel, which runs the groups that `work` specifies.
 pub(crate) type GroupEntry = unsafe extern "C" fn(arguments: *const *const c_void, work: *mut Work);
 
-/// `struct longshore_calls`: what kernels ask of the runtime.
+/// `struct longshore_calls`: the runtime functions for kernels.
 #[repr(C)]
 pub(crate) struct Calls {
     pub(crate) barrier: unsafe extern "C" fn(*mut Work),
@@ -22,19 +23,19 @@ pub(crate) struct Calls {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Work {
-    /// The groups to be run, numbered in x, then y, then z.
+    /// The groups to run, numbered in x, then y, then z.
     pub(crate) begin: u64,
     pub(crate) end: u64,
     pub(crate) groups: [u32; 3],
     pub(crate) items: [u32; 3],
-    /// If `traced`: the items to be run, and the last one that was begun.
+    /// The items to run if `traced`, and the last started item.
     pub(crate) first: [u32; 3],
     pub(crate) last: [u32; 3],
     pub(crate) item: [u32; 3],
     pub(crate) traced: u32,
-    /// The last group that was begun.
+    /// The last started group.
     pub(crate) group: u64,
-    /// Shared memory of kernels of items, and the dynamic one.
+    /// Declared shared memory of kernels of items, and dynamic shared memory.
     pub(crate) fixed: *mut c_void,
     pub(crate) dynamic: *mut c_void,
     pub(crate) fixed_bytes: u64,

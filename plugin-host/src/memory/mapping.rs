@@ -9,35 +9,35 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of each fence: a kernel that runs past its buffer by some rows still faults.
+/// Size of each fence: a kernel that overruns its buffer by some rows still faults.
 pub(super) const FENCE_BYTES: usize = 64 << 10;
-/// Most fenced mappings of the process. Each is two of the kernel's areas, of which a process may
-/// have 65,530; the rest is the program's.
+/// Most fenced mappings of the process. Each takes two of the kernel's areas; a process has at most
+/// 65,530 areas, and the program needs the rest.
 const MOST_FENCED: usize = 8192;
 /// Alignment of mappings that lie in huge pages.
 const HUGE_PAGE: usize = 2 << 20;
-/// Bytes from which on a mapping lies in huge pages, where the kernel has them.
+/// Least size of a mapping in huge pages, if the kernel has them.
 const HUGE_BYTES: usize = 4 << 20;
 
-/// Number of fenced mappings that the process has.
+/// Number of fenced mappings of the process.
 static FENCED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whole pages of zeroes that can be read and written, with a fence on either side. Unmapped when
-/// this is dropped; then nothing may use them any more.
+/// Readable and writable pages of zeros, with a fence on either side. Dropping the mapping unmaps
+/// it; no code may use the pages afterwards.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: usize,
     bytes: usize,
-    /// `None` if there are too many fences.
+    /// `None` above the limit of fenced mappings.
     fenced: Option<Fenced>,
 }
 
 impl Mapping {
-    /// Maps at least so many bytes at a multiple of `alignment`, a power of two. Without fences
-    /// where they would take the last of the process's addresses or areas.
+    /// Maps at least `bytes` bytes at a multiple of `alignment`, a power of two. Omits fences that
+    /// would take the last addresses or areas of the process.
     ///
     /// # Errors
-    /// Errors of the kernel: `NOMEM` also if the process may have no more addresses.
+    /// Errors of the kernel: `NOMEM` also without addresses left for the process.
     pub(super) fn new(bytes: usize, alignment: usize) -> Result<Mapping, Errno> {
         let page = rustix::param::page_size();
         let bytes = bytes.checked_next_multiple_of(page).ok_or(Errno::NOMEM)?;
@@ -54,22 +54,22 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The first address.
+    /// Returns the first address.
     pub(super) fn start(&self) -> usize {
         self.start
     }
 
-    /// The address behind the last byte, where the fence is.
+    /// Returns the address after the last byte, at which the fence starts.
     pub(super) fn end(&self) -> usize {
         self.start + self.bytes
     }
 
-    /// Gives the memory of whole pages back to the system. They are zero afterwards.
+    /// Returns the memory of whole pages to the system. The pages are zero afterwards.
     pub(super) fn discard(&self, start: usize, bytes: usize) {
         let page = rustix::param::page_size();
         let (first, end) = (start.next_multiple_of(page), (start + bytes) / page * page);
         if first < end {
-            // SAFETY: pages of the mapping that the caller has done with.
+            // SAFETY: these are pages of the mapping that the caller no longer uses.
             let discarded =
                 unsafe { madvise(first as *mut c_void, end - first, Advice::LinuxDontNeed) };
             if let Err(error) = discarded {
@@ -86,7 +86,7 @@ impl Mapping {
         let mapped = aligned(bytes, FENCE_BYTES, alignment, ProtFlags::empty());
         let mapped = mapped.and_then(|start| {
             let access = MprotectFlags::READ | MprotectFlags::WRITE;
-            // SAFETY: part of the mapping that was just made.
+            // SAFETY: the range is a part of the new mapping.
             let opened = unsafe { mprotect(start as *mut c_void, bytes, access) };
             opened.inspect_err(|_| unmap(start - FENCE_BYTES, bytes + 2 * FENCE_BYTES))?;
             Ok(start)
@@ -101,11 +101,11 @@ impl Mapping {
         Ok(Mapping { start, bytes, fenced: None })
     }
 
-    /// Asks for huge pages: fewer faults on first use, and fewer misses of the translation cache.
-    /// A kernel that has none says no, which is no harm.
+    /// Requests huge pages: fewer faults on first use, and fewer misses of the translation cache. A
+    /// kernel without huge pages refuses harmlessly.
     fn prefer_huge_pages(&self) {
         let whole = self.bytes / HUGE_PAGE * HUGE_PAGE;
-        // SAFETY: the mapping's own pages; the advice changes no contents.
+        // SAFETY: these are the mapping's own pages, and the advice changes no contents.
         let _ = unsafe { madvise(self.start as *mut c_void, whole, Advice::LinuxHugepage) };
     }
 }
@@ -124,8 +124,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Maps `bytes` at a multiple of `alignment`, with `margin` bytes more on either side; answers
-/// where the middle begins.
+/// Maps `bytes` bytes at a multiple of `alignment`, with `margin` more bytes on either side.
+/// Returns the address after the first margin.
 fn aligned(
     bytes: usize,
     margin: usize,
@@ -134,7 +134,7 @@ fn aligned(
 ) -> Result<usize, Errno> {
     let slack = alignment - rustix::param::page_size();
     let all = bytes.checked_add(2 * margin + slack).ok_or(Errno::NOMEM)?;
-    // SAFETY: a new mapping.
+    // SAFETY: this is a new mapping.
     let found = unsafe { mmap_anonymous(null_mut(), all, access, MapFlags::PRIVATE)? } as usize;
     let start = (found + margin).next_multiple_of(alignment);
     let (before, behind) = (start - margin - found, found + all - (start + bytes + margin));
@@ -147,7 +147,7 @@ fn unmap(start: usize, bytes: usize) {
     if bytes == 0 {
         return;
     }
-    // SAFETY: pages of a mapping of this module, which nothing uses any more.
+    // SAFETY: these are pages of a mapping of this module that no code uses any more.
     if let Err(error) = unsafe { munmap(start as *mut c_void, bytes) } {
         log::error!("{bytes:#x} bytes at {start:#x} stay mapped: {error}");
     }

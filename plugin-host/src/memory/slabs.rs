@@ -1,21 +1,21 @@
-//! Small blocks: slots of a size class, many in one mapping.
+//! Small blocks: slots of a size class, many in each mapping.
 //!
-//! The table of slots lies here and not in the mapping, so a kernel that writes past its block
-//! changes other blocks of the class, and nothing that the program relies on.
+//! The table of slots lies outside of the mapping. So a kernel that overruns its block changes
+//! other blocks of the class, but no data of the program.
 
 use super::mapping::Mapping;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Size of the smallest slots, and what all sizes are multiples of.
+/// Size of the smallest slots in bytes; all sizes are multiples of it.
 const SMALLEST: usize = 64;
-/// Slots have four sizes for each power of two.
+/// Number of slot sizes for each power of two.
 const STEPS: usize = 4;
-/// Slots that a slab has, within the next two limits.
+/// Number of slots of a slab, within the next two limits of its bytes.
 const SLOTS: usize = 16;
 const LEAST_BYTES: usize = 1 << 20;
 const MOST_BYTES: usize = 4 << 20;
-/// From this size on the memory of a freed slot is given back at once.
+/// Least size in bytes of a freed slot whose memory is returned to the system at once.
 const DISCARDED: usize = 16 << 10;
 
 /// The slabs of a device, by the size of their slots.
@@ -34,12 +34,12 @@ struct Class {
 #[derive(Debug)]
 struct Slab {
     mapping: Mapping,
-    /// Number of slots that were ever taken, and those of them that are free.
+    /// Number of slots that were ever taken, and the addresses of the free ones among them.
     begun: usize,
     freed: Vec<usize>,
 }
 
-/// A slot that was taken: where its slab begins, and the size of its slots.
+/// A taken slot: the address of its slab, and the size of its slots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     slab: usize,
@@ -47,10 +47,11 @@ pub(super) struct Slot {
 }
 
 impl Slabs {
-    /// Takes a slot for so many bytes at a multiple of `alignment`, a power of two up to a page.
+    /// Takes a slot of at least `bytes` bytes at a multiple of `alignment`, a power of two up to a
+    /// page.
     ///
     /// # Errors
-    /// Errors of mapping.
+    /// Errors of [`Mapping::new`].
     pub(super) fn take(&mut self, bytes: usize, alignment: usize) -> Result<(usize, Slot), Errno> {
         let bytes = slot_bytes(bytes, alignment);
         let class = self.classes.entry(bytes).or_default();
@@ -66,7 +67,7 @@ impl Slabs {
         Ok((address, Slot { slab, bytes }))
     }
 
-    /// Gives a slot back. A slab without blocks is unmapped, unless it is the only one with room.
+    /// Frees a slot. Unmaps a slab without blocks, unless it is the only slab with room.
     pub(super) fn give_back(&mut self, address: usize, Slot { slab, bytes }: Slot) {
         let class = self.classes.get_mut(&bytes).expect("a slot of the class was taken");
         let found = class.slabs.get_mut(&slab).expect("a slot of the slab was taken");
@@ -83,7 +84,7 @@ impl Slabs {
         }
     }
 
-    /// Unmaps slabs without blocks. Whether there were any.
+    /// Unmaps slabs without blocks. Returns whether any existed.
     pub(super) fn trim(&mut self) -> bool {
         let mut any = false;
         for class in self.classes.values_mut() {
@@ -130,7 +131,7 @@ impl Slab {
         self.freed.len() == self.begun
     }
 
-    /// Gives the memory back of a slab without blocks.
+    /// Returns the memory of a slab without blocks to the system.
     fn reset(&mut self) {
         self.mapping.discard(self.mapping.start(), self.mapping.end() - self.mapping.start());
         self.begun = 0;
@@ -138,8 +139,8 @@ impl Slab {
     }
 }
 
-/// The size of the slots for a request. Slots lie at multiples of their size before a page's end,
-/// so those whose size is a multiple of the alignment are aligned.
+/// Returns the size of the slots for a request. Slots lie at multiples of their size before a
+/// page's end. So slots are aligned if their size is a multiple of the alignment.
 fn slot_bytes(bytes: usize, alignment: usize) -> usize {
     let bytes = bytes.max(SMALLEST);
     let log = (bytes - 1).ilog2();
@@ -198,7 +199,7 @@ mod tests {
     fn memory_of_a_freed_block_is_given_back() {
         let mut slabs = Slabs::default();
         let [(first, slot), (second, _)] = [0, 1].map(|_| slabs.take(64 << 10, 64).unwrap());
-        // SAFETY: both slots were taken, and the first is still mapped when it was given back.
+        // SAFETY: both slots were taken, and the first stays mapped after it is freed.
         unsafe {
             (first as *mut u8).write_bytes(7, 64 << 10);
             (second as *mut u8).write_bytes(7, 64 << 10);

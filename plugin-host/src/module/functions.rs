@@ -1,4 +1,4 @@
-//! What constructors and destructors are called with, and how they say that they failed.
+//! Arguments of constructors and destructors, and their status variables.
 
 use super::loaded::{Loaded, pointer, variable};
 use longshore_plugin_api::{Error, ErrorCode, Result};
@@ -10,12 +10,12 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// Reports what the image says of its constructors.
+/// Returns an error if the image's status variable of its constructors is not zero.
 pub(super) fn constructor_status(image: &dyn Loaded) -> Result<()> {
     status(image, "__longshore_constructor_status", "constructors")
 }
 
-/// Reports what the image says of its destructors.
+/// Returns an error if the image's status variable of its destructors is not zero.
 pub(super) fn destructor_status(image: &dyn Loaded) -> Result<()> {
     status(image, "__longshore_destructor_status", "destructors")
 }
@@ -43,7 +43,7 @@ pub(super) struct MainArguments {
     pub(super) values: *const *const c_char,
 }
 
-// SAFETY: a pointer to an array that is never changed and never freed.
+// SAFETY: the pointer is to an array that is never changed and never freed.
 unsafe impl Send for MainArguments {}
 // SAFETY: as above.
 unsafe impl Sync for MainArguments {}
@@ -60,9 +60,9 @@ impl MainArguments {
         })
     }
 
-    /// The environment as it is now.
+    /// Returns the current environment.
     pub(super) fn environment(&self) -> *const *const c_char {
-        // SAFETY: the C library's variable; only its value is read.
+        // SAFETY: this is the C library's variable; only its value is read.
         unsafe { environ }
     }
 }

@@ -1,47 +1,48 @@
-//! Requests of a module to an image in memory, whether it was opened or linked.
+//! The common interface of opened and linked images.
 
 use super::profile;
 use longshore_plugin_api::{Result, SymbolKind};
 
-/// An image in memory. What its symbols and profile parts say is mapped and readable while it lives.
+/// An image in memory. The memory of its symbols and profile parts is mapped and readable while it
+/// lives.
 pub(super) trait Loaded: Send + Sync {
-    /// The exported kernel or global of this name.
+    /// Returns the exported kernel or global of this name.
     ///
     /// # Errors
-    /// `InvalidBinary` for a kernel whose resolver gives none.
+    /// `InvalidBinary` for a kernel whose resolver returned null.
     fn symbol(&self, name: &str) -> Result<Option<Symbol>>;
 
-    /// The same, if it is in memory already.
+    /// Returns the exported kernel or global of this name, if it is in memory already.
     fn symbol_in_memory(&self, name: &str) -> Result<Option<Symbol>> {
         self.symbol(name)
     }
 
-    /// The content of an exported constant: what the image has for it.
+    /// Returns the contents of an exported constant, from the image.
     fn constant(&self, name: &str) -> Option<Vec<u8>> {
         let Symbol { address, bytes, .. } = variable(self.symbol(name))?;
-        // SAFETY: the variable's bytes are readable; who asks knows that they are constant.
+        // SAFETY: the variable's bytes are readable; the caller knows that they are constant.
         Some(unsafe { std::slice::from_raw_parts(pointer(address), bytes as usize) }.to_vec())
     }
 
-    /// All exported kernels and globals.
+    /// Returns all exported kernels and globals.
     ///
     /// # Errors
-    /// `InvalidBinary` for a member of an archive that cannot be read, and was not before.
+    /// `InvalidBinary` for an unreadable member of an archive that was not read before.
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>>;
 
     /// Runs the constructors.
     fn construct(&self) -> Result<()>;
 
-    /// Runs the destructors, all of them; the first failure.
+    /// Runs all destructors. Returns the first failure.
     fn destruct(&self) -> Result<()>;
 
-    /// Where its profile is.
+    /// Returns the parts of the image's profile.
     fn profile_parts(&self) -> Vec<profile::Part>;
 
-    /// The major version of the clang that made it, if it says so.
+    /// Returns the major version of the clang that compiled the image, if it is known.
     fn compiler(&self) -> Option<u32>;
 
-    /// Gives its memory back.
+    /// Frees the image's memory.
     fn unload(self: Box<Self>) -> Result<()>;
 }
 
@@ -50,11 +51,11 @@ pub(super) trait Loaded: Send + Sync {
 pub(super) struct Symbol {
     pub(super) kind: SymbolKind,
     pub(super) address: u64,
-    /// Size in bytes; 0 for a function that the image chooses when it is loaded.
+    /// Size in bytes; 0 for a function that a resolver chooses.
     pub(super) bytes: u64,
 }
 
-/// Returns the symbol that was found, if it is a variable.
+/// Returns the found symbol, if it is a variable.
 pub(super) fn variable(found: Result<Option<Symbol>>) -> Option<Symbol> {
     found.ok()?.filter(|symbol| symbol.kind == SymbolKind::Global)
 }

@@ -79,11 +79,12 @@ impl Opened {
         Ok(())
     }
 
-    /// Returns the address that a resolver answers.
+    /// Calls a resolver and returns its result.
     fn resolve(&self, resolver: u64, name: &str) -> Result<u64> {
         let address = self.library.address(resolver);
         let call = |arguments| {
-            // SAFETY: code of the checked image that its symbols or relocations name as a resolver, called as the loader would.
+            // SAFETY: the checked image's symbols or relocations name this code as a resolver. The
+            // arguments are the loader's.
             unsafe { guarded::call(address, arguments) }
         };
         indirect::with_abilities(call)
@@ -99,13 +100,14 @@ impl Opened {
         }
     }
 
-    /// Returns the exported symbol of this name, of whatever kind.
+    /// Returns the exported symbol of this name, of any kind.
     fn exported(&self, name: &str) -> Option<elf::Symbol> {
         let mut found = self.image.symbols.exported(self.bytes.get());
         found.find(|(symbol, _)| *symbol == name.as_bytes()).map(|(_, symbol)| symbol)
     }
 
-    /// Returns an array's entry, relative to the load base; `None` for 0 and -1, which stand for no function.
+    /// Returns an array's entry, relative to the load base; `None` for 0 and -1, which stand for no
+    /// function.
     fn entry_of(&self, place: u64) -> Option<u64> {
         // SAFETY: the checked image has the array in a segment, which is mapped and readable.
         let address = unsafe { self.library.pointer::<u64>(place).read_unaligned() };
@@ -113,7 +115,7 @@ impl Opened {
         (address != 0 && address != u64::MAX).then_some(relative)
     }
 
-    /// Returns the address of a function, if it is code of the image.
+    /// Returns the address of a function, or an error if it is not code of the image.
     fn code_at(&self, relative: u64, kind: &str, name: &str) -> Result<u64> {
         let address = self.library.address(relative);
         if !self.image.segments.holds_code(relative, 1) {
@@ -125,13 +127,13 @@ impl Opened {
         Ok(address)
     }
 
-    /// Returns a range of the image's memory, if it is the image's.
+    /// Returns a part of the image's memory; `None` for a range outside of the image.
     fn part(&self, kind: ProfileSectionKind, address: u64, bytes: u64) -> Option<profile::Part> {
         let part = profile::Part { kind, address: self.library.address(address), bytes };
         self.image.segments.holds(address, bytes).then_some(part)
     }
 
-    /// Data whose type is not told is a variable if its size is.
+    /// Returns the kind of a symbol. Data of unknown type is a variable if its size is known.
     fn kind_of(&self, name: &[u8], symbol: &elf::Symbol) -> Option<SymbolKind> {
         let is_there = || symbol.size > 0 && self.image.segments.holds(symbol.value, symbol.size);
         match symbol.kind() {
@@ -175,7 +177,7 @@ impl Loaded for Opened {
         Ok(symbols.collect())
     }
 
-    /// Runs `DT_INIT`, then `DT_INIT_ARRAY`; stops at an entry that is not code of the image.
+    /// Runs `DT_INIT`, then `DT_INIT_ARRAY`; stops at an entry outside of the image's code.
     fn construct(&self) -> Result<()> {
         let functions = &self.image.functions;
         let first = functions.init.map(|init| (init, "DT_INIT".to_owned()));
@@ -188,15 +190,15 @@ impl Loaded for Opened {
             self.library.set_registered(true);
             let arguments =
                 [arguments.count as u64, arguments.values as u64, arguments.environment() as u64];
-            // SAFETY: code of the checked image that its initialisation array names, called as the
-            // loader would call it.
+            // SAFETY: the checked image's initialisation array names this code, and the arguments
+            // are the loader's.
             let called = unsafe { guarded::call(address, arguments) };
             called.map_err(|error| error.context(format_args!("constructor {name}")))?;
         }
         functions::constructor_status(self)
     }
 
-    /// Runs `DT_FINI_ARRAY` in reverse, then `DT_FINI`; all that are code of the image.
+    /// Runs `DT_FINI_ARRAY` in reverse, then `DT_FINI`; skips entries outside of the image's code.
     fn destruct(&self) -> Result<()> {
         let functions = &self.image.functions;
         let array = functions.fini_array.iter().enumerate().rev().filter_map(|(index, &place)| {
@@ -206,8 +208,8 @@ impl Loaded for Opened {
         let mut first_error = None;
         for (relative, name) in array.chain(last) {
             let called = self.code_at(relative, "destructor", &name).and_then(|address| {
-                // SAFETY: code of the checked image that its termination array names, called as the
-                // loader would call it.
+                // SAFETY: the checked image's termination array names this code, and the arguments
+                // are the loader's.
                 let called = unsafe { guarded::call(address, [0; 3]) };
                 called.map_err(|error| error.context(format_args!("destructor {name}")))
             });
@@ -221,8 +223,8 @@ impl Loaded for Opened {
         first_error.map_or(failed, Err)
     }
 
-    /// Returns the sections are found by the section headers; in a stripped image by the symbols
-    /// `__start_<section>` and `__stop_<section>`, if it exports them.
+    /// Finds the sections by the section headers. In a stripped image it uses the symbols
+    /// `__start_<section>` and `__stop_<section>`, if the image exports them.
     fn profile_parts(&self) -> Vec<profile::Part> {
         let headers = Sections::parse(self.bytes.get());
         let sections = profile::SECTIONS.iter().filter_map(|&(kind, name)| {

@@ -10,11 +10,11 @@ pub(super) const SECTIONS: [(ProfileSectionKind, &str); 4] = [
     (ProfileSectionKind::Names, "__llvm_prf_names"),
     (ProfileSectionKind::Bitmap, "__llvm_prf_bits"),
 ];
-/// The variable that holds the raw version. Where the front end instruments there is none.
+/// The variable that holds the raw version. Front-end instrumentation emits no such variable.
 pub(super) const RAW_VERSION: &str = "__llvm_profile_raw_version";
 pub(super) const RAW_VERSION_BYTES: u64 = 8;
 
-/// Returns the major version of the clang that an image's section `.comment` names first.
+/// Returns the major version of the first clang that an image's section `.comment` names.
 pub(super) fn compiler(comment: &[u8]) -> Option<u32> {
     const BEFORE: &[u8] = b"clang version ";
     let at = comment.windows(BEFORE.len()).position(|window| window == BEFORE)?;
@@ -23,8 +23,8 @@ pub(super) fn compiler(comment: &[u8]) -> Option<u32> {
     str::from_utf8(&version[..digits]).ok()?.parse().ok()
 }
 
-/// A piece of a section: a linked shared object has one of each kind, relocatable objects have
-/// many. It is mapped and readable.
+/// A piece of a section, mapped and readable. A linked shared object has one piece of each kind,
+/// relocatable objects have many.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) kind: ProfileSectionKind,
@@ -32,26 +32,27 @@ pub(super) struct Part {
     pub(super) bytes: u64,
 }
 
-/// Copies the sections: the parts of each kind one behind the other, as a linker would have put
-/// them, from the address of the first part on; and the raw version, which the records and the
-/// compiler's number tell where the image does not. No kernel runs meanwhile: the host reads profiles after the last one.
+/// Copies the sections: the parts of each kind one after the other, in the order of a linker, at
+/// the address of the first part. Also returns the raw version; if the image lacks it, the records
+/// and the compiler's version determine it. No kernel runs meanwhile: the host reads profiles after
+/// the last kernel.
 ///
 /// # Errors
-/// `Unsupported` for versions and variants that are laid out in another way, `InvalidBinary` for
-/// records that are not of the version or have no counters in the image.
+/// `Unsupported` for versions and variants with a different layout, `InvalidBinary` for records of
+/// another version or without counters in the image.
 pub(super) fn read(parts: &[Part], compiler: Option<u32>) -> Result<Vec<ProfileSection>> {
     let kinds = SECTIONS.iter().map(|(kind, _)| *kind);
     let joined: Vec<Joined> = kinds.filter_map(|kind| Joined::new(kind, parts)).collect();
     let of_kind = |kind| joined.iter().find(|joined| joined.kind == kind);
     let Some(counters) = of_kind(ProfileSectionKind::Counters) else { return Ok(Vec::new()) };
-    let told = parts.iter().find(|part| part.kind == ProfileSectionKind::RawVersion);
-    let told = told.map(|part| (part.address, RawVersion(part.word())));
-    if let Some((_, version)) = told {
+    let reported = parts.iter().find(|part| part.kind == ProfileSectionKind::RawVersion);
+    let reported = reported.map(|part| (part.address, RawVersion(part.word())));
+    if let Some((_, version)) = reported {
         version.layout()?;
     }
     let data = of_kind(ProfileSectionKind::Data).ok_or_else(no_records)?;
-    let (address, version) = match told {
-        Some(told) => told,
+    let (address, version) = match reported {
+        Some(reported) => reported,
         None => (0, data.infer_version(counters, compiler).ok_or_else(no_version)?),
     };
     let layout = version.layout()?;
@@ -75,13 +76,13 @@ fn no_records() -> Error {
 fn no_version() -> Error {
     Error::new(
         ErrorCode::InvalidBinary,
-        "the records of the image's profile are of none of the raw versions 8 to 10; are all of its \
-         objects made by one version of clang?",
+        "the records of the image's profile fit no raw version, expected 8, 9 or 10; compile all \
+         of its objects with one version of clang",
     )
 }
 
-/// Makes the distances in the records those between where things are now. No values are recorded,
-/// so that there are no places at which they would be: readers look for the values of each place.
+/// Adjusts the distances in the records to the new addresses. Clears the counts of value sites: no
+/// values are recorded, but readers would expect values for each site.
 fn adjust_records(
     data: &Joined,
     copied: &mut ProfileSection,
@@ -116,8 +117,8 @@ fn adjust_records(
     Ok(())
 }
 
-/// Changes a distance from where a record was to that from where it is now; false if it does not
-/// lead to the target.
+/// Changes a distance from a record's old address to one from its new address. Returns `false` if
+/// the distance does not lead to the target.
 fn move_distance(record: &mut [u8], at: usize, [was, now]: [u64; 2], target: &Joined) -> bool {
     let field = record[at..].first_chunk_mut().expect("the field lies in the record");
     let Some(moved) = target.moved(was.wrapping_add(u64::from_le_bytes(*field))) else {
@@ -131,19 +132,20 @@ fn malformed(what: String) -> Error {
     Error::new(
         ErrorCode::InvalidBinary,
         format!(
-            "the image's profile has {what}; are all of its objects made by one version of clang?"
+            "the image's profile has {what}; compile all of its objects with one version of clang"
         ),
     )
 }
 
-/// The parts of one kind, in the order of their addresses, each with its offset in the whole.
+/// The parts of one kind, in the order of their addresses, each with its offset in the joined
+/// section.
 struct Joined {
     kind: ProfileSectionKind,
     parts: Vec<(Part, u64)>,
 }
 
 impl Joined {
-    /// `None` if there is nothing of this kind.
+    /// Joins the parts of one kind. `None` without parts of this kind.
     fn new(kind: ProfileSectionKind, parts: &[Part]) -> Option<Joined> {
         let mut of_kind: Vec<Part> =
             parts.iter().filter(|part| part.kind == kind && part.bytes > 0).copied().collect();
@@ -161,7 +163,7 @@ impl Joined {
         self.parts[0].0.address
     }
 
-    /// Where what is at an address of a part is in the whole.
+    /// Returns the new address for an address in a part.
     fn moved(&self, address: u64) -> Option<u64> {
         let behind = self.parts.partition_point(|(part, _)| part.address <= address);
         let (part, offset) = self.parts[..behind].last()?;
@@ -169,7 +171,7 @@ impl Joined {
         (inside < part.bytes).then_some(self.start() + offset + inside)
     }
 
-    /// Returns whether one part has all of these bytes, which are some.
+    /// Returns whether one part contains all of these bytes. `false` for 0 bytes.
     fn holds(&self, address: u64, bytes: u64) -> bool {
         let Some(last) = bytes.checked_sub(1).and_then(|rest| address.checked_add(rest)) else {
             return false;
@@ -178,7 +180,7 @@ impl Joined {
         ends.is_some_and(|(first, last)| last.wrapping_sub(first) == bytes - 1)
     }
 
-    /// Returns the version that the records themselves tell.
+    /// Returns the version that the records imply.
     fn infer_version(&self, counters: &Joined, compiler: Option<u32>) -> Option<RawVersion> {
         let copies: Vec<_> =
             self.parts.iter().map(|(part, _)| (part.address, part.copy())).collect();
@@ -198,12 +200,12 @@ impl Part {
     fn copy(&self) -> Vec<u8> {
         let start = std::ptr::with_exposed_provenance::<u8>(self.address as usize);
         let mut contents = vec![0; self.bytes as usize];
-        // SAFETY: who made the part promised that it is mapped and readable.
+        // SAFETY: the creator of the part promised that it is mapped and readable.
         unsafe { start.copy_to_nonoverlapping(contents.as_mut_ptr(), contents.len()) };
         contents
     }
 
-    /// Returns the number in it; 0 if there is not room for one.
+    /// Returns the first 8 bytes as a number; 0 for a shorter part.
     fn word(&self) -> u64 {
         self.copy().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
@@ -224,8 +226,8 @@ mod tests {
 
     const COUNTERS: [[u64; 2]; 2] = [[1, 2], [3, 4]];
 
-    /// Two records of `words` words each, with two counters at word `count_at`. The first has the
-    /// counters that lie last.
+    /// Creates two records of `WORDS` words each, with two counters at word `count_at`. The first
+    /// record refers to the last counters.
     fn records<const WORDS: usize>(
         counters: &[[u64; 2]; 2],
         count_at: usize,
@@ -244,7 +246,7 @@ mod tests {
         Part { kind, address, bytes: size_of::<T>() as u64 }
     }
 
-    /// Returns the first counters of both records, found as a reader of the sections finds them.
+    /// Returns the first counters of both records, found in the way of a reader of the sections.
     fn first_counters(sections: &[ProfileSection], layout: &RecordLayout) -> Vec<u8> {
         let of = |kind| sections.iter().find(|section| section.kind == kind).unwrap();
         let (counted, data) = (of(ProfileSectionKind::Counters), of(ProfileSectionKind::Data));
@@ -266,15 +268,16 @@ mod tests {
             let sections = read(&parts, None).unwrap();
             let layout = RawVersion(version).layout().unwrap();
             assert_eq!(first_counters(&sections, &layout), [3, 1], "version {version}");
-            let told = sections.iter().find(|s| s.kind == ProfileSectionKind::RawVersion).unwrap();
-            assert_eq!(told.contents, version.to_le_bytes());
+            let reported =
+                sections.iter().find(|s| s.kind == ProfileSectionKind::RawVersion).unwrap();
+            assert_eq!(reported.contents, version.to_le_bytes());
         }
         // Objects of two compilers.
         let mixed = [of_long[0], of_short[0], of_counters[0], of_counters[1]];
         assert_eq!(read(&mixed, None).unwrap_err().code(), ErrorCode::InvalidBinary);
         let version = 10u64;
-        let told = part(ProfileSectionKind::RawVersion, &version);
-        let mixed = [&mixed[..], &[told]].concat();
+        let reported = part(ProfileSectionKind::RawVersion, &version);
+        let mixed = [&mixed[..], &[reported]].concat();
         assert_eq!(read(&mixed, None).unwrap_err().code(), ErrorCode::InvalidBinary);
     }
 
@@ -283,15 +286,15 @@ mod tests {
         let counters = COUNTERS;
         let of_counters = part(ProfileSectionKind::Counters, &counters);
         let version = 10u64;
-        let told = part(ProfileSectionKind::RawVersion, &version);
+        let reported = part(ProfileSectionKind::RawVersion, &version);
         let mut records = records::<8>(&counters, 6);
         records[1][2] = 0;
         let data = part(ProfileSectionKind::Data, &*records);
-        let refused = read(&[data, of_counters, told], None).unwrap_err();
+        let refused = read(&[data, of_counters, reported], None).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::InvalidBinary);
         assert!(refused.message().contains("number 1"), "{refused}");
         assert_eq!(read(&[data, of_counters], None).unwrap_err().code(), ErrorCode::InvalidBinary);
-        let refused = read(&[of_counters, told], None).unwrap_err();
+        let refused = read(&[of_counters, reported], None).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::Unsupported);
         assert!(refused.message().contains("-profile-correlate"), "{refused}");
     }

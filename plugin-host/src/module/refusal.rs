@@ -1,4 +1,4 @@
-//! Why a link was refused, for who made the image.
+//! Errors of refused links, for the image's author.
 
 use crate::AllowedNames;
 use crate::device_library::{Absence, DeviceLibrary, is_constant};
@@ -9,7 +9,7 @@ use longshore_plugin_api::{Error, ErrorCode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many undefined names of a kind a message has.
+/// Most undefined names of a kind in a message.
 const SHOWN: usize = 8;
 
 /// Returns the error of a link whose objects may use the `allowed` names of the process.
@@ -29,10 +29,10 @@ pub(super) fn link_error(cause: Cause, allowed: &Arc<AllowedNames>) -> Error {
     }
 }
 
-/// Returns the error of anything else that the linker does.
+/// Returns the error of any other operation of the linker.
 pub(super) fn load_error(cause: Cause) -> Error {
     let code = match &cause {
-        // Actions of a link register frames and ask resolvers: they fail for damaged ones.
+        // Actions of a link register frames and call resolvers: they fail for damaged ones.
         Cause::Action(_) | Cause::Malformed { .. } | Cause::UnsupportedRelocation { .. } => {
             ErrorCode::InvalidBinary
         }
@@ -47,7 +47,7 @@ pub(super) fn load_error(cause: Cause) -> Error {
     Error::new(code, cause.to_string())
 }
 
-/// Returns the error of a kernel whose resolver gives no address.
+/// Returns the error of a kernel whose resolver returned null.
 pub(super) fn resolver_error(kernel: &str) -> Error {
     let message = format!("the resolver of '{kernel}' chose no function");
     Error::new(ErrorCode::InvalidBinary, message)
@@ -59,7 +59,7 @@ fn is_of_process(error: &RelocationError, library: &DeviceLibrary) -> bool {
     is_far && !is_constant(&error.symbol) && library.has(&error.symbol)
 }
 
-/// Returns the undefined names, by what there is to do about them.
+/// Lists the undefined names, grouped by the reason and its remedy.
 fn undefined(missing: &[Undefined], library: &DeviceLibrary) -> String {
     let mut by_absence: BTreeMap<Absence, Vec<&Undefined>> = BTreeMap::new();
     for undefined in missing {

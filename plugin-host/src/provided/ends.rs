@@ -1,11 +1,11 @@
-//! Functions of the C library that end a thread or the program. Device code that calls one ends as if it had faulted;
-//! elsewhere they do what they always do.
+//! Functions of the C library that end a thread or the program. Device code that calls one ends as
+//! if it had faulted; other code gets the C library's behaviour.
 
 use crate::guard::Guard;
 use libc::{c_char, c_int, c_long, c_void};
 use std::ffi::CStr;
 
-/// The address of the function that is called in place of the C library's.
+/// Returns the address of the replacement for a C library function.
 pub(crate) fn address_of(name: &str) -> Option<u64> {
     let address = match name {
         "pthread_exit" => pthread_exit as *const (),
@@ -28,8 +28,8 @@ pub(crate) fn address_of(name: &str) -> Option<u64> {
     Some(address.expose_provenance() as u64)
 }
 
-/// Defines functions with the arguments of the C library's: the device code that calls one ends, and other code gets
-/// what the C library does.
+/// Defines functions with the arguments of the C library's functions. A call ends calling device
+/// code; other code gets the C library's function.
 macro_rules! ends {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(#[allow(non_snake_case, reason = "names of the C library")]
@@ -69,7 +69,8 @@ ends! {
     fexecve(file: c_int, arguments: Strings, environment: Strings) -> c_int;
 }
 
-/// Functions with a list of arguments: the C library's is jumped to with all of them where they are.
+/// Defines variadic functions, which check the call and jump to the C library's function with all
+/// arguments in place.
 macro_rules! variadic_ends {
     ($($name:ident $check:ident $text:literal;)*) => {
         $(
@@ -136,7 +137,7 @@ variadic_ends! {
     syscall check_syscall c"syscall";
 }
 
-/// Ends device code that asks for a system call which ends its thread or the program.
+/// Ends device code that requests a system call which ends its thread or the program.
 extern "C" fn check_syscall(number: c_long) {
     let name = match number {
         libc::SYS_exit => c"syscall(SYS_exit)",

@@ -1,10 +1,11 @@
-//! Conversions from and to 16-bit numbers, `_Float16` and `__bf16`, as in LLVM's compiler-rt. Compilers call them where the
-//! processor has no instruction, and the system's libraries may be too old to have them.
+//! Conversions from and to the 16-bit formats `_Float16` and `__bf16`, as in LLVM's compiler-rt.
+//! Compilers call them if the processor lacks an instruction, and old system libraries may lack the
+//! functions.
 //!
-//! On x86-64 and AArch64 the numbers are passed as compilers have passed them since LLVM 15 and GCC 12: in vector registers.
-//! Results lie in the general register too, where older compilers look for them.
+//! On x86-64 and AArch64, numbers are passed in vector registers, the convention since LLVM 15 and
+//! GCC 12. Results also lie in the general register, where older compilers look for them.
 
-/// The address of a conversion.
+/// Returns the address of a conversion.
 pub(crate) fn address_of(name: &str) -> Option<u64> {
     let address = match name {
         "__truncsfbf2" => trunc_sf_bf as *const (),
@@ -27,8 +28,8 @@ pub(crate) fn address_of(name: &str) -> Option<u64> {
     Some(address.expose_provenance() as u64)
 }
 
-/// Defines functions that take their argument in a vector register and have their result in one, by functions in Rust that
-/// take or give 16 bits.
+/// Defines functions with an argument and a result in vector registers, by Rust functions that take
+/// or return 16 bits.
 macro_rules! passed_in_vectors {
     ($(trunc $narrow:ident by $narrowing:ident;)* $(extend $wide:ident by $widening:ident;)*) => {
         $(#[unsafe(naked)]
@@ -115,18 +116,18 @@ extern "C" fn double_of_half(number: u16) -> f64 {
 /// A format of 16 bits.
 struct Format {
     fraction_bits: u32,
-    /// The exponent of the smallest normal number.
+    /// Exponent of the smallest normal number.
     least_exponent: i32,
 }
 
 const HALF: Format = Format { fraction_bits: 10, least_exponent: -14 };
 const BRAIN: Format = Format { fraction_bits: 7, least_exponent: -126 };
 
-/// Bits of the fraction of a double.
+/// Number of bits of a double's fraction.
 const DOUBLE_FRACTION: u32 = f64::MANTISSA_DIGITS - 1;
 
 impl Format {
-    /// The nearest number of the format, to even if two are as near.
+    /// Returns the nearest number of the format, and the even one of two equally near numbers.
     fn narrowed(&self, number: f64) -> u16 {
         let sign = ((number.to_bits() >> 63) as u16) << 15;
         let infinity = (0x7fff >> self.fraction_bits) << self.fraction_bits;
@@ -138,7 +139,7 @@ impl Format {
         let bits = number.abs().to_bits();
         let exponent = (bits >> DOUBLE_FRACTION) as i32 - 1023;
         let fraction = (bits & ((1 << DOUBLE_FRACTION) - 1)) | 1 << DOUBLE_FRACTION;
-        // A number below the smallest normal one keeps fewer bits.
+        // A number below the smallest normal number keeps fewer bits.
         let lost = (self.least_exponent - exponent).max(0) as u32;
         let shift = DOUBLE_FRACTION - self.fraction_bits + lost;
         if shift > DOUBLE_FRACTION + 1 {
@@ -147,13 +148,13 @@ impl Format {
         let (kept, rest) = (fraction >> shift, fraction & ((1 << shift) - 1));
         let middle = 1 << (shift - 1);
         let kept = kept + u64::from(rest > middle || rest == middle && kept & 1 == 1);
-        // A carry out of the fraction is the next exponent, as it should be.
+        // A carry out of the fraction correctly increments the exponent.
         let above = (exponent.max(self.least_exponent) - self.least_exponent) as u64;
         let magnitude = (above << self.fraction_bits) + kept;
         sign | magnitude.min(infinity.into()) as u16
     }
 
-    /// The number, which a double has exactly.
+    /// Returns the number as a double, which is exact.
     fn widened(&self, number: u16) -> f64 {
         let magnitude = number & 0x7fff;
         let fraction = u64::from(magnitude & ((1 << self.fraction_bits) - 1));
@@ -175,7 +176,8 @@ impl Format {
     }
 }
 
-/// `long double` is passed in memory. It becomes a double first, rounded to odd, so that rounding again is right.
+/// Defines functions of a `long double`, which is passed in memory. It becomes a double first,
+/// rounded to odd, so that the second rounding is correct.
 #[cfg(target_arch = "x86_64")]
 macro_rules! of_extended {
     ($($name:ident by $narrowing:ident;)*) => {
@@ -204,7 +206,8 @@ of_extended! {
     trunc_xf_bf by brain_of_double;
 }
 
-/// The double below or above an extended number whose fraction is odd, unless the number is a double.
+/// Returns the number as a double if that is exact, else the neighbouring double with an odd
+/// fraction.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn double_of_extended(fraction: u64, top: u16) -> f64 {
     let sign = u64::from(top >> 15) << 63;
@@ -213,7 +216,7 @@ extern "C" fn double_of_extended(fraction: u64, top: u16) -> f64 {
     let magnitude = match top & 0x7fff {
         0x7fff => 0x7ff << DOUBLE_FRACTION | kept | u64::from(lost != 0),
         _ if fraction == 0 => 0,
-        // Both formats of 16 bits have nothing as large or as small.
+        // Both 16-bit formats lack numbers this large or small.
         _ if exponent >= 0x7ff => f64::MAX.to_bits(),
         _ if exponent <= 0 => 1,
         _ => (exponent as u64) << DOUBLE_FRACTION | kept | u64::from(lost != 0),
@@ -280,25 +283,25 @@ mod tests {
                 assert_eq!(format.narrowed(-1.0 - above * step), 0x8000 | (one + expected));
             }
         }
-        // The largest, and what is too large.
+        // The largest number, and too large numbers.
         assert_eq!(
             [65519.9, 65520.0, 1e300].map(|number| half_of_double(number)),
             [0x7bff, 0x7c00, 0x7c00]
         );
         assert_eq!(brain_of_single(f32::MAX), 0x7f80);
-        // The smallest, its half, which is even, and what is more.
+        // The smallest number, its half, which is even, and further small numbers.
         let least = 2f64.powi(-24);
         let small = [least, least / 2.0, least * 0.51, least * 1.5, 1e-300, 0.0];
         assert_eq!(small.map(|number| half_of_double(number)), [1, 0, 1, 2, 0, 0]);
         assert_eq!(half_of_double(-0.0), 0x8000);
-        // A double is rounded once: by way of a single this would be 1.0.
+        // A double is rounded once: with a single in between the result would be 1.0.
         assert_eq!(half_of_double(1.0 + 2f64.powi(-11) + 2f64.powi(-40)), 0x3c01);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn extended_numbers_are_rounded_once() {
-        // 1 + 2^-11 and the last bit, which a double has no place for.
+        // 1 + 2^-11 and the last bit, which does not fit into a double.
         assert_eq!(half_of_double(double_of_extended(1 << 63 | 1 << 52 | 1, 16383)), 0x3c01);
         assert_eq!(half_of_double(double_of_extended(1 << 63 | 1 << 52, 16383)), 0x3c00);
         assert_eq!(half_of_double(double_of_extended(1 << 63, 0x8000 | 16384)), 0xc000);

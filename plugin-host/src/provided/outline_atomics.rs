@@ -1,6 +1,6 @@
-//! The functions that compilers call for atomics on AArch64, where they do not know whether the processor
-//! has instructions for them. Each library has its own copies, so no other exports them: objects get
-//! those of this one.
+//! Atomic functions that compilers call on AArch64 if they do not know the processor's
+//! instructions. Each library has its own copies and exports none, so objects get this library's
+//! copies.
 
 use std::ffi::c_void;
 
@@ -10,7 +10,7 @@ macro_rules! functions {
             $(static $name: c_void;)*
         }
 
-        /// The address of one of these functions.
+        /// Returns the address of one of these functions.
         pub(crate) fn address_of(name: &str) -> Option<u64> {
             let start = match name {
                 $(stringify!($name) => &raw const $name,)*

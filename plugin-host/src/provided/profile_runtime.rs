@@ -1,9 +1,9 @@
-//! What instrumented relocatable objects want of LLVM's profile runtime. Longshore reads the counters
-//! itself, so the runtime is never linked in. Values are not recorded.
+//! Symbols of LLVM's profile runtime for instrumented relocatable objects. Longshore reads the
+//! counters itself, so the runtime is never linked in. Values are not recorded.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The address of a name of the runtime, if it is one that an object may refer to.
+/// Returns the address of a name of the runtime, if objects may refer to it.
 pub(crate) fn address_of(name: &str) -> Option<u64> {
     let address = match name {
         "__llvm_profile_runtime" => (&raw const RUNTIME).cast::<()>(),
@@ -16,20 +16,21 @@ pub(crate) fn address_of(name: &str) -> Option<u64> {
     Some(address.expose_provenance() as u64)
 }
 
-/// That it is there is all that matters.
+/// A variable that only needs to exist.
 static RUNTIME: i32 = 0;
 
-/// `void f(uint64_t value, void *record, uint32_t site)`
+/// Records no value. C type: `void f(uint64_t value, void *record, uint32_t site)`.
 extern "C" fn record_nothing(_value: u64, _record: *mut (), _site: u32) {}
 
-/// Says in a counter when its function first ran: in which place among all functions. Called until
-/// it was said, from any thread; a zero and what the counter starts with both say that it was not.
+/// Stores the rank of a function's first run among all functions into its counter. Instrumented
+/// code calls it from any thread until the counter is set; zero and the counter's start value mean
+/// unset.
 ///
 /// # Safety
-/// `counter` is a counter of the image, which others count in with atomics or not at all.
+/// `counter` is a counter of the image that other code changes atomically or not at all.
 unsafe extern "C" fn set_timestamp(counter: *mut u64) {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // SAFETY: the caller's promise; counters are aligned.
+    // SAFETY: promised by the caller; counters are aligned.
     let counter = unsafe { AtomicU64::from_ptr(counter) };
     let seen = counter.load(Ordering::Relaxed);
     if seen == 0 || seen == u64::MAX {

@@ -1,4 +1,4 @@
-//! What a queue promises, held against the queue itself, and what it takes.
+//! Tests of a queue's promises without a host, and measurements.
 
 use super::*;
 use longshore_plugin_api::{Event, Place, abi};
@@ -9,9 +9,9 @@ use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Appends its first argument to the list that its second points at.
+/// Appends its first argument to the list that its second argument points at.
 unsafe extern "C" fn append(arguments: *mut *mut c_void) {
-    // SAFETY: launched by `launch_append` only, with these two arguments.
+    // SAFETY: only `launch_append` launches this kernel, with these two arguments.
     unsafe {
         let value = (*arguments).cast::<u64>().read();
         let list = (*arguments.add(1)).cast::<*const Mutex<Vec<u64>>>().read();
@@ -31,14 +31,13 @@ fn new_queue() -> HostQueue {
 fn launch_append(queue: &HostQueue, list: &Mutex<Vec<u64>>, value: u64, wait: bool) -> Result<()> {
     let list = std::ptr::from_ref(list);
     let pointers: [*const c_void; 2] = [(&raw const value).cast(), (&raw const list).cast()];
-    // SAFETY: two arguments that live during the call; each test keeps `list` until the queue is
-    // done.
+    // SAFETY: both arguments live during the call; each test keeps `list` until the queue is done.
     let arguments = unsafe { Arguments::from_raw(pointers.as_ptr(), [8, 8].as_ptr(), 2) };
     queue.launch(&APPEND, &LaunchShape { wait, ..shape() }, arguments)
 }
 
 fn launch_nothing(queue: &HostQueue, wait: bool) -> Result<()> {
-    // SAFETY: no arguments.
+    // SAFETY: the kernel has no arguments.
     let arguments = unsafe { Arguments::from_raw(std::ptr::null(), std::ptr::null(), 0) };
     queue.launch(&NOTHING, &LaunchShape { wait, ..shape() }, arguments)
 }
@@ -46,7 +45,7 @@ fn launch_nothing(queue: &HostQueue, wait: bool) -> Result<()> {
 /// Returns a host function that runs a closure.
 fn host<F: FnOnce() + Send + 'static>(function: F) -> HostFunction {
     unsafe extern "C" fn call<F: FnOnce()>(context: *mut c_void) {
-        // SAFETY: made by `host` below and called once.
+        // SAFETY: `host` below made the closure, which is called once.
         unsafe { Box::from_raw(context.cast::<F>())() }
     }
     let context = Box::into_raw(Box::new(function)).cast();
@@ -95,7 +94,7 @@ fn shape() -> LaunchShape {
 fn a_queue_that_was_waited_for_is_idle() {
     let queue = new_queue();
     for _ in 0..5_000 {
-        // So that the queue's thread runs the rest, and nobody else.
+        // Ensures that only the queue's thread runs the rest.
         let (started, begun) = mpsc::channel();
         let (release, blocked) = mpsc::channel::<()>();
         let wait = move || {
@@ -124,7 +123,7 @@ fn commands_run_in_order_and_have_captured_their_arguments() {
 #[test]
 fn captured_values_are_aligned_to_16() {
     unsafe extern "C" fn check(arguments: *mut *mut c_void) {
-        // SAFETY: launched below with four arguments, the last a pointer to a counter.
+        // SAFETY: the launch below passes four arguments, the last a pointer to a counter.
         unsafe {
             let all_aligned = (0..4).all(|i| (*arguments.add(i)).addr() % 16 == 0);
             let good = (*arguments.add(1)).cast::<[u8; 17]>().read() == [7; 17];
@@ -143,7 +142,7 @@ fn captured_values_are_aligned_to_16() {
             std::ptr::null(),
             (&raw const counter).cast(),
         ];
-        // SAFETY: four arguments that live during the call; `counter` until the queue is done.
+        // SAFETY: the four arguments live during the call, and `counter` until the queue is done.
         let arguments =
             unsafe { Arguments::from_raw(pointers.as_ptr(), [1, 17, 0, 8].as_ptr(), 4) };
         queue.launch(&kernel, &shape(), arguments).unwrap();
@@ -199,10 +198,10 @@ fn a_host_function_holds_up_later_work_but_not_the_caller() {
 #[test]
 fn a_host_function_that_nobody_waits_for_runs_on_the_queues_thread() {
     let queue = new_queue();
-    let (tell, told) = mpsc::channel();
+    let (tell, reported) = mpsc::channel();
     let name = move || tell.send(thread::current().name().map(str::to_owned)).unwrap();
     queue.host_function(host(name)).unwrap();
-    let name = told.recv().unwrap().unwrap();
+    let name = reported.recv().unwrap().unwrap();
     assert!(name.starts_with("longshore-q"), "{name}");
 }
 
@@ -242,7 +241,7 @@ fn a_queue_goes_on_when_the_event_that_it_waits_for_is_reached_after_a_pause() {
         launch_append(&second, &list, round + 1000, false).unwrap();
         assert!(!second.is_idle().unwrap());
         open.send(()).unwrap();
-        // With a thread that helps, and without.
+        // The round decides whether a waiting thread helps.
         match round % 3 {
             0 => second.synchronize().unwrap(),
             _ => while !second.is_idle().unwrap() {},
@@ -338,7 +337,7 @@ fn a_dropped_queue_runs_what_was_queued_and_its_events_stay_valid() {
 #[test]
 fn a_host_function_may_use_its_queue_but_not_wait_for_it() {
     let (queue, list) = (Arc::new(new_queue()), Arc::new(Mutex::default()));
-    let (tell, told) = mpsc::channel();
+    let (tell, reported) = mpsc::channel();
     let (inner, inner_list) = (Arc::clone(&queue), Arc::clone(&list));
     let function = move || {
         launch_append(&inner, &inner_list, 2, false).unwrap();
@@ -353,7 +352,7 @@ fn a_host_function_may_use_its_queue_but_not_wait_for_it() {
     };
     queue.host_function(host(function)).unwrap();
     launch_append(&queue, &list, 1, false).unwrap();
-    assert_eq!(told.recv().unwrap(), [ErrorCode::InvalidQueue; 3]);
+    assert_eq!(reported.recv().unwrap(), [ErrorCode::InvalidQueue; 3]);
     queue.synchronize().unwrap();
     let mut list = list.lock().clone();
     list.sort_unstable();
@@ -361,7 +360,7 @@ fn a_host_function_may_use_its_queue_but_not_wait_for_it() {
 }
 
 #[test]
-fn a_panic_is_told_once_and_the_queue_goes_on() {
+fn a_panic_is_reported_once_and_the_queue_goes_on() {
     let (queue, list) = (new_queue(), Mutex::default());
     queue.submissions.push(|batch| batch.panic()).unwrap();
     launch_append(&queue, &list, 1, false).unwrap();

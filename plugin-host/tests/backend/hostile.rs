@@ -1,4 +1,4 @@
-//! Images that are no images, or damaged ones: an error or a load, never a crash.
+//! Damaged images, and files that are not images: each gives an error or a load, never a crash.
 
 use crate::is_all;
 use crate::support::{build, load, run_compiler};
@@ -6,7 +6,7 @@ use longshore_plugin_api::{ErrorCode, Module};
 use longshore_plugin_host::elf;
 use std::ops::Range;
 
-/// Touches every table: exports, imports with versions, thread-local storage, pointers.
+/// An image with every table: exports, imports with versions, thread-local storage, pointers.
 const MANY: &str = r#"#include <math.h>
     #include <stdlib.h>
     int number = 3; int *pointer = &number; static __thread int mine = 1; __thread int shown = 2;
@@ -97,8 +97,8 @@ fn no_single_bit_makes_the_loader_crash() {
     }
 }
 
-/// Loads and unloads the image once for each bit that differs: each bit of what the loader reads, or one in seven where tests
-/// do not try all, and one in 61 of the rest.
+/// Loads and unloads the image once for each flipped bit. In the parts that the loader reads, flips
+/// each bit, or every 7th bit unless tests try all. In the rest, flips every 61st bit.
 fn flip_each_bit(image: &[u8]) -> (u32, u32) {
     let tables = loader_reads(image);
     let step = if is_all() { 1 } else { 7 };
@@ -119,8 +119,8 @@ fn flip_each_bit(image: &[u8]) -> (u32, u32) {
     (loaded, refused)
 }
 
-/// Whether the image passes the check and the loader. One that would be asked for the addresses
-/// of its functions is not loaded: that runs code, which a flip may have made of anything.
+/// Returns whether the image passes the check and the loader. Does not load an image with
+/// resolvers: that would run code, which a flip may have changed arbitrarily.
 fn load_and_unload(image: &[u8]) -> bool {
     let Ok(checked) = elf::validate(image) else {
         return false;
@@ -137,8 +137,9 @@ fn load_and_unload(image: &[u8]) -> bool {
     true
 }
 
-/// The headers and all of the first segment (hash, symbols, strings, versions, relocations, notes)
-/// and the start of the last one (pointers, dynamic section).
+/// Returns the parts that the loader reads. They are the headers and all of the first segment
+/// (hash, symbols, strings, versions, relocations, notes), and the start of the last segment
+/// (pointers, dynamic section).
 fn loader_reads(image: &[u8]) -> [Range<usize>; 2] {
     let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap()) as usize;
     let first = segment_headers(image).find(|&at| image[at] == 1).unwrap();
@@ -173,7 +174,7 @@ fn random_damage_does_not_make_the_loader_crash() {
     }
 }
 
-/// Where each program header starts; the type is in the first byte for the usual ones.
+/// Returns the offset of each program header; the first byte of a usual header has its type.
 fn segment_headers(image: &[u8]) -> impl Iterator<Item = usize> + use<> {
     let count = u16::from_le_bytes([image[56], image[57]]) as usize;
     (0..count).map(|index| 64 + index * 56)

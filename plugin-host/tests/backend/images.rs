@@ -1,4 +1,4 @@
-//! What images can do: kernels, globals, constructors, destructors, instrumentation.
+//! Features of images: kernels, globals, constructors, destructors, instrumentation.
 
 use crate::support::{ADD, Loaded, ORDER, build, load, run_compiler};
 use longshore_plugin_api::{ErrorCode, Module, ProfileSectionKind, SymbolKind};
@@ -45,7 +45,7 @@ fn a_kernel_has_a_code_size_and_a_global_its_size() {
 }
 
 #[test]
-fn an_unknown_name_is_told() {
+fn an_unknown_name_is_reported() {
     let module = load(&build(ADD, &[])).unwrap();
     let error = module.kernel("ad").err().unwrap();
     assert_eq!(error.code(), ErrorCode::NotFound);
@@ -65,7 +65,7 @@ fn a_description_of_arguments_is_read_with_its_kernel() {
 }
 
 #[test]
-fn the_wrong_kind_of_symbol_is_told() {
+fn the_wrong_kind_of_symbol_is_reported() {
     let module = load(&build(ADD, &[])).unwrap();
     assert_eq!(module.kernel("calls").err().unwrap().code(), ErrorCode::SymbolKind);
     assert_eq!(module.global("add").err().unwrap().code(), ErrorCode::SymbolKind);
@@ -101,7 +101,7 @@ fn an_image_is_loaded_where_proc_is_not_mounted() {
         static void *choose(void) { return (void *)chosen; }
         void k(void **a) __attribute__((ifunc(\"choose\")));";
     let image = build(source, &[]);
-    // SAFETY: changes what this test's thread sees of the file system.
+    // SAFETY: this changes the file system only for this test's thread.
     let has_proc = unsafe {
         let (root, kind) = (c"/".as_ptr(), std::ptr::null());
         libc::unshare(libc::CLONE_NEWNS) != 0

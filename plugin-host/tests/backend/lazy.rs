@@ -1,4 +1,4 @@
-//! Images that are linked as they are called.
+//! Images whose members are linked at their first call.
 
 use crate::is_all;
 use crate::relocatable::{archive, in_every_way, object};
@@ -69,7 +69,7 @@ fn random_damage_is_an_error_or_a_symbol_and_never_a_crash() {
             continue;
         };
         _ = module.symbols();
-        // A global links what has it. Nothing of that is run.
+        // Looking up a global links its member, but runs none of its code.
         for name in ["add", "calls", "redirect", "order", "tls"] {
             found += u32::from(module.kernel(name).is_ok() || module.global(name).is_ok());
         }

@@ -1,4 +1,4 @@
-//! What relocatable images use of the process and of its libraries.
+//! Names of the process and its libraries in relocatable images.
 
 use crate::relocatable::{FIXED, archive, compile_cpp, error, in_every_way, object, ran};
 use crate::support::{load, load_with, run_compiler};
@@ -94,7 +94,7 @@ fn data_of_the_process_that_may_change_is_not_copied() {
     for (source, datum) in [(streams, "_ZSt4c"), (counts, "__libc_single_threaded")] {
         for (how, image) in compile_cpp(source, &[FIXED]) {
             let Err(refused) = load(&image) else {
-                // This one reads the addresses of data from a table all the same.
+                // This compiler reads the addresses of data from a table anyway.
                 assert!(how.contains("clang") && how.contains("-O0"), "{how}");
                 works(&how, &image);
                 continue;
@@ -237,7 +237,7 @@ fn mutexes_and_call_once_of_cpp_work() {
     }
 }
 
-/// What other tests do does not load it.
+/// GCC's OpenMP runtime, which other tests do not load.
 #[test]
 fn openmp_of_gcc_is_used_when_the_program_has_loaded_it_for_itself() {
     let source = "#include <omp.h>
@@ -255,7 +255,7 @@ fn openmp_of_gcc_is_used_when_the_program_has_loaded_it_for_itself() {
     {
         assert!(refused.message().contains(part), "{part}: {refused}");
     }
-    // SAFETY: a library of the system, which stays open.
+    // SAFETY: this is a library of the system, which stays open.
     let runtime =
         unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if runtime.is_null() {

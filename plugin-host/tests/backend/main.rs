@@ -8,7 +8,7 @@ mod objects;
 mod relocatable;
 mod support;
 
-/// Whether tests try all, and not a choice of what is alike.
+/// Returns whether tests try every case, rather than a selection of similar cases.
 fn is_all() -> bool {
     std::env::var("LONGSHORE_TEST_ALL").as_deref() == Ok("1")
 }

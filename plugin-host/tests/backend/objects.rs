@@ -1,4 +1,4 @@
-//! What relocatable objects and archives can do as images, and what is refused of them.
+//! Features of relocatable objects and archives as images, and refused objects.
 
 use crate::is_all;
 use crate::relocatable::{FIXED, archive, error, in_every_way, object, ran};
@@ -71,7 +71,7 @@ fn objects_with_constructors_and_destructors_are_those_of_cpp() {
             module.call("k");
             assert_eq!(module.int("caught"), 5, "{compiler} {flags:?}");
             let shown = *module.global_at::<*const std::ffi::c_char>("shown");
-            // SAFETY: an array of the image, whose last element is 0.
+            // SAFETY: this is an array of the image, whose last element is 0.
             let text = || unsafe { std::ffi::CStr::from_ptr(shown) }.to_str().unwrap().to_owned();
             assert_eq!(text(), "abcdD", "{compiler} {flags:?}");
             module.run_destructors().unwrap();
@@ -126,7 +126,7 @@ fn a_resolver_chooses_a_kernel() {
         module.set_int("calls", 0);
         module.call("other");
         assert_eq!(module.int("calls"), 5, "{how}");
-        // One that does not say that it has resolvers is damaged: they would be run by the load.
+        // Without the ABI's mark, the object with resolvers is damaged: the load would run them.
         let mut damaged = image.clone();
         damaged[7] = 0;
         assert!(error(&damaged).message().contains("'k' has a resolver"), "{how}");
@@ -300,7 +300,7 @@ fn profile_sections_are_read_from_memory() {
         for kind in [ProfileSectionKind::Data, ProfileSectionKind::Names] {
             assert!(kinds.contains(&kind), "{generate}: {kinds:?}");
         }
-        // Where the front end instruments, the records tell the version.
+        // With front-end instrumentation, the records imply the version.
         let section =
             sections.iter().find(|section| section.kind == ProfileSectionKind::RawVersion);
         let version = section.and_then(|section| section.contents.first_chunk()).copied();
@@ -326,7 +326,7 @@ fn an_object_cut_off_anywhere_is_refused() {
 
 #[test]
 fn no_single_bit_makes_the_linker_crash() {
-    // Bits of an archive beside those of its members are few.
+    // An archive has few bits outside of its members.
     let position_independent = object(ORDER, &[]);
     for image in [&position_independent, &object(ORDER, FIXED), &archive(&[&position_independent])]
     {
@@ -342,8 +342,8 @@ fn no_single_bit_makes_the_linker_crash() {
                     loaded += 1;
                 }
                 Err(error) => {
-                    // A bit may ask for what is valid and not done, as memory that is writable and
-                    // executable.
+                    // A bit may request a valid but unsupported feature, such as memory that is
+                    // writable and executable.
                     let right =
                         [ErrorCode::InvalidBinary, ErrorCode::LinkFailure, ErrorCode::Unsupported];
                     assert!(right.contains(&error.code()), "bit {bit}: {error}");
@@ -358,10 +358,10 @@ fn no_single_bit_makes_the_linker_crash() {
 }
 
 #[test]
-fn the_place_of_a_damaged_relocation_is_told() {
+fn the_place_of_a_damaged_relocation_is_reported() {
     let source = "extern int abs(int); int k(void **a) { return abs(3); }";
     let image = object(source, &["-fno-builtin"]);
-    // The type is the low half of the second word of a relocation.
+    // A relocation's type is the low half of its second word.
     let headers = u64::from_le_bytes(image[40..48].try_into().unwrap()) as usize;
     let header = (headers..image.len()).step_by(64).find(|at| image[at + 4] == 4).unwrap();
     let table = u64::from_le_bytes(image[header + 24..header + 32].try_into().unwrap()) as usize;

@@ -1,14 +1,14 @@
-//! Relocatable objects and archives of them, as compilers make them.
+//! Relocatable objects and archives of them, from real compilers.
 
 use crate::support::{Loaded, load, run_compiler};
 use longshore_plugin_api::{Error, Module};
 use std::process::Command;
 
-/// Thread-local variables at a fixed place are the executable's to give, so that code that is not
-/// position-independent has ordinary ones here.
+/// Flags without position independence. Only an executable can have thread-local variables at a
+/// fixed place, so such code has ordinary variables here.
 pub(crate) const FIXED: &[&str] = &["-fno-pic", "-D__thread="];
 
-/// Returns an object of C, position-independent unless the flags say otherwise.
+/// Compiles an object from C, position-independent unless the flags differ.
 pub(crate) fn object(source: &str, flags: &[&str]) -> Vec<u8> {
     run_compiler("cc", "c", source, &[&["-c", "-fPIC", "-O1"], flags].concat())
         .expect("a C compiler is there")
@@ -21,12 +21,12 @@ pub(crate) fn ran(image: &[u8]) -> Loaded {
     module
 }
 
-/// Why an image is refused.
+/// Returns the error of a refused image.
 pub(crate) fn error(image: &[u8]) -> Error {
     load(image).err().expect("the image is refused")
 }
 
-/// Returns the source in C, compiled in every way.
+/// Compiles the source in C in every combination of compiler, level and flags.
 pub(crate) fn in_every_way(source: &str) -> Vec<(String, Vec<u8>)> {
     let positions = [&["-fPIC"][..], &["-fPIE", "-D__thread="], FIXED];
     let sections = [&[][..], &["-ffunction-sections", "-fdata-sections"]];
@@ -37,7 +37,7 @@ pub(crate) fn in_every_way(source: &str) -> Vec<(String, Vec<u8>)> {
     objects
 }
 
-/// Returns the source in C++, compiled with each of these flags by the compilers that there are.
+/// Compiles the source in C++ with each of these flags by the installed compilers.
 pub(crate) fn compile_cpp(source: &str, ways: &[&[&'static str]]) -> Vec<(String, Vec<u8>)> {
     let ways: Vec<_> = ways.iter().map(|way| way.to_vec()).collect();
     let objects = compiled(["g++", "clang++-19"], "cc", source, &ways);
@@ -64,7 +64,7 @@ fn compiled(
     objects
 }
 
-/// Returns a static archive of members with these contents.
+/// Creates a static archive of members with these contents.
 pub(crate) fn archive(members: &[&[u8]]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let mut ar = Command::new("ar");

@@ -11,12 +11,12 @@ use std::sync::Arc;
 /// The backend's module type.
 pub(crate) type HostModule = <HostBackend as Backend>::Module;
 
-/// Kernels, a global and thread-local variables.
+/// Source with kernels, a global and thread-local variables.
 pub(crate) const ADD: &str = "int calls = 40; static __thread int mine = 3; __thread int shown = 4;
     void add(void **a) { calls++; *(int *)a[0] = *(int *)a[1] + *(int *)a[2]; }
     void tls(void **a) { calls = mine + shown; }";
 
-/// Leaves a letter in `order` for each constructor, handler and destructor that has run.
+/// Source that adds a letter to `order` for each constructor, handler and destructor that has run.
 pub(crate) const ORDER: &str = r#"#include <stdlib.h>
     char order[32]; static volatile int at; static char *sink = order;
     static void put(char c) { sink[at++] = c; }
@@ -37,7 +37,7 @@ pub(crate) fn build(source: &str, flags: &[&str]) -> Vec<u8> {
         .expect("a C compiler is there")
 }
 
-/// Runs a compiler on a source; `None` if there is no such compiler.
+/// Runs a compiler on a source; `None` if the compiler is missing.
 pub(crate) fn run_compiler(
     compiler: &str,
     extension: &str,
@@ -54,7 +54,7 @@ pub(crate) fn run_compiler(
     Some(std::fs::read(output).expect("the compiler wrote its output"))
 }
 
-/// A module and the bytes that it was made from.
+/// A module and its image's bytes.
 pub(crate) struct Loaded {
     /// `None` after `unload`; dropped before its bytes.
     module: Option<HostModule>,
@@ -66,7 +66,7 @@ pub(crate) fn load(bytes: &[u8]) -> Result<Loaded> {
     load_with(bytes, None)
 }
 
-/// Loads an image whose members are linked when they are called.
+/// Loads an image whose members are linked at their first call.
 pub(crate) fn load_lazily(bytes: &[u8]) -> Result<Loaded> {
     let bytes = bytes.to_vec();
     // SAFETY: as below.
@@ -78,7 +78,7 @@ pub(crate) fn load_lazily(bytes: &[u8]) -> Result<Loaded> {
 pub(crate) fn load_with(bytes: &[u8], symbols: Option<&str>) -> Result<Loaded> {
     let bytes = bytes.to_vec();
     let allowed = Arc::new(AllowedNames::parse(symbols)?);
-    // SAFETY: `Loaded` keeps the bytes until after the module is gone.
+    // SAFETY: `Loaded` keeps the bytes until after the module is dropped.
     let module = HostModule::load(unsafe { ImageBytes::new(&bytes) }, &allowed)?;
     Ok(Loaded { module: Some(module), _bytes: bytes })
 }
@@ -92,12 +92,12 @@ impl Deref for Loaded {
 }
 
 impl Loaded {
-    /// Unloads it without its destructors.
+    /// Unloads the module without running its destructors.
     pub(crate) fn unload(mut self) -> Result<()> {
         self.module.take().expect("still there").unload()
     }
 
-    /// Calls a kernel without arguments' values.
+    /// Calls a kernel without arguments.
     pub(crate) fn call(&self, name: &str) {
         self.call_with(name, &mut []);
     }
@@ -117,22 +117,23 @@ impl Loaded {
     pub(crate) fn int(&self, name: &str) -> i32 {
         let GlobalAddress { address, bytes } = self.global(name).expect("the image has the global");
         assert_eq!(bytes, 4, "{name}");
-        // SAFETY: a variable of the loaded image.
+        // SAFETY: the address is a variable of the loaded image.
         unsafe { std::ptr::with_exposed_provenance::<i32>(address as usize).read() }
     }
 
     /// Writes an `int` of the image.
     pub(crate) fn set_int(&self, name: &str, value: i32) {
         let GlobalAddress { address, .. } = self.global(name).expect("the image has the global");
-        // SAFETY: a writable variable of the loaded image.
+        // SAFETY: the address is a writable variable of the loaded image.
         unsafe { std::ptr::with_exposed_provenance_mut::<i32>(address as usize).write(value) }
     }
 
-    /// A variable of the image, of this type.
+    /// Returns a variable of the image, of this type.
     pub(crate) fn global_at<T>(&self, name: &str) -> &T {
         let GlobalAddress { address, bytes } = self.global(name).expect("the image has the global");
         assert!(bytes as usize >= size_of::<T>(), "{name}");
-        // SAFETY: a variable of the loaded image, at least as large, and aligned by its compiler.
+        // SAFETY: the address is a variable of the loaded image, at least as large, and aligned by
+        // its compiler.
         unsafe { &*std::ptr::with_exposed_provenance::<T>(address as usize) }
     }
 
@@ -140,7 +141,7 @@ impl Loaded {
     pub(crate) fn text(&self, name: &str) -> String {
         let GlobalAddress { address, .. } = self.global(name).expect("the image has the global");
         let start = std::ptr::with_exposed_provenance(address as usize);
-        // SAFETY: an array of the loaded image that ends with a NUL.
+        // SAFETY: the address is an array of the loaded image that ends with a NUL.
         unsafe { std::ffi::CStr::from_ptr(start) }.to_string_lossy().into_owned()
     }
 }

@@ -1,4 +1,4 @@
-//! The two forms of the symbol hash table. Where there are both, the loader uses the GNU one.
+//! The two forms of the symbol hash table. If an image has both, the loader uses the GNU form.
 
 use super::SymbolTable;
 use crate::elf::dynamic::{Dynamic, Table};
@@ -12,7 +12,7 @@ use std::ops::Range;
 const WORD_BYTES: u64 = 4;
 const BLOOM_BYTES: u64 = 8;
 
-/// A hash table, known to lie in the file and to end.
+/// A checked hash table: it lies in the file and its chains end.
 #[derive(Clone, Debug)]
 pub(super) enum Hash {
     Gnu(Gnu),
@@ -30,7 +30,7 @@ pub(super) struct Gnu {
     symbol_count: u32,
 }
 
-/// `DT_HASH`: a list of symbols for each bucket.
+/// `DT_HASH`: a chain of symbols for each bucket.
 #[derive(Clone, Debug)]
 pub(super) struct SystemV {
     table: Table,
@@ -47,7 +47,7 @@ impl Hash {
         SystemV::parse(bytes, segments, address).map(Hash::SystemV)
     }
 
-    /// How many symbols the table knows of.
+    /// Returns the number of symbols that the table covers.
     pub(super) fn symbol_count(&self) -> u32 {
         match self {
             Hash::Gnu(hash) => hash.symbol_count,
@@ -55,7 +55,7 @@ impl Hash {
         }
     }
 
-    /// Checks that every name that is defined and not local is found by it.
+    /// Checks that the table finds every name that is defined and not local.
     pub(super) fn check(&self, bytes: &[u8], symbols: &SymbolTable) -> Result<()> {
         match self {
             Hash::Gnu(hash) => hash.check(bytes, symbols),
@@ -63,7 +63,8 @@ impl Hash {
         }
     }
 
-    /// Whether a lookup by name can find this symbol, if it is defined and not local.
+    /// Returns whether a lookup by name can find this symbol, provided that it is defined and not
+    /// local.
     pub(super) fn has(&self, index: u32) -> bool {
         match self {
             Hash::Gnu(hash) => (hash.first..hash.symbol_count).contains(&index),
@@ -98,7 +99,7 @@ impl Gnu {
         Ok(hash)
     }
 
-    /// Counts the symbols: the chain that starts last ends with the last one.
+    /// Counts the symbols: the chain that starts last ends with the last symbol.
     fn find_end(&mut self, bytes: &[u8], segments: &Segments) -> Result<()> {
         let mut last = 0;
         for bucket in 0..self.buckets {
@@ -207,8 +208,8 @@ impl SystemV {
                 let place = seen.get_mut(index as usize);
                 ensure!(
                     place.is_some_and(|seen| !std::mem::replace(seen, true)),
-                    "DT_HASH's bucket {bucket} has symbol {index}, which is none of its {} or \
-                     there twice",
+                    "DT_HASH's bucket {bucket} has symbol {index}, expected each of its {} symbols \
+                     once",
                     self.chains
                 );
                 let symbol = symbols.get(bytes, index);
@@ -228,7 +229,7 @@ impl SystemV {
         Ok(())
     }
 
-    /// Word `index` behind the header: the buckets, then the chains.
+    /// Returns word `index` after the header: the buckets, then the chains.
     fn word(&self, bytes: &[u8], index: usize) -> u32 {
         u32_at(bytes, self.table.file.start + 8 + index * 4).unwrap_or(0)
     }

@@ -1,9 +1,9 @@
-//! Every group once, whoever steals from whom.
+//! The pool runs every group once, with any stealing.
 
 use super::*;
 use std::sync::atomic::AtomicU8;
 
-/// Counts how often each group is run; some take longer than others.
+/// Counters of the runs of each group; some groups take longer than others.
 struct Counts {
     groups: Vec<AtomicU8>,
     fails_at: Option<u64>,
@@ -32,13 +32,13 @@ fn pool(threads: usize) -> Arc<Pool> {
 }
 
 #[test]
-fn settings_that_cannot_be_understood_are_told_by_the_names_of_their_variables() {
-    let told = |threads, pin| Pool::new(threads, pin, 1).err().unwrap().message().to_owned();
+fn settings_that_cannot_be_understood_are_reported_by_the_names_of_their_variables() {
+    let reported = |threads, pin| Pool::new(threads, pin, 1).err().unwrap().message().to_owned();
     for wrong in ["", "0", "x", "100000"] {
-        let error = told(Some(wrong), None);
+        let error = reported(Some(wrong), None);
         assert!(error.starts_with(&format!("LONGSHORE_HOST_THREADS is '{wrong}'")), "{error}");
     }
-    assert_eq!(told(None, Some("on")), "LONGSHORE_HOST_PIN is 'on', expected 0 or 1");
+    assert_eq!(reported(None, Some("on")), "LONGSHORE_HOST_PIN is 'on', expected 0 or 1");
 }
 
 #[test]
