@@ -80,7 +80,7 @@ pub struct ReentryCall {
     /// Whether a resolver of an indirect function has made the call, so that a link waits for its
     /// end.
     pub while_linking: bool,
-    /// The [lock owner](lock_owner) of the calling thread.
+    /// The [lock owner](lock_owner()) of the calling thread.
     pub lock_owner: u64,
 }
 

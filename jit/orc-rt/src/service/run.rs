@@ -17,7 +17,7 @@ services! {
     MAKE_ARGUMENTS = "__longshore_make_arguments", fn(Vec<ByteBuf>) -> Arguments, make;
     /// The service that calls functions with these arguments, one after the other.
     RUN_CONSTRUCTORS = "__longshore_run_constructors", fn((Vec<u64>, Arguments)) -> (), run_constructors;
-    /// The service that calls functions for a [lock owner](crate::reentry::lock_owner). Calls
+    /// The service that calls functions for a [lock owner](crate::reentry::lock_owner()). Calls
     /// through trampolines made by the functions have its number.
     RUN_AS_LOCK_OWNER = "__longshore_run_as_lock_owner", fn((u64, Vec<u64>, Arguments)) -> (), run_as_lock_owner;
     /// The service that calls a function as `main`, and returns its result. The function may also
