@@ -75,13 +75,13 @@ fn calls(report: &mut Report) -> Result<()> {
         (PingPong::new(Waiting::Asleep)?, PingPong::new(Waiting::Spinning)?);
     let [floor, ours] = in_rounds([Some(rounds(&mut futex)), Some(call(&sleeping))]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
-        let most = Limit::new("1.3 of a futex ping-pong", &floor, |time| time.mul_f64(1.3));
+        let most = Limit::from_floor("1.3 of a futex ping-pong", &floor, |time| time.mul_f64(1.3));
         report.row("a call that does nothing", Some(&floor), &ours, most);
     }
     let [floor, ours, streamed] =
         in_rounds([Some(rounds(&mut spin)), Some(call(&spinning)), Some(call(&stream))]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
-        let most = Limit::new("near a spinning ping-pong: 3 of it", &floor, |time| time * 3);
+        let most = Limit::from_floor("near a spinning ping-pong: 3 of it", &floor, |time| time * 3);
         report.row("the same, looking before sleeping", Some(&floor), &ours, most);
     }
     streamed.iter().for_each(|times| report.note("the same over a bare stream", times));

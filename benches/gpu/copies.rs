@@ -112,7 +112,7 @@ fn large_pageable<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
 /// The floor's times come first, then ours.
 fn small_row(report: &mut Report, name: &str, times: &[Option<Times>]) {
     let [Some(floor), Some(ours), ..] = times else { unreachable!("they had turns") };
-    let limit = Limit::new("floor + 150 ns", floor, |floor| floor + EXTRA);
+    let limit = Limit::from_floor("floor + 150 ns", floor, |floor| floor + EXTRA);
     report.row(&format!("{SMALL_BYTES} B {name}"), Some(floor), ours, limit);
 }
 

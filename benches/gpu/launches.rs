@@ -80,7 +80,7 @@ fn many<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
 
 fn limit(floor: &Times) -> Limit {
     let most = |floor: Duration| floor.mul_f64(SHARE).min(floor + EXTRA);
-    Limit::new("1.03 x floor, and floor + 100 ns", floor, most)
+    Limit::from_floor("1.03 x floor, and floor + 100 ns", floor, most)
 }
 
 impl<D: Raw> Empty<'_, D> {

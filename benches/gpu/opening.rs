@@ -36,7 +36,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
     let step = |at: usize| ours.iter().map(|steps| steps[at]).collect();
     let times = |times: Vec<Duration>| Times::new(times).context("there were rounds");
     let (floor, opened) = (times(whole(&floor))?, times(whole(&ours))?);
-    let limit = Limit::new("floor + 1 ms", &floor, |floor| floor + EXTRA);
+    let limit = Limit::from_floor("floor + 1 ms", &floor, |floor| floor + EXTRA);
     report.row("from nothing to an open device", Some(&floor), &opened, limit);
     report.note("plugin, driver and devices found, which is part of that", &times(step(0))?);
     report.note("device opened, which is part of that", &times(step(1))?);

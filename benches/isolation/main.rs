@@ -68,7 +68,7 @@ fn main() -> Result<()> {
     let mut report = Report::new();
     let launches = [&here, &isolated].map(|side| Some(per_launch(3, || side.pipelined())));
     if let [Some(floor), Some(ours)] = in_rounds(launches) {
-        let most = Limit::new("3 us more", &floor, |time| time + MORE);
+        let most = Limit::from_floor("3 us more", &floor, |time| time + MORE);
         report.row("a launch among 1000", Some(&floor), &ours, most);
     }
     let waiting = [&here, &isolated].map(|side| Some(Contender::new(300, || side.waiting())));

@@ -70,7 +70,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let [floor, ours] = in_rounds([direct(), Some(calling(functions[0]))]);
     let (floor, ours) = (floor.expect("it ran"), ours.expect("it ran"));
     let most = |floor| floor + CALLS * Duration::from_nanos(1);
-    let limit = Limit::new("1 ns more each", &floor, most);
+    let limit = Limit::from_floor("1 ns more each", &floor, most);
     report.row("1000 later calls", Some(&floor), &ours, limit);
     tracker.remove(Removal::Unused)?;
     #[cfg(target_arch = "x86_64")]

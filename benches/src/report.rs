@@ -24,13 +24,15 @@ impl Limit {
     }
 
     /// Returns a limit that is computed from each of the floor's times.
-    pub fn new(text: &str, floor: &Times, most: impl Fn(Duration) -> Duration) -> Limit {
+    pub fn from_floor(text: &str, floor: &Times, most: impl Fn(Duration) -> Duration) -> Limit {
         Limit::new(text, most(floor.best()), most(floor.median()))
     }
 
     /// Returns the limit of doing a share of the floor's work in the same time.
     pub fn share(share: f64, floor: &Times) -> Limit {
-        Limit::new(&format!("{share} of the floor's rate"), floor, |time| time.div_f64(share))
+        Limit::from_floor(&format!("{share} of the floor's rate"), floor, |time| {
+            time.div_f64(share)
+        })
     }
 }
 

@@ -56,7 +56,8 @@ pub(crate) fn one(
         unreachable!("they had turns")
     };
     let floor = if fence.median() < timeline.median() { &fence } else { &timeline };
-    let limit = Limit::new("1.05 x floor + 1 us", floor, |floor| floor.mul_f64(1.05) + EXTRA);
+    let limit =
+        Limit::from_floor("1.05 x floor + 1 us", floor, |floor| floor.mul_f64(1.05) + EXTRA);
     report.row("empty kernel, launched and waited for", Some(floor), &launch, limit);
     if let Some(webgpu) = &webgpu {
         let limit = half_way("floor + half of what wgpu adds", floor, webgpu);

@@ -8,7 +8,7 @@
 //! - `functions.rs` declares the functions: parameters, refusals in their order, and the place of the work, in a file of
 //!   `functions/` for each kind of handle. The macro of `functions/declare.rs` makes C functions of that, and
 //!   `cargo xtask header` the header.
-//! - `call.rs` is around the work of every function; `answer.rs` makes its results.
+//! - `call.rs` is around the work of every function; `result_handle.rs` makes its results.
 //! - `context.rs` has the platforms and devices between olInit and the last olShutDown.
 //! - `objects.rs` has the objects that handles stand for, on the types of `longshore`.
 //! - `registry.rs` finds an object by its handle, and keeps it while it is in use; it knows no kind of handle.

@@ -186,9 +186,9 @@ impl Run {
             report.memory = self.tracking.tell_in_json(device)?;
             return report.print_json();
         }
-        let told = self.tracking.tell(device);
+        let reported = self.tracking.tell(device);
         ran?.print(self.full)?;
-        told
+        reported
     }
 
     fn run<'a>(

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_driver_is_told_as_such() {
+    fn a_missing_driver_is_reported_as_such() {
         let found = [candidate(Outcome::NoDriver("libtoy.so is missing".into()))];
         let absence = |candidates| Absence {
             searched: &[],
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_a_selection_leaves_out_are_told_without_the_remedy_for_plugins() {
+    fn devices_that_a_selection_leaves_out_are_reported_without_the_remedy_for_plugins() {
         let found = [candidate(Outcome::NoDriver("libtoy.so is missing".into()))];
         let left_out = DeviceFacts {
             backend: "host".into(),

@@ -112,12 +112,12 @@ impl<'a> Profile<'a> {
 /// What the image says, else what its records tell; 10, which LLVM has had longest, if that is
 /// nothing.
 fn version(
-    told: Option<&ProfileSection>,
+    reported: Option<&ProfileSection>,
     counters: &ProfileSection,
     data: &ProfileSection,
 ) -> RawVersion {
-    if let Some(told) = told {
-        let word = told.contents.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    if let Some(reported) = reported {
+        let word = reported.contents.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         return RawVersion(word);
     }
     let end = counters.address.saturating_add(counters.contents.len() as u64);

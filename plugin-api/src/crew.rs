@@ -247,7 +247,7 @@ mod tests {
     use std::sync::{Arc, Barrier};
     use std::time::Instant;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     type Work = Box<dyn FnOnce() + Send>;
 
@@ -261,34 +261,34 @@ mod tests {
 
     #[test]
     fn all_lines_are_attended_to_by_few_threads() {
-        const LINES: usize = 2000;
+        const TASKS: usize = 2000;
         let crew = crew(4);
         crew.ensure_thread().unwrap();
         let (done, all) = channel();
-        for _ in 0..LINES {
+        for _ in 0..TASKS {
             let done = done.clone();
             crew.call(Box::new(move || done.send(thread::current().id()).unwrap()));
         }
         let threads: std::collections::HashSet<_> =
-            (0..LINES).map(|_| all.recv_timeout(PATIENCE).unwrap()).collect();
+            (0..TASKS).map(|_| all.recv_timeout(TIMEOUT).unwrap()).collect();
         // Where the machine is busy, the overseer may have taken threads that did not get their turn for stuck.
-        assert!(threads.len() < LINES / 10, "{}", threads.len());
+        assert!(threads.len() < TASKS / 10, "{}", threads.len());
     }
 
     #[test]
     fn lines_that_wait_for_each_other_all_go_on() {
-        const LINES: usize = 12;
+        const TASKS: usize = 12;
         let crew = crew(2);
-        let meeting = Arc::new(Barrier::new(LINES));
+        let meeting = Arc::new(Barrier::new(TASKS));
         let (done, all) = channel();
-        for _ in 0..LINES {
+        for _ in 0..TASKS {
             let (meeting, done) = (Arc::clone(&meeting), done.clone());
             crew.call(Box::new(move || {
                 meeting.wait();
                 done.send(()).unwrap();
             }));
         }
-        (0..LINES).for_each(|_| all.recv_timeout(PATIENCE).unwrap());
+        (0..TASKS).for_each(|_| all.recv_timeout(TIMEOUT).unwrap());
     }
 
     #[test]
@@ -297,7 +297,7 @@ mod tests {
         crew.call(Box::new(|| panic!("a mistake of the plugin's")));
         let begin = Instant::now();
         while crew.lock().idle == 0 {
-            assert!(begin.elapsed() < PATIENCE, "the thread is gone, and counts still");
+            assert!(begin.elapsed() < TIMEOUT, "the thread is gone, and counts still");
             thread::yield_now();
         }
     }
@@ -314,10 +314,10 @@ mod tests {
             });
             assert!(slept);
         }));
-        has_slept.recv_timeout(PATIENCE).unwrap();
+        has_slept.recv_timeout(TIMEOUT).unwrap();
         let (done, answered) = gate();
         crew.call(Box::new(move || done.send(()).unwrap()));
-        answered.recv_timeout(PATIENCE).unwrap();
+        answered.recv_timeout(TIMEOUT).unwrap();
         assert_eq!(crew.lock().threads, 2);
         assert!(!crew.lock().is_overseen);
         wake.send(()).unwrap();

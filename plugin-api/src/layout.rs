@@ -20,7 +20,7 @@ impl<T: StableAbi> LayoutOf<T> {
     const LAYOUT: &'static RustLayout = &RustLayout { header: AbiHeader::VALUE, layout: T::LAYOUT };
 }
 
-/// The `layout` field for a `T`.
+/// Returns the `layout` field for a `T`.
 pub(crate) const fn layout_of<T: StableAbi>() -> *const c_void {
     std::ptr::from_ref(LayoutOf::<T>::LAYOUT).cast()
 }
@@ -54,11 +54,11 @@ pub(crate) unsafe fn check_layout<T: StableAbi>(layout: *const c_void) -> Result
         .map_err(|error| differences(&error.to_string()))
 }
 
-/// The differing parts of `abi_stable`'s report, without the layouts that it prints whole and the
+/// Returns the differing parts of `abi_stable`'s report, without the layouts that it prints whole and the
 /// lines that never differ.
 fn differences(report: &str) -> String {
-    let told = report.split_once("error(s)").map_or(report, |(_, told)| told);
-    let lines = told.lines().map(str::trim);
+    let reported = report.split_once("error(s)").map_or(report, |(_, reported)| reported);
+    let lines = reported.lines().map(str::trim);
     let kept: Vec<_> = lines
         .filter(|line| !line.is_empty() && *line != "." && !line.starts_with("package:"))
         .collect();

@@ -42,12 +42,12 @@ const REFUSED: [(u64, &str, &str); 2] = [
 ];
 
 impl RawVersion {
-    /// The number alone: 8 for LLVM 13 to 17, 9 for LLVM 18, 10 for LLVM 19 to 22.
+    /// Returns the number alone: 8 for LLVM 13 to 17, 9 for LLVM 18, 10 for LLVM 19 to 22.
     pub fn number(self) -> u64 {
         self.0 & NUMBER
     }
 
-    /// Whether a function's first counter is not a count but says when it first ran.
+    /// Returns whether a function's first counter is not a count but says when it first ran.
     pub fn is_temporal(self) -> bool {
         self.0 & TEMPORAL != 0
     }
@@ -120,7 +120,7 @@ impl RecordLayout {
     }
 }
 
-/// The raw version of an image that does not say it, which front ends leave to the runtime: the one
+/// Returns the raw version of an image that does not say it, which front ends leave to the runtime: the one
 /// under whose layout every record's counters are counters of the image. `None` if there is none,
 /// or no record. Versions 9 and 10 differ in where the sizes of bitmaps are; where
 /// there are no bitmaps it is 9 if the `compiler` is known to be of LLVM 18.
@@ -186,27 +186,27 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_an_image_that_does_not_say_it_is_told_by_its_records() {
+    fn the_version_of_an_image_that_does_not_say_it_is_reported_by_its_records() {
         // Four records of 48 bytes are as long as three of 64.
         for (version, count) in [(8, 1), (8, 4), (10, 1), (10, 3)] {
             let data = records(version, count);
             let counters = 0x8000..0x8000 + 24 * count as u64;
-            let told = infer_version(&[(0x1000, &data)], std::slice::from_ref(&counters), None);
-            assert_eq!(told, Some(RawVersion(version)), "{count} records");
+            let reported = infer_version(&[(0x1000, &data)], std::slice::from_ref(&counters), None);
+            assert_eq!(reported, Some(RawVersion(version)), "{count} records");
             let fewer = counters.start..counters.end - 1;
             assert_eq!(infer_version(&[(0x1000, &data)], &[fewer], None), None);
         }
         let counters = 0x8000..0x8018;
-        let told = |data: &[u8], compiler| {
+        let reported = |data: &[u8], compiler| {
             infer_version(&[(0x1000, data)], std::slice::from_ref(&counters), compiler)
         };
         let mut data = records(9, 1);
-        assert_eq!(told(&data, Some(18)), Some(RawVersion(9)));
+        assert_eq!(reported(&data, Some(18)), Some(RawVersion(9)));
         data[56] = 1;
-        assert_eq!(told(&data, None), Some(RawVersion(9)));
+        assert_eq!(reported(&data, None), Some(RawVersion(9)));
         data[60] = 1;
-        assert_eq!(told(&data, Some(18)), Some(RawVersion(10)));
-        assert_eq!(told(&records(8, 1), Some(18)), Some(RawVersion(8)));
+        assert_eq!(reported(&data, Some(18)), Some(RawVersion(10)));
+        assert_eq!(reported(&records(8, 1), Some(18)), Some(RawVersion(8)));
         assert_eq!(infer_version(&[], &[], None), None);
     }
 

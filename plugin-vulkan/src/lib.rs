@@ -12,7 +12,7 @@
 //!   both with the caches, as modules and queues hold it.
 //! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-format-spirv`, checked by `validate.rs`, and its
 //!   [`VulkanKernel`]s; `pipeline.rs` builds what runs.
-//! - [`VulkanQueue`]: an order of work. `line.rs` keeps it and hands it to the driver, on the threads of `crew.rs` where
+//! - [`VulkanQueue`]: an order of work. `submission_queue.rs` keeps it and hands it to the driver, on the threads of `crew.rs` where
 //!   nobody waits; `batch.rs` records what is handed over together, with what `arena.rs` and `descriptors.rs` keep
 //!   for it; `transfer.rs` copies what the device cannot, through `staging.rs`; `timeline.rs` is how far it has come.
 //! - [`VulkanEvent`]: a place in a queue.
@@ -24,7 +24,7 @@
 //! whose dependencies the driver has already, or that is done, is handed over: queues that share a
 //! `VkQueue` cannot block each other for good.
 //!
-//! Start reading at [`VulkanQueue`], then `line.rs`.
+//! Start reading at [`VulkanQueue`], then `submission_queue.rs`.
 
 mod arena;
 mod batch;

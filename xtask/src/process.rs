@@ -53,7 +53,7 @@ pub fn captured(command: &mut Command) -> Result<(ExitStatus, String)> {
     Ok((child.wait()?, text))
 }
 
-/// The same with what it prints to standard error between.
+/// Returns the same with what it prints to standard error between.
 ///
 /// # Errors
 /// A program that cannot be started.
@@ -88,13 +88,13 @@ pub fn said(program: &str, arguments: &[&str]) -> String {
     text.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// The folder that cargo builds into.
+/// Returns the folder that cargo builds into.
 pub fn target_folder() -> PathBuf {
-    let told = std::env::var_os("CARGO_TARGET_DIR");
-    told.map_or_else(|| root().join("target"), |folder| root().join(folder))
+    let reported = std::env::var_os("CARGO_TARGET_DIR");
+    reported.map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
-/// Whether a program can be started; `arguments` should make it do nothing.
+/// Returns whether a program can be started; `arguments` should make it do nothing.
 pub fn starts(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -74,7 +74,7 @@ impl Target {
         }
     }
 
-    /// The triple that a container has for it.
+    /// Returns the triple that a container has for it.
     pub(super) fn triple(&self) -> &'static str {
         match self {
             Target::Cpu(Machine::X86_64, _) => "x86_64-unknown-linux-gnu",
@@ -84,7 +84,7 @@ impl Target {
         }
     }
 
-    /// The architecture that a container has for it.
+    /// Returns the architecture that a container has for it.
     pub(super) fn architecture(&self) -> &str {
         match self {
             Target::Cpu(machine, cpu) => cpu.as_deref().unwrap_or(machine.baseline()),
@@ -106,7 +106,7 @@ impl Target {
         !matches!(self, Target::Cpu(..))
     }
 
-    /// A CPU of another machine than this.
+    /// Returns a CPU of another machine than this.
     pub(super) fn is_foreign_cpu(&self) -> bool {
         matches!(self, Target::Cpu(machine, _) if Machine::own() != Some(*machine))
     }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_told_with_what_may_be_meant() {
+    fn what_is_no_target_is_reported_with_what_may_be_meant() {
         let cases = [
             ("sm_90", "'nvptx64:sm_90' may be meant"),
             ("gfx942:xnack+", "'amdgcn:gfx942:xnack+' may be meant"),
@@ -241,9 +241,9 @@ mod tests {
             ("amdgcn:gfx942:xnack", "'xnack' is no feature"),
             ("amdgcn:gfx942:", "'' is no feature"),
         ];
-        for (text, told) in cases {
+        for (text, reported) in cases {
             let error = Target::parse(text).unwrap_err();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(reported), "{text}: {error}");
         }
     }
 }

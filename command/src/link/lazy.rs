@@ -28,9 +28,9 @@ impl LazyProgram {
     ) -> Result<LazyProgram, LinkFailure> {
         let reexports = LazyReexports::for_session(session)?;
         let (given_too, ends) = (Arc::clone(given), not_linked_function(session)?);
-        let told = Once::new();
+        let reported = Once::new();
         reexports.on_failure(move |call| {
-            told.call_once(|| tell(call, &given_too));
+            reported.call_once(|| tell(call, &given_too));
             ends
         });
         let mut addition = reexports.lazily(library, "program");

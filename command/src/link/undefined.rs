@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_are_told_as_they_stand_in_the_source() {
+    fn symbols_are_reported_as_they_stand_in_the_source() {
         let describe = describe([missing("_ZN5outer5innerEi", "a.o")]);
         assert!(
             describe.contains("\n  outer::inner(int) [_ZN5outer5innerEi] (used by a.o)\n"),

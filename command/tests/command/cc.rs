@@ -44,7 +44,7 @@ LONGSHORE_FUNCTION_ATTRIBUTE float twice(float);
 
 const ALL: &str = "host,aarch64,nvptx64:sm_80,amdgcn:gfx90a:xnack-:sramecc+";
 
-/// The compilers that are installed with their tools, of those that are known to differ.
+/// Returns the compilers that are installed with their tools, of those that are known to differ.
 fn compilers() -> Vec<String> {
     let is_there = |version: &&str| {
         let tools = ["clang", "ld.lld", "llvm-link"].map(|tool| format!("{tool}-{version}"));
@@ -62,7 +62,7 @@ fn is_installed(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Whether a tool is installed; if not, it is named.
+/// Returns whether a tool is installed; if not, it is named.
 fn has(tool: &str) -> bool {
     let has = is_installed(tool);
     if !has {
@@ -129,7 +129,7 @@ impl World {
         ran.stdout.lines().find(|line| line.starts_with("argument 3")).unwrap().to_owned()
     }
 
-    /// A folder with programs that are scripts.
+    /// Returns a folder with programs that are scripts.
     fn scripts(&self, scripts: &[(&str, &str)]) -> PathBuf {
         let folder = self.path("bin");
         fs::create_dir_all(&folder).unwrap();
@@ -146,7 +146,7 @@ fn text(entry: &ContainerEntry) -> String {
     String::from_utf8_lossy(entry.image.bytes()).into_owned()
 }
 
-/// The number of the machine of an ELF file.
+/// Returns the number of the machine of an ELF file.
 fn machine(entry: &ContainerEntry) -> u8 {
     let bytes = entry.image.bytes();
     assert_eq!(&bytes[..4], b"\x7fELF");
@@ -350,8 +350,8 @@ fn what_cannot_be_asked_for_is_bad_usage() {
         ("saxpy.c -o saxpy.c", "'saxpy.c' would be replaced"),
         ("notes.txt", "'notes.txt' is no source in C"),
     ];
-    for (arguments, told) in cases {
-        world.cc(arguments).assert_fails(2, &["error: ", told]);
+    for (arguments, reported) in cases {
+        world.cc(arguments).assert_fails(2, &["error: ", reported]);
     }
     assert_eq!(fs::read_to_string(world.path("saxpy.c")).unwrap(), SAXPY);
 }
@@ -367,9 +367,9 @@ fn a_failed_compilation_names_its_targets_and_leaves_the_output_alone() {
     let failed = world.cc("bad.c -Wall -t host,aarch64,nvptx64:sm_80 -o k.img");
     let own = std::env::consts::ARCH;
     let warned = format!("for {own}, aarch64:\nbad.c:4");
-    let told =
+    let reported =
         ["for nvptx64:sm_80:\nbad.c:2:2: error: not here", "error: nvptx64:sm_80: compiling"];
-    failed.assert_fails(1, &[&[warned.as_str()][..], &told].concat());
+    failed.assert_fails(1, &[&[warned.as_str()][..], &reported].concat());
     assert_eq!(fs::read(world.path("k.img")).unwrap(), b"as it was");
     let others = fs::read_dir(world.folder.path()).unwrap();
     assert!(others.flatten().all(|entry| !entry.file_name().to_string_lossy().starts_with('.')));
@@ -377,8 +377,9 @@ fn a_failed_compilation_names_its_targets_and_leaves_the_output_alone() {
     world.write("worse.c", "int f( {");
     let failed = world.cc(&format!("worse.c -t {ALL}"));
     let all = format!("{own}, aarch64, nvptx64:sm_80, amdgcn:gfx90a:sramecc+:xnack-");
-    let told = [format!("for {all}:\nworse.c:1:8"), format!("error: {all}: compiling 'worse.c'")];
-    failed.assert_fails(1, &[&told[0], &told[1]]);
+    let reported =
+        [format!("for {all}:\nworse.c:1:8"), format!("error: {all}: compiling 'worse.c'")];
+    failed.assert_fails(1, &[&reported[0], &reported[1]]);
     world.write("hosted.c", "#include <stdlib.h>\n");
     world.cc("hosted.c").assert_succeeds();
     let hosted = world.cc("hosted.c -t host,nvptx64:sm_80");
@@ -390,7 +391,7 @@ fn a_failed_compilation_names_its_targets_and_leaves_the_output_alone() {
 }
 
 #[test]
-fn a_function_that_gpus_lack_is_told_in_few_lines_with_what_there_is() {
+fn a_function_that_gpus_lack_is_reported_in_few_lines_with_what_there_is() {
     let Some(world) = World::new() else { return };
     let kernel = |body: &str| {
         format!(
@@ -484,8 +485,8 @@ fn the_header_comes_with_the_command() {
 #[test]
 fn profiles_are_generated_and_used() {
     let Some(world) = World::new() else { return };
-    let told = world.cc("saxpy.c -fprofile-generate -o counted.img -v");
-    assert!(told.stderr.contains("-fprofile-update=atomic is added"), "{}", told.stderr);
+    let reported = world.cc("saxpy.c -fprofile-generate -o counted.img -v");
+    assert!(reported.stderr.contains("-fprofile-update=atomic is added"), "{}", reported.stderr);
     let mut run =
         world.command("run counted.img -k saxpy -a u64=0 -a f32=0 -a ptr=null -a ptr=null");
     outcome(run.env("LONGSHORE_PROFILE_FILE", "p.profraw")).assert_succeeds();

@@ -40,7 +40,7 @@ fn the_suite_is_found_on_path() {
 }
 
 #[test]
-fn without_the_suite_it_is_told_how_to_build_it() {
+fn without_the_suite_the_message_says_how_to_build_it() {
     let (_folder, mut check) = alone();
     let failed = outcome(check.arg("check").env("PATH", ""));
     failed.assert_fails(3, &["error: ", "longshore-check", "cargo build -p longshore-conformance"]);

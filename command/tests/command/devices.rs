@@ -15,7 +15,7 @@ fn the_table_is_plain_where_there_is_no_terminal() {
     assert!(listed.stdout.is_ascii(), "{}", listed.stdout);
 }
 
-/// The list of devices on a terminal with so many columns.
+/// Returns the list of devices on a terminal with so many columns.
 fn on_terminal_of(columns: u16, locale: &str) -> String {
     let mut listing = command();
     listing.args(["devices", "--backend", "host"]).env_remove("LC_CTYPE").env("LANG", "C.UTF-8");
@@ -92,7 +92,7 @@ fn an_option_replaces_the_variable() {
 }
 
 #[test]
-fn no_device_at_all_is_told_with_how_to_get_one() {
+fn no_device_at_all_is_reported_with_how_to_get_one() {
     let (_folder, mut listing) = alone();
     let failed = outcome(listing.arg("devices"));
     failed.assert_fails(3, &["error: there is no device", "hint: put a plugin", "--plugin"]);
@@ -103,7 +103,7 @@ fn no_device_at_all_is_told_with_how_to_get_one() {
 }
 
 #[test]
-fn a_selection_that_leaves_out_all_is_told_with_what_there_is() {
+fn a_selection_that_leaves_out_all_is_reported_with_what_there_is() {
     let mut listing = command();
     listing.args(["devices", "--backend", "host"]).env("LONGSHORE_DEVICES", "!host:*");
     let failed = outcome(&mut listing);
@@ -114,7 +114,7 @@ fn a_selection_that_leaves_out_all_is_told_with_what_there_is() {
 }
 
 #[test]
-fn a_missing_driver_is_not_told_as_a_missing_plugin() {
+fn a_missing_driver_is_not_reported_as_a_missing_plugin() {
     let (folder, mut listing) = alone();
     toy_plugin(folder.path(), "toy", "*outcome = 1; SAY(\"libtoy.so.1 is missing\"); return 0;");
     let failed = outcome(listing.arg("devices"));
@@ -123,7 +123,7 @@ fn a_missing_driver_is_not_told_as_a_missing_plugin() {
 }
 
 #[test]
-fn a_misspelt_variable_is_told_once_with_the_right_one() {
+fn a_misspelt_variable_is_reported_once_with_the_right_one() {
     let warned = |listing: &mut Command, texts: &[&str]| {
         let listed = outcome(listing);
         assert_eq!(listed.code, 0, "{}", listed.stderr);

@@ -55,7 +55,7 @@ fn constants_of_wgsl_that_double_are_refused_in_little_memory() {
     }
 }
 
-/// A compressed bundle with one image of so many zeros.
+/// Returns a compressed bundle with one image of so many zeros.
 fn compressed_bundle(image_bytes: usize) -> Vec<u8> {
     use std::io::Write;
     const START: usize = 4096;
@@ -86,7 +86,7 @@ fn a_container_that_inflates_beyond_the_limit_is_refused_in_little_memory() {
     assert!(small.stdout.contains("unknown, 64 MiB"), "{}", small.stdout);
 }
 
-/// An object whose symbols' names lie upon each other.
+/// Returns an object whose symbols' names lie upon each other.
 fn overlapping(machine: u16, abi: u8, symbol_kind: u8) -> Vec<u8> {
     const SYMBOLS: u32 = 15_000;
     const NAME: usize = 370_000;
@@ -153,7 +153,7 @@ fn members_of_an_archive_whose_names_lie_upon_each_other_are_left_out() {
     assert!(shown.stdout.contains(problem), "{}", &shown.stdout[..1000.min(shown.stdout.len())]);
 }
 
-/// An object with a kernel whose name clears the screen, in both ways in which terminals take it.
+/// Returns an object with a kernel whose name clears the screen, in both ways in which terminals take it.
 fn object_with_escape_codes(folder: &TempDir) -> PathBuf {
     let source = write(folder, "k.c", "void name_of_kernel(void **a) {} int name_of_global_ = 1;");
     let object = folder.path().join("k.o");
@@ -237,8 +237,8 @@ fn devices_and_silent_pipes_are_refused_by_what_they_are() {
         ] {
             let refused = in_little_memory(command().args(["--backend", "host"]).args(&arguments));
             assert_ne!(refused.code, 0, "{arguments:?}");
-            let is_told = refused.stderr.contains(what) && refused.stderr.contains(file);
-            assert!(is_told, "{arguments:?}: {}", refused.stderr);
+            let is_reported = refused.stderr.contains(what) && refused.stderr.contains(file);
+            assert!(is_reported, "{arguments:?}: {}", refused.stderr);
         }
     }
 }

@@ -138,7 +138,7 @@ fn a_backend_that_is_ruled_out_is_not_opened() {
 }
 
 #[test]
-fn no_plugin_at_all_is_told_with_where_it_was_looked_for() {
+fn no_plugin_at_all_is_reported_with_where_it_was_looked_for() {
     let (_folder, mut listing) = alone();
     let failed = outcome(listing.arg("plugins"));
     failed.assert_fails(3, &["error: there is no plugin in", "lib/longshore", "hint: "]);

@@ -181,7 +181,7 @@ fn what_memory_was_allocated_is_printed_after_the_run() {
 }
 
 #[test]
-fn what_memory_was_allocated_is_told_of_a_run_that_fails() {
+fn what_memory_was_allocated_is_reported_of_a_run_that_fails() {
     let arguments = ["-a", "f32[4]=iota", "-a", "out:f32[4]=@missing", "--memory-report"];
     world().run(&saxpy(&arguments)).assert_fails(1, &["error: argument 3: ", "memory of host:0 "]);
 }
@@ -277,7 +277,7 @@ fn arguments_that_cannot_be_read_are_bad_usage() {
 }
 
 #[test]
-fn what_is_wrong_with_images_kernels_and_files_is_told_with_a_hint() {
+fn what_is_wrong_with_images_kernels_and_files_is_reported_with_a_hint() {
     let world = world();
     world.run(&["-k", "saxp"]).assert_fails(1, &["error: ", "'saxp'", "saxpy", "hint: ", "--list"]);
     world.run(&["-k", "factor"]).assert_fails(1, &["error: ", "factor", "hint: "]);
@@ -363,9 +363,9 @@ fn a_run_that_the_image_ends_is_no_success() {
     for kernel in ["instruction", "library", "executes", "standard", "forks_and_ends"] {
         let Outcome { code, stderr, .. } = world.run(&["--kernel", kernel]);
         assert_eq!(code, 1, "{kernel}: {stderr}");
-        let is_told =
+        let is_reported =
             ["did not finish", "() was called"].iter().any(|words| stderr.contains(words));
-        assert!(is_told, "{kernel}: {stderr}");
+        assert!(is_reported, "{kernel}: {stderr}");
     }
     assert_eq!(world.run(&["--kernel", "fine"]).code, 0);
 }

@@ -208,10 +208,10 @@ impl Device<'_> {
     pub(super) fn set_logical_size(&self, address: u64, bytes: u64) -> Option<Result<()>> {
         let set_logical_size = self.plugin.device.set_logical_size;
         // SAFETY: an open device.
-        let told = unsafe { taken(set_logical_size(self.held.handle, address, bytes)) };
-        match told {
+        let reported = unsafe { taken(set_logical_size(self.held.handle, address, bytes)) };
+        match reported {
             Err(error) if error.code() == ErrorCode::Unsupported => None,
-            told => Some(told),
+            reported => Some(reported),
         }
     }
 

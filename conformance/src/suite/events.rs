@@ -196,11 +196,11 @@ fn own_functions_are_not_waited_for(cx: &Context) -> Check {
     let before = queue.record()?;
     let behind = Arc::new(OnceLock::<Event>::new());
     let answers = Arc::new(Mutex::new(Vec::new()));
-    let (seen, told) = (Arc::clone(&behind), Arc::clone(&answers));
+    let (seen, reported) = (Arc::clone(&behind), Arc::clone(&answers));
     queue.host_function(move || {
         let events = [Some(&before), seen.get()];
         let waited = events.into_iter().flatten().map(Event::synchronize);
-        *told.lock().unwrap_or_else(PoisonError::into_inner) = waited.collect();
+        *reported.lock().unwrap_or_else(PoisonError::into_inner) = waited.collect();
     })?;
     let _ = behind.set(queue.record()?);
     gate.open();

@@ -167,11 +167,11 @@ fn wrong_logical_sizes_are_refused(cx: &Context) -> Check {
     let address = device.allocate(kind, BYTES)?;
     // SAFETY: nothing uses the memory.
     let free = || unsafe { device.free(kind, address) };
-    let Some(told) = device.set_logical_size(address, 1) else {
+    let Some(reported) = device.set_logical_size(address, 1) else {
         free()?;
         return Err(Stop::Skipped("the plugin has no use for logical sizes".to_owned()));
     };
-    told?;
+    reported?;
     let again = |address, bytes| device.set_logical_size(address, bytes).unwrap_or(Ok(()));
     again(address, BYTES)?;
     for bytes in [0, BYTES + 1, u64::MAX] {

@@ -31,7 +31,7 @@ behaviour_list! { "queues":
     "a host function may queue work elsewhere" ["P-49"] host_functions_may_queue;
     "a host function that panics does not harm its queue" ["P-49", "H-11"] panics_are_caught;
     "a failing kernel is reported once, and the queue goes on"
-        ["P-48", "P-54"] failures_are_told_once;
+        ["P-48", "P-54"] failures_are_reported_once;
     "memory of another device is not filled" ["H-4"] foreign_memory_is_refused;
 }
 
@@ -292,7 +292,7 @@ fn panics_are_caught(cx: &Context) -> Check {
     Ok(())
 }
 
-fn failures_are_told_once(cx: &Context) -> Check {
+fn failures_are_reported_once(cx: &Context) -> Check {
     let (faulty, queue) = (Counter::new(cx.load("faulty")?)?, cx.queue()?);
     let fail = faulty.program.kernel("fail")?;
     // SAFETY: `fail` takes no arguments.

@@ -100,7 +100,7 @@ impl Tools {
         run(readelf.args(flags).arg(self.image(folder)))
     }
 
-    /// The names of processors that clang knows.
+    /// Returns the names of processors that clang knows.
     fn processors(&self) -> Vec<String> {
         let mut clang = Command::new(format!("clang-{}", self.version));
         let said = clang
@@ -306,7 +306,7 @@ fn variables_have_their_size_linkage_and_value() {
 }
 
 #[test]
-fn what_opencl_says_and_what_is_elsewhere_is_told() {
+fn what_opencl_says_and_what_is_elsewhere_is_reported() {
     for tools in Tools::installed() {
         let folder = tempfile::tempdir().unwrap();
         for flags in [&["-c"][..], &["-Wl,--unresolved-symbols=ignore-all"]] {

@@ -38,7 +38,7 @@ pub enum Linkage {
 }
 
 impl Variable {
-    /// Its initial value, in the bytes that the code object was read from; empty if it is all zeros. Where
+    /// Returns its initial value, in the bytes that the code object was read from; empty if it is all zeros. Where
     /// addresses belong stands what is added to them, or nothing.
     #[must_use]
     pub fn initial<'a>(&self, image: &'a [u8]) -> &'a [u8] {
@@ -81,8 +81,8 @@ impl Symbols {
                 found.variables.extend(variable(file, symbol, Linkage::Internal));
             }
         }
-        let mut told = HashSet::new();
-        found.undefined.retain(|name| told.insert(name.clone()));
+        let mut reported = HashSet::new();
+        found.undefined.retain(|name| reported.insert(name.clone()));
         if is_relocatable {
             found.undefined.retain(|name| !is_of_linker(name));
         }
@@ -96,13 +96,13 @@ impl Symbols {
     }
 }
 
-/// Whether linking defines a name: the bounds of a section, or of its constructors.
+/// Returns whether linking defines a name: the bounds of a section, or of its constructors.
 fn is_of_linker(name: &str) -> bool {
     const PREFIXES: [&str; 4] = ["__start_", "__stop_", "__init_array_", "__fini_array_"];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A symbol as a variable; `None` if it is something else, or in no memory of an image.
+/// Returns a symbol as a variable; `None` if it is something else, or in no memory of an image.
 fn variable(file: &File<'_>, symbol: &Symbol<'_>, linkage: Linkage) -> Option<Variable> {
     let section = match symbol.place {
         Place::Section(index) => Some(index),

@@ -80,8 +80,8 @@ fn arch(file: &File<'_>) -> Result<Arch, Malformed> {
 /// What other images must define.
 fn undefined(file: &File<'_>) -> Vec<String> {
     let missing = file.symbols.iter().filter(|symbol| is_missing(symbol));
-    let mut told = HashSet::new();
-    let names = missing.map(|symbol| symbol.name).filter(|name| told.insert(*name));
+    let mut reported = HashSet::new();
+    let names = missing.map(|symbol| symbol.name).filter(|name| reported.insert(*name));
     names.map(str::to_owned).collect()
 }
 

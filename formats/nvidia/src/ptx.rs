@@ -120,8 +120,8 @@ impl<'a> Reader<'a> {
         for (kernel, body) in contents.kernels.iter_mut().zip(self.bodies) {
             kernel.static_shared_bytes = body.and_then(|body| shared.for_kernel(body));
         }
-        let mut told = self.defined;
-        let missing = self.elsewhere.into_iter().filter(|name| told.insert(name));
+        let mut reported = self.defined;
+        let missing = self.elsewhere.into_iter().filter(|name| reported.insert(name));
         contents.undefined = missing.map(str::to_owned).collect();
         contents
     }

@@ -204,8 +204,8 @@ impl Device {
     fn with_new_logical_size(&self, block: Arc<Block>) -> Result<Arc<Block>> {
         let memory = &self.core.memory;
         let remote = self.remote()?;
-        let told = memory.report_logical_size(&block, &remote);
-        told.inspect_err(|_| {
+        let reported = memory.report_logical_size(&block, &remote);
+        reported.inspect_err(|_| {
             block.retire();
             memory.give_back(&block, &remote).unwrap_or_else(|error| log::error!("{error}"));
         })?;

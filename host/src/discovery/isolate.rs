@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_executor_was_looked_for_is_told() {
+    fn where_the_executor_was_looked_for_is_reported() {
         let nowhere = Environment::empty().with("LONGSHORE_EXECUTOR", "/nowhere/at-all");
         let isolator = isolator("all", &[]).unwrap();
         let error = isolator.executor(Path::new("/p/x.so"), &nowhere).unwrap_err();

@@ -150,7 +150,7 @@ impl DeviceMemory {
                 self.reports_logical_sizes.store(false, Ordering::Relaxed);
                 Ok(())
             }
-            told => told,
+            reported => reported,
         }
     }
 

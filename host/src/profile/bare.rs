@@ -95,8 +95,8 @@ pub(super) fn counters(sections: &[ProfileSection]) -> Result<Vec<u64>> {
 }
 
 fn raw_version(sections: &[ProfileSection]) -> Option<u64> {
-    let told = section(sections, ProfileSectionKind::RawVersion)?;
-    told.contents.first_chunk().map(|word| u64::from_le_bytes(*word))
+    let reported = section(sections, ProfileSectionKind::RawVersion)?;
+    reported.contents.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 
 /// Returns the lines of a file, to which others can be added.

@@ -8,7 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// Answers beyond a bound, and what the error says of each.
-pub(crate) const ANSWERS: [(&str, &str); 31] = [
+pub(crate) const REPLIES: [(&str, &str); 31] = [
     ("devices", "longshore.platform, device_count: 4294967295 devices, expected at most 1024"),
     ("description", "describe, name: 70368744177664 bytes, expected at most 4096"),
     ("reason", "connect, reason: 4294967296 bytes, expected at most 65536"),
@@ -48,7 +48,7 @@ pub(crate) struct Absurd {
 }
 
 impl Absurd {
-    /// Builds the plugin. Its answers are all fine if `wrong` is none of [`ANSWERS`].
+    /// Builds the plugin. Its answers are all fine if `wrong` is none of [`REPLIES`].
     pub(crate) fn new(wrong: &str) -> Absurd {
         let absurd = Absurd { folder: tempfile::tempdir().unwrap() };
         let here = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile/absurd/plugin.c");
@@ -60,7 +60,7 @@ impl Absurd {
         absurd
     }
 
-    /// A host that has no other plugin.
+    /// Returns a host that has no other plugin.
     pub(crate) fn host(&self) -> HostBuilder {
         let profile = self.folder.path().join("profile_%p.profraw");
         let environment = Environment::empty().with("LONGSHORE_PROFILE_FILE", profile);

@@ -3,7 +3,7 @@
 mod absurd;
 mod seeded;
 
-use absurd::{ANSWERS, Absurd};
+use absurd::{Absurd, REPLIES};
 use longshore::IsolateLimits;
 use seeded::{Seeded, Walked};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -128,12 +128,12 @@ fn such_a_plugin_in_a_process_of_its_own_costs_the_same() {
 }
 
 /// Asserts what the program is told of each answer.
-fn are_told(host: impl Fn(&Absurd) -> longshore::HostBuilder) {
+fn are_reported(host: impl Fn(&Absurd) -> longshore::HostBuilder) {
     // A log record and the name of a setting cost nothing, however long.
     for fine in ["none", "log", "setting"] {
         assert_eq!(absurd::first_error(host(&Absurd::new(fine))), Ok(()), "{fine}");
     }
-    for (wrong, said) in ANSWERS {
+    for (wrong, said) in REPLIES {
         let error = absurd::first_error(host(&Absurd::new(wrong))).expect_err(wrong);
         assert!(format!("{error:?}").contains(said), "{wrong}: {error}");
         // The plugin's own error is kept.
@@ -146,7 +146,7 @@ fn are_told(host: impl Fn(&Absurd) -> longshore::HostBuilder) {
 /// P-70 to P-77.
 #[test]
 fn an_answer_beyond_its_bound_is_an_error_that_names_it() {
-    are_told(|absurd| absurd.host());
+    are_reported(|absurd| absurd.host());
     let error = absurd::first_error(Absurd::new("pinned address").host()).unwrap_err();
     let said = "plugin 'absurd': longshore.pinning, pin: address 0, expected another with success";
     assert_eq!(error.message(), said);
@@ -156,7 +156,7 @@ fn an_answer_beyond_its_bound_is_an_error_that_names_it() {
 fn such_an_answer_is_an_error_in_a_process_of_its_own_which_takes_no_memory_for_it() {
     let executor = executor();
     for shares_memory in [true, false] {
-        are_told(|absurd| {
+        are_reported(|absurd| {
             let host = absurd.host().isolate("all").executor(&executor).isolate_limits(limits());
             if shares_memory { host } else { host.isolate_without_shared_memory() }
         });

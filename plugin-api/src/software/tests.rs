@@ -107,14 +107,14 @@ fn code(result: Result<()>) -> ErrorCode {
 }
 
 #[test]
-fn the_first_error_is_told_once_and_later_work_is_done() {
+fn the_first_error_is_reported_once_and_later_work_is_done() {
     let queue = SoftwareQueue::new().unwrap();
     queue.push(false, failing("one")).unwrap();
     queue.push(false, failing("two")).unwrap();
-    let (done, told) = channel();
+    let (done, reported) = channel();
     queue.push(false, doing(move || done.send(7).unwrap())).unwrap();
     assert_eq!(wait(&queue).unwrap_err().message(), "one");
-    assert_eq!(told.try_recv(), Ok(7));
+    assert_eq!(reported.try_recv(), Ok(7));
     wait(&queue).unwrap();
     assert_eq!(code(queue.push(true, failing("three"))), ErrorCode::BackendFailure);
     wait(&queue).unwrap();

@@ -413,7 +413,7 @@ fn queues_that_wait_for_a_device_that_is_lost_go_on_with_its_failure() {
 }
 
 #[test]
-fn a_submit_that_fails_is_told_once_and_the_queue_goes_on() {
+fn a_submit_that_fails_is_reported_once_and_the_queue_goes_on() {
     on_a_device(|platform| {
         let rig = Rig::new(platform);
         let short = vk::Result::ERROR_OUT_OF_HOST_MEMORY;

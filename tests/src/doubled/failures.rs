@@ -97,8 +97,8 @@ impl Trial<'_> {
         match failed {
             Ok(()) => assert!(may_pass || is_retried, "{what} of {usually}, and nobody was told"),
             Err(error) => {
-                let told = error.vendor().map(|vendor| vendor.number);
-                assert_eq!(told, Some(i64::from(result)), "{what}: {error}");
+                let reported = error.vendor().map(|vendor| vendor.number);
+                assert_eq!(reported, Some(i64::from(result)), "{what}: {error}");
                 assert_eq!(error.code(), code, "{what}: {error}");
             }
         }

@@ -19,7 +19,7 @@ pub fn a_function_finds_its_device_current(double: &Double, round: &Round, ask: 
             [0, 1].map(|index| host.device(&format!("{}:{index}", round.of.backend)).unwrap());
         let queues = [0, 1].map(|index: usize| devices[index].queue().unwrap());
         for index in (0..20).map(|turn| turn % 2) {
-            let (tell, told) = mpsc::channel();
+            let (tell, reported) = mpsc::channel();
             let function = move || {
                 let mut current = -1;
                 // SAFETY: the output is ours.
@@ -27,7 +27,7 @@ pub fn a_function_finds_its_device_current(double: &Double, round: &Round, ask: 
                 let _ = tell.send((asked, current));
             };
             queues[index].host_function(function).unwrap();
-            assert_eq!(told.recv(), Ok((0, index as c_int)));
+            assert_eq!(reported.recv(), Ok((0, index as c_int)));
             queues[index].synchronize().unwrap();
         }
         drop(queues);

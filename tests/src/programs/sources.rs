@@ -90,7 +90,7 @@ pub(super) fn run(command: &mut Command) -> Result<(), Unavailable> {
     Err(Unavailable(format!("{}\n({}: {command:?})", said.trim_end(), output.status)))
 }
 
-/// The folder `name`, filled by `fetch` if it has not been yet; the folder appears when it is
+/// Returns the folder `name`, filled by `fetch` if it has not been yet; the folder appears when it is
 /// complete.
 fn fetched(
     name: &str,
@@ -155,7 +155,7 @@ fn download_from_any(mirrors: &[String], package: &str, into: &Path) -> Result<(
     Err(failure)
 }
 
-/// The mirrors that apt's lists of sources name.
+/// Returns the mirrors that apt's lists of sources name.
 fn debian_mirrors() -> Vec<String> {
     let lists = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten();
     let lists = lists.map(|entry| entry.path()).chain(["/etc/apt/sources.list".into()]);
@@ -170,7 +170,7 @@ fn debian_mirrors() -> Vec<String> {
     mirrors.into_iter().collect()
 }
 
-/// The archive's hash is checked afterwards, so the list needs no signature.
+/// Returns the archive's hash is checked afterwards, so the list needs no signature.
 fn download_debian_source(mirror: &str, package: &str, into: &Path) -> Result<(), Unavailable> {
     let apt = into.join("apt");
     fs::create_dir_all(apt.join("lists/partial"))?;
@@ -204,6 +204,6 @@ fn check(file: &Path, hash: &str) -> Result<(), Unavailable> {
     let output = Command::new("sha256sum").arg("--").arg(file).output()?;
     let found = String::from_utf8_lossy(&output.stdout);
     let found = found.split_whitespace().next().unwrap_or("not to be had").to_owned();
-    let told = format!("the SHA-256 of {} is {found}, not {hash}", file.display());
-    if found == hash { Ok(()) } else { Err(Unavailable(told)) }
+    let reported = format!("the SHA-256 of {} is {found}, not {hash}", file.display());
+    if found == hash { Ok(()) } else { Err(Unavailable(reported)) }
 }

@@ -65,8 +65,8 @@ pub(crate) fn outcomes(trial: &str, number: usize, count: usize) -> Result<Vec<O
 impl Part {
     /// Returns the part of a trial that this process is for, if there is one.
     pub(crate) fn from_environment() -> Option<Part> {
-        let told = std::env::var(PART).ok()?;
-        let mut parts = told.splitn(4, '\n');
+        let reported = std::env::var(PART).ok()?;
+        let mut parts = reported.splitn(4, '\n');
         let mut next = || parts.next().expect("written by this program");
         let mut number = || next().parse().expect("written by this program");
         let (part, first) = (number(), number());

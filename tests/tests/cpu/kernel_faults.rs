@@ -208,7 +208,7 @@ fn an_overflow_of_the_threads_stack_is_a_fault_like_any_other() {
 }
 
 #[test]
-fn a_recursion_that_overflows_the_threads_stack_is_told_as_that() {
+fn a_recursion_that_overflows_the_threads_stack_is_reported_as_that() {
     let Some(scene) = Scene::new() else { return };
     let (device, program, queue) = scene.open("-O0");
     let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();

@@ -16,7 +16,7 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Each kernel's description.
+/// Returns each kernel's description.
 fn descriptions(image: &Value) -> BTreeMap<String, Value> {
     let kernels = image["kernels"].as_array().unwrap().iter();
     let described = kernels.filter(|kernel| !kernel["description"].is_null());
@@ -194,9 +194,9 @@ fn a_parameter_that_is_no_number_and_no_pointer_must_be_by_value_in_c() {
             }
             let said = compile(clang, &format!("{parameter} x")).unwrap_err();
             let error = said.lines().find(|line| line.contains(" error: ")).unwrap();
-            let told = error.contains(&format!("parameter of incompatible type '{parameter}'"));
+            let reported = error.contains(&format!("parameter of incompatible type '{parameter}'"));
             let helps = error.contains("other_types_need_LONGSHORE_BY_VALUE");
-            assert!(told && helps, "{clang}: {said}");
+            assert!(reported && helps, "{clang}: {said}");
         }
         for parameter in ["int x[2]", "const void *x", "enum number x", "const _Bool x", "char **x"]
         {

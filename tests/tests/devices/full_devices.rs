@@ -29,7 +29,7 @@ pub(crate) const SUITE: Suite = Suite {
     ..Suite::new("full_devices", trials)
 };
 
-/// Whether this process is to fill a device; then it has.
+/// Returns whether this process is to fill a device; then it has.
 fn is_done() -> bool {
     let [Some(plugin), Some(device)] = CHILD.map(std::env::var_os) else { return false };
     fill(plugin.into(), device.to_str().expect("it is ASCII"));
@@ -97,8 +97,8 @@ fn fill(plugin: PathBuf, device: &str) {
     };
     assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
     assert!(error.message().contains(&BLOCK.to_string()), "{error}");
-    let is_told = !is_cpu || error.message().contains("RLIMIT_AS");
-    assert!(is_told, "the limit is not told: {error}");
+    let is_reported = !is_cpu || error.message().contains("RLIMIT_AS");
+    assert!(is_reported, "the limit is not told: {error}");
     assert!(blocks.len() as u64 * BLOCK >= LARGE, "{} blocks: {error}", blocks.len());
     blocks.pop();
     launch();

@@ -52,15 +52,16 @@ fn isolated_or_not_the_report_of_a_sound_plugin_is_the_same() {
 }
 
 #[test]
-fn a_suite_that_is_cut_short_has_told_how_far_it_came() {
+fn a_suite_that_is_cut_short_has_reported_how_far_it_came() {
     let world = World::new();
     world.add_faulty("faulty");
     world.set_fault("longshore.queue", 0, "hang");
     let mut child = check(&world, &["info: ", "events: "]).stdout(Stdio::piped()).spawn().unwrap();
-    let told = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let reported = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     // The first behaviour with a queue hangs; those before it are told already.
-    let is_told = told.take_while(|line| !line.contains("events")).any(|line| line.contains('✓'));
+    let is_reported =
+        reported.take_while(|line| !line.contains("events")).any(|line| line.contains('✓'));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(is_told);
+    assert!(is_reported);
 }

@@ -256,7 +256,7 @@ fn no_device(host: HostBuilder) -> String {
 }
 
 #[test]
-fn a_program_without_a_device_is_told_why_and_what_helps() {
+fn a_program_without_a_device_learns_why_and_what_helps() {
     let world = World::new();
     let said = no_device(world.host());
     let place = format!("no plugin was found in '{}'\nput a plugin", world.path().display());

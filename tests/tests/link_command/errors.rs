@@ -5,7 +5,7 @@ use super::folder::{Folder, is_installed};
 use std::fs;
 
 #[test]
-fn what_is_missing_is_told_with_all_names_and_runs_nothing() {
+fn what_is_missing_is_reported_with_all_names_and_runs_nothing() {
     let source = "#include <stdio.h>\nvoid one(void); void two(void);
         __attribute__((constructor)) static void c(void) { puts(\"runs\"); }
         int main(void) { one(); two(); return 0; }";
@@ -21,7 +21,7 @@ fn what_is_missing_is_told_with_all_names_and_runs_nothing() {
 }
 
 #[test]
-fn a_missing_library_of_the_language_is_told_in_the_hint() {
+fn a_missing_library_of_the_language_is_reported_in_the_hint() {
     let source = "#include <stdexcept>\nint main() { throw std::runtime_error(\"\"); }";
     let folder = Folder::new();
     folder.compile("g++", "main.cc", source, &[]);
@@ -89,7 +89,7 @@ fn files_given_as_something_else_than_they_are_get_a_hint_that_fits() {
 }
 
 #[test]
-fn a_library_that_cannot_be_opened_is_told_with_the_dynamic_linkers_reason() {
+fn a_library_that_cannot_be_opened_is_reported_with_the_dynamic_linkers_reason() {
     let folder = Folder::from_c(&[("main", "int main(void) { return 0; }")]);
     folder.archive("main.a", &["main.o"]);
     folder.compile("gcc", "lib.c", "int no(void); int lib(void) { return no(); }", &["-fPIC"]);
@@ -212,7 +212,7 @@ fn symbols_in_errors_stand_as_in_the_source() {
 }
 
 #[test]
-fn libraries_of_compilers_are_told_in_the_hint() {
+fn libraries_of_compilers_are_reported_in_the_hint() {
     for (symbol, hint) in [
         ("__gcov_init", "-lgcov"),
         ("_gfortran_st_write", "-lgfortran"),
@@ -236,7 +236,7 @@ fn libraries_of_compilers_are_told_in_the_hint() {
 }
 
 #[test]
-fn a_relocation_of_pointer_authentication_is_told_by_its_name() {
+fn a_relocation_of_pointer_authentication_is_reported_by_its_name() {
     if !is_installed("clang-19") {
         return;
     }

@@ -91,7 +91,7 @@ fn a_damaged_member_is_an_error_of_who_calls_it() {
 }
 
 #[test]
-fn what_is_missing_from_the_start_is_told_before_anything_runs() {
+fn what_is_missing_from_the_start_is_reported_before_anything_runs() {
     let main = "#include <stdio.h>
         int missing(void); __attribute__((constructor)) static void c(void) { puts(\"runs\"); }
         int main(void) { return missing(); }";

@@ -48,7 +48,7 @@ fn aliases_and_absolute_symbols_are_what_the_options_say() {
 }
 
 #[test]
-fn options_that_have_no_effect_are_told() {
+fn options_that_have_no_effect_are_reported() {
     let folder = Folder::from_c(&[("main", "int main(void) { return 0; }")]);
     let said = |options: &[&str]| {
         let output = folder.link(&[&["main.o"], options].concat());
@@ -124,7 +124,7 @@ fn graphs_and_times_are_shown_beside_the_programs_output() {
 }
 
 #[test]
-fn profilers_are_told_of_functions() {
+fn profilers_are_informed_of_functions() {
     let source = r#"
         #include <stdio.h>
         #include <string.h>

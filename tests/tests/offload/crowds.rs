@@ -24,7 +24,7 @@ type Check = fn(&Library);
 
 const CHECKS: [(&str, Check); 3] = [
     ("queues that wait for an event have no threads, and go on in order", queues_have_no_threads),
-    ("a launch that fails behind an event is told to its queue alone", failures_are_told),
+    ("a launch that fails behind an event is told to its queue alone", failures_are_reported),
     ("without a thread a function is refused, and the queue goes on", threads_may_be_missing),
 ];
 
@@ -167,7 +167,7 @@ fn queues_have_no_threads(library: &Library) {
     crowd.destroy();
 }
 
-fn failures_are_told(library: &Library) {
+fn failures_are_reported(library: &Library) {
     const FEW: usize = 50;
     const INVALID_IMAGE: u32 = 200;
     let program = library.program("basic");
@@ -179,8 +179,8 @@ fn failures_are_told(library: &Library) {
     let crowd = Crowd::new(library, FEW, |_, queue| library.launch(queue, bump, &[]));
     double.fail(function, 7, INVALID_IMAGE);
     crowd.open();
-    let told: Vec<_> = crowd.queues.iter().map(|queue| synchronize(*queue)).collect();
-    let failed: Vec<_> = told.iter().filter(|(code, _)| *code != OL_ERRC_SUCCESS).collect();
+    let reported: Vec<_> = crowd.queues.iter().map(|queue| synchronize(*queue)).collect();
+    let failed: Vec<_> = reported.iter().filter(|(code, _)| *code != OL_ERRC_SUCCESS).collect();
     assert!(matches!(&failed[..], [(_, said)] if said.contains("'bump'")), "{failed:?}");
     assert_eq!(crowd.count(BOTH), FEW);
     crowd.destroy();

@@ -38,7 +38,7 @@ pub(crate) const SUITE: Suite = Suite::new("stress", || {
 const THREADS: usize = 16;
 const SECONDS: Amount<u64> = Amount { usual: 3, small: 1 };
 /// By then all threads have ended, unless some wait for each other.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Devices that are called, and where they are.
 struct On {
@@ -157,7 +157,7 @@ fn call_at_random(
             std::thread::sleep(Duration::from_millis(1));
         }
         while threads.iter().any(|thread| !thread.is_finished()) {
-            if Instant::now() > end + PATIENCE {
+            if Instant::now() > end + TIMEOUT {
                 stuck(&functions);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -168,7 +168,7 @@ fn call_at_random(
 
 /// What is held when so many threads are left: those of queues may end a little later.
 fn held_when_only(threads: usize) -> Held {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         if Held::now().threads <= threads || Instant::now() > end {
             // Counted anew: threads may have ended after the descriptors were counted.
@@ -230,13 +230,13 @@ fn must(result: ol_result_t) {
 }
 
 fn seconds() -> u64 {
-    let told = std::env::var("LONGSHORE_STRESS_SECONDS").ok();
-    told.and_then(|text| text.parse().ok()).unwrap_or(SECONDS.get())
+    let reported = std::env::var("LONGSHORE_STRESS_SECONDS").ok();
+    reported.and_then(|text| text.parse().ok()).unwrap_or(SECONDS.get())
 }
 
 fn seed() -> u64 {
-    let told = std::env::var("LONGSHORE_STRESS_SEED").ok();
-    told.and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+    let reported = std::env::var("LONGSHORE_STRESS_SEED").ok();
+    reported.and_then(|text| text.parse().ok()).unwrap_or_else(|| {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         Random::new(now.as_nanos() as u64).next()
     })

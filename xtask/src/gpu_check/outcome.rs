@@ -258,7 +258,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 ";
 
     #[test]
-    fn tests_are_added_up_and_those_that_tried_nothing_are_told() {
+    fn tests_are_added_up_and_those_that_tried_nothing_are_reported() {
         let expected = Counts {
             passed: 2,
             failed: 1,

@@ -223,10 +223,10 @@ impl<'a> Headers<'a> {
 }
 
 /// Returns a table of as many headers as the file's header says, which a driver takes at its word.
-fn table<T: Pod>(bytes: &[u8], start: u64, count: u16, told: u16) -> Result<&[T], Malformed> {
+fn table<T: Pod>(bytes: &[u8], start: u64, count: u16, reported: u16) -> Result<&[T], Malformed> {
     match count {
         0 => Ok(&[]),
-        _ if usize::from(told) != size_of::<T>() => {
+        _ if usize::from(reported) != size_of::<T>() => {
             Err(malformed("its headers have another size than those of ELF"))
         }
         _ => bytes

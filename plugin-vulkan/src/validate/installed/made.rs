@@ -10,7 +10,7 @@ const JUDGES: &str = r#"
 module=$(od -An -v -tu4 -w4 | tr -d ' ')
 words=$(echo "$module" | wc -l)
 "#;
-const ANSWERS: &str = r#"
+const REPLIES: &str = r#"
 if [ "$(echo "$module" | sed -n 27p)" = 3 ]; then echo "error: line 9: It is made invalid." >&2; exit 1; fi
 "#;
 
@@ -22,17 +22,17 @@ impl Folder {
         Folder(TempDir::new().unwrap())
     }
 
-    /// A folder whose command takes all modules but the invalid one of [`super::probe`], and counts how often it was run.
+    /// Returns a folder whose command takes all modules but the invalid one of [`super::probe`], and counts how often it was run.
     pub(crate) fn with_validator() -> Folder {
         Folder::with_validator_that("")
     }
 
-    /// The same, with lines of a shell between reading and judging; `$words` is the number of the module's words.
+    /// Returns the same, with lines of a shell between reading and judging; `$words` is the number of the module's words.
     pub(crate) fn with_validator_that(does: &str) -> Folder {
-        Folder::with_command(&format!("{JUDGES}{does}\n{ANSWERS}"))
+        Folder::with_command(&format!("{JUDGES}{does}\n{REPLIES}"))
     }
 
-    /// A folder whose command is this script, which counts how often it was run.
+    /// Returns a folder whose command is this script, which counts how often it was run.
     pub(crate) fn with_command(script: &str) -> Folder {
         let folder = Folder::new();
         folder.put_command(script);
@@ -51,7 +51,7 @@ impl Folder {
         std::fs::rename(&new, self.path().join("spirv-val")).unwrap();
     }
 
-    /// A folder with a library that is compiled of this source in C.
+    /// Returns a folder with a library that is compiled of this source in C.
     pub(crate) fn with_library(source: &str) -> (Folder, PathBuf) {
         let folder = Folder::new();
         let (from, to) = (folder.path().join("made.c"), folder.path().join("libmade.so"));

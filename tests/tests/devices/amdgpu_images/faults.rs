@@ -14,7 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(super) const CHECKS: &[Check] = &[
-    ("a kernel that faults is an error with its name, or HIP ends the process", a_fault_is_told),
+    (
+        "a kernel that faults is an error with its name, or HIP ends the process",
+        a_fault_is_reported,
+    ),
     ("a kernel that faults ends the process where HIP does so", a_fault_ends_the_process),
 ];
 
@@ -27,9 +30,9 @@ const PLACE: &str = "LONGSHORE_TEST_AMDGPU_FAULT_PLACE";
 /// Below the first page, which some GPUs ignore, and in a page that may not be touched.
 const PLACES: [&str; 2] = ["null", "reserved"];
 /// A fault for which a process takes longer is one that nobody tells.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Whether this process is for a fault; then it has had it, and the device said so.
+/// Returns whether this process is for a fault; then it has had it, and the device said so.
 pub(super) fn is_done() -> bool {
     let Some(image) = std::env::var_os(IMAGE) else { return false };
     let image = std::fs::read(image).unwrap();
@@ -41,7 +44,7 @@ pub(super) fn is_done() -> bool {
     true
 }
 
-/// The address at which the kernel of this process is to fault.
+/// Returns the address at which the kernel of this process is to fault.
 fn place() -> DevicePointer {
     if std::env::var(PLACE).unwrap() == PLACES[0] {
         return DevicePointer(0x10);
@@ -55,7 +58,7 @@ fn place() -> DevicePointer {
     DevicePointer(address)
 }
 
-fn a_fault_is_told(setting: &Setting<'_>) {
+fn a_fault_is_reported(setting: &Setting<'_>) {
     for place in PLACES {
         let Some((status, said)) = faulted(setting, place, None) else { return };
         match status.signal() {
@@ -114,7 +117,7 @@ fn spawned(command: &mut Command, said: &Path) -> Child {
 /// If it does not; then it is ended.
 fn ended(mut child: Child) -> ExitStatus {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < TIMEOUT {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
@@ -122,7 +125,7 @@ fn ended(mut child: Child) -> ExitStatus {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    panic!("{PATIENCE:?} after a kernel's fault the process had not ended");
+    panic!("{TIMEOUT:?} after a kernel's fault the process had not ended");
 }
 
 /// The device is lost, and says so from then on.

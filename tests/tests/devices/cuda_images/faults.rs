@@ -8,13 +8,15 @@ use longshore_conformance::OwnImages;
 use longshore_tests::doubled::CUDA;
 use std::process::Command;
 
-pub(super) const CHECKS: &[Check] =
-    &[("a kernel that faults is an error with its name, and the device is lost", a_fault_is_told)];
+pub(super) const CHECKS: &[Check] = &[(
+    "a kernel that faults is an error with its name, and the device is lost",
+    a_fault_is_reported,
+)];
 
 /// The device whose kernel faults in this process.
 const DEVICE: &str = "LONGSHORE_TEST_CUDA_FAULT";
 
-/// Whether this process is for a fault; then it has had it.
+/// Returns whether this process is for a fault; then it has had it.
 pub(super) fn is_done() -> bool {
     let Some(device) = std::env::var_os(DEVICE) else { return false };
     let host = Host::builder().only_given_plugins().plugin(CUDA.plugin().expect("it is built"));
@@ -26,7 +28,7 @@ pub(super) fn is_done() -> bool {
     true
 }
 
-fn a_fault_is_told(setting: &Setting<'_>) {
+fn a_fault_is_reported(setting: &Setting<'_>) {
     let device = format!("{}:{}", setting.device.backend(), setting.device.index());
     let mut child = Command::new(std::env::current_exe().unwrap());
     let output = child.env(DEVICE, device).output().unwrap();

@@ -6,7 +6,7 @@ use longshore_conformance::OwnImages;
 use longshore_tests::cuda;
 
 pub(super) const CHECKS: &[Check] = &[
-    ("the compiler's log is in the message about PTX that it refuses", the_log_is_told),
+    ("the compiler's log is in the message about PTX that it refuses", the_log_is_reported),
     ("functions that nobody defines are named", undefined_functions_are_named),
     ("images for other GPUs are refused, and both are named", other_gpus_are_named),
     ("cut-off images are refused", cut_off_images_are_refused),
@@ -21,7 +21,7 @@ fn refused(setting: &Setting<'_>, image: &[u8], code: ErrorCode) -> Error {
     error
 }
 
-fn the_log_is_told(setting: &Setting<'_>) {
+fn the_log_is_reported(setting: &Setting<'_>) {
     let text = format!(
         ".version 7.0\n.target {}\n.address_size 64\n.visible .entry nop() {{\n  nonsense;\n}}\n",
         setting.arch

@@ -31,7 +31,7 @@ void main() {
   atomicAdd(result.at[3], 1);
 }";
 
-/// The size that groups have, and how many items of one group ran.
+/// Returns the size that groups have, and how many items of one group ran.
 #[track_caller]
 fn counted(device: &Device, program: &Program, kernel: &str, items: [u32; 3]) -> [u32; 4] {
     let queue = device.queue().unwrap();
@@ -242,7 +242,7 @@ fn subgroup_kernel(required: u32) -> Vec<u8> {
     glsl("sized", &source)
 }
 
-/// The size that the kernel was told, and that it had.
+/// Returns the size that the kernel was told, and that it had.
 fn subgroup(device: &Device, required: u32) -> longshore::Result<[u32; 2]> {
     let (queue, program) = (device.queue()?, device.load_own(subgroup_kernel(required))?);
     let result = device.buffer_of(&queue, &[0u32; 2])?;
@@ -252,10 +252,10 @@ fn subgroup(device: &Device, required: u32) -> longshore::Result<[u32; 2]> {
 }
 
 fn subgroup_sizes(device: &Device) {
-    let [told, had] = subgroup(device, 0).unwrap();
-    assert!(told.is_power_of_two(), "{told}");
-    assert_eq!(told, had);
-    assert_eq!(subgroup(device, told).unwrap(), [told; 2]);
+    let [reported, had] = subgroup(device, 0).unwrap();
+    assert!(reported.is_power_of_two(), "{reported}");
+    assert_eq!(reported, had);
+    assert_eq!(subgroup(device, reported).unwrap(), [reported; 2]);
 }
 
 fn impossible_subgroup_sizes(device: &Device) {

@@ -34,7 +34,7 @@ fn no_more_than_three_files_import_each_other_in_a_loop() {
     assert!(found.is_empty(), "too many files import each other:\n{found}");
 }
 
-/// The roots of all libraries and programs, with the folders of their packages. Test binaries are none of them.
+/// Returns the roots of all libraries and programs, with the folders of their packages. Test binaries are none of them.
 fn crate_roots() -> Vec<(String, PathBuf)> {
     let mut roots = Vec::new();
     // The doubles of drivers and what tests share are libraries and programs too.
@@ -85,9 +85,9 @@ impl Source {
         let tokens: TokenStream =
             text.parse().unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let tokens = without_tests(tokens);
-        for (name, told) in declared(&tokens) {
+        for (name, reported) in declared(&tokens) {
             let own = folder.join(&name);
-            let file = match told {
+            let file = match reported {
                 Some(path) => file.parent().unwrap().join(path),
                 None => own.with_extension("rs"),
             };
@@ -107,7 +107,7 @@ impl Source {
         imports
     }
 
-    /// A loop's imports, for people.
+    /// Returns a loop's imports, for people.
     fn shown(&self, package: &str, files: &[Module]) -> String {
         let imports = self.imports();
         let file = |module: &Module| self.files[module].0.strip_prefix(root()).unwrap().display();
@@ -124,7 +124,7 @@ impl Source {
     }
 }
 
-/// The names of the modules that have files of their own, and the paths that attributes give them.
+/// Returns the names of the modules that have files of their own, and the paths that attributes give them.
 fn declared(tokens: &TokenStream) -> Vec<(String, Option<String>)> {
     let tokens: Vec<_> = tokens.clone().into_iter().collect();
     let mut found = Vec::new();
@@ -166,7 +166,7 @@ fn without_tests(tokens: TokenStream) -> TokenStream {
     kept.into_iter().collect()
 }
 
-/// Whether an attribute is `cfg(test)`, or `cfg(all(..))` with that.
+/// Returns whether an attribute is `cfg(test)`, or `cfg(all(..))` with that.
 fn is_of_tests(attribute: TokenStream) -> bool {
     let text = attribute.to_string().replace(' ', "");
     text == "cfg(test)"
@@ -312,7 +312,7 @@ impl Scan<'_> {
     }
 }
 
-/// Whether a visibility stands at the end of some tokens.
+/// Returns whether a visibility stands at the end of some tokens.
 fn is_public(before: &[TokenTree]) -> bool {
     let before = match before {
         [before @ .., TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => {
@@ -323,7 +323,7 @@ fn is_public(before: &[TokenTree]) -> bool {
     matches!(before.last(), Some(TokenTree::Ident(word)) if word == "pub")
 }
 
-/// The path at the begin of some tokens, and how many tokens it takes: with `::` at its end, if a group or a star follows.
+/// Returns the path at the begin of some tokens, and how many tokens it takes: with `::` at its end, if a group or a star follows.
 fn path(tokens: &[TokenTree]) -> (Vec<String>, usize) {
     let (mut segments, mut length) = (Vec::new(), 0);
     // A path from the root of all crates.
@@ -348,7 +348,7 @@ fn is_mark(token: &TokenTree, mark: char) -> bool {
     matches!(token, TokenTree::Punct(found) if found.as_char() == mark)
 }
 
-/// The sets of modules of which each reaches each other one.
+/// Returns the sets of modules of which each reaches each other one.
 fn loops(imports: &Imports) -> Vec<Vec<Module>> {
     let reached: BTreeMap<&Module, BTreeSet<&Module>> =
         imports.keys().map(|module| (module, reached_from(module, imports))).collect();
@@ -362,7 +362,7 @@ fn loops(imports: &Imports) -> Vec<Vec<Module>> {
     found
 }
 
-/// The modules that a module imports, directly or by others.
+/// Returns the modules that a module imports, directly or by others.
 fn reached_from<'a>(module: &Module, imports: &'a Imports) -> BTreeSet<&'a Module> {
     let mut reached = BTreeSet::new();
     let mut next = vec![module.clone()];
@@ -376,7 +376,7 @@ fn reached_from<'a>(module: &Module, imports: &'a Imports) -> BTreeSet<&'a Modul
     reached
 }
 
-/// A crate of these files.
+/// Returns a crate of these files.
 fn made(files: &[(&str, &str)]) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

@@ -38,12 +38,12 @@ fn each_function_faults(kind: &str) {
             let host = isolated(&world, Some(LIMIT)).unwrap();
             let Some(entry) = host.devices().first() else {
                 let candidate = &host.candidates()[0];
-                let told = candidate.outcome.reason();
+                let reported = candidate.outcome.reason();
                 assert!(
                     matches!(candidate.outcome, Outcome::Crashed(_)),
                     "{table} {index}: {candidate}"
                 );
-                assert!(told.contains(cause(kind)), "{table} {index}: {told}");
+                assert!(reported.contains(cause(kind)), "{table} {index}: {reported}");
                 continue;
             };
             let went = entry.open().and_then(|device| round(&device).map(|()| device));

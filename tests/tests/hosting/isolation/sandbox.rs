@@ -117,7 +117,7 @@ impl Aims {
         settings.into_iter().fold(Environment::empty(), set)
     }
 
-    /// An address in the victim's stack, where it has nothing yet.
+    /// Returns an address in the victim's stack, where it has nothing yet.
     fn writable_address(&self) -> u64 {
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.victim.id())).unwrap();
         let stack = maps.lines().find(|line| line.ends_with("[stack]")).unwrap();
@@ -132,14 +132,14 @@ impl Aims {
     ) -> Result<BTreeMap<String, i32>, String> {
         let builder = self.world.host().environment(self.environment()).isolate("all");
         let host = builder.executor(executor).isolate_sandbox(sandbox).build().unwrap();
-        let Outcome::NoDriver(told) = &host.candidates()[0].outcome else {
+        let Outcome::NoDriver(reported) = &host.candidates()[0].outcome else {
             return Err(host.candidates()[0].to_string());
         };
         let line = |line: &str| {
             let (name, error) = line.split_once(' ').unwrap();
             (name.to_owned(), error.parse().unwrap())
         };
-        Ok(told.lines().map(line).collect())
+        Ok(reported.lines().map(line).collect())
     }
 }
 
@@ -156,7 +156,7 @@ fn fixture(name: &str) -> PathBuf {
     root().join("tests/fixtures/sandbox").join(name)
 }
 
-/// An executor as on a kernel without Landlock.
+/// Returns an executor as on a kernel without Landlock.
 fn without_landlock(world: &World, flags: &[&str]) -> PathBuf {
     let path = world.path().join("executor");
     let mut compile = Command::new("cc");
@@ -294,9 +294,9 @@ fn limits_of_the_process_are_those_that_were_asked_for() {
     let builder = world.host().environment(environment).isolate("all").executor(executor());
     let host = builder.isolate_limits(limits).build().unwrap();
     let process = crate::isolation::support::process_of(&host, &plugin);
-    let told = fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
+    let reported = fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
     let limit = |name: &str| {
-        let line = told.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let line = reported.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().next().unwrap().parse::<u64>().unwrap()
     };
     assert_eq!(limit("Max open files"), 77);

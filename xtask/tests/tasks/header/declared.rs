@@ -100,8 +100,8 @@ impl Declared {
         self.functions.insert(plain(&item.sig.ident), signature);
     }
 
-    /// Adds the numbers of `size_of`, `align_of` and `offset_of`, by which the bindings check layouts. Each number
-    /// follows the name of its type or field.
+    /// Adds the numbers of `size_of`, `align_of` and `offset_of`, by which the bindings check
+    /// layouts. Each number follows the name of its type or field.
     fn add_layout(&mut self, tokens: TokenStream) {
         let mut words = Vec::new();
         flatten(tokens, &mut words);
@@ -135,16 +135,17 @@ pub(crate) fn signature(parameters: &[Variable], returned: &str) -> String {
     format!("fn({}) -> {returned}", list.join(", "))
 }
 
-/// Returns the output of `bindgen`; `None` if it or libclang is not installed, which fails where `CI` is set.
+/// Returns the output of `bindgen`; `None` if it or libclang is not installed, which fails where
+/// `CI` is set.
 fn bindings(output: io::Result<Output>) -> Option<String> {
     let why = match output {
         Ok(output) if output.status.success() => {
             return Some(String::from_utf8(output.stdout).unwrap());
         }
         Ok(output) => {
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(told.contains("Unable to find libclang"), "bindgen: {told}");
-            told
+            let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(reported.contains("Unable to find libclang"), "bindgen: {reported}");
+            reported
         }
         Err(error) => error.to_string(),
     };

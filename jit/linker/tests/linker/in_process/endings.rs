@@ -135,13 +135,13 @@ fn variables_at_a_fixed_offset_are_not_destroyed_when_they_are_gone() {
         let _other = add(&library, "destroy.o", flags, destroys);
         let object = add(&library, "it.o", flags, STATIC_VARIABLE);
         let f = library.lookup("f").unwrap();
-        let ((tell, told), (go, may_go)) = (channel(), channel::<()>());
+        let ((tell, reported), (go, may_go)) = (channel(), channel::<()>());
         let thread = thread::spawn(move || {
             call(f);
             tell.send(()).unwrap();
             may_go.recv().unwrap();
         });
-        told.recv().unwrap();
+        reported.recv().unwrap();
         object.remove(Removal::Unused).unwrap();
         go.send(()).unwrap();
         thread.join().unwrap();

@@ -163,7 +163,7 @@ fn code_for_finalization_is_gone_and_the_rest_stays() {
 }
 
 #[test]
-fn profilers_are_told_of_no_code_that_is_gone() {
+fn profilers_are_informed_of_no_code_that_is_gone() {
     let _serial = serialize_tests();
     let source = "long kept_by_it(void) { return 1; } long gone_after_it(void) { return 2; }";
     let passes = passes(Stage::PostPrune, |graph| {

@@ -15,7 +15,7 @@ fn command(folder: &Folder, limit: Duration) -> Command {
     Command::find_with(Some(folder.path().as_os_str()), limit).unwrap()
 }
 
-/// The answer of a command that is this script.
+/// Returns the answer of a command that is this script.
 fn answer(script: &str) -> Result<Verdict, String> {
     command(&Folder::with_command(script), LONG).verdict(&[1, 2, 3], RULES)
 }
@@ -28,7 +28,7 @@ fn fails(script: &str, texts: &[&str]) {
     }
 }
 
-/// The error of trying a command that is this script.
+/// Returns the error of trying a command that is this script.
 fn unusable(script: &str) -> String {
     command(&Folder::with_command(script), LONG).probe(Environment::Vulkan1_3).unwrap_err()
 }
@@ -104,7 +104,7 @@ fn a_process_that_outlives_the_command_is_not_waited_for() {
 }
 
 #[test]
-fn a_command_that_cannot_be_started_is_told_with_the_reason() {
+fn a_command_that_cannot_be_started_is_reported_with_the_reason() {
     let folder = Folder::with_command("");
     std::fs::write(folder.path().join(PROGRAM), b"\x7fELF no program").unwrap();
     let why = command(&folder, LONG).probe(Environment::Vulkan1_2).unwrap_err();
@@ -178,7 +178,7 @@ fn another_version_of_the_command_has_another_identity() {
     assert!(command.identity().is_err());
 }
 
-/// The number of descriptors that this process has open.
+/// Returns the number of descriptors that this process has open.
 fn descriptors() -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", process::id())).unwrap().count()
 }
