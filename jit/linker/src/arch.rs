@@ -46,7 +46,7 @@ impl Architecture {
 }
 
 /// The value from which a relocation is computed. S is the symbol's address, A the addend, P the
-/// place; GOT is the address of the graph's global offset table. [`Arch::apply`] receives it as
+/// place; GOT is the address of the graph's global offset table. `Arch::apply` receives it as
 /// `value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {

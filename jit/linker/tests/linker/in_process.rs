@@ -1,5 +1,6 @@
-//! Objects of real compilers, executed in this process: each test compiles a few lines, links them in memory, and calls
-//! them. Where a system linker's behaviour is the measure, it links the same objects, and the results are compared.
+//! Objects of real compilers, executed in this process. Each test compiles a few lines, links them
+//! in memory, and calls them. Tests that follow a system linker's behaviour link the same objects
+//! with it, and compare the results.
 
 mod archives;
 mod bounds;
@@ -26,7 +27,7 @@ mod unwinding;
 
 use longshore_jitlink::session::SessionBuilder;
 
-/// A session whose code the tests' own process executes.
+/// Returns a session whose code the tests' own process executes.
 fn executed(session: SessionBuilder) -> SessionBuilder {
     session
 }

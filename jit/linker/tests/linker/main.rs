@@ -1,5 +1,5 @@
-//! The linker: objects of real compilers that this process executes or another does, memory that it takes, and other tools
-//! beside it.
+//! Tests of the linker: objects of real compilers, executed in this process or another, the
+//! linker's use of memory, and other tools beside it.
 
 #![allow(
     clippy::duplicate_mod,

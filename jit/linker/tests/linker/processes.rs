@@ -1,5 +1,5 @@
-//! Linking for a process that is asked for everything and answers later, as another process does: what is run, what it is asked
-//! for, and what happens when it fails or dies.
+//! Links for a process that needs a request for everything and replies later, as another process
+//! does: execution, the requests, and the handling of errors and of its end.
 
 #[path = "in_process/endings.rs"]
 mod endings;
@@ -23,7 +23,7 @@ use longshore_jitlink::session::SessionBuilder;
 
 use watched::{Plan, Watched};
 
-/// A session whose code such a process executes.
+/// Returns a session whose code such a process executes.
 fn executed(session: SessionBuilder) -> SessionBuilder {
     session.process(Arc::new(Watched::new(Plan::Live)))
 }

@@ -1,5 +1,5 @@
-//! Linked code beside other linkers, in debuggers and profilers, and in an emulator. These tests run on any machine, with
-//! those of the tools that are installed.
+//! Linked code beside other linkers, in debuggers and profilers, and in an emulator. These tests
+//! run on any machine, with the installed tools.
 
 mod cross_linked;
 mod debuggers;

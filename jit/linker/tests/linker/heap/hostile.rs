@@ -1,8 +1,8 @@
-//! Damaged and hostile objects and archives: an error or a link, never a panic, and never memory in proportion to what they
-//! claim.
+//! Damaged and hostile objects and archives. Each must lead to an error or a link, never to a
+//! panic, and never to memory in proportion to its claims.
 //!
-//! Objects of the compilers that are installed are damaged in every way that is cheap to think of. Arithmetic overflow and
-//! slices out of bounds are panics here; what is worth more time is in `fuzz/`.
+//! The tests damage objects of the installed compilers in every cheap way. Arithmetic overflow and
+//! slices out of bounds are panics here; longer searches are in `fuzz/`.
 
 mod exercise;
 mod fixtures;
@@ -20,7 +20,7 @@ use longshore_jitlink::Error;
 use crate::heap::is_all;
 use crate::heap::usage::Usage;
 
-/// Numbers that are wrong nearly everywhere.
+/// Numbers that are wrong in almost every field.
 const NUMBERS: [u64; 10] =
     [0, 1, 3, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 33, 1 << 60, i64::MAX as u64, u64::MAX];
 
@@ -30,7 +30,8 @@ fn undamaged_objects_and_archives_link() {
         for mode in MODES {
             let linked = exercise::link(&fixture.bytes.clone().into(), mode);
             match linked {
-                // A stub is no data: code that is not position-independent does not reach what is far.
+                // A stub cannot replace data: code that is not position-independent does not reach
+                // far data.
                 Err(Error::Relocation(error))
                     if mode.is_far() && fixture.name.contains("-fno-pic") =>
                 {
@@ -73,7 +74,8 @@ fn headers_with_absurd_numbers_are_survived() {
 
 #[test]
 fn sections_that_claim_absurd_sizes_cost_nothing() {
-    // Of a section header: flags, address, place in the file, size, alignment, size of entries.
+    // Fields of a section header: flags, address, place in the file, size, alignment, size of
+    // entries.
     const FIELDS: [usize; 6] = [8, 16, 24, 32, 48, 56];
     for fixture in objects() {
         for header in fixture.section_headers().step_by(64) {
@@ -90,7 +92,7 @@ fn sections_that_claim_absurd_sizes_cost_nothing() {
 #[test]
 fn tables_with_flipped_bytes_are_survived() {
     for fixture in objects() {
-        // Symbols, strings, relocations, groups.
+        // The types of symbols, strings, relocations and groups.
         for place in fixture.content_of(&[2, 3, 4, 17]).into_iter().step_by(7) {
             let what = format_args!("byte {place:#x} inverted");
             survives(fixture, &what, |bytes| bytes[place] ^= 0xff);
@@ -205,14 +207,15 @@ fn write(bytes: &mut [u8], place: usize, new: &[u8]) {
     }
 }
 
-/// Returns whether the next damage is tried: each, or one in three where tests do not try all.
+/// Returns whether the next damage is tried: each, or one in three where tests do not try every
+/// case.
 fn is_tried() -> bool {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     is_all() || COUNT.fetch_add(1, Ordering::Relaxed).is_multiple_of(3)
 }
 
-/// Damages a fixture and does everything with it that can be done without executing it. That it fails is no failure; that it
-/// panics, keeps memory or takes more than its size explains is one.
+/// Damages a fixture and does everything with it except execution. An error is fine; a panic, a
+/// leak, or more memory than its size explains fails the test.
 fn survives(fixture: &Fixture, damage: &dyn Display, change: impl FnOnce(&mut Vec<u8>)) {
     if !is_tried() {
         return;
@@ -220,7 +223,7 @@ fn survives(fixture: &Fixture, damage: &dyn Display, change: impl FnOnce(&mut Ve
     let mut bytes = fixture.bytes.clone();
     change(&mut bytes);
     let bytes = Bytes::from(bytes);
-    // The first clone makes the counter of the others.
+    // The first clone makes the counter of the other clones.
     let _shared = bytes.clone();
     let check = |what: &str, allowance: usize, f: &dyn Fn()| {
         let measured = || {
@@ -232,7 +235,7 @@ fn survives(fixture: &Fixture, damage: &dyn Display, change: impl FnOnce(&mut Ve
         };
         let Usage { peak, mut kept } = measured();
         if kept != 0 {
-            // Some things are made once and stay. A leak grows each time.
+            // Some values are made once and stay. A leak grows each time.
             kept = measured().kept;
         }
         assert!(peak <= allowance, "{} with {damage}: {what} took {peak} bytes", fixture.name);
@@ -246,7 +249,7 @@ fn survives(fixture: &Fixture, damage: &dyn Display, change: impl FnOnce(&mut Ve
     }
 }
 
-/// Xorshift: the same numbers every time.
+/// Xorshift, which gives the same numbers every time.
 struct Random(u64);
 
 impl Random {

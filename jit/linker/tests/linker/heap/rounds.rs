@@ -1,4 +1,4 @@
-//! Many objects, linked, called and removed many times: everything comes back.
+//! Many objects, linked, called and removed many times without leaks.
 
 use std::process::Command;
 
@@ -12,7 +12,8 @@ use crate::heap::usage::live;
 const OBJECTS: usize = 1000;
 const FUNCTIONS: usize = 100;
 
-/// Number of rounds; debug builds do less of the same, and still less where tests do not try all.
+/// Returns the number of rounds: fewer in debug builds, and still fewer where tests do not try
+/// every case.
 fn rounds() -> usize {
     match is_all() {
         _ if !cfg!(debug_assertions) => 100,
@@ -24,7 +25,7 @@ fn rounds() -> usize {
 #[test]
 fn a_thousand_objects_linked_called_and_removed_leave_memory_as_it_was() {
     let objects = objects();
-    // SAFETY: the objects are programs of this test, which are sound to have in this process.
+    // SAFETY: the objects are programs of this test, which are sound in this process.
     let session = unsafe { Session::new() }.unwrap();
     let library = session.create_library("rounds");
     let mut usual = Footprint::now();
@@ -36,7 +37,7 @@ fn a_thousand_objects_linked_called_and_removed_leave_memory_as_it_was() {
         for index in 0..OBJECTS {
             let function =
                 library.lookup(&format!("o{index:04}_f{:02}", round % FUNCTIONS)).unwrap();
-            // SAFETY: the code that was linked has this function, of this type.
+            // SAFETY: the linked code has this function, of this type.
             let function: extern "C" fn(i32) -> i32 =
                 unsafe { std::mem::transmute(function as usize) };
             assert_eq!(function(1), 1 + FUNCTIONS as i32 - (round % FUNCTIONS) as i32);
@@ -44,7 +45,7 @@ fn a_thousand_objects_linked_called_and_removed_leave_memory_as_it_was() {
         for object in added {
             object.remove(Removal::WithUsers).unwrap();
         }
-        // By the second round the tables are as large as they get.
+        // By the second round the tables have their final size.
         let now = Footprint::now();
         if round < 2 {
             usual = now;
@@ -60,7 +61,8 @@ fn a_thousand_objects_linked_called_and_removed_leave_memory_as_it_was() {
     }
 }
 
-/// Each with functions that call the next, the last of which returns its argument plus one.
+/// Returns objects whose functions call the next one each; the last function returns its argument
+/// plus one.
 fn objects() -> Vec<(String, Bytes)> {
     let mut source = String::new();
     for function in (0..FUNCTIONS).rev() {
@@ -80,7 +82,7 @@ fn objects() -> Vec<(String, Bytes)> {
     (0..OBJECTS).map(|index| (format!("o{index}.o"), named(&template, index))).collect()
 }
 
-/// The same object with other names.
+/// Returns the same object with other names.
 fn named(template: &[u8], index: usize) -> Bytes {
     let mut bytes = template.to_vec();
     let places: Vec<usize> = bytes
@@ -95,11 +97,11 @@ fn named(template: &[u8], index: usize) -> Bytes {
     bytes.into()
 }
 
-/// Memory of this process.
+/// The memory of this process.
 #[derive(Clone, Copy)]
 struct Footprint {
     mappings: usize,
-    /// Bytes that this thread, which alone links, has on the heap.
+    /// Bytes on the heap of this thread, the only one that links.
     heap: isize,
 }
 

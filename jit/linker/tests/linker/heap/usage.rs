@@ -1,4 +1,4 @@
-//! Memory that a thread takes from the heap.
+//! The heap memory of a thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,7 +6,7 @@ use std::cell::Cell;
 #[global_allocator]
 static HEAP: Counting = Counting;
 
-/// The system's heap, which counts for each thread.
+/// The system's heap, with counters for each thread.
 struct Counting;
 
 thread_local! {
@@ -14,16 +14,16 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// What something took from the heap.
+/// The heap memory of a function.
 pub(crate) struct Usage {
-    /// The most bytes that it had at one time.
+    /// Maximum number of bytes in use at one time.
     pub(crate) peak: usize,
-    /// The bytes that it has not given back.
+    /// Number of bytes still in use at the end.
     pub(crate) kept: isize,
 }
 
 impl Usage {
-    /// Of a function that allocates on this thread only.
+    /// Measures a function that allocates on this thread only.
     pub(crate) fn measure(f: impl FnOnce()) -> Self {
         let before = LIVE.get();
         PEAK.set(before);
@@ -38,12 +38,12 @@ pub(crate) fn live() -> isize {
 }
 
 fn count(bytes: isize) {
-    // A thread that ends may free something after its counters are gone.
+    // A thread that ends may free memory after its counters are gone.
     let live = LIVE.try_with(|live| live.replace(live.get() + bytes) + bytes).unwrap_or(0);
     _ = PEAK.try_with(|peak| peak.set(peak.get().max(live)));
 }
 
-// SAFETY: everything is left to the system's heap.
+// SAFETY: every call is passed to the system's heap.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);

@@ -1,11 +1,11 @@
-//! Members of archives that are taken as they are needed, and what becomes of them.
+//! Members of archives that are added on demand, and their removal and return.
 
 use longshore_jitlink::session::{Lookup, Removal, SessionBuilder, StaticArchive};
 use longshore_jitlink::{Library, Session};
 
 use crate::in_process::support::{archive, c, call, failure, library, library_of, value};
 
-/// A library with an archive of one object `m.o`.
+/// Returns a library with an archive of one object `m.o`.
 fn with_member(library: Library, source: &str) -> Library {
     let members = archive(&[("m.o", c("-fPIC", source))]);
     library.add_generator(StaticArchive::new("it.a", members).unwrap());
@@ -97,7 +97,8 @@ fn a_member_that_was_pruned_is_no_second_definition() {
     assert_eq!(library.lookup_all(&[("x", Lookup::Optional)]).unwrap(), [None]);
 }
 
-/// A weak `foo`, and an archive with a strong one, whose member is needed for something else.
+/// Returns a library with a weak `foo`, and an archive with a strong one, whose member is needed
+/// for another symbol.
 fn displaced(session: SessionBuilder) -> Library {
     const SECTIONS: &str = "-fPIC -O1 -ffunction-sections";
     let objects = [

@@ -8,7 +8,8 @@ use longshore_jitlink::{Error, Library, Session};
 
 use crate::in_process::support::{assembly, c, call, failure, library, library_of, value};
 
-/// These sections, and a function that returns how many bytes lie between the bounds of those named `x`.
+/// Returns an object with these sections, and a function that returns the number of bytes between
+/// the bounds of the sections named `x`.
 fn measured(function: &str, sections: &str) -> Bytes {
     assembly(&format!(
         "{sections}
@@ -22,7 +23,8 @@ fn measured(function: &str, sections: &str) -> Bytes {
     ))
 }
 
-/// An object that measures and has nothing itself, and two that have 8 bytes and 4 each, aligned to 8.
+/// Returns an object that measures and has no section itself, and two objects with sections of 8
+/// and 4 bytes, aligned to 8 bytes.
 fn scattered() -> [Bytes; 3] {
     let listed = |function: &str, bytes: usize| {
         assembly(&format!(
@@ -43,7 +45,7 @@ fn bounds_are_those_of_the_sections_of_all_objects() {
     assert_eq!(value(&linked(&[own]), "size"), 1);
 }
 
-/// All objects are linked, together.
+/// Links all objects together.
 fn linked(objects: &[Bytes]) -> Library {
     let library = library(objects);
     library.link_all().unwrap();
@@ -115,7 +117,7 @@ fn objects_that_are_linked_later_have_bounds_of_their_own() {
     assert_eq!((value(&library, "size"), value(&library, "again")), (8, 4));
 }
 
-/// A session that prunes or not, with a pass.
+/// Returns a session with a pass, which prunes on request.
 fn with_pass(
     prunes: bool,
     stage: Stage,
@@ -228,7 +230,7 @@ fn each_of_many_sections_has_its_own_bounds() {
         let library = library_of(session, &[assembly(&source)]);
         let table = library.lookup("table").unwrap() as *const i64;
         for index in 0..COUNT {
-            // SAFETY: the object above has so many numbers there.
+            // SAFETY: the object above has two numbers there for each index.
             let (stop, start) =
                 unsafe { (*table.add(2 * index as usize), *table.add(2 * index as usize + 1)) };
             assert_eq!(stop - start, index % 7, "x{index}");
@@ -244,7 +246,7 @@ fn pruning_keeps_the_sections_of_all_objects_whose_bounds_something_live_refers_
             .section .text.{function},\"ax\"; .globl {function}; {function}: mov ${bytes}, %eax; ret"
         ))
     };
-    // `needed` is linked for the sake of a section only, after the first ones were followed.
+    // Only a section needs `needed`, and it is linked after the first roots were followed.
     let needed = with_part("needed", 4, "");
     let root = assembly(
         ".text; .globl root; root: call eight; call size@PLT; ret

@@ -1,5 +1,6 @@
-//! Data of libraries that code which is not position-independent uses: its copies, and that the libraries use these too. What a
-//! test does to the libraries of its process it does in a process of its own: this program, run again.
+//! Copies of libraries' data for code that is not position-independent, and their use by the
+//! libraries. Tests that change the libraries of their process run in a process of their own: this
+//! program, run again.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io::Write;
@@ -313,11 +314,12 @@ fn in_its_own_process(test: &str, body: fn()) {
     run_in_its_own_process(test, &[], body);
 }
 
-/// The same, with more variables in the environment. What it prints, or nothing in that other process.
+/// Runs the rest of a test like [`in_its_own_process`], with further environment variables, and
+/// returns its output; empty in the other process.
 fn run_in_its_own_process(test: &str, environment: &[(&str, &str)], body: fn()) -> String {
     if std::env::var_os(CHILD).is_some() {
         body();
-        // What a test does next is not for this process.
+        // The rest of the test is for the other process alone.
         std::process::exit(0);
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -337,10 +339,10 @@ fn run_in_its_own_process(test: &str, environment: &[(&str, &str)], body: fn()) 
     said
 }
 
-/// A library of a session that rebinds, with the symbols of this process.
+/// Returns a library of a session that rebinds, with the symbols of this process.
 fn library() -> Library {
     let reserve = static_tls_reserve!(4096).unwrap();
-    // SAFETY: the objects are programs of these tests, which are sound to have in this process.
+    // SAFETY: the objects are programs of these tests, which are sound in this process.
     let session =
         unsafe { Session::builder().static_tls(reserve).rebind_process_data().build() }.unwrap();
     let library = session.create_library("program");
@@ -348,7 +350,8 @@ fn library() -> Library {
     library
 }
 
-/// The same, with an object of C that is not position-independent, and that says by `copied` or `copied_too` where a copy is.
+/// Returns such a library, with a C object that is not position-independent and returns the copy's
+/// address by `copied` or `copied_too`.
 fn program(source: &str) -> (Library, Object) {
     let library = library();
     let object = add(&library, source);
@@ -361,13 +364,13 @@ fn add(library: &Library, source: &str) -> Object {
     library.add_object("it.o", compile("gcc", "c", "-O1 -fno-pic", source)).unwrap()
 }
 
-/// The result of `long NAME(void)`.
+/// Returns the result of `long NAME(void)`.
 fn call(library: &Library, name: &str) -> i64 {
     call_at(library.lookup(name).unwrap())
 }
 
 fn call_at(address: u64) -> i64 {
-    // SAFETY: the tests' sources define it so.
+    // SAFETY: the tests' sources define the function with this type.
     let function: extern "C-unwind" fn() -> i64 = unsafe { std::mem::transmute(address as usize) };
     function()
 }
@@ -403,13 +406,13 @@ impl Shared {
         let path = directory.path().join("it.so");
         build("gcc", "-x c -O1 -fPIC -shared -Wl,-z,relro,-z,now", source, &path);
         let path = CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: it has no constructors.
+        // SAFETY: the library has no constructors.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         assert!(!handle.is_null());
         Self { directory, handle }
     }
 
-    /// The address of what the dynamic linker finds in it.
+    /// Returns the address that the dynamic linker finds for a name in the library.
     fn address(&self, name: &str) -> u64 {
         let name = CString::new(name).unwrap();
         // SAFETY: the handle is open.
@@ -418,9 +421,9 @@ impl Shared {
         address as u64
     }
 
-    /// The value of an `int` of its own, by address.
+    /// Returns the value of the library's own `int`, by address.
     fn variable(&self, name: &str) -> i64 {
-        // SAFETY: it is defined so.
+        // SAFETY: the library defines an `int` of this name.
         i64::from(unsafe { (self.address(name) as *const c_int).read_volatile() })
     }
 
@@ -433,13 +436,13 @@ impl Shared {
     }
 
     fn set(&self, value: c_int) {
-        // SAFETY: it is defined so.
+        // SAFETY: the library defines the function with this type.
         let set: extern "C" fn(c_int) =
             unsafe { std::mem::transmute(self.address("set") as usize) };
         set(value);
     }
 
-    /// What the kernel says about its memory.
+    /// Returns the library's lines in the kernel's memory map.
     fn mappings(&self) -> Vec<String> {
         let path = self.directory.path().to_str().unwrap();
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -447,7 +450,7 @@ impl Shared {
     }
 
     fn close(self) {
-        // SAFETY: the handle is open, and nothing of the library runs any more.
+        // SAFETY: the handle is open, and no code of the library runs any more.
         assert_eq!(unsafe { libc::dlclose(self.handle) }, 0);
     }
 }

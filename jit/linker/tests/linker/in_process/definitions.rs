@@ -1,4 +1,4 @@
-//! Which of several definitions of a name counts, and what becomes of the others.
+//! Precedence among several definitions of a name, and the effect on the losing ones.
 
 use longshore_jitlink::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope};
 use longshore_jitlink::memory::{Lifetime, Protection};
@@ -9,7 +9,7 @@ use crate::in_process::support::{
     archive, assembly, c, failure, generator_of, library, session, value, variable,
 };
 
-/// Returns a graph with 8 bytes for each of these symbols, their numbers.
+/// Returns a graph with 8 bytes for each of these symbols, containing their numbers.
 fn data_graph(symbols: &[(&str, Linkage)]) -> LinkGraph {
     let mut graph = LinkGraph::new("made", Architecture::X86_64);
     let section = graph.add_section(".data", Protection::ReadWrite, Lifetime::Standard);
@@ -49,14 +49,14 @@ fn the_larger_one_of_two_common_symbols_in_one_object_counts() {
     let graph = || {
         let assembled = assembly(".comm x,8,8; .comm y,4096,8");
         let mut bytes = assembled.to_vec();
-        // Both have the name of the second.
+        // Both symbols get the name of the second.
         let y = bytes.windows(3).position(|name| name == b"\0y\0").unwrap();
         bytes[y + 1] = b'x';
         bytes::Bytes::from(bytes)
     };
     let library = library(&[graph()]);
     let x = library.lookup("x").unwrap();
-    // SAFETY: the larger of them is there, which is zero at first.
+    // SAFETY: the larger symbol is in memory, which is zero at first.
     let last = unsafe { *((x + 4088) as *const u64) };
     assert_eq!(last, 0);
 }

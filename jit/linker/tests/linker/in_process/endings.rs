@@ -1,4 +1,5 @@
-//! What runs before an object goes: exit handlers, destructors, and what these register in turn.
+//! Code that runs before an object goes: exit handlers, destructors, and the handlers that these
+//! register in turn.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
@@ -155,7 +156,7 @@ fn handlers_that_handlers_of_other_threads_register_run() {
     extern "C" fn step(to: u64) {
         STEP.store(to, SeqCst);
         if to == 1 {
-            // Long enough for the removal to find this handler running.
+            // Half a second suffices for the removal to find this handler running.
             thread::sleep(Duration::from_millis(500));
         }
     }

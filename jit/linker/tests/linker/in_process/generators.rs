@@ -1,4 +1,4 @@
-//! Generators: where names come from that no object defines.
+//! Generators: the sources of names that no object defines.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -156,7 +156,7 @@ fn a_dynamic_library_gives_its_functions_and_data() {
         "long of_library(void); extern long number; long g(void) { return of_library() + number; }";
     let _user = library.add_object("g.o", c("-fPIC", user)).unwrap();
     assert!(library.lookup("g").is_err());
-    // SAFETY: it has no constructors.
+    // SAFETY: the library has no constructors.
     let opened = unsafe { DynamicLibrary::open(&directory.path().join("it.so")) };
     library.add_generator(opened.unwrap());
     assert_eq!(value(&library, "g"), 77);
@@ -165,7 +165,7 @@ fn a_dynamic_library_gives_its_functions_and_data() {
 
 #[test]
 fn a_dynamic_library_that_does_not_exist_is_an_error_with_its_path() {
-    // SAFETY: nothing is opened.
+    // SAFETY: no library is opened.
     let error = unsafe { DynamicLibrary::open(Path::new("/no/such/library.so")) };
     let Err(Error::Open { path, problem }) = error else { panic!() };
     assert_eq!(path, "/no/such/library.so");

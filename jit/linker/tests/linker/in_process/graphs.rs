@@ -14,7 +14,7 @@ use crate::in_process::support::{assembly, c, failure, library_of, session, valu
 const R_X86_64_64: EdgeKind = EdgeKind(1);
 const R_X86_64_PLT32: EdgeKind = EdgeKind(4);
 
-/// `mov $number, %eax; ret`
+/// Returns the code `mov $number, %eax; ret`.
 fn returning(number: u32) -> Vec<u8> {
     [&[0xb8][..], &number.to_le_bytes(), &[0xc3]].concat()
 }
@@ -269,7 +269,7 @@ fn a_symbol_that_a_pass_has_removed_is_not_found() {
     });
     assert_eq!(value(&library, "kept"), 2);
     assert_eq!(failure(library.lookup("gone")), "undefined symbols: gone");
-    // The same when the look-up itself links the object.
+    // A look-up that links the object itself has the same result.
     let library = with_pass(source, Stage::Prune, |graph| {
         let gone = graph.symbol_named(b"gone").unwrap().id;
         graph.redefine(gone, Definition::External);
@@ -323,7 +323,8 @@ fn a_pass_that_keeps_or_drops_a_graph_fails_the_link() {
     }
 }
 
-/// Code that is not position-independent lies low, far from what was linked before, which it calls.
+/// Links code that is not position-independent, which lies low, far from the earlier code that it
+/// calls.
 fn link_out_of_reach(session: SessionBuilder) {
     let library = library_of(
         session,
@@ -347,8 +348,8 @@ fn what_was_linked_out_of_reach_is_called_through_stubs() {
 
 #[test]
 fn passes_run_once_when_a_link_is_laid_out_again() {
-    // Code that is not position-independent lies low, out of reach of what has been linked before, which is seen only when
-    // memory has been allocated.
+    // Code that is not position-independent lies low, out of reach of earlier code. The linker
+    // detects that only after the allocation of memory.
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let stages =
@@ -403,7 +404,7 @@ fn made_graph(callee: &str) -> LinkGraph {
         callable: true,
     });
     let section = graph.add_section(".text.jump", Protection::ReadExecute, Lifetime::Standard);
-    // jmp callee
+    // `jmp callee`
     let block = graph.add_block(section, Content::Bytes(vec![0xe9, 0, 0, 0, 0]), 16);
     graph.add_edge(block, Edge { offset: 1, kind: R_X86_64_PLT32, target, addend: -4 });
     graph.add_symbol(NewSymbol {
@@ -478,7 +479,7 @@ fn the_constructors_of_a_graph_made_by_hand_run() {
 
 #[test]
 fn a_large_number_of_sections_is_read() {
-    // Section numbers above 0xff00 are in a table of their own.
+    // Section numbers above `0xff00` are in a table of their own.
     let mut source = String::new();
     for index in 0..66_000 {
         source +=

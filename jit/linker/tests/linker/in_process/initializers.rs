@@ -1,4 +1,4 @@
-//! Constructors, destructors and exit handlers: their order is what a system linker and the C library make of it.
+//! Constructors, destructors and exit handlers, in the order of a system linker and the C library.
 
 use longshore_jitlink::session::{MainArguments, Removal};
 use longshore_jitlink::{Library, Session};
@@ -8,7 +8,8 @@ use super::support::{
     initialize, library, library_of, session, system_linked, traced, value,
 };
 
-/// Traces 0 between constructors and destructors, as `main` of the other does.
+/// Runs objects in memory. Traces 0 between constructors and destructors, like `main` of the
+/// system-linked program.
 fn in_memory(objects: &[bytes::Bytes]) -> String {
     let library = traced_library(objects);
     initialize(&library);
@@ -75,7 +76,7 @@ fn global_objects_of_cpp_are_destroyed_in_reverse_order() {
 
 #[test]
 fn old_constructor_sections_run_as_a_system_linker_runs_them() {
-    // ld turns .ctors into .init_array, reversed: within one object the last runs first.
+    // `ld` turns `.ctors` into `.init_array`, reversed: within one object the last runs first.
     let object = |n: u32| {
         assembly(&format!("
             .macro function name, n
@@ -168,7 +169,7 @@ fn constructors_are_called_with_the_arguments_of_main() {
     let environment = [c"A=1".as_ptr(), std::ptr::null()];
     let arguments =
         MainArguments { argc: 2, argv: argv.as_ptr(), environment: environment.as_ptr() };
-    // SAFETY: the source above only stores them.
+    // SAFETY: the source above only stores the arguments.
     unsafe { library.initialize(arguments) }.unwrap();
     let variable = |name| super::support::variable(&library, name);
     assert_eq!(variable("count"), 2);
@@ -344,7 +345,7 @@ fn preinit_functions_run_before_init_functions_of_every_priority() {
     assert_eq!(traced(), "1 2 ");
 }
 
-/// An object that traces a number from `.init` and another one from `.fini`.
+/// Returns an object that traces a number from `.init` and another one from `.fini`.
 fn with_fragments(init: u32, fini: u32) -> bytes::Bytes {
     assembly(&format!(
         ".section .init,\"ax\"; mov ${init}, %edi; call trace@PLT

@@ -1,4 +1,4 @@
-//! Lazy re-exports: what is called before it is linked behaves as what was linked before it is called.
+//! Lazy re-exports: code linked on its first call behaves like code linked before.
 
 mod arguments;
 mod elsewhere;
@@ -18,10 +18,10 @@ use longshore_jitlink::{Error, Library, Session};
 
 use crate::in_process::support;
 
-/// Objects that are implementations, and a library that calls them through entries.
+/// Objects with implementations, and a library that calls them through entries.
 struct World {
     session: Session,
-    /// Where the entries are.
+    /// Library with the entries.
     library: Library,
     implementations: Library,
     lazy: LazyReexports,
@@ -46,7 +46,7 @@ impl World {
         Self { session, library, implementations, lazy }
     }
 
-    /// Adds entries under names that are the implementations' with an `e_` before them.
+    /// Adds entries named like the implementations, with the prefix `e_`.
     fn add(&self, names: &[&str]) -> LazyTracker {
         self.try_add(names.iter().map(|name| Reexport::new(format!("e_{name}"), *name))).unwrap()
     }
@@ -55,7 +55,7 @@ impl World {
         self.lazy.add(&self.library, &self.implementations, reexports)
     }
 
-    /// How many objects have been linked.
+    /// Returns the number of linked objects.
     fn linked(&self) -> usize {
         self.session.times().objects
     }

@@ -1,4 +1,5 @@
-//! How long the memory of linked code lives, by the map of this process. The tests take turns: each looks at the map.
+//! The lifetime of linked code's memory, by the memory map of this process. The tests run one after
+//! the other, since each reads the map.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -46,7 +47,7 @@ fn block_of(graph: &LinkGraph, symbol: &str) -> BlockId {
     }
 }
 
-/// Memory of this process that counts: allocations that live, and bytes that were asked for.
+/// A memory manager of this process that counts live allocations and requested bytes.
 #[derive(Default)]
 struct Counting {
     memory: InProcessMemory,
@@ -234,7 +235,7 @@ fn blocks_that_nobody_changes_stay_borrowed_from_the_object() {
 
 #[test]
 fn references_between_sections_without_memory_are_offsets() {
-    // So debug information refers to its strings.
+    // Debug information refers to its strings in this way.
     let _serial = serialize_tests();
     let source = ".globl f; f: mov $3, %eax; ret
         .section .one,\"\",@progbits; one: .long two + 4, two

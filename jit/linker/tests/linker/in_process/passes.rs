@@ -1,4 +1,4 @@
-//! What passes may ask for, and what they may not.
+//! Permitted and refused changes by passes.
 
 use longshore_jitlink::Session;
 use longshore_jitlink::graph::{Definition, LinkGraph};

@@ -1,4 +1,4 @@
-//! Pruning: what no root reaches is taken out, and nothing else is.
+//! Pruning: the removal of all parts that no root reaches, and of no others.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use crate::in_process::support::{
 
 const SECTIONS: &str = "-fPIC -O1 -ffunction-sections -fdata-sections";
 
-/// The names of the live sections of the graphs, and their sizes.
+/// Names and sizes of the live sections of the graphs.
 type Live = Arc<Mutex<Vec<(String, u64)>>>;
 
 fn pruned(objects: &[bytes::Bytes]) -> (Library, Live) {
@@ -315,7 +315,7 @@ fn the_frames_of_a_long_chain_of_functions_are_kept_with_it() {
     const COUNT: usize = 2_000;
     let mut source = String::from(".cfi_sections .eh_frame\n");
     for index in 0..2 * COUNT {
-        // The data with which the frame of each function is described leads to the next function.
+        // The handler data of each function's frame leads to the next function.
         let next = if index % COUNT + 1 < COUNT { format!("f{}", index + 1) } else { "0".into() };
         source += &format!(
             ".section .text.f{index},\"ax\"; .globl f{index}; f{index}: .cfi_startproc
@@ -340,7 +340,8 @@ fn the_frames_of_a_long_chain_of_functions_are_kept_with_it() {
     );
 }
 
-/// The functions of the live frames of a graph, each by its name; every frame's pointer to its CIE is followed.
+/// Returns the functions of the live frames of a graph by name, and checks every frame's pointer to
+/// its CIE.
 fn framed(graph: &LinkGraph) -> Vec<String> {
     let is_frames = |section| graph.section(section).name == b".eh_frame";
     let block = graph.blocks().find(|block| block.live && is_frames(block.section)).unwrap();
@@ -362,7 +363,7 @@ fn framed(graph: &LinkGraph) -> Vec<String> {
 #[test]
 fn a_pass_sees_and_changes_the_frames_that_are_left() {
     let function = |index: usize| {
-        // Every third one has a CIE of its own kind.
+        // Every third function has a CIE of its own kind.
         let signal = if index.is_multiple_of(3) { ".cfi_signal_frame" } else { "" };
         format!(
             ".section .text.f{index},\"ax\"; .globl f{index}; f{index}: .cfi_startproc
@@ -390,7 +391,7 @@ fn a_pass_sees_and_changes_the_frames_that_are_left() {
 
 const INLINE: &str = "inline __attribute__((noinline)) long answer() { return 4; }";
 
-/// An object whose copy of an inline function only unused code calls.
+/// Returns an object in which only unused code calls the copy of an inline function.
 fn hardly_using() -> bytes::Bytes {
     let source =
         "extern \"C\" long root() { return 1; } extern \"C\" long unused() { return answer(); }";

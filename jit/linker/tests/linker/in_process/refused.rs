@@ -1,4 +1,4 @@
-//! Objects that a system linker may take, and that are refused with the reason.
+//! Objects that a system linker may accept, and that this linker refuses with the reason.
 
 use bytes::Bytes;
 

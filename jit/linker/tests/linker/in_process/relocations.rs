@@ -1,4 +1,4 @@
-//! Relocations of x86-64: what compilers emit in every code model, and the rare ones by hand.
+//! Relocations of x86-64: the output of compilers in every code model, and rare ones by hand.
 
 use longshore_jitlink::graph::LinkGraph;
 use longshore_jitlink::memory::Placement;
@@ -56,7 +56,7 @@ const OTHER: &str = "
     long other(long n) { return inner(n) + shared + (compute == 0); }
 ";
 
-/// What the program above computes: as the same objects do when a system linker has linked them.
+/// Returns the result of the program above when a system linker has linked the same objects.
 fn expected() -> i64 {
     let print = "#include <stdio.h>
         long compute(void); int main(void) { printf(\"%ld\", compute()); return 0; }";
@@ -101,7 +101,7 @@ fn objects_of_different_code_models_are_linked_together() {
     let models = ["-fPIC", "-fno-pic", "-fPIC -mcmodel=large", "-fno-pic -mcmodel=large"];
     for one in models {
         for other in models {
-            // Code that is not position-independent must lie low, and so must what it refers to.
+            // Code that is not position-independent must lie low, and so must its targets.
             let session = Session::builder().placement(Placement::Low);
             let objects = [c(one, ONE), c(other, OTHER)];
             assert_eq!(
@@ -417,7 +417,7 @@ fn features_of_a_property_note_are_read() {
     let marked = c("-fcf-protection=full", "int f(void) { return 1; }");
     let unmarked = c("-fcf-protection=none", "int f(void) { return 1; }");
     let features = |object| LinkGraph::read("it.o", object).unwrap().property_features();
-    // IBT and SHSTK.
+    // The features are IBT and SHSTK.
     assert_eq!(features(marked), 3);
     assert_eq!(features(unmarked), 0);
 }

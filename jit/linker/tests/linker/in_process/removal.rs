@@ -1,4 +1,4 @@
-//! Removing objects.
+//! Removal of objects.
 
 use longshore_jitlink::session::{Object, Removal};
 use longshore_jitlink::{Error, Library};
@@ -70,7 +70,7 @@ fn an_object_is_removed_with_its_users() {
         assert_eq!(failure(library.lookup(name)), format!("undefined symbols: {name}"));
     }
     assert_eq!(value(&library, "other"), 9);
-    // It has gone with the first; another may have its place.
+    // The object has gone with the first one; another object may have its place.
     let _new = add(&library, "new.o", "long g(void) { return 5; }");
     g.remove(Removal::WithUsers).unwrap();
     assert_eq!(value(&library, "g"), 5);

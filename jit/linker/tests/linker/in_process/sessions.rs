@@ -12,7 +12,7 @@ use crate::in_process::support::{
     archive, assembly, c, compile, failure, library, library_of, session, value, value_of, variable,
 };
 
-/// Objects in a chain: each calls the next, and has data and strings.
+/// Returns objects in a chain: each calls the next, and has data and strings.
 fn chain(length: usize) -> Vec<bytes::Bytes> {
     (0..length)
         .map(|n| {

@@ -1,4 +1,4 @@
-//! Compiles small sources, links them in a session and calls what comes out.
+//! Compilation of small sources, their link in a session, and calls of their functions.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,22 +15,23 @@ use longshore_jitlink::session::{
 use longshore_jitlink::{Error, Library, Session};
 use tempfile::TempDir;
 
-/// Compiles C by gcc. `flags` are separated by spaces.
+/// Compiles C with gcc. `flags` are separated by spaces.
 pub(crate) fn c(flags: &str, source: &str) -> Bytes {
     compile("gcc", "c", flags, source)
 }
 
-/// Compiles C++ by g++.
+/// Compiles C++ with g++.
 pub(crate) fn cpp(flags: &str, source: &str) -> Bytes {
     compile("g++", "c++", flags, source)
 }
 
-/// Assembles.
+/// Assembles a source with gcc.
 pub(crate) fn assembly(source: &str) -> Bytes {
     compile("gcc", "assembler", "", source)
 }
 
-/// Compiles, or assembles, by any compiler that has gcc's options. What has been compiled before is kept.
+/// Compiles, or assembles, with any compiler that has gcc's options. Each result is kept for the
+/// next call.
 pub(crate) fn compile(compiler: &str, language: &str, flags: &str, source: &str) -> Bytes {
     static COMPILED: LazyLock<Mutex<HashMap<[String; 4], Bytes>>> = LazyLock::new(Mutex::default);
     let key = [compiler, language, flags, source].map(str::to_owned);
@@ -54,17 +55,17 @@ fn run_compiler(compiler: &str, language: &str, flags: &str, source: &str) -> By
     std::fs::read(object).unwrap().into()
 }
 
-/// Those of gcc and clang that are installed.
+/// Returns the installed compilers among gcc and clang.
 pub(crate) fn c_compilers() -> Vec<&'static str> {
     ["gcc", "clang-19", "clang"].into_iter().filter(|compiler| is_installed(compiler)).collect()
 }
 
-/// Whether there is such a command.
+/// Returns whether a command is installed.
 pub(crate) fn is_installed(command: &str) -> bool {
     Command::new(command).arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-/// A static archive of these members.
+/// Returns a static archive of these members.
 pub(crate) fn archive(members: &[(&str, Bytes)]) -> Bytes {
     let directory = TempDir::new().unwrap();
     let files = write_all(directory.path(), members.iter().map(|(name, bytes)| (*name, bytes)));
@@ -76,7 +77,7 @@ pub(crate) fn archive(members: &[(&str, Bytes)]) -> Bytes {
     std::fs::read(archive).unwrap().into()
 }
 
-/// A shared library of C, in a directory of its own.
+/// Returns a shared library of C, in a directory of its own.
 pub(crate) fn shared_library(flags: &str, source: &str) -> TempDir {
     let directory = TempDir::new().unwrap();
     let object = c(&format!("-fPIC {flags}"), source);
@@ -88,7 +89,7 @@ pub(crate) fn shared_library(flags: &str, source: &str) -> TempDir {
     directory
 }
 
-/// What a program prints that the system's linker makes of these objects.
+/// Returns the output of the program that the system's linker makes of these objects.
 pub(crate) fn system_linked(objects: &[Bytes]) -> String {
     let directory = TempDir::new().unwrap();
     let names: Vec<String> = (0..objects.len()).map(|index| format!("{index}.o")).collect();
@@ -118,21 +119,21 @@ fn succeed(command: &Command, output: &Output) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A session without further choices.
+/// Returns a session with the default settings.
 pub(crate) fn session() -> Session {
-    // SAFETY: the objects are programs of these tests, which are sound to have in this process.
+    // SAFETY: the objects are programs of these tests, which are sound in this process.
     unsafe { Session::new() }.unwrap()
 }
 
-/// A library with these objects and the symbols of this process, in a session of its own. Objects are named `0.o`, `1.o` and
-/// so on.
+/// Returns a library with these objects and the symbols of this process, in a session of its own.
+/// Objects are named `0.o`, `1.o` and so on.
 pub(crate) fn library(objects: &[Bytes]) -> Library {
     library_of(Session::builder(), objects)
 }
 
-/// The same, in a session with other choices.
+/// Returns such a library, in a session with other settings.
 pub(crate) fn library_of(session: SessionBuilder, objects: &[Bytes]) -> Library {
-    // SAFETY: the objects are programs of these tests, which are sound to have in this process.
+    // SAFETY: the objects are programs of these tests, which are sound in this process.
     let session = unsafe { super::executed(session).build() }.unwrap();
     let library = session.create_library("program");
     for (index, object) in objects.iter().enumerate() {
@@ -142,28 +143,28 @@ pub(crate) fn library_of(session: SessionBuilder, objects: &[Bytes]) -> Library 
     library
 }
 
-/// Makes the run time library of C++ known.
+/// Adds the run time library of C++.
 pub(crate) fn add_cpp_runtime(library: &Library) {
-    // SAFETY: its constructors and destructors run in every C++ program.
+    // SAFETY: the constructors and destructors of the library run in every C++ program.
     library.add_generator(unsafe { DynamicLibrary::open(Path::new("libstdc++.so.6")) }.unwrap());
 }
 
-/// The result of `long NAME(void)`.
+/// Returns the result of `long NAME(void)`.
 pub(crate) fn value(library: &Library, name: &str) -> i64 {
     call(library.lookup(name).unwrap())
 }
 
-/// The result of `long (*)(void)` at an address.
+/// Returns the result of `long (*)(void)` at an address.
 pub(crate) fn call(address: u64) -> i64 {
-    // SAFETY: the tests' sources define it so.
+    // SAFETY: the tests' sources define the function with this type.
     let function: extern "C-unwind" fn() -> i64 = unsafe { std::mem::transmute(address as usize) };
     function()
 }
 
-/// The result of `long NAME(long)`.
+/// Returns the result of `long NAME(long)`.
 pub(crate) fn value_of(library: &Library, name: &str, argument: i64) -> i64 {
     let address = library.lookup(name).unwrap();
-    // SAFETY: the tests' sources define it so.
+    // SAFETY: the tests' sources define the function with this type.
     let function: extern "C-unwind" fn(i64) -> i64 =
         unsafe { std::mem::transmute(address as usize) };
     function(argument)
@@ -171,11 +172,11 @@ pub(crate) fn value_of(library: &Library, name: &str, argument: i64) -> i64 {
 
 /// Reads a `long` variable.
 pub(crate) fn variable(library: &Library, name: &str) -> i64 {
-    // SAFETY: the tests' sources define it so.
+    // SAFETY: the tests' sources define the variable with this type.
     unsafe { *(library.lookup(name).unwrap() as *const i64) }
 }
 
-/// The text of the error, which there must be.
+/// Returns the text of the error; panics without one.
 pub(crate) fn failure<T>(result: Result<T, Error>) -> String {
     match result {
         Ok(_) => panic!("there was no error"),
@@ -187,13 +188,13 @@ thread_local! {
     static TRACE: RefCell<Vec<i32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// `void trace(int)` of linked code: notes a number, which [`traced`] returns.
+/// Implements `void trace(int)` of linked code: records a number, which [`traced`] returns.
 extern "C" fn trace(number: c_int) {
-    // While a thread ends there is nobody to be told.
+    // At the end of a thread the record may be gone.
     let _ = TRACE.try_with(|trace| trace.borrow_mut().push(number));
 }
 
-/// `void trace(int)` for programs of the system's linker: prints the number.
+/// The source of `void trace(int)` for programs of the system's linker, which prints the number.
 pub(crate) const SYSTEM_TRACE: &str = "
     #include <unistd.h>
     #include <stdio.h>
@@ -210,7 +211,8 @@ pub(crate) fn note(number: i32) {
     trace(number);
 }
 
-/// What linked code has traced in this thread since it was last asked, as `SYSTEM_TRACE` prints it.
+/// Returns the numbers that linked code has traced in this thread since the last call, in the
+/// format of `SYSTEM_TRACE`.
 pub(crate) fn traced() -> String {
     let numbers = TRACE.with(|trace| std::mem::take(&mut *trace.borrow_mut()));
     numbers.into_iter().map(|number| format!("{number} ")).collect()
@@ -228,13 +230,13 @@ pub(crate) fn deinitialize(library: &Library) {
     unsafe { library.deinitialize() }.unwrap();
 }
 
-/// The string at an address.
+/// Returns the string at an address.
 pub(crate) fn string_at(address: i64) -> String {
-    // SAFETY: the tests' sources put one there.
+    // SAFETY: the tests' sources put a string there.
     unsafe { std::ffi::CStr::from_ptr(address as *const c_char) }.to_str().unwrap().to_owned()
 }
 
-/// A generator that knows one name.
+/// Returns a generator that knows one name.
 pub(crate) fn generator_of(
     name: &'static str,
     address: u64,

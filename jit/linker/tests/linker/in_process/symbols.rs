@@ -1,4 +1,4 @@
-//! Who defines a name.
+//! The search for the definition of a name.
 
 use std::sync::{Arc, Mutex};
 
@@ -359,7 +359,7 @@ fn damaged_objects_are_errors_that_name_the_file() {
 #[test]
 fn what_a_program_exports_is_found_in_the_process_until_the_session_ends() {
     let of_process = || {
-        // SAFETY: the name is one.
+        // SAFETY: the name is a C string.
         unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"exported_by_a_test".as_ptr()) as u64 }
     };
     let source = "long exported_by_a_test(void) { return 1; } long entry(void) { return 2; }";

@@ -1,4 +1,4 @@
-//! The global offset table and stubs: only what is needed.
+//! The global offset table and stubs: only the needed entries.
 
 use std::sync::{Arc, Mutex};
 
@@ -48,7 +48,7 @@ const USES_TARGETS: &str = "
 
 const NEAR: &str = "long near_data = 10; long near(void) { return 20; }";
 
-/// A function and a variable of this program, which are near nothing that lies in the first two gigabytes.
+/// A variable of this program which, like the function below, is far from the first 2 GiB.
 static FAR_DATA: i64 = 300;
 
 extern "C" fn far() -> i64 {
@@ -80,7 +80,7 @@ fn the_got_and_the_stubs_hold_only_what_is_out_of_reach() {
 fn targets_within_reach_need_no_entries() {
     let (session, entries) = recording_entries(Session::builder().placement(Placement::Low));
     let library = library_of(session, &[c("-fPIC -O1", USES_TARGETS), c("-fPIC", NEAR)]);
-    // At fixed addresses that are within reach of the first two gigabytes.
+    // The addresses are fixed, and within reach of the first 2 GiB.
     let provider = library_of(
         Session::builder().placement(Placement::Low),
         &[c("-fPIC", "long far_data = 300; long far(void) { return 1000; }")],

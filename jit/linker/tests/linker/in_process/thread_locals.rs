@@ -11,7 +11,8 @@ use super::support::{
     library_of, shared_library, traced, value, value_of,
 };
 
-/// A session that has room for variables at a fixed offset from the thread pointer.
+/// Returns a library of a session with room for variables at a fixed offset from the thread
+/// pointer.
 fn with_static_tls(objects: &[bytes::Bytes]) -> Library {
     let reserve = longshore_orc_rt::static_tls_reserve!(4096).unwrap();
     library_of(Session::builder().static_tls(reserve), objects)
@@ -35,7 +36,7 @@ const USES: &str = "
     long *where(void);
     long change_from_outside(long n) { shared += n; zero[2] += n; return shared + zero[2] * 10 + (&shared == where()) * 1000; }";
 
-/// What [`DEFINES`] and [`USES`] give in a thread that has not used them.
+/// Checks the results of [`DEFINES`] and [`USES`] in a thread that has not used them.
 fn assert_fresh_values(library: &Library, message: &str) {
     assert_eq!(value_of(library, "change", 1), 21_001_026, "{message}");
     assert_eq!(value_of(library, "change_from_outside", 4), 1070, "{message}");
@@ -64,7 +65,7 @@ fn variables_of_every_model_have_their_initial_values_in_every_thread() {
             for level in ["-O0", "-O2"] {
                 let flags = format!("{level} {model}");
                 let message = format!("{compiler} {flags}");
-                // A model that is for variables of the same object only.
+                // Some models are for variables of the same object only.
                 let outside = flags
                     .replace("local-dynamic", "global-dynamic")
                     .replace("local-exec", "initial-exec");
@@ -93,7 +94,8 @@ fn models_can_be_mixed() {
         ("-fPIC -mtls-dialect=gnu2", "-fno-pic"),
     ] {
         let library = with_static_tls(&[c(defines, DEFINES), c(uses, USES)]);
-        // Together, since only then it is known that the definition's offset has to be fixed.
+        // All objects must be in one link, so that the linker knows that the definition's offset
+        // has to be fixed.
         library.link_all().unwrap();
         assert_fresh_values(&library, defines);
         thread::scope(|scope| {
@@ -229,7 +231,7 @@ fn variables_of_a_library_of_the_process_are_used() {
         long f(void) { return ++of_library + (where() == &of_library) * 100; }";
     for flags in ["-fPIC", "-fPIC -mtls-dialect=gnu2", "-fPIC -mcmodel=large"] {
         let library = library(&[c(flags, source)]);
-        // SAFETY: it has no constructors.
+        // SAFETY: the library has no constructors.
         let opened = unsafe { DynamicLibrary::open(&directory.path().join("it.so")) };
         library.add_generator(opened.unwrap());
         thread::scope(|scope| {
@@ -264,8 +266,9 @@ fn offsets_from_the_thread_pointer_are_computed() {
 
 #[test]
 fn variables_of_the_run_time_library_of_cpp_are_used() {
-    // std::call_once hands its function over in thread-local variables of libstdc++. This program opens that library, so they
-    // are at no fixed offset, and code that is not position-independent could not use them.
+    // `std::call_once` passes its function in thread-local variables of libstdc++. This program
+    // opens that library, so they are at no fixed offset, and code that is not position-independent
+    // could not use them.
     let source = "
         #include <mutex>
         static std::once_flag flag;

@@ -1,4 +1,4 @@
-//! What objects of one link may expect of one another.
+//! Properties that hold among the objects of one link.
 
 use longshore_jitlink::Session;
 use longshore_jitlink::graph::{Edge, EdgeKind, Linkage, NewSymbol, Scope};

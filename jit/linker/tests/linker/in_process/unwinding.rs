@@ -42,7 +42,7 @@ fn an_exception_is_caught_in_another_object() {
         ["-fPIC -mcmodel=large", "-fPIC -mcmodel=large", "-fPIC -mcmodel=large"],
         ["-fPIC -O2 -fno-plt -ffunction-sections", "-fPIC -O2", "-fPIC -O2 -fno-plt"],
     ] {
-        // With code that is not position-independent everything has to lie low.
+        // With code that is not position-independent, all memory must lie low.
         let library = with_cpp(&[cpp(throws, THROWS), cpp(passes, PASSES), cpp(catches, CATCHES)]);
         assert_eq!(value_of(&library, "catcher", 3), 300, "{throws}, {passes}, {catches}");
         assert_eq!(traced(), "1 2 ");
@@ -66,8 +66,8 @@ fn an_exception_of_the_run_time_library_is_caught_by_its_base_class() {
 #[test]
 fn exceptions_work_after_an_unrelated_object_has_been_removed() {
     let library = with_cpp(&[]);
-    // Without data that other objects share, so that nobody uses it: the reference to the personality function is a COMDAT group
-    // in position-independent code, and the first object's is everyone's.
+    // The objects share no data, so that none uses another: in position-independent code, the
+    // reference to the personality function is a COMDAT group, and all objects use the first one's.
     let add = |name: &str, source: &str| library.add_object(name, cpp("-fno-pic", source)).unwrap();
     let before = add(
         "before.o",
@@ -106,7 +106,7 @@ fn a_panic_passes_through_linked_frames_and_runs_their_destructors() {
     let library = with_cpp(&[cpp("-fPIC", PASSES)]);
     library.define_absolute("thrower", panics as *const () as u64).unwrap();
     let passer = library.lookup("passer").unwrap();
-    // SAFETY: the source defines it so.
+    // SAFETY: the source defines the function with this type.
     let passer: extern "C-unwind" fn(i64) -> i64 = unsafe { std::mem::transmute(passer as usize) };
     let payload = catch_unwind(AssertUnwindSafe(|| passer(8))).unwrap_err();
     assert_eq!(payload.downcast_ref::<i64>(), Some(&8));
@@ -114,7 +114,7 @@ fn a_panic_passes_through_linked_frames_and_runs_their_destructors() {
 }
 
 extern "C" fn frames_above() -> i64 {
-    // Frames of linked code have no name; the number of frames is what they add.
+    // Frames of linked code have no names, but they add to the number of frames.
     Backtrace::force_capture().to_string().lines().filter(|line| line.contains(": ")).count() as i64
 }
 

@@ -1,4 +1,4 @@
-//! What a process is asked for.
+//! The requests to a process.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use longshore_jitlink::session::ProcessSymbols;
 use crate::processes::support::{c, value};
 use crate::processes::watched::{Plan, Watched};
 
-/// What is asked for when so many objects with everything that needs the process are linked.
+/// Returns the requests for a link of `count` objects that use every service of the process.
 fn messages(count: usize) -> Vec<String> {
     let process = Arc::new(Watched::new(Plan::Live));
-    // SAFETY: the program is sound to have in this process.
+    // SAFETY: the program is sound in this process.
     let session = unsafe { Session::builder().process(process.clone()).build() }.unwrap();
     let library = session.create_library("program");
     for index in 0..count {

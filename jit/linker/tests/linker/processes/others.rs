@@ -12,14 +12,14 @@ use longshore_jitlink::{Architecture, Error, Result, Session};
 
 use crate::processes::support::failure;
 
-/// A process of which there are only the facts, and memory of this one.
+/// A process with properties of its own, and memory of this one.
 struct Other {
     facts: Facts,
     memory: Arc<InProcessMemory>,
 }
 
 impl Other {
-    /// One for AArch64, whose functions are at addresses that are nothing here.
+    /// Creates a process for AArch64, with functions at addresses that are invalid here.
     fn new() -> Self {
         let mut names: Vec<String> =
             InProcess::new().unwrap().facts().symbols.keys().cloned().collect();
@@ -65,11 +65,11 @@ impl TargetProcess for Other {
 }
 
 fn build(session: SessionBuilder) -> Result<Session> {
-    // SAFETY: the process is not there, so nothing is executed.
+    // SAFETY: the process does not exist, so nothing is executed.
     unsafe { session.build() }
 }
 
-/// Data for AArch64 with one symbol.
+/// Returns data for AArch64 with one symbol.
 fn graph() -> LinkGraph {
     let mut graph = LinkGraph::new("it", Architecture::Aarch64);
     let section = graph.add_section(".data", Protection::ReadWrite, Lifetime::Standard);

@@ -11,7 +11,8 @@ use longshore_jitlink::{Error, Result, Session};
 use crate::processes::support::{c, cpp, define_trace, traced};
 use crate::processes::watched::{Plan, Watched};
 
-/// Throws and catches, and has variables with constructors and destructors, of the program and of its threads.
+/// A program that throws and catches, with variables that have constructors and destructors, of the
+/// program and of its threads.
 const CPP: &str = "
     #include <stdexcept>
     extern \"C\" void trace(int);
@@ -26,7 +27,8 @@ const CPP: &str = "
         trace(argv[1][0] - 'a');
         return of_thread.n * 10 + at_a_fixed_offset(); }";
 
-/// Wants the first two gigabytes, a fixed offset from the thread pointer, and a copy of data of the process.
+/// A program that requires the first 2 GiB, a fixed offset from the thread pointer, and a copy of
+/// data of the process.
 const C: &str = "
     #include <stdio.h>
     #include <stdlib.h>
@@ -36,7 +38,7 @@ const C: &str = "
     __attribute__((constructor)) static void start(void) { atexit(handler); }
     long at_a_fixed_offset(void) { return stdout ? variable++ : 0; }";
 
-/// What a program traces from its start to its end.
+/// The trace of a program from its start to its end.
 const TRACE: &str = "1 3 -3 30 1 2 -2 -5 -1 -4 ";
 
 struct Sources {
@@ -50,19 +52,19 @@ impl Sources {
     }
 }
 
-/// Everything that there is in a session's life. Gives what `main` returns.
+/// Runs every step of a session's life, and returns the result of `main`.
 fn live(process: &Arc<Watched>, sources: &Sources) -> Result<i32> {
     let reserve = longshore_orc_rt::static_tls_reserve!(4096).map_err(Error::from)?;
     let executes: Arc<dyn TargetProcess> = process.clone();
     let builder = Session::builder().process(executes.clone()).static_tls(reserve);
-    // SAFETY: the programs of these tests are sound to have in this process.
+    // SAFETY: the programs of these tests are sound in this process.
     let session = unsafe { builder.rebind_process_data().build() }?;
     let library = session.create_library("program");
     define_trace(&library);
     let object = library.add_object("cpp.o", sources.cpp.clone())?;
     let _other = library.add_object("c.o", sources.c.clone())?;
     library.add_generator(ProcessSymbols);
-    // SAFETY: its constructors run in every C++ program.
+    // SAFETY: the library's constructors run in every C++ program.
     let cpp = unsafe { DynamicLibrary::open_in(executes, Path::new("libstdc++.so.6")) }?;
     library.add_generator(cpp);
     let arguments = ["program", "b"].map(|argument| CString::new(argument).unwrap());
@@ -88,7 +90,7 @@ fn a_program_lives_and_leaves_nothing_behind() {
     process.notes().assert_nothing_is_in_flight("at the end");
 }
 
-/// How many steps a life has.
+/// Returns the steps of a life.
 fn steps(sources: &Sources) -> Vec<String> {
     let process = Arc::new(Watched::new(Plan::Live));
     live(&process, sources).unwrap();
@@ -103,7 +105,7 @@ fn a_process_that_dies_at_any_step_is_an_error_that_says_how() {
     for (step, name) in steps.iter().enumerate() {
         let process = Arc::new(Watched::new(Plan::DieAt(step)));
         let context = format!("step {step} of {}, {name}", steps.len());
-        // What comes at the end of the session is nobody's error.
+        // A failure at the end of the session is returned to no caller.
         if let Err(error) = live(&process, &sources) {
             assert!(matches!(error, Error::ProcessGone { .. }), "{context}: {error}");
             assert!(error.to_string().contains("signal 9"), "{context}: {error}");
@@ -122,7 +124,7 @@ fn a_step_that_fails_leaves_nothing_behind() {
         let context = format!("step {step} of {}, {name}", steps.len());
         let result = live(&process, &sources);
         process.notes().assert_nothing_is_in_flight(&context);
-        // Handlers that were not run, and what is not released, keep their code.
+        // Handlers that did not run, and resources that were not released, keep their code.
         if !["__longshore_end_objects", "__longshore_release"].contains(&name.as_str()) {
             process.notes().assert_nothing_is_out(&context);
         }
@@ -131,7 +133,7 @@ fn a_step_that_fails_leaves_nothing_behind() {
         }
         traced();
     }
-    // What has failed is of no consequence for others.
+    // The failure does not affect other sessions.
     let process = Arc::new(Watched::new(Plan::Live));
     assert_eq!(live(&process, &sources).unwrap(), 25);
     assert_eq!(traced(), TRACE);

@@ -1,4 +1,4 @@
-//! A process that notes what it is asked for, answers late, and fails or dies when it is told to.
+//! A process that records its requests, replies late, and fails or dies as planned.
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::{poll_fn, ready};
@@ -14,24 +14,24 @@ use longshore_orc_rt::service::exits::{ADD_DSO_HANDLES, CREATE_EXIT_SCOPE};
 use longshore_orc_rt::service::thread_locals::CREATE_THREAD_LOCALS;
 use longshore_orc_rt::service::{RELEASE, Released};
 
-/// What becomes of a process.
+/// The plan for a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// It does what it is asked for.
+    /// Success of all steps.
     Live,
-    /// It fails at this step, and only there.
+    /// Failure of this step alone.
     FailAt(usize),
-    /// It is gone from this step on.
+    /// The end of the process at this step.
     DieAt(usize),
 }
 
-/// This process, behind messages.
+/// A process that is this one, behind messages.
 pub(crate) struct Watched {
     inner: InProcess,
     notes: Arc<Notes>,
 }
 
-/// What was asked of a process so far, and what is out.
+/// The requests to a process so far, and the resources in use.
 pub(crate) struct Notes {
     plan: Plan,
     names: HashMap<u64, String>,
@@ -46,7 +46,7 @@ struct State {
     out: Out,
 }
 
-/// What services have made and that was not given back.
+/// Resources that services have made and that were not given back.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Out {
     scopes: BTreeSet<u64>,
@@ -74,7 +74,7 @@ impl Notes {
         self.state().steps.clone()
     }
 
-    /// Checks that nothing is out.
+    /// Checks that no resources are in use.
     pub(crate) fn assert_nothing_is_out(&self, context: &str) {
         let state = self.state();
         assert_eq!(state.out, Out::default(), "{context}");
@@ -114,7 +114,7 @@ impl Notes {
         if name == RELEASE.name() {
             let released: Released = postcard::from_bytes(argument).unwrap();
             let out = &mut self.state().out;
-            // Handles are given back also if adding them has failed.
+            // Handles are given back even if their addition has failed.
             released.dso_handles.iter().for_each(|handle| _ = out.dso_handles.remove(handle));
             for (out, numbers) in [
                 (&mut out.scopes, released.scopes),
@@ -137,7 +137,7 @@ impl Notes {
     }
 }
 
-/// Returns an answer that is there already, but only found when it is looked for again.
+/// Returns a reply that is ready, but only found at the second poll.
 fn later<T: Send + 'static>(answer: Result<T>) -> Pending<T> {
     let mut is_first = true;
     Box::pin(async move {
@@ -216,7 +216,7 @@ impl MemoryManager for WatchedMemory {
             assert!(self.notes.state().finalized.remove(&allocation.number()));
         }
         match step {
-            // Its memory is gone with it.
+            // The process's memory is gone with it.
             Err(error @ Error::ProcessGone { .. }) => later(Err(error)),
             step => later(longshore_jitlink::wait(self.inner.deallocate(allocations)).and(step)),
         }

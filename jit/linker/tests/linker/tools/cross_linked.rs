@@ -1,8 +1,10 @@
-//! What the linker writes, beside what system linkers write for the same objects at the same addresses.
+//! The linker's output, compared with the output of system linkers for the same objects at the same
+//! addresses.
 //!
-//! Objects of both instruction sets are linked at chosen addresses, on any machine. The system's linkers are told by a script
-//! to put every section of every object where it is here, and then every byte must be the same. References to slots of the global
-//! offset table are compared by what they lead to: linkers choose the slots themselves, and may do without.
+//! Objects of both instruction sets are linked at chosen addresses, on any machine. A script makes
+//! the system's linkers put every section of every object at the same address as here, and then
+//! every byte must be the same. References to slots of the global offset table are compared by
+//! their targets: linkers choose the slots themselves, and may do without.
 
 mod compare;
 mod ours;
@@ -31,7 +33,7 @@ const X86_64_LINUX: Target = Target {
     ld: "x86_64-linux-gnu-ld",
 };
 
-/// Ways to compile, and whether the code has to lie in the first two gigabytes then.
+/// Compiler flags, and whether the code then has to lie in the first 2 GiB.
 const WAYS: [(&[&str], bool); 4] = [
     (&["-O0", "-fPIC"], false),
     (&["-O2", "-fPIC", "-ffunction-sections", "-fdata-sections", "-g"], false),

@@ -1,4 +1,5 @@
-//! What real debuggers and profilers see of linked code: this program, run again below gdb and perf.
+//! The view of real debuggers and profilers of linked code: this program, run again below gdb and
+//! perf.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -140,8 +141,8 @@ fn perf_inject_finds_linked_functions_and_their_code_in_the_jitdump() {
     assert!(files.filter_map(|bytes| code(&bytes)).any(|code| code == expected));
 }
 
-/// The program that the tests run below a debugger or a profiler: it puts the functions of an object in memory, announces
-/// and calls them.
+/// Runs as the program below a debugger or a profiler: puts the functions of an object in memory,
+/// announces and calls them.
 #[test]
 #[ignore = "the other tests run it"]
 fn debuggee() {
@@ -190,7 +191,8 @@ struct Placed {
     code: Vec<u8>,
 }
 
-/// Maps each of the sections in [`LINKED`], which have no relocations that matter, on pages of its own.
+/// Maps each of the sections in [`LINKED`], which have no relocations that matter, on pages of its
+/// own.
 fn place(bytes: &[u8]) -> Vec<Placed> {
     let file = ElfFile64::<object::Endianness>::parse(bytes).unwrap();
     let place = |name: &'static str| {
@@ -203,7 +205,7 @@ fn place(bytes: &[u8]) -> Vec<Placed> {
 
 fn map(code: &[u8]) -> u64 {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the kernel chooses new pages, as many as the code needs; nothing else knows of them.
+    // SAFETY: the kernel chooses new pages, as many as the code needs; no other code uses them.
     unsafe {
         let pages =
             rustix::mm::mmap_anonymous(ptr::null_mut(), code.len(), protection, MapFlags::PRIVATE)
@@ -215,7 +217,7 @@ fn map(code: &[u8]) -> u64 {
 }
 
 fn unmap(section: &Placed) {
-    // SAFETY: `map` has mapped these pages, and nothing calls the code in them any more.
+    // SAFETY: `map` has mapped these pages, and no thread calls the code in them any more.
     unsafe { rustix::mm::munmap(section.address as *mut _, section.code.len()).unwrap() };
 }
 
@@ -233,7 +235,7 @@ struct World {
 }
 
 impl World {
-    /// `None` where a tool is not installed, which is an error in CI.
+    /// Creates a world; `None` if a tool is not installed, which is an error in CI.
     fn new(tools: &[&str]) -> Option<Self> {
         for tool in tools {
             if Command::new(tool).arg("--version").output().is_err() {
@@ -252,7 +254,7 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// A command in the folder, without the user's settings.
+    /// Returns a command in the folder, without the user's settings.
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -279,7 +281,7 @@ impl World {
         succeed(gdb.arg("--args").args(debuggee_command()))
     }
 
-    /// The program's output; `None` where the kernel does not let this user record.
+    /// Returns the program's output; `None` where the kernel does not let this user record.
     fn perf_record(&self, mode: &str) -> Option<String> {
         let record = ["record", "-k", "mono", "-e", "cpu-clock:u", "-o", "perf.data", "--"];
         let refused = self.command("perf").args(record).arg("true").output().unwrap();

@@ -1,4 +1,4 @@
-//! Linked code of AArch64 that runs: the example `run`, compiled for it, below an emulator.
+//! Execution of linked AArch64 code: the example `run`, compiled for AArch64, below an emulator.
 
 use std::env::consts::ARCH;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const CC: &str = "aarch64-linux-gnu-gcc";
 const EMULATORS: [&str; 2] = ["qemu-aarch64-static", "qemu-aarch64"];
-/// Where Debian has the C library for it.
+/// The folder of Debian's C library for AArch64.
 const ROOT: &str = "/usr/aarch64-linux-gnu";
 
 const C: &str = r#"
@@ -101,7 +101,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// `None` if something for it is not installed, which it says.
+    /// Creates a machine; prints a message and returns `None` if a part is not installed.
     fn new() -> Option<Self> {
         let emulator = EMULATORS.into_iter().find(|emulator| installed(emulator));
         let problem = match emulator {
@@ -139,11 +139,12 @@ impl Machine {
     }
 }
 
-/// The example, compiled once; `None` without a standard library of Rust to compile it with.
+/// Returns the example, compiled once; `None` without a standard library of Rust to compile it
+/// with.
 fn example() -> Option<&'static Path> {
     static EXAMPLE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
-        // The workspace's own target folder, which has what runs on this machine.
+        // The workspace's own target folder has the build for this machine.
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let output = Command::new(env!("CARGO"))
             // One command for two test programs: dependencies have the same features in both.

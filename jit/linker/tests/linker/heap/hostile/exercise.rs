@@ -1,4 +1,4 @@
-//! Everything that is done with the bytes of an object or an archive without executing what is in it.
+//! The linker's operations on the bytes of an object or an archive, except execution.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use longshore_jitlink::memory::{Lifetime, SlabMemory};
 use longshore_jitlink::session::{Lookup, Passes, Removal, Stage, StaticArchive};
 use longshore_jitlink::{Architecture, Result, Session};
 
-/// Bytes that may be linked into: larger objects are errors of the memory manager.
+/// The memory for links in bytes: larger objects are errors of the memory manager.
 pub(crate) const SLAB_SIZE: u64 = 1 << 20;
-/// In the first two gigabytes, as code without `-fPIC` needs it.
+/// Address of the memory, in the first 2 GiB, as code without `-fPIC` requires it.
 const SLAB: u64 = 0x1000_0000;
 
-/// How to link.
+/// A way to link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mode {
     prunes: bool,
-    /// The address of what nothing defines.
+    /// Address of undefined symbols.
     externals: u64,
 }
 
-/// All of an object near what it calls, and what one symbol needs, far from it.
+/// The modes: a whole object near its callees, and the parts that one symbol needs, far from them.
 pub(crate) const MODES: [Mode; 2] = [
     Mode { prunes: false, externals: 0x1800_0000 },
     Mode { prunes: true, externals: 0x7fff_0000_0000 },
 ];
 
 impl Mode {
-    /// Whether what nothing defines is far from all code.
+    /// Returns whether undefined symbols are far from all code.
     #[allow(dead_code, reason = "not every user of this module asks")]
     pub(crate) fn is_far(self) -> bool {
         self.externals > u64::from(u32::MAX)
@@ -76,7 +76,7 @@ pub(crate) fn link(bytes: &Bytes, mode: Mode) -> Result<()> {
     linked
 }
 
-/// What tools read is fixed up only when they ask for it.
+/// Fixes up the blocks for tools, which otherwise happens on demand.
 fn fix_up_no_alloc(graph: &mut LinkGraph) -> Result<()> {
     let blocks: Vec<_> = graph
         .blocks()
@@ -100,7 +100,7 @@ fn architecture(bytes: &[u8]) -> Architecture {
     }
 }
 
-/// The first name that an object gives to others.
+/// Returns the first symbol that an object exports.
 fn exported(bytes: &Bytes) -> Option<String> {
     let graph = LinkGraph::read("hostile.o", bytes.clone()).ok()?;
     let mut symbols = graph.symbols();
@@ -110,7 +110,7 @@ fn exported(bytes: &Bytes) -> Option<String> {
     String::from_utf8(symbol.name.to_vec()).ok()
 }
 
-/// Takes text and forgets it.
+/// A writer that discards its text.
 struct Nowhere;
 
 impl Write for Nowhere {

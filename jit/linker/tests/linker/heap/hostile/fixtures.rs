@@ -1,4 +1,4 @@
-//! Objects of the compilers that are installed, with everything in them that the linker looks at.
+//! Objects of the installed compilers, with every feature that the linker reads.
 
 use std::io::Write;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{LittleEndian, elf};
 
-/// An object or an archive, and where things are in it.
+/// An object or an archive, with the places of its parts.
 pub(crate) struct Fixture {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
@@ -60,7 +60,7 @@ const COMPILERS: [(&str, &str, &[&str]); 6] = [
     ("aarch64-linux-gnu-gcc", C, &["-xc", "-Os", "-fno-pic"]),
 ];
 
-/// Compiled once. Without a compiler there is nothing of it.
+/// Returns the objects, compiled once; none of a compiler that is not installed.
 pub(crate) fn objects() -> &'static [Fixture] {
     static OBJECTS: OnceLock<Vec<Fixture>> = OnceLock::new();
     OBJECTS.get_or_init(|| {
@@ -72,7 +72,7 @@ pub(crate) fn objects() -> &'static [Fixture] {
     })
 }
 
-/// One archive of two objects for each architecture.
+/// Returns an archive of two objects for each architecture.
 pub(crate) fn archives() -> Vec<Fixture> {
     let of = |compiler: &'static str| {
         let of_compiler = objects().iter().filter(move |object| object.name.starts_with(compiler));
@@ -84,19 +84,19 @@ pub(crate) fn archives() -> Vec<Fixture> {
 }
 
 impl Fixture {
-    /// The bytes of the section headers.
+    /// Returns the bytes of the section headers.
     pub(crate) fn section_headers(&self) -> Range<usize> {
         let header = self.header();
         let start = header.e_shoff.get(LittleEndian) as usize;
         start..start + 64 * usize::from(header.e_shnum.get(LittleEndian))
     }
 
-    /// Places of the contents of the sections with these types.
+    /// Returns the places of the contents of the sections with these types.
     pub(crate) fn content_of(&self, kinds: &[u32]) -> Vec<usize> {
         self.places(|section, _| kinds.contains(&section.sh_type.get(LittleEndian).0))
     }
 
-    /// Places of the contents of the sections with these names.
+    /// Returns the places of the contents of the sections with these names.
     pub(crate) fn content_named(&self, names: &[&str]) -> Vec<usize> {
         self.places(|_, name| names.iter().any(|wanted| wanted.as_bytes() == name))
     }
@@ -132,12 +132,12 @@ fn compile(compiler: &str, source: &str, flags: &[&str]) -> Option<Vec<u8>> {
     Some(std::fs::read(object).unwrap())
 }
 
-/// Assembles a source for x86-64. Without an assembler there is nothing of it.
+/// Assembles a source for x86-64; `None` without an assembler.
 pub(crate) fn assemble(source: &str) -> Option<Vec<u8>> {
     compile("x86_64-linux-gnu-gcc", source, &["-xassembler"])
 }
 
-/// A System V archive as `ar` makes it, with a long name.
+/// Returns a System V archive in the format of `ar`, with a long name.
 fn archive(members: &[&Fixture]) -> Vec<u8> {
     let mut bytes = b"!<arch>\n".to_vec();
     let mut member = |name: &str, content: &[u8]| {

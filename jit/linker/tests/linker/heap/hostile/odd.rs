@@ -1,4 +1,5 @@
-//! Objects that no compiler writes: sound ones that have to link, and unsound ones that have to be refused.
+//! Objects that no compiler writes: sound ones that must link, and unsound ones that must be
+//! refused.
 
 use bytes::Bytes;
 use longshore_jitlink::Error;
@@ -56,7 +57,7 @@ fn thread_local_code_is_refused() {
     );
 }
 
-/// Returns an object with one relocation, which is changed.
+/// Returns an object with one relocation, which `change` alters.
 fn with_relocation(change: impl FnOnce(&mut [u8])) -> Option<Vec<u8>> {
     let bytes = assemble(".data\n.globl x\nx: .quad y\n")?;
     let mut fixture = Fixture { name: "one relocation".to_owned(), bytes };

@@ -1,10 +1,12 @@
-//! Arguments and results of first calls, of every class that the calling convention has. The implementations and their callers
-//! are C; a caller gets the same from the entry, whose first call it makes, as from the implementation.
+//! Arguments and results of first calls, of every class of the calling convention. Implementations
+//! and callers are C; a caller must get the same from the entry on its first call as from the
+//! implementation.
 
 use super::World;
 use crate::in_process::support::{c, value};
 
-/// Calls `CALL` through an entry, twice, and directly, and says whether the results are the same bytes.
+/// Calls `CALL` through an entry, twice, and directly, and checks that the results are the same
+/// bytes.
 fn arrives(flags: &str, types: &str, function: &str, prototype: &str, call: &str, result: &str) {
     let flags = format!("-O1 -fPIC {flags}");
     let includes = "#include <stdarg.h>\n#include <string.h>\n";
@@ -19,7 +21,7 @@ fn arrives(flags: &str, types: &str, function: &str, prototype: &str, call: &str
         entry_prototype = prototype.replace("it(", "e_it("),
         entry_call = call.replace("it(", "e_it("),
     );
-    // Of 16 bytes of a long double, 10 count.
+    // A long double has 16 bytes, and 10 bytes of them count.
     let size = "#define SIZE(type) (sizeof(type) == 16 && __alignof__(type) == 16 && IS_LONG_DOUBLE ? 10 : sizeof(type))\n";
     let long_double = if result == "long double" { 1 } else { 0 };
     let caller = format!("#define IS_LONG_DOUBLE {long_double}\n{size}{caller}");
@@ -132,7 +134,7 @@ fn vectors_as_wide_as_the_processor_has_them() {
 
 #[test]
 fn a_nested_function_keeps_its_frame_and_errno_is_the_callers() {
-    // The frame of a nested function comes in r10, as the static chain.
+    // The frame of a nested function is passed in `r10`, as the static chain.
     let world = World::new(&[c(
         "-O1 -fPIC",
         "__asm__(\".globl chained; .type chained, @function; chained: mov %r10, %rax; ret\");
@@ -153,12 +155,14 @@ fn a_nested_function_keeps_its_frame_and_errno_is_the_callers() {
     assert_eq!(value(&world.library, "number"), 33);
 }
 
-/// GCC keeps values in registers that any function may change across the call of one whose code it has seen, and which leaves them
-/// alone. In the large code model that call goes through the entry: the function's address is the same everywhere.
+/// A test of values in caller-saved registers. GCC keeps values there across the call of a function
+/// whose code it has seen to leave them alone. In the large code model that call goes through the
+/// entry: the function's address is the same everywhere.
 #[test]
 fn values_that_a_caller_keeps_because_it_knows_the_function() {
     const COUNT: i64 = 15;
-    /// Reads all of `p` before it calls something, and adds it up afterwards.
+    /// Returns a caller that reads all of `p` before it calls `callee`, and adds the values up
+    /// afterwards.
     fn caller(kind: &str, name: &str, callee: &str) -> String {
         let read: Vec<String> = (0..COUNT).map(|n| format!("v{n} = p[{n}]")).collect();
         let sum: Vec<String> = (0..COUNT).map(|n| format!("v{n} * {}", n + 1)).collect();

@@ -1,5 +1,6 @@
-//! Entries of code that another side executes: the parts are replaced as for another process, though it is this one. Re-entry
-//! and writing are messages to and from a thread that is the controller.
+//! Entries of code that another side executes: the tests replace the parts as for another process,
+//! though it is this one. Re-entry and writes are messages to and from a thread that acts as the
+//! controller.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -18,15 +19,17 @@ use crate::in_process::support::{c, session, value_of};
 
 const CONTEXT: u64 = 0xc0de;
 
-/// A call that wants to know where it goes on, and how it is told.
+/// A call that needs its target, with the channel for the reply.
 type Message = (u64, ReentryCall, Sender<u64>);
 
 static CONTROLLER: OnceLock<Mutex<Sender<Message>>> = OnceLock::new();
 
+/// Sends a call to the controller, and waits for its target.
+///
 /// # Safety
-/// As for [`Hook`].
+/// The same as for [`Hook`].
 unsafe extern "C" fn hook(header: *const TrampolineHeader, trampoline: u64) -> u64 {
-    // SAFETY: the trampoline's code gives its header.
+    // SAFETY: the trampoline's code passes its header.
     let header = unsafe { header.read() };
     let (sender, answer) = channel();
     let message = (header.context, header.call_of(trampoline), sender);
@@ -34,11 +37,11 @@ unsafe extern "C" fn hook(header: *const TrampolineHeader, trampoline: u64) -> u
     answer.recv().unwrap()
 }
 
-/// Writes, and remembers what.
+/// A writer that records its writes.
 #[derive(Default)]
 struct Writes {
     seen: Arc<Mutex<Vec<(u64, u64)>>>,
-    /// The next one gets lost.
+    /// Whether the next write gets lost.
     fails: Arc<AtomicBool>,
 }
 
@@ -49,13 +52,13 @@ impl PointerWriter for Writes {
             return Err(Error::Memory { name: "a slot".to_owned(), problem });
         }
         self.seen.lock().unwrap().push((address, value));
-        // SAFETY: a slot of code that was linked for this process.
+        // SAFETY: the address is a slot of code that was linked for this process.
         unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value, Ordering::Release);
         Ok(())
     }
 }
 
-/// Has the calls of trampolines come by messages.
+/// An emitter of trampolines whose calls arrive as messages.
 struct ByMessages {
     linked: LinkedTrampolines,
     calls: Arc<OnceLock<Weak<dyn LinkCalls>>>,

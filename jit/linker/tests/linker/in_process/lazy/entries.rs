@@ -1,4 +1,4 @@
-//! What entries are, and when their implementations are linked.
+//! Entries, and the time at which their implementations are linked.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
@@ -73,7 +73,7 @@ fn an_implementation_that_is_called_first_calls_other_entries_first() {
     let names: Vec<String> = (0..20).map(|index| format!("f{index}")).collect();
     let _entries = world.add(&names.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(value_of(&world.library, "e_f0", 10), 20);
-    // Eleven functions and the entries.
+    // Eleven functions, and the entries as one more object.
     assert_eq!(world.linked(), 12);
 }
 
@@ -129,7 +129,7 @@ fn a_resolver_that_calls_an_entry_first_while_it_is_linked_is_told_instead_of_wa
         ]
     );
     assert_eq!(value(&world.library, "e_slow"), 5);
-    // What has been called before is no link.
+    // A call of an entry that has been called before needs no link.
     let again = source.replace("choose", "again").replace("chosen", "chosen_again");
     let _object = world.library.add_object("again.o", c("-O1 -fPIC", &again)).unwrap();
     assert_eq!(value(&world.library, "again"), 100);
@@ -293,11 +293,11 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
 }
 
-/// Where the functions will go on that have led here.
+/// Returns the return addresses of the callers.
 fn backtrace() -> Vec<u64> {
     extern "C" fn each(context: *mut c_void, addresses: *mut c_void) -> i32 {
         let addresses = addresses.cast::<Vec<u64>>();
-        // SAFETY: the unwinder's context, and the vector below.
+        // SAFETY: the arguments are the unwinder's context, and the vector below.
         unsafe { (*addresses).push(_Unwind_GetIP(context) as u64) };
         0
     }
@@ -329,7 +329,7 @@ fn a_backtrace_of_what_a_first_call_does_leads_to_the_caller() {
     assert_eq!(value(&world.library, "caller"), 1);
     let seen = seen.lock().unwrap();
     let of_caller = seen.iter().position(|address| (caller + 1..end).contains(address));
-    // And on to this test, and what has called it.
+    // The backtrace continues to this test and its callers.
     assert!(of_caller.is_some_and(|at| seen.len() > at + 3), "{seen:x?}, {caller:x}..{end:x}");
 }
 
@@ -343,7 +343,7 @@ fn entries_work_in_a_session_that_takes_out_what_nothing_reaches() {
     let world = World::with(session, lazy, &[object]);
     let _entries = world.add(&["a", "a_again", "b"]);
     assert_eq!(value(&world.library, "e_a"), 1);
-    // The object is linked, and this is no longer in it.
+    // The object is linked, and `b` was pruned from it.
     world.lazy.on_failure(|call| {
         assert_eq!(call.error.to_string(), "undefined symbols: b");
         extern "C" fn none() -> i64 {
@@ -356,7 +356,7 @@ fn entries_work_in_a_session_that_takes_out_what_nothing_reaches() {
 
 #[test]
 fn a_listener_may_have_what_is_called_next_linked() {
-    /// Looks up what a function is known to call (speculation).
+    /// A listener that looks up the known callees of a function (speculation).
     struct Speculates(Mutex<Option<longshore_jitlink::Library>>);
     impl Listener for Speculates {
         fn reexport_called(&self, name: &str) {

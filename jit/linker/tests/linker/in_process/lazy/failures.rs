@@ -1,4 +1,4 @@
-//! Calls whose implementation is not to be had.
+//! Calls whose implementation is not available.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ fn a_handler_can_have_the_caller_get_an_exception() {
 #[test]
 fn an_implementation_is_looked_for_in_its_library_alone() {
     let world = World::new(&[]);
-    // Were the entries' library searched too, the entry would be its own implementation.
+    // If the entries' library were searched too, the entry would be its own implementation.
     world.implementations.set_link_order(&[&world.library]);
     let _entries =
         world.try_add([longshore_jitlink::lazy::Reexport::new("circular", "circular")]).unwrap();
@@ -70,7 +70,7 @@ fn an_implementation_is_looked_for_in_its_library_alone() {
     assert_eq!(failure(world.library.lookup("another")), "undefined symbols: another");
 }
 
-/// What ends the process runs in another one: this test, told so.
+/// The variable that makes this test run its fatal part, in a process of its own.
 const ENDS: &str = "LONGSHORE_TEST_ENDS";
 
 fn ends_saying(test: &str, said: &str) {

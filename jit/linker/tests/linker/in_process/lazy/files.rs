@@ -13,7 +13,7 @@ use crate::in_process::support::{
     value_of, variable,
 };
 
-/// A world whose library has a file, added lazily.
+/// Returns a world whose library has a file, added lazily.
 fn world(name: &str, bytes: Bytes) -> (World, LazyFiles) {
     let world = World::new(&[]);
     let file = world.lazy.add_lazily(&world.library, name, bytes).unwrap();
@@ -40,9 +40,9 @@ fn members_of_an_archive_are_linked_when_they_are_called() {
     let (world, _) = world("it.a", members());
     let one = world.library.lookup("one").unwrap();
     assert_eq!(world.linked(), 1);
-    // The member, and the entry of `two`.
+    // The linked objects are the entries of `one` and `two`, and the member of `one`.
     assert_eq!((value_of(&world.library, "one", 0), world.linked()), (1, 3));
-    // The member that it calls now, and the table that this needs.
+    // The further objects are the member that `one` calls now, and the table that this needs.
     assert_eq!((value_of(&world.library, "one", 2), world.linked()), (301, 5));
     assert_eq!((world.library.lookup("one").unwrap(), world.linked()), (one, 5));
 }
@@ -225,7 +225,7 @@ fn what_is_no_file_of_this_linker_is_refused() {
 #[test]
 fn an_index_that_lies_is_an_error_of_who_asks() {
     let mut bytes = members().to_vec();
-    // The place of the first symbol's member, big endian, after the number of symbols.
+    // The place of the first symbol's member, big endian, follows the number of symbols.
     let places = 8 + 60 + 4;
     bytes[places..places + 4].copy_from_slice(&0x7fff_fff0_u32.to_be_bytes());
     let (world, _) = world("it.a", bytes.into());
@@ -235,7 +235,7 @@ fn an_index_that_lies_is_an_error_of_who_asks() {
     assert_eq!(variable(&world.library, "table"), 100);
 }
 
-/// An archive whose members trace their constructors, which call each other's functions.
+/// Returns an archive whose members trace their constructors, which call each other's functions.
 fn constructed() -> Bytes {
     let member = |name: &str, body: &str| {
         let source = format!("void trace(int); static long ready; {body}");
@@ -264,7 +264,8 @@ fn constructors_of_members_run_before_the_call_that_links_them_goes_on() {
     unsafe { file.initialize(Default::default()) }.unwrap();
     traced();
     assert_eq!(value(&world.library, "one"), 10);
-    // The first one's constructor calls the second member, whose constructor runs before, and sees the first one unready.
+    // The first member's constructor calls the second member, whose constructor runs before, and
+    // sees the first one unready.
     assert_eq!(traced(), "1 2 21 ");
     assert_eq!((value(&world.library, "two"), value(&world.library, "of_one")), (21, 11));
     assert_eq!(traced(), "");
@@ -323,7 +324,7 @@ fn cxx_members_share_inline_functions_their_statics_types_and_variables_of_threa
         members.iter().map(|(name, object)| (name.as_str(), object.clone())).collect();
     let (world, _file) = world("it.a", archive(&named));
     support::add_cpp_runtime(&world.library);
-    // 100, and 1 of `make`, 10 of `thrower`.
+    // The sum contains 100, 1 of `make`, and 10 of `thrower`.
     assert_eq!(value(&world.library, "start"), 1_020_000_000 + 111_000 + 71);
 }
 
@@ -370,7 +371,8 @@ fn a_resolver_does_not_wait_for_a_thread_that_waits_for_its_link() {
         long chosen(void) __attribute__((ifunc(\"resolve\"))); long choose(void) { return chosen(); }";
     let _object = world.library.add_object("it.o", c("-O1 -fPIC", resolving)).unwrap();
     std::thread::scope(|scope| {
-        // It has the turn, and needs the session after the other thread has linked.
+        // The thread holds the initializer lock, and needs the session after the other thread has
+        // linked.
         let calls = scope.spawn(move || support::call(first));
         while !CONSTRUCTING.load(Ordering::Acquire) {
             std::thread::yield_now();

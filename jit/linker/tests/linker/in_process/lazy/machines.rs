@@ -14,10 +14,10 @@ const REENTER: u64 = 0x1111_2222_3333_4444;
 const HOOK: u64 = 0x5555_6666_7777_8888;
 const CONTEXT: u64 = 99;
 const COUNT: u64 = 3;
-/// Bytes of the code before the trampolines.
+/// Size in bytes of the code before the trampolines.
 const HEAD_SIZE: u64 = 32;
 
-/// A part of what was linked: its section's name and protection, its address and its bytes.
+/// A part of the linked code: its section's name and protection, its address and its bytes.
 type Part = (String, Protection, u64, Vec<u8>);
 
 fn linked(architecture: Architecture) -> (Vec<Part>, Vec<u64>) {
@@ -61,7 +61,8 @@ fn instruction(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-/// What does not depend on the architecture. The addresses of the trampolines' code, the header, the slots, and the stubs.
+/// Checks the parts common to all architectures. Returns the addresses of the trampolines' code,
+/// the header and the slots.
 fn check_data(parts: &[Part], stubs: &[u64]) -> (u64, u64, u64) {
     let (_, protection, code, _) = part(parts, ".text.trampolines");
     assert_eq!(*protection, Protection::ReadExecute);
@@ -109,7 +110,7 @@ fn on_x86_64_stubs_lead_to_slots_and_trampolines_to_the_header() {
 fn on_aarch64_stubs_lead_to_slots_and_trampolines_to_the_header() {
     let (parts, stubs) = linked(Architecture::Aarch64);
     let (code, header, slots) = check_data(&parts, &stubs);
-    /// The page that an `adrp` gives.
+    /// Returns the page address that an `adrp` computes.
     fn page(instruction: u32, address: u64) -> u64 {
         let pages = (instruction >> 5 & 0x7_ffff) << 2 | instruction >> 29 & 3;
         let pages = i64::from((pages << 11).cast_signed() >> 11);

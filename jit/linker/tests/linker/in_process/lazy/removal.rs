@@ -1,4 +1,4 @@
-//! Taking entries away.
+//! Removal of entries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +60,7 @@ fn a_destructor_of_a_user_that_goes_too_can_still_call_an_entry_first() {
     assert_eq!(support::traced(), "5 ");
 }
 
-/// Stops calls until it is told otherwise.
+/// A listener that blocks calls until it is opened.
 #[derive(Default)]
 struct Gate {
     called: AtomicBool,
@@ -96,12 +96,12 @@ fn a_call_that_waits_for_its_implementation_goes_on_there_when_the_entries_are_g
         let call = scope.spawn(move || support::call(entry));
         Gate::wait_for(&gate.called);
         entries.remove(Removal::Unused).unwrap();
-        // Whether the memory is used for something else does not matter.
+        // The call must work whether or not the memory is reused.
         let filling = (0..64).map(|index| Reexport::new(format!("f{index}"), "it"));
         let _filling = world.try_add(filling).unwrap();
         world.library.lookup("f0").unwrap();
         gate.open.store(true, Ordering::Release);
-        // The call went on after the batch was forgotten, or before: it had the batch.
+        // The call continued before or after the removal of the batch, because it held the batch.
         assert_eq!(call.join().unwrap(), 3);
     });
 }
@@ -122,7 +122,7 @@ fn a_thousand_rounds_of_entries_leave_nothing_behind() {
 
 #[test]
 fn a_session_goes_with_the_last_handle_of_it_and_of_its_entries() {
-    /// Lives as long as the session.
+    /// A generator that lives as long as the session.
     struct Witness(Arc<AtomicBool>);
     impl Drop for Witness {
         fn drop(&mut self) {

@@ -12,7 +12,8 @@ use crate::in_process::support::{archive, c, value_of};
 const THREADS: usize = 64;
 const ENTRIES: usize = 1000;
 
-/// The result depends on registers of both kinds, on the stack and on which function it is.
+/// The type of functions whose result depends on registers of both kinds, on the stack and on the
+/// function itself.
 type Function = extern "C" fn(i64, f64, i64, i64, i64, i64, i64, i64, f64) -> f64;
 
 #[test]
@@ -25,7 +26,7 @@ fn sixty_four_threads_call_a_thousand_entries_first_and_each_is_made_once() {
     );
     let made = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&made);
-    // As a compiler would: an object for each function that is asked for.
+    // Like a compiler, the generator makes an object for each requested function.
     world.implementations.add_generator(move |requests: &[Request<'_>]| {
         let functions = requests.iter().filter(|request| request.name.starts_with('F'));
         let make = |request: &Request<'_>| {
@@ -43,7 +44,7 @@ fn sixty_four_threads_call_a_thousand_entries_first_and_each_is_made_once() {
     let functions: Vec<Function> = (0..ENTRIES)
         .map(|index| {
             let address = world.library.lookup(&format!("e{}", name(index))).unwrap();
-            // SAFETY: the object defines it so.
+            // SAFETY: the object defines the function with this type.
             unsafe { std::mem::transmute::<usize, Function>(address as usize) }
         })
         .collect();
@@ -65,7 +66,7 @@ fn sixty_four_threads_call_a_thousand_entries_first_and_each_is_made_once() {
     assert_eq!((made.load(Ordering::Relaxed), world.linked() - emitted), (ENTRIES, ENTRIES));
 }
 
-/// An object whose function has another name of four bytes.
+/// Returns an object whose function has another name of four bytes.
 fn renamed(object: &[u8], name: &str) -> bytes::Bytes {
     let mut object = object.to_vec();
     let places: Vec<usize> =

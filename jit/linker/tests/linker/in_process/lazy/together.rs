@@ -1,4 +1,4 @@
-//! Several objects, archives and other sources that are added lazily as parts of one thing.
+//! Several objects, archives and other sources that are added lazily as parts of one program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::in_process::support::{
     variable,
 };
 
-/// A world whose library has these objects and this archive, added lazily together.
+/// Returns a world whose library has these objects and this archive, added lazily together.
 fn world(objects: &[(&str, &str)], members: &[(&str, &str)]) -> (World, LazyFiles) {
     let world = World::new(&[]);
     let mut addition = world.lazy.lazily(&world.library, "it");
@@ -42,7 +42,7 @@ fn each_object_is_linked_when_one_of_its_functions_is_called() {
         &[],
     );
     assert_eq!((value_of(&world.library, "one", 0), world.linked()), (1, 3));
-    // `two.o`, and `three.o` for its variable.
+    // The further objects are `two.o`, and `three.o` for its variable.
     assert_eq!((value_of(&world.library, "one", 2), world.linked()), (32, 5));
     assert_eq!(variable(&world.library, "of_three"), 30);
 }
@@ -188,7 +188,7 @@ fn a_function_has_its_entrys_address_in_its_own_object_too() {
     // SAFETY: the object has four words there.
     let table = unsafe { std::slice::from_raw_parts(table as *const u64, 4) };
     assert_eq!(table[..2], [entry, world.library.lookup("g").unwrap()]);
-    // What nobody else sees has no entry.
+    // A function that other objects do not see has no entry.
     assert_eq!(address("of_hidden"), table[2]);
     assert_eq!(table[2], files.implementations().lookup("hidden").unwrap());
     assert_eq!(value(&world.library, "calls"), 6);
@@ -197,7 +197,8 @@ fn a_function_has_its_entrys_address_in_its_own_object_too() {
     assert_eq!(variable(&world.library, "end"), 1);
 }
 
-/// Makes an object for each function that is asked for, `f0`, `f1`, ..., each of which calls the one before it by a hidden name.
+/// A source that makes an object for each requested function, `f0`, `f1`, ..., each of which calls
+/// the one before it by a hidden name.
 struct Maker {
     made: AtomicUsize,
 }
@@ -275,7 +276,8 @@ fn a_source_makes_its_pieces_when_they_are_asked_for() {
         .unwrap();
     world.library.lookup("f3").unwrap();
     assert_eq!(made(), 0);
-    // Three calls two, two calls one, and one calls zero, by names that nobody else sees.
+    // `f3` calls `f2`, `f2` calls `f1`, and `f1` calls `f0`, by names that other objects do not
+    // see.
     assert_eq!((value(&world.library, "f3"), made()), (4, 4));
     assert_eq!((value(&world.library, "asks"), made()), (2, 4));
     assert_eq!(failure(world.library.lookup("hidden_f3")), "undefined symbols: hidden_f3");

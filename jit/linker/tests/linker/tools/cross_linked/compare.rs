@@ -1,4 +1,4 @@
-//! Two images of the same objects.
+//! The comparison of two images of the same objects.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use object::elf;
 use super::ours::{Field, Image, Section};
 use super::theirs::Expected;
 
-/// How much was compared.
+/// The amount of compared data.
 #[derive(Debug, Default)]
 pub(crate) struct Compared {
     pub(crate) bytes: usize,
     pub(crate) fields: usize,
-    /// Fields that were compared by what they lead to.
+    /// Number of fields that were compared by their targets.
     pub(crate) through_slots: usize,
 }
 
@@ -77,7 +77,8 @@ fn compare_content(
     compared.fields += ours.fields.len();
 }
 
-/// Whether a field is a reference to a slot, which a linker may turn into one to the symbol itself.
+/// Returns whether a field is a reference to a slot, which a linker may turn into one to the symbol
+/// itself.
 fn uses_slot(architecture: Architecture, kind: u32) -> bool {
     let kinds = match architecture {
         Architecture::X86_64 => {
@@ -92,7 +93,7 @@ fn uses_slot(architecture: Architecture, kind: u32) -> bool {
     kinds.iter().any(|known| known.0 == kind)
 }
 
-/// The bytes that differ between the ways to refer to a symbol.
+/// Returns the range of the bytes that differ between the ways to refer to a symbol.
 fn instruction(architecture: Architecture, field: &Field) -> std::ops::Range<usize> {
     let at = field.offset as usize;
     match architecture {
@@ -102,7 +103,8 @@ fn instruction(architecture: Architecture, field: &Field) -> std::ops::Range<usi
 }
 
 impl Placed<'_> {
-    /// Whether the instruction loads the address of the field's symbol from a slot, or makes it, or jumps there.
+    /// Returns whether the instruction loads the address of the field's symbol from a slot, or
+    /// computes it, or jumps there.
     fn leads_to(&self, field: &Field) -> bool {
         match self.architecture {
             Architecture::X86_64 => self.x86_64_leads_to(field),
@@ -152,7 +154,7 @@ impl Placed<'_> {
     }
 }
 
-/// The distance that ADRP adds, in bytes.
+/// Returns the distance that ADRP adds, in bytes.
 fn pages(instruction: u32) -> i64 {
     let pages = instruction >> 5 << 2 & 0x1f_fffc | instruction >> 29 & 3;
     (i64::from(pages) << 43 >> 43) << 12

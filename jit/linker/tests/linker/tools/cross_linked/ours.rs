@@ -9,16 +9,16 @@ use longshore_jitlink::session::{Passes, Stage};
 use longshore_jitlink::{Architecture, Session};
 use parking_lot::Mutex;
 
-/// What several objects have become.
+/// The result of linking several objects.
 #[derive(Default)]
 pub(crate) struct Image {
     pub(crate) architecture: Option<Architecture>,
     pub(crate) sections: Vec<Section>,
     /// Address and content of each slot of a global offset table.
     pub(crate) slots: HashMap<u64, u64>,
-    /// Names that no object defines, and the addresses that they were given.
+    /// Undefined names, with their assigned addresses.
     pub(crate) externals: BTreeMap<String, u64>,
-    /// Name and address of what other objects see.
+    /// Name and address of each symbol that other objects see.
     pub(crate) exported: BTreeMap<String, u64>,
 }
 
@@ -30,18 +30,18 @@ pub(crate) struct Section {
     pub(crate) address: u64,
     pub(crate) size: u64,
     pub(crate) has_memory: bool,
-    /// Empty if it is zeroes.
+    /// Content of the section; empty for zeroes.
     pub(crate) content: Vec<u8>,
     pub(crate) fields: Vec<Field>,
 }
 
-/// A field that was computed.
+/// A computed field.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub(crate) offset: u64,
     pub(crate) kind: u32,
     pub(crate) symbol: String,
-    /// The symbol's address.
+    /// Address of the symbol.
     pub(crate) address: u64,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn link(architecture: Architecture, objects: &[(String, Vec<u8>)], lo
     });
     let graphs: Vec<LinkGraph> = graphs.collect();
     let (defined, undefined) = names(&graphs);
-    // Near, but not all at one address.
+    // The addresses are near, but differ.
     let own = |name: &&String| defined.contains(name) || bounded(name).is_some();
     let externals = undefined.iter().filter(|name| !own(name)).enumerate();
     let mut externals: BTreeMap<String, u64> = externals
@@ -95,21 +95,21 @@ pub(crate) fn link(architecture: Architecture, objects: &[(String, Vec<u8>)], lo
     image
 }
 
-/// The section that a name is the bound of, and whether it is the end.
+/// Returns the section of which a name is the bound, and whether it is the end.
 fn bounded(name: &str) -> Option<(&str, bool)> {
     let start = name.strip_prefix("__start_").map(|section| (section, false));
     start.or_else(|| Some((name.strip_prefix("__stop_")?, true)))
 }
 
 impl Image {
-    /// The start or the end of the one section of a name.
+    /// Returns the start or the end of the only section of a name.
     fn bound(&self, (name, end): (&str, bool)) -> u64 {
         let section = self.sections.iter().find(|section| section.name == name).unwrap();
         section.address + if end { section.size } else { 0 }
     }
 }
 
-/// The global names that graphs define, and those that they do not.
+/// Returns the global names that graphs define, and the undefined ones.
 fn names(graphs: &[LinkGraph]) -> (Vec<String>, Vec<String>) {
     use longshore_jitlink::graph::Scope;
 

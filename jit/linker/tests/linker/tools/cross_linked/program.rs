@@ -1,8 +1,9 @@
-//! What is linked: programs without thread-local variables and indirect functions, for which each linker has its own way.
+//! The linked programs, without thread-local variables and indirect functions, for which each
+//! linker has its own way.
 
 use std::fmt::Write;
 
-/// References of every kind between two objects and to names that nothing defines.
+/// References of every kind between two objects and to undefined names.
 pub(crate) const FIXED: [&str; 2] = [
     r#"
 typedef unsigned long size_t;
@@ -65,7 +66,8 @@ three: return n + (int)second.name[n];
 "#,
 ];
 
-/// Two objects that call each other: functions, variables and tables that were thrown by dice, the same for the same seed.
+/// Returns two objects that call each other: random functions, variables and tables, the same for
+/// the same seed.
 pub(crate) fn generated(seed: u64) -> [String; 2] {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let prefix = format!("p{seed}_");
@@ -113,7 +115,7 @@ pub(crate) fn generated(seed: u64) -> [String; 2] {
 
 const COUNT: usize = 60;
 
-/// Xorshift.
+/// Xorshift, which gives the same numbers for the same seed.
 struct Dice(u64);
 
 impl Dice {

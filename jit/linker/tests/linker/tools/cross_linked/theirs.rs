@@ -10,21 +10,21 @@ use object::read::elf::{FileHeader, SectionHeader, Sym};
 use super::ours::{Image, Section};
 use super::tools::World;
 
-/// Which linker.
+/// A system's linker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Linker {
     Gnu,
     Lld,
 }
 
-/// What it has made.
+/// The linker's image.
 pub(crate) struct Expected {
     pub(crate) linker: Linker,
-    /// Address, size and content of each section of the image, by its place there.
+    /// Address, size and content of each section of the image, by its index there.
     pub(crate) sections: HashMap<usize, (u64, u64, Vec<u8>)>,
     /// Address and content of each slot.
     pub(crate) slots: HashMap<u64, u64>,
-    /// The global symbols' addresses.
+    /// Addresses of the global symbols.
     pub(crate) symbols: HashMap<String, u64>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn link(world: &World, image: &Image) -> Expected {
         }
     }
     let symbols = sections.symbols(LE, &*bytes, elf::SHT_SYMTAB).unwrap();
-    // LLD makes symbols local that are hidden.
+    // LLD makes hidden symbols local.
     let is_global = |symbol: &&elf::Sym64<LE>| {
         symbol.st_bind() != elf::STB_LOCAL || symbol.st_visibility() != elf::STV_DEFAULT
     };
@@ -67,7 +67,8 @@ pub(crate) fn link(world: &World, image: &Image) -> Expected {
     expected
 }
 
-/// One output section for each section, at its address, named by its place in the image.
+/// Returns a script with one output section for each section, at its address, named by its index in
+/// the image.
 fn script(image: &Image) -> String {
     let place = |has_memory: bool| {
         let sections = image.sections.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Compilers and linkers that are installed.
+//! The installed compilers and linkers.
 
 use std::cell::Cell;
 use std::fs;
@@ -15,7 +15,7 @@ use super::theirs::Linker;
 pub(crate) struct Target {
     pub(crate) architecture: Architecture,
     pub(crate) gcc: &'static str,
-    /// What makes clang compile for it.
+    /// Flag that makes clang compile for the architecture.
     pub(crate) clang: &'static str,
     pub(crate) objcopy: &'static str,
     pub(crate) ld: &'static str,
@@ -32,7 +32,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// `None` if a tool is not installed, which it says.
+    /// Creates a world; prints a message and returns `None` if a tool is not installed.
     pub(crate) fn new(target: Target, compiler: &str, linker: Linker) -> Option<Self> {
         let compiler = match compiler {
             "clang" => vec![found(&["clang-19", "clang"])?, target.clang],
@@ -53,13 +53,14 @@ impl World {
         })
     }
 
-    /// The name and the bytes of an object. No strings in it are to be merged: where they are then is a linker's own choice.
+    /// Returns the name and the bytes of an object. Its strings are not mergeable: each linker
+    /// places merged strings in its own way.
     pub(crate) fn compile(&self, source: &str, flags: &[&str]) -> (String, Vec<u8>) {
         let name = format!("{}.o", self.objects.replace(self.objects.get() + 1));
         let mut command = self.command(&self.compiler);
         command.args(flags).args(["-fno-common", "-w", "-xc", "-", "-c", "-o", &name]);
         if self.kind == Linker::Lld {
-            // It takes frames apart and writes them anew.
+            // LLD takes frames apart and writes them anew.
             command.args(["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]);
         }
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
@@ -98,7 +99,7 @@ impl World {
     }
 }
 
-/// The first of these commands that is installed.
+/// Returns the first of these commands that is installed.
 fn found(names: &[&'static str]) -> Option<&'static str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let installed = |name: &&&str| {
