@@ -77,7 +77,7 @@ impl LinkGraph {
         if name == b".note.GNU-stack" && flags.contains(elf::SHF_EXECINSTR) {
             return Err(self.unsupported(
                 "it asks for an executable stack, which is refused: it has a nested function whose address is taken, or assembly \
-                 without a .note.GNU-stack section that declares a plain stack",
+                 without a .note.GNU-stack section that declares a non-executable stack",
             ));
         }
         if !flags.contains(elf::SHF_ALLOC) {

@@ -56,8 +56,8 @@ impl LinkGraph {
     /// second call returns the same copy. Requires fix-up of the other blocks.
     ///
     /// # Errors
-    /// The errors of [`Error::Relocation`] and their like, except that a field which cannot hold
-    /// its value stays as it is where tools tolerate that.
+    /// The errors of fix-up. A field that cannot hold its value stays as it is where tools tolerate
+    /// that.
     pub fn fix_up_no_alloc(&mut self, block: BlockId) -> Result<&[u8]> {
         let is_no_alloc = self.section(self.block(block).section).lifetime == Lifetime::NoAlloc;
         if is_no_alloc && !self.tables.fixed.contains(&block) {

@@ -54,7 +54,7 @@ struct Batch {
     implementations: Implementations,
     entries: Box<[Entry]>,
     /// Whether the entries' memory may go, so that the manager writes to no slot; hooks that write
-    /// check this themselves.
+    /// have a flag of their own.
     leaving: RwLock<bool>,
 }
 

@@ -192,7 +192,7 @@ impl State {
             gave_way.sort_unstable();
             for (_, id) in gave_way {
                 if let Err(error) = self.reclaim_for(id) {
-                    log::warn!("reclaiming names of a removed object: {error}");
+                    log::warn!("reclaiming released names: {error}");
                 }
             }
         }
