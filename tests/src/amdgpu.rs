@@ -1,4 +1,4 @@
-//! Making images for AMD's GPUs.
+//! Images for AMD's GPUs, made for tests.
 
 use crate::doubled::{compiler_knowing, read, run, share_twin, twin_by, with_source};
 use longshore::{ImageKind, OffloadImage, OffloadKind};
@@ -8,12 +8,13 @@ use std::process::Command;
 /// The linker of relocatable objects.
 pub const LINKER: &str = "ld.lld-19";
 
-/// The compilers of code objects: one whose images every HIP takes, then one that knows more processors.
+/// Compilers of code objects: first a version whose images every HIP accepts, then a version that
+/// knows more processors.
 const COMPILERS: [&str; 2] = ["clang-19", "clang-22"];
 
-/// A code object of a source in C for a target ("gfx90a", "gfx90a:xnack-"), with its twin where the double finds it;
-/// nothing without a compiler that knows the processor, which is printed. With `-c` among the options it is a
-/// relocatable one.
+/// Compiles C to a code object for a target ("gfx90a", "gfx90a:xnack-"), and registers its twin
+/// with the double. With `-c` among the options, the code object is relocatable. Returns `None`,
+/// and prints a line, without a compiler that knows the processor.
 ///
 /// # Panics
 /// If the source does not compile.
@@ -21,7 +22,8 @@ pub fn compiled(source: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>
     compiled_by_any(&COMPILERS, source, target, options)
 }
 
-/// The same by a compiler of this name. Nothing if it is not there or does not know the processor, which is printed.
+/// Compiles like [`compiled`], by the compiler with this name. Returns `None`, and prints a line,
+/// if the compiler is missing or does not know the processor.
 ///
 /// # Panics
 /// If the source does not compile.
@@ -47,7 +49,8 @@ fn compiled_by_any(
     Some(image)
 }
 
-/// The same without a twin, as options for it differ, or as there can be none.
+/// Compiles like [`compiled`], but without a twin, for options that a twin cannot have, or for a
+/// source without a twin.
 ///
 /// # Panics
 /// If the source does not compile.
@@ -56,7 +59,7 @@ pub fn compiled_without_twin(source: &Path, target: &str, options: &[&str]) -> O
     Some(compile(compiler, source, target, options))
 }
 
-/// "gfx90a" of "gfx90a:sramecc+:xnack-".
+/// Returns the processor of a target: "gfx90a" for "gfx90a:sramecc+:xnack-".
 pub fn processor(target: &str) -> &str {
     target.split(':').next().expect("a part")
 }
@@ -71,11 +74,11 @@ fn compile(compiler: &str, source: &Path, target: &str, options: &[&str]) -> Vec
     read(&image)
 }
 
-/// What the backend makes of a relocatable object with [`LINKER`], with that one's twin. Nothing without that,
-/// which is printed.
+/// Returns the backend's output for a relocatable object, linked by [`LINKER`], with the object's
+/// twin. Returns `None`, and prints a line, without the linker.
 ///
 /// # Panics
-/// If the linker refuses it.
+/// If the linker refuses the object.
 pub fn linked(object: &[u8]) -> Option<Vec<u8>> {
     if Command::new(LINKER).arg("--version").output().is_err() {
         eprintln!("not tried: {LINKER} is not installed");
@@ -90,16 +93,16 @@ pub fn linked(object: &[u8]) -> Option<Vec<u8>> {
     Some(image)
 }
 
-/// Gives what the backend makes of a stripped code object the twin of the one that was not stripped.
+/// Gives the backend's repaired copy of a stripped code object the twin of the original.
 ///
 /// # Panics
-/// If the backend refuses it.
+/// If the backend refuses the stripped code object.
 pub fn share_with_repaired(image: &[u8], stripped: &[u8]) {
     let repaired = longshore_format_amdgpu::loadable(stripped).expect("it can be repaired");
     share_twin(image, &repaired);
 }
 
-/// An entry of a container, for the triple of most compilers.
+/// Returns an entry of a container, for the triple of most compilers.
 pub fn entry<'a>(arch: &'a str, bytes: &'a [u8]) -> OffloadImage<'a> {
     OffloadImage {
         bytes,

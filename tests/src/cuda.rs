@@ -1,12 +1,12 @@
-//! Making images for CUDA.
+//! Images for CUDA, made for tests.
 
 use crate::doubled::{compiler, read, run, share_twin, twin, with_source};
 use crate::world::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A tool of NVIDIA's: that of the variable of its name in capitals, of the path, or what `cargo xtask test
-/// --install` installed.
+/// Returns a tool of NVIDIA's: from the variable with its name in capitals, from `PATH`, or from
+/// the installation of `cargo xtask test --install`.
 pub fn nvidia_tool(name: &str) -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(name.to_uppercase()) {
         return Some(path.into());
@@ -20,8 +20,8 @@ pub fn nvidia_tool(name: &str) -> Option<PathBuf> {
     paths.find(|path| path.is_file())
 }
 
-/// PTX of a source in C for an architecture ("sm_90"), with its twin where the double finds it; nothing
-/// without the compiler, which is printed.
+/// Compiles C to PTX for an architecture ("sm_90"), and registers its twin with the double. Returns
+/// `None`, and prints a line, without the compiler.
 ///
 /// # Panics
 /// If the source does not compile.
@@ -31,7 +31,8 @@ pub fn compiled(source: &Path, arch: &str, options: &[&str]) -> Option<Vec<u8>> 
     Some(image)
 }
 
-/// The same without a twin, as options for it differ, or as there can be none.
+/// Compiles like [`compiled`], but without a twin, for options that a twin cannot have, or for a
+/// source without a twin.
 ///
 /// # Panics
 /// If the source does not compile.
@@ -45,11 +46,11 @@ pub fn compiled_without_twin(source: &Path, arch: &str, options: &[&str]) -> Opt
     Some(read(&ptx))
 }
 
-/// The machine code of PTX for an architecture; with `-c` among the options an object that can be linked.
-/// It has the twin of that PTX. Nothing without NVIDIA's assembler, which is printed.
+/// Assembles PTX for an architecture, with the twin of the PTX. With `-c` among the options, the
+/// result is a linkable object. Returns `None`, and prints a line, without NVIDIA's assembler.
 ///
 /// # Panics
-/// If the assembler refuses it.
+/// If the assembler refuses the PTX.
 pub fn assembled(ptx: &[u8], arch: &str, options: &[&str]) -> Option<Vec<u8>> {
     let Some(assembler) = nvidia_tool("ptxas") else {
         eprintln!("not tried: ptxas is not installed");
@@ -65,11 +66,11 @@ pub fn assembled(ptx: &[u8], arch: &str, options: &[&str]) -> Option<Vec<u8>> {
     Some(image)
 }
 
-/// A fatbin of images: cubins and PTX with their architectures. Nothing without NVIDIA's tool, which is
-/// printed.
+/// Packs images, cubins and PTX with their architectures, into a fatbin. Returns `None`, and prints
+/// a line, without NVIDIA's tool.
 ///
 /// # Panics
-/// If the tool refuses them.
+/// If the tool refuses the images.
 pub fn fatbin(images: &[(&str, &[u8])], options: &[&str]) -> Option<Vec<u8>> {
     let Some(tool) = nvidia_tool("fatbinary") else {
         eprintln!("not tried: fatbinary is not installed");
@@ -94,7 +95,7 @@ pub fn fatbin(images: &[(&str, &[u8])], options: &[&str]) -> Option<Vec<u8>> {
     let made = folder.path().join("made");
     run(command.arg(format!("--create={}", made.display())));
     let made = read(&made);
-    // The tool leaves comments of PTX out.
+    // The tool drops comments of PTX.
     let entries = longshore_format_nvidia::fatbin(&made).expect("the tool makes fatbins");
     for (entry, (_, image)) in entries.iter().zip(images) {
         share_twin(image, &entry.image().expect("the tool makes whole entries"));

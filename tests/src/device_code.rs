@@ -1,4 +1,4 @@
-//! Device code that a test compiles itself, with the clangs that there are.
+//! Device code that a test compiles itself, by the installed versions of clang.
 
 use crate::effort;
 use crate::world::{World, copy_into, host_plugin, root};
@@ -7,8 +7,8 @@ use longshore_conformance::OwnImages;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The clangs of this machine, oldest first, of those that Longshore's header is made for: the oldest and the newest, or all
-/// where tests try [all](effort::is_all).
+/// Returns the installed versions of clang among the versions for Longshore's header, oldest first:
+/// the oldest and the newest, or [all](effort::is_all).
 pub fn clangs() -> Vec<&'static str> {
     let mut all = vec!["clang-14", "clang-16", "clang-19", "clang-22"];
     if !effort::is_all() {
@@ -28,7 +28,7 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// An empty one.
+    /// Creates an empty folder.
     #[expect(clippy::new_without_default, reason = "it makes files")]
     pub fn new() -> Workshop {
         let world = World::new();
@@ -36,7 +36,7 @@ impl Workshop {
         Workshop { world }
     }
 
-    /// The CPU, with settings of its own.
+    /// Opens the CPU with settings of its own.
     pub fn device(&self, environment: Environment) -> Device {
         let host = self.world.host().environment(environment).build();
         host.and_then(|host| host.default_device()).expect("the CPU is a device")
@@ -66,18 +66,18 @@ impl Workshop {
         object
     }
 
-    /// The same, as an image.
+    /// Compiles C to a relocatable object, as an image.
     pub fn image(&self, clang: &str, name: &str, source: &str, flags: &[&str]) -> Image {
         Image::read(self.object(clang, name, source, flags)).expect("the object was just written")
     }
 }
 
-/// The setting with which so many threads take part in a launch.
+/// Returns the setting for `count` threads in a launch.
 pub fn threads(count: usize) -> Environment {
     Environment::empty().with("LONGSHORE_HOST_THREADS", count.to_string())
 }
 
-/// Runs `test` with each compiler, both at -O0 and -O3, and with one thread, two and five.
+/// Runs `test` with each compiler, at -O0 and -O3, and with 1, 2 and 5 threads.
 pub fn everywhere(source: &str, test: impl Fn(&Device, &Program)) {
     let workshop = Workshop::new();
     for clang in clangs() {

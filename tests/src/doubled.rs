@@ -1,9 +1,9 @@
-//! Backends whose drivers have doubles, in tests: the GPUs of this machine, and a double of the driver where there
-//! are none.
+//! Backends whose drivers have doubles: tests use the GPUs of this machine, or a double of the
+//! driver on a machine without such GPUs.
 //!
-//! A double (`tests/doubles/`) takes the driver's place in this process when [`Doubled::take_driver`] was
-//! called before anything else. What runs on it says nothing about a GPU, and the names of its devices say
-//! that it is a double.
+//! A double (`tests/doubles/`) replaces the driver in this process if the first call is
+//! [`Doubled::take_driver`]. A result on the double says nothing about a GPU. The names of its
+//! devices say that they are doubles.
 
 pub mod cases;
 pub mod copies;
@@ -27,14 +27,14 @@ use std::path::PathBuf;
 /// A backend whose driver has a double.
 #[derive(Clone, Copy)]
 pub struct Doubled {
-    /// Its name.
+    /// Name of the backend.
     pub backend: &'static str,
     /// Files in the target folder.
     plugin: &'static str,
     double: &'static str,
-    /// The user's library in the driver's place.
+    /// Variable of the user's library in the driver's place.
     driver: &'static str,
-    /// What the double is told when it starts.
+    /// Variable of the double's settings.
     settings: &'static str,
 }
 
@@ -56,17 +56,17 @@ pub const AMDGPU: Doubled = Doubled {
     settings: "LONGSHORE_HIP_DOUBLE",
 };
 
-/// All of them.
+/// All backends with doubles.
 pub const ALL: [Doubled; 2] = [CUDA, AMDGPU];
 
 impl Doubled {
-    /// Returns the one of this name.
+    /// Returns the backend with this name.
     pub fn for_backend(backend: &str) -> Option<Doubled> {
         ALL.into_iter().find(|known| known.backend == backend)
     }
 
-    /// Decides what the process's driver is: that which the user names; the machine's, if it has a device; or
-    /// the double, with two devices. To be called first in `main`.
+    /// Chooses the process's driver: the user's choice; the machine's driver, if it has a device;
+    /// or the double, with two devices. Must be the first call in `main`.
     ///
     /// # Safety
     /// No other thread runs yet.
@@ -77,8 +77,8 @@ impl Doubled {
         }
     }
 
-    /// Puts the double into the driver's place, if it was built, with these settings beside the folder of
-    /// twins. To be called first in `main`.
+    /// Puts the double into the driver's place, if it is built, with these settings and the folder
+    /// of twins. Must be the first call in `main`.
     ///
     /// # Safety
     /// No other thread runs yet.
@@ -91,36 +91,36 @@ impl Doubled {
         }
     }
 
-    /// Returns the variable by which the double is told its settings.
+    /// Returns the variable with the double's settings.
     pub fn settings_variable(&self) -> &'static str {
         self.settings
     }
 
-    /// Settings of a double that finds twins.
+    /// Returns settings for a double that finds twins.
     pub fn with_twins(settings: &str) -> String {
         format!("twins={};{settings}", twins().display())
     }
 
-    /// Returns the plugin, in the folder above that of this test; `None` if it was not built.
+    /// Returns the plugin, in the folder above this test's; `None` if it is not built.
     pub fn plugin(&self) -> Option<PathBuf> {
         built(self.plugin)
     }
 
-    /// Returns the double of the driver; `None` if it was not built.
+    /// Returns the double of the driver; `None` if it is not built.
     pub fn double(&self) -> Option<PathBuf> {
         built(self.double)
     }
 
-    /// Returns the double that is in this process.
+    /// Returns the double in this process.
     ///
     /// # Panics
-    /// If it was not built.
+    /// If it is not built.
     pub fn open_double(&self) -> Double {
         let path = self.double().expect("the double is built");
         Double::open(&path).expect("the double can be opened")
     }
 
-    /// Returns whether what is tried says nothing about a GPU.
+    /// Returns whether results say nothing about a GPU, as the driver is a double.
     pub fn is_double(&self) -> bool {
         std::env::var_os(self.driver)
             .is_some_and(|driver| driver.to_string_lossy().ends_with(self.double))
@@ -133,13 +133,14 @@ impl Doubled {
         devices.is_ok_and(|devices| !devices.is_empty())
     }
 
-    /// Returns the devices of the process's driver. If there are none, or no plugin, that is printed.
+    /// Returns the devices of the process's driver. Prints a line if there are no devices, or if
+    /// the plugin is not built.
     ///
     /// # Errors
-    /// Those of [`Host::new`].
+    /// The errors of [`Host::new`].
     ///
     /// # Panics
-    /// If a double shows none.
+    /// If a double has no devices.
     pub fn devices(&self) -> Result<Vec<DeviceName>> {
         let Doubled { backend, plugin: file, double, .. } = self;
         let Some(plugin) = self.plugin() else {
@@ -160,7 +161,7 @@ impl Doubled {
     /// Opens one of [`Doubled::devices`]. Blocks.
     ///
     /// # Errors
-    /// Those of [`Host::new`] and [`Host::device`].
+    /// The errors of [`Host::new`] and [`Host::device`].
     ///
     /// # Panics
     /// If the plugin is gone.
@@ -171,7 +172,7 @@ impl Doubled {
     /// Returns a host with the plugin alone. Blocks.
     ///
     /// # Errors
-    /// Those of [`Host::new`].
+    /// The errors of [`Host::new`].
     ///
     /// # Panics
     /// If the plugin is not built.
@@ -182,7 +183,7 @@ impl Doubled {
     /// Returns a host with the plugin alone, and these variables. Blocks.
     ///
     /// # Errors
-    /// Those of [`Host::new`].
+    /// The errors of [`Host::new`].
     ///
     /// # Panics
     /// If the plugin is not built.

@@ -1,9 +1,10 @@
-//! How much tests try: a choice of what is alike, or all of it.
+//! The amount of work in tests: a choice among similar cases, or all of them.
 
-/// The variable by which all is tried; `cargo xtask test --all` sets it to 1.
+/// Variable that selects all cases; `cargo xtask test --all` sets it to 1.
 const ALL: &str = "LONGSHORE_TEST_ALL";
 
-/// Whether tests try every compiler, program and device, and not a choice of those that are alike.
+/// Returns whether tests try every compiler, program and device, rather than a choice among similar
+/// ones.
 pub fn is_all() -> bool {
     std::env::var_os(ALL).is_some_and(|value| value == "1")
 }

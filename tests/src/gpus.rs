@@ -5,8 +5,8 @@ use crate::vulkan;
 use longshore::{Environment, Host, Result};
 use longshore_conformance::DeviceName;
 
-/// Lets doubles take the place of drivers without a device, and adds what other drivers there are. To be called
-/// first in `main`.
+/// Chooses Vulkan's drivers, and replaces other drivers without a device by doubles. Must be the
+/// first call in `main`.
 ///
 /// # Safety
 /// No other thread runs yet.
@@ -18,16 +18,16 @@ pub unsafe fn take_drivers() {
     }
 }
 
-/// Returns whether a device is one of a double.
+/// Returns whether a device belongs to a double.
 pub fn is_double(device: &DeviceName) -> bool {
     Doubled::for_backend(&device.backend).is_some_and(|of| of.is_double())
 }
 
-/// Those that are there, of the backends of which `LONGSHORE_DEVICES` leaves any. What is missing is
-/// printed.
+/// Returns the available devices, for backends with devices in the selection `LONGSHORE_DEVICES`.
+/// Prints a line for each missing driver or plugin.
 ///
 /// # Errors
-/// Those of [`Host::new`].
+/// The errors of [`Host::new`].
 pub fn devices() -> Result<Vec<DeviceName>> {
     let chosen = Environment::from_process().devices();
     let mut devices = Vec::new();
@@ -43,7 +43,7 @@ pub fn devices() -> Result<Vec<DeviceName>> {
 /// Returns a host with the plugin of a device's backend alone, and these variables. Blocks.
 ///
 /// # Errors
-/// Those of [`Host::new`].
+/// The errors of [`Host::new`].
 ///
 /// # Panics
 /// If the plugin is gone.

@@ -1,23 +1,24 @@
 //! Resources that a process holds, by which tests find leaks.
 //!
-//! Others use the same process: another test, threads of a driver, the allocator of the C library.
-//! Their memory comes once, or comes and goes. A leak grows with every round.
+//! Other users share the process: another test, threads of a driver, the allocator of the C
+//! library. Their memory is allocated once, or comes and goes. A leak grows with every round.
 
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
-/// Resident memory by which a process may grow for other reasons.
+/// Resident memory in KiB by which a process may grow for other reasons.
 const OTHERS_KIB: usize = 1024;
-/// Mappings of memory by which a process may grow for other reasons. A leak of one per round is more.
+/// Number of mappings by which a process may grow for other reasons. One leaked mapping per round
+/// exceeds this.
 pub const OTHERS_MAPPINGS: usize = 8;
-/// Parts of the rounds after each of which is measured.
+/// Number of spans into which the rounds are divided; each span ends with a measurement.
 const SPANS: usize = 16;
-/// Repetitions of all rounds in each of which something must be left.
+/// Number of repetitions of all rounds; a leak must show in each of them.
 const TRIES: usize = 3;
-/// Measurements before the first round, where there is none to compare with.
+/// Number of measurements before the first round, which has no earlier one to compare with.
 const FIRST_LOOKS: usize = 10;
-/// Measurements after a span, to find a moment without the memory of others.
+/// Number of measurements after a span, to find a moment without other users' memory.
 const LOOKS: usize = 40;
 /// Time between two measurements.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -25,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Resources that this process holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
-    /// Memory that is resident.
+    /// Resident memory in KiB.
     pub resident_kib: usize,
     /// Open file descriptors.
     pub descriptors: usize,
@@ -36,10 +37,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// Measures at this moment.
+    /// Measures the current resources.
     ///
     /// # Panics
-    /// If the system does not say it, in `/proc`.
+    /// If the numbers are missing in `/proc`.
     pub fn now() -> Held {
         let read = |file: &str| fs::read_to_string(format!("/proc/self/{file}")).unwrap();
         let count = |folder: &str| fs::read_dir(format!("/proc/self/{folder}")).unwrap().count();
@@ -54,12 +55,12 @@ impl Held {
         }
     }
 
-    /// Returns the least of each resource in several measurements.
+    /// Returns the minimum of each resource over several measurements.
     fn low() -> Held {
         (1..FIRST_LOOKS).fold(Held::now(), |low, _| low.or_later())
     }
 
-    /// Returns the least of each resource, from one measurement unless that shows growth.
+    /// Returns the minimum of each resource, from one measurement unless that shows growth.
     fn low_after(before: &Held) -> Held {
         let mut low = Held::now();
         for _ in 1..LOOKS {
@@ -71,7 +72,7 @@ impl Held {
         low
     }
 
-    /// Measures after a pause, and returns the least of each resource.
+    /// Measures after a pause, and returns the minimum of each resource.
     fn or_later(self) -> Held {
         thread::sleep(PAUSE);
         let now = Held::now();
@@ -92,18 +93,18 @@ impl Held {
 
 /// Asserts that rounds leave no descriptor and no memory behind, and prints the measurements.
 ///
-/// The rounds are many, so that a page or a mapping of each is more than others may take. Memory
-/// that others take once, or take and give back, is no leak: the process grows for good in few
-/// parts of the rounds then. If something seems to be left, all is done again.
+/// There must be enough rounds that one page or mapping for each exceeds the allowance for other
+/// users. Memory that other users take once, or take and free, is no leak: with it, the process
+/// grows for good in few spans only. If something seems to be left, all rounds are repeated.
 ///
 /// # Panics
-/// If something is left each time.
+/// If something is left in each repetition.
 pub fn assert_nothing_is_left_by(rounds: usize, mut round: impl FnMut()) {
     let left: Vec<_> = (0..TRIES).map_while(|_| left_by(rounds, &mut round)).collect();
-    assert!(left.len() < TRIES, "each of {TRIES} times something was left: {left:?}");
+    assert!(left.len() < TRIES, "something was left in each of {TRIES} tries: {left:?}");
 }
 
-/// Runs the rounds, and says what they leave behind.
+/// Runs the rounds, and describes the resources that they leave behind.
 fn left_by(rounds: usize, mut round: impl FnMut()) -> Option<String> {
     let spans = rounds.min(SPANS);
     let mut lows = vec![Held::low()];
@@ -124,9 +125,9 @@ fn left_by(rounds: usize, mut round: impl FnMut()) -> Option<String> {
     .map(|(growth, unit, most)| format!("{growth} {unit}, expected at most {most}"))
 }
 
-/// Returns the growth of a number over spans, as far as it is that of a third of these.
+/// Returns the growth of a number over the spans, as far as a third of the spans share it.
 ///
-/// Growth in one span that is gone after a later one does not count.
+/// Growth in a span that is gone after a later span does not count.
 fn lasting_growth(numbers: impl DoubleEndedIterator<Item = usize>) -> usize {
     let mut later = usize::MAX;
     let mut growth = Vec::new();
@@ -153,13 +154,13 @@ mod tests {
     const ROUNDS: usize = 400;
     const PAGE: usize = 4096;
 
-    /// Keeps tests that leave something from those beside them.
+    /// Locks out other tests, for tests that leave something behind.
     fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Maps memory, and does not touch it.
+    /// Maps memory without touching it.
     fn reserve(bytes: usize) -> *mut u8 {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
         // SAFETY: new memory.
@@ -198,13 +199,13 @@ mod tests {
         std::mem::forget(fs::File::open("/dev/null").unwrap());
     }
 
-    /// A round that leaves nothing.
+    /// Runs a round that leaves nothing behind.
     fn tidy_round() {
         thread::sleep(Duration::from_millis(1));
         unmap(map(16 * PAGE), 16 * PAGE);
     }
 
-    /// A thread that uses the process as a driver does, until this is dropped.
+    /// A thread that uses the process like a driver, until this object is dropped.
     struct Driver {
         is_over: Arc<AtomicBool>,
         thread: Option<JoinHandle<()>>,
@@ -215,7 +216,7 @@ mod tests {
             let is_over = Arc::new(AtomicBool::new(false));
             let over = Arc::clone(&is_over);
             let run = move || {
-                // Irregular, so that it keeps no step with the spans.
+                // Irregular, so that the thread does not keep step with the spans.
                 for number in (0_usize..).take_while(|_| !over.load(Ordering::Relaxed)) {
                     let bytes = (number * 7 % 5 + 1) * (8 << 20);
                     let files = [(); 3].map(|()| fs::File::open("/dev/null").unwrap());

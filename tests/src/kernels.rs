@@ -1,5 +1,5 @@
-//! The kernels of `kernels/kernels.c`, made with `longshore_device.h`: how they are compiled, how they are launched,
-//! and what must come out, computed in plain Rust.
+//! The kernels of `kernels/kernels.c`, made with `longshore_device.h`: their compilation, their
+//! launches, and the expected results, computed in plain Rust.
 
 mod build;
 mod launches;
@@ -18,7 +18,7 @@ pub use rig::{Poisoned, Rig};
 use crate::world::root;
 use std::path::PathBuf;
 
-/// The kernels' source.
+/// Returns the path of the kernels' source.
 pub fn source() -> PathBuf {
     root().join("tests/kernels/kernels.c")
 }

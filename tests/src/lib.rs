@@ -1,9 +1,14 @@
 //! # Made worlds for the integration tests of Longshore
 //!
-//! Tests here use several crates at once, on whatever devices there are: [`gpus`] lists them, with doubles of drivers
-//! ([`doubled`]) where a vendor's device is missing; [`world`] makes folders of plugins; [`kernels`] has kernels that tests check
-//! and benchmarks time. The conformance suite itself is `longshore-conformance`, which the test program `conformance` runs for every
-//! device of this machine; [`suites`] are test programs with several environments.
+//! The tests in this crate use several crates at once, on all available devices.
+//!
+//! - [`gpus`] lists the devices, with doubles of drivers ([`doubled`]) in place of missing devices.
+//! - [`world`] makes folders of plugins.
+//! - [`kernels`] has kernels that tests check and benchmarks time.
+//! - [`suites`] are test programs with several environments.
+//!
+//! The conformance suite itself is `longshore-conformance`. The test program `conformance` runs it
+//! for every device of this machine.
 
 pub mod amdgpu;
 pub mod cuda;

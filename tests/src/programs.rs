@@ -1,5 +1,5 @@
-//! Programs that nobody here wrote, and two that show what C++ and Rust ask of a linker, as
-//! relocatable objects: what the in-memory linker and the benchmarks link.
+//! Programs by other authors, and two that show the demands of C++ and Rust on a linker. They are
+//! relocatable objects, input for the in-memory linker and the benchmarks.
 //!
 //! The sources come from package registries, by the ordinary clients, into `target/programs`;
 //! versions are pinned and contents are checked by hash ([`sources`]). Objects are compiled once
@@ -21,13 +21,13 @@ pub use sources::Unavailable;
 use compile::files_with;
 use std::path::{Path, PathBuf};
 
-/// What is linked: objects in the order of the command line, then archives, then shared libraries
-/// by their `DT_SONAME`.
+/// The inputs of a link: objects in the order of the command line, then archives, then shared
+/// libraries by their `DT_SONAME`.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// Relocatable objects.
     pub objects: Vec<PathBuf>,
-    /// Static archives, of which only what is needed is linked.
+    /// Static archives, of which only the needed members are linked.
     pub archives: Vec<PathBuf>,
     /// Shared libraries, beside the C library.
     pub libraries: Vec<&'static str>,
@@ -35,13 +35,13 @@ pub struct Inputs {
     pub position_independent: bool,
 }
 
-/// A program and what is run with it.
+/// A program and its cases.
 pub struct Subject {
-    /// Its name.
+    /// Name of the program.
     pub name: &'static str,
-    /// Compiles it.
+    /// Function that compiles the program.
     pub inputs: fn(&Compiler) -> Result<Inputs, Unavailable>,
-    /// The cases; they may need the program's sources.
+    /// Function that returns the cases, which may need the program's sources.
     pub cases: fn() -> Result<Vec<Case>, Unavailable>,
 }
 
@@ -78,7 +78,7 @@ pub const SUBJECTS: [Subject; 9] = [
     Subject { name: "rust", inputs: rust, cases: cases::rust },
 ];
 
-/// SQLite and its shell: two objects, one of them large.
+/// Compiles SQLite and its shell: two objects, one of them large.
 pub fn sqlite3(compiler: &Compiler) -> Result<Vec<PathBuf>, Unavailable> {
     let folder = sources::sqlite3()?;
     let defines = ["FTS5", "RTREE", "MATH_FUNCTIONS", "DBSTAT_VTAB"];
@@ -87,7 +87,7 @@ pub fn sqlite3(compiler: &Compiler) -> Result<Vec<PathBuf>, Unavailable> {
     objects(compiler, &Unit::new("sqlite3", sources).flags(defines))
 }
 
-/// Lua's interpreter with its library.
+/// Compiles Lua's interpreter with its library.
 pub fn lua(compiler: &Compiler) -> Result<Vec<PathBuf>, Unavailable> {
     let folder = sources::lua()?;
     let others = ["ltests.c", "onelua.c"].map(|name| folder.join(name));
@@ -96,13 +96,13 @@ pub fn lua(compiler: &Compiler) -> Result<Vec<PathBuf>, Unavailable> {
     objects(compiler, &Unit::new("lua", sources).flags(["-DLUA_USE_LINUX".to_owned()]))
 }
 
-/// zlib's library.
+/// Compiles zlib's library.
 pub fn zlib(compiler: &Compiler) -> Result<Vec<PathBuf>, Unavailable> {
     let folder = sources::zlib()?;
     objects(compiler, &zlib_unit("zlib", &folder, files_with(&folder, &["c"])))
 }
 
-/// zstd's library, with threads.
+/// Compiles zstd's library, with threads.
 pub fn zstd(compiler: &Compiler) -> Result<Vec<PathBuf>, Unavailable> {
     let folder = sources::zstd()?;
     let parts = ["common", "compress", "decompress", "dictBuilder"];
@@ -171,7 +171,7 @@ fn zlib_unit(
     Unit::new(name, sources).flags(flags.into_iter().chain(["-DHAVE_HIDDEN".to_owned()]))
 }
 
-/// A program in C may use the library of mathematics.
+/// Returns the inputs of a program in C, which may use the library of mathematics.
 fn c_inputs(compiler: &Compiler, objects: Vec<PathBuf>) -> Result<Inputs, Unavailable> {
     let position_independent = compiler.position != Position::Fixed;
     Ok(Inputs { objects, archives: Vec::new(), libraries: vec!["libm.so.6"], position_independent })
@@ -192,12 +192,12 @@ fn rust(compiler: &Compiler) -> Result<Inputs, Unavailable> {
     Ok(Inputs { archives, libraries, ..c_inputs(compiler, main)? })
 }
 
-/// A folder of `tests/fixtures/programs`.
+/// Returns a folder in `tests/fixtures/programs`.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs").join(name)
 }
 
-/// The folder for what is fetched and built.
+/// Returns the folder for downloads and objects.
 fn folder() -> PathBuf {
     crate::world::root().join("target/programs")
 }

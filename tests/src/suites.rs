@@ -1,23 +1,25 @@
 //! Test programs of several suites of trials, each with an environment of its own.
 //!
-//! A suite decides by variables which drivers its process finds, so a process runs one suite: the suite that the exact name of
-//! a trial begins with. A program that is asked for more starts itself once for each suite.
+//! The variables of a suite decide which drivers its process finds, so a process runs one suite:
+//! the suite whose kind begins the exact name of a trial. For several suites, the program starts
+//! itself once for each.
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::{Command, ExitCode};
 
 /// Trials that need the same environment.
 pub struct Suite {
-    /// The kind of the trials: their names begin with `[name] `.
+    /// Kind of the trials: their names begin with `[name] `.
     pub name: &'static str,
-    /// Sets the variables of the process.
+    /// Function that sets the variables of the process.
     ///
     /// # Safety
     /// No other thread runs yet.
     pub prepare: unsafe fn(),
-    /// Does the work of a process that a trial has started, and returns whether this process is one.
+    /// Function that does the work of a process started by a trial. Returns whether this process is
+    /// one.
     pub child: fn() -> bool,
-    /// Lists the trials for the devices of this process.
+    /// Function that returns the trials for the devices of this process.
     pub trials: fn() -> Vec<Trial>,
     /// Whether trials of one process run one after the other.
     pub is_sequential: bool,
@@ -34,18 +36,18 @@ macro_rules! trials {
     };
 }
 
-/// Names the suite of this process.
+/// Variable with the suite of a process.
 const SUITE: &str = "LONGSHORE_TEST_SUITE";
 
 impl Suite {
-    /// A suite with these trials, which start no process of this program.
+    /// Returns a suite with these trials, which start no process of this program.
     pub const fn new(name: &'static str, trials: fn() -> Vec<Trial>) -> Suite {
         Suite { name, prepare: || {}, child: || false, trials, is_sequential: false }
     }
 
     /// Runs the suite in this process. Blocks.
     fn run(&self, mut arguments: Arguments) -> ExitCode {
-        // SAFETY: `main` calls this before anything else, and processes of trials inherit the suite's name.
+        // SAFETY: `main` calls this first, and processes of trials inherit the suite's name.
         unsafe {
             std::env::set_var(SUITE, self.name);
             (self.prepare)();
@@ -68,7 +70,7 @@ impl Suite {
         status.expect("this program can be started").success()
     }
 
-    /// Whether a filter may admit trials of the suite.
+    /// Returns whether a filter may select trials of the suite.
     fn is_wanted(&self, filter: &str) -> bool {
         let Some(kind) = filter.strip_prefix('[') else { return true };
         match kind.split_once(']') {
@@ -78,7 +80,7 @@ impl Suite {
     }
 }
 
-/// `main` of a program with these suites. Blocks until all trials have ended.
+/// Runs the `main` function of a program with these suites. Blocks until all trials have ended.
 pub fn main(suites: &[Suite]) -> ExitCode {
     let arguments = Arguments::from_args();
     let filter = arguments.filter.as_deref().unwrap_or_default();
@@ -90,7 +92,7 @@ pub fn main(suites: &[Suite]) -> ExitCode {
         return suite.run(arguments);
     }
     let wanted = suites.iter().filter(|suite| suite.is_wanted(filter));
-    // All run, whatever becomes of one.
+    // All suites run, even after a failure.
     let failed = wanted.filter(|suite| !suite.run_apart()).count();
     ExitCode::from(u8::from(failed > 0))
 }

@@ -1,7 +1,7 @@
-//! Vulkan's drivers on this machine, and what tests of its devices need.
+//! Vulkan's drivers on this machine, and the environment of tests on its devices.
 //!
-//! Tests run on every device that there is. Beside those of the installed drivers this is
-//! SwiftShader, a driver for the CPU that lacks much of what lavapipe has; `cargo xtask test
+//! Tests run on every available device: the devices of the installed drivers, and SwiftShader.
+//! SwiftShader is a driver for the CPU that lacks many features of lavapipe; `cargo xtask test
 //! --install` puts it into the target folder.
 
 mod tools;
@@ -14,18 +14,18 @@ use longshore_conformance::{DeviceName, Setup};
 use std::path::{Path, PathBuf};
 
 const PLUGIN: &str = "liblongshore_plugin_vulkan.so";
-/// Drivers that the loader finds beside those that are installed.
+/// Variable with drivers that the loader finds beside the installed ones.
 const FURTHER_DRIVERS: &str = "VK_ADD_DRIVER_FILES";
-/// Files of the kernel's drivers for GPUs.
+/// Device files of the kernel's drivers for GPUs.
 const GPU_FILES: [&str; 4] = ["/dev/dri", "/dev/dxg", "/dev/kfd", "/dev/nvidiactl"];
-/// Where the loader looks for drivers and layers.
+/// Folders in which the loader looks for drivers and layers.
 const DATA_FOLDERS: [&str; 3] = ["/etc", "/usr/local/share", "/usr/share"];
-/// The only drivers that it finds, by the variable's new and its old name.
+/// Variables with the only drivers that the loader finds: the new and the old name.
 const ONLY_DRIVERS: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 
-/// Adds SwiftShader to the drivers that the Vulkan loader will find in this process, unless the
-/// variables of the environment already say which. Where there is no GPU, leaves out the drivers of
-/// GPUs, which take time to find that out. To be called first in `main`.
+/// Adds SwiftShader to the drivers that the Vulkan loader finds in this process, unless the
+/// variables of the environment already name drivers. On a machine without a GPU, leaves out the
+/// drivers of GPUs, which take time to detect that. Must be the first call in `main`.
 ///
 /// # Safety
 /// No other thread runs yet.
@@ -44,13 +44,13 @@ pub unsafe fn choose_drivers() {
     }
 }
 
-/// SwiftShader's manifest, if it is in the target folder.
+/// Returns SwiftShader's manifest, if it is in the target folder.
 pub fn swiftshader() -> Option<PathBuf> {
     let manifest = root().join("target/swiftshader/vk_swiftshader_icd.json");
     manifest.is_file().then_some(manifest)
 }
 
-/// Lavapipe's manifest, where the loader looks for those of the system.
+/// Returns lavapipe's manifest from the loader's folders.
 pub fn lavapipe() -> Option<PathBuf> {
     let folders = ["/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/share/vulkan/icd.d"];
     let files =
@@ -63,14 +63,15 @@ fn is_lavapipe(file: &str) -> bool {
     file.starts_with("lvp_icd") && file.ends_with(".json")
 }
 
-/// Returns the plugin, in the folder above that of this test; `None` if it was not built.
+/// Returns the plugin, in the folder above this test's; `None` if it is not built.
 pub fn plugin() -> Option<PathBuf> {
     let program = std::env::current_exe().expect("an executable has a path");
     let plugin = program.ancestors().nth(2)?.join(PLUGIN);
     plugin.is_file().then_some(plugin)
 }
 
-/// Returns the process's variables, and that pipelines are kept beside the plugin, not where the user's are.
+/// Returns the process's variables, with the pipeline cache beside the plugin instead of the
+/// user's.
 pub fn environment_without_layer() -> Environment {
     let environment = Environment::from_process();
     match plugin().as_deref().and_then(Path::parent) {
@@ -79,8 +80,8 @@ pub fn environment_without_layer() -> Environment {
     }
 }
 
-/// Returns the same and, if the validation layer is installed, that every message of it is an error, which
-/// closing the device returns.
+/// Returns the same variables. If the validation layer is installed, each of its messages is an
+/// error, which closing the device returns.
 pub fn environment() -> Environment {
     let environment = environment_without_layer();
     if has_validation_layer() {
@@ -90,16 +91,17 @@ pub fn environment() -> Environment {
     }
 }
 
-/// Returns whether the Khronos validation layer is where the loader looks for those of the system.
+/// Returns whether the Khronos validation layer is in one of the loader's folders.
 fn has_validation_layer() -> bool {
     const MANIFEST: &str = "vulkan/explicit_layer.d/VkLayer_khronos_validation.json";
     DATA_FOLDERS.iter().any(|folder| Path::new(folder).join(MANIFEST).is_file())
 }
 
-/// Returns the devices of all drivers. If there are none, or no plugin, that is printed.
+/// Returns the devices of all drivers. Prints a line if there are no devices, or if the plugin is
+/// not built.
 ///
 /// # Errors
-/// Those of [`Host::new`].
+/// The errors of [`Host::new`].
 pub fn devices() -> Result<Vec<DeviceName>> {
     let Some(plugin) = plugin() else {
         eprintln!("nothing is tried on Vulkan: {PLUGIN} is not built");
@@ -110,15 +112,15 @@ pub fn devices() -> Result<Vec<DeviceName>> {
         eprintln!("nothing is tried on {driver}: it is not installed");
     }
     if !has_validation_layer() {
-        eprintln!("what is done with Vulkan is not validated: the layer is not installed");
+        eprintln!("calls of Vulkan are not validated: the validation layer is not installed");
     }
     Setup::new().environment(environment()).plugin(plugin).backends("vulkan").devices()
 }
 
-/// Opens one of [`devices`], as these variables say. Blocks.
+/// Opens one of [`devices`] with these variables. Blocks.
 ///
 /// # Errors
-/// Those of [`Host::new`] and [`Host::device`].
+/// The errors of [`Host::new`] and [`Host::device`].
 ///
 /// # Panics
 /// If the plugin is gone.

@@ -1,5 +1,5 @@
-//! Made worlds: folders with plugins that a test builds, in the versions and with the faults that
-//! it is about.
+//! Made worlds: folders with the plugins that a test builds, in various versions and with various
+//! faults.
 
 use longshore::{Environment, Host, HostBuilder};
 use std::ffi::OsStr;
@@ -12,11 +12,12 @@ pub struct World {
     folder: TempDir,
 }
 
-/// A way in which the plugin-api crate of a plugin in Rust differs from the host's.
+/// A change of the plugin-api crate for a plugin in Rust, so that it differs from the host's.
 pub struct Tampering {
-    /// The file, below `plugin-api/`.
+    /// Path of the file, below `plugin-api/`.
     pub file: &'static str,
-    /// Texts, which must be there, and what their first occurrences are replaced by, in order.
+    /// Pairs of texts, in order: the first occurrence of the first text, which must exist, becomes
+    /// the second.
     pub replacements: &'static [(&'static str, &'static str)],
 }
 
@@ -27,29 +28,29 @@ impl Default for World {
 }
 
 impl World {
-    /// An empty folder.
+    /// Returns an empty folder.
     pub fn new() -> World {
         World { folder: TempDir::new().expect("a temporary folder") }
     }
 
-    /// Its path.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The file that a backend's plugin has here.
+    /// Returns the file of a backend's plugin in this folder.
     pub fn plugin(&self, backend: &str) -> PathBuf {
         self.path().join(format!("liblongshore_plugin_{backend}.so"))
     }
 
-    /// Adds a file with any content under the name of a plugin.
+    /// Adds a file with any content under a plugin's name.
     pub fn add_file(&self, backend: &str, content: &[u8]) -> PathBuf {
         let path = self.plugin(backend);
         std::fs::write(&path, content).expect("the folder can be written");
         path
     }
 
-    /// Adds a shared object that is no plugin.
+    /// Adds a shared object that is not a plugin.
     pub fn add_other_library(&self, backend: &str) -> PathBuf {
         self.compile_c(backend, "int answer(void) { return 42; }", &[])
     }
@@ -59,7 +60,7 @@ impl World {
         self.add_sample_with_header(backend, &root().join("plugin-api/include"), flags)
     }
 
-    /// The same with the header of another version of the interface.
+    /// Adds the sample plugin, with the header of another version of the interface.
     pub fn add_sample_with_header(&self, backend: &str, include: &Path, flags: &[&str]) -> PathBuf {
         let folder = root().join("examples/plugin-c");
         let sources = std::fs::read_dir(&folder).expect("the sample is there");
@@ -74,33 +75,33 @@ impl World {
         self.plugin(backend)
     }
 
-    /// Adds the sample plugin under the name `backend`, of which one function faults: as the file `fault` in this folder says,
-    /// which [`World::set_fault`] writes.
+    /// Adds the sample plugin under the name `backend`, with one faulty function. The file `fault`
+    /// in this folder, which [`World::set_fault`] writes, names the function and its fault.
     pub fn add_faulty(&self, backend: &str) -> PathBuf {
         let wrapper = root().join("tests/fixtures/faulty/wrapper.c");
         let wrapper = wrapper.to_str().expect("the repository's path is UTF-8");
         self.add_sample(backend, &["-Dlongshore_plugin=sample_plugin", wrapper])
     }
 
-    /// From the next loading on, function `index` of a table of the faulty plugin does this: "abort", "exit" with code 7, "segv",
-    /// "kill", or "hang".
+    /// Makes function `index` of a table of the faulty plugin fail after the next load. `kind` is
+    /// "abort", "exit" (with the exit code 7), "segv", "kill" or "hang".
     pub fn set_fault(&self, table: &str, index: usize, kind: &str) {
         let fault = format!("{table} {index} {kind}");
         std::fs::write(self.path().join("fault"), fault).expect("the folder can be written");
     }
 
-    /// No function of the faulty plugin faults any more, from the next loading on.
+    /// Removes the fault of the faulty plugin from the next load on.
     pub fn clear_fault(&self) {
         let _ = std::fs::remove_file(self.path().join("fault"));
     }
 
-    /// Adds a plugin in Rust whose `connect` has this body. It may be built against a tampered
+    /// Adds a plugin in Rust with this body of `connect`, optionally built against a tampered
     /// interface.
     pub fn add_rust(&self, backend: &str, connect: &str, tampering: Option<&Tampering>) -> PathBuf {
         let crate_folder = TempDir::new().expect("a temporary folder");
         let api = interface(&crate_folder.path().join(format!("api-{backend}")), tampering);
         write_crate(crate_folder.path(), &api, &RUST_PLUGIN.replace("CONNECT", connect), backend);
-        // The workspace's own, which has the interface's dependencies.
+        // The target folder is the workspace's, which has the interface's dependencies.
         let target = folder().parent().expect("it is a folder of the target folder").to_owned();
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--offline", "--manifest-path"]);
@@ -111,7 +112,7 @@ impl World {
         self.plugin(backend)
     }
 
-    /// A host that sees this folder alone, and no variable of the process.
+    /// Returns a host that sees this folder alone, and no variables of the process.
     pub fn host(&self) -> HostBuilder {
         Host::builder().environment(Environment::empty()).only_given_plugins().plugin(self.path())
     }
@@ -125,39 +126,39 @@ impl World {
     }
 }
 
-/// Copies a file of the build, such as the host plugin, next to what a world has.
+/// Copies a file of the build, such as the host plugin, into a world.
 pub fn copy_into(world: &World, file: &Path) -> PathBuf {
     let place = world.path().join(file.file_name().expect("a file"));
     std::fs::copy(file, &place).expect("the file is there");
     place
 }
 
-/// The repository's root.
+/// Returns the repository's root.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace")
 }
 
-/// The CPU's plugin, built if it is not there.
+/// Returns the CPU's plugin, after a build if the file is missing.
 pub fn host_plugin() -> PathBuf {
     built("longshore-plugin-host", "liblongshore_plugin_host.so")
 }
 
-/// The executable in which isolated plugins run, built if it is not there.
+/// Returns the executable for isolated plugins, after a build if the file is missing.
 pub fn executor() -> PathBuf {
     built("longshore-executor", "longshore-executor")
 }
 
-/// The command `longshore`, built if it is not there.
+/// Returns the command `longshore`, after a build if the file is missing.
 pub fn command() -> PathBuf {
     built("longshore-command", "longshore")
 }
 
-/// The program `longshore-check`, built if it is not there.
+/// Returns the program `longshore-check`, after a build if the file is missing.
 pub fn check_command() -> PathBuf {
     built("longshore-conformance", "longshore-check")
 }
 
-/// A file of the folder that cargo builds into.
+/// Returns a file in cargo's build folder, after a build if the file is missing.
 fn built(package: &str, file: &str) -> PathBuf {
     let path = folder().join(file);
     if !path.is_file() {
@@ -167,7 +168,7 @@ fn built(package: &str, file: &str) -> PathBuf {
     path
 }
 
-/// The folder that cargo builds this test's profile in.
+/// Returns cargo's build folder for this test's profile.
 fn folder() -> PathBuf {
     let executable = std::env::current_exe().expect("an executable has a path");
     let folder = executable.ancestors().find(|path| path.join(".fingerprint").is_dir());
@@ -176,8 +177,8 @@ fn folder() -> PathBuf {
 
 const RUST_PLUGIN: &str = include_str!("world/plugin.rs.txt");
 
-/// The plugin-api crate to build against: the repository's, or a tampered copy. Cargo tells crates
-/// of one target folder apart by their paths within the workspace.
+/// Returns the plugin-api crate to build against: the repository's, or a tampered copy. Cargo
+/// distinguishes crates of one target folder by their paths in the workspace.
 fn interface(copy: &Path, tampering: Option<&Tampering>) -> PathBuf {
     let original = root().join("plugin-api");
     let Some(tampering) = tampering else {
@@ -198,12 +199,12 @@ fn interface(copy: &Path, tampering: Option<&Tampering>) -> PathBuf {
     copy.to_owned()
 }
 
-/// A manifest that inherits nothing from the workspace.
+/// Returns a manifest that inherits nothing from the workspace.
 fn detach(manifest: &str) -> String {
     let versions = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace");
     let version_of = |name: &str| {
         let line = versions.lines().find(|line| line.starts_with(&format!("{name} = ")));
-        // Crates of the workspace lie where they are.
+        // Crates of the workspace keep their paths.
         let here = format!("path = \"{}/", root().display());
         line.expect("the workspace has it").replace("path = \"", &here)
     };

@@ -1,23 +1,25 @@
-//! What a backend makes of its driver: of one that fails, lacks functions, has other users in the process. On the
-//! double alone, which can be told to; each case in a process of its own, with such a driver.
+//! Behaviour of a backend with an unusual driver: one that fails, lacks functions, or has other
+//! users in the process. Only a double can be such a driver. Each case runs in a process of its
+//! own.
 
 use super::{Double, Doubled, Round};
 use libtest_mimic::{Failed, Trial};
 use longshore::{Environment, ErrorCode};
 use std::process::Command;
 
-/// What is tried.
+/// A case: a sentence and its check.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// A sentence.
+    /// The sentence.
     pub name: &'static str,
     /// Settings of the double.
     pub driver: &'static str,
-    /// Holds the sentence.
+    /// The check of the sentence.
     pub check: fn(&Double),
 }
 
-/// Cases of copies, of a round. `pinning` is the driver's function that gives page-locked memory, if the backend uses one there.
+/// Returns the cases of copies in a round. `pinning` is the driver's function that allocates
+/// page-locked memory, if the backend copies through such memory.
 #[macro_export]
 macro_rules! cases_of_copies {
     ($round:ident, $pinning:expr) => {{
@@ -37,7 +39,8 @@ macro_rules! cases_of_copies {
     }};
 }
 
-/// Cases of queues that the host has work in, of a round. `current` is the driver's function that says which device is current.
+/// Returns the cases of a round with queues that hold work in the host. `current` is the driver's
+/// function that returns the current device.
 #[macro_export]
 macro_rules! cases_of_queues {
     ($round:ident, $current:expr) => {{
@@ -68,18 +71,18 @@ macro_rules! cases_of_queues {
     }};
 }
 
-/// Which case a process is for.
+/// Variable with the case that a process has to run.
 const CASE: &str = "LONGSHORE_TEST_CASE";
-/// The case of a process whose driver was made by another test's process.
+/// Case for a child process with an incomplete driver.
 const WITHOUT_A_FUNCTION: &str = "without a function";
-/// Which function a process's driver lacks.
+/// Variable with the function that a child's driver lacks.
 const MISSING: &str = "LONGSHORE_TEST_MISSING";
 
-/// Runs the case that this process was started for, and returns whether it was started for one. To be called before there is
-/// another thread. Blocks.
+/// Runs the case that this process was started for, and returns whether there was one. Must be
+/// called while the process has one thread. Blocks.
 ///
 /// # Panics
-/// If what the case says is not so.
+/// If the check fails.
 pub fn is_done(round: &Round, cases: &[Case]) -> bool {
     let Some(wanted) = std::env::var_os(CASE) else { return false };
     if wanted == WITHOUT_A_FUNCTION {
@@ -93,7 +96,8 @@ pub fn is_done(round: &Round, cases: &[Case]) -> bool {
     true
 }
 
-/// Lists the cases; none where the double or the plugin is not built, which is printed.
+/// Returns the cases as trials. Prints a line, and returns no trials, if the double or the plugin
+/// is not built.
 pub fn trials(round: &Round, cases: &[Case]) -> Vec<Trial> {
     let of = round.of;
     if of.double().is_none() || of.plugin().is_none() {
@@ -108,7 +112,7 @@ pub fn trials(round: &Round, cases: &[Case]) -> Vec<Trial> {
 }
 
 fn in_a_process(case: &str) -> Result<(), Failed> {
-    // The double has devices of its own.
+    // The user's selection does not apply to the double's devices.
     let mut child = Command::new(std::env::current_exe()?);
     let output = child.env(CASE, case).env_remove("LONGSHORE_DEVICES").output()?;
     let [said, wrong] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
@@ -119,28 +123,28 @@ fn in_a_process(case: &str) -> Result<(), Failed> {
     }
 }
 
-/// Nothing was done wrong with a double, and nothing is left of a round.
+/// Asserts that a double has no violations and no live objects.
 ///
 /// # Panics
-/// If that is not so.
+/// If the assertion fails.
 pub fn assert_clean(double: &Double) {
     assert_eq!(double.violations(), [""; 0]);
     assert_eq!(double.live(), [""; 0]);
 }
 
-/// All works.
+/// Asserts that a round works.
 ///
 /// # Panics
-/// If that is not so.
+/// If the assertion fails.
 pub fn everything_works(double: &Double, round: &Round) {
     round.run().unwrap();
     assert_clean(double);
 }
 
-/// Managed memory is unsupported, and that is said.
+/// Asserts that a round fails as managed memory is unsupported, and that the error says so.
 ///
 /// # Panics
-/// If that is not so.
+/// If the assertion fails.
 pub fn managed_memory_is_unsupported(double: &Double, round: &Round) {
     let error = round.run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
@@ -148,10 +152,11 @@ pub fn managed_memory_is_unsupported(double: &Double, round: &Round) {
     assert_clean(double);
 }
 
-/// Each function of the driver may be missing: in a process of its own, as the driver is looked at once.
+/// Runs a round for each function of the driver that is missing. Each round has a process of its
+/// own, as the driver's functions are looked up once.
 ///
 /// # Panics
-/// If a process ends otherwise than well.
+/// If a process fails.
 pub fn each_function_may_be_missing(double: &Double, round: &Round) {
     round.run().unwrap();
     for (function, _) in double.calls() {
@@ -164,8 +169,8 @@ pub fn each_function_may_be_missing(double: &Double, round: &Round) {
     }
 }
 
-/// What a process does whose driver lacks a function: there is no such driver, or what needs it is
-/// unsupported.
+/// Runs a round in a child process whose driver lacks a function: connecting fails, or the
+/// operations that need the function are unsupported.
 fn without_a_function(round: &Round) {
     let function = std::env::var(MISSING).unwrap();
     let host = round.of.host_with(Environment::from_process()).unwrap();

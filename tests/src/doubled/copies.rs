@@ -1,4 +1,4 @@
-//! Copies that a queue takes along.
+//! Copies whose source a queue reads at once.
 
 use super::{Double, Round};
 use longshore::{Buffer, Device, Queue, Result};
@@ -6,27 +6,28 @@ use longshore::{Buffer, Device, Queue, Result};
 /// Settings of a double whose copies are slow.
 pub const SLOW: &str = "devices=1;slow=copy:2000us";
 const PAGE: usize = 4096;
-/// The largest copy that is taken along, of pageable memory.
+/// Largest copy from pageable memory, in bytes, whose source is read at once.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Small copies from pageable memory are taken along when they are queued, as long as there is room for
-/// them; what comes behind them is in order all the same. `memory_by` is by what call there is memory for
-/// them, if the driver does not take them along itself.
+/// Asserts that small copies from pageable memory read their source when they are queued, while
+/// there is staging memory, and that the copies stay in order. `memory_by` is the driver's function
+/// that allocates the staging memory, unless the driver itself reads the source.
 ///
 /// # Panics
-/// If that is not so.
+/// If the assertion fails.
 pub fn small_copies_are_taken_along(double: &Double, round: &Round, memory_by: Option<&str>) {
     let allocated = || memory_by.map(|function| double.calls_of(function));
     let before = allocated();
     let host = round.host().unwrap();
     let device = host.device(&format!("{}:0", round.of.backend)).unwrap();
     let queue = device.queue().unwrap();
-    // Again with memory that was used before.
+    // Repeated with used staging memory.
     for _ in 0..3 {
         for bytes in [1, 64, 1000, MOST_BYTES] {
             let there = device.buffer::<u8>(&queue, bytes).unwrap();
             let mut here = vec![7u8; bytes];
-            // SAFETY: both are there until `to_vec` has waited. What is read of what is written below is bytes.
+            // SAFETY: both are there until `to_vec` has waited. Bytes that are read while they are
+            // written may have any value.
             unsafe {
                 queue.copy_from_host(there.pointer(), here.as_ptr().cast(), bytes as u64).unwrap();
             }
@@ -41,10 +42,11 @@ pub fn small_copies_are_taken_along(double: &Double, round: &Round, memory_by: O
     assert_eq!(double.violations(), [""; 0]);
 }
 
-/// Of memory that is page-locked in part everything is copied, and read when what writes it is done.
+/// Asserts that a copy of partly page-locked memory copies all of it, after the work that writes
+/// it.
 ///
 /// # Panics
-/// If that is not so.
+/// If the assertion fails.
 pub fn what_is_locked_in_part_is_copied_whole(double: &Double, round: &Round) {
     let host = round.host().unwrap();
     let device = host.device(&format!("{}:0", round.of.backend)).unwrap();
@@ -60,7 +62,7 @@ pub fn what_is_locked_in_part_is_copied_whole(double: &Double, round: &Round) {
 }
 
 fn locked_in_part(device: &Device, queue: &Queue, bytes: usize, locked_at: usize, at: usize) {
-    // As a vector may begin anywhere in a page.
+    // A vector may begin anywhere in a page.
     let mut memory = vec![1u8; bytes + PAGE];
     let offset = memory.as_ptr().align_offset(PAGE);
     let here = memory[offset..offset + bytes].as_mut_ptr();
@@ -69,7 +71,8 @@ fn locked_in_part(device: &Device, queue: &Queue, bytes: usize, locked_at: usize
     let sevens = device.buffer_of(queue, &vec![7u8; bytes]).unwrap();
     let mut expected = vec![1u8; bytes];
     expected[at..at + PAGE].fill(5);
-    // SAFETY: all of it is there until the queue was waited for; nobody else looks at the memory until then.
+    // SAFETY: all of it is there until the wait for the queue; no other code accesses the memory
+    // until then.
     unsafe {
         device.pin(here.add(locked_at).cast(), PAGE as u64).unwrap();
         queue.copy_to_host(here.add(at).cast(), fives.pointer(), PAGE as u64).unwrap();

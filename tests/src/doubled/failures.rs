@@ -1,4 +1,4 @@
-//! Calls of a driver that fail, one at a time.
+//! Failing calls of a driver, one at a time.
 
 use super::{Double, Round};
 use crate::effort;
@@ -6,42 +6,44 @@ use longshore::ErrorCode;
 
 const OUT_OF_MEMORY: u32 = 2;
 const UNKNOWN: u32 = 999;
-/// Calls of a function that are tried, at most.
+/// Maximum number of calls to one function that are made to fail.
 const MOST_CALLS: u64 = 200;
-/// The first calls of a function, which are tried with the last one where not all are.
+/// Number of first calls to a function that fail when not all do; the last call fails, too.
 const FIRST_CALLS: u64 = 2;
 
-/// Gives back what a double has kept.
+/// A function that frees an object which a double has kept after a failure.
 pub type GiveBack = fn(&Double);
 
-/// What is special about functions of a driver.
+/// Facts about the functions of a driver.
 pub struct Functions {
-    /// How the names of all begin.
+    /// Common prefix of all names.
     pub start: &'static str,
-    /// So many are called in a round, at least.
+    /// Minimum number of functions that a round calls.
     pub least: usize,
-    /// Hints, and questions to which there is another way: nobody need be told.
+    /// Hints, and queries with an alternative: their failure need not be reported.
     pub not_needed: &'static [&'static str],
-    /// Where these say that memory is short, there may be another way.
+    /// Functions with an alternative when memory is short.
     pub other_way: &'static [&'static str],
-    /// What ends the life of something, which the driver keeps if the call fails.
+    /// Functions that destroy an object. The driver keeps the object if the call fails.
     pub endings: &'static [&'static str],
-    /// Questions about a device; one that does not answer them is passed over if there are others.
+    /// Queries about a device. The host skips a device without answers if there are other devices.
     pub about_devices: &'static [&'static str],
-    /// Functions that alone can end what they end, and how the double calls that.
+    /// Functions that are the only way to destroy an object, with the double's name for the object.
     pub only_ends: &'static [(&'static str, &'static str)],
-    /// A function, and what gives back what it has kept when it failed, for the rounds that follow.
+    /// Function whose failure leaves an object behind, and the call that frees the object for the
+    /// next rounds.
     pub kept: Option<(&'static str, GiveBack)>,
 }
 
-/// Each call of a round fails once, or of each function the first calls and the last where tests do not try
-/// [all](effort::is_all): it is told with its code, nothing is lost, and the next round works.
+/// Makes each call of a round fail once; where tests do not try [all](effort::is_all), only the
+/// first calls and the last call of each function. The failure must be reported with its code,
+/// nothing may leak, and the next round must work.
 pub fn each_call_fails_once(double: &Double, round: &Round, functions: &Functions) {
     let trial = Trial { double, round, functions, result: UNKNOWN };
     trial.each_call(ErrorCode::BackendFailure);
 }
 
-/// Each call of a round lacks memory, with the same choice.
+/// Makes each call of a round lack memory, with the same choice of calls.
 pub fn each_call_lacks_memory(double: &Double, round: &Round, functions: &Functions) {
     let trial = Trial { double, round, functions, result: OUT_OF_MEMORY };
     trial.each_call(ErrorCode::OutOfResources);
@@ -65,7 +67,7 @@ impl Trial<'_> {
                 calls.iter().find(|(known, _)| known == name).map_or(0, |(_, count)| *count);
             double.calls_of(name) - before
         };
-        // What the double does on threads of its own, it counts too.
+        // The count includes calls on the double's own threads.
         let called = calls.iter().filter(|(name, _)| name.starts_with(functions.start));
         let in_a_round: Vec<_> = called.map(|(name, _)| (name.clone(), count(name))).collect();
         assert!(in_a_round.len() >= functions.least, "{in_a_round:?}");
@@ -77,7 +79,8 @@ impl Trial<'_> {
         }
     }
 
-    /// `usually` is how often the function is called in a round in which nothing fails.
+    /// Makes one call fail. `usually` is the number of calls to the function in a round without
+    /// failures.
     fn one_call(&self, (function, usually): (&str, u64), nth: u64, code: ErrorCode) {
         let Trial { double, functions, result, .. } = *self;
         let what = format!("call {nth} of {function} fails with {result}");
@@ -85,7 +88,7 @@ impl Trial<'_> {
         double.fail(function, nth, result);
         let failed = self.round.run();
         double.clear();
-        // Where memory is short, the host gives back what it keeps, and tries again.
+        // When memory is short, the host frees cached memory and tries again.
         let is_retried = result == OUT_OF_MEMORY && double.calls_of(function) - before > usually;
         assert_eq!(double.violations(), [""; 0], "{what}: {failed:?}");
         if !functions.endings.contains(&function) {
@@ -95,7 +98,7 @@ impl Trial<'_> {
             [functions.not_needed, functions.other_way, functions.endings, functions.about_devices];
         let may_pass = lists.concat().contains(&function);
         match failed {
-            Ok(()) => assert!(may_pass || is_retried, "{what} of {usually}, and nobody was told"),
+            Ok(()) => assert!(may_pass || is_retried, "{what} of {usually}, without a report"),
             Err(error) => {
                 let reported = error.vendor().map(|vendor| vendor.number);
                 assert_eq!(reported, Some(i64::from(result)), "{what}: {error}");

@@ -1,14 +1,14 @@
-//! Kernels that fault, and what becomes of the device.
+//! Kernels that fault, and the state of their device afterwards.
 
 use super::{Double, Round, image};
 use longshore::{DevicePointer, Error, Grid, MemoryKind};
 use longshore_conformance::OwnImages;
 
-/// A kernel that faults is told with its name, and the device is lost. The answer is the
-/// error that was told.
+/// Asserts that a kernel's fault is reported with the kernel's name, and that the device is lost.
+/// Returns the reported error.
 ///
 /// # Panics
-/// If that is not so.
+/// If the assertion fails.
 pub fn a_fault_loses_the_device(double: &Double, round: &Round) -> Error {
     let host = round.host().unwrap();
     let device = host.device(&format!("{}:0", round.of.backend)).unwrap();

@@ -4,11 +4,11 @@ use super::{Double, Round};
 use std::ffi::c_int;
 use std::sync::mpsc;
 
-/// A function finds the device of its queue current, on whichever thread it runs. `ask` is the driver's function that
-/// writes which it is.
+/// Asserts that a host function finds the device of its queue current, on any thread. `ask` is the
+/// driver's function that stores the current device.
 ///
 /// # Panics
-/// If that is not so.
+/// If the assertion fails.
 pub fn a_function_finds_its_device_current(double: &Double, round: &Round, ask: &str) {
     type Ask = unsafe extern "C" fn(*mut c_int) -> u32;
     // SAFETY: the function has this type.

@@ -1,4 +1,5 @@
-//! Queues that wait for an event whose work the driver was not given yet, as a function of the program is before it.
+//! Queues that wait for an event whose work has not reached the driver yet, such as work behind a
+//! host function.
 
 use super::{Double, Round, image};
 use longshore::{DevicePointer, Environment, Grid};
@@ -15,10 +16,11 @@ use std::time::Duration;
 
 const QUEUES: usize = 50;
 
-/// Queues that were given up while they waited have done their work when their device is closed, and nothing is left.
+/// Asserts that queues dropped while they wait finish their work before their device is closed, and
+/// that nothing is left.
 ///
 /// # Panics
-/// If that is not so.
+/// If the assertion fails.
 pub fn dropped_queues_are_done_before_their_device_is_closed(double: &Double, round: &Round) {
     let gate = Gate::default();
     let platform = platform(round);
@@ -36,7 +38,7 @@ pub fn dropped_queues_are_done_before_their_device_is_closed(double: &Double, ro
     assert_eq!(gate.passed.load(Ordering::Acquire), 0);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Long enough for the device to be closing.
+            // Long enough for the close of the device to begin.
             thread::sleep(Duration::from_millis(50));
             gate.is_open.store(true, Ordering::Release);
         });
@@ -47,10 +49,11 @@ pub fn dropped_queues_are_done_before_their_device_is_closed(double: &Double, ro
     assert_eq!(double.violations(), [""; 0]);
 }
 
-/// Queues that wait when the device is lost call their functions and tell the loss, once they may go on.
+/// Asserts that waiting queues of a lost device call their functions and report the loss, once the
+/// event lets them continue.
 ///
 /// # Panics
-/// If that is not so.
+/// If the assertion fails.
 pub fn queues_that_wait_are_told_that_the_device_is_lost(double: &Double, round: &Round) {
     let host = round.host().unwrap();
     let device = host.device(&format!("{}:0", round.of.backend)).unwrap();
@@ -85,7 +88,7 @@ pub fn queues_that_wait_are_told_that_the_device_is_lost(double: &Double, round:
     assert_eq!(double.violations(), [""; 0]);
 }
 
-/// Holds a queue up, and counts the functions that have run behind it.
+/// A gate that holds up a queue, and counts the functions that have run behind it.
 #[derive(Default)]
 struct Gate {
     is_open: AtomicBool,
@@ -101,7 +104,7 @@ impl Gate {
     }
 
     unsafe extern "C" fn wait(gate: *mut c_void) {
-        // SAFETY: it is a gate, see `function`.
+        // SAFETY: the pointer is to a gate, see `function`.
         while !unsafe { &*gate.cast::<Gate>() }.is_open.load(Ordering::Acquire) {
             thread::sleep(Duration::from_millis(1));
         }
@@ -113,10 +116,12 @@ impl Gate {
     }
 }
 
-/// Returns the plugin itself, without a host, which would wait for each queue before it closes the device.
+/// Returns the plugin itself, without a host: a host would wait for each queue before it closes the
+/// device.
 fn platform(round: &Round) -> RemotePlatform {
     let plugin = round.of.plugin().expect("the plugin is built");
-    // SAFETY: the library's initialisers do nothing. It stays loaded, and the symbol is the plugin's entry.
+    // SAFETY: the library's initialisers do nothing. The library stays loaded, and the symbol is
+    // the plugin's entry.
     let connected = unsafe {
         let library = Box::leak(Box::new(libloading::Library::new(plugin).unwrap()));
         let entry = library.get::<*const abi::Entry>(b"longshore_plugin").unwrap();

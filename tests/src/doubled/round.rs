@@ -1,4 +1,4 @@
-//! Everything that a program does with a device, once.
+//! A round: everything that a program does with a device, once.
 
 use super::Doubled;
 use longshore::{
@@ -14,23 +14,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The rounds of a backend.
 #[derive(Clone, Copy)]
 pub struct Round {
-    /// Whose.
+    /// Backend of the rounds.
     pub of: Doubled,
-    /// A size of clusters that its devices have, if they have any.
+    /// Size of clusters that its devices support, if they support clusters.
     pub clusters: Option<[u32; 3]>,
     /// Functions without which there is no driver, or no device.
     pub connecting: &'static [&'static str],
-    /// Dynamic shared memory for a launch: more than every kernel has, where there can be more.
+    /// Dynamic shared memory for a launch in bytes: beyond the default limit of kernels, where the
+    /// device allows that.
     pub shared_bytes: u64,
 }
 
 /// Returns an image of the suite.
 ///
 /// # Errors
-/// Those of [`Device::accepts`].
+/// The errors of [`Device::accepts`].
 ///
 /// # Panics
-/// If the suite has none for the device.
+/// If the suite has no image for the device.
 pub fn image(device: &Device, name: &str) -> Result<Arc<[u8]>> {
     let image = Fixtures::built_in().image(device, name)?;
     Ok(image.expect("the suite has images for the device"))
@@ -40,7 +41,7 @@ impl Round {
     /// Returns a host with the plugin alone, which writes no profiles.
     ///
     /// # Errors
-    /// Those of the plugin.
+    /// The plugin's errors.
     pub fn host(&self) -> Result<Host> {
         let plugin = self.of.plugin().expect("the plugin is built");
         let environment = Environment::from_process().with("LONGSHORE_PROFILE_FILE", "/dev/null");
@@ -52,15 +53,15 @@ impl Round {
         }
     }
 
-    /// Opens the first device, uses all of it, closes it.
+    /// Opens the first device, uses all of its functions, and closes it.
     ///
     /// # Errors
-    /// The first of all.
+    /// The first error.
     pub fn run(&self) -> Result<()> {
         let host = self.host()?;
         let device = host.device(&format!("{}:0", self.of.backend))?;
         let used = self.use_device(&host, &device);
-        // What the device says on closing it comes second.
+        // An error of the round takes precedence over an error of the close.
         let closed = device.close();
         let report = used.and(closed)?;
         assert!(report.leaks.is_empty(), "{:?}", report.leaks);
@@ -77,10 +78,10 @@ impl Round {
     fn program(&self, host: &Host, device: &Device, queue: &Queue) -> Result<()> {
         let basic = device.load_own(&*image(device, "basic")?)?;
         let (bump, read) = (basic.kernel("bump")?, basic.kernel("read_counter")?);
-        // If a wait fails, a kernel may still write there.
+        // Never freed automatically: if a wait fails, a kernel may still write there.
         let out = ManuallyDrop::new(device.allocate(MemoryKind::Device, 8, 8)?);
         let mut count = 0u64;
-        // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.
+        // SAFETY: `bump` takes no argument, `read_counter` a pointer to a u64.
         unsafe {
             queue.launch(&bump, Grid::default(), ())?;
             queue.launch(&bump, Grid::default().cooperative(), ())?;
@@ -107,9 +108,9 @@ impl Round {
     }
 }
 
-/// Frees memory and says if that failed, unlike a drop.
+/// Frees memory and returns a failure, unlike a drop.
 fn free(host: &Host, allocation: Allocation) -> Result<()> {
-    // SAFETY: nobody uses it any more.
+    // SAFETY: no code uses the allocation any more.
     unsafe { host.free(allocation.into_raw()) }
 }
 
@@ -119,7 +120,7 @@ fn memory(host: &Host, device: &Device, queue: &Queue) -> Result<()> {
     let plain = device.allocate(MemoryKind::Device, BYTES as u64, 1)?;
     let pinned = device.allocate(MemoryKind::Host, BYTES as u64, 64)?;
     let managed = device.allocate(MemoryKind::Managed, BYTES as u64, 8192)?;
-    // SAFETY: all ranges have so many bytes and outlive the queue's work.
+    // SAFETY: all ranges have `BYTES` bytes and outlive the queue's work.
     unsafe {
         queue.copy_from_host(plain.pointer(), there.as_ptr().cast(), BYTES as u64)?;
         queue.fill(plain.pointer(), &[2], BYTES as u64)?;
@@ -129,7 +130,8 @@ fn memory(host: &Host, device: &Device, queue: &Queue) -> Result<()> {
         queue.copy_to_host(there.as_mut_ptr().cast::<c_void>(), managed.pointer(), BYTES as u64)?;
         queue.copy_from_host(plain.pointer(), there.as_ptr().cast(), 64)?;
     }
-    // Until the memory is used again by which a queue takes them along; which there always is, as each is waited for.
+    // Enough copies that the queue reuses its staging memory, which is always free again after each
+    // wait.
     for _ in 0..12 {
         // SAFETY: as above.
         unsafe { queue.copy_from_host(plain.pointer(), there.as_ptr().cast(), 60_000)? };

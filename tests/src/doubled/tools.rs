@@ -1,4 +1,4 @@
-//! Making images, and what doubles run in their place.
+//! Images, and the twins that doubles run in their place.
 
 use crate::world::root;
 use longshore_double_gpu::image_hash;
@@ -6,12 +6,12 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-/// The compiler of PTX and twins; it must know the device header's targets.
+/// Compiler of PTX and twins; it must know the device header's targets.
 const CLANG: &str = "clang-19";
-/// What merges and shows profiles.
+/// Tool that merges and shows profiles.
 const PROFDATA: &str = "llvm-profdata-19";
 
-/// The compiler; nothing without it, which is printed.
+/// Returns the compiler. Returns `None`, and prints a line, if it is not installed.
 pub(crate) fn compiler() -> Option<Command> {
     if !starts(CLANG) {
         eprintln!("not tried: {CLANG} is not installed");
@@ -24,8 +24,8 @@ fn starts(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
 }
 
-/// The first of these compilers that is installed, with its linker, and knows one of AMD's processors ("gfx950");
-/// nothing without one, which is printed.
+/// Returns the first of these compilers that is installed with its linker and knows one of AMD's
+/// processors ("gfx950"). Returns `None`, and prints a line, without such a compiler.
 pub(crate) fn compiler_knowing<'a>(compilers: &[&'a str], processor: &str) -> Option<&'a str> {
     let is_one =
         |clang: &&str| starts(&clang.replace("clang", "ld.lld")) && knows(clang, processor);
@@ -47,12 +47,13 @@ fn knows(compiler: &str, processor: &str) -> bool {
     })
 }
 
-/// The folder in which doubles look for twins: those of the suite's own images, and what tests add.
+/// Returns the folder in which doubles look for twins. It has the twins of the suite's images, and
+/// tests add others.
 pub fn twins() -> &'static Path {
     longshore_double_twins::folder()
 }
 
-/// Lets a double run a source, compiled for this machine, in the place of an image.
+/// Compiles a source for this machine as the twin of an image.
 ///
 /// # Panics
 /// If the source does not compile.
@@ -60,21 +61,21 @@ pub fn twin(image: &[u8], source: &Path, options: &[&str]) {
     twin_by(CLANG, image, source, options);
 }
 
-/// The same by another compiler.
+/// Compiles a source as the twin of an image by another compiler.
 pub(crate) fn twin_by(compiler: &str, image: &[u8], source: &Path, options: &[&str]) {
     let mut compiler = Command::new(compiler);
     let folder = tempfile::tempdir_in(twins()).expect("the folder of twins is writable");
     let object = folder.path().join("twin.o");
     compiler.args(["-fPIC", "-fstack-clash-protection", "-c", "-o"]).arg(&object);
     run(with_source(&mut compiler, source, options));
-    // The double looks for functions and variables that only their file can see, too; not for sections.
+    // The double also looks for functions and variables with file scope; not for sections.
     let symbols = ["--wildcard", "--globalize-symbol=?*"];
     run(Command::new("llvm-objcopy-19").args(symbols).arg(&object));
     let place = twins().join(format!("{}.o", image_hash(image)));
     std::fs::rename(object, place).expect("both are in one folder");
 }
 
-/// Gives an image the twin of another.
+/// Makes the twin of one image the twin of another, too.
 pub(crate) fn share_twin(of: &[u8], image: &[u8]) {
     let [from, to] = [of, image].map(|bytes| twins().join(format!("{}.o", image_hash(bytes))));
     if from.is_file() {
@@ -85,7 +86,7 @@ pub(crate) fn share_twin(of: &[u8], image: &[u8]) {
     }
 }
 
-/// Adds a source, and optimises if the options do not say how much.
+/// Adds a source, and an optimization level if the options have none.
 pub(crate) fn with_source<'a>(
     compiler: &'a mut Command,
     source: &Path,
@@ -96,7 +97,7 @@ pub(crate) fn with_source<'a>(
     compiler.arg("-I").arg(root().join("include")).args(options).arg(source)
 }
 
-/// What a tool has written.
+/// Reads a tool's output file.
 pub(crate) fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).expect("the tool has written it")
 }
@@ -104,7 +105,7 @@ pub(crate) fn read(path: &Path) -> Vec<u8> {
 /// Runs a tool.
 ///
 /// # Panics
-/// With its words, if it fails.
+/// With the tool's output, if it fails.
 pub(crate) fn run(command: &mut Command) {
     let program = Path::new(command.get_program()).file_name().map(OsStr::to_owned);
     let output = command.output().unwrap_or_else(|error| panic!("{program:?}: {error}"));
@@ -112,10 +113,11 @@ pub(crate) fn run(command: &mut Command) {
     assert!(output.status.success(), "{program:?}: {}\n{said}", output.status);
 }
 
-/// What `llvm-profdata` shows of a file after it has merged it. Nothing without that, which is printed.
+/// Returns the output of `llvm-profdata` for a profile, after a merge. Returns `None`, and prints a
+/// line, without that tool.
 ///
 /// # Panics
-/// If it refuses the file.
+/// If the tool refuses the profile.
 pub fn profile_shown(profile: &Path) -> Option<String> {
     if !starts(PROFDATA) {
         eprintln!("not tried: {PROFDATA} is not installed");

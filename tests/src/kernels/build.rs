@@ -1,4 +1,4 @@
-//! The source as an image.
+//! Compilation of the source to an image.
 
 use super::source;
 use crate::programs::Position;
@@ -12,15 +12,15 @@ use std::process::Command;
 pub struct Build {
     /// The version of clang.
     pub clang: u32,
-    /// The source is both.
+    /// Language; the source is valid in both.
     pub language: Language,
-    /// Such as `-O3`.
+    /// Flags such as `-O3`.
     pub flags: &'static [&'static str],
-    /// What comes out.
+    /// Shape of the image.
     pub shape: Shape,
 }
 
-/// What a source is taken for.
+/// The language in which a source is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     /// C17.
@@ -29,7 +29,7 @@ pub enum Language {
     Cpp,
 }
 
-/// What a compiler makes.
+/// The shape of a compiler's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A relocatable object.
@@ -39,13 +39,13 @@ pub enum Shape {
 }
 
 impl Build {
-    /// Whether the compiler can be started.
+    /// Returns whether the compiler can be started.
     pub fn is_available(&self) -> bool {
         let mut version = Command::new(self.compiler());
         version.arg("--version").output().is_ok_and(|output| output.status.success())
     }
 
-    /// Compiles. Blocks for about a second.
+    /// Compiles the source. Blocks for about a second.
     ///
     /// # Panics
     /// If the compiler fails, or a temporary file cannot be written.
@@ -85,7 +85,7 @@ impl Build {
     }
 }
 
-/// As on the command line.
+/// Writes the compiler and its flags, as on the command line.
 impl fmt::Display for Build {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = [self.flags, &self.language_flags()[..2], self.shape_flags()].concat();

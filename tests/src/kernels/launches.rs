@@ -1,10 +1,10 @@
-//! How the kernels are launched.
+//! Launches of the kernels.
 
 use longshore::{ArgumentList, Buffer, Device, DevicePointer, Grid, Image, Kernel, Queue, Result};
 use longshore_conformance::OwnImages;
 use std::collections::BTreeMap;
 
-/// The items of a group, where a kernel says how many.
+/// Number of items in a group, for kernels with a fixed size.
 pub const GROUP: u32 = 256;
 
 const NAMES: [&str; 18] = [
@@ -28,17 +28,17 @@ const NAMES: [&str; 18] = [
     "nbody_items",
 ];
 
-/// What a kernel is written as.
+/// The form in which a kernel is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// What a group does.
+    /// Function for a whole group.
     Group,
-    /// What an item does.
+    /// Function for an item.
     Items,
 }
 
 impl Form {
-    /// Both.
+    /// All forms.
     pub const ALL: [Form; 2] = [Form::Group, Form::Items];
 
     fn suffix(self) -> &'static str {
@@ -48,7 +48,7 @@ impl Form {
         }
     }
 
-    /// For a product of m rows and n columns.
+    /// Returns the grid for a product of `m` rows and `n` columns.
     pub fn matmul_grid(self, m: u32, n: u32) -> Grid {
         let (tile, items) = match self {
             Form::Group => (64, [64, 8, 1]),
@@ -58,13 +58,13 @@ impl Form {
     }
 }
 
-/// An item for each of n elements, in groups of so many.
+/// Returns the grid with an item for each of `n` elements, in groups of `items` items.
 pub fn elements(n: u64, items: u32) -> Grid {
     let groups = n.div_ceil(u64::from(items));
     Grid::linear(u32::try_from(groups).expect("fewer groups than 2^32"), items)
 }
 
-/// So many groups of [`GROUP`] items.
+/// Returns the grid of `groups` groups of [`GROUP`] items.
 pub fn parts(groups: u32) -> Grid {
     Grid::linear(groups, GROUP)
 }
@@ -85,7 +85,7 @@ impl Kernels {
     /// Loads an image.
     ///
     /// # Errors
-    /// Those of [`Device::load`], [`longshore::Program::kernel`] and [`Device::queue`].
+    /// The errors of [`Device::load`], [`longshore::Program::kernel`] and [`Device::queue`].
     pub fn new(device: &Device, image: impl Into<Image>) -> Result<Kernels> {
         let program = device.load_own(image)?;
         let kernel = |name: &str| Ok((name.to_owned(), program.kernel(name)?));
@@ -93,15 +93,15 @@ impl Kernels {
         Ok(Kernels { queue: device.queue()?, kernels })
     }
 
-    /// Where launches go.
+    /// Returns the queue for launches.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// One of the kernels.
+    /// Returns a kernel by its name.
     ///
     /// # Panics
-    /// If there is none of the name.
+    /// If the image has no such kernel.
     pub fn kernel(&self, name: &str) -> &Kernel {
         self.kernels.get(name).unwrap_or_else(|| panic!("there is no kernel '{name}'"))
     }
@@ -109,7 +109,7 @@ impl Kernels {
     /// Queues a launch of a kernel, in the form with that suffix.
     ///
     /// # Errors
-    /// Those of [`Queue::launch`].
+    /// The errors of [`Queue::launch`].
     ///
     /// # Safety
     /// As for [`Queue::launch`].
@@ -125,13 +125,14 @@ impl Kernels {
         unsafe { self.queue.launch(kernel, grid, arguments) }
     }
 
-    /// Queues what writes the sum of n elements to `result`, by way of so many groups' `sums`.
+    /// Queues the launches that write the sum of `n` elements to `result`. The first launch writes
+    /// the sums of the groups to `sums`.
     ///
     /// # Errors
-    /// Those of [`Queue::launch`].
+    /// The errors of [`Queue::launch`].
     ///
     /// # Safety
-    /// The buffers have so many elements, and live until the queue has done this.
+    /// The buffers have enough elements, and live until the queue has done this work.
     pub unsafe fn reduce(
         &self,
         form: Form,
@@ -146,13 +147,14 @@ impl Kernels {
         }
     }
 
-    /// Queues what writes the prefix sums of n elements of `x` to `y`, by way of so many groups' `sums`.
+    /// Queues the launches that write the prefix sums of `n` elements of `x` to `y`. The first
+    /// launch writes the sums of the groups to `sums`.
     ///
     /// # Errors
-    /// Those of [`Queue::launch`].
+    /// The errors of [`Queue::launch`].
     ///
     /// # Safety
-    /// The buffers have so many elements, and live until the queue has done this.
+    /// The buffers have enough elements, and live until the queue has done this work.
     pub unsafe fn prefix_sum(
         &self,
         form: Form,

@@ -1,22 +1,22 @@
-//! What must come out.
+//! Expected results.
 
-/// `y` after `y = factor x + y`.
+/// Returns `y` after `y = factor x + y`.
 pub fn saxpy(factor: f32, x: &[f32], y: &[f32]) -> Vec<f32> {
     x.iter().zip(y).map(|(x, y)| factor * x + y).collect()
 }
 
-/// `b + factor c`.
+/// Returns `b + factor c`.
 pub fn triad(factor: f32, b: &[f32], c: &[f32]) -> Vec<f32> {
     b.iter().zip(c).map(|(b, c)| b + factor * c).collect()
 }
 
-/// Each element with its neighbours.
+/// Returns each element plus its neighbours.
 pub fn stencil(x: &[f32]) -> Vec<f32> {
     let at = |i: usize| x.get(i).copied().unwrap_or(0.0);
     (0..x.len()).map(|i| at(i.wrapping_sub(1)) + x[i] + at(i + 1)).collect()
 }
 
-/// The product of an m x k and a k x n matrix.
+/// Returns the product of an m x k and a k x n matrix.
 pub fn matmul(a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f32> {
     let mut c = vec![0.0; m * n];
     for row in 0..m {
@@ -29,19 +29,19 @@ pub fn matmul(a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f32> {
     c
 }
 
-/// The sum.
+/// Returns the sum of all elements.
 pub fn reduce(x: &[f32]) -> f32 {
     x.iter().map(|x| f64::from(*x)).sum::<f64>() as f32
 }
 
-/// How often each byte occurs.
+/// Returns the number of occurrences of each byte.
 pub fn histogram(x: &[u8]) -> Vec<u32> {
     let mut bins = vec![0; 256];
     x.iter().for_each(|byte| bins[usize::from(*byte)] += 1);
     bins
 }
 
-/// The sums up to and with each element.
+/// Returns the sum of all elements up to and including each element.
 pub fn prefix_sum(x: &[u32]) -> Vec<u32> {
     let add = |sum: &mut u32, x: &u32| {
         *sum = sum.wrapping_add(*x);
@@ -50,25 +50,25 @@ pub fn prefix_sum(x: &[u32]) -> Vec<u32> {
     x.iter().scan(0, add).collect()
 }
 
-/// A coordinate of a body's acceleration, and how far a computation with 32 bits may be from it.
+/// A coordinate of a body's acceleration, and the permitted error of a computation with 32 bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PullBound {
-    /// The value, computed with 64 bits.
+    /// Value, computed with 64 bits.
     pub value: f64,
-    /// Largest distance from it.
+    /// Largest permitted distance from the value.
     pub tolerance: f64,
 }
 
-/// The coordinates x, y and z of all bodies' accelerations.
+/// Returns the coordinates x, y and z of all bodies' accelerations.
 pub fn nbody(bodies: &[f32]) -> Vec<[PullBound; 3]> {
     nbody_bounds(bodies, 0..bodies.len() / 4)
 }
 
-/// The same for some of the bodies.
+/// Returns the accelerations of some of the bodies.
 ///
-/// A term of the sum is made by roundings whose relative errors add up to less than 20 units in the last place (three
-/// differences, a sum of squares under a root, a division, five products), and adding n terms in any order makes at
-/// most n - 1 times half a unit of the sum of their sizes.
+/// The relative errors of a term's roundings add up to less than 20 units in the last place. They
+/// come from three differences, a sum of squares under a root, a division, and five products.
+/// Adding `n` terms in any order adds at most `n - 1` times half a unit of the sum of their sizes.
 pub fn nbody_bounds(bodies: &[f32], which: std::ops::Range<usize>) -> Vec<[PullBound; 3]> {
     const SOFTENING: f64 = 1e-3_f32 as f64;
     let wide = |body: &[f32]| [0, 1, 2, 3].map(|i| f64::from(body[i]));

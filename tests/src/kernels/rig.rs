@@ -1,9 +1,9 @@
-//! A device with kernels, and buffers with something around what a kernel may use.
+//! A device with kernels, and buffers with poison after the part that a kernel may use.
 
 use longshore::{Buffer, Device, Element, Queue, Result};
 use std::fmt::Debug;
 
-/// Elements behind the end of each buffer.
+/// Number of elements after the end of each buffer.
 const BEHIND: usize = 80;
 
 /// A device, its kernels, and the queue that they are launched on.
@@ -13,12 +13,12 @@ pub struct Rig<K> {
     device: Device,
 }
 
-/// What can be told from what a kernel should read or write.
+/// A type with a value that kernels should neither read nor write.
 pub trait Poisoned: Element + PartialEq + Debug {
-    /// A value that no kernel reads or writes.
+    /// Value that no kernel reads or writes.
     const POISON: Self;
 
-    /// Also for what is not equal to itself.
+    /// Returns whether this is the poison value, even if that is not equal to itself.
     fn is_poison(self) -> bool;
 }
 
@@ -47,28 +47,28 @@ impl Poisoned for u8 {
 }
 
 impl<K: AsRef<Queue>> Rig<K> {
-    /// A device and kernels of it.
+    /// Creates a rig from a device and its kernels.
     pub fn new(device: Device, kernels: K) -> Rig<K> {
         Rig { kernels, device }
     }
 
-    /// A buffer that begins with these values, poison behind them. Blocks.
+    /// Returns a buffer of these values, followed by poison. Blocks.
     ///
     /// # Panics
-    /// If the device fails, as for all below.
+    /// If the device fails, as in all functions below.
     pub fn buffer<T: Poisoned>(&self, values: &[T]) -> Buffer<T> {
         let mut all = values.to_vec();
         all.resize(values.len() + BEHIND, T::POISON);
         self.device.buffer_of(self.kernels.as_ref(), &all).expect("the device works")
     }
 
-    /// A buffer of so many elements, all poison. Blocks.
+    /// Returns a buffer of `n` poison elements. Blocks.
     pub fn output<T: Poisoned>(&self, n: usize) -> Buffer<T> {
         self.buffer(&vec![T::POISON; n])
     }
 
-    /// What a buffer begins with, if there is still poison behind it. Blocks until the queue is
-    /// done.
+    /// Returns the contents of a buffer, after a check of the poison behind them. Blocks until the
+    /// queue is done.
     pub fn read<T: Poisoned>(&self, buffer: &Buffer<T>) -> Vec<T> {
         let mut all = buffer.to_vec(self.kernels.as_ref()).expect("the device works");
         let behind = all.split_off(all.len() - BEHIND);
@@ -76,7 +76,7 @@ impl<K: AsRef<Queue>> Rig<K> {
         all
     }
 
-    /// The same, which must be equal to what is expected.
+    /// Asserts that the contents of a buffer are equal to the expected ones.
     #[track_caller]
     pub fn expect<T: Poisoned>(&self, what: &str, buffer: &Buffer<T>, expected: &[T]) {
         let got = self.read(buffer);
@@ -90,7 +90,7 @@ impl<K: AsRef<Queue>> Rig<K> {
     /// Closes the device. Blocks.
     ///
     /// # Errors
-    /// Those of [`Device::close`].
+    /// The errors of [`Device::close`].
     pub fn close(self) -> Result<()> {
         drop(self.kernels);
         self.device.close().map(drop)

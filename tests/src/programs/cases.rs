@@ -1,4 +1,4 @@
-//! What is run with each program.
+//! The runs of each program.
 
 use super::compile::files_with;
 use super::fixture;
@@ -6,43 +6,43 @@ use super::sources::{self, Unavailable};
 use std::fs;
 use std::path::PathBuf;
 
-/// Runs of a program, one after another in one folder.
+/// A sequence of runs of a program, one after another in one folder.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it is about.
+    /// Name of the case.
     pub name: String,
-    /// The runs.
+    /// Runs, in order.
     pub steps: Vec<Step>,
-    /// A folder whose contents are there at the start.
+    /// Folder with the initial files.
     pub files: Option<PathBuf>,
-    /// Whether the files that are there at the end are part of the outcome.
+    /// Whether the remaining files are part of the outcome.
     pub compare_files: bool,
 }
 
 /// One run of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
-    /// The arguments after the program's name.
+    /// Arguments after the program's name.
     pub args: Vec<String>,
-    /// What it reads.
+    /// Standard input.
     pub stdin: Vec<u8>,
-    /// A file for the standard output, for steps after this.
+    /// File for the standard output, for later steps.
     pub stdout_to: Option<&'static str>,
-    /// The exit code that the program is known to have.
+    /// Expected exit code.
     pub exit: i32,
-    /// Which output is the same in each run.
+    /// Output that is the same in each run.
     pub stable: Output,
 }
 
 /// Output that is the same in each run of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
-    /// All of it.
+    /// All of the output.
     #[default]
     Both,
-    /// The standard output alone.
+    /// Standard output alone.
     Stdout,
-    /// None: times or addresses are in it.
+    /// No output, as it has times or addresses.
     None,
 }
 
@@ -53,7 +53,7 @@ impl Case {
 }
 
 impl Step {
-    /// The arguments are separated by spaces.
+    /// Creates a step with these arguments, which spaces separate.
     fn new(args: &str) -> Step {
         Step { args: args.split_whitespace().map(str::to_owned).collect(), ..Step::default() }
     }
@@ -94,8 +94,8 @@ pub(super) fn sqlite3() -> Result<Vec<Case>, Unavailable> {
 }
 
 pub(super) fn lua() -> Result<Vec<Case>, Unavailable> {
-    // As an embedder without Lua's internal tests runs the suite; `main` starts the interpreter by
-    // its file name, `heavy` fills the memory.
+    // Lua's suite for embedders without Lua's internal tests. Skipped files: `main` starts the
+    // interpreter by its file name, and `heavy` fills the memory.
     const PORTABLE: &str = "_soft = true; _port = true; _nomsg = true";
     let suite = sources::lua()?.join("testes");
     let skipped = ["all.lua", "heavy.lua", "main.lua"].map(|name| suite.join(name));
@@ -186,12 +186,12 @@ pub(super) fn cpp() -> Result<Vec<Case>, Unavailable> {
 }
 
 pub(super) fn rust() -> Result<Vec<Case>, Unavailable> {
-    // A panic's message has the number of the thread in it.
+    // The message of a panic contains the number of the thread.
     let steps = ["", "1 2"].map(|args| Step::new(args).stable(Output::Stdout));
     Ok(vec![Case::new("all parts", steps)])
 }
 
-/// Text that compresses, of half a megabyte.
+/// Returns a compressible text of half a megabyte.
 fn text() -> Vec<u8> {
     let mut state = 1_u32;
     let mut text = Vec::new();

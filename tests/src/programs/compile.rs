@@ -1,4 +1,4 @@
-//! Compilers, and objects that are compiled once for each.
+//! Compilers, and objects that are compiled once for each compiler.
 
 use super::folder;
 use super::sources::{Unavailable, locked, run};
@@ -13,11 +13,11 @@ use std::sync::Mutex;
 /// A compiler of C and C++ with flags.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub struct Compiler {
-    /// Which one.
+    /// Family of the compiler.
     pub family: Family,
-    /// Such as `-O2`.
+    /// Level such as `-O2`.
     pub optimization: &'static str,
-    /// Where code may lie.
+    /// Permitted positions of the code.
     pub position: Position,
     /// Further flags, such as `-mcmodel=large`.
     pub flags: &'static [&'static str],
@@ -32,19 +32,19 @@ pub enum Family {
     Clang(u32),
 }
 
-/// Where code that is compiled may lie.
+/// The permitted positions of compiled code.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum Position {
-    /// At the address that it is linked for (`-fno-pic`).
+    /// Only the address for which the code is linked (`-fno-pic`).
     Fixed,
-    /// At any address, in a shared library too (`-fPIC`).
+    /// Any address, even in a shared library (`-fPIC`).
     Independent,
-    /// At any address, in an executable (`-fPIE`).
+    /// Any address, in an executable (`-fPIE`).
     Executable,
 }
 
 impl Compiler {
-    /// Whether it can be started.
+    /// Returns whether the compiler can be started.
     pub fn is_installed(&self) -> bool {
         let mut version = Command::new(self.program(Language::Cpp));
         version.arg("--version").output().is_ok_and(|output| output.status.success())
@@ -68,7 +68,7 @@ impl Compiler {
     }
 }
 
-/// As on the command line.
+/// Writes the compiler and its flags, as on the command line.
 impl fmt::Display for Compiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.program(Language::C), self.optimization)?;
@@ -85,7 +85,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Sources without flags of their own. The name is that of the folder for the objects.
+    /// Creates a unit of sources without flags of their own. `name` is the folder for the objects.
     pub fn new(name: &'static str, sources: impl IntoIterator<Item = PathBuf>) -> Unit {
         Unit { name, sources: sources.into_iter().collect(), flags: Vec::new() }
     }
@@ -97,7 +97,7 @@ impl Unit {
     }
 }
 
-/// The objects of a unit, in the order of its sources. Those that are missing are compiled, on as
+/// Returns the objects of a unit, in the order of its sources. Missing objects are compiled, on as
 /// many threads as there are processors.
 pub fn objects(compiler: &Compiler, unit: &Unit) -> Result<Vec<PathBuf>, Unavailable> {
     let base = folder().join("objects").join(unit.name);
@@ -116,7 +116,7 @@ pub fn objects(compiler: &Compiler, unit: &Unit) -> Result<Vec<PathBuf>, Unavail
     Ok(places)
 }
 
-/// A static archive that `rustc` makes of a crate and the standard library.
+/// Returns a static archive that `rustc` makes of a crate and the standard library.
 pub(super) fn rust_archive(source: &Path, compiler: &Compiler) -> Result<PathBuf, Unavailable> {
     let base = folder().join("objects/rust");
     let key = key_of(&(compiler.optimization, compiler.position, folder_key(source)?));
@@ -140,7 +140,7 @@ pub(super) fn rust_archive(source: &Path, compiler: &Compiler) -> Result<PathBuf
     Ok(archive)
 }
 
-/// The files of a folder with one of these extensions, sorted.
+/// Returns the files of a folder with one of these extensions, sorted.
 pub(super) fn files_with(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let wanted = |file: &PathBuf| {
@@ -152,7 +152,7 @@ pub(super) fn files_with(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-/// Makes a file under a name of its own, and gives it its name when it is complete.
+/// Makes a file under a temporary name, and renames the complete file.
 pub(super) fn complete(
     file: &Path,
     make: impl FnOnce(&Path) -> Result<(), Unavailable>,
@@ -162,7 +162,7 @@ pub(super) fn complete(
     Ok(fs::rename(partial, file)?)
 }
 
-/// A hash that tells cached files apart.
+/// Returns a hash that distinguishes cached files.
 pub(super) fn key_of(what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
@@ -189,7 +189,8 @@ fn compile_one(
     complete(object, |partial| run(command.arg("-c").arg(source).arg("-o").arg(partial)))
 }
 
-/// The contents of a source and of all files beside it, among which are its headers.
+/// Returns a hash of the contents of a source and of all files beside it, which include its
+/// headers.
 fn folder_key(source: &Path) -> Result<u64, Unavailable> {
     let folder = source.parent().expect("a source lies in a folder");
     let mut contents = Vec::new();

@@ -1,4 +1,4 @@
-//! The linkers that a program is linked with, and what comes of a run.
+//! The linkers under test, and the outcome of a run.
 
 use super::cases::{Case, Output, Step};
 use super::compile::{complete, key_of};
@@ -11,19 +11,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// What links a program and runs it.
+/// A linker that links a program and runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Linker {
-    /// `longshore link`, the command being this file, with these options.
+    /// `longshore link`: the command's file, and its options.
     Longshore(PathBuf, &'static [&'static str]),
-    /// LLVM's linker in memory.
+    /// LLVM's in-memory linker.
     LlvmJitlink,
-    /// The system's, by the C compiler's driver, into an executable.
+    /// The system's linker, by the C compiler's driver, into an executable.
     System,
 }
 
-/// What a case left behind: of each step the exit code and the output that is stable, and the
-/// files.
+/// The outcome of a case: each step's exit code and stable output, and the remaining files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     steps: Vec<StepOutcome>,
@@ -32,7 +31,7 @@ pub struct Outcome {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct StepOutcome {
-    /// The exit code, or the signal's number below zero.
+    /// Exit code, or the negative number of the signal.
     exit: i32,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
@@ -62,7 +61,7 @@ impl Linker {
         place: &Path,
     ) -> Result<StepOutcome, Unavailable> {
         let program = self.command(inputs, step)?;
-        // A program that hangs is stopped, and fails.
+        // `timeout` stops a program that hangs, which then fails.
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", "120"]).arg(program.get_program());
         command.args(program.get_args()).current_dir(place).env_clear();
@@ -83,7 +82,8 @@ impl Linker {
         })
     }
 
-    /// The command that links the program, if it has not been linked yet, and runs it.
+    /// Returns the command that runs the program, after its link by the system's linker if
+    /// necessary.
     fn command(&self, inputs: &Inputs, step: &Step) -> Result<Command, Unavailable> {
         let mut command = match self {
             Linker::Longshore(program, options) => {
@@ -99,7 +99,7 @@ impl Linker {
                 command.arg(format!("--orc-runtime={ORC_RUNTIME}"));
                 command.args(inputs.libraries.iter().map(|name| format!("--preload={name}")));
                 command.args(&inputs.objects).args(&inputs.archives);
-                // With LLVM's runtime the first is the program's name.
+                // LLVM's runtime takes the program's name as the first argument.
                 command.args(["--args", "program"]);
                 command
             }
@@ -111,14 +111,14 @@ impl Linker {
 }
 
 impl Outcome {
-    /// The exit codes of the steps; one of a step that was stopped by a signal is its number below
-    /// zero.
+    /// Returns the exit codes of the steps, or the negative number of the signal that stopped a
+    /// step.
     pub fn exits(&self) -> Vec<i32> {
         self.steps.iter().map(|step| step.exit).collect()
     }
 
-    /// In words, where another outcome first differs from this, the expected one; nothing if they
-    /// are the same.
+    /// Describes the first difference of another outcome from this, the expected one. Returns
+    /// `None` if they are equal.
     pub fn difference(&self, other: &Outcome) -> Option<String> {
         let mut steps = self.steps.iter().zip(&other.steps).enumerate();
         let of_steps = steps.find(|(_, (expected, found))| expected != found);
@@ -142,7 +142,7 @@ impl StepOutcome {
 
 const ORC_RUNTIME: &str = "/usr/lib/llvm-19/lib/clang/19/lib/linux/liborc_rt-x86_64.a";
 
-/// The program as the system's linker links it.
+/// Returns the program, linked by the system's linker.
 fn executable(inputs: &Inputs) -> Result<PathBuf, Unavailable> {
     let key = key_of(&(&inputs.objects, &inputs.archives, inputs.position_independent));
     let linked = folder().join("linked");
@@ -166,7 +166,7 @@ fn flagged<T: AsRef<std::ffi::OsStr>>(command: &mut Command, flag: &str, values:
     });
 }
 
-/// The lines with which two outputs part.
+/// Describes the first line in which two outputs differ.
 fn difference_of(stream: &str, expected: &[u8], found: &[u8]) -> String {
     if expected == found {
         return String::new();
@@ -179,13 +179,13 @@ fn difference_of(stream: &str, expected: &[u8], found: &[u8]) -> String {
     format!("{stream}, line {number}: found '{found}', expected '{expected}'\n")
 }
 
-/// The beginning of a line, which may be no text.
+/// Returns the beginning of a line, with bytes outside ASCII escaped.
 fn shown(line: &[u8]) -> String {
     let beginning = &line[..line.len().min(400)];
     beginning.escape_ascii().to_string()
 }
 
-/// The contents of all files below a folder, by their paths in `root`.
+/// Returns the contents of all files below a folder, by their paths in `root`.
 fn collect(
     root: &Path,
     folder: &Path,

@@ -1,5 +1,5 @@
-//! Sources from package registries: a crate, a source distribution for Python, and source
-//! packages of Debian. Each is fetched once, into a folder of its own below `target/programs`.
+//! Sources from package registries: a crate, a source distribution for Python, and source packages
+//! of Debian. Each is fetched once, into a folder of its own below `target/programs`.
 
 use super::folder;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Why a program cannot be had on this machine.
+/// The reason why a program is not available on this machine.
 #[derive(Clone, Debug)]
 pub struct Unavailable(pub(super) String);
 
@@ -26,7 +26,7 @@ impl From<std::io::Error> for Unavailable {
     }
 }
 
-/// SQLite 3.49.1: the amalgamation and the shell.
+/// Returns the folder of SQLite 3.49.1: the amalgamation and the shell.
 pub fn sqlite3() -> Result<PathBuf, Unavailable> {
     const FILES: [(&str, &str); 2] = [
         ("sqlite3.c", "ff80c36ef1bb44eb357c7ff1d15be77540d41c28fb671088215a6cd12785c5d3"),
@@ -40,7 +40,7 @@ pub fn sqlite3() -> Result<PathBuf, Unavailable> {
     .map(|folder| folder.join("vendor/sqlite3-src/source"))
 }
 
-/// Lua 5.4.8 with its test suite in `testes`.
+/// Returns the folder of Lua 5.4.8, with its test suite in `testes`.
 pub fn lua() -> Result<PathBuf, Unavailable> {
     const HASH: &str = "d8022641b9ec8ecf2c5ecbe9f47e5a70e0b87c4b5ae921b92cb02a638e0acd08";
     fetched("lupa-2.8", |into| {
@@ -52,21 +52,22 @@ pub fn lua() -> Result<PathBuf, Unavailable> {
     .map(|folder| folder.join("lupa-2.8/third-party/lua54"))
 }
 
-/// zlib 1.2.13 with its test programs in `test`.
+/// Returns the folder of zlib 1.2.13, with its test programs in `test`.
 pub fn zlib() -> Result<PathBuf, Unavailable> {
     const HASH: &str = "71feb7947e3c00ef125f83b79a4e529bde31171e5babe48b391f06758d1ab0a1";
     let archive = ("zlib", "zlib_1.2.13.dfsg.orig.tar.bz2", HASH);
     Ok(debian_source(archive)?.join("zlib-1.2.13.dfsg"))
 }
 
-/// zstd 1.5.4 with its command in `programs` and its test programs in `tests`.
+/// Returns the folder of zstd 1.5.4, with its command in `programs` and its test programs in
+/// `tests`.
 pub fn zstd() -> Result<PathBuf, Unavailable> {
     const HASH: &str = "8cf4bbb65e77ec348d052c8d6230eba66d435bddf64c8b5be2fcb16880c19953";
     let archive = ("libzstd", "libzstd_1.5.4+dfsg2.orig.tar.xz", HASH);
     Ok(debian_source(archive)?.join("zstd-1.5.4"))
 }
 
-/// Runs `work` while no other process or thread does so for the same lock.
+/// Runs `work` while no other process or thread holds the same lock.
 pub(super) fn locked<T>(
     lock: &Path,
     work: impl FnOnce() -> Result<T, Unavailable>,
@@ -90,7 +91,7 @@ pub(super) fn run(command: &mut Command) -> Result<(), Unavailable> {
     Err(Unavailable(format!("{}\n({}: {command:?})", said.trim_end(), output.status)))
 }
 
-/// Returns the folder `name`, filled by `fetch` if it has not been yet; the folder appears when it is
+/// Returns the folder `name`. The first call fills it by `fetch`; the folder appears when it is
 /// complete.
 fn fetched(
     name: &str,
@@ -124,8 +125,8 @@ fn vendor_crate(name: &str, version: &str, into: &Path) -> Result<(), Unavailabl
     run(Command::new(env!("CARGO")).args(["vendor", "--quiet", "vendor"]).current_dir(into))
 }
 
-/// Puts the source distribution of a package for Python into the folder. The client asks the
-/// package for its metadata, which for `lupa` builds every Lua unless it is told not to.
+/// Downloads the source distribution of a package for Python. The client asks the package for its
+/// metadata, and for `lupa` that builds every version of Lua unless a variable prevents it.
 fn download_python_source(name: &str, version: &str, into: &Path) -> Result<(), Unavailable> {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name]);
@@ -133,8 +134,8 @@ fn download_python_source(name: &str, version: &str, into: &Path) -> Result<(), 
     run(pip.env("LUPA_NO_BUNDLE", "true").env("PIP_DISABLE_PIP_VERSION_CHECK", "1"))
 }
 
-/// Unpacks the upstream archive of a source package of Debian 12, from the mirror that the
-/// machine is set up with. Nothing of the system is changed.
+/// Unpacks the upstream archive of a source package of Debian 12, from the mirror in apt's
+/// configuration. Nothing in the system changes.
 fn debian_source((package, archive, hash): (&str, &str, &str)) -> Result<PathBuf, Unavailable> {
     fetched(package, |into| {
         download_from_any(&debian_mirrors(), package, into)?;
@@ -145,7 +146,7 @@ fn debian_source((package, archive, hash): (&str, &str, &str)) -> Result<PathBuf
 
 /// Downloads from the first mirror that has the package.
 fn download_from_any(mirrors: &[String], package: &str, into: &Path) -> Result<(), Unavailable> {
-    let mut failure = Unavailable("apt is set up with no mirror of Debian".to_owned());
+    let mut failure = Unavailable("apt's configuration has no mirror of Debian".to_owned());
     for mirror in mirrors {
         match download_debian_source(mirror, package, into) {
             Ok(()) => return Ok(()),
@@ -170,7 +171,8 @@ fn debian_mirrors() -> Vec<String> {
     mirrors.into_iter().collect()
 }
 
-/// Returns the archive's hash is checked afterwards, so the list needs no signature.
+/// Downloads a source package from a mirror. The caller checks the archive's hash afterwards, so
+/// the list needs no signature.
 fn download_debian_source(mirror: &str, package: &str, into: &Path) -> Result<(), Unavailable> {
     let apt = into.join("apt");
     fs::create_dir_all(apt.join("lists/partial"))?;
@@ -199,11 +201,11 @@ fn unpack(archive: &Path, into: &Path) -> Result<(), Unavailable> {
     run(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(into))
 }
 
-/// That a file's SHA-256 is this one.
+/// Checks that a file has this SHA-256.
 fn check(file: &Path, hash: &str) -> Result<(), Unavailable> {
     let output = Command::new("sha256sum").arg("--").arg(file).output()?;
     let found = String::from_utf8_lossy(&output.stdout);
-    let found = found.split_whitespace().next().unwrap_or("not to be had").to_owned();
+    let found = found.split_whitespace().next().unwrap_or("unknown").to_owned();
     let reported = format!("the SHA-256 of {} is {found}, not {hash}", file.display());
     if found == hash { Ok(()) } else { Err(Unavailable(reported)) }
 }

@@ -1,4 +1,4 @@
-//! Modules in SPIR-V, made by the tools that Debian's packages glslang-tools and spirv-tools have.
+//! SPIR-V modules, made by the tools of Debian's packages glslang-tools and spirv-tools.
 
 use crate::world::root;
 use std::path::Path;
@@ -8,7 +8,8 @@ const COMPILER: &str = "glslangValidator";
 const LINKER: &str = "spirv-link";
 const ASSEMBLER: &str = "spirv-as";
 
-/// A tool that cannot be started, if there is one: without it nothing here works.
+/// Returns a tool that cannot be started, if there is one: the functions of this module need all
+/// tools.
 pub fn missing_tool() -> Option<&'static str> {
     let starts = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
     [COMPILER, LINKER, ASSEMBLER].into_iter().find(|tool| !starts(tool))
@@ -23,7 +24,8 @@ pub fn compile_kernel(name: &str) -> Vec<u8> {
     made(|image| compile(&source, name, image))
 }
 
-/// Compiles an entry point of a source in GLSL, whose name is defined for the preprocessor. Blocks.
+/// Compiles an entry point of a GLSL source. The entry point's name is defined for the
+/// preprocessor. Blocks.
 ///
 /// # Panics
 /// If the compiler fails.
@@ -34,8 +36,7 @@ pub fn glsl(entry_point: &str, source: &str) -> Vec<u8> {
     made(|image| compile(&file, entry_point, image))
 }
 
-/// Compiles several entry points, which are listed and defined as for [`glsl`], and links them in
-/// this order. Blocks.
+/// Compiles several entry points like [`glsl`], and links the modules in this order. Blocks.
 ///
 /// # Panics
 /// If a tool fails.
@@ -76,7 +77,7 @@ fn compile(source: &Path, entry_point: &str, image: &Path) -> Command {
     compiler
 }
 
-/// What a command writes to the file that it is told.
+/// Returns the output file of a command, which gets the file's path.
 fn made(command: impl FnOnce(&Path) -> Command) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let image = folder.path().join("image.spv");
