@@ -1,37 +1,37 @@
-//! What kernels are called with.
+//! Arguments of kernels.
 
 use serde::Deserialize;
 use std::fmt;
 
-/// A part of the memory from which a kernel reads what it is called with.
+/// A part of the memory from which a kernel reads its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Argument {
-    /// In bytes from the start of that memory.
+    /// Offset in bytes from the start of that memory.
     #[serde(rename = ".offset")]
     pub offset: u32,
-    /// Its size.
+    /// Size in bytes.
     #[serde(rename = ".size")]
     pub bytes: u32,
-    /// What stands there.
+    /// The contents of this part.
     #[serde(rename = ".value_kind")]
     pub kind: ArgumentKind,
 }
 
 macro_rules! kinds {
     ($($name:literal $kind:ident $doc:literal,)*) => {
-        /// What stands in an argument. Those that a program does not pass, but the runtime, begin with
-        /// `Hidden`.
+        /// The contents of an argument. Kinds that begin with `Hidden` are passed by the runtime
+        /// instead of the program.
         #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
         #[serde(from = "String")]
         #[non_exhaustive]
         pub enum ArgumentKind {
             $(#[doc = $doc] $kind,)*
-            /// Another one, by its name in the code object.
+            /// Another kind, by its name in the code object.
             Other(String),
         }
 
         impl From<String> for ArgumentKind {
-            /// Returns the kind that a code object calls so.
+            /// Converts a code object's name of a kind to the kind.
             fn from(name: String) -> ArgumentKind {
                 match name.as_str() {
                     $($name => ArgumentKind::$kind,)*
@@ -41,7 +41,7 @@ macro_rules! kinds {
         }
 
         impl ArgumentKind {
-            /// Its name in the code object: "by_value", "hidden_block_count_x".
+            /// Returns the kind's name in the code object: "by_value", "hidden_block_count_x".
             #[must_use]
             pub fn name(&self) -> &str {
                 match self {
@@ -61,26 +61,26 @@ kinds! {
     "image" Image "The address of an image's description.",
     "pipe" Pipe "The address of a pipe.",
     "queue" Queue "The address of a queue.",
-    "hidden_none" HiddenNone "Nothing.",
-    "hidden_global_offset_x" HiddenGlobalOffsetX "Where the numbers of work-items begin.",
-    "hidden_global_offset_y" HiddenGlobalOffsetY "The same, second dimension.",
-    "hidden_global_offset_z" HiddenGlobalOffsetZ "The same, third dimension.",
-    "hidden_block_count_x" HiddenBlockCountX "Groups that are whole.",
-    "hidden_block_count_y" HiddenBlockCountY "The same, second dimension.",
-    "hidden_block_count_z" HiddenBlockCountZ "The same, third dimension.",
-    "hidden_group_size_x" HiddenGroupSizeX "Work-items of a group.",
-    "hidden_group_size_y" HiddenGroupSizeY "The same, second dimension.",
-    "hidden_group_size_z" HiddenGroupSizeZ "The same, third dimension.",
-    "hidden_remainder_x" HiddenRemainderX "Work-items of the group that is not whole.",
-    "hidden_remainder_y" HiddenRemainderY "The same, second dimension.",
-    "hidden_remainder_z" HiddenRemainderZ "The same, third dimension.",
-    "hidden_grid_dims" HiddenGridDims "How many dimensions the grid has.",
-    "hidden_printf_buffer" HiddenPrintfBuffer "Where `printf` of OpenCL writes to.",
-    "hidden_hostcall_buffer" HiddenHostcallBuffer "Where the host is asked for services.",
-    "hidden_heap_v1" HiddenHeapV1 "Where `malloc` takes memory from.",
+    "hidden_none" HiddenNone "An unused place.",
+    "hidden_global_offset_x" HiddenGlobalOffsetX "The number of the first work-item in x.",
+    "hidden_global_offset_y" HiddenGlobalOffsetY "The number of the first work-item in y.",
+    "hidden_global_offset_z" HiddenGlobalOffsetZ "The number of the first work-item in z.",
+    "hidden_block_count_x" HiddenBlockCountX "The number of full groups in x.",
+    "hidden_block_count_y" HiddenBlockCountY "The number of full groups in y.",
+    "hidden_block_count_z" HiddenBlockCountZ "The number of full groups in z.",
+    "hidden_group_size_x" HiddenGroupSizeX "The work-items of a group in x.",
+    "hidden_group_size_y" HiddenGroupSizeY "The work-items of a group in y.",
+    "hidden_group_size_z" HiddenGroupSizeZ "The work-items of a group in z.",
+    "hidden_remainder_x" HiddenRemainderX "The work-items of the partial group in x.",
+    "hidden_remainder_y" HiddenRemainderY "The work-items of the partial group in y.",
+    "hidden_remainder_z" HiddenRemainderZ "The work-items of the partial group in z.",
+    "hidden_grid_dims" HiddenGridDims "The number of the grid's dimensions.",
+    "hidden_printf_buffer" HiddenPrintfBuffer "The address of the buffer of OpenCL's `printf`.",
+    "hidden_hostcall_buffer" HiddenHostcallBuffer "The address of the buffer for host calls.",
+    "hidden_heap_v1" HiddenHeapV1 "The address of the heap of `malloc`.",
     "hidden_default_queue" HiddenDefaultQueue "A queue that kernels launch to.",
-    "hidden_completion_action" HiddenCompletionAction "Who waits for kernels that kernels launch.",
-    "hidden_multigrid_sync_arg" HiddenMultigridSyncArg "By what grids wait for each other.",
+    "hidden_completion_action" HiddenCompletionAction "The completion action of device launches.",
+    "hidden_multigrid_sync_arg" HiddenMultigridSyncArg "The address of data that syncs grids.",
     "hidden_dynamic_lds_size" HiddenDynamicLdsSize "The size of dynamic shared memory.",
     "hidden_private_base" HiddenPrivateBase "The upper half of addresses of private memory.",
     "hidden_shared_base" HiddenSharedBase "The upper half of addresses of shared memory.",
@@ -88,7 +88,7 @@ kinds! {
 }
 
 impl ArgumentKind {
-    /// Whether the runtime passes it, and not the program.
+    /// Returns whether the runtime passes the argument instead of the program.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.name().starts_with("hidden_")

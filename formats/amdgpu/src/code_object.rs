@@ -1,33 +1,33 @@
-//! A code object as a whole.
+//! Complete code objects.
 
 use crate::file::File;
 use crate::metadata;
 use crate::variable::Symbols;
 use crate::{Header, Kernel, Malformed, Variable};
 
-/// What a code object says of itself. Kernels and variables are in its order, visible variables first.
+/// The contents of a code object. Kernels and variables are in its order, visible variables first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CodeObject {
-    /// What its first bytes say. A processor that is not known by its number has the name that the metadata
-    /// says.
+    /// The contents of the first bytes. If the number of the processor is unknown, the name is the
+    /// metadata's.
     pub header: Header,
-    /// All kernels, those for constructors and destructors included.
+    /// All kernels, including constructors and destructors.
     pub kernels: Vec<Kernel>,
-    /// Variables in global memory, also those that other images cannot see.
+    /// Variables in global memory, including internal ones.
     pub variables: Vec<Variable>,
-    /// Functions and variables that it needs and does not have, except weak ones.
+    /// Functions and variables that the code object needs and does not define, except weak ones.
     pub undefined: Vec<String>,
 }
 
 impl CodeObject {
-    /// Reads a code object. Bytes that do not lie at a multiple of 8 are copied first.
+    /// Reads a code object. Bytes that are not aligned to 8 bytes are copied first.
     ///
     /// # Errors
-    /// Those of [`Header::read`]; if parts of it lie beyond its end or upon each other; if its metadata says of
-    /// a kernel what cannot be, or not what a launch must know.
+    /// Errors of [`Header::read`]; parts that lie beyond the end or overlap; metadata of a kernel
+    /// that is impossible, or that lacks a fact needed for a launch.
     pub fn read(bytes: &[u8]) -> Result<CodeObject, Malformed> {
-        // What is no code object is not copied.
+        // Checked first, so that bytes that are no code object are not copied.
         let header = Header::read(bytes)?;
         match bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
             true => CodeObject::read_aligned(bytes, header),
@@ -57,7 +57,7 @@ impl CodeObject {
     }
 }
 
-/// What the structures of the file are read at.
+/// Alignment in bytes of the file's structures.
 const ALIGNMENT: usize = 8;
 
 #[cfg(test)]

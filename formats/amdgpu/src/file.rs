@@ -1,5 +1,5 @@
-//! The ELF file: notes and symbols. What is read is bounded by the file's size, even if its parts lie upon each
-//! other.
+//! The ELF file: notes and symbols. The file's size limits the bytes that are read, even if its
+//! parts overlap.
 
 use crate::Malformed;
 use crate::header::wrong;
@@ -17,19 +17,19 @@ use std::ops::Range;
 
 type Elf = FileHeader64<Little>;
 
-/// What is read of a file in all, in times of its size: names can share their ends.
+/// Most bytes to read, as a multiple of the file's size: names can share their ends.
 const MOST_READINGS: u64 = 16;
-/// Bytes that are read of a large file beyond twice its size.
+/// Most bytes to read of a large file, beyond twice its size.
 const MOST_FURTHER: u64 = 64 << 20;
 const NOTE_OWNER: &[u8] = b"AMDGPU";
 const NOTE_METADATA: u32 = 32;
 
-/// A code object, whose parts lie in it.
+/// A code object whose parts lie within its bytes.
 pub(crate) struct File<'a> {
     bytes: &'a [u8],
     segments: &'a [ProgramHeader64<Little>],
     sections: SectionTable<'a, Elf>,
-    /// Bytes that may still be read.
+    /// Number of bytes that may still be read.
     left: Cell<u64>,
 }
 
@@ -42,22 +42,22 @@ pub(crate) struct Symbol<'a> {
     pub(crate) bytes: u64,
     pub(crate) is_local: bool,
     pub(crate) is_weak: bool,
-    /// That others find it.
+    /// Whether other images find the symbol.
     pub(crate) is_visible: bool,
-    /// That no other definition takes its place.
+    /// Whether no other definition can replace the symbol.
     pub(crate) is_protected: bool,
 }
 
-/// Where a symbol is.
+/// The place of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Elsewhere.
+    /// A definition in another image.
     Undefined,
-    /// Where linking puts it.
+    /// A place that the linker chooses.
     Common,
-    /// In a section, by its index.
+    /// A section, by its index.
     Section(u32),
-    /// In no memory that an image has: absolute numbers, shared memory.
+    /// A place outside of the image's memory: absolute numbers, shared memory.
     Other,
 }
 
@@ -81,7 +81,8 @@ impl<'a> File<'a> {
         Ok(File { bytes, segments, sections, left })
     }
 
-    /// Returns the contents of the notes with metadata: those of segments, by which it is loaded, else of sections.
+    /// Returns the contents of the notes with metadata. Loaders use the notes in segments; without
+    /// these, the notes in sections are read.
     pub(crate) fn metadata(&self) -> Result<Vec<&'a [u8]>, Malformed> {
         let mut found = Vec::new();
         for segment in self.segments.iter().filter(|known| known.p_type(Little) == PT_NOTE) {
@@ -97,7 +98,7 @@ impl<'a> File<'a> {
         Ok(found)
     }
 
-    /// Returns the symbols that others find in a linked file.
+    /// Returns the symbols of a linked file that other images find.
     pub(crate) fn dynamic_symbols(&self) -> Result<Vec<Symbol<'a>>, Malformed> {
         self.symbols_of(SHT_DYNSYM)
     }
@@ -133,8 +134,8 @@ impl<'a> File<'a> {
         Ok(symbols)
     }
 
-    /// Where the bytes of a symbol in a section are in the file; none of one that is all zeros, or lies beyond
-    /// its section.
+    /// Returns the range of a symbol's bytes in the file; empty for a symbol that is all zeros, or
+    /// lies beyond its section.
     pub(crate) fn stored(&self, section: u32, symbol: &Symbol<'_>) -> Range<usize> {
         let stored = || {
             let section = self.sections.section(object::SectionIndex(section as usize)).ok()?;
@@ -149,7 +150,7 @@ impl<'a> File<'a> {
 
     fn take(&self, bytes: u64) -> Result<(), Malformed> {
         let left = self.left.get().checked_sub(bytes);
-        self.left.set(left.ok_or_else(|| wrong("its parts lie upon each other".to_owned()))?);
+        self.left.set(left.ok_or_else(|| wrong("its parts overlap".to_owned()))?);
         Ok(())
     }
 }

@@ -1,31 +1,31 @@
-//! Which devices run code for a target, and how well it suits them.
+//! Compatibility of code with devices.
 
 use crate::{Feature, Target, processor};
 use std::fmt;
 
-/// How well code suits a device that runs it; the greater, the better.
+/// The quality of the match between code and a device that runs it; the greater, the better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fit {
-    /// It is for the device's processor, and not for a generic one.
+    /// Whether the code is for the device's processor rather than a generic one.
     pub is_exact: bool,
-    /// How many features it names: what is made for a setting may be faster there.
+    /// Number of features that the code sets: code for one setting may be faster with it.
     pub features: u8,
 }
 
 impl Fit {
-    /// Returns the same as a number, at least 1.
+    /// Returns the match as a number, at least 1.
     #[must_use]
     pub fn score(self) -> u32 {
         1 + u32::from(self.is_exact) * 3 + u32::from(self.features.min(2))
     }
 }
 
-/// Why a device does not run code.
+/// The reason why a device does not run code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotFor {
-    /// What the code is for.
+    /// The code's target.
     pub code: Target,
-    /// What the device is.
+    /// The device's target.
     pub device: Target,
     why: Why,
 }
@@ -34,7 +34,7 @@ pub struct NotFor {
 enum Why {
     Processor,
     Feature(&'static str),
-    /// The generic version is before the first that stands for the device.
+    /// A generic version older than the first that covers the device.
     Version {
         found: u8,
         since: u8,
@@ -42,12 +42,13 @@ enum Why {
 }
 
 impl Target {
-    /// Returns whether a device runs code for this target: it is of the same processor, or of one that this generic
-    /// one stands for since its version or before; and features that the code names are set so on the
-    /// device. Where the version of a generic processor is not said, it is taken to be late enough.
+    /// Checks whether a device runs code for this target, and returns the quality of the match. The
+    /// device must have the same processor, or one that this generic processor covers in its
+    /// version. An unknown version of a generic processor counts as new enough. The device must
+    /// also have the same settings of the features that the code sets.
     ///
     /// # Errors
-    /// If the device does not run it.
+    /// The reason why the device does not run the code.
     pub fn runs_on(&self, device: &Target) -> Result<Fit, NotFor> {
         let no = |why| NotFor { code: self.clone(), device: device.clone(), why };
         let is_exact = self.processor == device.processor;
@@ -72,14 +73,14 @@ impl Target {
     }
 }
 
-/// "the code object is for gfx942, which gfx90a:sramecc+:xnack- does not run".
+/// Formats "the code object is for gfx942, which gfx90a:sramecc+:xnack- does not run".
 impl fmt::Display for NotFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NotFor { code, device, why } = self;
         write!(f, "the code object is for {code}, which {device} ")?;
         match why {
             Why::Processor => f.write_str("does not run"),
-            Why::Feature(name) => write!(f, "does not run: {name} is set otherwise"),
+            Why::Feature(name) => write!(f, "does not run: its setting of {name} differs"),
             Why::Version { found, since } => {
                 write!(f, "runs since version {since}; this is version {found}")
             }
@@ -184,8 +185,8 @@ mod tests {
         );
         assert_eq!(
             error("gfx90a:xnack+", "gfx90a:sramecc+:xnack-"),
-            "the code object is for gfx90a:xnack+, which gfx90a:sramecc+:xnack- does not run: xnack is set \
-             otherwise"
+            "the code object is for gfx90a:xnack+, which gfx90a:sramecc+:xnack- does not run: its \
+             setting of xnack differs"
         );
     }
 }

@@ -2,15 +2,15 @@
 
 use crate::{Feature, Malformed, Target, processor};
 
-/// What the first bytes of a code object say.
+/// The contents of a code object's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
-    /// The version of code objects whose rules it follows, 3 to 6.
+    /// The version of the code object's format, 3 to 6.
     pub version: u8,
-    /// What it is for. A processor that is not known by its number is "processor 0xff", which no device is.
+    /// The code's target. An unknown processor number gives "processor 0xff", which no device has.
     pub target: Target,
-    /// Whether it is to be linked before it can be loaded.
+    /// Whether the code object must be linked before loading.
     pub is_relocatable: bool,
 }
 
@@ -20,43 +20,42 @@ const OSABI_HSA: u8 = 64;
 const ET_REL: u16 = 1;
 const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
-/// Since which generic processors have versions, in the highest byte of the flags.
+/// First version whose generic processors have versions, in the highest byte of the flags.
 const WITH_GENERIC_VERSION: u8 = 6;
 
 impl Header {
-    /// Reads the first bytes, and looks at no others.
+    /// Reads the header, and no other bytes.
     ///
     /// # Errors
-    /// If they are not those of a code object for HSA, or of version 2, which says what it is for elsewhere.
+    /// A header that is not one of a code object for HSA, or one of version 2, which has its target
+    /// elsewhere.
     pub fn read(bytes: &[u8]) -> Result<Header, Malformed> {
         Header::read_with(bytes, None)
     }
 
-    /// Returns the same, with a target ID that tells the processor if its number is not known.
+    /// Reads the header as [`Header::read`] does. `named` is a target ID for a processor with an
+    /// unknown number.
     pub(crate) fn read_with(bytes: &[u8], named: Option<&str>) -> Result<Header, Malformed> {
         let head = bytes.first_chunk::<HEADER_BYTES>();
         let head = head.ok_or_else(|| wrong("its header is cut off".to_owned()))?;
         let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
         if !head.starts_with(b"\x7fELF\x02\x01\x01") || half(18) != EM_AMDGPU {
-            return Err(wrong("it is no ELF file of 64 bits for AMD's GPUs".to_owned()));
+            return Err(wrong("it is not a 64-bit ELF file for AMD's GPUs".to_owned()));
         }
         if head[7] != OSABI_HSA {
-            return Err(wrong(format!(
-                "its OS/ABI is {}, and that of HSA is {OSABI_HSA}",
-                head[7]
-            )));
+            return Err(wrong(format!("its OS/ABI is {}, expected {OSABI_HSA} (HSA)", head[7])));
         }
         let is_relocatable = match half(16) {
             ET_REL => true,
             ET_EXEC | ET_DYN => false,
-            other => return Err(wrong(format!("{other} is no type of ELF files"))),
+            other => return Err(wrong(format!("its ELF type is {other}, expected 1, 2 or 3"))),
         };
         let version = version(head[8])?;
         let flags = u32::from_le_bytes([head[48], head[49], head[50], head[51]]);
         Ok(Header { version, target: target(version, flags, named), is_relocatable })
     }
 
-    /// Returns whether AMD's runtimes of today, and their compilers, have this version.
+    /// Returns whether AMD's present runtimes and compilers support this version.
     #[must_use]
     pub fn is_supported(&self) -> bool {
         self.version >= 4
@@ -65,9 +64,9 @@ impl Header {
 
 fn version(abi: u8) -> Result<u8, Malformed> {
     match abi {
-        0 => Err(wrong("it is of version 2, and 4 to 6 are supported".to_owned())),
+        0 => Err(wrong("it is of version 2, expected 4 to 6".to_owned())),
         1..=4 => Ok(abi + 2),
-        _ => Err(wrong(format!("its ABI version {abi} is of no version that is known (2 to 6)"))),
+        _ => Err(wrong(format!("it has ABI version {abi}, expected 1 to 4"))),
     }
 }
 
@@ -78,7 +77,7 @@ fn target(version: u8, flags: u32, named: Option<&str>) -> Target {
     let mut target =
         Target::from_processor(name.unwrap_or_else(|| format!("processor {number:#x}")));
     if version == 3 {
-        // One bit each, which is off also where the processor has no such feature.
+        // Each feature has one bit, which is off even for a processor without the feature.
         let is_on = |bit| if settings & bit == 0 { Feature::Any } else { Feature::On };
         (target.xnack, target.sramecc) = (is_on(1), is_on(2));
         return target;
@@ -104,7 +103,7 @@ pub(crate) fn wrong(what: String) -> Malformed {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns a header of a file of this type, with an ABI version and flags.
+    /// Returns a header with this file type, ABI version and flags.
     pub(crate) fn head(kind: u16, abi: u8, flags: u32) -> Vec<u8> {
         let mut head = b"\x7fELF\x02\x01\x01\x40".to_vec();
         head.push(abi);
@@ -158,16 +157,16 @@ pub(crate) mod tests {
         assert!(!read(ET_EXEC, 4).unwrap().is_relocatable);
         assert!(read(ET_DYN, 0).unwrap_err().0.contains("version 2,"));
         assert!(read(ET_DYN, 5).unwrap_err().0.contains("ABI version 5"));
-        assert!(read(4, 4).unwrap_err().0.contains("4 is no type"));
+        assert!(read(4, 4).unwrap_err().0.contains("type is 4"));
     }
 
     #[test]
     fn other_files_are_no_code_objects() {
         let good = head(ET_DYN, 4, 0x3f);
         for (at, byte, why) in [
-            (0, 0, "no ELF"),
-            (4, 1, "64 bits"),
-            (5, 2, "64 bits"),
+            (0, 0, "not a 64-bit ELF"),
+            (4, 1, "64-bit"),
+            (5, 2, "64-bit"),
             (18, 62, "AMD"),
             (7, 65, "OS/ABI is 65"),
         ] {

@@ -1,15 +1,18 @@
 //! # Images for AMD's GPUs: code objects
 //!
-//! What a code object says of its target, its kernels and its variables, for the AMDGPU backend that loads it,
-//! for a double of HIP and for tools that show it. It is read without a driver.
+//! Reads the target, the kernels and the variables of a code object, without a driver. Users are
+//! the AMDGPU backend, a test double of HIP, and tools that print code objects.
 //!
-//! - [`Target`]: what code is for, as `gfx90a:sramecc+:xnack-`, and [`Target::runs_on`]: which devices run it.
-//! - [`Header`]: what the first bytes tell: version, target, linked or not. It costs next to nothing.
-//! - [`CodeObject`]: the [`Kernel`]s with their [`Argument`]s, the [`Variable`]s, and what is missing.
-//! - [`loadable`]: whether AMD's runtimes survive a linked file, and a copy that they do.
+//! - [`Target`]: the target of code, such as `gfx90a:sramecc+:xnack-`, and [`Target::runs_on`],
+//!   which compares it with a device.
+//! - [`Header`]: the contents of the first bytes: version, target, linked or not. Reading it is
+//!   cheap.
+//! - [`CodeObject`]: the [`Kernel`]s with their [`Argument`]s, the [`Variable`]s, and the undefined
+//!   symbols.
+//! - [`loadable`]: checks whether AMD's runtimes survive a linked file, and repairs it if possible.
 //!
-//! Readers are total: any bytes give contents or say why they are [`Malformed`]. What a code object says is
-//! LLVM's AMDGPUUsage.
+//! Readers are total: for any bytes they return contents, or the reason why the bytes are
+//! [`Malformed`]. LLVM's AMDGPUUsage documents the format.
 
 mod argument;
 mod code_object;
@@ -34,7 +37,7 @@ pub use loadable::loadable;
 pub use target::{Feature, Target, is_triple};
 pub use variable::{Linkage, Variable};
 
-/// Why bytes are no code object, or text no target ID.
+/// The reason why bytes are not a code object, or text is not a target ID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub String);

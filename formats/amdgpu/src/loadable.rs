@@ -6,13 +6,13 @@ use crate::header::wrong;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// In bytes: sizes of the structures of an ELF file of 64 bits.
+/// Sizes in bytes of the structures of a 64-bit ELF file.
 const SECTION_BYTES: usize = 64;
 const SEGMENT_BYTES: usize = 56;
 const SYMBOL_BYTES: usize = 24;
-/// Numbers of sections from here on are reserved.
+/// First reserved section number.
 const RESERVED_SECTIONS: usize = 0xff00;
-/// Symbols that are in no section: absolute numbers.
+/// Section number of absolute symbols, which are in no section.
 const ABSOLUTE: usize = 0xfff1;
 
 const PT_LOAD: u64 = 1;
@@ -26,14 +26,16 @@ const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
 const STT_KERNEL: u8 = 10;
 
-/// Returns a linked code object as AMD's runtimes can load it: as it is or, if it was stripped of its
-/// symbol table, a copy with one that has the dynamic symbols. The contents of the copy stand where
-/// they stood.
+/// Returns a linked code object in a form that AMD's runtimes can load. A file without a symbol
+/// table is copied, with a table of the dynamic symbols; its contents keep their places. Any other
+/// file is returned unchanged.
 ///
 /// # Errors
-/// If runtimes would end the process over it: no section table, or one without names or with
-/// sections of no type; segments whose memory is smaller than their bytes; symbols that lie in no
-/// segment.
+/// A file over which runtimes would end the process:
+///
+/// - the section table is missing, or a section has no name or no type;
+/// - a segment has less memory than bytes;
+/// - a symbol lies in no segment.
 pub fn loadable(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Malformed> {
     let sections = Sections::read(bytes)?;
     sections.check_names(bytes)?;
@@ -52,7 +54,7 @@ pub fn loadable(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Malformed> {
 /// The table of sections.
 struct Sections {
     all: Vec<Section>,
-    /// Index of the section with names.
+    /// Index of the section with the section names.
     names: usize,
 }
 
@@ -61,7 +63,7 @@ struct Sections {
 struct Section {
     name: u32,
     kind: u64,
-    /// Where its bytes are in the file.
+    /// Offset in bytes of its contents in the file.
     start: u64,
     bytes: u64,
     /// Index of the section with the names of its symbols.
@@ -104,14 +106,16 @@ impl Sections {
         self.all.iter().filter(move |section| section.kind == kind)
     }
 
+    /// Checks the types and the names of the sections.
+    ///
     /// # Errors
-    /// If a section but the first has no type, or if a section's name is not in the table of names.
+    /// A section other than the first without a type, or a name that is not in the table of names.
     fn check_names(&self, bytes: &[u8]) -> Result<(), Malformed> {
         let (names, count) = (self.names, self.all.len());
         let table = self.all.get(names).filter(|table| names != 0 && table.kind == SHT_STRTAB);
         let Some(table) = table.and_then(|table| contents(bytes, table)) else {
             return Err(wrong(format!(
-                "section {names} of {count} is to have the names of sections, and is no table of names"
+                "section {names} of {count} is no string table, expected the section names"
             )));
         };
         for (index, section) in self.all.iter().enumerate() {
@@ -129,7 +133,7 @@ impl Sections {
         Ok(())
     }
 
-    /// Returns a copy with a symbol table at its end, behind which are the new names and section headers.
+    /// Returns a copy with a symbol table, new names and section headers at its end, in this order.
     fn with_symbol_table(&self, bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
         let dynamic = self.with_type(SHT_DYNSYM).next().copied().unwrap_or_default();
         let strings = self.all.get(dynamic.link).filter(|strings| strings.kind == SHT_STRTAB);
@@ -179,7 +183,7 @@ impl Sections {
 }
 
 impl Section {
-    /// Returns the header of a section that is not in memory.
+    /// Returns the header of a section that is not loaded into memory.
     fn header(&self, alignment: u64, entry_bytes: u64) -> Vec<u8> {
         let words = [u64::from(self.name) | self.kind << 32, 0, 0, self.start, self.bytes];
         let rest = [self.link as u64 | u64::from(self.info) << 32, alignment, entry_bytes];
@@ -187,17 +191,17 @@ impl Section {
     }
 }
 
-/// Appends bytes at a multiple of 8, and returns where they stand.
+/// Appends bytes at a multiple of 8 bytes, and returns their offset.
 fn append(copy: &mut Vec<u8>, bytes: &[u8]) -> usize {
     copy.resize(copy.len().next_multiple_of(8), 0);
     copy.extend_from_slice(bytes);
     copy.len() - bytes.len()
 }
 
-/// Returns the addresses that segments take up when they are loaded.
+/// Returns the address ranges of the loaded segments.
 ///
 /// # Errors
-/// If a segment has less memory than bytes.
+/// A segment with less memory than bytes.
 fn memory(bytes: &[u8]) -> Result<Vec<Range<u64>>, Malformed> {
     let [start, entry, count] =
         [(32, 8), (54, 2), (56, 2)].map(|(at, size)| number(bytes, at, size).unwrap_or(0));
@@ -228,8 +232,10 @@ fn memory(bytes: &[u8]) -> Result<Vec<Range<u64>>, Malformed> {
     Ok(found)
 }
 
+/// Checks that symbols lie in loaded segments.
+///
 /// # Errors
-/// If a symbol that runtimes look at lies in no segment.
+/// A symbol outside of all segments that runtimes would read.
 fn check_symbols(bytes: &[u8], table: &Section, memory: &[Range<u64>]) -> Result<(), Malformed> {
     let Some(symbols) = contents(bytes, table) else { return Ok(()) };
     let (symbols, _) = symbols.as_chunks::<SYMBOL_BYTES>();
@@ -248,27 +254,27 @@ fn check_symbols(bytes: &[u8], table: &Section, memory: &[Range<u64>]) -> Result
             |range: &Range<u64>| range.start <= value && end.is_some_and(|end| end <= range.end);
         if is_looked_at && !memory.iter().any(is_inside) {
             return Err(wrong(format!(
-                "symbol {index} is {size} bytes at {value:#x}, which lie in no segment that is loaded"
+                "symbol {index} is {size} bytes at {value:#x}, which lie in no loaded segment"
             )));
         }
     }
     Ok(())
 }
 
-/// Returns the bytes of a section; none if it has none, or if they lie beyond the end.
+/// Returns the bytes of a section; `None` if it has none, or if they lie beyond the end.
 fn contents<'a>(bytes: &'a [u8], section: &Section) -> Option<&'a [u8]> {
     let start = usize::try_from(section.start).ok()?;
     let contents = bytes.get(start..)?.get(..usize::try_from(section.bytes).ok()?)?;
     Some(contents).filter(|contents| !contents.is_empty())
 }
 
-/// Where an entry of a table stands.
+/// Returns the offset of an entry of a table.
 fn place(start: u64, index: u64, entry_bytes: usize) -> Option<usize> {
     let offset = index.checked_mul(entry_bytes as u64)?;
     usize::try_from(start.checked_add(offset)?).ok()
 }
 
-/// Returns a number of up to 8 bytes, little endian.
+/// Returns a little-endian number of up to 8 bytes.
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let found = bytes.get(at..)?.get(..size)?;
     Some(found.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))

@@ -1,6 +1,7 @@
 //! The notes with metadata: MessagePack, in which kernels and their arguments are maps.
 //!
-//! Nothing is kept of unknown keys, and known ones take no more memory than a multiple of their bytes; so the file bounds it.
+//! Unknown keys are dropped, and known ones take no more memory than a multiple of their bytes, so
+//! the file's size limits the memory.
 
 use crate::header::wrong;
 use crate::{Argument, Kernel, Malformed};
@@ -11,20 +12,20 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Contents of notes.
+/// The contents of notes.
 #[derive(Default, Deserialize)]
 pub(crate) struct Metadata {
-    /// "amdgcn-amd-amdhsa--gfx90a:xnack+".
+    /// The target ID, such as "amdgcn-amd-amdhsa--gfx90a:xnack+".
     #[serde(rename = "amdhsa.target")]
     pub(crate) target: Option<String>,
     #[serde(rename = "amdhsa.kernels", default, deserialize_with = "maps")]
     pub(crate) kernels: Vec<Kernel>,
 }
 
-/// Deepest nesting of a note, which is three times that of kernels' arguments.
+/// Deepest nesting of a note, three times the nesting of kernels' arguments.
 const DEEPEST: usize = 16;
 
-/// Reads the contents of notes: a file that was linked without being compiled anew has several.
+/// Reads the contents of notes: a file linked from several objects has several notes.
 pub(crate) fn read(notes: &[&[u8]]) -> Result<Metadata, Malformed> {
     let mut metadata = Metadata::default();
     for note in notes {
@@ -44,16 +45,17 @@ pub(crate) fn read(notes: &[&[u8]]) -> Result<Metadata, Malformed> {
     Ok(metadata)
 }
 
-/// Tells the arguments that the runtime passes from the others, and checks what values have to do with each other.
+/// Separates the arguments that the runtime passes from the others, and checks the consistency of
+/// values.
 fn check(kernel: &mut Kernel) -> Result<(), Malformed> {
     let wrong = |what| Err(wrong(format!("'{}': {what}", shown(&kernel.name))));
     if !kernel.argument_alignment.is_power_of_two() {
-        return wrong(".kernarg_segment_align is no power of two");
+        return wrong(".kernarg_segment_align is not a power of two");
     }
     let end = |argument: &Argument| argument.offset.checked_add(argument.bytes);
     let is_inside = |known| end(known).is_some_and(|end| end <= kernel.argument_bytes);
     if !kernel.arguments.iter().all(is_inside) {
-        return wrong(".args is beyond the size of all");
+        return wrong("an argument of .args lies beyond .kernarg_segment_size");
     }
     let is_hidden = |argument: &mut Argument| argument.kind.is_hidden();
     kernel.hidden = kernel.arguments.extract_if(.., is_hidden).collect();
@@ -62,7 +64,7 @@ fn check(kernel: &mut Kernel) -> Result<(), Malformed> {
     places.sort_unstable();
     match places.is_sorted_by(|(offset, bytes), (next, _)| offset + bytes <= *next) {
         true => Ok(()),
-        false => wrong("two of its .args lie upon each other"),
+        false => wrong("two of its .args overlap"),
     }
 }
 
@@ -76,7 +78,7 @@ where
     Ok(maps.into_iter().map(|Map(value)| value).collect())
 }
 
-/// A value that a map describes; what is derived would take a list for it too.
+/// A value described by a map; derived code would accept a list as well.
 struct Map<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
@@ -115,7 +117,7 @@ mod tests {
         json!({".offset": offset, ".size": bytes, ".value_kind": kind})
     }
 
-    /// What every kernel has, and more or something else.
+    /// Returns a kernel with all required facts, and with `more` added or replaced.
     fn kernel(more: &[(&str, Value)]) -> Value {
         let mut kernel = json!({
             ".name": "k",
@@ -217,8 +219,12 @@ mod tests {
                 "kernels[0].kernarg_segment_size: invalid value",
             ),
             (".kernarg_segment_size", (1u64 << 32).into(), "expected u32"),
-            (".kernarg_segment_align", 3.into(), "'k': .kernarg_segment_align is no power of two"),
-            (".kernarg_segment_align", 0.into(), "no power of two"),
+            (
+                ".kernarg_segment_align",
+                3.into(),
+                "'k': .kernarg_segment_align is not a power of two",
+            ),
+            (".kernarg_segment_align", 0.into(), "not a power of two"),
             (".reqd_workgroup_size", json!([1]), "invalid length 1, expected an array of length 3"),
             (".reqd_workgroup_size", json!([1, 2, 3, 4]), "[0].reqd_workgroup_size: "),
             (".reqd_workgroup_size", json!([null, null, null]), "reqd_workgroup_size[0]: "),
@@ -234,7 +240,7 @@ mod tests {
             (".args", json!([argument(28, 8, "by_value")]), "beyond"),
             (".args", json!([argument(u32::MAX, 8, "by_value")]), "beyond"),
             (".args", json!([argument(u32::MAX, 8, "hidden_none")]), "beyond"),
-            (".args", json!([low, high, argument(23, 2, "by_value")]), "upon each other"),
+            (".args", json!([low, high, argument(23, 2, "by_value")]), "overlap"),
         ] {
             let error = one(&[(key, value)]).unwrap_err();
             assert!(error.contains(why), "{key}: {error}");
@@ -254,7 +260,7 @@ mod tests {
     #[test]
     fn depth_and_claims_are_bounded() {
         let problem = |note: &[u8]| read(&[note]).map_err(|error| error.0).err().unwrap();
-        // Of an unknown key, and of a known one.
+        // Nested in an unknown key, and in a known one.
         for key in [&b"\x81\xa1x"[..], b"\x81\xaeamdhsa.kernels"] {
             let deep = [key, &[0x91; 100_000]].concat();
             assert!(problem(&deep).len() < 500);

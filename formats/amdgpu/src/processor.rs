@@ -1,6 +1,6 @@
-//! Processors: their numbers in headers, and which of them a generic one stands for.
+//! Processors: their numbers in headers, and the processors that a generic one covers.
 
-/// The lowest byte of a header's flags.
+/// Processors by their number, the lowest byte of a header's flags.
 const PROCESSORS: [(u8, &str); 63] = [
     (0x20, "gfx600"),
     (0x21, "gfx601"),
@@ -67,8 +67,7 @@ const PROCESSORS: [(u8, &str); 63] = [
     (0x63, "gfx13-generic"),
 ];
 
-/// Of each generic processor those that it stands for, each with the first version of the generic one
-/// that does.
+/// Generic processors with the processors that each covers, and the first version that covers each.
 const GENERIC: [(&str, &[(&str, u8)]); 9] = [
     (
         "gfx9-generic",
@@ -108,18 +107,19 @@ const GENERIC: [(&str, &[(&str, u8)]); 9] = [
     ("gfx13-generic", &[("gfx1310", 1)]),
 ];
 
-/// The name of the processor with this number.
+/// Returns the name of the processor with this number.
 pub(crate) fn name(number: u8) -> Option<&'static str> {
     PROCESSORS.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
 
-/// Since which version a generic processor stands for another; `None` if it never does.
+/// Returns the first version of a generic processor that covers another processor; `None` if no
+/// version does.
 pub(crate) fn stands_for_since(generic: &str, processor: &str) -> Option<u8> {
     let (_, members) = GENERIC.iter().find(|(name, _)| *name == generic)?;
     members.iter().find(|(name, _)| *name == processor).map(|(_, since)| *since)
 }
 
-/// Whether a processor stands for others, also one that is not known here.
+/// Returns whether a processor is generic, even one that is not listed here.
 pub(crate) fn is_generic(processor: &str) -> bool {
     processor.ends_with("-generic")
 }

@@ -1,50 +1,51 @@
-//! Target IDs: a processor, and how features that can differ between devices of it are set.
+//! Target IDs: a processor, and settings of features that differ between devices with this
+//! processor.
 
 use crate::{Malformed, processor};
 use std::fmt;
 
-/// What code is for, or what a device is: "gfx90a:sramecc+:xnack-".
+/// The target of code or of a device: "gfx90a:sramecc+:xnack-".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// "gfx90a", or a generic one: "gfx9-4-generic".
+    /// The processor: "gfx90a", or a generic one such as "gfx9-4-generic".
     pub processor: String,
-    /// Whether memory corrects its errors.
+    /// Setting of error correction in memory.
     pub sramecc: Feature,
-    /// Whether page faults are handled, by trying again.
+    /// Setting of retries after page faults.
     pub xnack: Feature,
-    /// The version of a generic processor, which code objects say and target IDs do not.
+    /// The version of a generic processor, known from code objects and not from target IDs.
     pub generic_version: Option<u8>,
 }
 
-/// How a feature is set.
+/// The setting of a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Feature {
-    /// Nothing is said: code works with either; of a device, that it is not there.
+    /// No setting: code works with both settings; a device lacks the feature.
     #[default]
     Any,
-    /// It is on, or must be.
+    /// Enabled on a device, or required by code.
     On,
-    /// It is off, or must be.
+    /// Disabled on a device, or required to be by code.
     Off,
 }
 
-/// No target ID is longer.
+/// Most bytes of a target ID.
 const LONGEST: usize = 128;
 
 impl Target {
-    /// Reads a target ID, alone or behind a triple: "gfx90a:xnack+", "amdgcn-amd-amdhsa--gfx90a:xnack+".
-    /// Processors that are not known here are targets too.
+    /// Parses a target ID, alone or behind a triple: "gfx90a:xnack+",
+    /// "amdgcn-amd-amdhsa--gfx90a:xnack+". Unknown processors are accepted.
     ///
     /// # Errors
-    /// If it is none.
+    /// A text that is not a target ID.
     pub fn parse(text: &str) -> Result<Target, Malformed> {
         if text.len() > LONGEST {
-            return Err(Malformed(format!("{} bytes of text are no target ID", text.len())));
+            return Err(Malformed(format!("a text of {} bytes is not a target ID", text.len())));
         }
-        let wrong = |why: &str| Malformed(format!("'{text}' is no target ID: {why}"));
+        let wrong = |why: &str| Malformed(format!("'{text}' is not a target ID: {why}"));
         let mut parts = without_triple(text).split(':');
         let processor = parts.next().filter(|name| is_processor(name));
-        let processor = processor.ok_or_else(|| wrong("it names no processor, such as gfx90a"))?;
+        let processor = processor.ok_or_else(|| wrong("it has no processor, such as gfx90a"))?;
         let mut target = Target::from_processor(processor.to_owned());
         for part in parts {
             let (name, setting) = match part.as_bytes() {
@@ -64,19 +65,19 @@ impl Target {
         Ok(target)
     }
 
-    /// One of which nothing else is said.
+    /// Creates a target without settings of features.
     pub(crate) fn from_processor(processor: String) -> Target {
         Target { processor, sramecc: Feature::Any, xnack: Feature::Any, generic_version: None }
     }
 
-    /// Returns whether it is a generic processor, which stands for others.
+    /// Returns whether the processor is generic, and so covers others.
     #[must_use]
     pub fn is_generic(&self) -> bool {
         processor::is_generic(&self.processor)
     }
 }
 
-/// Returns whether a triple is that of code objects: "amdgcn-amd-amdhsa", or as later compilers write it,
+/// Returns whether a triple is one of code objects: "amdgcn-amd-amdhsa", or, from later compilers,
 /// "amdgpu9.4-amd-amdhsa-unknown".
 #[must_use]
 pub fn is_triple(text: &str) -> bool {
@@ -87,7 +88,7 @@ pub fn is_triple(text: &str) -> bool {
         && parts.next() == Some("amdhsa")
 }
 
-/// What is behind a triple.
+/// Returns the text behind a triple.
 fn without_triple(text: &str) -> &str {
     match text.split_once("-gfx") {
         Some((triple, _)) if is_triple(triple) => &text[triple.len() + 1..],
@@ -101,7 +102,7 @@ fn is_processor(name: &str) -> bool {
     number.first().is_some_and(u8::is_ascii_digit) && number.iter().copied().all(is_of_it)
 }
 
-/// The canonical form: features in the order of the alphabet.
+/// Formats the canonical form, with features in alphabetical order.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.processor)?;

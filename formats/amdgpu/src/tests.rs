@@ -1,4 +1,4 @@
-//! Code objects that clang makes, where it is installed, and what LLVM's own reader says of them.
+//! Comparison of code objects from clang, where it is installed, with the output of LLVM's reader.
 
 use crate::{ArgumentKind, CodeObject, Header, Kernel, KernelKind, Linkage, Target, Variable};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ __attribute__((constructor)) static void first(void) { seen = 1; }
 __attribute__((destructor)) static void last(void) { seen = 2; }
 "#;
 
-/// What only OpenCL says, and functions that are elsewhere.
+/// Facts that only OpenCL has, and functions of other images.
 const OPENCL: &str = r#"
 #define VISIBLE __attribute__((visibility("default")))
 VISIBLE extern int helper(int);
@@ -47,13 +47,13 @@ __kernel __attribute__((amdgpu_flat_work_group_size(64, 128))) void at_most(__gl
 }
 "#;
 
-/// The tools of LLVM of this version.
+/// The tools of one LLVM version.
 struct Tools {
     version: u32,
 }
 
 impl Tools {
-    /// Those that are installed. Says so if there are none.
+    /// Returns the installed tools. Prints a message if there is no tool.
     fn installed() -> Vec<Tools> {
         let is_there = |tool: String| {
             Command::new(tool).arg("--version").output().is_ok_and(|said| said.status.success())
@@ -73,7 +73,7 @@ impl Tools {
         found
     }
 
-    /// What clang makes of a source in a language, for a processor.
+    /// Returns clang's output for a source in a language, for a processor.
     fn compile(
         &self,
         folder: &Path,
@@ -94,7 +94,7 @@ impl Tools {
         folder.join(format!("image-{}", self.version))
     }
 
-    /// What LLVM's reader says of the last image.
+    /// Returns the output of LLVM's reader for the last image.
     fn readelf(&self, folder: &Path, flags: &[&str]) -> String {
         let mut readelf = Command::new(format!("llvm-readelf-{}", self.version));
         run(readelf.args(flags).arg(self.image(folder)))
@@ -182,7 +182,7 @@ fn headers_say_version_target_and_kind() {
             assert!(header.version == version || is_default && header.is_supported(), "{context}");
             assert_eq!(header.is_relocatable, flags.contains(&"-c"), "{context}");
             assert_eq!(CodeObject::read(&image).unwrap().header, header, "{context}");
-            // The metadata names the target too.
+            // The metadata has the target too.
             let said = tools.readelf(folder.path(), &["--notes"]);
             let (_, said) = said.split_once("amdhsa.target:").unwrap();
             let said = said.trim_start().lines().next().unwrap().trim_matches('\'');
@@ -192,7 +192,7 @@ fn headers_say_version_target_and_kind() {
     }
 }
 
-/// Of a kernel by its name in the output of LLVM's reader: fields and what they are.
+/// Returns a lookup of a kernel's fields in the output of LLVM's reader.
 fn said_of<'a>(said: &'a str, name: &str) -> impl Fn(&str) -> Option<&'a str> {
     let mut kernels = said.split("\n  - ");
     let mut of_it =
@@ -248,7 +248,7 @@ fn compare<'a>(kernel: &Kernel, said: &impl Fn(&str) -> Option<&'a str>, context
     assert_eq!(Some(&*kernel.symbol), said(".symbol"), "{context}");
 }
 
-/// What the source says of them.
+/// Compares the kernels with the source.
 fn check_kernels(found: &CodeObject, wavefront_items: u32) {
     let uses = kernel(found, "uses");
     let arguments: Vec<_> = uses
@@ -264,7 +264,7 @@ fn check_kernels(found: &CodeObject, wavefront_items: u32) {
         [(0, 8, pointer), (8, 4, value.clone()), (16, 32, value.clone()), (48, 1, value)]
     );
     assert!(uses.static_shared_bytes >= 64 && uses.wavefront_items == wavefront_items);
-    // Since version 5 the size of groups is one of them.
+    // Since version 5 the size of groups is one of the hidden arguments.
     assert_eq!(uses.hidden.is_empty(), found.header.version == 4);
     assert!(uses.hidden.iter().all(|known| known.offset >= 49));
     let needs_stack = kernel(found, "needs_stack");

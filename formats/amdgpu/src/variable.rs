@@ -1,4 +1,4 @@
-//! Variables, and what is missing: symbols.
+//! Variables and undefined symbols.
 
 use crate::file::{File, Place, Symbol};
 use crate::{Kernel, Malformed};
@@ -10,43 +10,43 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Variable {
-    /// Its symbol.
+    /// The variable's symbol.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Who can see it.
+    /// The visibility of the symbol.
     pub linkage: Linkage,
-    /// The index of its section; `None` if linking finds a place for it.
+    /// The index of its section; `None` if the linker chooses its place.
     pub section: Option<u32>,
-    /// From the start of what is loaded; in a relocatable object from its section's. Of one without a
-    /// section: its alignment.
+    /// Offset in bytes from the start of the loaded image, or, in a relocatable object, from the
+    /// start of the section. Without a section: the alignment in bytes.
     pub address: u64,
     stored: Range<usize>,
 }
 
-/// Who can see a variable.
+/// The visibility of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Linkage {
-    /// Its image alone: the driver does not find it by name.
+    /// Visible in its image alone: the driver does not find it by name.
     Internal,
-    /// All, and no other definition takes its place.
+    /// Visible to all images; no other definition can replace it.
     Protected,
-    /// All.
+    /// Visible to all images.
     Visible,
-    /// All, and another definition may take its place.
+    /// Visible to all images; another definition can replace it.
     Weak,
 }
 
 impl Variable {
-    /// Returns its initial value, in the bytes that the code object was read from; empty if it is all zeros. Where
-    /// addresses belong stands what is added to them, or nothing.
+    /// Returns the initial value in the bytes that the code object was read from; empty if it is
+    /// all zeros. A place for an address holds the addend, or nothing.
     #[must_use]
     pub fn initial<'a>(&self, image: &'a [u8]) -> &'a [u8] {
         image.get(self.stored.clone()).unwrap_or_default()
     }
 }
 
-/// Variables, and the names of what others must define.
+/// Variables, and the names that other images must define.
 #[derive(Default)]
 pub(crate) struct Symbols {
     pub(crate) variables: Vec<Variable>,
@@ -54,7 +54,7 @@ pub(crate) struct Symbols {
 }
 
 impl Symbols {
-    /// Reads them. Descriptors of kernels are no variables.
+    /// Reads the symbols of a file. Kernel descriptors are not variables.
     pub(crate) fn read(
         file: &File<'_>,
         is_relocatable: bool,
@@ -62,7 +62,7 @@ impl Symbols {
     ) -> Result<Symbols, Malformed> {
         let dynamic = if is_relocatable { Vec::new() } else { file.dynamic_symbols()? };
         let all = file.symbols()?;
-        // In a linked file others see what the dynamic linker does.
+        // Other images see the dynamic symbols of a linked file.
         let outer = if is_relocatable { &all } else { &dynamic };
         let inner = if is_relocatable { &dynamic } else { &all };
         let descriptors: HashSet<_> = kernels.iter().map(|kernel| &kernel.symbol[..]).collect();
@@ -96,13 +96,14 @@ impl Symbols {
     }
 }
 
-/// Returns whether linking defines a name: the bounds of a section, or of its constructors.
+/// Returns whether the linker defines a name: the bounds of a section or of constructors.
 fn is_of_linker(name: &str) -> bool {
     const PREFIXES: [&str; 4] = ["__start_", "__stop_", "__init_array_", "__fini_array_"];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Returns a symbol as a variable; `None` if it is something else, or in no memory of an image.
+/// Returns the variable of a symbol; `None` if the symbol is something else, or not in an image's
+/// memory.
 fn variable(file: &File<'_>, symbol: &Symbol<'_>, linkage: Linkage) -> Option<Variable> {
     let section = match symbol.place {
         Place::Section(index) => Some(index),

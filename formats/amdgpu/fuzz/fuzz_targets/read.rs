@@ -1,5 +1,5 @@
-//! Readers are total: any bytes give contents or say why they are malformed, and what is said of an argument or a
-//! variable lies in it.
+//! Readers are total: for any bytes they return contents or a reason why the bytes are malformed.
+//! Ranges of arguments and variables lie within the file.
 //!
 //! Run it with `cargo +nightly fuzz run read`, with some code objects as a corpus.
 

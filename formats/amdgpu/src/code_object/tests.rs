@@ -15,10 +15,10 @@ const SHARED: u16 = 0xff00;
 const ET_REL: u16 = 1;
 const ET_DYN: u16 = 3;
 
-/// A section: kind, address, content, link, and how many bytes it is said to have.
+/// A section: type, address, contents, link, and the size in its header.
 type Made = (SectionType, u64, Vec<u8>, u32, u64);
 
-/// A symbol: name, kind, binding, visibility, section, value, size.
+/// A symbol: name, type, binding, visibility, section, value, size.
 type MadeSymbol = (&'static str, SymbolType, SymbolBind, SymbolVisibility, u16, u64, u64);
 
 fn made(kind: SectionType, address: u64, content: Vec<u8>) -> Made {
@@ -26,7 +26,7 @@ fn made(kind: SectionType, address: u64, content: Vec<u8>) -> Made {
     (kind, address, content, 0, bytes)
 }
 
-/// A table of symbols, whose names are in the section with the index `strings`, and that.
+/// Returns a table of symbols and the section with their names, which has the index `strings`.
 fn table(kind: SectionType, strings: u32, symbols: &[MadeSymbol]) -> [Made; 2] {
     let (mut entries, mut names) = (vec![0; 24], vec![0]);
     for (name, kind, binding, visibility, section, value, bytes) in symbols {
@@ -41,8 +41,8 @@ fn table(kind: SectionType, strings: u32, symbols: &[MadeSymbol]) -> [Made; 2] {
     [table, made(SHT_STRTAB, 0, names)]
 }
 
-/// A file for gfx90a of these sections, the first of which has index 1, and of segments with the notes that are
-/// in some of them.
+/// Returns a file for gfx90a with these sections, the first of which has index 1. `noted` lists the
+/// sections with notes; each gets a segment.
 fn elf(kind: u16, sections: Vec<Made>, noted: &[usize]) -> Vec<u8> {
     let mut bytes = head(kind, 3, 0x53f);
     let segments_at = bytes.len();
@@ -81,7 +81,7 @@ fn note(owner: &[u8], kind: u32, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The notes of a file with one kernel.
+/// Returns the notes of a file with one kernel.
 fn notes(kernel: &str) -> Vec<u8> {
     let metadata = json!({"amdhsa.kernels": [{
         ".name": kernel,
@@ -97,7 +97,7 @@ fn notes(kernel: &str) -> Vec<u8> {
     [note(b"GNU\0", 32, b"abc"), note(b"AMDGPU\0", 32, &metadata)].concat()
 }
 
-/// One of everything, linked: notes are section 1, values 2, zeros 3.
+/// Returns a linked file with one of everything: section 1 has notes, 2 values, 3 zeros.
 fn linked() -> Vec<u8> {
     let dynamic = [
         ("k", FUNC, GLOBAL, PROTECTED, 2, 0x1000, 64),
@@ -145,10 +145,10 @@ fn relocatable() -> Vec<u8> {
     elf(ET_REL, sections, &[])
 }
 
-/// Of a variable: name, size, linkage, section, address, initial value.
+/// The facts of a variable: name, size, linkage, section, address, initial value.
 type Said<'a> = (&'a str, u64, Linkage, Option<u32>, u64, &'a [u8]);
 
-/// What is said of each variable.
+/// Returns the facts of each variable.
 fn summary<'a>(found: &'a CodeObject, bytes: &'a [u8]) -> Vec<Said<'a>> {
     let one = |known: &'a Variable| {
         (
@@ -224,7 +224,7 @@ fn a_part_beyond_the_end_is_malformed() {
     let end = bytes.len();
     let error = CodeObject::read(&bytes[..end - 1]).unwrap_err();
     assert!(error.0.contains("malformed"), "{error}");
-    // The offset of the notes' segment, then of the section of values.
+    // The offset of the notes' segment, then that of the section of values.
     for at in [64 + 8, end - 6 * 64 + 24] {
         let was = bytes[at..at + 8].to_vec();
         for number in [end as u64, u64::MAX, 1 << 63] {
@@ -246,7 +246,7 @@ fn parts_upon_each_other_are_malformed_before_they_cost_much() {
     let notes = elf(ET_DYN, vec![made(SHT_NOTE, 0, note(b"x\0", 1, &[0; 1 << 16]))], &[1; 200]);
     for bytes in [names, notes] {
         let error = CodeObject::read(&bytes).unwrap_err();
-        assert!(error.0.contains("upon each other"), "{error}");
+        assert!(error.0.contains("overlap"), "{error}");
     }
 }
 

@@ -152,9 +152,9 @@ fn images_that_the_device_does_not_run_are_refused_with_a_reason() {
     let lacking = twins.code_object_for("l", LACKING, &["-mcpu=gfx90a", "-Wl,-z,undefs"]);
     for (image, code, reason) in [
         (&other, 209, "for gfx942, which gfx90a:sramecc+:xnack- does not run"),
-        (&xnack, 209, "xnack is set otherwise"),
+        (&xnack, 209, "its setting of xnack differs"),
         (&lacking, 303, "undefined: other"),
-        (&b"__CLANG_OFFLOAD_BUNDLE__".repeat(8), 200, "no ELF file"),
+        (&b"__CLANG_OFFLOAD_BUNDLE__".repeat(8), 200, "not a 64-bit ELF file"),
     ] {
         with_double(&twins.settings(), |hip| assert_eq!(hip.load(image), Err(code)))
             .complaint(reason);
