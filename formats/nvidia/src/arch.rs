@@ -1,35 +1,35 @@
-//! Architectures, and which devices run what was built for one.
+//! Architectures, and the devices that run code for them.
 
 use std::fmt;
 
 /// An architecture: "sm_90a", "compute_90".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Arch {
-    /// Ten times the major compute capability, and the minor one: 90, 103, 120.
+    /// Ten times the major compute capability plus the minor one: 90, 103, 120.
     pub number: u32,
-    /// What of the architecture may be used, which says where it runs.
+    /// The part of the architecture that an image uses, which limits the devices that run it.
     pub variant: Variant,
 }
 
-/// What an image uses of an architecture.
+/// The part of an architecture that an image uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Variant {
-    /// What later ones have too.
+    /// Features that later architectures have too.
     Any,
-    /// What its family has: "sm_100f".
+    /// Features of its family: "sm_100f".
     Family,
-    /// What it alone has: "sm_90a".
+    /// Features of this architecture alone: "sm_90a".
     Specific,
 }
 
 impl Arch {
-    /// The architecture of a device with this compute capability.
+    /// Creates the architecture of a device with this compute capability.
     #[must_use]
     pub fn new(major: u32, minor: u32) -> Arch {
         Arch { number: major.saturating_mul(10).saturating_add(minor), variant: Variant::Any }
     }
 
-    /// Reads "sm_90a", "compute_90" or "sm_103f".
+    /// Parses a name: "sm_90a", "compute_90" or "sm_103f".
     #[must_use]
     pub fn parse(text: &str) -> Option<Arch> {
         let rest = text.strip_prefix("sm_").or_else(|| text.strip_prefix("compute_"))?;
@@ -44,28 +44,28 @@ impl Arch {
         is_number.then(|| digits.parse().ok()).flatten().map(|number| Arch { number, variant })
     }
 
-    /// The first part of the compute capability: 12 of sm_120.
+    /// Returns the major part of the compute capability: `12` of sm_120.
     #[must_use]
     pub fn major(self) -> u32 {
         self.number / 10
     }
 
-    /// The last digit of the compute capability: 3 of sm_103.
+    /// Returns the minor part of the compute capability: `3` of sm_103.
     #[must_use]
     pub fn minor(self) -> u32 {
         self.number % 10
     }
 
-    /// Whether a device runs machine code for this architecture: it is of the same major one and not
-    /// of a lower minor one.
+    /// Returns whether a device runs machine code for this architecture: the device has the same
+    /// major part, and the same or a higher minor part.
     #[must_use]
     pub fn cubin_runs_on(self, device: Arch) -> bool {
         let is_near = self.major() == device.major() && self.minor() <= device.minor();
         is_near && (self.variant != Variant::Specific || self.number == device.number)
     }
 
-    /// Whether the driver compiles PTX for this architecture for a device: it is not of a lower one, and,
-    /// by the variant, of the same family or the same.
+    /// Returns whether the driver compiles PTX for this architecture for a device. The device must
+    /// not be older, and, depending on the variant, must be of the same family or architecture.
     #[must_use]
     pub fn ptx_runs_on(self, device: Arch) -> bool {
         match self.variant {
@@ -75,7 +75,7 @@ impl Arch {
     }
 }
 
-/// "sm_90a".
+/// Formats the name of machine code's architecture: "sm_90a".
 impl fmt::Display for Arch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let suffix = match self.variant {

@@ -1,44 +1,44 @@
-//! What PTX text or a cubin says of itself.
+//! The contents of PTX text or a cubin.
 
 use crate::Arch;
 
-/// What PTX text or a cubin says of itself. Kernels and variables are in the image's order.
+/// The contents of PTX text or a cubin. Kernels and variables are in the image's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contents {
-    /// What it was built for. Cubins for the variants `sm_100f` and `sm_100` are the same.
+    /// The architecture of the image. Cubins for `sm_100f` and `sm_100` cannot be distinguished.
     pub arch: Option<Arch>,
-    /// The version of the language, of PTX text.
+    /// The language version of PTX text.
     pub ptx_version: Option<(u32, u32)>,
-    /// Functions that can be launched.
+    /// Kernels, which programs launch.
     pub kernels: Vec<Kernel>,
-    /// Variables in global and constant memory, also those that other images cannot see.
+    /// Variables in global and constant memory, including internal ones.
     pub variables: Vec<Variable>,
-    /// Functions and variables that it needs and does not have, without those that the driver
-    /// defines (`vprintf`, `malloc`, `free`, `__assertfail`).
+    /// Functions and variables that the image needs and does not define, without the functions of
+    /// the driver (`vprintf`, `malloc`, `free`, `__assertfail`).
     pub undefined: Vec<String>,
 }
 
-/// A function that can be launched. What the image does not say is `None`.
+/// A kernel. Facts that the image lacks are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kernel {
-    /// Its symbol.
+    /// The kernel's symbol.
     pub name: String,
-    /// In bytes, in the order of the arguments.
+    /// Sizes of the arguments in bytes, in their order.
     pub argument_sizes: Vec<u32>,
-    /// The only size of groups with which it can be launched.
+    /// The only size of work-groups for launches.
     pub required_group: Option<[u32; 3]>,
-    /// The most work-items of a group with which it can be launched.
+    /// Most work-items of a work-group for launches.
     pub max_group_items: Option<u64>,
-    /// The only size of clusters, in groups, with which it can be launched.
+    /// The only size of clusters, in groups, for launches.
     pub cluster: Option<[u32; 3]>,
     /// Registers of a work-item.
     pub registers: Option<u32>,
-    /// Shared memory of a group that is there without a launch asking for it, and without what the
-    /// system reserves.
+    /// Bytes of shared memory of a work-group, without dynamic shared memory and the system's
+    /// reserved part.
     pub static_shared_bytes: Option<u64>,
-    /// Memory of a work-item for what does not fit into registers.
+    /// Bytes of memory of a work-item for values that do not fit into registers.
     pub private_bytes: Option<u64>,
 }
 
@@ -46,22 +46,23 @@ pub struct Kernel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Variable {
-    /// Its symbol.
+    /// The variable's symbol.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Which memory it is in.
+    /// The kind of memory.
     pub space: Space,
-    /// Who can see it.
+    /// The visibility of the symbol.
     pub linkage: Linkage,
-    /// In bytes, a power of two. Of a cubin: what its place has.
+    /// Alignment in bytes, a power of two. In a cubin, the alignment of the variable's place.
     pub alignment: u64,
-    /// Its initial value without the zeros at its end, and with zeros where `references` stand; empty if
-    /// it is all zeros. Of a function's address a cubin has a number instead, which the driver knows.
+    /// The initial value without its trailing zeros, with zeros in place of `references`; empty if
+    /// it is all zeros. A linked cubin has a number of the driver's in place of a function's
+    /// address.
     pub initial: Vec<u8>,
-    /// The addresses of 64 bits that stand in its initial value, by their offset.
+    /// The 64-bit addresses in the initial value, by their offset.
     pub references: Vec<Reference>,
-    /// Where it is, in a cubin.
+    /// The place in a cubin.
     pub place: Option<Place>,
 }
 
@@ -74,39 +75,41 @@ pub enum Space {
     Constant,
 }
 
-/// Who can see a variable.
+/// The visibility of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linkage {
-    /// Its image alone: the driver does not find it by name.
+    /// Visible in its image alone: the driver does not find it by name.
     Internal,
-    /// All.
+    /// Visible to all images.
     Visible,
-    /// All, and another definition may take its place.
+    /// Visible to all images; another definition can replace it.
     Weak,
 }
 
 /// An address in an initial value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Where it stands, in bytes from the variable's start.
+    /// Offset in bytes from the variable's start.
     pub offset: u64,
-    /// The variable or function whose address it is.
+    /// The variable or function at the address.
     pub symbol: String,
-    /// What is added to that.
+    /// The addend.
     pub addend: i64,
 }
 
-/// Where a variable of a cubin is. The distance of two of one section is the same on the device.
+/// The place of a variable of a cubin. The distance between two variables of a section is the same
+/// on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The section's index.
     pub section: u32,
-    /// In bytes from the section's start.
+    /// Offset in bytes from the section's start.
     pub offset: u64,
 }
 
 impl Variable {
-    /// The whole initial value, with the zeros at its end; `None` if it is longer than `most_bytes`.
+    /// Returns the whole initial value, with its trailing zeros; `None` if it is longer than
+    /// `most_bytes`.
     #[must_use]
     pub fn content(&self, most_bytes: usize) -> Option<Vec<u8>> {
         let bytes = usize::try_from(self.bytes).ok().filter(|bytes| *bytes <= most_bytes)?;
@@ -129,12 +132,12 @@ pub(crate) fn without_zeros_at_end(mut value: Vec<u8>) -> Vec<u8> {
     value
 }
 
-/// Gathers references in the order of their offsets. An address that is stored byte by byte is one once
-/// all of its bytes, in their order, were seen.
+/// Gathers references in the order of their offsets. An address that is stored byte by byte counts
+/// once all its 8 bytes have come in order.
 #[derive(Default)]
 pub(crate) struct References {
     whole: Vec<Reference>,
-    /// The beginning of one, and how many of its bytes were seen.
+    /// An incomplete reference, and the number of its bytes so far.
     part: Option<(Reference, u8)>,
 }
 
@@ -143,7 +146,7 @@ impl References {
         self.whole.push(reference);
     }
 
-    /// Adds byte `index` of the address that `reference` is; it stands at the reference's offset.
+    /// Adds byte `index` of an address. `reference` has the address and this byte's offset.
     pub(crate) fn add_byte(&mut self, reference: Reference, index: u8) {
         if index == 0 {
             self.part = Some((reference, 1));

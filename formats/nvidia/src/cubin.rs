@@ -1,7 +1,8 @@
 //! Cubins, relocatable or not.
 //!
-//! `file.rs` reads the ELF file, `attributes.rs` the facts in sections `.nv.info`, `kernels.rs` and
-//! `variables.rs` what they are named after, `relocations.rs` the addresses in initial values.
+//! `file.rs` reads the ELF file and `attributes.rs` the facts in sections `.nv.info`. `kernels.rs`
+//! and `variables.rs` read kernels and variables, and `relocations.rs` the addresses in initial
+//! values.
 
 mod attributes;
 mod file;
@@ -16,20 +17,20 @@ use file::{File, STT_CUDA_OBJECT, Symbol};
 use object::elf::{STT_FUNC, STT_NOTYPE, STT_OBJECT};
 use std::collections::HashSet;
 
-/// What a cubin, relocatable or not, is for, read without its symbols. All its parts lie in the file. Bytes that do not lie at a
-/// multiple of 8 are copied first.
+/// Returns the architecture of a cubin, relocatable or not, without reading its symbols. Checks
+/// that all its parts lie in the file. Bytes that are not aligned to 8 bytes are copied first.
 ///
 /// # Errors
-/// If it is no ELF file of 64 bits for CUDA, or parts of it lie beyond its end or upon each other.
+/// Bytes that are not a 64-bit ELF file for CUDA, or parts that lie beyond the end or overlap.
 pub fn cubin_arch(bytes: &[u8]) -> Result<Arch, Malformed> {
     aligned(bytes, |bytes| arch(&File::parse_without_symbols(bytes)?))
 }
 
 impl Contents {
-    /// Reads a cubin, relocatable or not. Bytes that do not lie at a multiple of 8 are copied first.
+    /// Reads a cubin, relocatable or not. Bytes that are not aligned to 8 bytes are copied first.
     ///
     /// # Errors
-    /// If it is no ELF file of 64 bits for CUDA, or its parts lie upon each other.
+    /// Bytes that are not a 64-bit ELF file for CUDA, or parts that lie beyond the end or overlap.
     pub fn from_cubin(bytes: &[u8]) -> Result<Contents, Malformed> {
         aligned(bytes, |bytes| {
             let file = File::parse(bytes)?;
@@ -45,7 +46,8 @@ impl Contents {
     }
 }
 
-/// Reads bytes, or a copy of them, at a multiple of 8, where the structures of the file are read.
+/// Calls `read` with the bytes, or with a copy of them, aligned to 8 bytes as the structures of the
+/// file require.
 fn aligned<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> T {
     const ALIGNMENT: usize = 8;
     if bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
@@ -58,12 +60,12 @@ fn aligned<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> T {
     read(copy)
 }
 
-/// Since this OS/ABI the architecture is in the second byte of the flags.
+/// First OS/ABI that has the architecture in the second byte of the flags.
 const LATER_ABI: u8 = 0x41;
-/// Of the flags, by the ABI: it uses what its architecture alone has.
+/// Flag of code that uses features of its architecture alone, by the ABI.
 const SPECIFIC: u32 = 0x800;
 const LATER_SPECIFIC: u32 = 0x8;
-/// The same as an attribute of `.nv.compat`, which assemblers since CUDA 13 write instead.
+/// Equivalent attribute of `.nv.compat`, which assemblers since CUDA 13 write instead.
 const ATTRIBUTE_SPECIFIC: u8 = 0x09;
 
 fn arch(file: &File<'_>) -> Result<Arch, Malformed> {
@@ -77,7 +79,7 @@ fn arch(file: &File<'_>) -> Result<Arch, Malformed> {
     Ok(Arch { number, variant: if is_specific { Variant::Specific } else { Variant::Any } })
 }
 
-/// What other images must define.
+/// Returns the symbols that other images must define.
 fn undefined(file: &File<'_>) -> Vec<String> {
     let missing = file.symbols.iter().filter(|symbol| is_missing(symbol));
     let mut reported = HashSet::new();

@@ -1,10 +1,21 @@
-//! NVIDIA's container: images one after the other, each behind a header of its own.
+//! NVIDIA's container: images in a row, each behind its own header.
 //!
-//! An entry's header is its kind and version (16 bits each), its own size (32), the size of what follows
-//! (64), the compressed size without padding (32), and further back the architecture (32, at 28), flags (64, at
-//! 40) and the decompressed size (64, at 56). An entry of kind `JOINED` is several that were compressed
-//! as one: behind its header are their number and headers, in which an offset into what is decompressed
-//! stands instead of the header's size.
+//! The header of an entry has these fields:
+//!
+//! | byte | bits | field |
+//! | --- | --- | --- |
+//! | 0 | 16 | kind |
+//! | 2 | 16 | version |
+//! | 4 | 32 | size of the header |
+//! | 8 | 64 | size of the contents |
+//! | 16 | 32 | compressed size without padding |
+//! | 28 | 32 | architecture |
+//! | 40 | 64 | flags |
+//! | 56 | 64 | decompressed size |
+//!
+//! An entry of kind `JOINED` consists of several entries compressed together. Behind its header are
+//! their number and their headers, which have an offset into the decompressed data in place of the
+//! header's size.
 
 mod block;
 
@@ -19,14 +30,14 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FatbinEntry<'a> {
-    /// What it is; of ELF files `Cubin`, also if it is relocatable.
+    /// The kind of image; `Cubin` for every ELF file, even a relocatable one.
     pub kind: Kind,
-    /// What it is for.
+    /// The image's architecture.
     pub arch: Arch,
-    /// Whether it is stored compressed.
+    /// Whether the image is stored compressed.
     pub compressed: bool,
     block: Arc<Block<'a>>,
-    /// Where the image is in the block; all of it otherwise.
+    /// The image's range in a joined block; `None` if it is the whole block.
     part: Option<Range<u64>>,
 }
 
@@ -43,49 +54,51 @@ const ZSTD: u64 = 0x8000;
 const SPECIFIC: u64 = 0x10_0000;
 const FAMILY: u64 = 0x20_0000;
 
-/// The images of a fatbin, in its order. What is behind it is left alone.
+/// Returns the images of a fatbin, in its order. Bytes behind the fatbin are ignored.
 ///
 /// # Errors
-/// If it is none, or an entry lies beyond it.
+/// Bytes that are not a fatbin, or an entry that lies beyond its end.
 pub fn fatbin(bytes: &[u8]) -> Result<Vec<FatbinEntry<'_>>, Malformed> {
     let fields = Fields(bytes);
     if fields.u32(0) != Some(MAGIC) {
         return Err(malformed("it does not start with 50 ed 55 ba"));
     }
     let body = body(fields).ok_or_else(|| {
-        malformed(&format!("its header claims more than the {} bytes there", bytes.len()))
+        malformed(&format!("its header claims more than the {} bytes of the file", bytes.len()))
     })?;
     let mut entries = Vec::new();
     let mut at = 0;
     while at < body.0.len() as u64 {
         at = add_entry(&mut entries, body, at)
-            .ok_or_else(|| malformed(&format!("the entry at offset {at} lies beyond it")))?;
+            .ok_or_else(|| malformed(&format!("the entry at offset {at} lies beyond its end")))?;
     }
     Ok(entries)
 }
 
 impl FatbinEntry<'_> {
-    /// The image, decompressed if it must be; zeros may be behind one that is not compressed. What
-    /// several entries share is decompressed once.
+    /// Returns the image, decompressed if necessary. Zeros may follow an image that is not
+    /// compressed. Data that several entries share is decompressed once.
     ///
     /// # Errors
-    /// If what is compressed is damaged, of an unknown method, or larger than 256 MiB.
+    /// Compressed data that is damaged, of an unknown method, or larger than 256 MiB.
     pub fn image(&self) -> Result<Cow<'_, [u8]>, Malformed> {
         let whole = self.block.bytes()?;
         let Some(part) = &self.part else { return Ok(Cow::Borrowed(whole)) };
         let bytes = Fields(whole).range(part.start, part.end.saturating_sub(part.start));
-        bytes.map(Cow::Borrowed).ok_or_else(|| malformed("an image lies beyond what is compressed"))
+        bytes
+            .map(Cow::Borrowed)
+            .ok_or_else(|| malformed("an image lies beyond the decompressed data"))
     }
 }
 
-/// All entries, with their headers.
+/// Returns all entries, with their headers.
 fn body(fields: Fields<'_>) -> Option<Fields<'_>> {
     let (header_bytes, bytes) = (fields.u16(6)?, fields.u64(8)?);
     let start = u64::from(header_bytes).max(HEADER_BYTES);
     fields.range(start, bytes).map(Fields)
 }
 
-/// Adds the entry at an offset, and returns where the next one is.
+/// Adds the entry at an offset, and returns the offset of the next one.
 fn add_entry<'a>(into: &mut Vec<FatbinEntry<'a>>, body: Fields<'a>, at: u64) -> Option<u64> {
     let own_header = body.range(at, ENTRY_HEADER_BYTES).map(Fields)?;
     let header_bytes = u64::from(own_header.u32(4)?);
@@ -101,7 +114,7 @@ fn add_entry<'a>(into: &mut Vec<FatbinEntry<'a>>, body: Fields<'a>, at: u64) -> 
     start.checked_add(padded)
 }
 
-/// Adds the entries that were compressed as one.
+/// Adds the entries that were compressed together.
 fn add_joined<'a>(
     into: &mut Vec<FatbinEntry<'a>>,
     header: Fields<'a>,
@@ -137,7 +150,7 @@ fn entry<'a>(
     Some(FatbinEntry { kind, arch, compressed: block.is_compressed(), block, part })
 }
 
-/// What is stored behind a header, without its padding.
+/// Returns the data stored behind a header, without its padding.
 fn block_of<'a>(header: Fields<'_>, stored: &'a [u8]) -> Option<Block<'a>> {
     let (compressed_bytes, flags) = (header.u32(16)?, header.u64(40)?);
     let method = match flags {

@@ -1,4 +1,4 @@
-//! Little-endian numbers, read where they are claimed to be. Total.
+//! Little-endian numbers at given offsets. Offsets beyond the end give `None`.
 
 /// The bytes that offsets are relative to.
 #[derive(Clone, Copy)]

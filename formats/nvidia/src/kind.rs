@@ -1,20 +1,20 @@
-//! What an image is.
+//! Kinds of images.
 
 use crate::ptx;
 
-/// What an image is.
+/// The kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// NVIDIA's assembly text, which the driver compiles.
     Ptx,
-    /// Machine code that is ready to run: ELF.
+    /// Machine code that is ready to run: a linked ELF file.
     Cubin,
-    /// Machine code that is to be linked: relocatable ELF.
+    /// Machine code to be linked: a relocatable ELF file.
     Object,
-    /// NVIDIA's container of the others.
+    /// NVIDIA's container of the other kinds.
     Fatbin,
-    /// Something else, by its number in a fatbin: code that is compiled when it is linked, for one.
+    /// Another kind, by its number in a fatbin, such as code that is compiled at link time.
     Other(u16),
 }
 
@@ -22,7 +22,7 @@ const EM_CUDA: u16 = 190;
 const ET_REL: u16 = 1;
 
 impl Kind {
-    /// What bytes are, by how they start. Never `Other`.
+    /// Returns the kind of an image by its first bytes, never `Other`.
     #[must_use]
     pub fn recognise(bytes: &[u8]) -> Option<Kind> {
         match bytes {

@@ -1,14 +1,15 @@
 //! # Images for CUDA: PTX, cubins and fatbins
 //!
-//! What an image says of its kernels and variables, for the CUDA backend that loads it, for a double of the
-//! driver and for tools that show it. The driver tells what a loaded module has only by name, so names,
-//! sizes, initial values and what is missing are read here, without a driver.
+//! Reads the kernels and variables of an image, without a driver. Users are the CUDA backend, a
+//! test double of the driver, and tools that print images. The driver describes a loaded module
+//! only by name, so names, sizes, initial values and undefined symbols are read here.
 //!
-//! - [`Kind`]: what the bytes are; [`Arch`]: what they are for, and which devices run it.
+//! - [`Kind`]: the kind of an image; [`Arch`]: its architecture, and the devices that run it.
 //! - [`Contents`]: the [`Kernel`]s and [`Variable`]s of PTX text or of a cubin.
 //! - [`fatbin`]: the images of NVIDIA's container.
 //!
-//! Readers are total: any bytes give contents or say why they are [`Malformed`].
+//! Readers are total: for any bytes they return contents, or the reason why the bytes are
+//! [`Malformed`].
 
 mod arch;
 mod contents;
@@ -26,7 +27,7 @@ pub use cubin::cubin_arch;
 pub use fatbin::{FatbinEntry, fatbin};
 pub use kind::Kind;
 
-/// Why bytes are no image of the kind that they should be.
+/// The reason why bytes are not an image of the expected kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub String);

@@ -1,8 +1,8 @@
-//! PTX: what stands outside of function bodies, and the shared memory of kernels in them.
+//! PTX: declarations outside of function bodies, and the shared memory of kernels.
 //!
-//! `tokens.rs` makes words of the text, `statement.rs` statements of words, `variable.rs` variables and
-//! parameters of statements, with their initial values by `value.rs`; `kernel.rs` reads entries and
-//! `shared.rs` their bodies. What is not understood is skipped.
+//! `tokens.rs` splits the text into tokens, and `statement.rs` groups tokens to statements.
+//! `variable.rs` reads variables and parameters from statements, and `value.rs` their initial
+//! values. `kernel.rs` reads entries and `shared.rs` their bodies. Unknown statements are skipped.
 
 mod kernel;
 mod shared;
@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 use tokens::Tokens;
 use variable::{Declared, declared};
 
-/// A comment at the head of a text is not followed further than this.
+/// Number of bytes in which the first directive must begin, behind comments.
 const LONGEST_HEAD: usize = 1 << 16;
 
 /// Returns whether bytes are PTX: text in which `.version` is the first directive.
@@ -29,8 +29,8 @@ pub(crate) fn starts_here(bytes: &[u8]) -> bool {
 }
 
 impl Contents {
-    /// Reads PTX text, as far as it is understood. Of constant expressions these are numbers, addresses
-    /// and sums.
+    /// Reads PTX text, and skips unknown parts. Constant expressions may be numbers, addresses and
+    /// sums; others count as zero.
     #[must_use]
     pub fn from_ptx(text: &[u8]) -> Contents {
         let text = String::from_utf8_lossy(text);
@@ -46,11 +46,11 @@ impl Contents {
 #[derive(Default)]
 struct Reader<'a> {
     contents: Contents,
-    /// Where each kernel is in the list, and its body.
+    /// Index of each kernel in the list, and the bodies by this index.
     kernels: HashMap<&'a str, usize>,
     bodies: Vec<Option<&'a str>>,
     shared: SharedMemory<'a>,
-    /// Names that are declared to be elsewhere; another place of the text may define them.
+    /// Names that are declared `.extern`; another place of the text may define them.
     elsewhere: Vec<&'a str>,
     defined: HashSet<&'a str>,
 }
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A kernel, or its declaration before its definition.
+    /// Adds a kernel, or replaces its declaration by its definition.
     fn take_kernel(&mut self, tokens: &[&'a str], body: Option<&'a str>) {
         let Some((name, kernel)) = kernel::read(tokens) else { return };
         self.defined.insert(name);
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a statement is about stands behind one of these.
+/// Returns whether a token introduces the subject of a statement.
 fn is_subject(token: &str) -> bool {
     matches!(token, ".entry" | ".func" | ".global" | ".const" | ".shared")
 }

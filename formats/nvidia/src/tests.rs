@@ -1,5 +1,5 @@
-//! Images that clang and NVIDIA's tools make, where these are installed: PTX, the machine code that `ptxas`
-//! makes of it and the fatbins that `fatbinary` makes of both say the same.
+//! Images from clang and NVIDIA's tools, where these are installed. PTX, machine code from `ptxas`
+//! and fatbins from `fatbinary` must have the same contents.
 
 use crate::{Arch, Contents, FatbinEntry, Kind, Linkage, Reference, Space, Variable};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ KERNEL needs_stack(void) {
 }
 "#;
 
-/// Returns a tool of NVIDIA, beside `ptxas`. Says so if there is none.
+/// Returns a tool of NVIDIA next to `ptxas`. Prints a message if it is not installed.
 fn tool(name: &str) -> Option<PathBuf> {
     let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/nvcc/nvidia");
     let packages = std::fs::read_dir(packages).into_iter().flatten().flatten();
@@ -57,7 +57,7 @@ fn run(command: &mut Command) -> String {
     said
 }
 
-/// What clang makes of the source; `None` if it is not installed.
+/// Returns clang's PTX for the source; `None` if clang is not installed.
 fn ptx(folder: &Path) -> Option<PathBuf> {
     let (source, ptx) = (folder.join("k.c"), folder.join("k.ptx"));
     if Command::new("clang-19").arg("--version").output().is_err() {
@@ -71,7 +71,7 @@ fn ptx(folder: &Path) -> Option<PathBuf> {
     Some(ptx)
 }
 
-/// What `ptxas` makes of PTX, with what it says about it.
+/// Returns the output of `ptxas` for PTX, with its messages.
 fn assembled(ptx: &Path, flags: &[&str]) -> Option<(Vec<u8>, String)> {
     let image = ptx.with_extension("out");
     let mut ptxas = Command::new(tool("ptxas")?);
@@ -85,7 +85,7 @@ fn by_name(contents: &Contents) -> Vec<&Variable> {
     variables
 }
 
-/// What text and machine code say alike.
+/// Compares the contents that text and machine code have in common.
 fn assert_same(text: &Contents, code: &Contents, context: &str) {
     let mut kernels: Vec<_> = code.kernels.iter().collect();
     kernels.sort_by_key(|kernel| kernel.name != "uses");
@@ -143,7 +143,7 @@ fn machine_code_says_of_variables_what_its_text_says() {
         let code = Contents::from_cubin(&code).unwrap();
         assert_same(&text, &code, &format!("{flags:?}"));
         assert_eq!(code.undefined, [""; 0]);
-        // Once it is linked, a function is a number.
+        // In a linked cubin a function is a number.
         let mixed = &variable(&code, "mixed").references;
         let expected = [reference(8, "zeros", 20), reference(16, "function", 0)];
         assert_eq!(mixed[..], expected[..if kind == Kind::Object { 2 } else { 1 }]);
@@ -182,7 +182,7 @@ fn kernels_cost_what_the_assembler_says() {
     assert_eq!(shared, [Some(84), Some(0)]);
 }
 
-/// Limits, large parameters and what is elsewhere, as `ptxas` takes them.
+/// Limits, large parameters and external symbols, in a form that `ptxas` accepts.
 const LIMITS: &str = "
 .version 8.1
 .target sm_90
@@ -257,11 +257,11 @@ fn fatbins_have_the_images_that_were_put_into_them() {
             assert_eq!((entry.kind, entry.compressed), (*kind, mode != "none"), "{mode}, {arch}");
             let found = entry.image().unwrap();
             match kind {
-                // Without its comments.
+                // The tool removes the comments.
                 Kind::Ptx => {
                     assert_eq!(Contents::from_ptx(&found), Contents::from_ptx(image), "{mode}")
                 }
-                // With padding behind it where it is stored as it is.
+                // Padding follows an image that is not compressed.
                 _ => {
                     let rest = found.strip_prefix(&image[..]).unwrap();
                     assert!(rest.iter().all(|byte| *byte == 0), "{mode}, {arch}");
@@ -271,7 +271,7 @@ fn fatbins_have_the_images_that_were_put_into_them() {
     }
 }
 
-/// Returns the fatbin that the tool makes of images, in a mode of compression.
+/// Returns the tool's fatbin for images, in a mode of compression.
 fn made_by(
     fatbinary: &Path,
     mode: &str,

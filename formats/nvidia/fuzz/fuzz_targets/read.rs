@@ -1,5 +1,5 @@
-//! Readers are total: any bytes give contents or say why they are malformed, and what is said of a variable
-//! lies in it.
+//! Readers are total: for any bytes they return contents or a reason why the bytes are malformed.
+//! Ranges of a variable lie within the variable.
 //!
 //! Run it with `cargo +nightly fuzz run read`, with some PTX, cubins and fatbins as a corpus.
 

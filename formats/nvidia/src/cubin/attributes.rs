@@ -2,21 +2,21 @@
 
 use crate::fields::Fields;
 
-/// A parameter: index, ordinal and offset, and its size in the upper 14 bits behind others.
+/// A parameter: index, ordinal and offset, and its size in the upper 14 bits of the last word.
 pub(super) const PARAMETER: u8 = 0x17;
-/// The same with a size of 32 bits, where one of a kernel's parameters is large.
+/// A parameter with a 32-bit size, for kernels with a large parameter.
 pub(super) const LARGE_PARAMETER: u8 = 0x45;
 pub(super) const MAX_GROUP: u8 = 0x05;
 pub(super) const REQUIRED_GROUP: u8 = 0x10;
 pub(super) const CLUSTER: u8 = 0x3d;
-/// The following have a symbol's index and a number.
+/// Number of registers. This attribute and the following ones have a symbol's index and a number.
 pub(super) const REGISTERS: u8 = 0x2f;
-/// Of a function alone.
+/// Stack bytes of a function alone.
 pub(super) const FRAME_BYTES: u8 = 0x11;
-/// With the functions that it calls, once they are linked.
+/// Stack bytes of a linked function, including the functions that it calls.
 pub(super) const STACK_BYTES: u8 = 0x12;
 
-/// Its format says how an attribute's value is stored.
+/// Formats of an attribute, which determine how its value is stored.
 const BYTE: u8 = 2;
 const HALF: u8 = 3;
 const WITH_SIZE: u8 = 4;
@@ -29,7 +29,7 @@ pub(super) struct Attribute<'a> {
 }
 
 impl Attribute<'_> {
-    /// A byte of the value.
+    /// Returns a byte of the value.
     pub(super) fn byte(self, at: usize) -> Option<u8> {
         self.value.0.get(at).copied()
     }
@@ -38,7 +38,7 @@ impl Attribute<'_> {
         self.value.u16(at)
     }
 
-    /// A number of 32 bits, by how many are before it.
+    /// Returns the 32-bit number with this index.
     pub(super) fn word(self, index: u64) -> Option<u32> {
         self.value.u32(index * 4)
     }
@@ -48,7 +48,7 @@ impl Attribute<'_> {
     }
 }
 
-/// The attributes in a section, up to one that is cut off.
+/// Returns the attributes in a section, up to an incomplete one.
 pub(super) fn read(section: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     let mut rest = section;
     std::iter::from_fn(move || {

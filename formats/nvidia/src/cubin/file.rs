@@ -1,5 +1,5 @@
-//! The ELF file: sections and symbols. What is read and copied is bounded by the file's size, even if names or sections lie
-//! upon each other.
+//! The ELF file: sections and symbols. The file's size limits the bytes that are read and copied,
+//! even if names or sections overlap.
 
 use crate::Malformed;
 use object::LittleEndian as Little;
@@ -18,45 +18,47 @@ use std::collections::HashMap;
 
 type Elf = FileHeader64<Little>;
 
-/// What is read of a file in all, in times of its size: a relocation is smaller than its symbol's name.
+/// Most bytes to read, as a multiple of the file's size: a relocation is smaller than its symbol's
+/// name.
 const MOST_READINGS: u64 = 64;
-/// Bytes that are read of a large file beyond twice its size.
+/// Most bytes to read of a large file, beyond twice its size.
 const MOST_FURTHER: u64 = 64 << 20;
 
-/// As [`SHT_NOBITS`], of relocatable files: variables in global and in shared memory.
+/// Types of relocatable files that act like [`SHT_NOBITS`]: variables in global and in shared
+/// memory.
 const CUDA_NOBITS: [SectionType; 2] = [SectionType(0x7000_0007), SectionType(0x7000_000a)];
-/// A variable, before linking.
+/// Type of a variable before linking.
 pub(super) const STT_CUDA_OBJECT: SymbolType = SymbolType(13);
-/// Of a function's `st_other`: it is a kernel.
+/// Bit of a function's `st_other` that marks a kernel.
 const KERNEL_MARK: u8 = 0x10;
-/// The same, of a `STT_CUDA_OBJECT`: it is in shared memory.
+/// Bit of a `STT_CUDA_OBJECT`'s `st_other` that marks shared memory.
 const SHARED_MARK: u8 = 0x40;
 
-/// A cubin, taken apart.
+/// The sections and symbols of a cubin.
 pub(super) struct File<'a> {
     pub(super) os_abi: u8,
     pub(super) flags: u32,
     pub(super) is_object: bool,
-    /// By their indices, like the symbols.
+    /// Sections by their indices, like the symbols.
     pub(super) sections: Vec<Section<'a>>,
     pub(super) symbols: Vec<Symbol<'a>>,
     by_name: HashMap<&'a str, usize>,
     budget: Budget,
 }
 
-/// A section. Its name is empty if it is no text.
+/// A section. Its name is empty if it is not UTF-8.
 pub(super) struct Section<'a> {
     pub(super) name: &'a str,
     pub(super) kind: SectionType,
-    /// Empty if it takes no room in the file.
+    /// Contents in the file; empty for a section without file contents.
     pub(super) data: &'a [u8],
     pub(super) bytes: u64,
     pub(super) alignment: u64,
-    /// Of relocations: the section that they are applied to.
+    /// Index of the section that relocations apply to.
     pub(super) info: u32,
 }
 
-/// A symbol. Its name is empty if it is no text.
+/// A symbol. Its name is empty if it is not UTF-8.
 #[derive(Clone, Copy)]
 pub(super) struct Symbol<'a> {
     pub(super) name: &'a str,
@@ -69,7 +71,7 @@ pub(super) struct Symbol<'a> {
 }
 
 impl<'a> File<'a> {
-    /// Parses bytes that are aligned to 8.
+    /// Parses bytes that are aligned to 8 bytes.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<File<'a>, Malformed> {
         let headers = Headers::parse(bytes)?;
         let mut file = File::from_headers(&headers)?;
@@ -77,7 +79,7 @@ impl<'a> File<'a> {
         Ok(file)
     }
 
-    /// Parses the same without its symbols.
+    /// Parses a file as [`File::parse`] does, but without its symbols.
     pub(super) fn parse_without_symbols(bytes: &'a [u8]) -> Result<File<'a>, Malformed> {
         File::from_headers(&Headers::parse(bytes)?)
     }
@@ -103,21 +105,21 @@ impl<'a> File<'a> {
         self.sections.get(*self.by_name.get(name)?)
     }
 
-    /// What a section has in the file.
+    /// Returns a section's contents in the file, and counts them as read.
     ///
     /// # Errors
-    /// If all that was taken is more than such a file can have.
+    /// More bytes read in all than such a file can have.
     pub(super) fn take_data(&self, section: &Section<'a>) -> Result<&'a [u8], Malformed> {
         self.budget.take(section.data.len())?;
         Ok(section.data)
     }
 
-    /// Returns the same, of a section by its name; empty if there is none.
+    /// Returns the contents of the section with a name; empty if no section has it.
     pub(super) fn take_data_of(&self, name: &str) -> Result<&'a [u8], Malformed> {
         self.section(name).map_or(Ok(&[]), |section| self.take_data(section))
     }
 
-    /// Takes note of bytes that are copied.
+    /// Counts bytes that are copied.
     pub(super) fn take(&self, bytes: usize) -> Result<(), Malformed> {
         self.budget.take(bytes)
     }
@@ -128,7 +130,7 @@ impl Symbol<'_> {
         self.section == 0
     }
 
-    /// Returns whether it is a variable that has no place before linking.
+    /// Returns whether the symbol is a variable without a place before linking.
     pub(super) fn is_common(&self) -> bool {
         self.section == u32::from(SHN_COMMON.0)
     }
@@ -154,7 +156,7 @@ impl Symbol<'_> {
     }
 }
 
-/// The headers of a file, whose parts lie in it.
+/// The headers of a file whose parts lie within its bytes.
 struct Headers<'a> {
     bytes: &'a [u8],
     file: &'a Elf,
@@ -166,12 +168,12 @@ impl<'a> Headers<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Headers<'a>, Malformed> {
         let file = Elf::parse(bytes).map_err(object_error)?;
         if file.endian().is_err() || file.e_machine(Little) != EM_CUDA {
-            return Err(malformed("it is no ELF file of 64 bits for CUDA"));
+            return Err(malformed("it is not a 64-bit ELF file for CUDA"));
         }
         let (start, count) = (file.e_phoff(Little), file.e_phnum(Little));
         let segments =
             table::<ProgramHeader64<Little>>(bytes, start, count, file.e_phentsize(Little))?;
-        // Nothing else is said of segments here, but a driver takes them for true.
+        // The driver trusts segments, which this reader does not use otherwise.
         if segments.iter().any(|segment| segment.data(Little, bytes).is_err()) {
             return Err(beyond());
         }
@@ -222,32 +224,33 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// Returns a table of as many headers as the file's header says, which a driver takes at its word.
+/// Returns a table with the number of headers in the file's header, which the driver trusts.
 fn table<T: Pod>(bytes: &[u8], start: u64, count: u16, reported: u16) -> Result<&[T], Malformed> {
     match count {
         0 => Ok(&[]),
         _ if usize::from(reported) != size_of::<T>() => {
-            Err(malformed("its headers have another size than those of ELF"))
+            Err(malformed("its headers do not have the size of ELF headers"))
         }
         _ => bytes
             .read_slice_at(start, count.into())
-            .map_err(|()| malformed("its headers lie beyond it, or not at a multiple of 8")),
+            .map_err(|()| malformed("its headers lie beyond its end, or are not 8-byte aligned")),
     }
 }
 
-/// Bytes that may still be read.
+/// Number of bytes that may still be read.
 struct Budget(Cell<u64>);
 
 impl Budget {
     fn take(&self, bytes: usize) -> Result<(), Malformed> {
         let left = self.0.get().checked_sub(bytes as u64);
-        self.0.set(left.ok_or_else(|| malformed("its parts lie upon each other"))?);
+        self.0.set(left.ok_or_else(|| malformed("its parts overlap"))?);
         Ok(())
     }
 
     /// Returns the name at an offset.
     fn name<'a>(&self, names: StringTable<'a>, at: u32) -> Result<&'a str, Malformed> {
-        let name = names.get(at).map_err(|()| malformed("a name lies beyond the others"))?;
+        let name =
+            names.get(at).map_err(|()| malformed("a name lies beyond the table of names"))?;
         self.take(name.len())?;
         Ok(str::from_utf8(name).unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! Kernels: functions with a mark, and what is said of them in sections that have their names.
+//! Kernels: marked functions, and their facts in sections with their names.
 
 use super::attributes::{
     self, Attribute, CLUSTER, FRAME_BYTES, LARGE_PARAMETER, MAX_GROUP, PARAMETER, REGISTERS,
@@ -8,7 +8,7 @@ use super::file::File;
 use crate::{Kernel, Malformed};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What linking reserves for the system at the start of shared memory, since sm_90.
+/// Bytes that the linker reserves for the system at the start of shared memory, since sm_90.
 const RESERVED_SHARED_BYTES: u64 = 1024;
 const FIRST_TO_RESERVE: u32 = 90;
 
@@ -32,7 +32,7 @@ pub(super) fn read(file: &File<'_>, number: u32) -> Result<Vec<Kernel>, Malforme
     Ok(kernels)
 }
 
-/// What the section of the whole image says of functions, by the indices of their symbols.
+/// Facts of functions in the whole image's section, by the indices of their symbols.
 #[derive(Default)]
 struct ByFunction {
     registers: HashMap<u32, u32>,
@@ -79,7 +79,7 @@ fn add_attributes<'a>(kernel: &mut Kernel, attributes: impl Iterator<Item = Attr
     kernel.argument_sizes = arguments.into_values().collect();
 }
 
-/// What the kernel's section has, without what is reserved in it.
+/// Returns the size of the kernel's section, without its reserved part.
 fn shared_bytes(file: &File<'_>, kernel: &str, number: u32) -> u64 {
     let bytes = file.section(&format!(".nv.shared.{kernel}")).map_or(0, |section| section.bytes);
     let is_reserving = !file.is_object && number >= FIRST_TO_RESERVE;

@@ -1,4 +1,4 @@
-//! Addresses in initial values: the relocations of sections that variables are in.
+//! Addresses in initial values: the relocations of sections with variables.
 
 use super::file::{File, malformed};
 use crate::contents::References;
@@ -8,9 +8,9 @@ use object::elf::{Rel64, Rela64, SHT_REL, SHT_RELA, STT_SECTION};
 use object::pod::{Pod, slice_from_all_bytes};
 use std::collections::HashMap;
 
-/// Addresses of 64 bits: in the memory of its variable, generic, of a function.
+/// Types of 64-bit addresses: in the memory of the variable, generic, of a function.
 const WHOLE: [u32; 3] = [0x02, 0x04, 0x66];
-/// The first of eight numbers for a byte each of the same.
+/// First types of eight consecutive ones, one for each byte of such an address.
 const BYTE_WISE: [u32; 3] = [0x4c, 0x54, 0x68];
 
 /// Returns the references of variables, by the variables' indices.
@@ -34,16 +34,16 @@ pub(super) fn read(
 }
 
 struct Relocation {
-    /// Where it is applied.
+    /// The section and the offset of the relocated place.
     section: u32,
     at: u64,
     kind: u32,
     symbol: u32,
-    /// `None` if it stands where it is applied.
+    /// The addend; `None` if the relocated place holds it.
     addend: Option<i64>,
 }
 
-/// Returns the relocations of sections that have variables, by the places where they are applied.
+/// Returns the relocations of sections with variables, ordered by the relocated places.
 fn in_order(file: &File<'_>, places: &Places<'_>) -> Result<Vec<Relocation>, Malformed> {
     let mut relocations = Vec::new();
     for section in file.sections.iter().filter(|section| places.has(section.info)) {
@@ -77,10 +77,10 @@ fn in_order(file: &File<'_>, places: &Places<'_>) -> Result<Vec<Relocation>, Mal
 
 fn entries<T: Pod>(data: &[u8]) -> Result<&[T], Malformed> {
     slice_from_all_bytes(data)
-        .map_err(|()| malformed("relocations are cut off, or lie not at a multiple of 8"))
+        .map_err(|()| malformed("relocations are cut off, or are not 8-byte aligned"))
 }
 
-/// Returns the number of 64 bits in an initial value.
+/// Returns the 64-bit number at an offset of an initial value.
 fn stored_at(variable: &Variable, offset: u64) -> i64 {
     let start = usize::try_from(offset).unwrap_or(usize::MAX);
     let stored = variable.initial.get(start..).unwrap_or_default();
@@ -89,7 +89,8 @@ fn stored_at(variable: &Variable, offset: u64) -> i64 {
     i64::from_le_bytes(bytes)
 }
 
-/// Returns a symbol's name and what is added to it; for a section's symbol, those of the variable that is there.
+/// Returns the name and the addend of a symbol. A section's symbol is replaced by the variable at
+/// that place.
 fn target(
     file: &File<'_>,
     places: &Places<'_>,
@@ -117,10 +118,10 @@ fn add(references: &mut References, kind: u32, reference: Reference) {
     }
 }
 
-/// Which variable is where.
+/// Variables by their places.
 struct Places<'a> {
     variables: &'a [Variable],
-    /// Section, offset, size and index of each variable, in order.
+    /// Section, offset, size and index of each variable, in this order.
     order: Vec<(u32, u64, u64, usize)>,
 }
 
@@ -140,7 +141,7 @@ impl<'a> Places<'a> {
         self.order.binary_search_by_key(&section, |(section, ..)| *section).is_ok()
     }
 
-    /// Returns the variable that a byte of a section belongs to, and the offset in it.
+    /// Returns the variable that contains a byte of a section, and the offset in it.
     fn at(&self, section: u32, offset: u64) -> Option<(usize, u64)> {
         let behind =
             self.order.partition_point(|(other, start, ..)| (*other, *start) <= (section, offset));

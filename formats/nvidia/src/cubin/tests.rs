@@ -2,7 +2,7 @@ use super::*;
 use crate::{Kernel, Linkage, Place, Reference, Space, Variable};
 use object::elf::{STT_SECTION, SymbolType};
 
-/// A section: name, type, alignment, target of relocations, content or size.
+/// A section: name, type, alignment, target of relocations, contents or size.
 struct Made {
     name: &'static str,
     kind: u32,
@@ -39,7 +39,7 @@ fn relocation(at: u64, kind: u32, symbol: u32, addend: Option<i64>) -> Vec<u8> {
     entry
 }
 
-/// Names, one after the other, and where each is.
+/// Returns names in a row, and the offset of each.
 fn names(of: &[&str]) -> (Vec<u8>, Vec<u32>) {
     let mut table = vec![0];
     let at = of.iter().map(|name| {
@@ -51,7 +51,7 @@ fn names(of: &[&str]) -> (Vec<u8>, Vec<u32>) {
     (table, at)
 }
 
-/// A symbol: name, kind, binding, mark, section, value, size.
+/// A symbol: name, type, binding, mark, section, value, size.
 type MadeSymbol = (&'static str, SymbolType, u8, u8, u16, u64, u64);
 
 fn symbol_table(symbols: &[MadeSymbol]) -> [Made; 2] {
@@ -67,7 +67,7 @@ fn symbol_table(symbols: &[MadeSymbol]) -> [Made; 2] {
     [section(".strtab", STRTAB, 0, strings), section(".symtab", SYMTAB, 0, table)]
 }
 
-/// Returns an ELF file for CUDA of these sections, which start at index 4.
+/// Returns an ELF file for CUDA with these sections, which start at index 4.
 fn elf(abi: u8, kind: u8, flags: u32, symbols: &[MadeSymbol], own: Vec<Made>) -> Vec<u8> {
     let mut sections =
         vec![section("", 0, 0, Vec::new()), section(".shstrtab", STRTAB, 0, Vec::new())];
@@ -101,7 +101,7 @@ fn elf(abi: u8, kind: u8, flags: u32, symbols: &[MadeSymbol], own: Vec<Made>) ->
     bytes
 }
 
-/// Returns two arguments of 8 and 4 bytes, the later one first, and limits.
+/// Returns attributes for two arguments of 8 and 4 bytes, the later one first, and limits.
 fn info_of_kernel() -> Vec<u8> {
     words(&[
         0x000c_1704,
@@ -128,7 +128,8 @@ fn info_of_kernel() -> Vec<u8> {
     ])
 }
 
-/// Returns a cubin with one of everything, by index: 4 global variables with and 5 without values, 6 constants.
+/// Returns a cubin with one of everything. Section 4 has global variables with values, 5 variables
+/// without values, 6 constants.
 fn cubin(kind: u8) -> Vec<u8> {
     let symbols = [
         ("k", STT_FUNC, GLOBAL, 0x10, 9, 0, 128),
@@ -320,9 +321,11 @@ fn headers_that_a_driver_would_read_beyond_the_end_are_malformed() {
     };
     let (segments_at, entry_and_count, sections_at, section_count) = (32, 54, 40, 60);
     assert!(changed(entry_and_count, &[56, 0, 0, 0]).is_ok());
-    // Other readers take this count from elsewhere, a driver may not.
+    // Other readers find this number elsewhere, but the driver may not.
     assert!(changed(entry_and_count, &[56, 0, 0xff, 0xff]).unwrap_err().contains("beyond"));
-    assert!(changed(entry_and_count, &[1, 0, 1, 0]).unwrap_err().contains("another size"));
+    assert!(
+        changed(entry_and_count, &[1, 0, 1, 0]).unwrap_err().contains("the size of ELF headers")
+    );
     assert!(changed(segments_at, &[0xff; 8]).is_ok(), "there are none");
     assert!(changed(sections_at, &[0xff; 8]).unwrap_err().contains("beyond"));
     assert!(changed(section_count, &[0, 0]).unwrap_err().contains("more sections"));
@@ -335,7 +338,7 @@ fn a_file_whose_names_lie_upon_each_other_is_malformed_before_it_costs_much() {
     let long = vec![b'x'; 1 << 20];
     let bytes = elf(0x41, 2, 0, &symbols, vec![section(".nv.global.init", PROGBITS, 0, long)]);
     let error = Contents::from_cubin(&bytes).unwrap_err();
-    assert!(error.0.contains("upon each other"), "{error}");
+    assert!(error.0.contains("overlap"), "{error}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::contents::without_zeros_at_end;
 use crate::fields::Fields;
 use crate::{Linkage, Malformed, Place, Space, Variable};
 
-/// The variables of a cubin, with what stands in their initial values.
+/// Returns the variables of a cubin, with the references in their initial values.
 pub(super) fn read(file: &File<'_>) -> Result<Vec<Variable>, Malformed> {
     let mut variables = Vec::new();
     for symbol in file.symbols.iter().filter(|symbol| symbol.is_variable()) {
@@ -20,7 +20,8 @@ pub(super) fn read(file: &File<'_>) -> Result<Vec<Variable>, Malformed> {
     Ok(variables)
 }
 
-/// What stands in the place of addresses means nothing; those that are cut off are none.
+/// Drops references that are cut off, and clears the places of the others, whose stored bytes have
+/// no meaning.
 fn finish(variable: &mut Variable) {
     let end = variable.bytes;
     variable.references.retain(|known| known.offset.checked_add(8).is_some_and(|last| last <= end));
@@ -32,7 +33,7 @@ fn finish(variable: &mut Variable) {
     variable.initial = without_zeros_at_end(std::mem::take(&mut variable.initial));
 }
 
-/// The memory that a section is in, if variables are there.
+/// Returns the kind of memory of a section; `None` if variables cannot be there.
 fn space_of(section: &Section<'_>) -> Option<Space> {
     match section.name {
         ".nv.global" | ".nv.global.init" => Some(Space::Global),
@@ -76,7 +77,7 @@ fn linkage(symbol: &Symbol<'_>) -> Linkage {
     }
 }
 
-/// The largest that divides a number.
+/// Returns the largest power of two that divides a number.
 fn power_of_two(number: u64) -> u64 {
     1u64.checked_shl(number.trailing_zeros()).unwrap_or(1)
 }

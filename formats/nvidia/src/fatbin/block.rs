@@ -1,4 +1,4 @@
-//! What is stored behind an entry's header, and its decompression.
+//! Data stored behind an entry's header, and its decompression.
 
 use super::malformed;
 use crate::Malformed;
@@ -7,28 +7,28 @@ use std::fmt;
 use std::io::Read;
 use std::sync::OnceLock;
 
-/// How a block is stored.
+/// The compression method of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Stored,
     Lz4,
     Zstd,
-    /// Compressed in a way that no flag says.
+    /// A method that no flag identifies.
     Unknown,
 }
 
-/// A larger block is not decompressed.
+/// Most bytes of a block that is decompressed.
 const MOST_BYTES: u64 = 256 << 20;
-/// One byte of LZ4 makes no more than this.
+/// Most bytes that one byte of LZ4 expands to.
 const MOST_BY_LZ4: u64 = 255;
-/// A window that decoders must expect, also of a smaller block.
+/// Size in bytes of a window that decoders must support, even for a smaller block.
 const USUAL_WINDOW: u64 = 1 << 23;
 
-/// Bytes as they are stored, and what they are once somebody asks.
+/// Stored bytes, decompressed at first use.
 pub(super) struct Block<'a> {
     method: Method,
     stored: &'a [u8],
-    /// As its header says.
+    /// Decompressed size according to the header.
     inflated_bytes: u64,
     inflated: OnceLock<Result<Vec<u8>, Malformed>>,
 }
@@ -48,7 +48,7 @@ impl<'a> Block<'a> {
         self.method != Method::Stored
     }
 
-    /// The bytes, decompressed if they must be.
+    /// Returns the bytes, decompressed if necessary.
     pub(super) fn bytes(&self) -> Result<&[u8], Malformed> {
         if self.method == Method::Stored {
             return Ok(self.stored);
@@ -61,14 +61,14 @@ impl<'a> Block<'a> {
         let claimed = self.inflated_bytes;
         if claimed > MOST_BYTES {
             return Err(malformed(&format!(
-                "it claims {claimed} bytes when decompressed, more than {MOST_BYTES}"
+                "it claims {claimed} bytes when decompressed, expected at most {MOST_BYTES}"
             )));
         }
         let inflated = match self.method {
             Method::Lz4 => self.lz4()?,
             Method::Zstd => self.zstd()?,
             Method::Stored | Method::Unknown => {
-                return Err(malformed("it is compressed in a way that is not known"));
+                return Err(malformed("its compression method is unknown"));
             }
         };
         match inflated.len() as u64 == claimed {
@@ -76,7 +76,7 @@ impl<'a> Block<'a> {
             false => {
                 let found = inflated.len();
                 Err(malformed(&format!(
-                    "it claims {claimed} bytes when decompressed, and has {found}"
+                    "it claims {claimed} bytes when decompressed, but has {found}"
                 )))
             }
         }
@@ -92,7 +92,7 @@ impl<'a> Block<'a> {
         let window = self.inflated_bytes.max(USUAL_WINDOW);
         let decoder = StreamingDecoder::new_with_max_window_size(self.stored, window);
         let mut inflated = Vec::new();
-        // One byte more than promised is enough to notice that there is more.
+        // One byte more than claimed is enough to detect a larger size.
         let mut bounded = decoder.map_err(|error| damaged(&error))?.take(self.inflated_bytes + 1);
         bounded.read_to_end(&mut inflated).map_err(|error| damaged(&error))?;
         Ok(inflated)

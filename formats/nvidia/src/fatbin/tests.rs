@@ -1,7 +1,7 @@
 use super::*;
 use crate::Contents;
 
-/// What is stored, and how.
+/// An entry to store.
 struct Made {
     kind: u16,
     arch: u32,
@@ -9,7 +9,7 @@ struct Made {
     stored: Vec<u8>,
     compressed_bytes: u32,
     inflated_bytes: u64,
-    /// What is behind the header's fixed part.
+    /// The bytes behind the header's fixed part.
     more: Vec<u8>,
 }
 

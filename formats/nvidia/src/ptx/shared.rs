@@ -1,20 +1,20 @@
-//! Shared memory: what bodies declare, and what they use of the whole text's.
+//! Shared memory: declarations in bodies, and uses of variables outside of bodies.
 
 use super::tokens::Tokens;
 use super::variable::declared;
 use std::collections::{HashMap, HashSet};
 
-/// What a text declares of shared memory.
+/// The shared memory that a text declares.
 #[derive(Default)]
 pub(super) struct SharedMemory<'a> {
-    /// Outside of bodies, with their sizes.
+    /// Variables outside of bodies, with their sizes in bytes.
     variables: HashMap<&'a str, u64>,
     functions: Vec<&'a str>,
-    /// Once it was asked for: whether a function other than a kernel uses any.
+    /// Whether a function other than a kernel uses shared memory; `None` before the first query.
     is_used_by_function: Option<bool>,
 }
 
-/// What a body uses.
+/// The shared memory and calls of a body.
 struct Use {
     bytes: u64,
     calls: bool,
@@ -25,12 +25,13 @@ impl<'a> SharedMemory<'a> {
         self.variables.insert(name, bytes);
     }
 
-    /// Adds the body of a function that is no kernel.
+    /// Adds the body of a function that is not a kernel.
     pub(super) fn add_function(&mut self, body: &'a str) {
         self.functions.push(body);
     }
 
-    /// Returns the bytes that a kernel uses, once all is added; `None` if functions use some and it may call them.
+    /// Returns the bytes of shared memory that a kernel uses, after all functions were added.
+    /// `None` if functions use some, and the kernel may call them.
     pub(super) fn for_kernel(&mut self, body: &str) -> Option<u64> {
         let Use { bytes, calls } = self.used_by(body);
         if calls && self.is_used_by_function() {
@@ -64,7 +65,7 @@ impl<'a> SharedMemory<'a> {
     }
 }
 
-/// Returns the size of what is declared up to the next ';'.
+/// Returns the size in bytes of the variables declared up to the next ';'.
 fn declaration_bytes(tokens: &mut Tokens<'_>) -> u64 {
     let declaration: Vec<_> = tokens.take_while(|token| *token != ";").collect();
     declared(&declaration).iter().fold(0, |all, known| known.bytes.saturating_add(all))

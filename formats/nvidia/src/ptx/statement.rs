@@ -2,16 +2,16 @@
 
 use super::tokens::Tokens;
 
-/// What stands up to a ';' or a body.
+/// The tokens up to a ';' or a body.
 pub(super) struct Statement<'a> {
-    /// Without the ';', and with the braces of initial values.
+    /// Tokens without the ';', and with the braces of initial values.
     pub(super) tokens: Vec<&'a str>,
     /// The text between the braces of a body.
     pub(super) body: Option<&'a str>,
 }
 
-/// The next statement. The directives at the head of a text are statements without an end: what is behind
-/// their first word stays in front of the next statement, where nothing looks at it.
+/// Returns the next statement. Directives at the head of a text have no end: the tokens behind
+/// their first argument go in front of the next statement, where no reader looks at them.
 pub(super) fn next_statement<'a>(tokens: &mut Tokens<'a>) -> Option<Statement<'a>> {
     let mut found = Vec::new();
     while let Some(token) = tokens.next() {
@@ -29,7 +29,7 @@ pub(super) fn next_statement<'a>(tokens: &mut Tokens<'a>) -> Option<Statement<'a
     (!found.is_empty()).then_some(Statement { tokens: found, body: None })
 }
 
-/// Takes what stands up to the brace that closes the one before, with both.
+/// Takes the tokens up to the closing brace, with both braces.
 fn list<'a>(tokens: &mut Tokens<'a>, into: &mut Vec<&'a str>) {
     into.push("{");
     let mut depth = 1u64;
@@ -42,7 +42,7 @@ fn list<'a>(tokens: &mut Tokens<'a>, into: &mut Vec<&'a str>) {
     }
 }
 
-/// Skips what stands up to the brace that closes the one before, and returns it.
+/// Skips the text up to the closing brace, and returns it.
 fn body<'a>(tokens: &mut Tokens<'a>) -> &'a str {
     let text = tokens.rest();
     let mut depth = 1u64;

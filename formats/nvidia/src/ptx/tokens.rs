@@ -1,6 +1,6 @@
-//! Words of PTX text.
+//! Tokens of PTX text.
 
-/// Words, and other characters one by one, without blanks, comments and what is in strings.
+/// Words, strings, and other characters one by one; blanks and comments are skipped.
 #[derive(Clone)]
 pub(super) struct Tokens<'a>(&'a str);
 
@@ -9,7 +9,7 @@ impl<'a> Tokens<'a> {
         Tokens(text)
     }
 
-    /// What was not taken yet.
+    /// Returns the rest of the text.
     pub(super) fn rest(&self) -> &'a str {
         self.0
     }
@@ -52,7 +52,8 @@ fn word_end(text: &[u8], start: usize) -> usize {
     text[start..].iter().position(|byte| !is_word(byte)).map_or(text.len(), |at| start + at)
 }
 
-/// Where a number ends, or a directive. Only the exponent of a decimal number has a sign in it.
+/// Returns the end of a number or a directive. Only the exponent of a decimal number may contain a
+/// sign.
 fn number_end(text: &[u8]) -> usize {
     let end = word_end(text, 0);
     let is_decimal = !matches!(text, [b'0', b'x' | b'X' | b'f' | b'F' | b'd' | b'D', ..])

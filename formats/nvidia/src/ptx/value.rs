@@ -3,16 +3,16 @@
 use crate::Reference;
 use crate::contents::{References, without_zeros_at_end};
 
-/// What stands behind a "=".
+/// The value behind a "=".
 pub(super) struct Value {
     pub(super) bytes: Vec<u8>,
     pub(super) references: Vec<Reference>,
-    /// How many elements were written down.
+    /// Number of elements in the text.
     pub(super) elements: u64,
 }
 
-/// Reads a value or a list of them; lists in lists are as flat as memory is. Addresses of fewer than
-/// 64 bits are left out.
+/// Reads a value or a list of values. Nested lists are flattened, as in memory. Addresses of fewer
+/// than 64 bits are omitted.
 pub(super) fn read(tokens: &[&str], element_bytes: u64) -> Value {
     let (mut bytes, mut references, mut elements) = (Vec::new(), References::default(), 0);
     let written = tokens.split(|token| matches!(*token, "," | "{" | "}"));
@@ -32,7 +32,8 @@ pub(super) fn read(tokens: &[&str], element_bytes: u64) -> Value {
     Value { bytes: without_zeros_at_end(bytes), references: references.finish(), elements }
 }
 
-/// Decimal, octal, hexadecimal or binary, with the suffix of unsigned numbers.
+/// Parses a decimal, octal, hexadecimal or binary number, which may have the suffix of unsigned
+/// numbers.
 pub(super) fn number(token: &str) -> Option<u64> {
     let digits = token.strip_suffix('U').unwrap_or(token);
     let (digits, radix) = match digits.as_bytes() {
@@ -44,18 +45,19 @@ pub(super) fn number(token: &str) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// One element: a number, or an address, whose bits are zeros then.
+/// One element: a number, or an address, whose bits are zeros.
 #[derive(Default)]
 struct Element<'a> {
     bits: i128,
     symbol: Option<&'a str>,
     addend: i64,
-    /// Which byte of the address it is: `0xFF00(symbol)` is the second.
+    /// Index of a byte of the address: `0xFF00(symbol)` is byte 1.
     byte: Option<u8>,
 }
 
 impl<'a> Element<'a> {
-    /// Reads a sum, such as `-3`, `generic(x)+8`, `0xFF(generic(x)+8)`. Another expression is zero.
+    /// Reads a sum, such as `-3`, `generic(x)+8`, `0xFF(generic(x)+8)`. Any other expression is
+    /// zero.
     fn read(tokens: &[&'a str], element_bytes: u64) -> Element<'a> {
         let mut element = Element::default();
         let mut sum = 0i128;
@@ -97,7 +99,7 @@ impl<'a> Element<'a> {
 #[derive(Default)]
 struct Sign {
     is_negative: bool,
-    /// Of what is in the innermost parentheses, and of what is around them.
+    /// Signs of the innermost parentheses, and of those around them.
     inner: bool,
     outer: Vec<bool>,
 }
@@ -125,12 +127,13 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$' | '%'))
 }
 
-/// 1 of 0xFF00.
+/// Returns the index of the byte that a mask selects: 1 for `0xFF00`.
 fn byte_of_mask(mask: u64) -> Option<u8> {
     (0..8).find(|index| mask == 0xff << (8 * index))
 }
 
-/// By its bits, `0f` and `0d`, or decimal with a point or an exponent.
+/// Parses a floating-point number: bits behind `0f` or `0d`, or decimal with a point or an
+/// exponent.
 fn float(token: &str) -> Option<f64> {
     match token.as_bytes() {
         [b'0', b'f' | b'F', ..] => {
@@ -142,7 +145,8 @@ fn float(token: &str) -> Option<f64> {
     }
 }
 
-/// As elements of 4 or 8 bytes have it; there are no others.
+/// Returns the bits of a floating-point number for an element of 4 or 8 bytes, the only sizes of
+/// such elements.
 fn float_bits(value: f64, element_bytes: u64) -> i128 {
     match element_bytes {
         4 => (value as f32).to_bits().into(),

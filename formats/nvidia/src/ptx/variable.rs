@@ -13,16 +13,17 @@ pub(super) struct Declared<'a> {
     pub(super) references: Vec<Reference>,
 }
 
-/// What all names of a declaration have.
+/// The common properties of all names of a declaration.
 struct Shape {
     element_bytes: u64,
-    /// Elements of a vector.
+    /// Number of elements of a vector.
     lanes: u64,
     alignment: Option<u64>,
 }
 
-/// The variables in `[.align N] [.attribute(...)] .type name[dimensions] [= value], name ...`, what
-/// stands behind the state space. Those of opaque types (textures, samplers, surfaces) are none.
+/// Returns the variables in the tokens behind a state space: `[.align N] [.attribute(...)] .type
+/// name[dimensions] [= value], name ...`. Variables of opaque types (textures, samplers, surfaces)
+/// are skipped.
 pub(super) fn declared<'a>(tokens: &[&'a str]) -> Vec<Declared<'a>> {
     let mut declarators = Vec::new();
     if let Some((shape, mut rest)) = shape(tokens) {
@@ -64,7 +65,7 @@ fn shape<'a, 'b>(tokens: &'b [&'a str]) -> Option<(Shape, &'b [&'a str])> {
     Some((Shape { element_bytes: element_bytes?, lanes, alignment }, rest))
 }
 
-/// `name[dimensions] [= value]`, and what stands behind it and its comma.
+/// Reads `name[dimensions] [= value]`, and returns it with the tokens behind its comma.
 fn declarator<'a, 'b>(
     shape: &Shape,
     tokens: &'b [&'a str],
@@ -89,7 +90,7 @@ fn declarator<'a, 'b>(
     Some((variable, behind))
 }
 
-/// Where the comma is that no brace, bracket or parenthesis is around.
+/// Returns the position of the first comma outside of braces, brackets and parentheses.
 fn end_of_declarator(tokens: &[&str]) -> usize {
     let mut depth = 0i64;
     let end = tokens.iter().position(|token| {
@@ -103,7 +104,8 @@ fn end_of_declarator(tokens: &[&str]) -> usize {
     end.unwrap_or(tokens.len())
 }
 
-/// The size by the dimensions. The first may be left out, and is as large as the initial value needs then.
+/// Returns the size in bytes according to the dimensions. An omitted first dimension is as large as
+/// the initial value requires.
 fn bytes_of(shape: &Shape, dimensions: &[&str], elements: u64) -> u64 {
     let numbers = dimensions.iter().filter_map(|token| number(token));
     let known = numbers.fold(shape.lanes, u64::saturating_mul);
@@ -114,7 +116,7 @@ fn bytes_of(shape: &Shape, dimensions: &[&str], elements: u64) -> u64 {
     all.saturating_mul(shape.element_bytes)
 }
 
-/// The size of ".u32", ".f16x2".
+/// Returns the size in bytes of a type, such as ".u32" or ".f16x2".
 fn type_bytes(name: &str) -> Option<u64> {
     let packed = name.strip_suffix("x2");
     let bits = packed.unwrap_or(name).trim_start_matches(['.', 'b', 'u', 's', 'f']);
