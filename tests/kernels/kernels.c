@@ -1,18 +1,19 @@
 /*
- * The kernels that tests and benchmarks run, in C that is also C++. They are right for any n.
+ * The kernels of tests and benchmarks, in C that is also C++. They are correct for any n.
  *
- * They come in two forms: what a group does, and, with the suffix _items, what an item does.
+ * Each kernel has two forms: a function for a group, and, with the suffix _items, a function for an
+ * item.
  */
 #include "longshore_device.h"
 
-/* The items of groups, where there is nothing to choose. */
+/* Items in a group, for kernels with a fixed size. */
 #define GROUP 256
 
-/* ---- Without barriers: one item for each element, in groups of any size ---------------------------------------- */
+/* ---- Without barriers: one item for each element, in groups of any size ---------------------- */
 
 LONGSHORE_KERNEL(empty, (void)) { (void)longshore_self; }
 
-/* How many of n elements are left from a group's first one on. */
+/* Returns the number of the n elements from a group's first one on. */
 LONGSHORE_FUNCTION uint64_t left_of(uint64_t n, uint64_t begin) { return begin < n ? n - begin : 0; }
 
 LONGSHORE_GROUP_KERNEL(saxpy, (float factor, const float *__restrict x, float *__restrict y, uint64_t n)) {
@@ -43,7 +44,7 @@ LONGSHORE_KERNEL(triad_items, (float factor, const float *__restrict b, const fl
   if (i < n) a[i] = b[i] + factor * c[i];
 }
 
-/* The sum of an element and its neighbours; beyond the ends are zeros. */
+/* Returns the sum of an element and its neighbours; elements beyond the ends count as zero. */
 LONGSHORE_FUNCTION float neighbours(const float *x, uint64_t i, uint64_t n) {
   const float before = i > 0 ? x[i - 1] : 0, after = i + 1 < n ? x[i + 1] : 0;
   return before + x[i] + after;
@@ -62,18 +63,19 @@ LONGSHORE_KERNEL(stencil_items, (const float *__restrict x, float *__restrict y,
   if (i < n) y[i] = neighbours(x, i, n);
 }
 
-/* ---- Matrix multiply ------------------------------------------------------------------------------------------ */
+/* ---- Matrix multiply ------------------------------------------------------------------------- */
 
 /*
- * c = a b, of m x k and k x n elements, row by row. A group makes a tile of TILE x TILE elements of c, an item EACH
- * of them below each other. Groups: n / TILE in x, m / TILE in y, rounded up.
+ * Computes c = a b, of m x k and k x n elements, row by row. A group computes a tile of TILE x TILE
+ * elements of c, and an item computes EACH elements of one column. Groups: n / TILE in x, m / TILE
+ * in y, rounded up.
  */
 #define TILE 64
 #define EACH 8
-/* How much of a dot product the compiler sees at once. */
+/* Number of dot product terms in one unrolled loop. */
 #define STEP 16
 
-/* An element of a matrix; 0 beyond its edges. */
+/* Returns an element of a matrix; 0 beyond its edges. */
 LONGSHORE_FUNCTION float element(const float *matrix, uint32_t rows, uint32_t columns, uint64_t row, uint64_t column) {
   return row < rows && column < columns ? matrix[row * columns + column] : 0;
 }
@@ -120,7 +122,7 @@ LONGSHORE_GROUP_KERNEL(matmul, (const float *__restrict a, const float *__restri
   }
 }
 
-/* An item makes one element. Groups as above, but for tiles of 16 x 16. */
+/* An item computes one element. Groups as above, but with tiles of 16 x 16 elements. */
 LONGSHORE_KERNEL(matmul_items, (const float *a, const float *b, float *c, uint32_t m, uint32_t n, uint32_t k),
                  LONGSHORE_GROUP_SIZE(16, 16, 1)) {
   LONGSHORE_SHARED(float, left, [16][16]);
@@ -138,16 +140,17 @@ LONGSHORE_KERNEL(matmul_items, (const float *a, const float *b, float *c, uint32
   if (row < m && column < n) c[row * n + column] = sum;
 }
 
-/* ---- Several groups of GROUP items, as many as one likes, each with a part of the elements ---------------------- */
+/* ---- Any number of groups of GROUP items, each with a part of the elements ------------------- */
 
-/* Where a group's elements begin: at a multiple of GROUP, or at the end. The next group's is where they end. */
+/* Returns the beginning of a group's elements: a multiple of GROUP, or n. The elements end where
+ * the next group's begin. */
 LONGSHORE_FUNCTION uint64_t part(uint64_t group, uint64_t groups, uint64_t n) {
   const uint64_t blocks = (n + GROUP - 1) / GROUP, each = (blocks + groups - 1) / groups;
   const uint64_t begin = group * each * GROUP;
   return begin < n ? begin : n;
 }
 
-/* A kernel `name` that writes the sum of each group's elements. */
+/* Defines a kernel `name` that writes the sum of each group's elements. */
 #define SUMS(name, type)                                                                                          \
   LONGSHORE_GROUP_KERNEL(name, (const type *__restrict x, type *__restrict sums, uint64_t n),                      \
                          LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {                                                      \
@@ -184,7 +187,7 @@ LONGSHORE_KERNEL(reduce_items, (const float *x, float *sums, uint64_t n), LONGSH
   if (id == 0) sums[group] = tile[0];
 }
 
-/* How often each byte occurs is added to the bins. */
+/* Adds the number of occurrences of each byte to the bins. */
 LONGSHORE_GROUP_KERNEL(histogram, (const uint8_t *__restrict x, uint32_t *bins, uint64_t n),
                        LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
   LONGSHORE_SHARED(uint32_t, own, [256]);
@@ -214,12 +217,15 @@ LONGSHORE_KERNEL(histogram_items, (const uint8_t *x, uint32_t *bins, uint64_t n)
   longshore_atomic_add(&bins[id], own[id]);
 }
 
-/* ---- Prefix sum ------------------------------------------------------------------------------------------------- */
+/* ---- Prefix sum ------------------------------------------------------------------------------ */
 
 /*
- * Each element of y becomes the sum of those of x up to its own, which may be the same array. Three launches:
- * prefix_sum_parts for the sums of the groups' parts, prefix_sum of these by one group without `before`, and
- * prefix_sum of all with what that gave.
+ * Each element of y becomes the sum of the elements of x up to the same index; y may be x. This
+ * takes three launches:
+ *
+ * 1. prefix_sum_parts computes the sums of the groups' parts.
+ * 2. prefix_sum, with one group and without `before`, computes the prefix sums of these sums.
+ * 3. prefix_sum computes all elements, with the result of the second launch as `before`.
  */
 #define RUN 16
 #define BLOCK (GROUP * RUN)
@@ -231,7 +237,7 @@ LONGSHORE_GROUP_KERNEL(prefix_sum, (const uint32_t *x, uint32_t *y, const uint32
   const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);
   const uint64_t end = part(group + 1, groups, n);
   uint32_t sum = before && group > 0 ? before[group - 1] : 0;
-  /* Behind the end there may be anything, but something. */
+  /* The elements behind the end may have any value, but must be initialised. */
   for (uint32_t i = 0; i < BLOCK; i += GROUP) LONGSHORE_ITEMS_NOWAIT { tile[i + longshore_item_id(0)] = 0; }
   for (uint64_t begin = part(group, groups, n); begin < end; begin += BLOCK) {
     for (uint32_t i = 0; i < BLOCK; i += GROUP)
@@ -246,7 +252,7 @@ LONGSHORE_GROUP_KERNEL(prefix_sum, (const uint32_t *x, uint32_t *y, const uint32
       for (uint32_t i = 0; i < RUN; ++i) run[i] = total += run[i];
       totals[0][longshore_item_id(0)] = total;
     }
-    /* Eight times, so the sums are in totals[0] again. */
+    /* Eight rounds, so the sums are in totals[0] again. */
     _Pragma("unroll") for (uint32_t near = 1; near < GROUP; near *= 2) {
       LONGSHORE_ITEMS {
         const uint32_t i = longshore_item_id(0), from = __builtin_ctz(near) % 2;
@@ -292,7 +298,7 @@ LONGSHORE_KERNEL(prefix_sum_items, (const uint32_t *x, uint32_t *y, const uint32
   }
 }
 
-/* ---- N-body ----------------------------------------------------------------------------------------------------- */
+/* ---- N-body ---------------------------------------------------------------------------------- */
 
 /* Keeps the pull of near bodies, and of a body on itself, finite. */
 #define SOFTENING 1e-3f
@@ -301,7 +307,7 @@ struct body {
   float x, y, z, mass;
 };
 
-/* What all bodies do to one: its acceleration, in units in which the gravitational constant is 1. */
+/* The acceleration of a body by all bodies, in units in which the gravitational constant is 1. */
 struct pull {
   float x, y, z, unused;
 };

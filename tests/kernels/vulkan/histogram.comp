@@ -1,4 +1,4 @@
-// How often each byte occurs is added to the bins. Bytes are read in fours.
+// Adds the number of occurrences of each byte to the bins. Reads four bytes at a time.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "parts.glsl"

@@ -1,13 +1,13 @@
-// The kernels of `kernels.c`: what an item does, with numbers of 32 bits alone, and with the arguments that are pointers
-// before all others.
+// The kernels of `kernels.c` in the form for an item. Numbers have only 32 bits, and pointer
+// arguments come before all others.
 
-// The items of groups, where there is nothing to choose.
+// Items in a group, for kernels with a fixed size.
 const GROUP = 256u;
 
-// The items of a group, where a kernel takes any.
+// Items in a group, for kernels with any size.
 override items: u32 = 64;
 
-// ---- Without barriers: one item for each element -------------------------------------------------------------------
+// ---- Without barriers: one item for each element ------------------------------------------------
 
 struct Scaled {
   factor: f32,
@@ -44,7 +44,7 @@ fn triad(@builtin(global_invocation_id) id: vec3<u32>) {
   }
 }
 
-// The sum of an element and its neighbours; beyond the ends are zeros.
+// Sum of an element and its neighbours; elements beyond the ends count as zero.
 @compute @workgroup_size(items)
 fn stencil(@builtin(global_invocation_id) id: vec3<u32>) {
   let i = id.x;
@@ -61,9 +61,9 @@ fn stencil(@builtin(global_invocation_id) id: vec3<u32>) {
   y[i] = sum;
 }
 
-// ---- Matrix multiply -----------------------------------------------------------------------------------------------
+// ---- Matrix multiply ----------------------------------------------------------------------------
 
-// c = a b, of m x k and k x n elements, row by row. A group makes a tile of c.
+// Computes c = a b, of m x k and k x n elements, row by row. A group computes a tile of c.
 const TILE = 16u;
 
 struct MatmulSizes {
@@ -80,7 +80,7 @@ struct MatmulSizes {
 var<workgroup> left: array<array<f32, TILE>, TILE>;
 var<workgroup> right: array<array<f32, TILE>, TILE>;
 
-// An element of the matrix; 0 beyond its edges.
+// Returns an element of the matrix; 0 beyond its edges.
 fn element_a(row: u32, column: u32) -> f32 {
   if row < sizes.m && column < sizes.k {
     return matrix_a[row * sizes.k + column];
@@ -112,9 +112,10 @@ fn matmul(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocatio
   }
 }
 
-// ---- Several groups of GROUP items, as many as one likes, each with a part of the elements -------------------------
+// ---- Any number of groups of GROUP items, each with a part of the elements ----------------------
 
-// Where a group's elements begin: at a multiple of GROUP, or at the end. The next group's is where they end.
+// Returns the beginning of a group's elements: a multiple of GROUP, or n. The elements end where
+// the next group's begin.
 fn part(group: u32, groups: u32, n: u32) -> u32 {
   let blocks = (n + GROUP - 1) / GROUP;
   let each = (blocks + groups - 1) / groups;
@@ -123,7 +124,7 @@ fn part(group: u32, groups: u32, n: u32) -> u32 {
 
 var<workgroup> float_tile: array<f32, GROUP>;
 
-// The sum of each group's elements.
+// Writes the sum of each group's elements.
 @compute @workgroup_size(GROUP)
 fn reduce(
   @builtin(workgroup_id) group: vec3<u32>,
@@ -162,7 +163,7 @@ struct Scan {
 
 var<workgroup> own: array<atomic<u32>, 256>;
 
-// How often each byte occurs is added to the bins. Bytes are read in fours.
+// Adds the number of occurrences of each byte to the bins. Reads four bytes at a time.
 @compute @workgroup_size(GROUP)
 fn histogram(
   @builtin(workgroup_id) group: vec3<u32>,
@@ -180,11 +181,11 @@ fn histogram(
   atomicAdd(&bins[id], atomicLoad(&own[id]));
 }
 
-// ---- Prefix sum ----------------------------------------------------------------------------------------------------
+// ---- Prefix sum ---------------------------------------------------------------------------------
 
 var<workgroup> number_tile: array<array<u32, GROUP>, 2>;
 
-// The sum of each group's elements: the first of a prefix sum's three launches.
+// Writes the sum of each group's elements: the first of a prefix sum's three launches.
 @compute @workgroup_size(GROUP)
 fn prefix_sum_parts(
   @builtin(workgroup_id) group: vec3<u32>,
@@ -209,7 +210,8 @@ fn prefix_sum_parts(
   }
 }
 
-// Each result becomes the sum of the numbers up to its own, and of those before the group's if that is known.
+// Each result becomes the sum of the group's elements up to the same index, plus the sum of all
+// elements before the group if that is known.
 @compute @workgroup_size(GROUP)
 fn prefix_sum(
   @builtin(workgroup_id) group: vec3<u32>,
@@ -246,7 +248,7 @@ fn prefix_sum(
   }
 }
 
-// ---- N-body --------------------------------------------------------------------------------------------------------
+// ---- N-body -------------------------------------------------------------------------------------
 
 // Keeps the pull of near bodies, and of a body on itself, finite.
 const SOFTENING = 1e-3;
@@ -257,7 +259,7 @@ const SOFTENING = 1e-3;
 
 var<workgroup> body_tile: array<vec4<f32>, GROUP>;
 
-// What all bodies, x, y, z and mass, do to each: its acceleration.
+// Computes the acceleration of each body by all bodies, which have x, y, z and mass.
 @compute @workgroup_size(GROUP)
 fn nbody(@builtin(global_invocation_id) global: vec3<u32>, @builtin(local_invocation_index) id: u32) {
   let i = global.x;

@@ -1,4 +1,4 @@
-// c = a b, of m x k and k x n elements, row by row. A group makes a tile of c.
+// Computes c = a b, of m x k and k x n elements, row by row. A group computes a tile of c.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "parts.glsl"
@@ -11,7 +11,7 @@ layout(push_constant) uniform Arguments { Floats a, b, c; uint m, n, k; };
 shared float left[TILE][TILE];
 shared float right[TILE][TILE];
 
-// An element of a matrix; 0 beyond its edges.
+// Returns an element of a matrix; 0 beyond its edges.
 float element(Floats matrix, uint rows, uint columns, uint row, uint column) {
   return row < rows && column < columns ? matrix.at[row * columns + column] : 0;
 }

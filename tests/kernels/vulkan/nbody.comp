@@ -1,4 +1,4 @@
-// What all bodies, x, y, z and mass, do to each: its acceleration.
+// Computes the acceleration of each body by all bodies, which have x, y, z and mass.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "parts.glsl"

@@ -1,4 +1,5 @@
-// Each element of y becomes the sum of those of x up to its own, and of those before the group's if that is known.
+// Each element of y becomes the sum of the group's elements of x up to the same index. If the sum
+// of all elements before the group is known, it is added.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "parts.glsl"

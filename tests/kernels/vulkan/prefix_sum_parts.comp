@@ -1,4 +1,4 @@
-// The sum of each group's elements: the first of a prefix sum's three launches.
+// Writes the sum of each group's elements: the first of a prefix sum's three launches.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "parts.glsl"

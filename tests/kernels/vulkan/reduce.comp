@@ -1,4 +1,4 @@
-// The sum of each group's elements.
+// Writes the sum of each group's elements.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "parts.glsl"

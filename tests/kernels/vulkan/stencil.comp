@@ -1,4 +1,4 @@
-// The sum of an element and its neighbours; beyond the ends are zeros.
+// Sum of an element and its neighbours; elements beyond the ends count as zero.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "parts.glsl"

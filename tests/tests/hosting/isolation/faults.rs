@@ -50,7 +50,7 @@ fn each_function_faults(kind: &str) {
             match went {
                 Err(error) => {
                     assert_lost(&error, cause(kind));
-                    assert!(error.message().contains("about to do what was asked"), "{error}");
+                    assert!(error.message().contains("about to fault as requested"), "{error}");
                     lost += 1;
                 }
                 Ok(device) => drop(device.close()),
