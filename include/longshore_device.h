@@ -1,49 +1,59 @@
 /*
- * longshore_device.h: kernels in C or C++ that mean the same on a CPU, an NVIDIA and an AMD GPU.
+ * longshore_device.h: kernels in C or C++ with one meaning on CPUs, NVIDIA GPUs and AMD GPUs.
  *
- * Needs clang (14 to 22) and nothing else: no library, no vendor's headers. `longshore cc` compiles for several
- * targets at once; by hand:
+ * The header needs clang 14 to 22, but no library and no vendor's headers. `longshore cc` compiles
+ * a source for several targets at once. By hand, the commands are:
  *
- *   x86-64, AArch64   clang -O3 -fPIC -c k.c -o k.o
- *   nvptx64           clang --target=nvptx64-nvidia-cuda -march=sm_90 --cuda-feature=+ptx78 -nogpulib -ffreestanding
- *                           -O3 -S k.c -o k.ptx
- *   amdgcn            clang --target=amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib -ffreestanding -O3 k.c -o k.co
+ *     x86-64, AArch64   clang -O3 -fPIC -c k.c -o k.o
+ *     nvptx64           clang --target=nvptx64-nvidia-cuda -march=sm_90 --cuda-feature=+ptx78
+ *                             -nogpulib -ffreestanding -O3 -S k.c -o k.ptx
+ *     amdgcn            clang --target=amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib -ffreestanding
+ *                             -O3 k.c -o k.co
  *
- * clang before 17 makes PTX, and clang before 16 code objects, from CUDA and HIP alone:
+ * clang before 17 makes PTX from CUDA only, and clang before 16 makes code objects from HIP only:
  *
- *   nvptx64           clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -ffreestanding
- *                           -O3 -S k.c -o k.ptx
- *   amdgcn            clang -x hip --cuda-device-only --offload-arch=gfx90a --no-gpu-bundle-output -nogpuinc -nogpulib
- *                           -ffreestanding -O3 k.c -o k.co
+ *     nvptx64           clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc
+ *                             -nocudalib -ffreestanding -O3 -S k.c -o k.ptx
+ *     amdgcn            clang -x hip --cuda-device-only --offload-arch=gfx90a
+ *                             --no-gpu-bundle-output -nogpuinc -nogpulib -ffreestanding
+ *                             -O3 k.c -o k.co
  *
- * There the source is C++, and functions beside kernels must be LONGSHORE_FUNCTION.
+ * With these two commands the source is C++, and functions other than kernels must be
+ * LONGSHORE_FUNCTION.
  *
- * A kernel has one of two forms.
+ * A kernel has one of two forms. The first form is the work of one work-item:
  *
- *   LONGSHORE_KERNEL(scale, (float factor, float *x, uint64_t n)) {
- *     uint64_t i = longshore_global_id(0);
- *     if (i < n) x[i] *= factor;
- *   }
+ *     LONGSHORE_KERNEL(scale, (float factor, float *x, uint64_t n)) {
+ *       uint64_t i = longshore_global_id(0);
+ *       if (i < n) x[i] *= factor;
+ *     }
  *
- * is what one work-item does. On a CPU the items of a group are a loop, which the compiler vectorises; with barriers
- * or sub-group operations, each item gets a stack of its own (a fiber), which is right and slow.
+ * On a CPU a loop runs the items of a group, and the compiler vectorises it. With barriers or
+ * sub-group operations, each item gets a stack of its own (a fiber), which is correct but slow.
  *
- *   LONGSHORE_GROUP_KERNEL(reverse, (float *x), LONGSHORE_GROUP_SIZE(256, 1, 1)) {
- *     LONGSHORE_SHARED(float, tile, [256]);
- *     LONGSHORE_ITEMS { tile[longshore_item_id(0)] = x[longshore_global_id(0)]; }
- *     LONGSHORE_ITEMS { x[longshore_global_id(0)] = tile[255 - longshore_item_id(0)]; }
- *   }
+ * The second form is the work of one work-group:
  *
- * is what a work-group does. What is outside LONGSHORE_ITEMS is done by the group and must come out alike for all its
- * items; LONGSHORE_ITEMS is done by each item, and ends with a barrier. On a CPU it is a loop, on a GPU nothing but
- * the barrier. Such kernels are as fast on a CPU as loops can be.
+ *     LONGSHORE_GROUP_KERNEL(reverse, (float *x), LONGSHORE_GROUP_SIZE(256, 1, 1)) {
+ *       LONGSHORE_SHARED(float, tile, [256]);
+ *       LONGSHORE_ITEMS { tile[longshore_item_id(0)] = x[longshore_global_id(0)]; }
+ *       LONGSHORE_ITEMS { x[longshore_global_id(0)] = tile[255 - longshore_item_id(0)]; }
+ *     }
  *
- * Inside a kernel, `longshore_self` stands for the item, or the group. Functions that use this header take it along:
+ * The group runs the code outside LONGSHORE_ITEMS, which must have the same result for all its
+ * items. Each item runs the code inside LONGSHORE_ITEMS, which ends with a barrier. On a CPU
+ * LONGSHORE_ITEMS is a loop; on a GPU it is only the barrier. Such kernels are as fast on a CPU as
+ * loops can be.
  *
- *   LONGSHORE_FUNCTION float mine(LONGSHORE_SELF, const float *x) { return x[longshore_global_id(0)]; }
- *   ... mine(longshore_self, x) ...
+ * Inside a kernel, `longshore_self` stands for the item or the group. Functions that use this
+ * header take it as a parameter:
  *
- * First comes what kernels use. Behind "Details", nothing is for them; names that end in _ never are.
+ *     LONGSHORE_FUNCTION float mine(LONGSHORE_SELF, const float *x) {
+ *       return x[longshore_global_id(0)];
+ *     }
+ *     ... mine(longshore_self, x) ...
+ *
+ * The interface for kernels comes first. Kernels must not use definitions after "Details", nor any
+ * name that ends in `_`.
  */
 #ifndef LONGSHORE_DEVICE_H
 #define LONGSHORE_DEVICE_H
@@ -56,55 +66,60 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- Kernels and functions ------------------------------------------------------------------------------------ */
+/* ---- Kernels and functions ------------------------------------------------------------------- */
 
 /*
- * LONGSHORE_KERNEL(name, (parameters)) and LONGSHORE_GROUP_KERNEL(name, (parameters)) begin a kernel; (void) means no
- * parameters, 32 is the most. With a third argument, LONGSHORE_GROUP_SIZE(x, y, z), the kernel can only be launched
- * with groups of that size, which the compiler then knows.
+ * LONGSHORE_KERNEL(name, (parameters)) and LONGSHORE_GROUP_KERNEL(name, (parameters)) begin a
+ * kernel. A kernel has at most 32 parameters; (void) means none. A third argument,
+ * LONGSHORE_GROUP_SIZE(x, y, z), fixes the group size: the compiler then knows it, and a launch
+ * must have groups of that size.
  *
- * A parameter is an integer, a floating-point number, a pointer, an enumeration, or LONGSHORE_BY_VALUE(type, name) for
- * a structure. Do not use `long double` and `wchar_t`, which targets disagree on.
+ * A parameter is an integer, a floating-point number, a pointer, an enumeration, or
+ * LONGSHORE_BY_VALUE(type, name) for a structure. Do not use `long double` or `wchar_t`: they
+ * differ between targets.
  */
 #define LONGSHORE_KERNEL(...) LONGSHORE_KERNEL_(__VA_ARGS__, )
 #define LONGSHORE_GROUP_KERNEL(...) LONGSHORE_GROUP_KERNEL_(__VA_ARGS__, )
 #define LONGSHORE_GROUP_SIZE(x, y, z) (x), (y), (z)
 #define LONGSHORE_RESTRICT __restrict
 
-/* A function that kernels call. Its first parameter is LONGSHORE_SELF if it is called by items, LONGSHORE_GROUP_SELF
- * if by a group outside of LONGSHORE_ITEMS; it gets `longshore_self`. Without one, it is plain C. */
+/* A function that kernels call. Its first parameter is LONGSHORE_SELF if items call it, or
+ * LONGSHORE_GROUP_SELF if a group calls it outside LONGSHORE_ITEMS. The caller passes
+ * `longshore_self`. A function without this parameter is plain C. */
 #define LONGSHORE_FUNCTION static inline LONGSHORE_ON_DEVICE_ LONGSHORE_UNUSED_
 #define LONGSHORE_SELF struct longshore_self *longshore_self LONGSHORE_UNUSED_
 #define LONGSHORE_GROUP_SELF const struct longshore_group *longshore_self LONGSHORE_UNUSED_
 
-/*
- * In a group kernel, what each item does. `break` and `continue` end the item's part; `return` and `goto` must not
- * leave it. Variables from outside are for reading alone: what an item writes goes to its own variables, to
- * LONGSHORE_SHARED, LONGSHORE_PRIVATE or global memory. Outside, nothing but the group's variables is written.
- * LONGSHORE_ITEMS_NOWAIT has no barrier: what follows must not use what other items wrote in it.
- */
+/* In a group kernel, the code that each item runs. `break` and `continue` end the item's part;
+ * `return` and `goto` must not leave it. An item must only read variables declared outside. It
+ * writes its own variables, LONGSHORE_SHARED, LONGSHORE_PRIVATE or global memory. Code outside
+ * LONGSHORE_ITEMS must write only the group's variables. LONGSHORE_ITEMS_NOWAIT has no barrier:
+ * the code after it must not use values that other items wrote in it. */
 #define LONGSHORE_ITEMS LONGSHORE_ITEMS_
 #define LONGSHORE_ITEMS_NOWAIT LONGSHORE_ITEMS_NOWAIT_
 /*
- * The same for the items whose id in x is less than `count`, which may be more than there are.
+ * LONGSHORE_ITEMS_NOWAIT for the items whose id in x is less than `count`, which may exceed the
+ * number of items.
  *
- *   LONGSHORE_FIRST_ITEMS(n - begin) { y[begin + longshore_item_id(0)] = 0; }
+ *     LONGSHORE_FIRST_ITEMS(n - begin) { y[begin + longshore_item_id(0)] = 0; }
  *
- * On a CPU this is where a loop ends; a condition in it is a mask, and some CPUs store with masks three times slower.
+ * On a CPU `count` is the end of the loop. A condition inside the loop would be a mask, and on some
+ * CPUs stores with masks are three times slower.
  */
 #define LONGSHORE_FIRST_ITEMS(count) LONGSHORE_FIRST_ITEMS_(count)
 
-/* ---- Ids ------------------------------------------------------------------------------------------------------ */
+/* ---- Ids ------------------------------------------------------------------------------------- */
 
-/* Of dimension d = 0, 1, 2: uint32_t, global ones uint64_t. All but item and global ids also outside of
- * LONGSHORE_ITEMS. */
+/* Ids and counts in dimension d = 0, 1 or 2: global ones are uint64_t, all others uint32_t. In a
+ * group kernel, item ids and global ids need LONGSHORE_ITEMS; the rest is valid outside it too. */
 #define longshore_item_id(d) longshore_item_id_(longshore_self, (d))
 #define longshore_group_id(d) longshore_group_id_(longshore_self, (d))
 #define longshore_group_items(d) longshore_group_items_(longshore_self, (d))
 #define longshore_group_count(d) longshore_group_count_(longshore_self, (d))
 #define longshore_global_id(d) ((uint64_t)longshore_group_id(d) * longshore_group_items(d) + longshore_item_id(d))
 #define longshore_global_items(d) ((uint64_t)longshore_group_count(d) * longshore_group_items(d))
-/* The item's number in its group (uint32_t), and the group's in the launch (uint64_t): x first, then y, then z. */
+/* The item's index in its group (uint32_t), and the group's index in the launch (uint64_t).
+ * Indices count x first, then y, then z. */
 #define longshore_item_index()                                                                                        \
   ((longshore_item_id(2) * longshore_group_items(1) + longshore_item_id(1)) * longshore_group_items(0) +              \
    longshore_item_id(0))
@@ -113,55 +128,63 @@
        longshore_group_count(0) +                                                                                     \
    longshore_group_id(0))
 
-/* ---- Memory --------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* LONGSHORE_SHARED(float, tile, [16][17]); declares memory that the items of a group share: in the kernel itself,
- * outside of loops and LONGSHORE_ITEMS. `tile` is a pointer, as an array would decay to. Its content is undefined. */
+/* LONGSHORE_SHARED(float, tile, [16][17]); declares memory that the items of a group share. It
+ * must stand in the kernel itself, outside loops and LONGSHORE_ITEMS. `tile` is a pointer, as if
+ * from an array. The initial contents are undefined. */
 #define LONGSHORE_SHARED(type, name, dimensions) LONGSHORE_SHARED_(type, name, dimensions)
 
-/* The shared memory whose size the launch gives: void *, aligned to 16. */
+/* Shared memory whose size the launch gives: a void *, aligned to 16 bytes. */
 #define longshore_dynamic_shared() longshore_dynamic_shared_(longshore_self)
 
-/* LONGSHORE_PRIVATE(float, sum); in a group kernel, outside of LONGSHORE_ITEMS, is a variable for each item, which
- * outlives LONGSHORE_ITEMS. An item uses its own as longshore_private(sum). */
+/* LONGSHORE_PRIVATE(float, sum); in a group kernel, outside LONGSHORE_ITEMS, declares one
+ * variable for each item. The variable keeps its value from one LONGSHORE_ITEMS to the next. An
+ * item uses its own as longshore_private(sum). */
 #define LONGSHORE_PRIVATE(type, name) LONGSHORE_PRIVATE_(type, name)
 #define longshore_private(name) longshore_private_(name)
-/* The same with `count` variables for each item; an item's own are longshore_private_of(sums, 0) and so on. On a CPU
- * those of the same number lie side by side. */
+/* LONGSHORE_PRIVATE_ARRAY declares `count` variables for each item; an item uses its own as
+ * longshore_private_of(sums, 0) and so on. On a CPU the variables of all items with the same
+ * number are adjacent. */
 #define LONGSHORE_PRIVATE_ARRAY(type, name, count) LONGSHORE_PRIVATE_ARRAY_(type, name, count)
 #define longshore_private_of(name, number) longshore_private_of_(name, number)
 
 /*
- * Before a variable outside of functions and namespaces: the host finds it by its name, and the compiler takes it to
- * change between launches.
+ * A prefix for a variable outside functions and namespaces. The host finds the variable by its
+ * name, and the compiler assumes that its value changes between launches.
  *
- *   LONGSHORE_GLOBAL uint64_t hits;
- *   LONGSHORE_CONSTANT float weights[3] = {0.25f, 0.5f, 0.25f};
+ *     LONGSHORE_GLOBAL uint64_t hits;
+ *     LONGSHORE_CONSTANT float weights[3] = {0.25f, 0.5f, 0.25f};
  *
- * What is LONGSHORE_CONSTANT kernels only read; C's compiler sees to it, C++'s does not.
+ * Kernels must only read a LONGSHORE_CONSTANT. The compiler enforces this in C, but not in C++.
  */
 #define LONGSHORE_GLOBAL LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_
 #define LONGSHORE_CONSTANT LONGSHORE_CONSTANT_ LONGSHORE_EXPORT_
 
-/* ---- Barriers ------------------------------------------------------------------------------------------------- */
+/* ---- Barriers -------------------------------------------------------------------------------- */
 
-/* Waits for all items of the group; what they wrote before is seen after. All items of the group come to it, or none:
- * anything else ends the launch with an error on a CPU, and is undefined on GPUs. Not for LONGSHORE_ITEMS; outside of
- * it, a group needs it after LONGSHORE_ITEMS_NOWAIT alone. */
+/* Waits for all items of the group; afterwards each item sees the earlier writes of all. Either
+ * all items of the group must call it, or none: anything else ends the launch with an error on a
+ * CPU, and is undefined on GPUs. It must not stand inside LONGSHORE_ITEMS. Outside, a group
+ * needs it only after LONGSHORE_ITEMS_NOWAIT. */
 #define longshore_barrier() LONGSHORE_STATEMENT_(LONGSHORE_NOTE_OF_BARRIER_, longshore_barrier_(longshore_self))
 
-/* Waits for all items of the launch, which must be a cooperative one. Not for LONGSHORE_ITEMS. On GPUs, kernels of one
- * program that call it must not run at the same time. */
+/* Waits for all items of the launch, which must be cooperative. It must not stand inside
+ * LONGSHORE_ITEMS. On GPUs, two kernels of one program that call it must not run at the same
+ * time. */
 #define longshore_grid_barrier()                                                                                      \
   LONGSHORE_STATEMENT_(LONGSHORE_NOTE_GRID_BARRIER_, longshore_grid_barrier_(longshore_self))
 
-/* ---- Sub-groups ----------------------------------------------------------------------------------------------- */
+/* ---- Sub-groups ------------------------------------------------------------------------------ */
 
 /*
- * Items that exchange values without memory: 32 neighbours on a CPU and on NVIDIA, 32 or 64 on AMD; in LONGSHORE_ITEMS
- * on a CPU one alone, as a loop has no neighbours. So ask for the width, and be right with any.
+ * A sub-group is a set of items that exchange values without memory. It has 32 neighbouring items
+ * on a CPU and on NVIDIA GPUs, and 32 or 64 on AMD GPUs. Inside LONGSHORE_ITEMS on a CPU it has one
+ * item, because items in a loop have no neighbours. Kernels must read the width and be correct for
+ * every width.
  *
- * All items of a sub-group that have not returned call an operation together. Values are of at most 8 bytes.
+ * A lane is an item's place in its sub-group. It is active until the item returns. All active lanes
+ * of a sub-group must call an operation together. A value has at most 8 bytes.
  */
 #define longshore_subgroup_width() longshore_width_(longshore_of_(longshore_self))
 #define longshore_subgroup_lane() longshore_lane_(longshore_self)
@@ -170,12 +193,13 @@
   ((longshore_group_items(0) * longshore_group_items(1) * longshore_group_items(2) + longshore_subgroup_width() - 1) / \
    longshore_subgroup_width())
 
-/* Which lanes are there and hold a true condition (uint64_t); whether any does; whether all that are there do. */
+/* The active lanes whose condition is true, as bits of a uint64_t; whether it is true for any
+ * active lane; whether it is true for all active lanes. */
 #define longshore_subgroup_ballot(condition) LONGSHORE_SUBGROUP_(longshore_ballot_(longshore_self, (condition) ? 1 : 0))
 #define longshore_subgroup_any(condition) (longshore_subgroup_ballot(condition) != 0)
 #define longshore_subgroup_all(condition) (longshore_subgroup_ballot(!(condition)) == 0)
 
-/* Another lane's value; the item's own if that lane is not there. */
+/* The value of another lane, or the item's own value if that lane is not active. */
 #define longshore_subgroup_shuffle(value, lane) LONGSHORE_SHUFFLE_(value, (uint32_t)(lane))
 #define longshore_subgroup_broadcast(value, lane) LONGSHORE_SHUFFLE_(value, (uint32_t)(lane))
 #define longshore_subgroup_shuffle_xor(value, mask) LONGSHORE_SHUFFLE_(value, longshore_subgroup_lane() ^ (uint32_t)(mask))
@@ -185,9 +209,12 @@
   LONGSHORE_SHUFFLE_(value, longshore_subgroup_lane() + (uint32_t)(distance))
 
 /*
- * The sum (minimum, ...) of all lanes; of those up to the item's; of those before it, which for the first is 0 (the
- * type's greatest value, ...). Of 32 and 64-bit integers, float and double; and, or, xor of integers. The order in which
- * floating-point numbers are added differs between targets.
+ * Combinations of values: reduce_* takes all lanes, inclusive_* the lanes up to and including the
+ * item's, exclusive_* the lanes before the item's. In the first lane, exclusive_* gives the
+ * operation's identity: 0 for add, the type's greatest value for min, and so on.
+ *
+ * The operations add, min and max take 32-bit and 64-bit integers, float and double; and, or and
+ * xor take integers. The order of floating-point additions differs between targets.
  */
 #define longshore_subgroup_reduce_add(value) LONGSHORE_SUBGROUP_(longshore_scan_add_(longshore_self, (value), 0))
 #define longshore_subgroup_reduce_min(value) LONGSHORE_SUBGROUP_(longshore_scan_min_(longshore_self, (value), 0))
@@ -208,16 +235,17 @@
 #define longshore_subgroup_exclusive_or(value) LONGSHORE_SUBGROUP_(longshore_scan_or_(longshore_self, (value), 2))
 #define longshore_subgroup_exclusive_xor(value) LONGSHORE_SUBGROUP_(longshore_scan_xor_(longshore_self, (value), 2))
 
-/* ---- Atomics -------------------------------------------------------------------------------------------------- */
+/* ---- Atomics --------------------------------------------------------------------------------- */
 
-/* Orders, as in C11. */
+/* Memory orders, as in C11. */
 #define LONGSHORE_RELAXED __ATOMIC_RELAXED
 #define LONGSHORE_ACQUIRE __ATOMIC_ACQUIRE
 #define LONGSHORE_RELEASE __ATOMIC_RELEASE
 #define LONGSHORE_ACQ_REL __ATOMIC_ACQ_REL
 #define LONGSHORE_SEQ_CST __ATOMIC_SEQ_CST
 
-/* Scopes: among whom an operation is atomic and ordered. SYSTEM includes the host and other devices. */
+/* Scopes: the items for which an operation is atomic and ordered. SYSTEM includes the host and
+ * other devices. */
 #define LONGSHORE_SCOPE_SYSTEM 0
 #define LONGSHORE_SCOPE_DEVICE 1
 #define LONGSHORE_SCOPE_GROUP 2
@@ -225,10 +253,13 @@
 #define LONGSHORE_SCOPE_ITEM 4
 
 /*
- * On objects of 4 or 8 bytes. All but stores give the old value. load, store, exchange, compare_exchange: integers,
- * float, double, pointers; add, sub, min, max: integers, float, double; and, or, xor: integers.
- * compare_exchange gives whether *p was *expected, and else writes what it was to *expected; it does not fail spuriously.
- * Those without _explicit are relaxed, among the device.
+ * Operations on objects of 4 or 8 bytes. The functions load, store, exchange and compare_exchange
+ * take integers, float, double and pointers. The functions add, sub, min and max take integers,
+ * float and double; and, or and xor take integers.
+ *
+ * All except store and compare_exchange return the old value. compare_exchange returns whether *p
+ * was equal to *expected. If not, it stores the old value in *expected; it does not fail
+ * spuriously. Operations without _explicit have relaxed order and device scope.
  */
 #define longshore_atomic_load(p) longshore_atomic_load_explicit(p, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
 #define longshore_atomic_store(p, v) longshore_atomic_store_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE)
@@ -259,37 +290,38 @@
 
 #define longshore_fence(order, scope) longshore_fence_((order), (scope))
 
-/* ---- Messages and failures ------------------------------------------------------------------------------------ */
+/* ---- Messages and failures ------------------------------------------------------------------- */
 
-/* As C's printf, with at most 16 arguments; gives nothing. On AMD an argument of type char * is a text that ends with 0,
- * so pointers to be shown must be void *. */
+/* Prints like C's printf, with at most 16 arguments, and returns nothing. On AMD GPUs an
+ * argument of type char * is a text that ends with 0, so a pointer to be printed must be a void
+ * *. */
 #define longshore_printf(...) LONGSHORE_PRINTF_(__VA_ARGS__)
 
-/* Ends the launch with an error that names the condition, file and line, if the condition is false. */
+/* Ends the launch with an error, which names the condition, file and line, if the condition is
+ * false. */
 #define longshore_assert(condition)                                                                                   \
   ((condition) ? (void)0 : longshore_fail_(longshore_self, #condition, __FILE__, __LINE__))
 /* Ends the launch with an error. */
 #define longshore_trap() longshore_fail_(longshore_self, "longshore_trap", __FILE__, __LINE__)
 
-/* ---- Numbers -------------------------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
-/*
- * For float and double, by the argument's type. sqrt, fma, floor, ceil, abs are exact on all targets, and rsqrt is
- * 1 / sqrt(x). There is no exp, log, sin, cos: GPUs have them only in vendors' libraries or as rough approximations.
- * Where a CPU has no instruction for fma, floor or ceil, they are calls of the C library's maths; so is sqrt of
- * negative numbers with clang before 18 unless -fno-math-errno is given.
- */
+/* Functions for float and double, selected by the argument's type. sqrt, fma, floor, ceil and
+ * abs are exact on all targets, and rsqrt is 1 / sqrt(x). There is no exp, log, sin or cos: GPUs
+ * have them only in vendors' libraries or as rough approximations. On a CPU without instructions
+ * for fma, floor or ceil, the compiler emits calls of the C library's functions. With clang
+ * before 18 it also does so for sqrt of negative numbers, unless -fno-math-errno is given. */
 #define longshore_sqrt(x) longshore_sqrt_(x)
 #define longshore_rsqrt(x) longshore_rsqrt_(x)
 #define longshore_fma(x, y, z) longshore_fma_((x), (y), (z))
 #define longshore_floor(x) longshore_floor_(x)
 #define longshore_ceil(x) longshore_ceil_(x)
-/* Of integers too; of floating-point numbers, one that is not a NaN if there is one. */
+/* These three take integers too. min and max of a NaN and a number return the number. */
 #define longshore_min(x, y) longshore_min_((x), (y))
 #define longshore_max(x, y) longshore_max_((x), (y))
 #define longshore_abs(x) longshore_abs_(x)
 
-/* ======== Details ============================================================================================== */
+/* ======== Details ============================================================================= */
 
 #ifdef __cplusplus
 #define LONGSHORE_EXTERN_C_ extern "C"
@@ -314,7 +346,7 @@
 #define LONGSHORE_CONSTANT_ __attribute__((weak))
 #else
 #define LONGSHORE_ON_DEVICE_
-/* A weak constant is not folded. */
+/* The compiler does not fold a weak constant. */
 #define LONGSHORE_CONSTANT_ const __attribute__((weak))
 #endif
 
@@ -332,7 +364,7 @@
 #define LONGSHORE_FOR_FLOATS_(m)                                                                                      \
   m(float, 0, __builtin_inff(), -__builtin_inff()) m(double, 0, __builtin_inf(), -__builtin_inf())
 
-/* ---- Lists of parameters -------------------------------------------------------------------------------------- */
+/* ---- Lists of parameters --------------------------------------------------------------------- */
 
 #define LONGSHORE_GLUE_(a, b) a##b
 #define LONGSHORE_GLUE(a, b) LONGSHORE_GLUE_(a, b)
@@ -341,7 +373,7 @@
 #define LONGSHORE_REST_(first, ...) __VA_ARGS__
 #define LONGSHORE_UNWRAP_(...) __VA_ARGS__
 
-/* Calls m(0, p0) m(1, p1) ... for up to 32 parameters. */
+/* Expands to m(0, p0) m(1, p1) ... for up to 32 parameters. */
 #define LONGSHORE_EACH_(m, ...) __VA_OPT__(LONGSHORE_RESCAN_(LONGSHORE_EACH_STEP_(m, 0, __VA_ARGS__, )))
 #define LONGSHORE_EACH_STEP_(m, i, p, ...)                                                                            \
   m(i, p) __VA_OPT__(LONGSHORE_EACH_AGAIN_ LONGSHORE_PARENS_(m, LONGSHORE_GLUE_(LONGSHORE_NEXT_, i), __VA_ARGS__))
@@ -384,7 +416,8 @@
 #define LONGSHORE_NEXT_30 31
 #define LONGSHORE_NEXT_31 32
 
-/* Calls m(0, p0) ... for the parameters of a list in parentheses; (void) has none. */
+/* Expands to m(0, p0) ... for the parameters of a list in parentheses, and to nothing for
+ * (void). */
 #define LONGSHORE_PARAMETERS_(m, params) LONGSHORE_PARAMETERS2_(m, LONGSHORE_UNWRAP_ params)
 #define LONGSHORE_PARAMETERS2_(m, ...) LONGSHORE_PARAMETERS3_(m, __VA_ARGS__)
 #define LONGSHORE_PARAMETERS3_(m, ...)                                                                                \
@@ -397,10 +430,10 @@
 #define LONGSHORE_SECOND_OF_(...) LONGSHORE_SECOND_(__VA_ARGS__)
 #define LONGSHORE_FIRST_OF_(...) LONGSHORE_FIRST_(__VA_ARGS__)
 
-/* The parameters behind another one. */
+/* The parameters, after the additional first parameter `self`. */
 #define LONGSHORE_WITH_SELF_(self, params) (self LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_PARAMETER_, params))
 #define LONGSHORE_COMMA_PARAMETER_(i, p) , p
-/* The parameters with names of ours, and those names. */
+/* The parameters under the names longshore_argument_0 and so on, and these names alone. */
 #define LONGSHORE_NAMED_(params) (LONGSHORE_NAMED2_(LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAMED_, params)))
 #define LONGSHORE_NAMED2_(...) LONGSHORE_NAMED3_(__VA_ARGS__)
 #define LONGSHORE_NAMED3_(...) LONGSHORE_GLUE(LONGSHORE_NAMED_OF_, __VA_OPT__(1))(__VA_ARGS__)
@@ -409,15 +442,15 @@
 #define LONGSHORE_COMMA_NAMED_(i, p) , LONGSHORE_TYPE_(p) longshore_argument_##i
 #define LONGSHORE_COMMA_NAME_(i, p) , longshore_argument_##i
 
-/*
- * What is known of a parameter, of which C gives no name. A structure by value is LONGSHORE_BY_VALUE(type, name), as is
- * in C any type but those below; in C it is marked by `register`, so that it can be told apart. A pointer's type is
- * void *. Plain char counts as signed, so that targets agree.
- */
+/* The type and the kind of a parameter, whose name the preprocessor cannot separate in C. A
+ * structure by value is LONGSHORE_BY_VALUE(type, name), and so is in C any type outside
+ * LONGSHORE_PICK_. In C `register` marks it for the macros. A pointer's type is void *. Plain
+ * char counts as signed, so that targets agree. */
 #ifdef __cplusplus
 #define LONGSHORE_BY_VALUE(type, name) type name
-/* libstdc++ has structures with the names of some of clang's questions, which therefore are not asked. `group` tells
- * integers (1), floating-point numbers (2) and enumerations (3) from the rest, of which no size is asked. */
+/* libstdc++ has structures with the names of some of clang's type traits, so the header avoids
+ * such traits. `group` is `1` for integers, `2` for floating-point numbers, `3` for
+ * enumerations, and `0` for other types, whose size is not computed. */
 #define LONGSHORE_GROUP_OF_(T) (__is_integral(T) ? 1 : __is_floating_point(T) ? 2 : __is_enum(T) ? 3 : 0)
 template <class T, int group> struct longshore_number_ {
   static const uint32_t kind = 5, target = 0;
@@ -432,7 +465,7 @@ template <class T> struct longshore_number_<T, 2> {
 template <class T> struct longshore_number_<T, 3> {
   static const uint32_t kind = 2, target = kind << 8 | (uint32_t)sizeof(T) << 16;
 };
-/* The kind of a parameter; of a pointer to numbers, with theirs. */
+/* The kind of a parameter; for a pointer to numbers, with the kind and size of the numbers. */
 template <class P> struct longshore_target_ {
   static const uint32_t word = longshore_number_<P, LONGSHORE_GROUP_OF_(P)>::kind;
 };
@@ -463,14 +496,15 @@ template <class P> struct longshore_parameter_<void (*)(P)> {
 #define LONGSHORE_TYPE_OF_1(p) LONGSHORE_VALUE_TYPE_(p)
 #define LONGSHORE_TYPE_OF_0(p)                                                                                        \
   __typeof__(LONGSHORE_PICK_(p, LONGSHORE_SAMPLE_, (longshore_other_types_need_LONGSHORE_BY_VALUE)0))
-/* What a parameter of another type than a number or a pointer cannot be called with: the name is the error's message. */
+/* The type of every parameter that is not a number, thus of pointers. Other types cannot be
+ * converted to it, and the compiler's error message shows this name. */
 typedef void *longshore_other_types_need_LONGSHORE_BY_VALUE;
 #define LONGSHORE_KIND_(p) LONGSHORE_GLUE(LONGSHORE_KIND_OF_, LONGSHORE_IS_VALUE_(p))(p)
 #define LONGSHORE_KIND_OF_1(p) 5
 #define LONGSHORE_KIND_OF_0(p) LONGSHORE_PICK_(p, LONGSHORE_KIND_OF_TYPE_, LONGSHORE_POINTER_KIND_(p))
 #define LONGSHORE_SAMPLE_(type, kind) ((type)0)
 #define LONGSHORE_KIND_OF_TYPE_(type, kind) (kind)
-/* m(type, kind) of the parameter's type, `other` if that is a pointer. */
+/* m(type, kind) for the parameter's type, or `other` for a pointer. */
 #define LONGSHORE_PICK_(p, m, other)                                                                                  \
   __extension__ _Generic((void (*)(p))0, void (*)(_Bool): m(_Bool, 2), void (*)(char): m(char, 1),                    \
            void (*)(signed char): m(signed char, 1), void (*)(unsigned char): m(unsigned char, 2),                    \
@@ -479,7 +513,7 @@ typedef void *longshore_other_types_need_LONGSHORE_BY_VALUE;
            void (*)(unsigned long): m(unsigned long, 2), void (*)(long long): m(long long, 1),                        \
            void (*)(unsigned long long): m(unsigned long long, 2), void (*)(float): m(float, 3),                      \
            void (*)(double): m(double, 3) LONGSHORE_HALF_(m), default: other)
-/* Where there is such a type. Clang before 22 has it for AMD without saying so. */
+/* For targets with the type _Float16. Clang before 22 has it for AMD without __FLT16_MAX__. */
 #if defined(__FLT16_MAX__) || defined(__AMDGCN__)
 #define LONGSHORE_HALF_(m) , void (*)(_Float16): m(_Float16, 3)
 #define LONGSHORE_TO_HALF_ , LONGSHORE_TO_(_Float16, 3)
@@ -487,7 +521,7 @@ typedef void *longshore_other_types_need_LONGSHORE_BY_VALUE;
 #define LONGSHORE_HALF_(m)
 #define LONGSHORE_TO_HALF_
 #endif
-/* The kind of a pointer: with the kind and the bytes of what it points at, if those are numbers. */
+/* The kind of a pointer, with the kind and the bytes of its target if the target is a number. */
 #define LONGSHORE_POINTER_KIND_(p)                                                                                    \
   __extension__ _Generic((void (*)(p))0, LONGSHORE_TO_(_Bool, 2), LONGSHORE_TO_(char, 1),                             \
            LONGSHORE_TO_(signed char, 1), LONGSHORE_TO_(unsigned char, 2), LONGSHORE_TO_(short, 1),                   \
@@ -503,14 +537,15 @@ typedef void *longshore_other_types_need_LONGSHORE_BY_VALUE;
 #endif
 #define LONGSHORE_BYTES_(p) ((uint32_t)sizeof(LONGSHORE_TYPE_(p)))
 
-/* ---- What an image says of its kernels ------------------------------------------------------------------------ */
+/* ---- Descriptions of kernels in an image ----------------------------------------------------- */
 
 #define LONGSHORE_SIZE_(...) LONGSHORE_SIZE2_(__VA_ARGS__ __VA_OPT__(, ) 0, 0, 0, )
 #define LONGSHORE_SIZE2_(x, y, z, ...) x, y, z
 #define LONGSHORE_VOLUME_(x, y, z, ...) ((x) * (y) * (z))
 
-/* Version, form, group size, number of arguments, bytes of text, flags; then size and kind of each argument. Of a
- * pointer to numbers, bits 8 to 15 of the kind are theirs, and bits 16 to 31 their bytes. */
+/* Version, form, group size, number of arguments, bytes of text, flags; then size and kind of
+ * each argument. For a pointer to numbers, bits 8 to 15 of the kind hold the kind of the
+ * numbers, and bits 16 to 31 their size in bytes. */
 #define LONGSHORE_DESCRIBE_(name, form, params, ...)                                                                  \
   __extension__ struct longshore_description_of_##name {                                                              \
     uint32_t head[8], arguments[0 LONGSHORE_PARAMETERS_(LONGSHORE_ONE_MORE_, params)][2];                             \
@@ -527,15 +562,20 @@ typedef void *longshore_other_types_need_LONGSHORE_BY_VALUE;
 #define LONGSHORE_DESCRIBE_ONE_(i, p) {LONGSHORE_BYTES_(p), LONGSHORE_KIND_(p)},
 
 /*
- * A note: a local constant of two words, kind and value, whose symbol says which function it is in. That holds
- * `__longshore_body_`, behind it the kernel's name, and behind that
+ * A note is a local constant of two words, kind and value. Its symbol names the function that
+ * contains it: `__longshore_body_`, the kernel's name, and then
  *
- *   C, ELF     `.longshore_note`, and `.` and a number            __longshore_body_scale.longshore_note.3
- *   C, PTX     `_$_longshore_note`, and a number                  __longshore_body_scale_$_longshore_note3
- *   C++, all   types, `E14longshore_note`, and `_` and a number   _ZZL22__longshore_body_scaleP14longshore_selfE14longshore_note_3
+ *     C, ELF     `.longshore_note`, and `.` and a number
+ *                __longshore_body_scale.longshore_note.3
+ *     C, PTX     `_$_longshore_note`, and a number
+ *                __longshore_body_scale_$_longshore_note3
+ *     C++, all   types, `E14longshore_note`, and `_` and a number
+ *                _ZZL22__longshore_body_scaleP14longshore_selfE14longshore_note_3
  *
- * the number only if there are others. In C++ the digits before `__longshore_body_` are the length of that and the
- * name. A note without `__longshore_body_` is in a function of the program's, and speaks of all kernels, which may call it.
+ * The number is present only if the function has several notes. In C++ the digits before
+ * `__longshore_body_` are the length of this prefix and the name together. A note without
+ * `__longshore_body_` is in another function of the program. It applies to all kernels, because
+ * each may call that function.
  */
 #define LONGSHORE_NOTE_(kind, value)                                                                                  \
   {                                                                                                                   \
@@ -546,7 +586,8 @@ typedef void *longshore_other_types_need_LONGSHORE_BY_VALUE;
 #define LONGSHORE_NOTE_GRID_BARRIER_ 3
 #define LONGSHORE_NOTE_SHARED_ 4
 #define LONGSHORE_NOTE_DYNAMIC_SHARED_ 5
-/* A barrier of a group form: where one thread runs the group, as on a CPU, nobody waits. */
+/* A barrier of a group kernel. On a CPU one thread runs the group, so the barrier waits for
+ * nothing. */
 #define LONGSHORE_NOTE_GROUP_BARRIER_ 6
 #define LONGSHORE_NOTED_(kind, ...) __extension__({LONGSHORE_NOTE_(kind, 0) __VA_ARGS__; })
 #define LONGSHORE_STATEMENT_(kind, ...) ((void)LONGSHORE_NOTED_(kind, __VA_ARGS__))
@@ -557,50 +598,51 @@ typedef void *longshore_other_types_need_LONGSHORE_BY_VALUE;
 #define LONGSHORE_BODY_(name, type, params)                                                                           \
   static LONGSHORE_INLINE_ void __longshore_body_##name LONGSHORE_WITH_SELF_(type *longshore_self LONGSHORE_UNUSED_, params)
 
-/* ---- On a CPU ------------------------------------------------------------------------------------------------- */
+/* ---- On a CPU -------------------------------------------------------------------------------- */
 
 #if !defined(__NVPTX__) && !defined(__AMDGCN__)
 
 struct longshore_work;
 
-/* What kernels ask of the runtime. */
+/* The functions of the runtime that kernels call. */
 struct longshore_calls {
   void (*barrier)(struct longshore_work *);
   void (*grid_barrier)(struct longshore_work *);
-  /* Gives the values of all items of the sub-group, and which are there. Valid until the item's next but one. */
+  /* Returns the values of all lanes of the sub-group, and the active lanes in `present`. The
+   * result is valid until the item has called `gather` twice more. */
   const uint64_t *(*gather)(struct longshore_work *, uint64_t value, uint64_t *present);
   void (*write)(struct longshore_work *, const char *text, uint64_t bytes);
   /* Ends the launch. Does not return. */
   void (*fail)(struct longshore_work *, const char *what, const char *file, uint32_t line);
 };
 
-/* What a kernel is called with, beside its arguments. */
+/* The part of a launch that one call of a kernel runs. */
 struct longshore_work {
-  /* The groups to be run, numbered in x, then y, then z. */
+  /* The groups to run, numbered in x, then y, then z: `begin` to `end`, exclusive. */
   uint64_t begin, end;
   /* The shape of the launch. */
   uint32_t groups[3], items[3];
-  /* If `traced`: the items to be run, and the last one that was begun. */
+  /* If `traced`: the items to run, `first` to `last` (exclusive), and the last started item. */
   uint32_t first[3], last[3];
   uint32_t item[3];
   uint32_t traced;
-  /* The last group that was begun. */
+  /* The last started group. */
   uint64_t group;
-  /* Shared memory: that of LONGSHORE_SHARED in kernels of items, and the dynamic one. */
+  /* Memory for LONGSHORE_SHARED in item kernels, and dynamic shared memory. */
   void *fixed, *dynamic;
   uint64_t fixed_bytes, dynamic_bytes;
   const struct longshore_calls *calls;
 };
 
-/* An item; of a group that runs LONGSHORE_ITEMS, `item` is 0 outside of it. */
+/* An item. In a group kernel, `item` is 0 outside LONGSHORE_ITEMS. */
 struct longshore_self {
   uint32_t item[3], group[3], items[3], groups[3];
-  /* Items of a sub-group: 1 in LONGSHORE_ITEMS. */
+  /* Number of items in a sub-group: 1 in a group kernel. */
   uint32_t width;
   uint32_t fixed_used, traced;
   struct longshore_work *work;
 };
-/* A group that runs what is outside of LONGSHORE_ITEMS. */
+/* A group, which runs the code outside LONGSHORE_ITEMS. */
 struct longshore_group {
   struct longshore_self self;
   uint32_t is_group;
@@ -648,7 +690,7 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
 #define LONGSHORE_LOCAL_(i, p)                                                                                        \
   LONGSHORE_TYPE_(p) const longshore_argument_##i = *(LONGSHORE_TYPE_(p) const *)(arguments[i]);
 
-/* A kernel: its description, a version that is fast and one that says which item it is at. */
+/* A kernel: its description, a fast version, and a version that records the current item. */
 #define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                              \
   LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                                \
   LONGSHORE_BODY_(name, type, params);                                                                                \
@@ -675,7 +717,8 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
   }                                                                                                                   \
   LONGSHORE_BODY_(name, type, params)
 
-/* Loops over items are for the vectoriser: what was unrolled before it cannot be vectorised any more. */
+/* The vectoriser needs the loops over items: it cannot vectorise a loop that was unrolled
+ * before. */
 #define LONGSHORE_KEEP_LOOP_ _Pragma("clang loop unroll(disable)")
 #define LONGSHORE_RUN_0(name, params)                                                                                 \
   const uint32_t first[3] = {traced ? work->first[0] : 0, traced ? work->first[1] : 0,                                \
@@ -732,7 +775,8 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(struct longshore_work *work, const ch
 }
 #define longshore_fail_(self, what, file, line) longshore_fail_at_(longshore_of_(self)->work, (what), (file), (line))
 
-/* The memory of a group's variable: the group's own, or the work's that items share. */
+/* The memory of a group's variable: `own` in a group kernel, else memory of the work that items
+ * share. */
 LONGSHORE_OVERLOAD_ void *longshore_shared_(const struct longshore_group *group, void *own, size_t bytes) {
   (void)group, (void)bytes;
   return own;
@@ -768,7 +812,8 @@ LONGSHORE_OVERLOAD_ void *longshore_shared_(struct longshore_self *self, void *o
       __attribute__((aligned(64))) _Pragma("clang diagnostic pop")
 #define longshore_private_of_(name, number) (name[number][longshore_item_index()])
 
-/* What a group does outside of LONGSHORE_ITEMS comes after what its items did. */
+/* One thread runs the items of LONGSHORE_ITEMS before the group's later code, so there is
+ * nothing to wait for. */
 LONGSHORE_OVERLOAD_ void longshore_barrier_(const struct longshore_group *group) { (void)group; }
 LONGSHORE_OVERLOAD_ void longshore_barrier_(struct longshore_self *self) {
   if (self->width == 1) longshore_fail_at_(self->work, "longshore_barrier inside LONGSHORE_ITEMS", __FILE__, __LINE__);
@@ -783,7 +828,7 @@ LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(struct longshore_self *self) {
   self->work->calls->grid_barrier(self->work);
 }
 
-/* A group is run by one thread. */
+/* One thread runs a group. */
 #define LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope) ((scope) >= LONGSHORE_SCOPE_GROUP)
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, (order))
 #define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                                  \
@@ -793,7 +838,7 @@ static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
   __atomic_thread_fence(order);
 }
 
-/* A gathered value, and the item's own. */
+/* Gathered values, and the item's own value. */
 struct longshore_gathered_ {
   uint64_t present, own;
   const uint64_t *words;
@@ -838,11 +883,12 @@ LONGSHORE_OUTLINE_ __attribute__((format(printf, 2, 3))) void longshore_print_(s
 
 #endif
 
-/* ---- On a GPU ------------------------------------------------------------------------------------------------- */
+/* ---- On a GPU -------------------------------------------------------------------------------- */
 
 #if defined(__NVPTX__) || defined(__AMDGCN__)
 
-/* Ids come from the machine; what is known when compiling is here. */
+/* Ids come from hardware registers; this structure holds the group size, which the compiler may
+ * know. */
 struct longshore_self {
   uint32_t items[3];
 };
@@ -862,7 +908,8 @@ struct longshore_group {
 #define LONGSHORE_LOCAL_MEMORY_ __attribute__((address_space(3), loader_uninitialized))
 #endif
 
-/* What the compiler makes of a kernel's group size: the registers that an item may use. */
+/* The kernel's group size as an attribute, by which the compiler limits the registers of an
+ * item. */
 #if defined(__CUDA__)
 #define LONGSHORE_LIMIT_(...) __VA_OPT__(__attribute__((launch_bounds(LONGSHORE_VOLUME2_(__VA_ARGS__)))))
 #elif defined(__AMDGCN__) && (defined(__HIP__) || __clang_major__ >= 22)
@@ -874,8 +921,9 @@ struct longshore_group {
 #endif
 #define LONGSHORE_VOLUME2_(...) LONGSHORE_VOLUME_(__VA_ARGS__)
 
-/* A kernel: its description, and an entry that calls the body. Parameters have no names in C, so the entry has its own,
- * of the same types but for void * instead of other pointers. */
+/* A kernel: its description, and an entry that calls the body. In C the entry cannot use the
+ * parameters' names, so it has its own. The types are the same, except that every pointer is a
+ * void *. */
 #define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                              \
   LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                                \
   LONGSHORE_BODY_(name, type, params);                                                                                \
@@ -928,15 +976,16 @@ extern __attribute__((address_space(3), aligned(16))) char longshore_dynamic_mem
 #define LONGSHORE_PRIVATE_ARRAY_(type, name, count) type name[count]
 #define longshore_private_of_(name, number) (name[number])
 
-/* Counts the groups that wait, and the barriers that were passed. */
+/* The number of waiting groups, and the number of completed barriers. */
 LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_ __attribute__((weak)) uint32_t __longshore_grid_barrier[2];
 
 struct longshore_gathered_ {
   uint64_t present, own;
 };
 
-/* An argument of longshore_printf, of which the format is the first. Kinds: 1 an integer of 4 bytes, 2 of 8 bytes,
- * 3 a double, 4 a pointer, 5 a text. */
+/* An argument of longshore_printf; the format is the first one. The kinds are `1` for an integer
+ * of 4 bytes, `2` for an integer of 8 bytes, `3` for a double, `4` for a pointer, `5` for a
+ * text. */
 struct longshore_word_ {
   uint64_t word;
   uint32_t kind;
@@ -963,7 +1012,7 @@ LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(const char *v) {
   return (struct longshore_word_){(uint64_t)v, 5};
 }
 
-/* The size of a call is that of its result, and makes the compiler compare the arguments with the format. */
+/* sizeof does not run the call, but the compiler compares the arguments with the format. */
 #define LONGSHORE_PRINTF_(...)                                                                                        \
   __extension__({                                                                                                     \
     const struct longshore_word_ longshore_words[] = {LONGSHORE_EACH_(LONGSHORE_WORD_, __VA_ARGS__)};                 \
@@ -976,11 +1025,12 @@ LONGSHORE_OVERLOAD_ struct longshore_word_ longshore_word_of_(const char *v) {
 
 #endif
 
-/* ---- On an NVIDIA GPU ----------------------------------------------------------------------------------------- */
+/* ---- On an NVIDIA GPU ------------------------------------------------------------------------ */
 
 #if defined(__NVPTX__)
 
-/* Functions of the compiler's and the driver's, by their own names: those names are the same in all versions. */
+/* Functions of the compiler and the driver, by their assembler names: these are the same in all
+ * versions. */
 #define LONGSHORE_OUTSIDE_ LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_
 LONGSHORE_OUTSIDE_ int longshore_shfl_(int mask, int value, int lane, int clamp) __asm__("llvm.nvvm.shfl.sync.idx.i32");
 LONGSHORE_OUTSIDE_ int longshore_vote_(int mask, LONGSHORE_BOOL_ condition) __asm__("llvm.nvvm.vote.ballot.sync");
@@ -1029,10 +1079,9 @@ static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
   }
 }
 
-/*
- * The compiler's operations are used relaxed, among the device; other orders are made by fences, and the system by what
- * follows: clang before 20 ignores both. Its loads and stores are for the system whatever is asked.
- */
+/* The compiler's operations are used with relaxed order and device scope, because clang before
+ * 20 ignores both. Fences add other orders, and the functions below add system scope. The
+ * compiler's loads and stores have system scope in any case. */
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, __ATOMIC_RELAXED)
 #define LONGSHORE_ATOMIC_EXCHANGED_(order, scope, p, v, old)                                                          \
   ((scope) == LONGSHORE_SCOPE_SYSTEM ? longshore_system_exchange_((volatile void *)(p), (v), (old), sizeof(*(v)))     \
@@ -1081,7 +1130,7 @@ static LONGSHORE_INLINE_ LONGSHORE_BOOL_ longshore_system_compare_(volatile void
   return *(uint64_t *)expected == wanted;
 }
 
-/* Sub-groups. Lanes are waited for, as on a CPU: all that have not returned. */
+/* Sub-groups. As on a CPU, an operation waits for all active lanes. */
 #define longshore_width_(self) ((void)(self), 32u)
 #define longshore_lane_(self) ((void)(self), (uint32_t)__nvvm_read_ptx_sreg_laneid())
 #define longshore_ballot_(self, condition) ((void)(self), longshore_ballot_in_(condition))
@@ -1098,7 +1147,7 @@ static LONGSHORE_INLINE_ void longshore_fail_at_(const char *what, const char *f
   longshore_assertfail_(what, file, line, "", 1);
 }
 
-/* The arguments lie as in a structure. */
+/* Lays the arguments out like members of a structure. */
 LONGSHORE_OUTLINE_ void longshore_print_(const struct longshore_word_ *words, size_t count) {
   uint64_t arguments[16];
   size_t at = 0;
@@ -1114,7 +1163,7 @@ LONGSHORE_OUTLINE_ void longshore_print_(const struct longshore_word_ *words, si
 
 #endif
 
-/* ---- On an AMD GPU -------------------------------------------------------------------------------------------- */
+/* ---- On an AMD GPU --------------------------------------------------------------------------- */
 
 #if defined(__AMDGCN__)
 
@@ -1148,7 +1197,7 @@ static LONGSHORE_INLINE_ void longshore_wait_for_group_(void) {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-/* The builtin wants constants. */
+/* The builtin takes only constants. */
 #define LONGSHORE_FENCE_AMONG_(order)                                                                                 \
   switch (scope) {                                                                                                    \
     case LONGSHORE_SCOPE_SYSTEM: __builtin_amdgcn_fence(order, ""); break;                                            \
@@ -1167,7 +1216,7 @@ static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
   }
 }
 
-/* Without scopes, an operation is for the system. */
+/* An operation without a scope has system scope. */
 #if __has_builtin(__scoped_atomic_fetch_add)
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __scoped_atomic_##name(__VA_ARGS__, (order), (scope))
 #define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                                  \
@@ -1195,7 +1244,7 @@ static LONGSHORE_INLINE_ uint64_t longshore_ballot_in_(int condition) {
 #elif __has_builtin(__builtin_amdgcn_ballot_w32)
   return (uint32_t)__builtin_amdgcn_ballot_w32(condition != 0);
 #else
-  /* 33 is "not equal". */
+  /* The predicate `33` is "not equal". */
   return __builtin_amdgcn_uicmp((unsigned)condition, 0u, 33);
 #endif
 }
@@ -1207,17 +1256,19 @@ static LONGSHORE_INLINE_ uint64_t longshore_from_lane_(uint64_t word, uint32_t l
 }
 
 /*
- * Where messages go: the address of a ring that the backend makes, or 0, which drops them.
+ * The address of the ring for messages, which the backend allocates; 0 drops all messages.
  *
- *   u32 capacity    of the records, in bytes
- *   u32 used        bytes that were claimed; more than the capacity if records were dropped
- *   records         each a multiple of 8 bytes:
- *     u32 bytes       of the record; written last, 0 before
- *     u32 arguments   the format is the first
- *     arguments       u32 kind (struct longshore_word_), u32 bytes of the text with its 0 or 0, u64 value
- *     texts           of the arguments that have one, in their order
+ *     u32 capacity    of the records, in bytes
+ *     u32 used        claimed bytes; more than the capacity if records were dropped
+ *     records         each a multiple of 8 bytes:
+ *       u32 bytes       of the record; written last, 0 before
+ *       u32 arguments   the format is the first
+ *       arguments       u32 kind (struct longshore_word_),
+ *                       u32 bytes of the text with its 0, or 0 without a text,
+ *                       u64 value
+ *       texts           of the arguments that have one, in their order
  *
- * The backend reads it when it synchronises, and then sets `used` and the records to 0.
+ * The backend reads the ring when it synchronises, and then sets `used` and the records to 0.
  */
 LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_ __attribute__((weak)) uint64_t __longshore_printf_buffer;
 
@@ -1230,7 +1281,7 @@ static LONGSHORE_ON_DEVICE_ LONGSHORE_UNUSED_ uint32_t longshore_text_bytes_(str
 
 LONGSHORE_OUTLINE_ void longshore_print_(const struct longshore_word_ *words, size_t count) {
   uint32_t *const ring = (uint32_t *)__longshore_printf_buffer;
-  /* A ring that is full counts no further, or the count would begin anew some time. */
+  /* `used` of a full ring must not grow further, because it would overflow in time. */
   if (!ring || LONGSHORE_ATOMIC_(load_n, __ATOMIC_RELAXED, LONGSHORE_SCOPE_SYSTEM, ring + 1) > ring[0]) return;
   uint32_t bytes = (uint32_t)(8 + 16 * count);
   for (size_t i = 0; i < count; ++i) bytes += longshore_text_bytes_(words[i]);
@@ -1260,7 +1311,7 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, u
 
 #endif
 
-/* ---- Atomics -------------------------------------------------------------------------------------------------- */
+/* ---- Atomics --------------------------------------------------------------------------------- */
 
 #ifndef LONGSHORE_ATOMIC_BY_LOOP_
 #define LONGSHORE_ATOMIC_EXCHANGED_(order, scope, ...) LONGSHORE_ATOMIC_(exchange, order, scope, __VA_ARGS__)
@@ -1350,7 +1401,7 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, u
 LONGSHORE_FOR_INTEGERS_(LONGSHORE_FETCH_INTEGER_)
 LONGSHORE_FOR_FLOATS_(LONGSHORE_FETCH_FLOAT_)
 
-/* ---- On both GPUs --------------------------------------------------------------------------------------------- */
+/* ---- On both GPUs ---------------------------------------------------------------------------- */
 
 #if defined(__NVPTX__) || defined(__AMDGCN__)
 
@@ -1366,7 +1417,7 @@ LONGSHORE_OVERLOAD_ void longshore_barrier_(struct longshore_self *self) {
 #define longshore_grid_barrier_(self)                                                                                 \
   longshore_grid_barrier_of_(longshore_group_count_(self, 0) * longshore_group_count_(self, 1) *                      \
                              longshore_group_count_(self, 2))
-/* The last group to come sets the count back and lets the others go. */
+/* The last group to arrive resets the count and releases the others. */
 LONGSHORE_OUTLINE_ void longshore_grid_barrier_of_(uint32_t groups) {
   longshore_fence_(LONGSHORE_SEQ_CST, LONGSHORE_SCOPE_DEVICE);
   longshore_wait_for_group_();
@@ -1395,7 +1446,7 @@ static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathere
 
 #endif
 
-/* ---- Sub-groups ----------------------------------------------------------------------------------------------- */
+/* ---- Sub-groups ------------------------------------------------------------------------------ */
 
 #define LONGSHORE_SUBGROUP_(...) LONGSHORE_NOTED_(LONGSHORE_NOTE_SUBGROUP_, __VA_ARGS__)
 
@@ -1417,7 +1468,8 @@ static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self 
   return lane < width && (all.present >> lane & 1) ? taken : word;
 }
 
-/* mode: 0 all lanes, 1 those up to the item's, 2 those before it. `next` joins `old`, of lanes before, and `v`. */
+/* `mode` is `0` for all lanes, `1` for the lanes up to the item's, `2` for the lanes before it.
+ * `next` combines `old`, the result of earlier lanes, with `v`. */
 #define LONGSHORE_SCAN_(T, name, identity, next)                                                                      \
   LONGSHORE_OVERLOAD_ T longshore_scan_##name##_(struct longshore_self *self, T value, int mode) {                    \
     const uint32_t width = longshore_width_(self), lane = longshore_lane_(self);                                      \
@@ -1434,7 +1486,7 @@ static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self 
     return old;                                                                                                       \
   }
 
-/* When all lanes are there, a GPU takes log2(width) steps. What a CPU gathered costs nothing to read. */
+/* With all lanes active, a GPU takes log2(width) steps. A CPU reads gathered values at no cost. */
 #if defined(__NVPTX__) || defined(__AMDGCN__)
 #define LONGSHORE_SCAN_STEPS_(identity, next)                                                                         \
   if (all.present == ~(uint64_t)0 >> (64 - width)) {                                                                  \
@@ -1469,7 +1521,7 @@ LONGSHORE_FOR_INTEGERS_(LONGSHORE_SCANS_)
 LONGSHORE_FOR_FLOATS_(LONGSHORE_SCANS_)
 LONGSHORE_FOR_INTEGERS_(LONGSHORE_BIT_SCANS_)
 
-/* ---- Numbers -------------------------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 #if __has_builtin(__builtin_elementwise_sqrt)
 #define longshore_sqrt_(x) __builtin_elementwise_sqrt(x)
