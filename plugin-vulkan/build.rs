@@ -1,4 +1,5 @@
-//! Has the exit handlers that a compiled-in SPIRV-Tools registers go to a function of `validate/compiled.rs`.
+//! The build script. Redirects the exit handlers that a compiled-in SPIRV-Tools registers to a
+//! function of `validate/compiled.rs`.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! Memory of the host that is captured with commands: values of arguments, bytes to copy.
+//! Host memory of captured values: arguments, and bytes to copy.
 
 use crate::memory::{Memory, Region};
 use ash::vk;
@@ -6,15 +6,15 @@ use gpu_allocator::MemoryLocation;
 use longshore_plugin_api::Result;
 use std::sync::Arc;
 
-/// Size of an arena's chunks.
+/// Size of an arena's chunks, in bytes.
 pub(crate) const CHUNK_BYTES: u64 = 256 << 10;
-/// Host memory that the device reads, for what is captured with commands.
+/// Host memory that the device reads, for values captured with commands.
 #[derive(Default)]
 pub(crate) struct Arena {
     chunks: Vec<Arc<Region>>,
-    /// Chunks for one piece each.
+    /// Chunks of one large piece each.
     large: Vec<Arc<Region>>,
-    /// The chunk in use, and how much of it is.
+    /// Index of the chunk in use, and its number of used bytes.
     current: usize,
     used: u64,
 }
@@ -29,10 +29,10 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Copies into the piece. What would go beyond it is a defect of the caller's.
+    /// Copies bytes into the piece. Panics if they do not fit, which is a defect of the caller.
     pub(crate) fn write(&self, at: u64, value: &[u8]) {
         assert!(at + value.len() as u64 <= self.bytes, "a value fits its piece");
-        // SAFETY: the range lies in the piece, which is mapped and the batch's own.
+        // SAFETY: the range lies in the piece, which is mapped and belongs to the batch.
         unsafe {
             let target = self.start.add(at as usize);
             std::ptr::copy_nonoverlapping(value.as_ptr(), target, value.len());

@@ -1,4 +1,4 @@
-//! What is handed to the driver together: a command buffer and what its commands need.
+//! Batches: a command buffer with the resources of its commands, submitted as a whole.
 
 mod arguments;
 
@@ -16,14 +16,16 @@ use gpu_allocator::MemoryLocation;
 use longshore_plugin_api::{Arguments, Result};
 use std::sync::Arc;
 
-/// So many commands make a batch full.
+/// Number of commands of a full batch.
 const MOST_COMMANDS: u32 = 4096;
 
-/// Commands that are being recorded or run. Reused when they are done.
+/// Commands of a command buffer that is recorded or runs. A batch is reused after its commands are
+/// done.
 pub(crate) struct Batch {
-    /// What the queue's timeline reaches when the commands are done.
+    /// The value that the queue's timeline reaches when the commands are done.
     pub(crate) value: u64,
-    /// What must be reached before they begin. The driver was given all of it before.
+    /// The timeline values that the commands wait for. The driver already has the work that reaches
+    /// them.
     pub(crate) waits: Vec<(Arc<Timeline>, u64)>,
     device: Arc<DeviceCore>,
     pool: vk::CommandPool,
@@ -38,7 +40,7 @@ pub(crate) struct Batch {
     bound: Bound,
 }
 
-/// A launch whose shape was checked.
+/// A launch with a checked shape.
 pub(crate) struct Dispatch<'a> {
     pub(crate) kernel: &'a KernelCore,
     pub(crate) pipeline: vk::Pipeline,
@@ -46,10 +48,10 @@ pub(crate) struct Dispatch<'a> {
 }
 
 impl Batch {
-    /// An empty batch for queues of a family.
+    /// Creates an empty batch for queues of a family.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn new(device: &Arc<DeviceCore>, family: u32) -> Result<Batch> {
         let (pool, [commands]) =
             device.command_buffers(family, vk::CommandPoolCreateFlags::TRANSIENT)?;
@@ -71,25 +73,25 @@ impl Batch {
         })
     }
 
-    /// Whether there is nothing in it that the driver would have to do.
+    /// Returns whether the batch has no work for the driver.
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0 && self.waits.is_empty()
     }
 
-    /// Whether nothing more should be added.
+    /// Returns whether the batch is full.
     pub(crate) fn is_full(&self) -> bool {
         self.count >= MOST_COMMANDS
     }
 
-    /// How many commands there are.
+    /// Returns the number of commands.
     pub(crate) fn commands(&self) -> u32 {
         self.count
     }
 
-    /// Records a launch. If that fails, nothing was recorded.
+    /// Records a launch. On failure, nothing is recorded.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bound pointer that cannot be; those of the driver.
+    /// `InvalidArgument` for an invalid bound pointer, and the driver's errors.
     pub(crate) fn launch(&mut self, launch: &Dispatch<'_>, arguments: Arguments<'_>) -> Result<()> {
         let mut constants = [0; MOST_PUSH_CONSTANTS as usize];
         let kernel = launch.kernel;
@@ -101,8 +103,8 @@ impl Batch {
         let vk = &self.device.raw;
         let (layout, stage) = (kernel.layout.raw, vk::PipelineBindPoint::COMPUTE);
         let [x, y, z] = launch.groups;
-        // SAFETY: the command buffer is recording; pipeline, layout and sets are live until the
-        // batch is done: kernels outlive the queues' use of them, which the host sees to.
+        // SAFETY: the command buffer is recording. Pipeline, layout and sets live until the batch
+        // is done: the host ensures that kernels outlive the queues' use of them.
         unsafe {
             if self.pipeline != launch.pipeline {
                 vk.cmd_bind_pipeline(commands, stage, launch.pipeline);
@@ -123,11 +125,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Records a copy between two buffers of the device. Overlapping ranges copy as if through a
-    /// third.
+    /// Records a copy between two buffers of the device. Overlapping ranges copy as through a third
+    /// buffer.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn copy(&mut self, to: &Found, from: &Found, bytes: u64) -> Result<()> {
         let (to_offset, from_offset) = (to.buffer_offset(), from.buffer_offset());
         let (to, from) = (to.region.buffer, from.region.buffer);
@@ -142,10 +144,10 @@ impl Batch {
         self.copy_buffer((to, to_offset), place, bytes)
     }
 
-    /// Records a copy of the program's bytes, which are captured now.
+    /// Records a copy of the program's bytes, which are captured during the call.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn upload(&mut self, to: &Found, bytes: &[u8]) -> Result<()> {
         let piece = self.arena.reserve(&self.device.memory, bytes.len() as u64, 4)?;
         piece.write(0, bytes);
@@ -157,7 +159,7 @@ impl Batch {
     /// Records a fill; `bytes` is a multiple of the pattern's length.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn fill(&mut self, to: &Found, pattern: &[u8], bytes: u64) -> Result<()> {
         let (buffer, start) = (to.region.buffer, to.buffer_offset());
         if let Some(word) = as_word(pattern)
@@ -165,7 +167,7 @@ impl Batch {
             && bytes.is_multiple_of(4)
         {
             let commands = self.next_command()?;
-            // SAFETY: the command buffer is recording, the range lies in the live buffer.
+            // SAFETY: the command buffer is recording, and the range lies in the live buffer.
             unsafe { self.device.raw.cmd_fill_buffer(commands, buffer, start, bytes, word) };
             return Ok(());
         }
@@ -177,7 +179,7 @@ impl Batch {
             piece.write(at, pattern);
         }
         self.copy_buffer((buffer, start), (piece.buffer, piece.offset), first)?;
-        // What is filled doubles with each copy.
+        // The filled part doubles with each copy.
         let mut filled = first;
         while filled < bytes {
             let part = filled.min(bytes - filled);
@@ -187,10 +189,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Records the time at which all before it is done.
+    /// Records a timestamp after all earlier work.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn timestamp(&mut self, slot: &Arc<QuerySlot>) -> Result<()> {
         let commands = self.next_command()?;
         let (pool, index) = (slot.pool(), slot.index());
@@ -204,10 +206,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Ends the recording, so that the host sees what the commands wrote when they are done.
+    /// Ends the recording, with a barrier that makes the commands' writes visible to the host.
     ///
     /// # Errors
-    /// Those of the driver, which may tell of any command only now.
+    /// The driver's errors; the driver may report a failure of any command only here.
     pub(crate) fn finish(&mut self) -> Result<()> {
         if !self.recording {
             return Ok(());
@@ -232,10 +234,11 @@ impl Batch {
         self.device.check("recording work", ended)
     }
 
-    /// Hands the batch to the driver; `timeline` reaches its value when it is done.
+    /// Submits the batch to the driver; `timeline` reaches the batch's value when the commands are
+    /// done.
     ///
     /// # Errors
-    /// Those of the driver: then it was not handed over.
+    /// The driver's errors: then the batch was not submitted.
     pub(crate) fn submit(&self, lane: usize, timeline: &Timeline) -> Result<()> {
         let (signals, values) = ([timeline.raw()], [self.value]);
         let waits: Vec<_> = self.waits.iter().map(|(timeline, _)| timeline.raw()).collect();
@@ -251,20 +254,20 @@ impl Batch {
             .command_buffers(if self.count > 0 { &commands } else { &[] })
             .signal_semaphores(&signals)
             .push_next(&mut timelines);
-        // SAFETY: the queue keeps the batch, and with it all that its commands use of the
-        // backend's, until the value is reached; the program keeps what is its own.
+        // SAFETY: the queue keeps the batch, and with it the backend's resources of its commands,
+        // until the value is reached. The program keeps its own memory.
         unsafe { self.device.lane(lane).submit(&self.device, &info)? };
         timeline.note_submitted(self.value);
         Ok(())
     }
 
-    /// Says that the driver did not take it.
+    /// Marks the timestamps of a batch that the driver did not take.
     pub(crate) fn skip(&self) {
         self.queries.iter().for_each(|query| query.skip());
     }
 
-    /// Makes it empty. Its commands are done, or never were handed over. Answers whether it can be used
-    /// again.
+    /// Empties the batch, whose commands are done or were never submitted. Returns whether the
+    /// batch can be reused.
     pub(crate) fn reset(&mut self) -> bool {
         let vk = &self.device.raw;
         // SAFETY: the commands do not run.
@@ -285,9 +288,9 @@ impl Batch {
         was_reset.is_ok()
     }
 
-    /// The command buffer, ready for a command that comes after all before it and sees what they did. The
-    /// first one too: that the host waited for earlier work, of this queue or of another one, does not
-    /// make what it wrote visible to the device.
+    /// Returns the command buffer, ready for a command that runs after all earlier ones and sees
+    /// their writes. The first command also needs a barrier. A host wait for earlier work of this
+    /// or another queue does not make its writes visible to the device.
     fn next_command(&mut self) -> Result<vk::CommandBuffer> {
         let vk = &self.device.raw;
         if !self.recording {
@@ -324,7 +327,8 @@ impl Batch {
     ) -> Result<()> {
         let commands = self.next_command()?;
         let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
-        // SAFETY: the command buffer is recording, the ranges lie in live buffers and are apart.
+        // SAFETY: the command buffer is recording; the ranges lie in live buffers and do not
+        // overlap.
         unsafe { self.device.raw.cmd_copy_buffer(commands, from.0, to.0, &[region]) };
         Ok(())
     }
@@ -335,8 +339,8 @@ impl Drop for Batch {
         self.reset();
         self.arena.destroy(&self.device.memory);
         let vk = &self.device.raw;
-        // SAFETY: the commands do not run: whoever drops a batch has waited for it, or the device
-        // is lost.
+        // SAFETY: the commands do not run: the owner waited for the batch before dropping it, or
+        // the device is lost.
         unsafe {
             self.descriptors.destroy(vk);
             vk.destroy_command_pool(self.pool, None);
@@ -344,12 +348,12 @@ impl Drop for Batch {
     }
 }
 
-/// Where work happens.
+/// Pipeline stages of all commands.
 const WORK_STAGES: vk::PipelineStageFlags = vk::PipelineStageFlags::from_raw(
     vk::PipelineStageFlags::COMPUTE_SHADER.as_raw() | vk::PipelineStageFlags::TRANSFER.as_raw(),
 );
 
-/// A pattern of 1, 2 or 4 bytes as a word.
+/// Returns a pattern of 1 byte, 2 bytes or 4 bytes as a word.
 fn as_word(pattern: &[u8]) -> Option<u32> {
     match *pattern {
         [byte] => Some(u32::from_ne_bytes([byte; 4])),
@@ -359,5 +363,6 @@ fn as_word(pattern: &[u8]) -> Option<u32> {
     }
 }
 
-// SAFETY: the pieces' pointers are into mappings that the batch owns; nobody else writes there.
+// SAFETY: the pieces' pointers are into mappings that the batch owns, and no other thread writes
+// there.
 unsafe impl Send for Batch {}

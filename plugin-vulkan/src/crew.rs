@@ -1,44 +1,45 @@
-//! The threads that do what nobody waits for.
+//! The threads that process queues without a waiting caller.
 
 use longshore_plugin_api::{AtWork, Crew, Result, Wake};
 use std::sync::Arc;
 
-/// So many threads are started without waiting for others: many queues may have functions of the program or
-/// a driver to wait for at the same time.
+/// Number of threads that start without waiting for other threads. Many queues may have to wait for
+/// host functions or a driver at the same time.
 const MOST_AT_ONCE: usize = 64;
 
 /// The threads of all queues of the process.
 static CREW: Crew<Task> = Crew::new("longshore-vk", MOST_AT_ONCE, Task::take);
 
-/// Something that threads of the crew do.
+/// Work for threads of the crew.
 pub(crate) trait Attended: Send + Sync + 'static {
-    /// Does what there is to do, and drops `self` before `at_work`: whoever waits for the work of a device closes it when the
-    /// last has gone. May block.
+    /// Processes the pending work, and drops `self` before `at_work`: the caller that waits for a
+    /// device's work closes the device after the last drop. May block.
     fn attend(self: Arc<Self>, at_work: AtWork);
 }
 
-/// Something that a thread attends to, or will. The fields go in this order, see [`Attended::attend`].
+/// One call of [`Attended::attend`]. The fields are dropped in this order, as that function
+/// requires.
 pub(crate) struct Task {
     attended: Arc<dyn Attended>,
     at_work: AtWork,
 }
 
 impl Task {
-    /// Returns a turn, which counts as a thread at work on its device.
+    /// Creates a task, which counts as a thread at work on its device.
     pub(crate) fn new(attended: Arc<dyn Attended>, at_work: AtWork) -> Task {
         Task { attended, at_work }
     }
 
-    /// Has a thread take the turn. Does not block.
+    /// Gives the task to a thread of the crew. Does not block.
     pub(crate) fn call(self) {
         CREW.call(self);
     }
 
-    /// Has a thread take the turn, where none may be there; the turn is dropped if that fails. A thread that has to be woken
-    /// is, when the answer is dropped.
+    /// Gives the task to a thread of the crew, if possible; the task is dropped on failure.
+    /// Dropping the result wakes a sleeping thread.
     ///
     /// # Errors
-    /// `OutOfResources` if no thread is sure to come.
+    /// `OutOfResources` if no thread can take the task.
     pub(crate) fn try_call(self) -> Result<Wake<'static>> {
         CREW.try_call(self)
     }

@@ -1,10 +1,10 @@
-//! Descriptor sets that live as long as a batch.
+//! Descriptor sets that live as long as their batch.
 
 use crate::logical::LogicalDevice;
 use ash::vk;
 use longshore_plugin_api::Result;
 
-/// Sets of a descriptor pool, and descriptors of each kind for each of them.
+/// Number of sets of a descriptor pool, and of descriptors of each kind per set.
 const POOL_SETS: u32 = 128;
 const POOL_DESCRIPTORS: u32 = 4;
 
@@ -16,7 +16,7 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Makes a set for each layout; `count` is how many descriptors they have.
+    /// Creates a set for each layout; `count` is the total number of their descriptors.
     pub(crate) fn allocate(
         &mut self,
         device: &LogicalDevice,
@@ -32,7 +32,7 @@ impl Descriptors {
             let info = vk::DescriptorSetAllocateInfo::default()
                 .descriptor_pool(self.pools[self.current])
                 .set_layouts(layouts);
-            // SAFETY: pool and layouts are live, the pool is ours.
+            // SAFETY: pool and layouts are live, and the pool is the batch's own.
             match unsafe { device.raw.allocate_descriptor_sets(&info) } {
                 Ok(made) => {
                     *sets = made;
@@ -52,7 +52,7 @@ impl Descriptors {
     /// No set is in use.
     pub(crate) unsafe fn reset(&mut self, device: &ash::Device) {
         for pool in &self.pools {
-            // SAFETY: promised by the caller. It cannot fail.
+            // SAFETY: promised by the caller. The call cannot fail.
             let _ = unsafe {
                 device.reset_descriptor_pool(*pool, vk::DescriptorPoolResetFlags::empty())
             };

@@ -13,7 +13,7 @@ use longshore_plugin_api::{
 };
 use std::sync::Arc;
 
-/// A Vulkan device. Opening one again makes another logical device of the same physical one.
+/// A Vulkan device. Each opening creates a new logical device of the same physical device.
 ///
 /// LLVM: `ol_device_handle_t`.
 pub struct VulkanDevice {
@@ -21,7 +21,7 @@ pub struct VulkanDevice {
 }
 
 impl VulkanDevice {
-    /// Makes a logical device with every feature that kernels may use.
+    /// Creates a logical device with every feature that kernels may use.
     pub(crate) fn open(
         physical: &Arc<Physical>,
         settings: &DeviceSettings,
@@ -39,8 +39,8 @@ impl Device<VulkanBackend> for VulkanDevice {
         Ok(module::acceptance(&self.core, image))
     }
 
-    /// Device memory is a buffer of its own. Host and managed memory have the address under which
-    /// the host reaches them.
+    /// Allocates memory. Each allocation of device memory is a separate buffer. Host and managed
+    /// memory have their host addresses.
     fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
         self.core.refuse_if_lost()?;
         self.core.memory.allocate(kind, bytes, alignment)
@@ -60,19 +60,19 @@ impl Device<VulkanBackend> for VulkanDevice {
         VulkanQueue::new(&self.core)
     }
 
-    /// With timing: `Unsupported` if the device's queues have no timestamps.
+    /// Creates an event. With timing, `Unsupported` if the device's queues have no timestamps.
     fn create_event(&self, timing: bool) -> Result<VulkanEvent> {
         self.core.refuse_if_lost()?;
         VulkanEvent::new(&self.core, timing)
     }
 
-    /// Waits for what queues that were given up still do, then writes the pipeline cache. With the
-    /// setting `VALIDATION=strict`, `BackendFailure` if the validation layer said anything.
+    /// Waits for the remaining work of dropped queues, then writes the pipeline cache. With the
+    /// setting `VALIDATION=strict`, `BackendFailure` if the validation layer reported anything.
     fn close(self) -> Result<()> {
         let core = self.core;
         core.await_workers();
         let lost = core.refuse_if_lost();
-        // SAFETY: no thread submits any more, as queues are gone and workers have ended.
+        // SAFETY: no thread submits any more, because queues are dropped and workers have ended.
         let idle = unsafe { core.raw.device_wait_idle() };
         let idle = core.check("waiting for the device", idle).and(lost);
         core.keep_cache();
@@ -81,7 +81,8 @@ impl Device<VulkanBackend> for VulkanDevice {
         idle.and(instance.complaint())
     }
 
-    /// Imports the pages of the range by VK_EXT_external_memory_host. `Unsupported` without it.
+    /// Imports the pages of the range by VK_EXT_external_memory_host. `Unsupported` without the
+    /// extension.
     fn pin(&self, range: Span) -> Result<u64> {
         self.core.refuse_if_lost()?;
         self.core.memory.pin(range)
@@ -91,7 +92,7 @@ impl Device<VulkanBackend> for VulkanDevice {
         self.core.memory.unpin(address)
     }
 
-    /// Imports it by VK_EXT_external_memory_host. `Unsupported` without that.
+    /// Imports host memory by VK_EXT_external_memory_host. `Unsupported` without the extension.
     fn import_memory(&self, kind: MemoryKind, memory: Span) -> Result<()> {
         self.core.refuse_if_lost()?;
         self.core.memory.import_memory(kind, memory)
@@ -101,13 +102,14 @@ impl Device<VulkanBackend> for VulkanDevice {
         self.core.memory.set_logical_size(address, bytes)
     }
 
-    /// As many items as a group of the kernel has if its size is fixed, else 256 or what the device
-    /// allows, in whole sub-groups.
+    /// Returns the kernel's fixed group size, else 256 items or the device's limit, in whole
+    /// sub-groups.
     fn optimal_group_items(&self, kernel: &VulkanKernel, dynamic_shared_bytes: u64) -> Result<u32> {
         kernel.optimal_group_items(dynamic_shared_bytes)
     }
 
-    /// SPIR-V or WGSL that [`Device::accepts`] takes, in an entry for Vulkan or for anything.
+    /// Returns a score for SPIR-V or WGSL that [`Device::accepts`] accepts, in an entry for Vulkan
+    /// or any target.
     fn score(&self, entry: &ImageEntry<'_>) -> Result<u32> {
         const SUITABLE: u32 = 100;
         let is_known = |text: &str, known: &[&str]| {

@@ -1,4 +1,4 @@
-//! An open device, as all that is on it shares it.
+//! The core of an open device, which all its objects share.
 
 use crate::logical::LogicalDevice;
 use crate::memory::Memory;
@@ -19,14 +19,14 @@ use std::sync::Arc;
 pub(crate) struct DeviceSettings {
     /// `CACHE`: the folder of pipeline caches and verdicts.
     pub(crate) cache: Option<PathBuf>,
-    /// The validator of modules, as `VALIDATOR` has it.
+    /// The validator of modules, from the setting `VALIDATOR`.
     pub(crate) validator: Arc<Validator>,
-    /// `STAGING=always`: copies go through staging memory even where the host reaches the
-    /// device's. For tests.
+    /// `STAGING=always`, for tests: copies go through staging memory even if the host can access
+    /// the device's memory.
     pub(crate) always_stage: bool,
 }
 
-/// A logical device with its memory and caches. Whatever is on the device holds it.
+/// A logical device with its memory and caches. Every object of the device holds it.
 pub(crate) struct DeviceCore {
     pub(crate) logical: Arc<LogicalDevice>,
     pub(crate) memory: Memory,
@@ -34,16 +34,16 @@ pub(crate) struct DeviceCore {
     pub(crate) cache: vk::PipelineCache,
     pub(crate) always_stage: bool,
     pub(crate) validator: Arc<Validator>,
-    /// Staging memory that no copy uses now.
+    /// Staging memory that no copy uses at present.
     pub(crate) staging: Mutex<Vec<Staging>>,
     cache_file: CacheFile,
 }
 
 impl DeviceCore {
-    /// Makes a logical device and what belongs to it.
+    /// Creates a logical device with its memory and caches.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn open(physical: &Arc<Physical>, settings: &DeviceSettings) -> Result<DeviceCore> {
         let logical = LogicalDevice::new(physical)?;
         let memory = Memory::new(&logical)?;
@@ -82,8 +82,8 @@ impl Deref for DeviceCore {
 
 impl Drop for DeviceCore {
     fn drop(&mut self) {
-        // SAFETY: whoever made something of the device held it, so all of that is gone; work that
-        // was submitted has been waited for.
+        // SAFETY: every object of the device held the core, so no object is left; submitted work
+        // has been waited for.
         unsafe {
             for staging in self.staging.get_mut().drain(..) {
                 staging.destroy(&self.logical.raw, &self.memory);
@@ -93,8 +93,9 @@ impl Drop for DeviceCore {
     }
 }
 
-/// The pipeline cache, or none. SwiftShader gets none: its keys are a pipeline's own layout and shader,
-/// so that it finds nothing again and keeps all code for as long as the cache lives.
+/// Creates the pipeline cache, or returns a null handle. SwiftShader gets no cache: its keys are a
+/// pipeline's own layout and shader. It would never find a pipeline again, and would keep all code
+/// as long as the cache lives.
 fn create_cache(physical: &Physical, device: &ash::Device, file: &CacheFile) -> vk::PipelineCache {
     if physical.driver_name == "SwiftShader driver" {
         return vk::PipelineCache::null();

@@ -1,11 +1,11 @@
-//! Vulkan's results, and faults of modules, as errors.
+//! Errors from Vulkan's results, the allocator's errors and faults of modules.
 
 use ash::vk;
 use gpu_allocator::AllocationError;
 use longshore_format_spirv::{Fault, FaultKind};
 use longshore_plugin_api::{Error, ErrorCode};
 
-/// The error that a result of the driver becomes; `doing` is what was asked for.
+/// Returns the error for a result of the driver; `doing` describes the operation.
 #[cold]
 pub(crate) fn driver(doing: &str, result: vk::Result) -> Error {
     let code = match result {
@@ -27,11 +27,11 @@ pub(crate) fn driver(doing: &str, result: vk::Result) -> Error {
         .with_vendor(format!("VK_{result:?}"), i64::from(result.as_raw()))
 }
 
-/// The error that the allocator's becomes.
+/// Returns the error for an error of the allocator.
 #[cold]
 pub(crate) fn allocator(doing: &str, error: &AllocationError) -> Error {
     let code = match error {
-        // Mapping fails where there are no addresses left.
+        // Mapping fails without free addresses.
         AllocationError::OutOfMemory | AllocationError::FailedToMap(_) => ErrorCode::OutOfResources,
         // The allocator keeps other results of `vkAllocateMemory` as text.
         AllocationError::Internal(text)
@@ -45,7 +45,7 @@ pub(crate) fn allocator(doing: &str, error: &AllocationError) -> Error {
     Error::new(code, format!("{doing}: {error}"))
 }
 
-/// The error that a fault of a module becomes.
+/// Returns the error for a fault of a module.
 #[cold]
 pub(crate) fn fault(fault: Fault) -> Error {
     let code = match fault.kind {

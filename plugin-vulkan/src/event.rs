@@ -1,4 +1,4 @@
-//! Events, and the times at which they were reached.
+//! Events, and the times of their completion.
 
 use crate::VulkanBackend;
 use crate::batch::Batch;
@@ -10,10 +10,10 @@ use longshore_plugin_api::{Error, ErrorCode, Event, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// An event: the last place of a queue that it was recorded at. Independent of that queue's life.
+/// An event: the last record of it in a queue. It may outlive the queue.
 ///
-/// A host function that synchronizes an event recorded behind it on its own queue waits for itself:
-/// the host refuses that.
+/// A host function must not synchronize an event that is recorded behind the function in the same
+/// queue, because it would wait for itself. The host refuses such a call.
 ///
 /// LLVM: `ol_event_handle_t`.
 pub struct VulkanEvent {
@@ -30,7 +30,7 @@ struct Record {
 }
 
 impl VulkanEvent {
-    /// Returns an event that was recorded nowhere.
+    /// Creates an event without a record.
     pub(crate) fn new(device: &Arc<DeviceCore>, timing: bool) -> Result<VulkanEvent> {
         if timing && device.physical.limits.timestamp_bits == 0 {
             let name = &device.physical.name;
@@ -40,10 +40,11 @@ impl VulkanEvent {
         Ok(VulkanEvent { device: Arc::clone(device), timing, last: Mutex::new(None) })
     }
 
-    /// Records it at the tail of a line.
+    /// Records the event at the tail of a submission queue.
     ///
     /// # Errors
-    /// `InvalidDevice` if the line is of another device; those of [`SubmissionQueue::tail`].
+    /// `InvalidDevice` if the queue belongs to another device, and the errors of
+    /// [`SubmissionQueue::tail`].
     pub(crate) fn record_at(&self, queue: &Arc<SubmissionQueue>) -> Result<()> {
         if !Arc::ptr_eq(&self.device, queue.device()) {
             let (ours, theirs) = (&self.device.physical.name, &queue.device().physical.name);
@@ -62,13 +63,13 @@ impl VulkanEvent {
         Ok(())
     }
 
-    /// Returns the last record, unless there is none.
+    /// Returns the place of the last record, if one exists.
     pub(crate) fn place(&self) -> Option<Place> {
         let last = self.last.lock();
         last.as_ref().map(|record| record.place.clone())
     }
 
-    /// Returns the ticks at which it was reached.
+    /// Returns the device's ticks at which the event was reached.
     fn ticks(&self, which: &str) -> Result<u64> {
         let record = self.last.lock().clone();
         let record = record.ok_or_else(|| not_ready(which, "never recorded"))?;
@@ -113,7 +114,8 @@ impl Event<VulkanBackend> for VulkanEvent {
     }
 }
 
-/// From one timestamp to another, of which `bits` bits count, and which wrap around.
+/// Returns the ticks from one timestamp to another. Timestamps have `bits` valid bits and wrap
+/// around.
 fn difference(start: u64, end: u64, bits: u32) -> i64 {
     let unused = 64u32.saturating_sub(bits);
     ((end.wrapping_sub(start) << unused) as i64) >> unused

@@ -1,11 +1,11 @@
-//! What a device has of what modules may need.
+//! Features of a device, and the features that modules need.
 
 use crate::instance::Version;
 use crate::validate::Layouts;
 use ash::vk;
 use longshore_format_spirv::{Atomic, FloatControl, Requirements};
 
-/// The features and extensions of a device, as they are queried and as they are enabled.
+/// The features and extensions of a device, as queried and as enabled.
 pub(crate) struct Features {
     core: vk::PhysicalDeviceFeatures,
     v11: vk::PhysicalDeviceVulkan11Features<'static>,
@@ -19,19 +19,19 @@ pub(crate) struct Features {
     version: u32,
 }
 
-// SAFETY: the structures' chains are null but during the calls that borrow them.
+// SAFETY: the structures' chains are null except during the calls that borrow them.
 unsafe impl Send for Features {}
 // SAFETY: as above.
 unsafe impl Sync for Features {}
 
-/// A need of a module: what the device has to have, by the name that Vulkan's specification uses.
+/// A feature that a module needs, by its name in Vulkan's specification, and its presence.
 struct Need {
     feature: &'static str,
     present: bool,
 }
 
 impl Features {
-    /// Asks a device. `extensions` says whether it has one.
+    /// Queries a device. `has` returns whether the device has an extension.
     pub(crate) fn query(
         instance: &ash::Instance,
         device: vk::PhysicalDevice,
@@ -68,7 +68,7 @@ impl Features {
         let mut properties = vk::PhysicalDeviceProperties2::default()
             .push_next(&mut subgroup)
             .push_next(&mut features.float_controls);
-        // SAFETY: the device is of this instance; the chains live during the calls.
+        // SAFETY: the device belongs to this instance; the chains live during the calls.
         unsafe {
             instance.get_physical_device_features2(device, &mut all);
             instance.get_physical_device_properties2(device, &mut properties);
@@ -81,7 +81,7 @@ impl Features {
         features
     }
 
-    /// Calls `body` with the chain that enables everything that was found.
+    /// Calls `body` with the chain that enables every present feature.
     pub(crate) fn enabled<R>(
         &self,
         body: impl FnOnce(&mut vk::PhysicalDeviceFeatures2<'_>) -> R,
@@ -106,7 +106,7 @@ impl Features {
         body(&mut all)
     }
 
-    /// Whether `VK_EXT_shader_atomic_float` is worth enabling.
+    /// Returns whether `VK_EXT_shader_atomic_float` has features to enable.
     pub(crate) fn has_atomic_float(&self) -> bool {
         let has = &self.atomic_float;
         let in_buffers = [
@@ -124,17 +124,17 @@ impl Features {
         in_buffers.into_iter().chain(shared).any(|present| present != 0)
     }
 
-    /// Whether `VK_KHR_shader_clock` is worth enabling.
+    /// Returns whether `VK_KHR_shader_clock` has features to enable.
     pub(crate) fn has_clock(&self) -> bool {
         self.clock.shader_subgroup_clock != 0 || self.clock.shader_device_clock != 0
     }
 
-    /// Whether `VK_KHR_workgroup_memory_explicit_layout` is worth enabling.
+    /// Returns whether `VK_KHR_workgroup_memory_explicit_layout` has features to enable.
     pub(crate) fn has_workgroup_layout(&self) -> bool {
         self.workgroup_layout.workgroup_memory_explicit_layout != 0
     }
 
-    /// What the backend itself needs and the device lacks, by name.
+    /// Returns the name of a feature that the backend itself needs and the device lacks.
     pub(crate) fn missing_basics(&self) -> Option<&'static str> {
         let needs = [
             ("bufferDeviceAddress", self.v12.buffer_device_address),
@@ -143,27 +143,27 @@ impl Features {
         needs.iter().find(|(_, present)| *present == 0).map(|(name, _)| *name)
     }
 
-    /// Whether pipelines can ask for a size of sub-groups.
+    /// Returns whether pipelines can require a size of sub-groups.
     pub(crate) fn has_subgroup_size_control(&self) -> bool {
         self.v13.subgroup_size_control != 0
     }
 
-    /// Whether doubles can be computed with.
+    /// Returns whether kernels can compute in double precision.
     pub(crate) fn has_float64(&self) -> bool {
         self.core.shader_float64 != 0
     }
 
-    /// Whether halves can be computed with.
+    /// Returns whether kernels can compute in half precision.
     pub(crate) fn has_float16(&self) -> bool {
         self.v12.shader_float16 != 0
     }
 
-    /// Whether the device zeroes shared memory for kernels that want it.
+    /// Returns whether the device zeroes shared memory for kernels that want it.
     pub(crate) fn zeroes_shared_memory(&self) -> bool {
         self.v13.shader_zero_initialize_workgroup_memory != 0
     }
 
-    /// How blocks may be laid out.
+    /// Returns the permitted layouts of blocks.
     pub(crate) fn layouts(&self) -> Layouts {
         Layouts {
             scalar: self.v12.scalar_block_layout != 0,
@@ -171,12 +171,12 @@ impl Features {
         }
     }
 
-    /// How floating point behaves.
+    /// Returns the floating-point controls.
     pub(crate) fn float_controls(&self) -> &vk::PhysicalDeviceFloatControlsProperties<'static> {
         &self.float_controls
     }
 
-    /// The names of what kernels may ask whether the device has it, in a fixed order.
+    /// Returns the names of the features that a program may query, in a fixed order.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         const WORTH_SHOWING: [u32; 16] =
             [9, 10, 11, 12, 22, 39, 4433, 4448, 4435, 4450, 4442, 5345, 6033, 5055, 4428, 6019];
@@ -184,7 +184,7 @@ impl Features {
         needs.filter(|need| need.present).map(|need| need.feature).collect()
     }
 
-    /// Why a module cannot run here, naming the feature that is lacking.
+    /// Returns the reason that a module cannot run here, with the name of the missing feature.
     pub(crate) fn lacking(&self, wanted: &Requirements) -> Option<String> {
         let newest = if self.version >= vk::API_VERSION_1_3 { (1, 6) } else { (1, 5) };
         if wanted.version > newest {
@@ -225,7 +225,7 @@ impl Features {
         })
     }
 
-    /// What atomics need beside the capability.
+    /// Returns the feature that an atomic operation needs in addition to the capability.
     fn atomic(&self, wanted: Atomic) -> Option<Need> {
         let (v12, float) = (&self.v12, &self.atomic_float);
         let (feature, present) = match wanted {
@@ -260,13 +260,13 @@ impl Features {
             Atomic { bits: 64, shared: true, adds: true, .. } => {
                 ("shaderSharedFloat64AtomicAdd", float.shader_shared_float64_atomic_add)
             }
-            // Of VK_EXT_shader_atomic_float2, which is not enabled.
+            // A feature of VK_EXT_shader_atomic_float2, which is not enabled.
             Atomic { .. } => ("shaderBufferFloat16Atomics", 0),
         };
         Some(Need { feature, present: present != 0 })
     }
 
-    /// What a way in which floating point must behave needs.
+    /// Returns the feature that a floating-point control needs.
     fn float_control(&self, wanted: FloatControl) -> Option<Need> {
         let has = &self.float_controls;
         let (feature, present) = match (wanted.mode, wanted.bits) {
@@ -305,14 +305,14 @@ impl Features {
         Some(Need { feature, present: present != 0 })
     }
 
-    /// A need that any of several features meets: the first that is there, else the first.
+    /// Returns the first present feature of several, any of which suffices, else the first one.
     fn any<const COUNT: usize>(
         needs: [(&'static str, vk::Bool32); COUNT],
     ) -> (&'static str, vk::Bool32) {
         needs.into_iter().find(|(_, present)| *present != 0).unwrap_or(needs[0])
     }
 
-    /// The capability of an execution mode, which any size will do for.
+    /// Returns the feature of an execution mode for any size of numbers.
     fn any_float_control(&self, mode: u32) -> (&'static str, vk::Bool32) {
         let needs = [32, 16, 64].map(|bits| self.float_control(FloatControl { mode, bits }));
         let needs =
@@ -320,8 +320,8 @@ impl Features {
         Features::any(needs)
     }
 
-    /// Whether modules may use an extension of SPIR-V. What it is for is a capability, which is looked
-    /// at apart.
+    /// Returns whether modules may use an extension of SPIR-V. Its features are capabilities, which
+    /// are checked separately.
     fn has_extension(&self, name: &str) -> bool {
         const OF_1_2: [&str; 13] = [
             "SPV_KHR_storage_buffer_storage_class",
@@ -346,14 +346,15 @@ impl Features {
             || (name == "SPV_KHR_workgroup_memory_explicit_layout" && self.has_workgroup_layout())
     }
 
-    /// What a capability of SPIR-V stands for; nothing if the backend does not know it.
+    /// Returns the feature behind a capability of SPIR-V; `None` for a capability that the backend
+    /// does not know.
     fn need(&self, capability: u32) -> Option<Need> {
         use vk::SubgroupFeatureFlags as Subgroup;
         let subgroup =
             |feature, flag| (feature, u32::from(self.subgroup_operations.contains(flag)));
         let (core, v11, v12, v13) = (&self.core, &self.v11, &self.v12, &self.v13);
         let (feature, present) = match capability {
-            // Matrix, Shader, ImageQuery, DerivativeControl: what every device has.
+            // Every device has Matrix, Shader, ImageQuery and DerivativeControl.
             0 | 1 | 50 | 51 => ("shader", 1),
             9 => ("shaderFloat16", v12.shader_float16),
             10 => ("shaderFloat64", core.shader_float64),
@@ -436,7 +437,7 @@ impl Features {
         Some(Need { feature, present: present != 0 })
     }
 
-    /// The query left pointers to structures that have moved.
+    /// Clears the pointers of the query, whose structures have moved.
     fn unchain(&mut self) {
         self.v11.p_next = std::ptr::null_mut();
         self.v12.p_next = std::ptr::null_mut();
@@ -447,9 +448,9 @@ impl Features {
         self.float_controls.p_next = std::ptr::null_mut();
     }
 
-    /// Features that make everything slower, or that only capture tools use.
+    /// Clears features that slow all work down, or that only capture tools use.
     fn leave_out_what_costs(&mut self, kind: vk::PhysicalDeviceType) {
-        // On a CPU, what lies beyond a buffer is the program's own memory.
+        // On a CPU, accesses beyond a buffer would reach the program's own memory.
         if kind != vk::PhysicalDeviceType::CPU {
             self.core.robust_buffer_access = 0;
         }

@@ -12,18 +12,18 @@ pub(crate) struct Globals {
     device: Arc<DeviceCore>,
 }
 
-/// Globals are zeroed by so many bytes at a time.
+/// Number of bytes of globals that are zeroed at a time.
 const ZEROS_BYTES: u32 = 1 << 20;
 
 impl Globals {
-    /// Zeroed memory, unless there are no globals. Blocks.
+    /// Allocates zeroed memory; `None` without globals. Blocks.
     pub(crate) fn allocate(device: &Arc<DeviceCore>, bytes: u32) -> Result<Option<Globals>> {
         if bytes == 0 {
             return Ok(None);
         }
         let region = device.memory.internal_found(bytes.into())?;
         let globals = Globals { region, device: Arc::clone(device) };
-        // The image says how many there are: not all of them at once.
+        // The image states the number of bytes, which may be too large for one buffer of zeros.
         let zeros = vec![0u8; bytes.min(ZEROS_BYTES) as usize];
         for start in (0..bytes).step_by(ZEROS_BYTES as usize) {
             let to = End::Device(globals.found(start.into()));
@@ -33,7 +33,7 @@ impl Globals {
         Ok(Some(globals))
     }
 
-    /// What is there now. Blocks.
+    /// Returns the current contents. Blocks.
     pub(crate) fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let mut contents = vec![0u8; bytes as usize];
         if bytes > 0 {

@@ -1,4 +1,4 @@
-//! The instance, and what the validation layer says through it.
+//! The instance, and the messages of the validation layer.
 
 use crate::error;
 use ash::ext::debug_utils;
@@ -11,51 +11,51 @@ use std::sync::Arc;
 
 const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// How the validation layer is used.
+/// The use of the validation layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Validation {
-    /// Not at all.
+    /// No validation layer.
     #[default]
     Off,
-    /// What it says is logged.
+    /// A validation layer whose messages are logged.
     Log,
-    /// Closing a device fails if it said anything meanwhile.
+    /// A validation layer whose messages also make the closing of a device fail.
     Strict,
 }
 
-/// A connection to Vulkan's loader. Destroyed when the last device of it is.
+/// A connection to Vulkan's loader. Destroyed with its last device.
 pub(crate) struct Instance {
     pub(crate) raw: ash::Instance,
     /// Version 1.2 or later.
     pub(crate) version: u32,
-    /// Names of objects and labels are for tools that listen.
+    /// Whether debugging tools can get names of objects and labels.
     pub(crate) has_debug_utils: bool,
     pub(crate) validation: Validation,
     messenger: Option<(debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     complaints: Box<Complaints>,
-    // Kept loaded for as long as the functions are used.
+    // Keeps the loader loaded while its functions are used.
     _entry: Entry,
 }
 
-/// What the validation layer said and nobody was told of.
+/// Pending messages of the validation layer.
 #[derive(Default)]
 pub(crate) struct Complaints(Mutex<Vec<String>>);
 
-/// Why there is no instance.
+/// The reason that no instance exists.
 pub(crate) enum NoInstance {
-    /// There is no loader, or none of version 1.2.
+    /// A missing loader, or a loader older than version 1.2.
     NoLoader(String),
-    /// No driver is installed.
+    /// A missing driver.
     NoDriver(String),
-    /// What should not happen.
+    /// An unexpected failure.
     Failed(Error),
 }
 
 impl Instance {
-    /// Loads Vulkan's loader and makes an instance.
+    /// Loads Vulkan's loader and creates an instance.
     pub(crate) fn new(validation: Validation) -> Result<Arc<Instance>, NoInstance> {
-        // SAFETY: the loader's initialisers have no requirements; whoever can replace the system's
-        // libvulkan.so.1 controls the process anyway.
+        // SAFETY: the loader's initialisers have no requirements; the ability to replace the
+        // system's libvulkan.so.1 implies control of the process anyway.
         let entry = unsafe { Entry::load() }
             .map_err(|error| NoInstance::NoLoader(format!("Vulkan's loader: {error}")))?;
         let failed = |doing: &str, result| NoInstance::Failed(error::driver(doing, result));
@@ -65,7 +65,7 @@ impl Instance {
             .unwrap_or(vk::API_VERSION_1_0);
         if version < vk::API_VERSION_1_2 {
             let message =
-                format!("Vulkan's loader has version {}, 1.2 is needed", Version(version));
+                format!("Vulkan's loader has version {}, expected at least 1.2", Version(version));
             return Err(NoInstance::NoLoader(message));
         }
         Instance::create(entry, version, validation)
@@ -83,7 +83,7 @@ impl Instance {
         let mut complaints = Box::<Complaints>::default();
         let mut has_debug_utils = true;
         let mut raw = make(&entry, version, validates.then_some(&mut *complaints), true);
-        // To ask first would make the loader read every manifest once more.
+        // A check in advance would make the loader read every manifest again.
         if !validates && matches!(raw, Err(vk::Result::ERROR_EXTENSION_NOT_PRESENT)) {
             has_debug_utils = false;
             raw = make(&entry, version, None, false);
@@ -114,34 +114,39 @@ impl Instance {
         }))
     }
 
-    /// The physical devices, in the loader's order.
+    /// Returns the physical devices, in the loader's order.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn physical_devices(&self) -> Result<Vec<vk::PhysicalDevice>> {
         // SAFETY: the instance is live.
         match unsafe { self.raw.enumerate_physical_devices() } {
-            // What the loader says where there are drivers, but none has a device.
+            // The loader returns this result if drivers exist, but none has a device.
             Err(vk::Result::ERROR_INITIALIZATION_FAILED) => Ok(Vec::new()),
             listed => listed.map_err(|result| error::driver("listing Vulkan's devices", result)),
         }
     }
 
-    /// What the validation layer said since the last call, if that is to be an error.
+    /// Returns the pending messages of the validation layer as an error, if the setting is
+    /// `strict`.
     pub(crate) fn complaint(&self) -> Result<()> {
         if self.validation != Validation::Strict {
             return Ok(());
         }
         let said = std::mem::take(&mut *self.complaints.0.lock());
         let Some(first) = said.first() else { return Ok(()) };
-        let message = format!("the validation layer said {} things, first: {first}", said.len());
+        let message = format!(
+            "the validation layer reported {} messages, expected none; the first: {first}",
+            said.len()
+        );
         Err(Error::new(ErrorCode::BackendFailure, message))
     }
 }
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: devices hold the instance, so none is left; the messenger goes first.
+        // SAFETY: devices hold the instance, so no device is left; the messenger is destroyed
+        // first.
         unsafe {
             if let Some((functions, messenger)) = &self.messenger {
                 functions.destroy_debug_utils_messenger(*messenger, None);
@@ -151,7 +156,7 @@ impl Drop for Instance {
     }
 }
 
-/// A version in Vulkan's encoding, shown as "1.3.230".
+/// A version in Vulkan's encoding, displayed as "1.3.230".
 pub(crate) struct Version(pub(crate) u32);
 
 impl std::fmt::Display for Version {
@@ -167,8 +172,7 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// An instance, with the validation layer if there is somebody to complain to, which has debug
-/// utilities then.
+/// Creates an instance. With `complaints`, enables the validation layer, which has debug utilities.
 fn make(
     entry: &Entry,
     version: u32,
@@ -182,7 +186,7 @@ fn make(
     let layers = [VALIDATION_LAYER.as_ptr()];
     let enabled = [debug_utils::NAME, ash::ext::validation_features::NAME];
     let enabled = enabled.map(CStr::as_ptr);
-    // The second is the layer's own, which has checks that are off unless asked for.
+    // The second extension is the layer's own; it enables checks that are off by default.
     let count = usize::from(has_debug_utils) + usize::from(complaints.is_some());
     let checks = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
     let mut more = vk::ValidationFeaturesEXT::default().enabled_validation_features(&checks);
@@ -194,7 +198,7 @@ fn make(
     if let Some(listener) = &mut listener {
         info = info.push_next(listener).push_next(&mut more);
     }
-    // SAFETY: the structure and what it points at live during the call.
+    // SAFETY: the structure and its pointers' targets live during the call.
     unsafe { entry.create_instance(&info, None) }
 }
 
@@ -220,14 +224,15 @@ fn listener(complaints: &mut Complaints) -> vk::DebugUtilsMessengerCreateInfoEXT
         .user_data(std::ptr::from_mut(complaints).cast())
 }
 
-/// Called by the validation layer, from any thread.
+/// Receives a message of the validation layer, on any thread.
 unsafe extern "system" fn hear(
     severity: vk::DebugUtilsMessageSeverityFlagsEXT,
     _kind: vk::DebugUtilsMessageTypeFlagsEXT,
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     complaints: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: the layer passes a valid structure, and what `listener` gave it, which is shared only.
+    // SAFETY: the layer passes a valid structure and the pointer of `listener`, whose target is
+    // only shared.
     let (message, complaints) = unsafe {
         let message = (*data).message_as_c_str().unwrap_or(c"no message");
         (message.to_string_lossy().into_owned(), &*complaints.cast::<Complaints>())
@@ -237,7 +242,7 @@ unsafe extern "system" fn hear(
     } else {
         log::warn!("{message}");
     }
-    // The layer's threads have lost track, "most likely a validation bug", as it says itself.
+    // The layer's threads have lost track: "most likely a validation bug", by its own words.
     if !message.contains("UNASSIGNED-VkSemaphore-state-timeout") {
         complaints.0.lock().push(message);
     }

@@ -1,4 +1,4 @@
-//! Entry points of modules, and what can be launched of them.
+//! Entry points of modules, and the checks of their launches.
 
 use crate::device_core::DeviceCore;
 use crate::error::fault;
@@ -23,7 +23,7 @@ pub struct VulkanKernel {
     device: Arc<DeviceCore>,
 }
 
-/// What a launch needs to know of a kernel.
+/// The facts about a kernel that a launch needs.
 pub(crate) struct KernelCore {
     pub(crate) shape: Kernel,
     pub(crate) layout: Layout,
@@ -51,10 +51,10 @@ impl VulkanKernel {
         })
     }
 
-    /// The kernel, for a queue of a device.
+    /// Returns the kernel, if it is loaded on this device.
     ///
     /// # Errors
-    /// `InvalidDevice` if it is of another one.
+    /// `InvalidDevice` for a kernel of another device.
     pub(crate) fn on(&self, device: &Arc<DeviceCore>) -> Result<&VulkanKernel> {
         if Arc::ptr_eq(&self.device, device) {
             return Ok(self);
@@ -68,11 +68,11 @@ impl VulkanKernel {
         &self.core
     }
 
-    /// Checks a launch and answers the pipeline for it.
+    /// Checks a launch and returns its pipeline.
     ///
     /// # Errors
-    /// `InvalidArgument` for a shape or arguments that the kernel or the device cannot have,
-    /// `Unsupported` for a cooperative launch; those of building a pipeline.
+    /// `InvalidArgument` for a shape or arguments that the kernel or the device does not support,
+    /// `Unsupported` for a cooperative launch, and errors of building a pipeline.
     pub(crate) fn pipeline_for(
         &self,
         shape: &LaunchShape,
@@ -87,7 +87,8 @@ impl VulkanKernel {
         })
     }
 
-    /// A good number of items in a group, also with dynamic shared memory that the kernel has no use for.
+    /// Returns a good number of items of a group, also for dynamic shared memory that the kernel
+    /// does not use.
     ///
     /// # Errors
     /// `InvalidArgument` for more shared memory than a group can have.
@@ -112,13 +113,13 @@ impl VulkanKernel {
         })
     }
 
-    /// Whether no launch has a choice.
+    /// Returns whether all launches use the same specialisation.
     pub(crate) fn is_fixed(&self) -> bool {
         let shape = &self.core.shape;
         shape.group.iter().all(|size| matches!(size, GroupSize::Fixed(_))) && !shape.dynamic_shared
     }
 
-    /// The specialisation that the module itself names.
+    /// Returns the specialisation with the module's own values.
     pub(crate) fn own_size(&self) -> Specialization {
         let own = |size: GroupSize| match size {
             GroupSize::Fixed(items) | GroupSize::Free(items) => items,
@@ -190,7 +191,8 @@ impl VulkanKernel {
         self.check_shared(shape.dynamic_shared_bytes)
     }
 
-    /// Why groups cannot have so many items in sub-groups of the size that the pipeline requires, if so.
+    /// Returns an error message if groups of this size have too many sub-groups of the size that
+    /// the pipeline requires.
     fn too_many_subgroups(&self, items: [u32; 3]) -> Option<String> {
         let physical = &self.device.physical;
         let size = physical.subgroup_size_to_require(&self.core.shape)?;
@@ -242,7 +244,8 @@ impl VulkanKernel {
         Ok(())
     }
 
-    /// What a launch makes of the arrays, which may be more or less than what it asks for.
+    /// Checks the sizes of the kernel's shared arrays in a launch, which may differ from the
+    /// requested bytes.
     fn check_shared_memory(&self, shared: SharedMemory) -> Result<()> {
         let most = self.device.physical.limits.shared_bytes;
         if shared.has_empty_array {
@@ -281,10 +284,10 @@ impl VulkanKernel {
     }
 }
 
-/// Drivers keep a table as long as the highest number of a binding.
+/// Highest number of bindings of a set: drivers keep a table as long as the highest binding.
 const MOST_BINDINGS: u32 = 4096;
 
-/// What a device could not run whatever the launch.
+/// Refuses kernels that the device cannot run with any launch.
 fn check_limits(device: &DeviceCore, kernel: &Kernel) -> Result<()> {
     let limits = &device.physical.limits;
     let refuse = |what: String| {
@@ -299,11 +302,11 @@ fn check_limits(device: &DeviceCore, kernel: &Kernel) -> Result<()> {
     refuse_too_large(device, kernel, fixed)?;
     if kernel.static_shared_bytes > limits.shared_bytes {
         let (own, most) = (kernel.static_shared_bytes, limits.shared_bytes);
-        return refuse(format!("{own} bytes of shared memory, at most {most} can be had"));
+        return refuse(format!("{own} bytes of shared memory, expected at most {most}"));
     }
     if kernel.blocks.len() > MOST_BLOCKS {
         let count = kernel.blocks.len();
-        return refuse(format!("{count} blocks by value, at most {MOST_BLOCKS} can be had"));
+        return refuse(format!("{count} blocks by value, expected at most {MOST_BLOCKS}"));
     }
     check_bindings(device, kernel).or_else(refuse)?;
     check_ranges(limits, kernel).or_else(refuse)?;
@@ -326,7 +329,7 @@ fn check_limits(device: &DeviceCore, kernel: &Kernel) -> Result<()> {
 }
 
 /// # Errors
-/// `Unsupported` if the device has no groups of such a size.
+/// `Unsupported` if the device does not support groups of this size.
 pub(crate) fn refuse_too_large(
     device: &DeviceCore,
     kernel: &Kernel,
@@ -337,7 +340,7 @@ pub(crate) fn refuse_too_large(
     Err(Error::new(ErrorCode::Unsupported, format!("kernel '{name}': {what} on '{device}'")))
 }
 
-/// Why a group cannot have so many items, if it cannot.
+/// Returns an error message if the device does not support groups of this size.
 fn too_large(limits: &Limits, items: [u32; 3]) -> Option<String> {
     for ((name, asked), most) in ["x", "y", "z"].into_iter().zip(items).zip(limits.items) {
         if asked > most {
@@ -349,7 +352,7 @@ fn too_large(limits: &Limits, items: [u32; 3]) -> Option<String> {
         .then(|| format!("groups of {items:?} items, expected 1 to {most} in all"))
 }
 
-/// How large what a kernel binds has to be; the error says what is too large.
+/// Checks the sizes of a kernel's bindings; the error describes the first too large one.
 fn check_ranges(limits: &Limits, kernel: &Kernel) -> Result<(), String> {
     let most = |uniform: bool| match uniform {
         true => limits.uniform_range,
@@ -372,7 +375,7 @@ fn check_ranges(limits: &Limits, kernel: &Kernel) -> Result<(), String> {
     }
 }
 
-/// How much a kernel binds; the error says what is too much.
+/// Checks the numbers of a kernel's bindings; the error describes the first too large one.
 fn check_bindings(device: &DeviceCore, kernel: &Kernel) -> Result<(), String> {
     let limits = &device.physical.properties.limits;
     let slots = pipeline::slots(kernel);
@@ -398,11 +401,11 @@ fn check_bindings(device: &DeviceCore, kernel: &Kernel) -> Result<(), String> {
     ];
     match checks.into_iter().find(|(_, count, most)| count > most) {
         None => Ok(()),
-        Some((what, count, most)) => Err(format!("{count} {what}, at most {most} can be had")),
+        Some((what, count, most)) => Err(format!("{count} {what}, expected at most {most}")),
     }
 }
-/// The type of an argument. A kernel may make a pointer of a number of 64 bits, and may read a buffer
-/// as it likes.
+/// Returns the type of an argument. A kernel may convert a 64-bit number to a pointer, and may
+/// interpret a buffer freely.
 fn argument_type(parameter: &Parameter) -> ArgumentType {
     match (parameter.pointer, parameter.number) {
         (true, _) => ArgumentType::new(ArgumentKind::Pointer),

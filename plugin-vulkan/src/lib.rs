@@ -1,30 +1,33 @@
 //! # The Vulkan backend of Longshore
 //!
-//! Makes every Vulkan device of version 1.2 or later that has buffer device addresses and timeline
-//! semaphores a Longshore device. Vulkan's loader is found at run time; without one, or without such
-//! a device, the backend says so and stays out of the way.
+//! This backend makes every Vulkan device of version 1.2 or later with buffer device addresses and
+//! timeline semaphores a Longshore device. Vulkan's loader is found at run time. Without a loader
+//! or a usable device, the backend reports the reason and provides no device.
 //!
 //! The types, in the order in which a program meets them:
 //!
-//! - [`VulkanPlatform`]: an instance and its physical devices (`instance.rs`, `physical.rs`, `features.rs`).
-//! - [`VulkanDevice`]: an open device. `logical.rs` is the driver's device, on which all else stands; `memory.rs` has its
-//!   allocations: buffers whose device addresses are the pointers that the rest of Longshore sees; `device_core.rs` is
-//!   both with the caches, as modules and queues hold it.
-//! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-format-spirv`, checked by `validate.rs`, and its
-//!   [`VulkanKernel`]s; `pipeline.rs` builds what runs.
-//! - [`VulkanQueue`]: an order of work. `submission_queue.rs` keeps it and hands it to the driver, on the threads of `crew.rs` where
-//!   nobody waits; `batch.rs` records what is handed over together, with what `arena.rs` and `descriptors.rs` keep
-//!   for it; `transfer.rs` copies what the device cannot, through `staging.rs`; `timeline.rs` is how far it has come.
-//! - [`VulkanEvent`]: a place in a queue.
+//! - [`VulkanPlatform`]: an instance and its physical devices (`instance.rs`, `physical.rs`,
+//!   `features.rs`).
+//! - [`VulkanDevice`]: an open device. `logical.rs` is the driver's device, the base of all other
+//!   objects. `memory.rs` holds its allocations: buffers whose device addresses are the pointers
+//!   that the rest of Longshore uses. `device_core.rs` combines both with the caches, for modules
+//!   and queues.
+//! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-format-spirv`, checked by
+//!   `validate.rs`, and its [`VulkanKernel`]s; `pipeline.rs` builds their pipelines.
+//! - [`VulkanQueue`]: work in order. `submission_queue.rs` keeps the work and submits it to the
+//!   driver, on threads of `crew.rs` if no caller waits. `batch.rs` records the commands of one
+//!   submission, with resources from `arena.rs` and `descriptors.rs`. `transfer.rs` performs copies
+//!   that the device cannot, through `staging.rs`. `timeline.rs` tracks the progress.
+//! - [`VulkanEvent`]: a record in a queue.
 //!
-//! **Choices.** Work is recorded when it is queued, into a command buffer that is open until somebody
-//! hands it to the driver: a thread that waits for the queue, or one that all queues share. So a launch
-//! costs a recording, what is queued together is submitted together, and a driver that runs work
-//! inside of `vkQueueSubmit`, as those on CPUs do, blocks nobody who did not ask to wait. Only work
-//! whose dependencies the driver has already, or that is done, is handed over: queues that share a
-//! `VkQueue` cannot block each other for good.
+//! **Choices.** A queued command is recorded at once, into an open command buffer. A thread that
+//! waits for the queue, or a shared thread, submits that buffer to the driver. So a launch costs
+//! one recording, and commands that are queued together are submitted together. A CPU driver, which
+//! runs work inside of `vkQueueSubmit`, blocks only callers that wait. Work is submitted only if
+//! its dependencies are done or already submitted, so queues that share a `VkQueue` cannot block
+//! each other permanently.
 //!
-//! Start reading at [`VulkanQueue`], then `submission_queue.rs`.
+//! The path of a launch starts at [`VulkanQueue`] and goes on in `submission_queue.rs`.
 
 mod arena;
 mod batch;

@@ -10,10 +10,10 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Most `VkQueue`s of a family that are used; queues of ours share them.
+/// Most `VkQueue`s of a family in use; Longshore's queues share them.
 const MOST_LANES: u32 = 8;
 
-/// A logical device, destroyed when the last owner drops it: whatever was made of the device holds it.
+/// A logical device, destroyed with its last owner: every object of the device holds it.
 pub(crate) struct LogicalDevice {
     pub(crate) raw: ash::Device,
     pub(crate) physical: Arc<Physical>,
@@ -21,29 +21,29 @@ pub(crate) struct LogicalDevice {
     next_lane: AtomicUsize,
     transfer: Option<Lane>,
     lost: OnceLock<Error>,
-    /// Waiters that the loss of the device ends.
+    /// Objects whose waits end when the device is lost.
     waiters: Mutex<Vec<Weak<dyn AwaitsLoss>>>,
     names: Option<debug_utils::Device>,
     workers: Workers,
 }
 
-/// A `VkQueue`: one thread at a time may submit.
+/// A `VkQueue`, to which one thread at a time may submit.
 pub(crate) struct Lane {
     queue: Mutex<vk::Queue>,
     pub(crate) family: u32,
 }
 
-/// A waiter for what a lost device never does.
+/// An object with waits for work, which a lost device never does.
 pub(crate) trait AwaitsLoss: Send + Sync {
     /// Ends all waits. Does not block.
     fn device_is_lost(&self);
 }
 
 impl LogicalDevice {
-    /// Makes a logical device with every feature that kernels may use.
+    /// Creates a logical device with every feature that kernels may use.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn new(physical: &Arc<Physical>) -> Result<Arc<LogicalDevice>> {
         let (raw, lanes, transfer) = create(physical)?;
         let has_names = physical.instance.has_debug_utils;
@@ -63,7 +63,7 @@ impl LogicalDevice {
         Ok(Arc::new(device))
     }
 
-    /// Returns the `VkQueue` that the next queue uses: they take turns.
+    /// Returns the index of the `VkQueue` for the next queue, in rotation.
     pub(crate) fn next_lane(&self) -> usize {
         self.next_lane.fetch_add(1, Ordering::Relaxed) % self.lanes.len()
     }
@@ -72,16 +72,16 @@ impl LogicalDevice {
         &self.lanes[index]
     }
 
-    /// Where staged copies go.
+    /// Returns the lane of staged copies.
     pub(crate) fn transfer_lane(&self) -> &Lane {
         self.transfer.as_ref().unwrap_or(&self.lanes[0])
     }
 
-    /// Returns a command pool for queues of a family, with its command buffers. Whoever gets the pool destroys
-    /// it.
+    /// Creates a command pool for queues of a family, with its command buffers. The caller must
+    /// destroy the pool.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn command_buffers<const COUNT: usize>(
         &self,
         family: u32,
@@ -95,26 +95,26 @@ impl LogicalDevice {
             .command_pool(pool)
             .level(vk::CommandBufferLevel::PRIMARY)
             .command_buffer_count(COUNT as u32);
-        // SAFETY: the pool is live and ours.
+        // SAFETY: the pool is live and this function's own.
         let made = unsafe { self.raw.allocate_command_buffers(&info) };
         let made = self.check(doing, made).inspect_err(|_| {
-            // SAFETY: nothing was made from the pool.
+            // SAFETY: nothing was allocated from the pool.
             unsafe { self.raw.destroy_command_pool(pool, None) };
         })?;
         Ok((pool, made.try_into().expect("as many as were asked for")))
     }
 
-    /// Turns a result of the driver into one of ours, and remembers if the device was lost.
+    /// Converts a result of the driver, and records the loss of the device.
     ///
     /// # Errors
-    /// The driver's; `doing` is what was asked for.
+    /// The driver's error; `doing` describes the operation.
     #[inline]
     pub(crate) fn check<T>(&self, doing: &str, result: ash::prelude::VkResult<T>) -> Result<T> {
         result.map_err(|result| self.failed(doing, result))
     }
 
     /// # Errors
-    /// The error by which the device was lost.
+    /// The error that reported the loss of the device.
     #[inline]
     pub(crate) fn refuse_if_lost(&self) -> Result<()> {
         match self.lost.get() {
@@ -133,11 +133,11 @@ impl LogicalDevice {
         let Some(names) = &self.names else { return };
         let Ok(name) = CString::new(name) else { return };
         let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object);
-        // SAFETY: the object is live. A tool that cannot take the name is no reason to stop.
+        // SAFETY: the object is live. A tool's refusal of the name is harmless.
         let _ = unsafe { names.set_debug_utils_object_name(&info.object_name(&name)) };
     }
 
-    /// Counts the calling thread in until the answer is dropped.
+    /// Counts the calling thread as at work until the result is dropped.
     pub(crate) fn at_work(&self) -> AtWork {
         self.workers.add()
     }
@@ -147,11 +147,11 @@ impl LogicalDevice {
         self.workers.await_none();
     }
 
-    /// Blocks until the device does nothing any more.
+    /// Blocks until the device is idle.
     pub(crate) fn wait_for_lanes(&self) {
         let held: Vec<_> = self.lanes.iter().chain(&self.transfer).collect();
         let held: Vec<_> = held.into_iter().map(|lane| lane.queue.lock()).collect();
-        // SAFETY: no thread submits, as all lanes are locked.
+        // SAFETY: no thread submits, because all lanes are locked.
         let waited = unsafe { self.raw.device_wait_idle() };
         drop(held);
         if let Err(error) = self.check("waiting for the device", waited) {
@@ -177,7 +177,7 @@ impl LogicalDevice {
         error
     }
 
-    /// Has something told when the device is lost.
+    /// Registers an object that is notified when the device is lost.
     pub(crate) fn notify_of_loss(&self, waiter: Weak<dyn AwaitsLoss>) {
         let mut waiters = self.waiters.lock();
         waiters.retain(|waiter| waiter.strong_count() > 0);
@@ -192,17 +192,18 @@ impl LogicalDevice {
 
 impl Drop for LogicalDevice {
     fn drop(&mut self) {
-        // SAFETY: whoever made something of the device held it, so all of that is gone; work that
-        // was submitted has been waited for.
+        // SAFETY: every object of the device held it, so no object is left; submitted work has been
+        // waited for.
         unsafe { self.raw.destroy_device(None) };
     }
 }
 
 impl Lane {
-    /// Hands work to the driver; blocks while another thread does, and as long as the driver does.
+    /// Submits work to the driver; blocks while another thread submits, and until the driver
+    /// returns.
     ///
     /// # Safety
-    /// As for `vkQueueSubmit`: what the structure names is live until the work is done.
+    /// As for `vkQueueSubmit`: the objects of the structure live until the work is done.
     pub(crate) unsafe fn submit(
         &self,
         device: &LogicalDevice,
@@ -219,7 +220,7 @@ impl Lane {
     }
 }
 
-/// Returns the logical device, its lanes for everything and that for copies.
+/// Creates the logical device, its general lanes and its lane for copies.
 fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)> {
     let families = &physical.families;
     let count = families.compute_queues.clamp(1, MOST_LANES);
@@ -237,8 +238,8 @@ fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)>
             .queue_create_infos(&wanted)
             .enabled_extension_names(&extensions)
             .push_next(features);
-        // SAFETY: the physical device is of this instance; what the structure names lives during
-        // the call, and the device has said that it has all of it.
+        // SAFETY: the physical device belongs to this instance. The structure's targets live during
+        // the call, and the device has reported all requested features.
         unsafe { physical.instance.raw.create_device(physical.raw, &info, None) }
     });
     let doing = format!("opening Vulkan device '{}'", physical.name);
@@ -246,7 +247,7 @@ fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)>
     #[cfg(test)]
     let raw = crate::device::faults::instrumented(&physical.instance.raw, &raw);
     let lane = |family: u32, index: u32| {
-        // SAFETY: so many queues of the family were asked for.
+        // SAFETY: the device was created with at least `index + 1` queues of the family.
         let queue = unsafe { raw.get_device_queue(family, index) };
         Lane { queue: Mutex::new(queue), family }
     };
@@ -255,7 +256,7 @@ fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)>
     Ok((raw, lanes, transfer))
 }
 
-/// Returns the extensions that are used where they are present, or must be enabled then.
+/// Returns the extensions that are enabled if present.
 fn useful(physical: &Physical) -> Vec<&'static CStr> {
     let features = &physical.features;
     let wanted = [

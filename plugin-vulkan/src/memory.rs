@@ -24,30 +24,30 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Greatest alignment of an allocation.
 const GREATEST_ALIGNMENT: u64 = 1 << 30;
-/// How often an allocation is moved away from addresses that are taken by another device.
+/// Most attempts to find an allocation whose addresses no other device has.
 const MOST_MOVES: usize = 16;
 
-/// The memory of a device. Looking an address up takes no lock.
+/// The memory of a device. The lookup of an address takes no lock.
 pub(crate) struct Memory {
     device: Arc<LogicalDevice>,
     /// `None` once the device is being destroyed.
     allocator: Mutex<Option<Allocator>>,
-    /// What was handed out, by the address that was.
+    /// Allocations, by the address that the program knows.
     live: SkipMap<u64, Arc<Region>>,
-    /// What is pinned, by its address on the host.
+    /// Pinned ranges, by their host address.
     pinned: SkipMap<u64, Arc<Region>>,
-    /// Whoever pins or unpins.
+    /// The lock of pinning and unpinning.
     pinning: Mutex<()>,
-    /// How many regions the device knows by another address than the program.
+    /// Number of regions whose device address differs from the program's address.
     translated: AtomicUsize,
     import: Option<ash::ext::external_memory_host::Device>,
 }
 
 impl Memory {
-    /// Returns no memory yet.
+    /// Creates the memory of a device, without allocations.
     ///
     /// # Errors
-    /// Those of the allocator.
+    /// The allocator's errors.
     pub(crate) fn new(device: &Arc<LogicalDevice>) -> Result<Memory> {
         let physical = &device.physical;
         let mut debug_settings = gpu_allocator::AllocatorDebugSettings::default();
@@ -76,11 +76,11 @@ impl Memory {
         })
     }
 
-    /// Allocates for the program and answers the address.
+    /// Allocates for the program and returns the address.
     ///
     /// # Errors
-    /// `OutOfResources`; `Unsupported` for managed memory that the device lacks and for alignments
-    /// above 1 GiB.
+    /// `OutOfResources`, or `Unsupported` for managed memory that the device lacks and for
+    /// alignments above 1 GiB.
     pub(crate) fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64> {
         let location = match kind {
             MemoryKind::Host => MemoryLocation::GpuToCpu,
@@ -96,7 +96,8 @@ impl Memory {
             let region = self.region(owner, location, bytes, alignment);
             match region.map(Arc::new) {
                 Ok(region) if taken::claim(&region) => break Ok(region),
-                // Kept until there is another, so that the allocator does not hand it out again.
+                // The region is kept until another is found, so that the allocator does not return
+                // it again.
                 Ok(region) if moved.len() < MOST_MOVES => moved.push(region),
                 Ok(region) => {
                     moved.push(region);
@@ -113,10 +114,10 @@ impl Memory {
         Ok(region.address)
     }
 
-    /// Frees what [`Memory::allocate`] answered.
+    /// Frees an allocation of [`Memory::allocate`].
     ///
     /// # Errors
-    /// `InvalidArgument` unless it is the start of a live allocation of this kind.
+    /// `InvalidArgument` unless `address` is the start of a live allocation of this kind.
     pub(crate) fn free(&self, kind: MemoryKind, address: u64) -> Result<()> {
         let found = self.live.get(&address);
         match found.as_ref().map(|entry| entry.value().owner) {
@@ -128,7 +129,7 @@ impl Memory {
             }
             _ => return Err(not_live(address)),
         }
-        // Whoever takes it out frees it.
+        // The thread that removes the entry frees the region.
         match found.filter(|entry| entry.remove()) {
             Some(entry) => {
                 self.withdraw(entry.value());
@@ -138,11 +139,11 @@ impl Memory {
         }
     }
 
-    /// Says how much of an allocation the program sees.
+    /// Sets the logical size of an allocation: the number of bytes that the program sees.
     ///
     /// # Errors
-    /// `InvalidArgument` unless it is the start of a live allocation, `InvalidSize` for no bytes or
-    /// more than it has.
+    /// `InvalidArgument` unless `address` is the start of a live allocation, `InvalidSize` for 0
+    /// bytes or more than the allocation has.
     pub(crate) fn set_logical_size(&self, address: u64, bytes: u64) -> Result<()> {
         let found = self.live.get(&address);
         let region = found.as_ref().map(|entry| entry.value());
@@ -160,16 +161,16 @@ impl Memory {
         }
     }
 
-    /// Memory for the backend's own use; mapped if `location` says so. To be given to
-    /// [`Memory::release`].
+    /// Allocates memory for the backend's own use, mapped if `location` implies it. The caller must
+    /// release it by [`Memory::release`].
     ///
     /// # Errors
-    /// `OutOfResources`, and those of the driver.
+    /// `OutOfResources`, and the driver's errors.
     pub(crate) fn internal(&self, location: MemoryLocation, bytes: u64) -> Result<Arc<Region>> {
         self.region(Owner::Internal, location, bytes, 16).map(Arc::new)
     }
 
-    /// Returns the same, and found by its device address.
+    /// Allocates memory for the backend that [`Memory::find`] finds by its device address.
     pub(crate) fn internal_found(&self, bytes: u64) -> Result<Arc<Region>> {
         let region = self.internal(MemoryLocation::GpuOnly, bytes)?;
         if !taken::claim(&region) {
@@ -180,7 +181,7 @@ impl Memory {
         Ok(region)
     }
 
-    /// Takes a region that can be found out again, and gives its memory back.
+    /// Removes a region of [`Memory::find`] and releases its memory.
     pub(crate) fn withdraw(&self, region: &Region) {
         self.live.remove(&region.address);
         if region.device_address != region.address {
@@ -190,10 +191,11 @@ impl Memory {
         self.release(region);
     }
 
-    /// Gives a region's memory back. No work uses it any more.
+    /// Releases a region's memory. No work uses it any more.
     pub(crate) fn release(&self, region: &Region) {
         let backing = std::mem::replace(&mut *region.backing.lock(), Backing::Gone);
-        // SAFETY: the buffer is the region's own and nothing uses it any more; its memory goes after it.
+        // SAFETY: the buffer belongs to the region, and no work uses it any more; its memory is
+        // freed after it.
         unsafe {
             match backing {
                 Backing::Allocated(allocation) => {
@@ -209,26 +211,27 @@ impl Memory {
         }
     }
 
-    /// Returns the region that an address of the device's memory lies in.
+    /// Returns the region that contains an address of the device's memory.
     pub(crate) fn find(&self, address: u64) -> Option<Found> {
         within(&self.live, address, |region| region.address)
     }
 
-    /// Returns the region that an address of the host's memory lies in.
+    /// Returns the region that contains a host address.
     pub(crate) fn find_host(&self, address: u64) -> Option<Found> {
         let allocated =
             self.find(address).filter(|found| found.region.host == found.region.address);
         allocated.or_else(|| within(&self.pinned, address, |region| region.host))
     }
 
-    /// Returns whether the device reaches some of a range of the host's memory.
+    /// Returns whether the device can access part of a range of host memory.
     pub(crate) fn knows_some(&self, start: u64, bytes: u64) -> bool {
         let own = overlapping(&self.live, start, bytes, |region| region.address);
         own.is_some_and(|region| region.host == region.address)
             || overlapping(&self.pinned, start, bytes, |region| region.host).is_some()
     }
 
-    /// Returns the device's address for what may be a host address of shared memory.
+    /// Returns the device address for an address of the program, which may be a host address of
+    /// shared memory.
     pub(crate) fn translate(&self, address: u64) -> u64 {
         if self.translated.load(Ordering::Relaxed) == 0 {
             return address;
@@ -246,7 +249,7 @@ impl Memory {
         self.live.insert(region.address, Arc::clone(region));
     }
 
-    /// Returns a buffer and its memory, at a multiple of `alignment`.
+    /// Creates a buffer with memory at a multiple of `alignment`.
     fn region(
         &self,
         owner: Owner,
@@ -265,13 +268,13 @@ impl Memory {
         if region.is_some() || alignment <= 1 {
             return Ok(region.expect("every address is a multiple of 1"));
         }
-        // The driver aligns less: with room to move, a multiple lies in the buffer.
+        // The driver aligns less: with additional bytes, a multiple lies in the buffer.
         let region = self.region_of(owner, location, bytes, alignment, alignment)?;
         Ok(region.expect("a multiple of the alignment lies within one more of it"))
     }
 
-    /// Returns a buffer of `bytes` and `slack` more; nothing if no multiple of `alignment` begins a range
-    /// of `bytes` in it.
+    /// Creates a buffer of `bytes` and `slack` more bytes; `None` if no multiple of `alignment`
+    /// starts a range of `bytes` bytes in it.
     fn region_of(
         &self,
         owner: Owner,
@@ -294,7 +297,7 @@ impl Memory {
         requirements.alignment = requirements.alignment.max(alignment.min(1 << 16));
         let allocation = self.allocate_for(buffer, &requirements, location, owner);
         let allocation = allocation.inspect_err(|_| {
-            // SAFETY: the buffer is ours and unused.
+            // SAFETY: the buffer belongs to this function and is unused.
             unsafe { self.device.raw.destroy_buffer(buffer, None) };
         })?;
         // SAFETY: buffer and memory are live, the memory fits the buffer's requirements.
@@ -343,7 +346,8 @@ impl Memory {
         Ok(Some(region))
     }
 
-    /// Memory from the allocator; if there is not enough for a new block of its, just enough.
+    /// Allocates memory for a buffer. Without enough memory for a new block of the allocator,
+    /// allocates just enough for the buffer.
     fn allocate_for(
         &self,
         buffer: vk::Buffer,
@@ -382,7 +386,7 @@ impl Memory {
 }
 
 impl Drop for Memory {
-    /// Gives back everything that is left: no work uses any of it, as whoever queued some held the device.
+    /// Releases all remaining memory: every submitter of work held the device, so no work uses it.
     fn drop(&mut self) {
         for entry in self.live.iter() {
             if entry.value().owner != Owner::Pinned {
@@ -397,7 +401,7 @@ impl Drop for Memory {
     }
 }
 
-/// Returns a buffer for everything that kernels and copies do with memory.
+/// Creates a buffer for all uses by kernels and copies.
 fn create_buffer(
     device: &LogicalDevice,
     bytes: u64,
@@ -437,7 +441,7 @@ fn within(
     (offset < region.bytes).then(|| Found { region: Arc::clone(region), offset })
 }
 
-/// Returns the last region of a map that a range overlaps.
+/// Returns the last region of a map that overlaps a range.
 fn overlapping(
     map: &SkipMap<u64, Arc<Region>>,
     start: u64,
@@ -471,14 +475,14 @@ fn no_managed(device: &str) -> Error {
 
 #[cold]
 fn too_large(bytes: u64, limit: u64) -> Error {
-    let message = format!("an allocation of {bytes} bytes; the device allows {limit}");
+    let message = format!("an allocation of {bytes} bytes, expected at most {limit}");
     Error::new(ErrorCode::OutOfResources, message)
 }
 
 #[cold]
 fn no_free_address(bytes: u64) -> Error {
     let message = format!(
-        "an allocation of {bytes} bytes: the addresses that the driver offers are those of live \
+        "an allocation of {bytes} bytes: the driver offers only addresses of live \
          allocations on other devices"
     );
     Error::new(ErrorCode::OutOfResources, message)

@@ -29,8 +29,8 @@ pub struct VulkanModule {
     device: Arc<DeviceCore>,
 }
 
-/// Says whether a device would try to load an image. Source that does not compile and undefined
-/// symbols are errors of loading, whatever the device.
+/// Returns whether a device can try to load an image. Source that does not compile and undefined
+/// symbols are errors of loading on any device.
 pub(crate) fn acceptance(device: &DeviceCore, image: &[u8]) -> Acceptance {
     if Module::recognise(image).is_none() {
         return Acceptance::Refused("neither SPIR-V nor WGSL".to_owned());
@@ -47,8 +47,9 @@ pub(crate) fn acceptance(device: &DeviceCore, image: &[u8]) -> Acceptance {
     }
 }
 
-/// Returns whether loading and unloading are sound whatever the image holds. naga's translation of WGSL is valid and bounds every
-/// access. SPIR-V needs a validator, and must run no code then: a valid module's accesses have no bounds.
+/// Returns whether loading and unloading are sound for any image. naga's translation of WGSL is
+/// valid and bounds every access. SPIR-V needs a validator, and must run no code then: a valid
+/// module's accesses have no bounds.
 fn is_verified(device: &DeviceCore, module: &Module) -> bool {
     let runs_code = !module.constructors().is_empty() || !module.destructors().is_empty();
     match module.format() {
@@ -60,15 +61,15 @@ fn is_verified(device: &DeviceCore, module: &Module) -> bool {
     }
 }
 
-/// Major and minor version of Vulkan that the device is used with.
+/// Returns the major and minor version of Vulkan that the device is used with.
 fn vulkan_version(device: &DeviceCore) -> (u32, u32) {
     let version = device.physical.version;
     (vk::api_version_major(version), vk::api_version_minor(version))
 }
 
 impl VulkanModule {
-    /// Checks an image and makes what does not depend on a launch. Pipelines of kernels whose size is
-    /// fixed are built now, on as many threads as there are processors.
+    /// Checks an image and creates all objects that do not depend on a launch. Pipelines of kernels
+    /// with a fixed size are built now, on as many threads as there are processors.
     ///
     /// # Errors
     /// See `docs/vulkan-images.md`.
@@ -104,7 +105,7 @@ impl VulkanModule {
         Ok(module)
     }
 
-    /// Builds the pipelines for which no launch has to choose anything.
+    /// Builds the pipelines that are the same for all launches.
     fn build_pipelines(&self) -> Result<()> {
         let procedures = self.constructors.iter().chain(&self.destructors);
         let kernels = self.kernels.values().map(|kernel| &**kernel);
@@ -116,7 +117,7 @@ impl VulkanModule {
         in_parallel(&fixed, |(kernel, wanted)| kernel.pipeline(wanted).map(drop))
     }
 
-    /// Runs one constructor or destructor and looks what it says.
+    /// Runs one constructor or destructor and checks its status variable.
     fn run(&self, kernel: &VulkanKernel, queue: &VulkanQueue, status: &str) -> Result<()> {
         let shape = LaunchShape {
             groups: [1; 3],
@@ -126,14 +127,14 @@ impl VulkanModule {
             cooperative: false,
             wait: true,
         };
-        // SAFETY: there are no arguments; what the kernel does is up to the image.
+        // SAFETY: the kernel has no arguments; the image is responsible for its behaviour.
         let none = unsafe { Arguments::from_raw(std::ptr::null(), std::ptr::null(), 0) };
         queue.launch(kernel, &shape, none)?;
         match self.read_word(status)? {
             None | Some(0) => Ok(()),
             Some(code) => {
                 let name = &kernel.core().shape.name;
-                let message = format!("'{name}' failed: it left {code} in '{status}'");
+                let message = format!("'{name}' failed: '{status}' is {code}, expected 0");
                 Err(Error::new(ErrorCode::BackendFailure, message))
             }
         }
@@ -144,7 +145,7 @@ impl VulkanModule {
         Ok(bytes.1.first_chunk().map(|word| u32::from_le_bytes(*word)))
     }
 
-    /// Address and contents of a global, found by its name without leading underscores.
+    /// Returns the address and contents of a global, found by its name without leading underscores.
     fn read_global(&self, name: &str) -> Result<Option<(u64, Vec<u8>)>> {
         let plain = |name: &str| name.trim_start_matches('_').to_owned();
         let wanted = plain(name);
@@ -186,7 +187,7 @@ impl longshore_plugin_api::Module<VulkanBackend> for VulkanModule {
         Ok(kernels.chain(globals).collect())
     }
 
-    /// Runs them one after the other, until one fails.
+    /// Runs the constructors one after the other, until one fails.
     fn run_constructors(&self) -> Result<()> {
         if self.constructors.is_empty() {
             return Ok(());
@@ -244,7 +245,8 @@ fn wrong_kind(name: &str, found: &str, expected: &str) -> Error {
     Error::new(ErrorCode::SymbolKind, message)
 }
 
-/// Does something for each item, on as many threads as there are processors; the first failure.
+/// Calls `work` for each item, on as many threads as there are processors. Returns the first
+/// failure.
 fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
     let threads = processors.min(items.len());
@@ -259,7 +261,7 @@ fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> 
         Ok(())
     };
     thread::scope(|scope| {
-        // Without more threads the work is done all the same.
+        // If no thread can be started, this thread does all the work.
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, take).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let ours = take();

@@ -1,4 +1,4 @@
-//! What is known of a physical device, without opening it.
+//! The properties of a physical device, which are known without opening it.
 
 use crate::features::Features;
 use crate::instance::{Instance, Version};
@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// A physical device and everything about it that does not change.
+/// A physical device and all its constant properties.
 pub(crate) struct Physical {
     pub(crate) instance: Arc<Instance>,
     pub(crate) raw: vk::PhysicalDevice,
@@ -29,7 +29,7 @@ pub(crate) struct Physical {
     extensions: Vec<CString>,
 }
 
-/// Numbers that launches and allocations are checked against.
+/// Limits of launches and allocations.
 pub(crate) struct Limits {
     pub(crate) push_constant_bytes: u32,
     pub(crate) groups: [u32; 3],
@@ -41,52 +41,53 @@ pub(crate) struct Limits {
     pub(crate) storage_alignment: u64,
     pub(crate) uniform_alignment: u64,
     pub(crate) allocation_bytes: u64,
-    /// The most that a buffer and its memory can have, wherever they lie.
+    /// Largest size in bytes of a buffer and its memory, in any memory type.
     pub(crate) buffer_bytes: u64,
-    /// The same for memory of the host.
+    /// Largest size in bytes of a buffer in host memory.
     pub(crate) host_allocation_bytes: u64,
     pub(crate) heap_bytes: u64,
     /// Granularity of imported host memory, if the device can import it.
     pub(crate) import_alignment: Option<u64>,
     pub(crate) subgroup_size: u32,
     pub(crate) subgroup_sizes: (u32, u32),
-    /// Whether a kernel can ask for one of them, and how many a group may have then.
+    /// Whether a kernel can require one of these sizes, and the largest number of sub-groups of a
+    /// group then.
     pub(crate) requires_subgroup_sizes: bool,
     pub(crate) group_subgroups: u32,
-    /// Nanoseconds of a tick, and how many bits of a timestamp count.
+    /// Nanoseconds per tick, and the number of valid bits of a timestamp.
     pub(crate) timestamp_period: f32,
     pub(crate) timestamp_bits: u32,
 }
 
-/// The queue families that are used.
+/// The queue families in use.
 pub(crate) struct Families {
-    /// For everything.
+    /// The family for all work.
     pub(crate) compute: u32,
     pub(crate) compute_queues: u32,
-    /// For copies alone, if there is one.
+    /// The family for copies alone, if one exists.
     pub(crate) transfer: Option<u32>,
 }
 
-/// Why a physical device is passed over, for people.
+/// The reason, as text for the user, that a physical device is passed over.
 pub(crate) struct Unfit(pub(crate) String);
 
 impl Physical {
-    /// Asks a physical device about itself.
+    /// Queries a physical device.
     pub(crate) fn query(
         instance: &Arc<Instance>,
         raw: vk::PhysicalDevice,
     ) -> Result<Physical, Unfit> {
         let vk = &instance.raw;
-        // SAFETY: the device is of this instance.
+        // SAFETY: the device belongs to this instance.
         let properties = unsafe { vk.get_physical_device_properties(raw) };
         let name = text(properties.device_name_as_c_str());
         let unfit = |why: String| Unfit(format!("{name} ({why})"));
         let version = properties.api_version.min(instance.version);
         if version < vk::API_VERSION_1_2 {
             let found = Version(properties.api_version);
-            return Err(unfit(format!("version {found}, 1.2 is needed")));
+            return Err(unfit(format!("version {found}, expected at least 1.2")));
         }
-        // SAFETY: as above. A device that does not list its extensions is used without them.
+        // SAFETY: as above. A device whose extensions cannot be listed is used without them.
         let listed = unsafe { vk.enumerate_device_extension_properties(raw) }.unwrap_or_default();
         let extensions: Vec<CString> = listed
             .iter()
@@ -127,12 +128,13 @@ impl Physical {
         })
     }
 
-    /// Whether the device has an extension.
+    /// Returns whether the device has an extension.
     pub(crate) fn has(&self, name: &CStr) -> bool {
         self.extensions.iter().any(|known| known.as_c_str() == name)
     }
 
-    /// The size of sub-groups that a pipeline has to ask for, if the kernel cares and there are several.
+    /// Returns the size of sub-groups that a pipeline must require, if the kernel depends on the
+    /// size and the device has several.
     pub(crate) fn subgroup_size_to_require(&self, kernel: &Kernel) -> Option<u32> {
         let wanted = match kernel.subgroup_size {
             SubgroupSize::Any => None,
@@ -142,7 +144,7 @@ impl Physical {
         wanted.filter(|_| self.can_require_subgroup_size())
     }
 
-    /// Whether a pipeline can ask for a size of sub-groups, of which there are several.
+    /// Returns whether a pipeline can require a size of sub-groups, and the device has several.
     pub(crate) fn can_require_subgroup_size(&self) -> bool {
         let (least, most) = self.limits.subgroup_sizes;
         self.features.has_subgroup_size_control()
@@ -150,10 +152,10 @@ impl Physical {
             && least != most
     }
 
-    /// Answers a query.
+    /// Returns a property of the device.
     ///
     /// # Errors
-    /// `Unimplemented` for what Vulkan does not tell.
+    /// `Unimplemented` for properties that Vulkan does not report.
     pub(crate) fn info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
         let limits = &self.limits;
         let text = |text: &str| InfoValue::Text(text.to_owned());
@@ -206,7 +208,7 @@ impl Physical {
         }
     }
 
-    /// Floating point. Vulkan does not tell native widths of vectors.
+    /// Returns properties of floating point. Vulkan does not report native widths of vectors.
     fn arithmetic(&self, query: DeviceInfo) -> Option<InfoValue> {
         let (features, controls) = (&self.features, self.features.float_controls());
         let config = |preserve, rte, rtz, denorm| {
@@ -250,20 +252,21 @@ impl Physical {
         })
     }
 
-    /// What the device says it could still allocate, if it says so (VK_EXT_memory_budget).
+    /// Returns the number of bytes that the device can still allocate, if it reports them
+    /// (VK_EXT_memory_budget).
     fn free_bytes(&self) -> Option<u64> {
         if !self.has(ash::ext::memory_budget::NAME) {
             return None;
         }
         let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
         let mut memory = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
-        // SAFETY: the device is of this instance and has the extension.
+        // SAFETY: the device belongs to this instance and has the extension.
         unsafe { self.instance.raw.get_physical_device_memory_properties2(self.raw, &mut memory) };
         let heap = device_heap(&self.memory)?;
         Some(budget.heap_budget[heap].saturating_sub(budget.heap_usage[heap]))
     }
 
-    /// One `name=value` per line.
+    /// Returns one `name=value` per line.
     fn more_properties(&self) -> String {
         let (limits, mut lines) = (&self.limits, String::new());
         let (least, most) = limits.subgroup_sizes;
@@ -287,14 +290,15 @@ impl Physical {
     }
 }
 
-/// Whether there is memory that is the device's own and that the host reaches, by its type's number.
+/// Returns the index of a memory type that is local to the device and that the host can access
+/// coherently.
 pub(crate) fn managed_type(memory: &vk::PhysicalDeviceMemoryProperties) -> Option<usize> {
     use vk::MemoryPropertyFlags as Flags;
     let wanted = Flags::DEVICE_LOCAL | Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
     memory.memory_types_as_slice().iter().position(|kind| kind.property_flags.contains(wanted))
 }
 
-/// What Vulkan tells in chained structures.
+/// Properties from chained structures.
 struct More {
     driver_name: String,
     driver_info: String,
@@ -351,7 +355,7 @@ impl More {
         if has_amd {
             all = all.push_next(&mut amd);
         }
-        // SAFETY: the device is of this instance and knows the chained structures.
+        // SAFETY: the device belongs to this instance and knows the chained structures.
         unsafe { instance.get_physical_device_properties2(raw, &mut all) };
         let address = || {
             let (domain, bus) = (pci.pci_domain, pci.pci_bus);
@@ -416,7 +420,7 @@ fn limits(
     }
 }
 
-/// The largest heap that is the device's own.
+/// Returns the largest heap that is local to the device.
 fn device_heap(memory: &vk::PhysicalDeviceMemoryProperties) -> Option<usize> {
     let heaps = memory.memory_heaps_as_slice().iter().enumerate();
     heaps
@@ -425,7 +429,7 @@ fn device_heap(memory: &vk::PhysicalDeviceMemoryProperties) -> Option<usize> {
         .map(|(index, _)| index)
 }
 
-/// The size of the largest heap that the host reaches.
+/// Returns the size in bytes of the largest heap that the host can access.
 fn host_heap_bytes(memory: &vk::PhysicalDeviceMemoryProperties) -> u64 {
     use vk::MemoryPropertyFlags as Flags;
     let reached = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
@@ -437,7 +441,7 @@ fn host_heap_bytes(memory: &vk::PhysicalDeviceMemoryProperties) -> u64 {
         .unwrap_or(0)
 }
 
-/// A family for compute, better one without graphics, and one for copies alone.
+/// Returns a family for compute, preferably without graphics, and a family for copies alone.
 fn choose_families(families: &[vk::QueueFamilyProperties]) -> Option<Families> {
     use vk::QueueFlags as Flags;
     let with = |wanted: Flags, unwanted: Flags| {
@@ -448,7 +452,7 @@ fn choose_families(families: &[vk::QueueFamilyProperties]) -> Option<Families> {
     };
     let compute =
         with(Flags::COMPUTE, Flags::GRAPHICS).or_else(|| with(Flags::COMPUTE, Flags::empty()))?;
-    // Those for video and optical flow may copy, but are no copy engines.
+    // Families for video and optical flow may support copies, but are not copy engines.
     let others = Flags::VIDEO_DECODE_KHR | Flags::VIDEO_ENCODE_KHR | Flags::OPTICAL_FLOW_NV;
     let transfer = with(Flags::TRANSFER, Flags::COMPUTE | Flags::GRAPHICS | others);
     Some(Families {
@@ -458,7 +462,7 @@ fn choose_families(families: &[vk::QueueFamilyProperties]) -> Option<Families> {
     })
 }
 
-/// Who made a device, by its number of PCI-SIG or Khronos.
+/// Returns the vendor's name for its number of PCI-SIG or Khronos.
 fn vendor(id: u32) -> String {
     let known = match id {
         0x1002 | 0x1022 => "AMD",

@@ -1,4 +1,4 @@
-//! What the driver builds of a kernel: its layout, and a pipeline for each specialisation.
+//! The driver's objects of a kernel: its layout, and a pipeline for each specialisation.
 
 use crate::device_core::DeviceCore;
 use ash::vk;
@@ -8,19 +8,19 @@ use parking_lot::Mutex;
 use std::ffi::CString;
 use std::sync::{Arc, OnceLock};
 
-/// Most push constants that are used, whatever the device has.
+/// Most bytes of push constants that are used, on any device.
 pub(crate) const MOST_PUSH_CONSTANTS: u32 = 256;
-/// Most blocks by value; a kernel with more is refused when it is loaded.
+/// Most by-value blocks of a kernel; a kernel with more is refused during loading.
 pub(crate) const MOST_BLOCKS: usize = 8;
 
-/// How arguments are passed.
+/// The layout of a kernel's arguments.
 pub(crate) struct Layout {
     pub(crate) raw: vk::PipelineLayout,
-    /// One for each set from 0 on; some may be empty.
+    /// One layout for each set from 0 on; some may be empty.
     pub(crate) sets: Vec<vk::DescriptorSetLayout>,
-    /// By set, then by binding.
+    /// The descriptors, ordered by set and binding.
     pub(crate) slots: Vec<Slot>,
-    /// What the offset of a by-value block is a multiple of.
+    /// Alignment of the offset of a by-value block, in bytes.
     pub(crate) block_alignment: u64,
     device: Arc<DeviceCore>,
 }
@@ -35,7 +35,7 @@ pub(crate) enum Slot {
 }
 
 impl Slot {
-    /// Set and binding.
+    /// Returns the set and the binding.
     pub(crate) fn place(&self) -> (u32, u32) {
         match *self {
             Slot::Block { place, .. } | Slot::Buffer { place, .. } => place,
@@ -57,10 +57,10 @@ impl Slot {
 }
 
 impl Layout {
-    /// The layout for a kernel's arguments.
+    /// Creates the layout of a kernel's arguments.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn new(device: &Arc<DeviceCore>, kernel: &Kernel) -> Result<Layout> {
         let limits = &device.physical.limits;
         let mut layout = Layout {
@@ -108,8 +108,8 @@ impl Layout {
 impl Drop for Layout {
     fn drop(&mut self) {
         let vk = &self.device.raw;
-        // SAFETY: pipelines and batches that used it are gone or done: kernels go when no queue
-        // uses them.
+        // SAFETY: the pipelines and batches that used the layout are dropped or done: kernels are
+        // dropped when no queue uses them.
         unsafe {
             vk.destroy_pipeline_layout(self.raw, None);
             for set in &self.sets {
@@ -119,7 +119,7 @@ impl Drop for Layout {
     }
 }
 
-/// The pipelines of a kernel. Looking one up takes no lock once it was built.
+/// The pipelines of a kernel. The lookup of a built pipeline takes no lock.
 pub(crate) struct Pipelines {
     device: Arc<DeviceCore>,
     first: OnceLock<Box<Node>>,
@@ -137,11 +137,11 @@ impl Pipelines {
         Pipelines { device: Arc::clone(device), first: OnceLock::new() }
     }
 
-    /// The pipeline for a specialisation, by `build` if there is none. Several can be built at
-    /// once, each of them once.
+    /// Returns the pipeline for a specialisation, and builds it with `build` if necessary. Several
+    /// pipelines can be built at the same time, each of them once.
     ///
     /// # Errors
-    /// Those of `build`, which is called again next time.
+    /// The errors of `build`, which the next call repeats.
     pub(crate) fn get_or_build(
         &self,
         key: &Specialization,
@@ -178,7 +178,7 @@ impl Drop for Pipelines {
         let mut next = self.first.take();
         while let Some(mut node) = next {
             if let Some(pipeline) = node.pipeline.take() {
-                // SAFETY: kernels go when no queue uses them.
+                // SAFETY: kernels are dropped when no queue uses them.
                 unsafe { self.device.raw.destroy_pipeline(pipeline, None) };
             }
             next = node.next.take();
@@ -186,7 +186,7 @@ impl Drop for Pipelines {
     }
 }
 
-/// Has the driver compile an entry point. Blocks for as long as it takes.
+/// Compiles an entry point by the driver. Blocks during the compilation.
 ///
 /// # Errors
 /// `CompileFailure` if the driver refuses, `OutOfResources`.
@@ -235,17 +235,17 @@ pub(crate) fn build(
         stage = stage.push_next(&mut required);
     }
     let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.raw);
-    // SAFETY: all that the structure names is live; the cache is used by many threads, which
-    // Vulkan allows.
+    // SAFETY: all objects of the structure are live. Many threads use the cache at the same time,
+    // which Vulkan allows.
     let made = unsafe { device.raw.create_compute_pipelines(device.cache, &[info], None) };
-    // SAFETY: a shader module is not needed once the pipeline is there.
+    // SAFETY: a shader module is not needed after the creation of its pipeline.
     unsafe { device.raw.destroy_shader_module(module, None) };
     let pipeline = made.map_err(|(_, result)| failed(result))?[0];
     device.name(pipeline, &kernel.name);
     Ok(pipeline)
 }
 
-/// The descriptors of a kernel, in order.
+/// Returns the descriptors of a kernel, by set and binding.
 pub(crate) fn slots(kernel: &Kernel) -> Vec<Slot> {
     let blocks = kernel.blocks.iter().enumerate().filter_map(|(index, block)| match block.home {
         Home::PushConstants => None,

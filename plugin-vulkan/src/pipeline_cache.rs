@@ -1,9 +1,9 @@
-//! Pipelines that a driver built, kept on disk from one process to the next.
+//! A file of built pipelines, kept on disk between processes.
 //!
-//! A driver takes the bytes of a pipeline cache at their word, and what is in them is run. So a file is
-//! used only if nobody but the user could have written it, and if it is whole and of this device and
+//! A driver trusts the bytes of a pipeline cache, and runs the code in them. So a file is used only
+//! if no other user could have written it, and if it is complete and belongs to this device and
 //! driver. The folder has a file for each device and driver: a header, little-endian, and the data
-//! that `vkGetPipelineCacheData` gave.
+//! of `vkGetPipelineCacheData`.
 //!
 //! | offset | bytes | what |
 //! | --- | --- | --- |
@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 const MAGIC: [u8; 8] = *b"LSHRPIPE";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 56;
-/// More is neither read nor written.
+/// Most bytes of data; a larger file is neither read nor written.
 const MOST_BYTES: usize = 64 << 20;
-/// `VkPipelineCacheHeaderVersionOne`: its size, which is its first field, and its version.
+/// `VkPipelineCacheHeaderVersionOne`: its size in bytes, which is its first field, and its version.
 const DRIVER_HEADER_BYTES: u32 = 32;
 const DRIVER_HEADER_VERSION: u32 = 1;
 
-/// A device and its driver, whose pipelines no other can use.
+/// A device and its driver, whose pipelines are useless to any other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// `VkPhysicalDeviceProperties::vendorID`.
@@ -41,23 +41,23 @@ pub(crate) struct Identity {
     pub(crate) driver_name: String,
 }
 
-/// The file of a device's pipelines. Any thread and any process may load and store at any time; of
-/// several that store, the last wins.
+/// The file of a device's pipelines. Any thread and any process may load and store at any time; the
+/// last store wins.
 pub(crate) struct CacheFile {
-    /// `None` if nothing is kept.
+    /// `None` if no pipelines are kept.
     path: Option<PathBuf>,
     identity: Identity,
 }
 
 impl CacheFile {
-    /// The file in this folder, which need not exist. Touches no file.
+    /// Creates a cache in this folder, which need not exist. Accesses no file.
     pub(crate) fn new(folder: Option<&Path>, identity: &Identity) -> CacheFile {
         let path = folder.map(|folder| folder.join(identity.file_name()));
         CacheFile { path, identity: identity.clone() }
     }
 
-    /// The data for `vkCreatePipelineCache`; empty if there is none, or none to be trusted, which is
-    /// logged. Blocks while it reads the file.
+    /// Returns the data for `vkCreatePipelineCache`; empty without a trusted file. The reason for
+    /// not using a file is logged. Blocks while it reads the file.
     pub(crate) fn load(&self) -> Vec<u8> {
         let Some(path) = &self.path else { return Vec::new() };
         match self.read(path) {
@@ -69,8 +69,8 @@ impl CacheFile {
         }
     }
 
-    /// Keeps what `vkGetPipelineCacheData` gave, unless it is there already. What goes wrong is
-    /// logged, and the file stays as it was. Blocks while it reads and writes the file.
+    /// Stores the data of `vkGetPipelineCacheData`, unless the file has it already. A failure is
+    /// logged and leaves the file unchanged. Blocks while it reads and writes the file.
     pub(crate) fn store(&self, data: &[u8]) {
         let Some(path) = &self.path else { return };
         if let Err(why) = self.identity.check(data) {
@@ -85,7 +85,7 @@ impl CacheFile {
         }
     }
 
-    /// The data of the file, checked.
+    /// Returns the checked data of the file.
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
         let mut content = private_file::read(path, HEADER_BYTES + MOST_BYTES)?;
         let Some((header, data)) = content.split_first_chunk::<HEADER_BYTES>() else {
@@ -101,7 +101,7 @@ impl CacheFile {
 }
 
 impl Identity {
-    /// "10de-2330-<MD5>.pipelines".
+    /// Returns the file's name, such as "10de-2330-<MD5>.pipelines".
     fn file_name(&self) -> String {
         let digest = u128::from_be_bytes(self.digest());
         format!("{:04x}-{:04x}-{digest:032x}.pipelines", self.vendor_id, self.device_id)
@@ -113,7 +113,7 @@ impl Identity {
         md5::compute([numbers, &self.pipeline_cache_uuid, self.driver_name.as_bytes()].concat()).0
     }
 
-    /// The header that a file with this data has.
+    /// Returns the header of a file with this data.
     fn header(&self, data: &[u8]) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(&MAGIC);
@@ -124,10 +124,13 @@ impl Identity {
         header
     }
 
-    /// Checks the header that Vulkan has every driver write, in the machine's byte order.
+    /// Checks the header that Vulkan requires of every driver, in the machine's byte order.
     fn check(&self, data: &[u8]) -> Result<(), String> {
         if data.len() > MOST_BYTES {
-            return Err(format!("the data has {} bytes, more than {MOST_BYTES}", data.len()));
+            return Err(format!(
+                "the data has {} bytes, expected at most {MOST_BYTES}",
+                data.len()
+            ));
         }
         let Some((header, _)) = data.split_first_chunk::<{ DRIVER_HEADER_BYTES as usize }>() else {
             return Err(format!("the data has {} bytes, fewer than Vulkan's header", data.len()));
@@ -136,7 +139,7 @@ impl Identity {
         let words = words.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word));
         let expected = [DRIVER_HEADER_BYTES, DRIVER_HEADER_VERSION, self.vendor_id, self.device_id];
         if !words.eq(expected) || uuid != self.pipeline_cache_uuid {
-            return Err("the data has not the Vulkan header of this device and driver".to_owned());
+            return Err("the data lacks the Vulkan header of this device and driver".to_owned());
         }
         Ok(())
     }
@@ -159,14 +162,14 @@ mod tests {
         }
     }
 
-    /// What the driver of an identity would give.
+    /// Returns cache data as from the driver of an identity.
     fn data(of: &Identity, pipelines: &[u8]) -> Vec<u8> {
         let words = [DRIVER_HEADER_BYTES, DRIVER_HEADER_VERSION, of.vendor_id, of.device_id];
         let words = words.map(u32::to_ne_bytes);
         [words.as_flattened(), &of.pipeline_cache_uuid, pipelines].concat()
     }
 
-    /// A folder that is not there yet, in one that is.
+    /// A missing folder in an existing one.
     struct Place {
         _outer: TempDir,
         folder: PathBuf,
@@ -182,7 +185,7 @@ mod tests {
             CacheFile::new(Some(&self.folder), identity)
         }
 
-        /// A cache that holds something, with it and its file.
+        /// Returns a filled cache, its data and its file.
         fn filled(&self) -> (CacheFile, Vec<u8>, PathBuf) {
             let (cache, data) = (self.cache(&identity()), data(&identity(), b"pipelines"));
             cache.store(&data);

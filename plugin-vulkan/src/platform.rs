@@ -1,4 +1,4 @@
-//! The platform: which devices there are.
+//! The platform: the list of devices.
 
 use crate::device_core::DeviceSettings;
 use crate::instance::{Instance, NoInstance, Validation, Version};
@@ -11,9 +11,9 @@ use longshore_plugin_api::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The devices that Vulkan's loader knows and that can be used, in its order.
+/// The usable devices of Vulkan's loader, in its order.
 ///
-/// LLVM has no such platform.
+/// LLVM has no equivalent.
 pub struct VulkanPlatform {
     instance: Arc<Instance>,
     devices: Vec<Arc<Physical>>,
@@ -22,7 +22,8 @@ pub struct VulkanPlatform {
 
 /// The user's settings.
 pub(crate) struct Settings {
-    /// `VALIDATION`: `1` logs what the validation layer says, `strict` makes it an error; off.
+    /// `VALIDATION`: `1` logs the messages of the validation layer, `strict` makes them errors; off
+    /// by default.
     validation: Validation,
     device: DeviceSettings,
 }
@@ -31,7 +32,7 @@ impl Settings {
     /// Reads the settings: `VALIDATION`, `VALIDATOR`, `CACHE`, `STAGING`.
     ///
     /// # Errors
-    /// `InvalidValue` for one that cannot be understood.
+    /// `InvalidValue` for a malformed setting.
     pub(crate) fn read(setting: impl Fn(&str) -> Option<String>) -> Result<Settings> {
         let validation = match setting("VALIDATION").as_deref().map(str::trim) {
             None | Some("0" | "off") => Validation::Off,
@@ -56,7 +57,7 @@ impl Settings {
 }
 
 impl VulkanPlatform {
-    /// Looks for Vulkan's loader and its devices.
+    /// Loads Vulkan's loader and lists its devices.
     pub(crate) fn connect(settings: &Settings) -> Result<Connected<VulkanPlatform>> {
         let instance = match Instance::new(settings.validation) {
             Ok(instance) => instance,
@@ -83,7 +84,8 @@ impl VulkanPlatform {
             return Ok(Connected::NoDevice(why));
         }
         let settings = settings.device.clone();
-        // Only a program that shows it waits until the validator is found and tried.
+        // Only a program that shows this message waits for the search and the test of the
+        // validator.
         if log::log_enabled!(log::Level::Info) {
             log::info!("validator of modules: {}", settings.validator.description());
         }
@@ -158,7 +160,7 @@ mod tests {
 
         const WGSL: &[u8] = b"@compute @workgroup_size(1) fn nothing() {}";
 
-        /// A device whose validator is looked for in this folder. Without a driver there is none.
+        /// Opens a device that searches for its validator in this folder. `None` without a driver.
         fn device(commands: &Path, is_required: bool) -> Option<(VulkanPlatform, VulkanDevice)> {
             let validator = Validator::looked_for("/nowhere/lib.so", commands, is_required);
             let mut settings = Settings::read(|_| None).unwrap();
@@ -181,7 +183,7 @@ mod tests {
         }
 
         fn load(device: &VulkanDevice, image: &[u8]) -> Result<()> {
-            // SAFETY: the image lives until the module is dropped, below.
+            // SAFETY: the image lives until the module is dropped below.
             device.load(unsafe { ImageBytes::new(image) }, Loading::AtOnce).map(drop)
         }
 

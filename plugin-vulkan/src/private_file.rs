@@ -1,4 +1,4 @@
-//! Files of a cache: replaced as a whole, and read only if nobody but the user could have written them.
+//! Files of a cache: replaced as a whole, and read only if no other user could have written them.
 
 use rustix::fs::OFlags;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -6,15 +6,16 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Bits that a file's mode must not have: that group or others write.
+/// Bits that a file's mode must not have: write access by the group or other users.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Reads a whole file that the user alone could have written. Blocks.
+/// Reads a whole file that only the user could have written. Blocks.
 ///
 /// # Errors
-/// A file that cannot be read, that others could have written, or that has more than `most` bytes.
+/// An unreadable file, a file that other users could have written, or a file of more than `most`
+/// bytes.
 pub(crate) fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
-    // A link is not followed, and a pipe not waited for.
+    // Links are not followed, and the open does not wait for a pipe.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path);
     let file = file.map_err(|error| error.to_string())?;
@@ -28,14 +29,14 @@ pub(crate) fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Replaces a file as a whole: readers see the old or the new one. Makes its folder. Blocks.
+/// Replaces a file as a whole: readers see the old or the new file. Creates its folder. Blocks.
 ///
 /// # Errors
-/// Those of the file system; the file stays as it was.
+/// The file system's errors; the file is unchanged then.
 pub(crate) fn replace(path: &Path, prefix: &str, parts: &[&[u8]]) -> io::Result<()> {
     let folder = path.parent().expect("the file was named in a folder");
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    // The user alone may read and write it.
+    // Only the user may read and write the file.
     let mut file = tempfile::Builder::new().prefix(prefix).tempfile_in(folder)?;
     for part in parts {
         file.write_all(part)?;
@@ -48,12 +49,12 @@ fn check_owner(file: &File) -> Result<(), String> {
     let known = file.metadata().map_err(|error| error.to_string())?;
     let user = rustix::process::geteuid().as_raw();
     match () {
-        () if !known.is_file() => Err("it is no regular file".to_owned()),
+        () if !known.is_file() => Err("it is not a regular file".to_owned()),
         () if known.uid() != user => {
-            Err(format!("user {} owns it, not user {user} who runs this", known.uid()))
+            Err(format!("user {} owns it, expected user {user} of this process", known.uid()))
         }
         () if known.mode() & WRITABLE_BY_OTHERS != 0 => {
-            Err(format!("others may write to it (mode {:o})", known.mode() & 0o7777))
+            Err(format!("other users may write to it (mode {:o})", known.mode() & 0o7777))
         }
         () => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Queues: what may be queued, and how it is done.
+//! Queues: the checks of commands, and their execution.
 
 use crate::batch::Dispatch;
 use crate::device_core::DeviceCore;
@@ -10,16 +10,17 @@ use longshore_plugin_api::{
 };
 use std::sync::Arc;
 
-/// Bytes of the program that are captured when a copy is queued; more is copied later.
+/// Most bytes of the program that a queued copy captures; more bytes are copied later.
 const CAPTURED_BYTES: u64 = 64 << 10;
 
-/// An in-order queue. A thread of the process's queues, named `longshore-vk<number>`, does what nobody
-/// waits for; a queue has one while it has something to do, and none while it waits for another queue.
-/// [`Queue::synchronize`] may do what is pending, host functions too, on the calling thread. A host
-/// function may use its own queue, but what waits for that is `InvalidQueue`.
+/// An in-order queue. If no caller waits, a thread of the crew, named `longshore-vk<number>`,
+/// processes the work. A queue occupies a thread while it has work, and none while it waits for
+/// another queue. [`Queue::synchronize`] may run pending work, including host functions, on the
+/// calling thread. A host function may use its own queue, but a call that waits for that queue is
+/// `InvalidQueue`.
 ///
-/// The first launch of a kernel with a size that a pipeline must be built for blocks until the driver
-/// has compiled it. Overlapping copies copy as if through a buffer. Dropping the queue does not wait.
+/// The first launch of a kernel with a new size blocks until the driver has compiled its pipeline.
+/// Overlapping copies behave as through a buffer. Dropping the queue does not wait.
 ///
 /// LLVM: `ol_queue_handle_t`.
 pub struct VulkanQueue {
@@ -35,7 +36,7 @@ impl VulkanQueue {
         self.submissions.device()
     }
 
-    /// What a place of a copy is.
+    /// Returns the end of a copy for a place and its range.
     fn end(&self, place: &Place<'_, VulkanDevice>, span: Span) -> Result<End> {
         let (address, bytes) = (span.address(), span.bytes());
         match place {
@@ -54,7 +55,7 @@ impl VulkanQueue {
         }
     }
 
-    /// A copy that nobody waits for.
+    /// Queues a copy without waiting for it.
     fn queue_copy(&self, copy: CopyJob) -> Result<()> {
         let bytes = copy.bytes;
         match (&copy.to, &copy.from) {
@@ -64,9 +65,9 @@ impl VulkanQueue {
             (End::Device(_), End::Host(from))
                 if bytes <= CAPTURED_BYTES && !self.device().memory.knows_some(*from, bytes) =>
             {
-                // SAFETY: whoever queued the copy vouches for the source; what could still write
-                // to it is work of the host, and if there is such, it is not read now: the device
-                // reaches none of it.
+                // SAFETY: the caller vouches for the source. Only work of the host could still
+                // write to it; with such work queued, the source is not read now, as the device
+                // cannot access it.
                 let source =
                     unsafe { std::slice::from_raw_parts(*from as *const u8, bytes as usize) };
                 let End::Device(to) = &copy.to else { return Ok(()) };
@@ -88,7 +89,7 @@ impl Drop for VulkanQueue {
 }
 
 impl Queue<VulkanBackend> for VulkanQueue {
-    /// Blocks the first time that a pipeline has to be built, see [`VulkanQueue`].
+    /// Launches a kernel. Blocks while a new pipeline is built, see [`VulkanQueue`].
     fn launch(
         &self,
         kernel: &VulkanKernel,
@@ -131,7 +132,7 @@ impl Queue<VulkanBackend> for VulkanQueue {
         let to = transfer::find(self.device(), address, bytes)?;
         match to.host().filter(|_| wait && !self.device().always_stage) {
             Some(host) => self.submissions.exclusively(|| {
-                // SAFETY: the range is mapped, and all that was queued is done.
+                // SAFETY: the range is mapped, and all queued work is done.
                 unsafe { transfer::fill(host, pattern, bytes) };
                 Ok(())
             }),
@@ -162,7 +163,7 @@ impl Queue<VulkanBackend> for VulkanQueue {
         self.submissions.synchronize()
     }
 
-    /// Memory stays where it is: there is nothing to do.
+    /// Does nothing: memory stays in place.
     fn prefetch(&self, _range: Span, _target: PrefetchTarget) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Staging memory: what copies go through where the host does not reach the device's memory.
+//! Staging memory for copies if the host cannot access the device's memory.
 
 use crate::logical::LogicalDevice;
 use crate::memory::{Found, Memory, Region};
@@ -8,18 +8,18 @@ use gpu_allocator::MemoryLocation;
 use longshore_plugin_api::Result;
 use std::sync::Arc;
 
-/// Size of one of the two halves of staging memory.
+/// Size in bytes of one half of staging memory.
 pub(crate) const HALF_BYTES: u64 = 4 << 20;
 
-/// Mapped memory that copies go through, in two halves: one is copied by the device while the host
-/// copies the other.
+/// Mapped memory for staged copies, in two halves: the device copies one half while the host copies
+/// the other.
 pub(crate) struct Staging {
     region: Arc<Region>,
     pool: vk::CommandPool,
     commands: [vk::CommandBuffer; 2],
 }
 
-/// A copy by the device, between a half and memory of its own.
+/// The direction of a copy by the device, between a half and its own memory.
 #[derive(Clone, Copy)]
 enum Direction {
     In,
@@ -27,10 +27,10 @@ enum Direction {
 }
 
 impl Staging {
-    /// Staging memory for copies on a device.
+    /// Creates staging memory for copies on a device.
     ///
     /// # Errors
-    /// `OutOfResources`, and those of the driver.
+    /// `OutOfResources`, and the driver's errors.
     pub(crate) fn new(device: &LogicalDevice, memory: &Memory) -> Result<Staging> {
         let region = memory.internal(MemoryLocation::GpuToCpu, 2 * HALF_BYTES)?;
         let family = device.transfer_lane().family;
@@ -39,20 +39,20 @@ impl Staging {
         Ok(Staging { region, pool, commands })
     }
 
-    /// Gives it back.
+    /// Releases the memory.
     ///
     /// # Safety
-    /// It is of this device, and nothing uses it any more.
+    /// The memory belongs to this device, and no work uses it any more.
     pub(crate) unsafe fn destroy(self, device: &ash::Device, memory: &Memory) {
         // SAFETY: promised by the caller.
         unsafe { device.destroy_command_pool(self.pool, None) };
         memory.release(&self.region);
     }
 
-    /// Copies from memory of the host. The timeline is at 0. Blocks.
+    /// Copies from host memory. The timeline is at 0. Blocks.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn upload(
         &self,
         device: &LogicalDevice,
@@ -62,19 +62,19 @@ impl Staging {
         bytes: u64,
     ) -> Result<()> {
         for (index, (done, part)) in parts(bytes).enumerate() {
-            // The half was last used two parts ago.
+            // The half was last used two parts before.
             timeline.wait((index as u64).saturating_sub(1))?;
-            // SAFETY: the half is mapped and not in use; whoever queued the copy vouches for the source.
+            // SAFETY: the half is mapped and not in use; the copy's caller vouches for the source.
             unsafe { copy_bytes(self.half(index) as u64, from + done, part) };
             self.submit(device, timeline, index, Direction::In, &to.further(done), part)?;
         }
         timeline.wait(parts(bytes).count() as u64)
     }
 
-    /// Copies to memory of the host. The timeline is at 0. Blocks.
+    /// Copies to host memory. The timeline is at 0. Blocks.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn download(
         &self,
         device: &LogicalDevice,
@@ -86,7 +86,7 @@ impl Staging {
         let mut earlier: Option<(usize, u64, u64)> = None;
         let fetch = |(index, done, part): (usize, u64, u64)| {
             timeline.wait(index as u64 + 1)?;
-            // SAFETY: the device has filled the half; whoever queued the copy vouches for the target.
+            // SAFETY: the device has filled the half; the copy's caller vouches for the target.
             unsafe { copy_bytes(to + done, self.half(index) as u64, part) };
             Ok(())
         };
@@ -101,7 +101,7 @@ impl Staging {
         earlier.map_or(Ok(()), fetch)
     }
 
-    /// Has the device copy a half; the timeline reaches `index + 1` then.
+    /// Submits the copy of a half; the timeline then reaches `index + 1`.
     fn submit(
         &self,
         device: &LogicalDevice,
@@ -123,16 +123,16 @@ impl Staging {
         let copy = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: bytes };
         let begin = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        // The host has waited for what wrote the memory, maybe on another queue, but that makes nothing
-        // visible to this one.
+        // The host has waited for the writers of the memory, perhaps on another queue, but that
+        // does not make their writes visible to this queue.
         let before = vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
             .dst_access_mask(vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
         let after = vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
             .dst_access_mask(vk::AccessFlags::HOST_READ);
-        // SAFETY: the command buffer's last use is over, as the timeline has been waited for; the
-        // ranges lie in live buffers.
+        // SAFETY: the command buffer's last use is over, because the timeline has been waited for;
+        // the ranges lie in live buffers.
         let recorded = unsafe {
             vk.begin_command_buffer(commands, &begin).and_then(|()| {
                 let wait = |from, to, barrier| {
@@ -155,8 +155,8 @@ impl Staging {
             .command_buffers(&commands)
             .signal_semaphores(&signals)
             .push_next(&mut timelines);
-        // SAFETY: staging memory is kept until the timeline was waited for, the program's memory
-        // until the copy is done, as it vouches for.
+        // SAFETY: staging memory is kept until the wait for the timeline. The program vouches for
+        // its own memory until the copy is done.
         unsafe { device.transfer_lane().submit(device, &info)? };
         timeline.note_submitted(value);
         Ok(())
@@ -168,14 +168,14 @@ impl Staging {
     }
 }
 
-/// Begin and length of each part of a copy.
+/// Returns the start and the length of each part of a copy.
 fn parts(bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let starts = (0..bytes).step_by(HALF_BYTES as usize);
     starts.map(move |start| (start, (bytes - start).min(HALF_BYTES)))
 }
 
 /// # Safety
-/// Both ranges are valid and apart.
+/// Both ranges are valid and do not overlap.
 unsafe fn copy_bytes(to: u64, from: u64, bytes: u64) {
     // SAFETY: promised by the caller.
     unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes as usize) }

@@ -1,16 +1,16 @@
-//! The order of a queue's work, and who hands it to the driver.
+//! Submission queues: the order of a queue's work, and its submission to the driver.
 //!
-//! Work is a list of *steps*, each with a value on the queue's timeline: a batch, which the driver
-//! runs, or something that a thread of the host does. What is queued is recorded into the *open*
-//! batch, which is closed, and so becomes a step, when something must come behind it, when somebody
-//! waits, or when the driver is ready for more.
+//! Work is a list of *commands*, each with a value on the queue's timeline. A command is a batch,
+//! which the driver runs, or work of a host thread. New work is recorded into the *open* batch. The
+//! batch is closed, and so becomes a command, in three cases: a host command follows, a caller
+//! waits, or the driver is ready for more.
 //!
-//! Whoever takes steps from the list holds the line's role; one thread at a time does. It is a thread
-//! that waits for the queue and finds nobody at it, or one of those that attend to what nobody waits
-//! for, see `worker.rs`. Such a thread goes when there is nothing more to do, and also where the next
-//! step waits for what another queue has not come to: it is called again then. A step of the host is
-//! done when all before it is done, and then raises the timeline itself; so what waits for a value
-//! need not know what it stands for.
+//! The thread that takes commands from the list holds the role; one thread at a time does. It is a
+//! thread that waits for the queue and finds the role free, or an attending thread of the crew, see
+//! `worker.rs`. An attending thread leaves when no work is left, or if the next command waits for a
+//! place that another queue has not submitted. It is called again when that has changed. A host
+//! command is done when all work before it is done, and then raises the timeline itself. So a wait
+//! for a value is independent of the command behind it.
 
 mod worker;
 
@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// So many empty batches are kept.
+/// Most empty batches that are kept.
 const MOST_SPARE: usize = 4;
 
 /// The work of one queue.
@@ -34,9 +34,9 @@ pub(crate) struct SubmissionQueue {
     lane: usize,
     timeline: Arc<Timeline>,
     state: Mutex<State>,
-    /// The role was given back, or a step was taken.
+    /// Signals that the role was returned, or a command was taken.
     moved: Condvar,
-    /// The thread that runs a function of the program; 0 if none does.
+    /// The thread that runs a host function; 0 if no thread does.
     runner: AtomicUsize,
 }
 
@@ -44,20 +44,21 @@ pub(crate) struct SubmissionQueue {
 struct State {
     open: Option<Box<Batch>>,
     commands: VecDeque<Command>,
-    /// The value of the last step.
+    /// The value of the last command.
     tail: u64,
-    /// How many steps of the host are not done.
+    /// Number of host commands that are not done.
     host_commands: usize,
-    /// Somebody holds the role.
+    /// Whether a thread holds the role.
     taken: bool,
-    /// How many threads wait for `moved`.
+    /// Number of threads that wait for `moved`.
     waiting: usize,
     spare: VecDeque<Box<Batch>>,
-    /// What the driver was given, oldest first.
+    /// The submitted batches, oldest first.
     flying: VecDeque<Box<Batch>>,
-    /// The first failure that nobody was told of.
+    /// The first pending failure.
     error: Option<Error>,
-    /// A thread does what nobody waits for, or was called to, or will be when what the next step waits for has come.
+    /// Whether a thread attends to the queue, was called to, or will be called when the wait of the
+    /// next command is over.
     attended: bool,
     closed: bool,
 }
@@ -67,13 +68,14 @@ enum Command {
     Host(u64, HostWork),
 }
 
-/// What a thread of the host does in a queue's order.
+/// Work of a host thread in a queue's order.
 pub(crate) enum HostWork {
-    /// Calls a function of the program.
+    /// A call of a host function.
     Function(HostFunction),
-    /// Copies what the device cannot.
+    /// A copy that the device cannot do.
     Copy(CopyJob),
-    /// Waits for a place in another queue that the driver was not given when this was queued.
+    /// A wait for a place in another queue that was not submitted to the driver when the wait was
+    /// queued.
     Wait(Place),
 }
 
@@ -87,10 +89,10 @@ impl Command {
 }
 
 impl SubmissionQueue {
-    /// Returns an empty line.
+    /// Creates an empty submission queue.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<Arc<SubmissionQueue>> {
         Ok(Arc::new(SubmissionQueue {
             device: Arc::clone(device),
@@ -106,10 +108,10 @@ impl SubmissionQueue {
         &self.device
     }
 
-    /// Records into the open batch. With `wait`, blocks until that and all before it is done.
+    /// Records into the open batch. With `wait`, blocks until that and all earlier work is done.
     ///
     /// # Errors
-    /// Those of `record`, which then has recorded nothing; with `wait` those of
+    /// The errors of `record`, which then has recorded nothing; with `wait` also the errors of
     /// [`SubmissionQueue::synchronize`].
     #[inline]
     pub(crate) fn record(
@@ -125,7 +127,7 @@ impl SubmissionQueue {
         self.go_on(state, wait)
     }
 
-    /// Returns the same, but if steps of the host are queued, `otherwise` becomes one.
+    /// Records into the open batch, unless host commands are queued: then `otherwise` becomes one.
     ///
     /// # Errors
     /// As for [`SubmissionQueue::record`].
@@ -143,7 +145,7 @@ impl SubmissionQueue {
         self.go_on(state, false)
     }
 
-    /// Queues something for a thread of the host.
+    /// Adds work for a host thread.
     ///
     /// # Errors
     /// A lost device.
@@ -154,11 +156,11 @@ impl SubmissionQueue {
         self.go_on(state, false)
     }
 
-    /// Does something on the calling thread when all that was queued is done, and before what is
-    /// queued later. Blocks.
+    /// Runs `work` on the calling thread when all queued work is done, and before any later work.
+    /// Blocks.
     ///
     /// # Errors
-    /// Those of [`SubmissionQueue::synchronize`], before `work`; those of `work`.
+    /// The errors of [`SubmissionQueue::synchronize`], before `work`; the errors of `work`.
     pub(crate) fn exclusively(
         self: &Arc<SubmissionQueue>,
         work: impl FnOnce() -> Result<()>,
@@ -176,17 +178,17 @@ impl SubmissionQueue {
         earlier.map_or(result, Err)
     }
 
-    /// Blocks until all that was queued before the call is done. May run it.
+    /// Blocks until all work queued before the call is done. May run it.
     ///
     /// # Errors
-    /// The first failure that nobody was told of; a lost device; `InvalidQueue` on the thread that
-    /// runs a function of this queue, which would wait for itself.
+    /// The first pending failure, or a lost device. `InvalidQueue` on the thread that runs a host
+    /// function of this queue, which would wait for itself.
     pub(crate) fn synchronize(self: &Arc<SubmissionQueue>) -> Result<()> {
         self.refuse_runner()?;
         self.finish(self.state.lock())
     }
 
-    /// Returns whether all that was queued is done.
+    /// Returns whether all queued work is done.
     ///
     /// # Errors
     /// A lost device.
@@ -200,10 +202,10 @@ impl SubmissionQueue {
         self.timeline.is_reached(state.tail)
     }
 
-    /// Returns the place behind all that was queued. `mark` may record something just before it.
+    /// Returns the place after all queued work. `mark` may record a command just before it.
     ///
     /// # Errors
-    /// Those of `mark`; a lost device.
+    /// The errors of `mark`; a lost device.
     pub(crate) fn tail(
         self: &Arc<SubmissionQueue>,
         mark: Option<impl FnOnce(&mut Batch) -> Result<()>>,
@@ -219,15 +221,15 @@ impl SubmissionQueue {
         Ok(place)
     }
 
-    /// Makes what is queued from now on wait for a place in a queue, and this queue take over the
-    /// failure that it is behind.
+    /// Makes later work wait for a place in a queue. This queue also takes over a failure before
+    /// the place.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn wait_for(self: &Arc<SubmissionQueue>, place: Place) -> Result<()> {
         let (timeline, value) = (&place.timeline, place.value);
         self.device.refuse_if_lost()?;
-        // In this order: a failure is noted before its value is reached.
+        // The order of these calls matters: a failure is recorded before its value is reached.
         let is_reached = place.is_reached()?;
         if Arc::ptr_eq(timeline, &self.timeline) || (is_reached && place.failure().is_none()) {
             return Ok(());
@@ -243,13 +245,13 @@ impl SubmissionQueue {
     }
 
     /// # Errors
-    /// `InvalidQueue` on the thread that runs a function of this queue.
+    /// `InvalidQueue` on the thread that runs a host function of this queue.
     #[inline]
     pub(crate) fn refuse_runner(&self) -> Result<()> {
         if self.runner.load(Ordering::Relaxed) == this_thread() { Err(own_queue()) } else { Ok(()) }
     }
 
-    /// Sees to it that nobody who drops the line waits for what is still to be done. Nothing may be queued
+    /// Ensures that dropping the queue waits for no remaining work. No work may be queued
     /// afterwards.
     pub(crate) fn close(self: &Arc<SubmissionQueue>) {
         let mut state = self.state.lock();
@@ -259,7 +261,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// After something was queued: waits, or sees to it that somebody does it.
+    /// Continues after work was queued: waits, or ensures that a thread processes it.
     #[inline]
     fn go_on<'a>(
         self: &'a Arc<SubmissionQueue>,
@@ -276,7 +278,7 @@ impl SubmissionQueue {
         Ok(())
     }
 
-    /// Blocks until all that is queued now is done.
+    /// Blocks until all work queued so far is done.
     fn finish<'a>(self: &'a Arc<SubmissionQueue>, mut state: MutexGuard<'a, State>) -> Result<()> {
         self.close_open(&mut state);
         let tail = state.tail;
@@ -295,7 +297,7 @@ impl SubmissionQueue {
         drop(state);
         let waited = self.timeline.wait(tail);
         let mut state = self.state.lock();
-        // On a lost device nothing waits for a step of the host that another thread still does.
+        // On a lost device, the wait does not cover a host command that another thread still runs.
         while waited.is_err() && state.taken {
             self.await_move(&mut state);
         }
@@ -304,21 +306,21 @@ impl SubmissionQueue {
         self.take_error(&mut state, tail).map_or(Ok(()), Err)
     }
 
-    /// Returns the first failure that nobody was told of, for who has waited for `tail`.
+    /// Takes the first pending failure, for a caller that has waited for `tail`.
     fn take_error(&self, state: &mut State, tail: u64) -> Option<Error> {
         let error = state.error.take()?;
         self.timeline.report_failures(tail);
         Some(error)
     }
 
-    /// Blocks until the role is given back or a step is taken.
+    /// Blocks until the role is returned or a command is taken.
     fn await_move(&self, state: &mut MutexGuard<'_, State>) {
         state.waiting += 1;
         self.moved.wait(state);
         state.waiting -= 1;
     }
 
-    /// Takes the role; blocks while another thread has it.
+    /// Takes the role; blocks while another thread holds it.
     fn take_role<'a>(self: &'a Arc<SubmissionQueue>, mut state: MutexGuard<'a, State>) -> Role<'a> {
         while state.taken {
             self.await_move(&mut state);
@@ -336,7 +338,7 @@ impl SubmissionQueue {
         Ok(state.open.as_mut().expect("it was just put there"))
     }
 
-    /// Returns an empty batch: one whose commands are done, or a new one.
+    /// Returns an empty batch, reused or new.
     fn batch(&self, state: &mut MutexGuard<'_, State>) -> Result<Box<Batch>> {
         if let Some(batch) = state.spare.pop_front() {
             return Ok(batch);
@@ -352,7 +354,7 @@ impl SubmissionQueue {
         Batch::new(&self.device, self.device.lane(self.lane).family).map(Box::new)
     }
 
-    /// Takes back what the driver has done, and what that kept of memory.
+    /// Recycles finished batches and their memory.
     fn reap(&self, state: &mut MutexGuard<'_, State>) {
         while state.flying.front().is_some_and(|batch| self.timeline.was_seen(batch.value)) {
             let Some(mut batch) = state.flying.pop_front() else { return };
@@ -362,7 +364,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// Makes the open batch a step, if there is anything in it.
+    /// Makes the open batch a command, unless it is empty.
     fn close_open(&self, state: &mut MutexGuard<'_, State>) {
         if state.open.as_ref().is_none_or(|open| open.is_empty()) {
             return;
@@ -381,7 +383,8 @@ impl SubmissionQueue {
         state.commands.push_back(Command::Host(value, work));
     }
 
-    /// Does the steps that are wanted, from the first on, until one is not. The role is the caller's.
+    /// Runs the wanted commands, from the first on, until a command is not wanted. The caller holds
+    /// the role.
     fn take_commands(
         self: &Arc<SubmissionQueue>,
         state: &mut MutexGuard<'_, State>,
@@ -402,7 +405,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// Hands a batch to the driver.
+    /// Submits a batch to the driver.
     fn submit(&self, state: &mut MutexGuard<'_, State>, mut batch: Box<Batch>) {
         let value = batch.value;
         let result = MutexGuard::unlocked(state, || {
@@ -415,7 +418,7 @@ impl SubmissionQueue {
         }
         self.note(state, value, result);
         batch.skip();
-        // What waits for the value must not wait for ever. On a lost device it does not.
+        // Other threads must not wait forever for the value. On a lost device they do not.
         let _ = MutexGuard::unlocked(state, || {
             self.timeline.wait(value - 1)?;
             self.timeline.signal(value)
@@ -425,7 +428,8 @@ impl SubmissionQueue {
         }
     }
 
-    /// Waits for a place in another queue: leaves that to the driver if it can, and it was not reached yet.
+    /// Waits for a place in another queue. Leaves the wait to the driver if that is possible and
+    /// the place is not reached.
     fn wait_in_turn(
         self: &Arc<SubmissionQueue>,
         state: &mut MutexGuard<'_, State>,
@@ -445,15 +449,15 @@ impl SubmissionQueue {
         }
     }
 
-    /// Returns whether the driver can wait for a place: it was given it, and will reach it without a failure, but for the loss of the
-    /// device.
+    /// Returns whether the driver can wait for a place: its work is submitted, and will reach the
+    /// place without a failure except the loss of the device.
     fn is_for_the_driver(&self, place: &Place) -> bool {
         Arc::ptr_eq(place.timeline.device(), &self.device.logical)
             && place.timeline.is_submitted(place.value)
             && place.failure().is_none()
     }
 
-    /// How far a place must come before a thread need not block for it.
+    /// Returns the state that a place must reach before a thread need not block for it.
     fn awaited(&self, place: &Place) -> Option<Awaited> {
         if place.timeline.is_given_up() {
             return None;
@@ -465,7 +469,7 @@ impl SubmissionQueue {
         (!is_reached && !self.is_for_the_driver(place)).then_some(Awaited::Reached)
     }
 
-    /// Returns whether a step blocks nobody for the sake of another queue.
+    /// Returns whether a command blocks no thread because of another queue.
     fn is_free(&self, command: &Command) -> bool {
         match command {
             Command::Host(_, HostWork::Wait(place)) => self.awaited(place).is_none(),
@@ -473,12 +477,12 @@ impl SubmissionQueue {
         }
     }
 
-    /// Does a step of the host when all before it is done.
+    /// Runs a host command when all work before it is done.
     fn run(&self, state: &mut MutexGuard<'_, State>, value: u64, work: HostWork) {
         let result = MutexGuard::unlocked(state, || {
             let before = self.timeline.wait(value - 1);
             match work {
-                // Called also if the device was lost: whoever queued it was promised that.
+                // The function is called even on a lost device, as its caller was promised.
                 HostWork::Function(function) => {
                     self.runner.store(this_thread(), Ordering::Relaxed);
                     function.call();
@@ -495,8 +499,8 @@ impl SubmissionQueue {
         self.note(state, value, signalled);
     }
 
-    /// Keeps a failure of the work of this value for the next that asks. To be called before the
-    /// timeline is raised: who then finds a step done is told of its failure.
+    /// Keeps a failure of the work of this value as pending. Must be called before the timeline is
+    /// raised: a caller that finds a command done then also finds its failure.
     fn note(&self, state: &mut State, value: u64, result: Result<()>) {
         if let Err(error) = result {
             log::warn!("{error}");
@@ -508,13 +512,13 @@ impl SubmissionQueue {
 
 impl Drop for SubmissionQueue {
     fn drop(&mut self) {
-        // Whoever waited for the last work has done so; this is for work that failed in between.
+        // Callers have waited for the last work; this wait is for work that failed in between.
         let submitted = self.state.get_mut().flying.back().map_or(0, |batch| batch.value);
         let _ = self.timeline.wait(submitted);
     }
 }
 
-/// The right to take steps. Given back when it is dropped.
+/// The right to take commands. Dropping it returns the role.
 struct Role<'a> {
     queue: &'a Arc<SubmissionQueue>,
     state: MutexGuard<'a, State>,
@@ -532,7 +536,7 @@ impl Drop for Role<'_> {
         if self.state.waiting > 0 {
             self.queue.moved.notify_all();
         }
-        // Nobody was roused for what was queued while the role was taken.
+        // No thread was called for work that was queued while the role was taken.
         if has_work(&self.state) {
             self.queue.rouse(&mut self.state);
         }
@@ -543,7 +547,7 @@ fn has_work(state: &State) -> bool {
     !state.commands.is_empty() || state.open.as_ref().is_some_and(|open| !open.is_empty())
 }
 
-/// Returns a number that no other living thread has; not 0.
+/// Returns a number that no other living thread has, and never 0.
 fn this_thread() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|mark| std::ptr::from_ref(mark).addr())

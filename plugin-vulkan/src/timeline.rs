@@ -1,4 +1,4 @@
-//! Timeline semaphores: how far an order of work has come.
+//! Timeline semaphores, which count the finished work of a queue.
 
 use crate::crew::{Attended, Task};
 use crate::logical::{AwaitsLoss, LogicalDevice};
@@ -11,37 +11,37 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// How often a thread that waits for a submission looks whether the device was lost.
+/// Interval at which a thread that waits for a submission checks for a lost device.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A driver that is short of memory is asked again after this.
+/// Delay before a call is repeated to a driver that is short of memory.
 const ASK_EVERY: Duration = Duration::from_millis(1);
 
-/// A counter that the device or the host raises. Each value stands for a piece of work; what has a
+/// A counter that the device or the host raises. Each value stands for a piece of work; work with a
 /// lower value is done before.
 pub(crate) struct Timeline {
     device: Arc<LogicalDevice>,
     raw: vk::Semaphore,
-    /// The highest value that was seen.
+    /// The highest known reached value.
     seen: AtomicU64,
-    /// The highest value that the driver was given to reach, or that was reached.
+    /// The highest value whose work was submitted to the driver, or that was reached.
     submitted: AtomicU64,
-    /// How many threads and lines wait for `submitted`.
+    /// Number of threads and queues that wait for `submitted`.
     waiting: AtomicUsize,
     turn: Mutex<()>,
     raised: Condvar,
-    /// The lines that go on when a value has come so far.
+    /// The queues that resume when a value is submitted or reached.
     parked: Mutex<Parked>,
-    /// The driver cannot wait for it.
+    /// Whether the driver failed to wait for the timeline.
     is_stuck: AtomicBool,
     failures: Mutex<Failures>,
 }
 
-/// How far a value is to come.
+/// The state of a value that a queue waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// The driver was given it.
+    /// The submission of its work to the driver.
     Submitted,
-    /// It was reached.
+    /// The end of its work.
     Reached,
 }
 
@@ -49,17 +49,17 @@ pub(crate) enum Awaited {
 struct Parked {
     until_submitted: Vec<(u64, Task)>,
     until_reached: Vec<(u64, Task)>,
-    /// A thread waits for the values of `until_reached`, or was called to.
+    /// Whether a thread waits for the values of `until_reached`, or was called to.
     is_attended: bool,
-    /// The device will tell of its loss.
+    /// Whether the device will notify this timeline of its loss.
     is_known: bool,
 }
 
-/// The latest work that failed, on a device that was not lost over it.
+/// The latest failed work, except failures by the loss of the device.
 #[derive(Default)]
 struct Failures {
     list: Vec<Failure>,
-    /// How often failures were told of.
+    /// Number of reports of failures so far.
     reports: u64,
 }
 
@@ -69,20 +69,20 @@ struct Failure {
     error: Error,
 }
 
-/// When a failure was told of: the value that was waited for, and the number of the telling.
+/// The report of a failure: the value that its caller waited for, and the number of the report.
 struct Reported {
     at: u64,
     report: u64,
 }
 
-/// The number of failures that a timeline remembers.
+/// Most failures that a timeline keeps.
 const MOST_FAILURES: usize = 16;
 
 impl Timeline {
-    /// Returns a timeline at 0.
+    /// Creates a timeline at 0.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn new(device: &Arc<LogicalDevice>) -> Result<Arc<Timeline>> {
         let mut kind = vk::SemaphoreTypeCreateInfo::default()
             .semaphore_type(vk::SemaphoreType::TIMELINE)
@@ -113,7 +113,7 @@ impl Timeline {
         &self.device
     }
 
-    /// Returns whether a value was reached, as far as is known without asking the driver.
+    /// Returns whether a value is known to be reached, without a call of the driver.
     pub(crate) fn was_seen(&self, value: u64) -> bool {
         self.seen.load(Ordering::Acquire) >= value
     }
@@ -134,8 +134,8 @@ impl Timeline {
         Ok(now >= value)
     }
 
-    /// Blocks until a value is reached. The driver is asked to wait only for what it was given:
-    /// steps of the host need no driver.
+    /// Blocks until a value is reached. The driver waits only for submitted work: host commands
+    /// need no driver.
     ///
     /// # Errors
     /// A lost device.
@@ -159,13 +159,14 @@ impl Timeline {
         Ok(())
     }
 
-    /// Reaches a value from the host. The value before it must have been reached.
+    /// Raises the timeline to a value from the host. The value before it must be reached.
     ///
     /// # Errors
     /// A lost device.
     pub(crate) fn signal(&self, value: u64) -> Result<()> {
         let info = vk::SemaphoreSignalInfo::default().semaphore(self.raw).value(value);
-        // SAFETY: the semaphore is live and below the value, as the caller has waited for it.
+        // SAFETY: the semaphore is live and below the value, because the caller has waited for the
+        // value before.
         let signal = || unsafe { self.device.raw.signal_semaphore(&info) };
         let signalled = persistently(signal);
         self.device.check("going on with a queue", signalled)?;
@@ -174,9 +175,10 @@ impl Timeline {
         Ok(())
     }
 
-    /// Notes that the driver will reach a value.
+    /// Records that the driver will reach a value.
     pub(crate) fn note_submitted(&self, value: u64) {
-        // With the order of `await_submission`, one of the two sees what the other did.
+        // With the order of `await_submission`, at least one of the two threads sees the other's
+        // change.
         self.submitted.fetch_max(value, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
             drop(self.turn.lock());
@@ -185,20 +187,22 @@ impl Timeline {
         }
     }
 
-    /// Returns whether the driver will reach a value without anything else being done.
+    /// Returns whether the driver will reach a value without further submissions.
     pub(crate) fn is_submitted(&self, value: u64) -> bool {
         self.submitted.load(Ordering::SeqCst) >= value
     }
 
-    /// Returns whether nobody tells any more when a value is reached: on a lost device, or where the driver has failed to.
+    /// Returns whether no notification of reached values will come: on a lost device, or after a
+    /// failed wait of the driver.
     pub(crate) fn is_given_up(&self) -> bool {
         self.is_stuck.load(Ordering::Acquire) || self.device.is_lost()
     }
 
-    /// Has a thread attend to a line when a value has come so far, or the device is lost. Does not block.
+    /// Calls a thread for a queue when a value is submitted or reached, or the device is lost. Does
+    /// not block.
     ///
     /// # Errors
-    /// The line, if it can go on now.
+    /// The task, if its queue can continue now.
     pub(crate) fn call_when(
         self: &Arc<Timeline>,
         awaited: Awaited,
@@ -214,7 +218,8 @@ impl Timeline {
         match awaited {
             Awaited::Submitted => {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
-                // In this order, as in `note_submitted` and where the device is lost: one of the two sees what the other did.
+                // The order of these steps matters, as in `note_submitted` and after the loss of
+                // the device: at least one of the two threads sees the other's change.
                 if self.is_submitted(value) || self.is_given_up() {
                     self.waiting.fetch_sub(1, Ordering::SeqCst);
                     return Err(task);
@@ -235,7 +240,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Lets the lines go on that wait for what the driver has, or will never have.
+    /// Resumes the queues whose awaited work is submitted, or never will be.
     fn release_submitted(&self) {
         let mut parked = self.parked.lock();
         let is_over = self.is_given_up();
@@ -245,7 +250,8 @@ impl Timeline {
         free.into_iter().for_each(Task::call);
     }
 
-    /// Waits for one value after the other that lines wait for, and lets them go on, until there is none. Blocks.
+    /// Waits for the awaited values one after the other and resumes their queues, until no queue
+    /// waits. Blocks.
     fn release_as_reached(&self) {
         loop {
             let mut parked = self.parked.lock();
@@ -263,7 +269,7 @@ impl Timeline {
         }
     }
 
-    /// Remembers that the work of a value failed.
+    /// Records a failure of the work of a value.
     pub(crate) fn note_failure(&self, value: u64, error: &Error) {
         let list = &mut self.failures.lock().list;
         if list.len() == MOST_FAILURES {
@@ -272,7 +278,7 @@ impl Timeline {
         list.push(Failure { value, reported: None, error: error.clone() });
     }
 
-    /// Remembers that whoever waited for a value was told of the first failure.
+    /// Records that the first failure was reported to a caller that waited for a value.
     pub(crate) fn report_failures(&self, value: u64) {
         let mut failures = self.failures.lock();
         failures.reports += 1;
@@ -281,13 +287,13 @@ impl Timeline {
         unreported.for_each(|failure| failure.reported = Some(Reported { at: value, report }));
     }
 
-    /// How often failures were told of.
+    /// Returns the number of reports of failures.
     pub(crate) fn reports(&self) -> u64 {
         self.failures.lock().reports
     }
 
-    /// Returns the first failure of work up to a value that was not told of before that was reached, nor by the first
-    /// `reports`.
+    /// Returns the first failure of work up to a value that was reported neither before the value
+    /// was reached nor by the first `reports` reports.
     pub(crate) fn failure_before(&self, value: u64, reports: u64) -> Option<Error> {
         let failures = self.failures.lock();
         let is_unreported = |reported: &Reported| value <= reported.at && reports < reported.report;
@@ -297,7 +303,7 @@ impl Timeline {
         found.map(|failure| failure.error.clone())
     }
 
-    /// Blocks until the driver was given a value, or it was reached.
+    /// Blocks until the work of a value is submitted, or the value is reached.
     fn await_submission(&self, value: u64) -> Result<()> {
         if self.is_submitted(value) {
             return Ok(());
@@ -331,21 +337,21 @@ impl AwaitsLoss for Timeline {
     }
 }
 
-/// Takes the lines out whose values are wanted.
+/// Removes the tasks whose values are wanted.
 fn take(parked: &mut Vec<(u64, Task)>, wanted: impl Fn(u64) -> bool) -> Vec<Task> {
     parked.extract_if(.., |(value, _)| wanted(*value)).map(|(_, task)| task).collect()
 }
 
 impl Drop for Timeline {
     fn drop(&mut self) {
-        // SAFETY: whoever submitted work that uses it has waited for that work, or the device is
-        // lost, when nothing runs any more.
+        // SAFETY: every submitter of work with the semaphore has waited for that work; on a lost
+        // device, no work runs any more.
         unsafe { self.device.raw.destroy_semaphore(self.raw, None) };
     }
 }
 
-/// Asks until the driver is not short of memory: a queue that stood still would block its waiters
-/// for good.
+/// Repeats a call while the driver is short of memory: a queue that stopped would block its waiters
+/// permanently.
 fn persistently(ask: impl Fn() -> VkResult<()>) -> VkResult<()> {
     const SHORT: [vk::Result; 2] =
         [vk::Result::ERROR_OUT_OF_HOST_MEMORY, vk::Result::ERROR_OUT_OF_DEVICE_MEMORY];

@@ -1,4 +1,4 @@
-//! Timestamps that the device writes.
+//! Timestamps, written by the device.
 
 use crate::logical::LogicalDevice;
 use ash::vk;
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Slots of a query pool.
+/// Number of slots of a query pool.
 const POOL_SLOTS: u32 = 256;
 
 /// The query pools of a device.
@@ -21,25 +21,25 @@ struct Pool {
     free: Vec<u32>,
 }
 
-/// A place for one timestamp. Given back when it is dropped.
+/// A slot for one timestamp. Dropping it frees the slot.
 pub(crate) struct QuerySlot {
     timestamps: Arc<Timestamps>,
     pool: vk::QueryPool,
     index: u32,
-    /// The work that would have written it was not taken by the driver.
+    /// Whether the driver did not take the work that would have written the timestamp.
     skipped: AtomicBool,
 }
 
 impl Timestamps {
-    /// No pools yet.
+    /// Creates an empty list of pools.
     pub(crate) fn new(device: &Arc<LogicalDevice>) -> Arc<Timestamps> {
         Arc::new(Timestamps { device: Arc::clone(device), pools: Mutex::default() })
     }
 
-    /// Takes a free place.
+    /// Takes a free slot.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn take(self: &Arc<Timestamps>) -> Result<Arc<QuerySlot>> {
         let device = &self.device;
         let mut pools = self.pools.lock();
@@ -65,7 +65,7 @@ impl Timestamps {
 impl Drop for Timestamps {
     fn drop(&mut self) {
         for pool in self.pools.get_mut().drain(..) {
-            // SAFETY: the pool is of this device; whoever uses one of its slots holds this.
+            // SAFETY: the pool belongs to this device; users of its slots hold this object.
             unsafe { self.device.raw.destroy_query_pool(pool.raw, None) };
         }
     }
@@ -80,18 +80,18 @@ impl QuerySlot {
         self.index
     }
 
-    /// Notes that it will not be written.
+    /// Records that the timestamp will not be written.
     pub(crate) fn skip(&self) {
         self.skipped.store(true, Ordering::Release);
     }
 
-    /// The timestamp, when its place was reached. Does not block.
+    /// Returns the timestamp, after its event was reached. Does not block.
     ///
     /// # Errors
-    /// `BackendFailure` if the driver did not take the work that would have written it.
+    /// `BackendFailure` if the driver did not take the work that would have written the timestamp.
     pub(crate) fn read(&self) -> Result<u64> {
         if self.skipped.load(Ordering::Acquire) {
-            let message = "the driver did not take the work that would have noted the time";
+            let message = "the driver did not take the work that would have recorded the time";
             return Err(Error::new(ErrorCode::BackendFailure, message));
         }
         let device = &self.timestamps.device;

@@ -1,5 +1,5 @@
-//! Copies that a thread of the host does, where the device cannot: from and to memory of the program,
-//! and between two devices.
+//! Copies by a host thread that the device cannot do: from and to memory of the program, and
+//! between two devices.
 
 use crate::device_core::DeviceCore;
 use crate::memory::Found;
@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 /// One end of a copy.
 pub(crate) enum End {
-    /// Memory of the program that no device knows.
+    /// Memory of the program, unknown to any device.
     Host(u64),
-    /// Memory of the queue's device, or that it knows.
+    /// Memory of the queue's device, or known to it.
     Device(Found),
     /// Memory of another device of the platform.
     Other(Arc<DeviceCore>, Found),
 }
 
-/// A copy; whoever queued it vouches for the memory of the program.
+/// A copy, whose caller vouches for the memory of the program.
 pub(crate) struct CopyJob {
     pub(crate) device: Arc<DeviceCore>,
     pub(crate) to: End,
@@ -26,30 +26,30 @@ pub(crate) struct CopyJob {
     pub(crate) bytes: u64,
 }
 
-/// How a thread of the host gets at an end.
+/// The access of a host thread to an end.
 enum Reach<'a> {
-    /// By a pointer.
+    /// A pointer.
     Direct(u64),
-    /// Through staging memory of a device.
+    /// Staging memory of a device.
     Staged(&'a Arc<DeviceCore>, &'a Found),
 }
 
 impl CopyJob {
-    /// Whether a thread of the host can do it without the device.
+    /// Returns whether a host thread can do the copy without the device.
     pub(crate) fn is_direct(&self) -> bool {
         let is_direct = |end| matches!(self.reach(end), Reach::Direct(_));
         is_direct(&self.to) && is_direct(&self.from)
     }
 
-    /// Copies. What else uses the memory is done. Blocks.
+    /// Copies the bytes, after all other uses of the memory. Blocks.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// The driver's errors.
     pub(crate) fn run(&self) -> Result<()> {
         match (self.reach(&self.to), self.reach(&self.from)) {
             (Reach::Direct(to), Reach::Direct(from)) => {
-                // SAFETY: both ranges are the host's, as the mapping or whoever queued the copy
-                // vouches for.
+                // SAFETY: the host can access both ranges, by the mapping or because the copy's
+                // caller vouches for them.
                 unsafe {
                     std::ptr::copy(from as *const u8, to as *mut u8, self.bytes as usize);
                 }
@@ -83,7 +83,7 @@ impl CopyJob {
         }
     }
 
-    /// Piece by piece through memory of the host.
+    /// Copies piece by piece through host memory.
     fn through_both(
         &self,
         to_device: &Arc<DeviceCore>,
@@ -109,28 +109,28 @@ impl CopyJob {
     }
 }
 
-/// Calls `body` with staging memory of a device that nobody else uses meanwhile, and a timeline at 0.
+/// Calls `body` with staging memory of a device for its exclusive use, and a timeline at 0.
 fn with_staging(
     device: &Arc<DeviceCore>,
     body: impl FnOnce(&Staging, &Timeline) -> Result<()>,
 ) -> Result<()> {
-    // It goes only when what was submitted with it is done.
+    // The timeline is dropped only after the work submitted with it is done.
     let timeline = Timeline::new(&device.logical)?;
     let unused = device.staging.lock().pop();
     let staging = unused.map_or_else(|| Staging::new(&device.logical, &device.memory), Ok)?;
     let result = body(&staging, &timeline);
     if result.is_err() {
-        // Some of it may still be under way.
+        // Some of the copies may still run.
         device.wait_for_lanes();
     }
     device.staging.lock().push(staging);
     result
 }
 
-/// Fills memory of the host with copies of a pattern.
+/// Fills host memory with copies of a pattern.
 ///
 /// # Safety
-/// The range is valid and nobody else uses it.
+/// The range is valid and no other thread uses it.
 pub(crate) unsafe fn fill(to: u64, pattern: &[u8], bytes: u64) {
     // SAFETY: promised by the caller.
     let range = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, bytes as usize) };
@@ -146,10 +146,11 @@ pub(crate) unsafe fn fill(to: u64, pattern: &[u8], bytes: u64) {
     }
 }
 
-/// What an address of the device's memory is.
+/// Returns the allocation and offset of a device address.
 ///
 /// # Errors
-/// `InvalidArgument` if it is in no allocation, `InvalidSize` if the range goes beyond it.
+/// `InvalidArgument` if the address is in no allocation, `InvalidSize` if the range exceeds the
+/// allocation.
 pub(crate) fn find(device: &DeviceCore, address: u64, bytes: u64) -> Result<Found> {
     let Some(found) = device.memory.find(address) else {
         let name = &device.physical.name;

@@ -1,7 +1,8 @@
 //! Validation of modules before the driver sees them, by SPIRV-Tools.
 //!
-//! With the feature `spirv-tools` the validator is compiled in. Else it is one that is installed: the library of a Vulkan
-//! SDK or the command `spirv-val`. Here and not in `longshore-format-spirv`, whose users read modules and load none.
+//! With the feature `spirv-tools` the validator is compiled in. Otherwise an installed one is used:
+//! the library of a Vulkan SDK or the command `spirv-val`. Users of `longshore-format-spirv` read
+//! modules without loading them, so the validation is here.
 
 #[cfg(feature = "spirv-tools")]
 mod compiled;
@@ -25,24 +26,27 @@ use rules::{Environment, Rules, Unjudged, Verdict};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The validator of a platform's devices. Any thread may use it; checks block while the validator works.
+/// The validator of a platform's devices. Any thread may use it; checks block while the validator
+/// works.
 pub(crate) struct Validator {
     tool: Tool,
     /// Whether a module that cannot be validated is refused.
     is_required: bool,
-    /// Whether a module was declared safe to load, which holds only while there is a validator.
+    /// Whether a module was declared safe to load, which holds only as long as the validator
+    /// exists.
     has_vouched: AtomicBool,
 }
 
-/// Explicit layouts on types that are used where a layout has no meaning, as in variables of functions.
-/// Compilers from before 2025 write such modules, and drivers take them.
+/// Rule against explicit layouts on types whose use has no layout, such as types of function
+/// variables. Compilers from before 2025 break the rule, and drivers accept their modules.
 const LAYOUT_WHERE_NONE_COUNTS: &str = "VUID-StandaloneSpirv-None-10684";
 /// Remedy for a missing validator.
 const INSTALL: &str =
     "install SPIRV-Tools, on Debian and Ubuntu the package spirv-tools, or a Vulkan SDK";
 
 impl Validator {
-    /// Returns a validator that keeps its verdicts in this folder, which need not exist. Looks for nothing yet.
+    /// Creates a validator that keeps its verdicts in this folder, which need not exist. The
+    /// validator is searched for later.
     pub(crate) fn new(is_required: bool, cache: Option<&Path>) -> Validator {
         Validator::with(Tool::new(cache), is_required)
     }
@@ -51,19 +55,22 @@ impl Validator {
         Validator { tool, is_required, has_vouched: AtomicBool::new(false) }
     }
 
-    /// Returns a validator that is looked for under these names, and keeps no verdicts.
+    /// Creates a validator with these names, which keeps no verdicts.
     #[cfg(all(test, not(feature = "spirv-tools")))]
     pub(crate) fn looked_for(soname: &str, path: &Path, is_required: bool) -> Validator {
         Validator::with(Tool::find(soname.as_ref(), Some(path.as_os_str()), None), is_required)
     }
 
-    /// Checks a module by the rules of SPIR-V and, if it was not translated, of Vulkan 1.2 or 1.3.
+    /// Checks a module by the rules of SPIR-V and, if it was not translated, of Vulkan version 1.2
+    /// or 1.3.
     ///
-    /// Without a validator the module passes unchecked, and the first such module of the process is a warning in the log.
+    /// Without a validator the module passes unchecked, and the first such module of the process
+    /// causes a warning in the log.
     ///
     /// # Errors
-    /// `InvalidBinary` for a module that breaks a rule; `BackendFailure` if the validator fails on it;
-    /// `HostToolNotFound` without a validator, if one is required or [`Validator::vouches_for`] counted on it.
+    /// `InvalidBinary` for a module that breaks a rule, and `BackendFailure` if the validator fails
+    /// on it. `HostToolNotFound` without a validator, if one is required or
+    /// [`Validator::vouches_for`] counted on it.
     pub(crate) fn check(
         &self,
         module: &Module,
@@ -81,7 +88,8 @@ impl Validator {
         }
     }
 
-    /// Returns whether [`Validator::check`] has a verdict on this module, or will have one, so that a module that passes is valid.
+    /// Returns whether [`Validator::check`] has a verdict on this module, or will have one. Then a
+    /// module that passes is valid.
     pub(crate) fn vouches_for(
         &self,
         module: &Module,
@@ -95,7 +103,7 @@ impl Validator {
         is_judged
     }
 
-    /// Names the validator, for people; if there is none, with the reason and the remedy.
+    /// Returns the validator's name for the user; without a validator, the reason and the remedy.
     pub(crate) fn description(&self) -> String {
         match self.tool.description() {
             Ok(name) => name,
@@ -105,7 +113,8 @@ impl Validator {
 
     fn verdict(&self, words: &[u32], rules: Rules) -> std::result::Result<Verdict, Unjudged> {
         match self.tool.verdict(words, rules)? {
-            // The validator stops at the first breach, so this goes without Vulkan's other rules.
+            // The validator stops at the first broken rule, so this second check omits Vulkan's
+            // other rules.
             Verdict::Invalid(text) if text.contains(LAYOUT_WHERE_NONE_COUNTS) => {
                 self.tool.verdict(words, Rules { environment: Environment::Universal1_6, ..rules })
             }

@@ -1,4 +1,4 @@
-//! The arguments of launches: where kernels read them, and the descriptors that lead there.
+//! The arguments of launches: their places in memory, and the descriptors of those places.
 
 use super::Batch;
 use crate::arena::Piece;
@@ -9,26 +9,26 @@ use longshore_format_spirv::{Home, Place};
 use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
 use std::{array, slice};
 
-/// So many descriptors are written at once.
+/// Number of descriptors that are written at once.
 const TOGETHER: usize = 8;
 
 const UNBOUND: Binding =
     Binding { region: u64::MAX, buffer: vk::Buffer::null(), offset: 0, range: vk::WHOLE_SIZE };
 
-/// The descriptor sets of the last launch, and what the next one wants.
+/// The descriptor sets of the last launch, and the bindings of the next one.
 #[derive(Default)]
 pub(super) struct Bound {
     pub(super) layout: vk::PipelineLayout,
     pub(super) sets: Vec<vk::DescriptorSet>,
     now: Vec<Binding>,
     wanted: Vec<Binding>,
-    /// Where the blocks of the next launch lie.
+    /// Offsets of the blocks of the next launch.
     pub(super) dynamic: Vec<u32>,
-    /// Where those of the last one lie, if its sets are still bound.
+    /// Offsets of the blocks of the last launch, if its sets are still bound.
     pub(super) bound_at: Option<Vec<u32>>,
 }
 
-/// What a descriptor refers to.
+/// The buffer range of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Binding {
     region: u64,
@@ -38,8 +38,8 @@ struct Binding {
 }
 
 impl Batch {
-    /// Puts the arguments where the kernel reads them, and notes what is to be bound. Answers how
-    /// many bytes of `constants` are push constants.
+    /// Writes the arguments to the places that the kernel reads, and collects the bindings. Returns
+    /// the number of bytes of `constants` that are push constants.
     pub(super) fn lay_out(
         &mut self,
         kernel: &KernelCore,
@@ -50,7 +50,7 @@ impl Batch {
         let mut pushed = 0;
         self.bound.wanted.clear();
         self.bound.dynamic.clear();
-        // Blocks first, so that values can be written to them; in the order of the slots.
+        // Blocks come first, in the order of the slots, because values are written to them.
         let mut pieces = [const { None::<Piece> }; MOST_BLOCKS];
         for slot in &kernel.layout.slots {
             let Slot::Block { index, .. } = *slot else {
@@ -92,7 +92,7 @@ impl Batch {
         Ok(pushed)
     }
 
-    /// Notes that a buffer is to be bound to memory from an address on.
+    /// Binds a buffer to memory that starts at an address.
     fn want(&mut self, kernel: &KernelCore, index: usize, address: u64) -> Result<()> {
         let limits = &self.device.physical.limits;
         let slots = kernel.layout.slots.iter();
@@ -136,7 +136,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Makes descriptor sets for what is wanted, unless those of the last launch are the same.
+    /// Creates descriptor sets for the wanted bindings, unless the last launch had the same.
     pub(super) fn prepare_sets(&mut self, kernel: &KernelCore) -> Result<()> {
         let bound = &mut self.bound;
         if bound.layout == kernel.layout.raw && bound.now == bound.wanted {
@@ -166,7 +166,8 @@ impl Batch {
                     .descriptor_type(slot.kind())
                     .buffer_info(slice::from_ref(info));
             }
-            // SAFETY: the sets were just made with this layout and are not in use; the buffers are live.
+            // SAFETY: the sets were just created with this layout and are not in use; the buffers
+            // are live.
             unsafe { self.device.raw.update_descriptor_sets(&writes[..slots.len()], &[]) };
         }
         std::mem::swap(&mut bound.now, &mut bound.wanted);
@@ -175,7 +176,7 @@ impl Batch {
     }
 }
 
-/// The value of a pointer argument, whose size was checked.
+/// Returns the value of a pointer argument of checked size.
 fn address(value: &[u8]) -> u64 {
     value.try_into().map_or(0, u64::from_ne_bytes)
 }

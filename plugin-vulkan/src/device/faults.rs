@@ -1,5 +1,4 @@
-//! Devices for tests: their functions fail when a test says so, and what was made of them and is not
-//! destroyed is counted.
+//! Devices for tests: their functions fail on request, and their live objects are counted.
 
 use super::VulkanDevice;
 use ash::vk::{self, Handle};
@@ -14,7 +13,7 @@ pub(crate) struct Faults {
     instance: ash::Instance,
     device: vk::Device,
     lost: AtomicBool,
-    /// Held by work on its way to the driver, and alone while the device is lost.
+    /// Locked shared by submissions to the driver, and exclusively while the device is lost.
     submitting: RwLock<()>,
     plan: Mutex<Option<Plan>>,
     calls: AtomicUsize,
@@ -22,19 +21,19 @@ pub(crate) struct Faults {
     destroyed: AtomicBool,
 }
 
-/// Which calls fail, and how.
+/// The calls that fail, and their result.
 struct Plan {
     function: Option<&'static CStr>,
-    /// So many calls go well before.
+    /// Number of successful calls before the failure.
     after: usize,
     times: usize,
     result: vk::Result,
 }
 
-/// The faults of devices and of their queues, by their handles.
+/// The faults of devices and of their queues, by their Vulkan handles.
 static KNOWN: Mutex<BTreeMap<u64, Arc<Faults>>> = Mutex::new(BTreeMap::new());
 
-/// Returns the device, with functions of this file before those of the driver.
+/// Returns the device, with functions of this file in front of the driver's.
 pub(crate) fn instrumented(instance: &ash::Instance, raw: &ash::Device) -> ash::Device {
     let device = raw.handle();
     let faults = Arc::new(Faults {
@@ -52,7 +51,7 @@ pub(crate) fn instrumented(instance: &ash::Instance, raw: &ash::Device) -> ash::
         let real = faults.real(name);
         replaced(name).filter(|_| !real.is_null()).unwrap_or(real)
     };
-    // SAFETY: each function has the type that its name stands for.
+    // SAFETY: each function has the type that belongs to its name.
     unsafe { ash::Device::load_with(load, device) }
 }
 
@@ -61,39 +60,39 @@ impl Faults {
         known(device.core.raw.handle().as_raw())
     }
 
-    /// Loses the device when it has done what it was given: nothing runs on a lost device.
+    /// Loses the device after its submitted work is done: nothing runs on a lost device.
     pub(super) fn lose(&self) {
         let idle: vk::PFN_vkDeviceWaitIdle =
-            // SAFETY: the name stands for the type.
+            // SAFETY: the type belongs to the name.
             unsafe { std::mem::transmute(self.real(c"vkDeviceWaitIdle")) };
-        // Calls made meanwhile find the device lost.
+        // Concurrent calls find the device lost.
         let _alone = self.submitting.write();
         // SAFETY: the device is live; drivers for the CPU lock their queues.
         let _ = unsafe { idle(self.device) };
         self.lost.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether it was lost.
+    /// Returns whether the device was lost.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::SeqCst)
     }
 
-    /// Has the next calls of a function fail.
+    /// Makes the next calls of a function fail.
     pub(super) fn fail(&self, function: &'static CStr, times: usize, result: vk::Result) {
         *self.plan.lock() = Some(Plan { function: Some(function), after: 0, times, result });
     }
 
-    /// Has one call of any function fail, after so many that go well.
+    /// Makes one call of any function fail, after `calls` successful calls.
     pub(super) fn fail_after(&self, calls: usize, result: vk::Result) {
         *self.plan.lock() = Some(Plan { function: None, after: calls, times: 1, result });
     }
 
-    /// How many calls there were that can fail.
+    /// Returns the number of calls of functions that can fail.
     pub(super) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// Objects that were made and not destroyed.
+    /// Returns the number of objects that were created and not destroyed.
     pub(super) fn live(&self) -> i64 {
         self.live.load(Ordering::SeqCst)
     }
@@ -105,12 +104,12 @@ impl Faults {
 
     fn real(&self, name: &CStr) -> *const c_void {
         let name: *const c_char = name.as_ptr();
-        // SAFETY: the device is of the instance.
+        // SAFETY: the device belongs to the instance.
         let found = unsafe { (self.instance.fp_v1_0().get_device_proc_addr)(self.device, name) };
         found.map_or(std::ptr::null(), |function| function as *const c_void)
     }
 
-    /// What a call fails with, if it does.
+    /// Returns the planned failure of a call, if any.
     fn strike(&self, name: &CStr) -> Option<vk::Result> {
         const LOST: vk::Result = vk::Result::ERROR_DEVICE_LOST;
         self.calls.fetch_add(1, Ordering::SeqCst);
@@ -138,7 +137,7 @@ impl Faults {
     }
 }
 
-/// Functions that tell that the device is lost.
+/// Functions that report the loss of a device.
 const TELL_OF_LOSS: [&CStr; 5] = [
     c"vkQueueSubmit",
     c"vkWaitSemaphores",
@@ -151,7 +150,7 @@ fn known(handle: u64) -> Arc<Faults> {
     Arc::clone(&KNOWN.lock()[&handle])
 }
 
-/// Functions that may fail: how many objects one makes, its name, its parameters.
+/// Defines functions that may fail: the number of created objects, the name, the parameters.
 macro_rules! fallible {
     ($($made:literal $name:literal $hook:ident $real:ident($of:ident: $handle:ty
         $(, $argument:ident: $kind:ty)*);)*) => {
@@ -164,7 +163,7 @@ macro_rules! fallible {
             if submitting.is_some() && faults.is_lost() {
                 return vk::Result::ERROR_DEVICE_LOST;
             }
-            // SAFETY: the name stands for the type, and the caller keeps to the function's rules.
+            // SAFETY: the type belongs to the name, and the caller keeps to the function's rules.
             let result = unsafe {
                 let real: vk::$real = std::mem::transmute(faults.real($name));
                 real($of $(, $argument)*)
@@ -184,7 +183,7 @@ macro_rules! fallible {
     };
 }
 
-/// Functions that destroy an object.
+/// Defines functions that destroy an object.
 macro_rules! destroying {
     ($($name:literal $hook:ident $real:ident $handle:ty;)*) => {
         $(unsafe extern "system" fn $hook(
@@ -193,7 +192,7 @@ macro_rules! destroying {
             callbacks: *const vk::AllocationCallbacks<'_>,
         ) {
             let faults = known(device.as_raw());
-            // SAFETY: the name stands for the type, and the caller keeps to the function's rules.
+            // SAFETY: the type belongs to the name, and the caller keeps to the function's rules.
             unsafe {
                 let real: vk::$real = std::mem::transmute(faults.real($name));
                 real(device, object, callbacks);
@@ -298,7 +297,7 @@ unsafe extern "system" fn get_device_queue(
     queue: *mut vk::Queue,
 ) {
     let faults = known(device.as_raw());
-    // SAFETY: the name stands for the type, and the caller keeps to the function's rules.
+    // SAFETY: the type belongs to the name, and the caller keeps to the function's rules.
     let queue = unsafe {
         let real: vk::PFN_vkGetDeviceQueue = std::mem::transmute(faults.real(c"vkGetDeviceQueue"));
         real(device, family, index, queue);
@@ -309,9 +308,9 @@ unsafe extern "system" fn get_device_queue(
 
 unsafe extern "system" fn destroy_device(device: vk::Device, callbacks: Callbacks<'_>) {
     let faults = known(device.as_raw());
-    // Before another device can have the handle.
+    // Removed before another device can get the handle.
     KNOWN.lock().retain(|_, other| !Arc::ptr_eq(other, &faults));
-    // SAFETY: the name stands for the type, and the caller keeps to the function's rules.
+    // SAFETY: the type belongs to the name, and the caller keeps to the function's rules.
     unsafe {
         let real: vk::PFN_vkDestroyDevice = std::mem::transmute(faults.real(c"vkDestroyDevice"));
         real(device, callbacks);

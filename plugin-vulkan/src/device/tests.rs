@@ -1,4 +1,4 @@
-//! What becomes of a device when its driver fails.
+//! Devices with failing drivers.
 
 use super::faults::Faults;
 use crate::platform::{Settings, VulkanPlatform};
@@ -23,7 +23,7 @@ fn bump(@builtin(global_invocation_id) at: vec3<u32>) { numbers[at.x] += 1u; }
 @compute @workgroup_size(64)
 fn linger(@builtin(global_invocation_id) at: vec3<u32>) {
     var number = numbers[at.x];
-    // Drivers may end loops of more rounds.
+    // Drivers may end loops of more iterations.
     for (var round = 0u; round < 60000u; round++) {
         number = number * 1664525u + numbers[number & 63u];
     }
@@ -32,11 +32,11 @@ fn linger(@builtin(global_invocation_id) at: vec3<u32>) {
 ";
 const ITEMS: usize = 64;
 const BYTES: u64 = 4 * ITEMS as u64;
-/// What takes longer hangs.
+/// Time limit of a check; a longer run counts as a hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs a check with each setting on the first device, and stops what hangs. Without a driver, it
-/// does nothing.
+/// Runs a check with each setting on the first device, and stops a hanging check. Does nothing
+/// without a driver.
 fn on_a_device(check: fn(&VulkanPlatform)) {
     for staging in ["auto", "always"] {
         let read = |name: &str| (name == "STAGING").then(|| staging.to_owned());
@@ -94,7 +94,7 @@ impl Rig {
     }
 
     fn span(&self) -> Span {
-        // SAFETY: the memory lives as long as the rig, and whoever queues work waits for it.
+        // SAFETY: the memory lives as long as the rig, and the test waits for all queued work.
         unsafe { Span::new(self.memory, BYTES) }
     }
 
@@ -106,7 +106,7 @@ impl Rig {
         copy_out(&self.queue, &self.device, self.memory)
     }
 
-    /// Closes the device; nothing of it may be left.
+    /// Closes the device and checks that no object is left.
     fn close(self) -> Result<()> {
         let Rig { memory, events, kernel, module, queue, device, faults } = self;
         drop((events, queue, kernel, module));
@@ -132,7 +132,7 @@ fn launch(queue: &VulkanQueue, kernel: &VulkanKernel, memory: u64, wait: bool) -
         wait,
     };
     let (pointers, sizes) = ([(&raw const memory).cast::<c_void>()], [size_of::<u64>()]);
-    // SAFETY: the kernel takes a pointer to as many numbers as there are items.
+    // SAFETY: the kernel takes a pointer to one number per item.
     let arguments = unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), 1) };
     queue.launch(kernel, &shape, arguments)
 }
@@ -144,7 +144,8 @@ fn copy_in(
     values: &[u32; ITEMS],
     wait: bool,
 ) -> Result<()> {
-    // SAFETY: so little is captured, or the caller waits; the memory is as long.
+    // SAFETY: copies this small are captured, or the caller waits; both ranges have the same
+    // length.
     let (source, destination) =
         unsafe { (Span::new(values.as_ptr() as u64, BYTES), Span::new(memory, BYTES)) };
     queue.copy(&CopyRequest {
@@ -158,7 +159,7 @@ fn copy_in(
 
 fn copy_out(queue: &VulkanQueue, device: &VulkanDevice, memory: u64) -> Result<[u32; ITEMS]> {
     let mut values = [0u32; ITEMS];
-    // SAFETY: it is waited for; the memory is as long.
+    // SAFETY: the copy is waited for, and both ranges have the same length.
     let (source, destination) =
         unsafe { (Span::new(memory, BYTES), Span::new(values.as_mut_ptr() as u64, BYTES)) };
     queue.copy(&CopyRequest {
@@ -173,7 +174,7 @@ fn copy_out(queue: &VulkanQueue, device: &VulkanDevice, memory: u64) -> Result<[
 
 fn host_function<F: FnOnce() + Send + 'static>(function: F) -> HostFunction {
     unsafe extern "C" fn call<F: FnOnce()>(context: *mut c_void) {
-        // SAFETY: made below, called once.
+        // SAFETY: the function was boxed below, and is called once.
         let function = unsafe { Box::from_raw(context.cast::<F>()) };
         function();
     }
@@ -270,7 +271,7 @@ fn what_waits_for_a_lost_device_returns_and_host_functions_run_once() {
             let of_queue = scope.spawn(|| rig.queue.synchronize());
             let of_other_queue = scope.spawn(|| second_queue.synchronize());
             rig.faults.lose();
-            // Whoever comes first learns of it from the driver; the host function runs still.
+            // The first caller learns of the loss from the driver; the host function still runs.
             let third_queue = rig.device.create_queue().unwrap();
             is_loss(launch(&third_queue, &rig.kernel, rig.memory, true));
             is_loss(of_event.join().unwrap());
@@ -285,7 +286,7 @@ fn what_waits_for_a_lost_device_returns_and_host_functions_run_once() {
     });
 }
 
-/// Returns a queue in which a function waits for the answer to be dropped, and an event behind it.
+/// Blocks a queue with a host function until the result is dropped, and records an event behind it.
 fn held_up(queue: &VulkanQueue, event: &VulkanEvent) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
     queue.host_function(host_function(move || assert!(released.recv().is_err()))).unwrap();
@@ -293,7 +294,8 @@ fn held_up(queue: &VulkanQueue, event: &VulkanEvent) -> mpsc::Sender<()> {
     release
 }
 
-/// Queues that wait for an event, and count when they go on. Their events are behind that.
+/// Returns queues that wait for an event and then increment a counter, each with an event behind
+/// that.
 fn waiting_queues(
     device: &VulkanDevice,
     event: &VulkanEvent,
@@ -323,13 +325,13 @@ fn queues_that_wait_for_a_queue_that_is_held_up_go_on_behind_it() {
         rig.launch(false).unwrap();
         let behind = rig.device.create_event(false).unwrap();
         rig.queue.record_event(&behind).unwrap();
-        // The driver cannot wait for another device.
+        // The driver cannot wait for work of another device.
         let near = waiting_queues(&rig.device, &behind, &count);
         let far = waiting_queues(&other, &behind, &count);
         let second = &near[0].0;
         second.wait_event(&far[0].1).unwrap();
         launch(second, &rig.kernel, rig.memory, false).unwrap();
-        // A thread that waits for a queue does the work of the queue.
+        // A thread that waits for a queue processes the queue's work.
         thread::scope(|scope| {
             let waits = scope.spawn(|| near[1].0.synchronize());
             assert!(!near[2].0.is_idle().unwrap());
@@ -376,11 +378,11 @@ fn a_queue_that_is_dropped_while_the_device_works_does_not_wait() {
             launch(&queue, &linger, rig.memory, false).unwrap();
         }
         queue.record_event(&rig.events[1]).unwrap();
-        // Until no thread attends to the queue any more.
+        // Waits until no thread attends to the queue any more.
         thread::sleep(Duration::from_millis(50));
         drop(queue);
         assert!(!rig.events[1].is_complete().unwrap(), "dropping the queue has waited");
-        // Kernels outlive what is queued of them.
+        // Kernels must outlive their queued launches.
         rig.events[1].synchronize().unwrap();
         drop(linger);
         rig.close().unwrap();
@@ -398,7 +400,7 @@ fn queues_that_wait_for_a_device_that_is_lost_go_on_with_its_failure() {
         rig.faults.lose();
         let third = rig.device.create_queue().unwrap();
         is_loss(launch(&third, &rig.kernel, rig.memory, true));
-        // The function of the program is still running, and nobody waits for it.
+        // The host function is still running, and no thread waits for it.
         for (queue, end) in &far {
             is_loss(end.synchronize());
             is_loss(queue.synchronize());
@@ -450,7 +452,7 @@ fn an_event_behind_work_that_was_not_submitted_is_reached_and_reports_the_failur
             assert_eq!(waited.unwrap_err().code(), ErrorCode::OutOfResources);
         }
         assert!(rig.events[1].is_complete().unwrap());
-        // A failure that was told before an event was recorded is not the event's.
+        // An event does not report failures that were reported before it was recorded.
         rig.queue.record_event(&rig.events[1]).unwrap();
         rig.events[1].synchronize().unwrap();
         second_queue.wait_event(&rig.events[1]).unwrap();
@@ -471,7 +473,7 @@ fn a_time_that_was_not_noted_is_an_error() {
         }
         rig.queue.synchronize().unwrap();
         assert!(again.elapsed_ns(&end).unwrap() >= 0);
-        // The place of the earlier time, which is still there.
+        // The slot of the earlier time still exists.
         rig.faults.fail(c"vkQueueSubmit", 1, vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
         rig.queue.record_event(again).unwrap();
         rig.queue.synchronize().unwrap_err();
@@ -528,7 +530,8 @@ fn one_failure_of_any_call_hangs_nothing_and_leaves_nothing_behind() {
     });
 }
 
-/// Works on a device of which one call fails. Answers the first error, and how many calls there were.
+/// Runs [`work`] on a device with one failing call. Returns the first error, and the number of
+/// calls.
 fn fail_at(platform: &VulkanPlatform, at: usize, result: vk::Result) -> (Result<()>, usize) {
     let device = platform.open(0).unwrap();
     let faults = Faults::for_device(&device);
@@ -554,7 +557,7 @@ fn work(device: &VulkanDevice) -> Result<()> {
     let queues = [device.create_queue()?, device.create_queue()?];
     let memory = device.allocate(MemoryKind::Device, BYTES, 256)?;
     let worked = use_memory(device, &queues, &kernel, memory);
-    // One call fails: the second attempt waits for whatever runs.
+    // Only one call fails: the second attempt waits for all running work.
     let waited: Vec<_> = queues.iter().chain(&queues).map(|queue| queue.synchronize()).collect();
     device.free(MemoryKind::Device, memory)?;
     waited.into_iter().fold(worked, Result::and)

@@ -1,4 +1,4 @@
-//! Memory of the program that the device reaches, by VK_EXT_external_memory_host.
+//! Host memory of the program that the device accesses, by VK_EXT_external_memory_host.
 
 use super::region::{Backing, Owner, Region};
 use super::{Memory, create_buffer, next_id, overlapping, taken};
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 impl Memory {
-    /// Imports the pages that a range lies in and answers the device's address of its start.
+    /// Imports the pages of a range and returns the device address of its start.
     ///
     /// # Errors
-    /// `Unsupported` without VK_EXT_external_memory_host; `InvalidArgument` for a range that is
-    /// empty, wraps around, overlaps a pinned one or an allocation of the device, or cannot be
+    /// `Unsupported` without VK_EXT_external_memory_host. `InvalidArgument` for a range that is
+    /// empty, wraps around, overlaps a pinned range or an allocation of the device, or cannot be
     /// imported.
     pub(crate) fn pin(&self, range: Span) -> Result<u64> {
         let device = &self.device;
@@ -34,7 +34,7 @@ impl Memory {
         let (first, most) = (start / page * page, device.physical.limits.buffer_bytes);
         if end - first > most {
             return Err(wrong(format!(
-                "pinning {bytes} bytes at {start:#x}; the device takes {most} at a time"
+                "pinning {bytes} bytes at {start:#x}, expected at most {most} bytes at a time"
             )));
         }
         let _pinning = self.pinning.lock();
@@ -58,10 +58,11 @@ impl Memory {
         Ok(region.address)
     }
 
-    /// Imports pages of the host as an allocation of the program, under their own address.
+    /// Imports host pages as an allocation of the program, at their own address.
     ///
     /// # Errors
-    /// As for [`Memory::pin`]; `Unsupported` for memory that is neither host nor managed memory.
+    /// The errors of [`Memory::pin`]; `Unsupported` for memory that is neither host nor managed
+    /// memory.
     pub(crate) fn import_memory(&self, kind: MemoryKind, memory: Span) -> Result<()> {
         let device = &self.device;
         let unsupported = |why: &str| {
@@ -70,7 +71,9 @@ impl Memory {
             Error::new(ErrorCode::Unsupported, message)
         };
         if kind == MemoryKind::Device {
-            return Err(unsupported("it is to be device memory"));
+            return Err(unsupported(
+                "device memory cannot be imported, expected host or managed memory",
+            ));
         }
         let (Some(import), Some(page)) = (&self.import, device.physical.limits.import_alignment)
         else {
@@ -110,10 +113,10 @@ impl Memory {
         Ok(())
     }
 
-    /// Undoes [`Memory::pin`]: by the address on the host or by that which was answered.
+    /// Undoes [`Memory::pin`], by the host address or by the returned address.
     ///
     /// # Errors
-    /// `InvalidArgument` if nothing was pinned there.
+    /// `InvalidArgument` if no range is pinned at `address`.
     pub(crate) fn unpin(&self, address: u64) -> Result<()> {
         let _pinning = self.pinning.lock();
         let of_device =
@@ -129,7 +132,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Refuses a range of the host's memory of which the device has some.
+    /// Refuses a range of host memory that overlaps the device's pinned ranges or allocations.
     fn refuse_known(&self, start: u64, bytes: u64) -> Result<()> {
         let pinned = overlapping(&self.pinned, start, bytes, |region| region.host);
         let own = overlapping(&self.live, start, bytes, |region| region.address)
@@ -151,7 +154,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns a buffer over pages of the host: buffer, memory, address.
+    /// Creates a buffer over host pages; returns buffer, memory and address.
     fn import(
         &self,
         functions: &ash::ext::external_memory_host::Device,
@@ -166,13 +169,13 @@ impl Memory {
             if result != vk::Result::ERROR_INVALID_EXTERNAL_HANDLE {
                 return device.check::<()>(&doing, Err(result)).expect_err("it is an error");
             }
-            let what = format!("{doing}: it is no memory that the device can import");
+            let what = format!("{doing}: the device cannot import this memory");
             Error::new(ErrorCode::InvalidArgument, what)
                 .with_vendor(format!("VK_{result:?}"), i64::from(result.as_raw()))
         };
         let pages = start as *mut std::ffi::c_void;
         let mut usable = vk::MemoryHostPointerPropertiesEXT::default();
-        // SAFETY: whoever pins vouches for the range; pages that it lies in are there with it.
+        // SAFETY: the caller of `pin` vouches for the range, and its pages exist with it.
         let answered = unsafe {
             let ask = functions.fp().get_memory_host_pointer_properties_ext;
             ask(device.raw.handle(), KIND, pages, &mut usable)
@@ -197,8 +200,8 @@ impl Memory {
                 .memory_type_index(kind)
                 .push_next(&mut import)
                 .push_next(&mut flags);
-            // SAFETY: the pages stay where they are until they are unpinned, as whoever pins
-            // vouches for; the memory is bound to a buffer of its size and kind.
+            // SAFETY: the pages stay in place until they are unpinned, as the caller of `pin`
+            // vouches; the memory is bound to a buffer of its size and kind.
             unsafe {
                 let memory = device.raw.allocate_memory(&info, None)?;
                 let bound = device.raw.bind_buffer_memory(buffer, memory, 0);
@@ -208,7 +211,7 @@ impl Memory {
             }
         };
         let (memory, address) = imported().map_err(|result| {
-            // SAFETY: the buffer is ours and unused.
+            // SAFETY: the buffer belongs to this function and is unused.
             unsafe { device.raw.destroy_buffer(buffer, None) };
             refuse(result)
         })?;
@@ -217,7 +220,7 @@ impl Memory {
     }
 }
 
-/// Of some types of memory, one that host and device need not flush; better one that the host caches.
+/// Returns a coherent memory type among `types`, preferably one that the host caches.
 fn coherent_type(memory: &vk::PhysicalDeviceMemoryProperties, types: u32) -> Option<u32> {
     use vk::MemoryPropertyFlags as Flags;
     let coherent = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;

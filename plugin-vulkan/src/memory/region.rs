@@ -1,4 +1,4 @@
-//! Ranges of memory, and places in them.
+//! Ranges of memory, and positions in them.
 
 use ash::vk;
 use gpu_allocator::vulkan::Allocation;
@@ -7,33 +7,33 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A range of memory that the device and, where it is mapped, the host reach.
+/// A range of memory that the device accesses, and the host if it is mapped.
 pub(crate) struct Region {
-    /// Different for each region that ever was.
+    /// Unique number among all regions of the process.
     pub(crate) id: u64,
     pub(crate) owner: Owner,
-    /// The address that the program knows.
+    /// The address for the program.
     pub(crate) address: u64,
     pub(crate) bytes: u64,
-    /// How many of the bytes the program sees.
+    /// Number of bytes that the program sees.
     pub(super) logical_size: AtomicU64,
     pub(crate) device_address: u64,
     pub(crate) buffer: vk::Buffer,
-    /// Where the region begins in the buffer.
+    /// Offset of the region in the buffer.
     pub(crate) offset: u64,
-    /// Where the host reaches it, 0 if it does not.
+    /// Host address, 0 if the region is not mapped.
     pub(super) host: u64,
-    /// Whether the host reads it as fast as its own memory.
+    /// Whether the host reads the region as fast as its own memory.
     pub(super) cached: bool,
     pub(super) backing: Mutex<Backing>,
 }
 
-/// Who a region was made for.
+/// The owner of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// An allocation of the program.
     Program(MemoryKind),
-    /// Memory of the program that was pinned.
+    /// Pinned memory of the program.
     Pinned,
     /// The backend itself.
     Internal,
@@ -45,7 +45,7 @@ pub(super) enum Backing {
     Gone,
 }
 
-/// Where in a region an address lies.
+/// The position of an address in a region.
 #[derive(Clone)]
 pub(crate) struct Found {
     pub(crate) region: Arc<Region>,
@@ -53,29 +53,29 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Returns the place `bytes` further on.
+    /// Returns the position `bytes` bytes further on.
     pub(crate) fn further(&self, bytes: u64) -> Found {
         Found { region: Arc::clone(&self.region), offset: self.offset + bytes }
     }
 
-    /// Position in the region's buffer.
+    /// Returns the offset in the region's buffer.
     pub(crate) fn buffer_offset(&self) -> u64 {
         self.region.offset + self.offset
     }
 
-    /// How many bytes the program sees from here to the region's end.
+    /// Returns the number of bytes that the program sees from here to the region's end.
     pub(crate) fn rest(&self) -> u64 {
         self.region.logical_size.load(Ordering::Relaxed).saturating_sub(self.offset)
     }
 
-    /// Where the host reaches it as fast as its own memory, if it does.
+    /// Returns the host address, if the host accesses it as fast as its own memory.
     pub(crate) fn host(&self) -> Option<u64> {
         (self.region.host != 0 && self.region.cached).then(|| self.region.host + self.offset)
     }
 }
 
 impl Region {
-    /// Returns the mapping, for memory that was asked for as mapped.
+    /// Returns the mapping of a region that was allocated as mapped.
     pub(crate) fn mapped(&self) -> *mut u8 {
         self.host as *mut u8
     }

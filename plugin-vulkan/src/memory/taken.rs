@@ -1,5 +1,5 @@
-//! Which addresses allocations of all devices have. Devices with address spaces of their own may hand
-//! out the same ones, and the host would take one allocation for another.
+//! The addresses of all devices' allocations. Devices with separate address spaces may allocate the
+//! same addresses, and the host would confuse the allocations.
 
 use super::Region;
 use parking_lot::Mutex;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 static RANGES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
-/// Takes a region's addresses, unless some are taken.
+/// Claims a region's addresses. Returns `false` if another region has some of them.
 pub(super) fn claim(region: &Region) -> bool {
     let end = region.address.saturating_add(region.bytes);
     let mut ranges = RANGES.lock();
@@ -19,7 +19,7 @@ pub(super) fn claim(region: &Region) -> bool {
     true
 }
 
-/// Gives them up.
+/// Releases a region's addresses.
 pub(super) fn give_up(region: &Region) {
     RANGES.lock().remove(&region.address);
 }

@@ -1,4 +1,4 @@
-//! The threads that do what nobody waits for.
+//! The threads that process a queue without a waiting caller.
 
 use super::{Command, HostWork, State, SubmissionQueue, has_work};
 use crate::crew::{Attended, Task};
@@ -8,12 +8,12 @@ use longshore_plugin_api::AtWork;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 
-/// The driver may work on so many batches before a small one is handed over that nobody waits for.
+/// Number of batches in flight from which a small open batch stays open, if no caller waits.
 const ENOUGH_FLYING: usize = 2;
-/// A batch of so many commands is not small.
+/// Number of commands from which a batch is not small.
 const ENOUGH_COMMANDS: u32 = 512;
 impl SubmissionQueue {
-    /// Sees to it that what is queued is done although nobody waits for it.
+    /// Ensures that queued work is done without a waiting caller.
     #[inline]
     pub(super) fn rouse(self: &Arc<SubmissionQueue>, state: &mut MutexGuard<'_, State>) {
         if !state.taken && !state.attended {
@@ -21,16 +21,17 @@ impl SubmissionQueue {
         }
     }
 
-    /// Has a thread of the crew attend to the line; without one, the calling thread does the work.
+    /// Calls a thread of the crew to attend to the queue; without one, the calling thread does the
+    /// work.
     fn call(self: &Arc<SubmissionQueue>, state: &mut MutexGuard<'_, State>) {
         let queue: Arc<SubmissionQueue> = Arc::clone(self);
         match Task::new(queue, self.device.at_work()).try_call() {
-            // The thread finds the line attended to, as it needs the lock.
+            // The thread needs the lock, so it finds the queue attended.
             Ok(_wake) => state.attended = true,
             Err(error) => {
                 log::warn!("{error}");
                 state.taken = true;
-                // A function of the program may have queued more.
+                // A host function may have queued more work.
                 while has_work(state) {
                     self.close_open(state);
                     self.take_commands(state, |_| true);
@@ -40,7 +41,8 @@ impl SubmissionQueue {
         }
     }
 
-    /// Returns the value to wait for if the driver has enough to do and the open batch may still grow.
+    /// Returns a timeline value to wait for if the driver has enough work and the open batch may
+    /// still grow.
     fn is_ahead(&self, state: &State) -> Option<u64> {
         let is_small = state.open.as_ref().is_some_and(|open| open.commands() < ENOUGH_COMMANDS);
         if !state.commands.is_empty() || !is_small || state.flying.len() < ENOUGH_FLYING {
@@ -50,7 +52,7 @@ impl SubmissionQueue {
         (!self.timeline.was_seen(value)).then_some(value)
     }
 
-    /// Returns the place in another queue that the first step would block a thread for.
+    /// Returns the place in another queue for which the first command would block a thread.
     fn obstacle(&self, state: &State) -> Option<(Place, Awaited)> {
         match state.commands.front() {
             Some(Command::Host(_, HostWork::Wait(place))) => {
@@ -67,23 +69,23 @@ impl Attended for SubmissionQueue {
     }
 }
 
-/// Does what a line has to do until there is nothing more, or only what waits for another queue: then a thread is called again
-/// when that has come so far.
+/// Processes a queue until no work is left, or the next command waits for another queue. In the
+/// second case, a thread is called again when the wait is over.
 fn attend(queue: Arc<SubmissionQueue>, at_work: AtWork) {
-    // Whoever goes on with a parked line may be done before this thread has gone from here.
+    // The next thread of a parked queue may be done before this function returns.
     let _at_work = queue.device.at_work();
     let mut called = Task::new(Arc::clone(&queue) as Arc<dyn Attended>, at_work);
     let queue = queue;
     let mut state = queue.state.lock();
     while !state.taken && has_work(&state) {
         if let Some((place, awaited)) = queue.obstacle(&state) {
-            // Still attended to: by whoever is called then, maybe at this moment.
+            // The queue stays attended, by the thread that is called then, perhaps at this moment.
             match place.timeline.call_when(awaited, place.value, called) {
                 Ok(()) => return,
                 Err(back) => called = back,
             }
         }
-        // If it cannot wait, whoever submits next notices why.
+        // If this wait fails, the next submission reports the reason.
         if let Some(value) = queue.is_ahead(&state)
             && MutexGuard::unlocked(&mut state, || queue.timeline.wait(value)).is_ok()
         {

@@ -7,7 +7,7 @@ use spirv_tools::val::{self, Validator, ValidatorOptions};
 use std::ffi::{c_int, c_void};
 use std::path::Path;
 
-/// The validator. It works in the process, so that verdicts need not be kept.
+/// The validator. It runs in the process, so its verdicts need not be kept.
 pub(super) struct Tool;
 
 impl Tool {
@@ -47,8 +47,9 @@ fn refusal(error: &Error) -> Verdict {
     }
 }
 
-/// Stands in for the plugin's `__cxa_atexit` (`build.rs`), by which SPIRV-Tools would have its tables destroyed. They stay:
-/// programs may load modules until their last static destructor, which can run after those of this library.
+/// Replaces the plugin's `__cxa_atexit` (`build.rs`), with which SPIRV-Tools would register the
+/// destruction of its tables. The tables stay. Programs may load modules until their last static
+/// destructor, which can run after this library's destructors.
 #[unsafe(no_mangle)]
 extern "C" fn __wrap___cxa_atexit(
     _destroy: Option<extern "C" fn(*mut c_void)>,

@@ -1,4 +1,4 @@
-//! A validator that is installed on the machine: the shared library, else the command.
+//! An installed validator: the shared library, else the command.
 
 mod command;
 mod exit;
@@ -18,14 +18,14 @@ use std::path::Path;
 use std::sync::OnceLock;
 use verdicts::{Key, VerdictCache};
 
-/// Soname of SPIRV-Tools, as Vulkan SDKs have it.
+/// Soname of SPIRV-Tools in Vulkan SDKs.
 const LIBRARY: &str = "libSPIRV-Tools-shared.so";
 
-/// The validator of this machine. It is looked for when the first module is judged, once.
+/// The validator of this machine. The search runs once, for the first module.
 pub(super) struct Tool {
     /// Name by which the library is opened.
     soname: OsString,
-    /// Folders of the command, in the form of `PATH`. `None` where the command must not be run.
+    /// Folders of the command, in the form of `PATH`. `None` if the command must not be run.
     path: Option<OsString>,
     verdicts: VerdictCache,
     library: OnceLock<Result<Library, String>>,
@@ -33,12 +33,13 @@ pub(super) struct Tool {
 }
 
 impl Tool {
-    /// Returns the validator of this machine. Verdicts of the command are kept in the folder, which need not exist.
+    /// Creates the validator of this machine. Verdicts of the command are kept in the folder, which
+    /// need not exist.
     pub(super) fn new(cache: Option<&Path>) -> Tool {
         Tool::find(LIBRARY.as_ref(), command::search_path().as_deref(), cache)
     }
 
-    /// Returns a validator that is looked for under these names.
+    /// Creates a validator with these names.
     pub(super) fn find(soname: &OsStr, path: Option<&OsStr>, cache: Option<&Path>) -> Tool {
         Tool {
             soname: soname.to_owned(),
@@ -49,7 +50,7 @@ impl Tool {
         }
     }
 
-    /// Judges a module. Blocks; the command runs unless its verdict was kept.
+    /// Judges a module. Blocks; runs the command unless its verdict was kept.
     pub(super) fn verdict(&self, words: &[u32], rules: Rules) -> Result<Verdict, Unjudged> {
         let without_library = match self.library() {
             Ok(library) => match library.verdict(words, rules) {
@@ -70,7 +71,7 @@ impl Tool {
         Ok(verdict)
     }
 
-    /// Returns whether there is a verdict on this module, or a validator that will give one. Blocks.
+    /// Returns whether a verdict on this module exists, or a validator can give one. Blocks.
     pub(super) fn can_judge(&self, words: &[u32], rules: Rules) -> bool {
         if self.library().is_ok() {
             return true;
@@ -81,10 +82,10 @@ impl Tool {
             || command.probe(rules.environment).is_ok()
     }
 
-    /// Names the validator. Blocks.
+    /// Returns the validator's name. Blocks.
     ///
     /// # Errors
-    /// Reasons for which neither the library nor the command can be used.
+    /// The reasons that neither the library nor the command can be used.
     pub(super) fn description(&self) -> Result<String, String> {
         let without_library = match self.library() {
             Ok(library) => return Ok(library.description()),

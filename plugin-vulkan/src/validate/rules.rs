@@ -1,15 +1,15 @@
-//! Rules that a module is checked by.
+//! The rules of a check of a module.
 #![cfg_attr(
     feature = "spirv-tools",
     allow(
         dead_code,
-        reason = "an installed validator alone is told environments by name, and may be missing"
+        reason = "only an installed validator gets environments by name, and may be missing"
     )
 )]
 
 use std::ffi::CStr;
 
-/// How blocks may be laid out.
+/// The permitted layouts of blocks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Layouts {
     /// The feature `scalarBlockLayout`.
@@ -18,7 +18,7 @@ pub(crate) struct Layouts {
     pub(crate) standard_uniform: bool,
 }
 
-/// An environment for SPIR-V, as SPIRV-Tools knows them.
+/// An environment for SPIR-V, as defined by SPIRV-Tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Environment {
     /// SPIR-V 1.5 alone.
@@ -39,7 +39,7 @@ impl Environment {
         Environment::Vulkan1_3,
     ];
 
-    /// The name by which SPIRV-Tools' library and commands are told.
+    /// Returns the environment's name for SPIRV-Tools' library and commands.
     pub(crate) fn name(self) -> &'static CStr {
         match self {
             Environment::Universal1_5 => c"spv1.5",
@@ -50,36 +50,36 @@ impl Environment {
     }
 }
 
-/// Rules for one check of a module.
+/// The rules of one check of a module.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) environment: Environment,
     pub(crate) layouts: Layouts,
 }
 
-/// Answer of a validator.
+/// The result of a validator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The module keeps to the rules.
+    /// A module that follows the rules.
     Valid,
-    /// The module breaks the rule that the text names.
+    /// A module that breaks the rule in the text.
     Invalid(String),
 }
 
-/// Reason for which a module has no verdict.
+/// The reason for a missing verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unjudged {
-    /// There is no usable validator.
+    /// A missing or unusable validator.
     Missing(String),
-    /// The validator gave no answer about this module.
+    /// A failure of the validator on this module.
     Failed(String),
 }
 
-/// Most bytes of an [`Verdict::Invalid`]; validators quote whole instructions.
+/// Most bytes of the text of a [`Verdict::Invalid`]; validators quote whole instructions.
 const MOST_TEXT: usize = 4096;
 
 impl Verdict {
-    /// A refusal, whose text is cut off where it is too long.
+    /// Creates a refusal and truncates a long text.
     pub(crate) fn invalid(text: &str) -> Verdict {
         let end = text.floor_char_boundary(MOST_TEXT);
         Verdict::Invalid(text[..end].trim().to_owned())

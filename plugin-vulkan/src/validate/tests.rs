@@ -1,4 +1,4 @@
-//! Checks by the validator of this machine, or by the one that is compiled in.
+//! Checks by the validator of this machine, or by the compiled-in one.
 
 use super::{Layouts, Validator};
 use longshore_format_spirv::{Module, Target};
@@ -11,10 +11,10 @@ const WGSL: &[u8] = b"
     @compute @workgroup_size(1)
     fn bump() { numbers[0] += 1u; }
 ";
-/// Words of SPIR-V's header.
+/// Number of words of SPIR-V's header.
 const HEADER: usize = 5;
 
-/// The validator; `None` if this machine has none, which is a failure where tests must run.
+/// Returns the validator; `None` if this machine has none, which is a failure where tests must run.
 fn validator() -> Option<Validator> {
     let validator = Validator::new(false, None);
     let description = validator.description();
@@ -26,7 +26,7 @@ fn validator() -> Option<Validator> {
     Some(validator)
 }
 
-/// The words of a module with every instruction of one opcode made another one.
+/// Returns the words of a module with one opcode replaced by another in every instruction.
 fn with_opcode_changed(module: &Module, from: u32, to: u32) -> Vec<u8> {
     let mut words = module.words().to_vec();
     let mut at = HEADER;
@@ -40,7 +40,7 @@ fn with_opcode_changed(module: &Module, from: u32, to: u32) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A module in SPIR-V that breaks a rule.
+/// Returns a module in SPIR-V that breaks a rule.
 fn broken() -> Module {
     const I_ADD: u32 = 128;
     const F_ADD: u32 = 129;
@@ -74,7 +74,7 @@ mod without_a_validator {
     use crate::validate::Folder;
     use std::path::Path;
 
-    /// A validator that is looked for where there is none, or `folder` if that is told.
+    /// Returns a missing validator, or the one in `folder`.
     fn missing(is_required: bool, folder: Option<&Folder>) -> Validator {
         let path = folder.map_or(Path::new("/nowhere"), Folder::path);
         Validator::looked_for("/nowhere/libSPIRV-Tools.so", path, is_required)

@@ -12,10 +12,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 const PROGRAM: &str = "spirv-val";
-/// Longest time for one module. The largest that compilers make take some seconds.
+/// Time limit for one module. The largest modules of compilers take some seconds.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Folders in which programs are looked for. `None` in a process that has more rights than whoever started it.
+/// Returns the folders to search for programs. `None` in a process with more rights than its user.
 pub(super) fn search_path() -> Option<OsString> {
     // SAFETY: the function has no precondition.
     let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
@@ -26,15 +26,17 @@ pub(super) fn search_path() -> Option<OsString> {
 pub(super) struct Command {
     program: PathBuf,
     time_limit: Duration,
-    /// Whether the command works, in the order of [`Environment::ALL`]; found out when it is first needed.
+    /// Whether the command works, in the order of [`Environment::ALL`]; determined at the first
+    /// need.
     usable: [OnceLock<Result<(), String>>; Environment::ALL.len()],
 }
 
 impl Command {
-    /// Finds the command in these folders. Relative ones are left out: what they hold is chosen by the current folder.
+    /// Finds the command in these folders. Relative folders are skipped: their contents depend on
+    /// the current folder.
     ///
     /// # Errors
-    /// No such command, or no folders.
+    /// A missing command, or no folders.
     pub(super) fn find(path: Option<&OsStr>) -> Result<Command, String> {
         Command::find_with(path, TIME_LIMIT)
     }
@@ -53,10 +55,10 @@ impl Command {
         &self.program
     }
 
-    /// Identity of the command's file: another version of it has another one.
+    /// Returns the identity of the command's file, which differs between versions.
     ///
     /// # Errors
-    /// A command that is gone.
+    /// A command that no longer exists.
     pub(super) fn identity(&self) -> Result<Vec<u8>, String> {
         let facts = self.program.metadata();
         let facts = facts.map_err(|error| format!("{}: {error}", self.program.display()))?;
@@ -67,10 +69,10 @@ impl Command {
         Ok([&numbers, self.program.as_os_str().as_encoded_bytes()].concat())
     }
 
-    /// Tries the command, unless it was tried before. Blocks.
+    /// Tests the command, unless it was tested before. Blocks.
     ///
     /// # Errors
-    /// A command that cannot be started, does not know the environment, or answers wrongly.
+    /// A command that cannot be started, does not know the environment, or gives wrong verdicts.
     pub(super) fn probe(&self, environment: Environment) -> Result<(), String> {
         let position = Environment::ALL.iter().position(|known| *known == environment);
         let usable = &self.usable[position.expect("all environments are listed")];
@@ -83,10 +85,10 @@ impl Command {
         tried.clone()
     }
 
-    /// Tries the command for all environments. Blocks.
+    /// Tests the command for all environments. Blocks.
     ///
     /// # Errors
-    /// Those of [`Command::probe`].
+    /// The errors of [`Command::probe`].
     pub(super) fn probe_all(&self) -> Result<(), String> {
         Environment::ALL.into_iter().try_for_each(|environment| self.probe(environment))
     }
@@ -94,8 +96,8 @@ impl Command {
     /// Judges a module. Blocks while the command runs.
     ///
     /// # Errors
-    /// A command that gives no verdict: it cannot be started, crashes, does not end in time, or says too much or nothing
-    /// that is known.
+    /// A command that gives no verdict: it cannot be started, crashes, exceeds the time limit, or
+    /// writes too much output or unknown output.
     pub(super) fn verdict(&self, words: &[u32], rules: Rules) -> Result<Verdict, String> {
         let mut command = std::process::Command::new(&self.program);
         command.arg("--target-env").arg(OsStr::new(&*rules.environment.name().to_string_lossy()));
@@ -105,7 +107,7 @@ impl Command {
         if rules.layouts.standard_uniform {
             command.arg("--uniform-buffer-standard-layout");
         }
-        // Standard input.
+        // The module comes on standard input.
         command.arg("-");
         process::run(command, words, self.time_limit).and_then(|ended| read(&ended))
     }
@@ -125,13 +127,16 @@ fn read(ended: &Ended) -> Result<Verdict, String> {
         _ => {
             let said = output.trim();
             let said = &said[..said.floor_char_boundary(200)];
-            Err(format!("{PROGRAM} ended with {}, and said '{said}'", ended.status))
+            Err(format!(
+                "{PROGRAM} ended with {} and the output '{said}', expected a verdict",
+                ended.status
+            ))
         }
     }
 }
 
-/// Text of an error in the output: "error: line 9: It breaks a rule." and the instruction, where the line counts
-/// instructions.
+/// Returns the text of an error in the output: "error: line 9: It breaks a rule." and the
+/// instruction. The line number counts instructions.
 fn error_text(output: &str) -> Option<&str> {
     let start = match output.strip_prefix("error: ") {
         Some(text) => text,

@@ -1,8 +1,9 @@
-//! The end of the process, before which SPIRV-Tools' library must not be called.
+//! The end of the process, after which SPIRV-Tools' library must not be called.
 //!
-//! `exit` has the library's tables destroyed, while programs may load modules until their last static destructor. Exit
-//! handlers run newest first, and a function of the library may register one for a table that it makes when it is first
-//! called. So a handler of this file is registered anew after each call: it runs before all that the library registered.
+//! `exit` destroys the library's tables, while programs may load modules until their last static
+//! destructor. Exit handlers run newest first, and a function of the library may register a handler
+//! for a table at its first call. So this file registers its own handler again after each call, and
+//! it runs before all handlers of the library.
 
 use libloading::os::unix::{Library, Symbol};
 use parking_lot::{Mutex, RwLock};
@@ -13,8 +14,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Runs `body`, which calls the library or opens it. `None` once the process has begun to run exit handlers, or where it
-/// cannot be told whether it has. Threads may call this at the same time.
+/// Runs `body`, which calls or opens the library. `None` once the process has begun to run exit
+/// handlers, or if that cannot be determined. Threads may call this function at the same time.
 pub(super) fn unless_ending<R>(body: impl FnOnce() -> R) -> Option<R> {
     let _calling = CALLS.read();
     if IS_ENDING.load(Ordering::Acquire) || !watch() {
@@ -25,19 +26,20 @@ pub(super) fn unless_ending<R>(body: impl FnOnce() -> R) -> Option<R> {
     Some(result)
 }
 
-/// Held for reading by each call of the library, for writing by the exit handler.
+/// Locked for reading by each call of the library, for writing by the exit handler.
 static CALLS: RwLock<()> = RwLock::new(());
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// Longest wait of the exit handler for calls of other threads, which a thread that was ended by force never leaves.
+/// Longest wait of the exit handler for calls of other threads. A thread that was ended by force
+/// never leaves its call.
 const LIMIT: Duration = Duration::from_secs(10);
 
 thread_local! {
-    /// Whether this thread takes a handler away, which glibc does by calling it.
+    /// Whether this thread removes a handler, which glibc does by calling it.
     static IS_REPLACING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// glibc's functions for exit handlers. They are found by name at run time, so that the plugin itself imports nothing by
-/// which a compiler would have its statics destroyed.
+/// glibc's functions for exit handlers. They are found by name at run time, so that the plugin
+/// itself imports no function for the destruction of statics.
 struct Handlers {
     /// `__cxa_atexit`.
     add: Symbol<AddHandler>,
@@ -49,7 +51,8 @@ type Handler = extern "C" fn(*mut c_void);
 type AddHandler = unsafe extern "C" fn(Handler, *mut c_void, *mut c_void) -> c_int;
 type RemoveHandlers = unsafe extern "C" fn(*mut c_void);
 
-/// Two owners of handlers, in glibc's eyes libraries: while the handler of one is replaced, that of the other stands.
+/// Two owners of handlers, which glibc takes for libraries: while the handler of one is replaced,
+/// the other's stays registered.
 static OWNERS: [u8; 2] = [0; 2];
 
 /// Makes the handler the newest of the process; `false` if it cannot be registered.
@@ -64,7 +67,7 @@ fn watch() -> bool {
         return false;
     }
     IS_REPLACING.set(true);
-    // SAFETY: the owner is an address of this file, so that no handler of others has it.
+    // SAFETY: the owner is an address of this file, so no other handler has it.
     unsafe { (handlers.remove)(owner(*current)) };
     IS_REPLACING.set(false);
     *current = next;
@@ -83,7 +86,7 @@ fn handlers() -> Option<&'static Handlers> {
     FOUND.get_or_init(find).as_ref()
 }
 
-/// The exit handler: no call of the library begins any more, and those of other threads are waited for.
+/// Handles the exit: prevents further calls of the library, and waits for calls of other threads.
 extern "C" fn end(_: *mut c_void) {
     if !IS_REPLACING.get() {
         IS_ENDING.store(true, Ordering::Release);

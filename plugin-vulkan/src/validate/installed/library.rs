@@ -16,9 +16,10 @@ pub(super) struct Library {
     description: String,
 }
 
-/// `spv_result_t`: the module keeps to the rules.
+/// `spv_result_t`: the module follows the rules.
 const SUCCESS: c_int = 0;
-/// `SPV_ERROR_INVALID_POINTER`, `SPV_ERROR_OUT_OF_MEMORY` and `SPV_ERROR_INTERNAL`: the validator failed.
+/// `SPV_ERROR_INVALID_POINTER`, `SPV_ERROR_OUT_OF_MEMORY` and `SPV_ERROR_INTERNAL`: the validator
+/// failed.
 const FAILURES: std::ops::RangeInclusive<c_int> = -3..=-1;
 
 /// `spv_diagnostic_t`.
@@ -40,7 +41,7 @@ struct Binary {
 type Context = *mut c_void;
 type Options = *mut c_void;
 
-/// Makes the table of functions, and how it is filled by their names.
+/// Defines the table of functions, and its lookup by their names.
 macro_rules! functions {
     ($($name:ident: $symbol:literal, fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
         struct Functions {
@@ -72,10 +73,11 @@ functions! {
 }
 
 impl Library {
-    /// Opens the library and tries it. Blocks.
+    /// Opens the library and tests it. Blocks.
     ///
     /// # Errors
-    /// No such library; one that lacks a function or an environment; one that answers wrongly.
+    /// A missing library, a library without a needed function or environment, or one with wrong
+    /// verdicts.
     pub(super) fn open(soname: &OsStr) -> Result<Library, String> {
         let named = |why: String| format!("{}: {why}", soname.display());
         let ending = || "the process is about to end".to_owned();
@@ -93,9 +95,9 @@ impl Library {
     }
 
     fn open_now(soname: &OsStr) -> Result<Library, String> {
-        // SAFETY: whoever installed the library vouches for its constructors, as for those of the driver.
+        // SAFETY: the installer of the library vouches for its constructors, as for the driver's.
         let opened = unsafe { libloading::Library::new(soname) };
-        // Closing it would run destructors, and its threads may not be gone.
+        // Closing the library would run destructors, and its threads may still exist.
         let opened = ManuallyDrop::new(opened.map_err(|error| shown(&error))?);
         let functions = Functions::find(&opened).map_err(|error| shown(&error))?;
         // SAFETY: the function has no precondition; its text stays for the life of the process.
@@ -113,12 +115,13 @@ impl Library {
         Ok(Library { functions, environments, description })
     }
 
-    /// Judges a module; an error tells why there is no verdict. `None` once the process is about to end. Blocks.
+    /// Judges a module; an error is the reason for a missing verdict. `None` once the process is
+    /// about to end. Blocks.
     pub(super) fn verdict(&self, words: &[u32], rules: Rules) -> Option<Result<Verdict, String>> {
         unless_ending(|| self.judge(words, rules))
     }
 
-    /// Names the library and its version.
+    /// Returns the library's name and version.
     pub(super) fn description(&self) -> String {
         self.description.clone()
     }
@@ -129,16 +132,16 @@ impl Library {
         let environment = self.environments[position.expect("all environments are listed")];
         let binary = Binary { code: words.as_ptr(), word_count: words.len() };
         let mut diagnostic = std::ptr::null_mut();
-        // SAFETY: the functions are called as their header says. Context, options and words live during the call of
-        // `validate`, and are destroyed once; no other thread has them.
+        // SAFETY: the functions are called by the rules of their header. Context, options and words
+        // live during the call of `validate` and are destroyed once; no other thread has them.
         let result = unsafe {
             let context = (functions.create_context)(environment);
             let options = (functions.create_options)();
             if context.is_null() || options.is_null() {
-                // SPIRV-Tools takes null for nothing to destroy.
+                // SPIRV-Tools ignores the destruction of null.
                 (functions.destroy_options)(options);
                 (functions.destroy_context)(context);
-                return Err("SPIRV-Tools makes no context".to_owned());
+                return Err("SPIRV-Tools did not create a context".to_owned());
             }
             (functions.set_scalar)(options, rules.layouts.scalar);
             (functions.set_standard_uniform)(options, rules.layouts.standard_uniform);
@@ -185,7 +188,7 @@ unsafe fn find<F: Copy>(library: &libloading::Library, name: &str) -> Result<F, 
     Ok(*found)
 }
 
-/// The dynamic linker's own words where there are any.
+/// Returns the dynamic linker's own message, if one exists.
 fn shown(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| source.to_string())
 }

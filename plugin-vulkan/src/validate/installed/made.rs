@@ -1,11 +1,12 @@
-//! Validators that tests make.
+//! Validators made by tests.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A script that judges as `spirv-val` does [`super::probe`]'s modules: a module whose word 26 is 3 is invalid.
+/// A script that judges [`super::probe`]'s modules like `spirv-val`: a module is invalid if its
+/// word of index 26 has the value 3.
 const JUDGES: &str = r#"
 module=$(od -An -v -tu4 -w4 | tr -d ' ')
 words=$(echo "$module" | wc -l)
@@ -14,7 +15,8 @@ const REPLIES: &str = r#"
 if [ "$(echo "$module" | sed -n 27p)" = 3 ]; then echo "error: line 9: It is made invalid." >&2; exit 1; fi
 "#;
 
-/// A folder with a command `spirv-val`, a library or neither. Removed with what is in it.
+/// A folder with a command `spirv-val`, a library or neither. Dropping it removes the folder with
+/// its contents.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -22,27 +24,30 @@ impl Folder {
         Folder(TempDir::new().unwrap())
     }
 
-    /// Returns a folder whose command takes all modules but the invalid one of [`super::probe`], and counts how often it was run.
+    /// Creates a folder whose command accepts all modules except the invalid one of
+    /// [`super::probe`], and counts its runs.
     pub(crate) fn with_validator() -> Folder {
         Folder::with_validator_that("")
     }
 
-    /// Returns the same, with lines of a shell between reading and judging; `$words` is the number of the module's words.
+    /// Creates such a folder, with lines of a shell script between reading and judging; `$words` is
+    /// the number of the module's words.
     pub(crate) fn with_validator_that(does: &str) -> Folder {
         Folder::with_command(&format!("{JUDGES}{does}\n{REPLIES}"))
     }
 
-    /// Returns a folder whose command is this script, which counts how often it was run.
+    /// Creates a folder whose command is this script, which counts its runs.
     pub(crate) fn with_command(script: &str) -> Folder {
         let folder = Folder::new();
         folder.put_command(script);
         folder
     }
 
-    /// Makes another command of what is there.
+    /// Replaces the command.
     pub(crate) fn put_command(&self, script: &str) {
         let (new, runs) = (self.path().join("new"), self.path().join("runs"));
-        // Written by another process, since none that writes a program may be forked while that is started.
+        // Another process writes the program, because a process that writes it must not be forked
+        // at its start.
         let text = format!("#!/bin/sh\necho run >> '{}'\n{script}\n", runs.display());
         let source = self.path().join("source");
         std::fs::write(&source, text).unwrap();
@@ -51,7 +56,7 @@ impl Folder {
         std::fs::rename(&new, self.path().join("spirv-val")).unwrap();
     }
 
-    /// Returns a folder with a library that is compiled of this source in C.
+    /// Creates a folder with a library that is compiled from this source in C.
     pub(crate) fn with_library(source: &str) -> (Folder, PathBuf) {
         let folder = Folder::new();
         let (from, to) = (folder.path().join("made.c"), folder.path().join("libmade.so"));
@@ -71,7 +76,7 @@ impl Folder {
         self.0.path()
     }
 
-    /// Number of runs of the command so far.
+    /// Returns the number of runs of the command so far.
     pub(crate) fn runs(&self) -> usize {
         std::fs::read_to_string(self.path().join("runs")).unwrap_or_default().lines().count()
     }

@@ -1,12 +1,12 @@
-//! Two modules that tell a validator from a program or library that is none.
+//! Two modules that distinguish a validator from other programs and libraries.
 
 use crate::validate::rules::Verdict;
 
 const WORDS: usize = 34;
-/// Word of [`VALID`] with the result type of its function.
+/// Index of the word of [`VALID`] with the result type of its function.
 const RESULT_TYPE: usize = 26;
 
-/// A module with one kernel, which does nothing.
+/// A module with one empty kernel.
 #[rustfmt::skip]
 const VALID: [u32; WORDS] = [
     // Header: magic number, SPIR-V 1.3, no generator, ids below 5, schema.
@@ -28,16 +28,16 @@ const VALID: [u32; WORDS] = [
     1 << 16 | 56,
 ];
 
-/// Tries a validator on a valid and on an invalid module.
+/// Tests a validator on a valid and on an invalid module.
 ///
 /// # Errors
-/// A wrong answer, or none.
+/// A wrong verdict, or none.
 pub(super) fn probe(judge: impl Fn(&[u32]) -> Result<Verdict, String>) -> Result<(), String> {
     let mut invalid = VALID;
     invalid[RESULT_TYPE] = 3;
     match (judge(&VALID)?, judge(&invalid)?) {
         (Verdict::Valid, Verdict::Invalid(_)) => Ok(()),
         (Verdict::Invalid(text), _) => Err(format!("it refuses a valid module: {text}")),
-        (Verdict::Valid, Verdict::Valid) => Err("it takes an invalid module for valid".to_owned()),
+        (Verdict::Valid, Verdict::Valid) => Err("it accepts an invalid module".to_owned()),
     }
 }

@@ -10,7 +10,7 @@ const RULES: Rules = Rules {
     layouts: Layouts { scalar: false, standard_uniform: false },
 };
 const NO_LIBRARY: &str = "/nowhere/libSPIRV-Tools.so";
-/// SPIRV-Tools' C interface, made of what a test says about its parts.
+/// SPIRV-Tools' C interface, with parts that a test defines.
 const LIBRARY_IN_C: &str = r#"
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,7 +96,7 @@ fn a_library_that_lacks_a_function_knows_too_little_or_judges_wrongly_is_not_use
             "#define KNOWN strcmp(name, \"vulkan1.3\")",
             &["libmade.so, SPIRV-Tools v1.2.3 does not know vulkan1.3"],
         ),
-        ("#define VERDICT 0", &["it takes an invalid module for valid"]),
+        ("#define VERDICT 0", &["it accepts an invalid module"]),
         ("#define VERDICT 1", &["it refuses a valid module: It is made invalid."]),
         ("#define VERDICT -1", &["SPIRV-Tools failed with -1: It is made invalid."]),
     ];
@@ -115,7 +115,7 @@ fn a_file_that_is_no_library_is_not_used() {
     is_not_used(NO_LIBRARY.as_ref(), &[NO_LIBRARY, "No such file"]);
 }
 
-/// SPIRV-Tools as a shared library, linked of the static one that Debian has.
+/// Tests SPIRV-Tools as a shared library, linked from Debian's static one.
 #[test]
 fn the_library_of_spirv_tools_is_usable() {
     const ARCHIVE: &str = "/usr/lib/x86_64-linux-gnu/libSPIRV-Tools.a";
@@ -190,7 +190,8 @@ fn a_torn_file_of_verdicts_has_the_command_asked_again() {
 
 const ENDING: &str = "LONGSHORE_TEST_ENDING_LIBRARY";
 
-/// Asks the library from an exit handler that is older than one that the library registered in a call.
+/// Calls the library from an exit handler that is older than a handler that the library registered
+/// in a call.
 #[test]
 fn the_library_is_not_called_once_its_exit_handlers_may_have_run() {
     extern "C" fn at_exit() {

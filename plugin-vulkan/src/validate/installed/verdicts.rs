@@ -1,11 +1,13 @@
-//! Verdicts of the command, kept on disk from one process to the next.
+//! Verdicts of the command, kept on disk between processes.
 //!
-//! A kept verdict stands for a check, so a file is used only if nobody but the user could have written it, and if it is
-//! whole. A verdict belongs to all that it follows from: the command's file, the rules and the words of the module.
+//! A kept verdict replaces a check, so a file is used only if no other user could have written it,
+//! and if it is complete. A verdict depends on the command's file, the rules and the words of the
+//! module.
 //!
-//! The folder has up to 256 files, one for each value of a [`Key`]'s first byte. A file has a header, little-endian, and the
-//! verdicts that were kept last, newest first. It is replaced as a whole; of several processes that do so at a time the last
-//! wins, and the verdicts of the others are found again by asking the command.
+//! The folder has up to 256 files, one for each value of a [`Key`]'s first byte. A file has a
+//! header, little-endian, and the latest verdicts, newest first. It is replaced as a whole. If
+//! several processes replace it at the same time, the last one wins, and the command produces the
+//! lost verdicts again.
 //!
 //! | offset | bytes | content |
 //! | --- | --- | --- |
@@ -15,7 +17,8 @@
 //! | 16 | 8 | size of the verdicts in bytes |
 //! | 24 | 16 | MD5 of the verdicts |
 //!
-//! A verdict is a key, the length of its text in 4 bytes, and the text; a valid module has the length `0xffff_ffff`.
+//! A verdict is a key, the length of its text in 4 bytes, and the text; a valid module has the
+//! length `0xffff_ffff`.
 
 use crate::private_file;
 use crate::validate::rules::{Rules, Verdict};
@@ -28,21 +31,22 @@ const HEADER_BYTES: usize = 40;
 const KEY_BYTES: usize = 32;
 /// Length that stands for a valid module.
 const VALID: u32 = u32::MAX;
-/// Most verdicts of a file. More than the [256 files](self) together hold are forgotten, oldest first.
+/// Most verdicts of a file. If a file of the [256 files](self) is full, its oldest verdicts are
+/// dropped.
 const MOST_VERDICTS: usize = 64;
 /// Larger files are neither read nor written.
 const MOST_BYTES: usize = 512 << 10;
 
-/// Everything that a verdict follows from, by its SHA-256: whoever makes modules cannot make two with the same key.
+/// The SHA-256 of all inputs of a verdict: an attacker cannot make two modules with the same key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key([u8; KEY_BYTES]);
 
 impl Key {
-    /// The key of a verdict that a validator of this identity gives.
+    /// Creates the key of a verdict of a validator with this identity.
     pub(super) fn new(validator: &[u8], words: &[u32], rules: Rules) -> Key {
         let mut digest = Sha256::new();
         let environment = rules.environment.name().to_bytes();
-        // Each part has its length before it, so that no two lists of parts are the same bytes.
+        // Each part follows its length, so that no two lists of parts give the same bytes.
         for part in [validator, environment] {
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);
@@ -56,25 +60,27 @@ impl Key {
     }
 }
 
-/// The kept verdicts. Any thread and any process may find and keep at any time.
+/// The kept verdicts. Any thread and any process may find and keep verdicts at any time.
 pub(super) struct VerdictCache {
-    /// `None` if nothing is kept.
+    /// `None` if no verdicts are kept.
     folder: Option<PathBuf>,
 }
 
 impl VerdictCache {
-    /// The verdicts in this folder, which need not exist. Touches no file.
+    /// Creates a cache in this folder, which need not exist. Accesses no file.
     pub(super) fn new(folder: Option<&Path>) -> VerdictCache {
         VerdictCache { folder: folder.map(Path::to_owned) }
     }
 
-    /// The verdict of this key, if it was kept and can be trusted. Blocks while it reads a file.
+    /// Returns the verdict of this key, if it is kept in a trusted file. Blocks while it reads a
+    /// file.
     pub(super) fn find(&self, key: &Key) -> Option<Verdict> {
         let verdicts = read(&self.file(key)?);
         verdicts.into_iter().find(|(known, _)| known == key).map(|(_, verdict)| verdict)
     }
 
-    /// Keeps a verdict. Failures are logged, and the file stays as it was. Blocks while it reads and writes a file.
+    /// Keeps a verdict. Failures are logged and leave the file unchanged. Blocks while it reads and
+    /// writes a file.
     pub(super) fn keep(&self, key: &Key, verdict: &Verdict) {
         let Some(path) = self.file(key) else { return };
         let mut verdicts = read(&path);
@@ -93,7 +99,7 @@ impl VerdictCache {
     }
 }
 
-/// The verdicts of a file; none if there is no such file, or none to be trusted, which is logged.
+/// Returns the verdicts of a file. The list is empty without a trusted file; the reason is logged.
 fn read(path: &Path) -> Vec<(Key, Verdict)> {
     let content = private_file::read(path, MOST_BYTES);
     let verdicts = content.and_then(|content| decode(&content).ok_or("it is damaged".to_owned()));
@@ -126,7 +132,7 @@ fn header(data: &[u8]) -> [u8; HEADER_BYTES] {
     header
 }
 
-/// The verdicts in the content of a file; `None` for one that is not whole.
+/// Returns the verdicts in the contents of a file; `None` for incomplete contents.
 fn decode(content: &[u8]) -> Option<Vec<(Key, Verdict)>> {
     let (stored, mut data) = content.split_first_chunk::<HEADER_BYTES>()?;
     if *stored != header(data) {

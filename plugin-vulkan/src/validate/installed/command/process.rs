@@ -1,4 +1,4 @@
-//! A program that gets words on its standard input, and whose time and output are bounded.
+//! A program with words on its standard input, and limits on its time and output.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 /// Most bytes of output; a program that writes more is killed.
 const MOST_OUTPUT: usize = 64 << 10;
-/// Time between two looks whether the program has ended: at first, and after a while. A program that ends closes its output,
-/// which is noticed at once, so that this matters only for what the program leaves behind.
+/// Interval between two checks for the end of the program: at first, and after a while. A program
+/// that ends closes its output, which is noticed at once. So the interval matters only if child
+/// processes keep the output open.
 const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LAST_LOOK: Duration = Duration::from_millis(20);
 
-/// How a program ended, and what it wrote to its standard output and error.
+/// The result of a program: its status, and its output to standard output and error.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) output: Vec<u8>,
@@ -27,17 +28,17 @@ pub(super) struct Ended {
 /// Runs a program to its end. Blocks.
 ///
 /// # Errors
-/// A program that cannot be started or waited for, that takes longer, or that writes too much.
+/// A program that cannot be started or waited for, exceeds the time limit, or writes too much.
 pub(super) fn run(mut command: Command, words: &[u32], limit: Duration) -> Result<Ended, String> {
     let name = command.get_program().display().to_string();
     let failed = |doing: &str, error: io::Error| format!("{doing} {name}: {error}");
     let input = input(words).map_err(|error| failed("making the input of", error))?;
     let (mut output, writer) = io::pipe().map_err(|error| failed("making a pipe for", error))?;
     let other = writer.try_clone().map_err(|error| failed("making a pipe for", error))?;
-    // A group of its own, so that whatever it starts can be killed with it.
+    // The command gets its own process group, so that its child processes can be killed with it.
     command.stdin(input).stdout(writer).stderr(other).process_group(0);
     let started = command.spawn();
-    // As long as the command is there, the pipe has a writer.
+    // The pipe has a writer until the command is dropped.
     drop(command);
     let child = started.map_err(|error| failed("starting", error))?;
     let mut running = Running { child, is_reaped: false };
@@ -66,7 +67,7 @@ pub(super) fn run(mut command: Command, words: &[u32], limit: Duration) -> Resul
     Ok(Ended { status, output: read })
 }
 
-/// A file in memory with the words in it.
+/// Creates a file in memory that contains the words.
 fn input(words: &[u32]) -> io::Result<File> {
     let mut file = File::from(rustix::fs::memfd_create("module", MemfdFlags::CLOEXEC)?);
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -75,7 +76,8 @@ fn input(words: &[u32]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads what there is now, a little more than [`MOST_OUTPUT`] at most. `false` once all writers have closed the pipe.
+/// Reads the available output, slightly more than [`MOST_OUTPUT`] bytes at most. `false` after all
+/// writers have closed the pipe.
 fn take(output: &mut PipeReader, into: &mut Vec<u8>) -> io::Result<bool> {
     let mut buffer = [0; 4096];
     while into.len() <= MOST_OUTPUT {
@@ -90,11 +92,11 @@ fn take(output: &mut PipeReader, into: &mut Vec<u8>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Blocks until there is output, or for so long.
+/// Blocks until output is available, for `longest` at most.
 fn await_output(output: Option<&PipeReader>, longest: Duration) {
     let Some(output) = output else { return thread::sleep(longest) };
     let mut files = [PollFd::new(output, PollFlags::IN)];
-    // A failure is as good as the end of the time: the caller looks again.
+    // A failure is treated like the end of the time: the caller checks again.
     let _ = poll(&mut files, Timespec::try_from(longest).ok().as_ref());
 }
 
@@ -105,9 +107,11 @@ struct Running {
 }
 
 impl Running {
-    /// Whether the process has ended. It stays to be waited for, so that its number is not another's.
+    /// Returns whether the process has ended. The process is not reaped, so that its number is not
+    /// reused.
     fn has_ended(&self) -> io::Result<bool> {
-        // Not by a descriptor of the process: valgrind and kernels before Linux 5.3 have no `pidfd_open`.
+        // The check uses no descriptor of the process: valgrind and kernels before Linux 5.3 lack
+        // `pidfd_open`.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(Pid::from_child(&self.child)), options) {
             Ok(ended) => Ok(ended.is_some()),
@@ -117,7 +121,7 @@ impl Running {
     }
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
-        // Before it is waited for, as its number may be another's afterwards.
+        // Killed before the wait, because its number may be reused afterwards.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         self.is_reaped = true;
         self.child.wait()

@@ -8,14 +8,14 @@ const RULES: Rules = Rules {
     environment: Environment::Vulkan1_3,
     layouts: Layouts { scalar: false, standard_uniform: false },
 };
-/// Longer than what does not hang takes on a machine that is busy.
+/// A time limit that only a hanging command exceeds, even on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn command(folder: &Folder, limit: Duration) -> Command {
     Command::find_with(Some(folder.path().as_os_str()), limit).unwrap()
 }
 
-/// Returns the answer of a command that is this script.
+/// Returns the verdict of a command that is this script.
 fn answer(script: &str) -> Result<Verdict, String> {
     command(&Folder::with_command(script), LONG).verdict(&[1, 2, 3], RULES)
 }
@@ -28,7 +28,7 @@ fn fails(script: &str, texts: &[&str]) {
     }
 }
 
-/// Returns the error of trying a command that is this script.
+/// Returns the error of testing a command that is this script.
 fn unusable(script: &str) -> String {
     command(&Folder::with_command(script), LONG).probe(Environment::Vulkan1_3).unwrap_err()
 }
@@ -90,7 +90,7 @@ fn a_command_that_hangs_is_killed_with_all_that_it_has_started() {
     assert!(why.contains("did not end within 0.3 s"), "{why}");
     assert!(started.elapsed() < LONG);
     let child = std::fs::read_to_string(folder.path().join("spirv-val.child")).unwrap();
-    // A process that is dead and not yet waited for by init is a zombie.
+    // A dead process that init has not reaped yet is a zombie.
     let state = || std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
     while state().is_ok_and(|state| !state.contains(") Z ")) {
         assert!(started.elapsed() < LONG, "its child lives");
@@ -113,7 +113,7 @@ fn a_command_that_cannot_be_started_is_reported_with_the_reason() {
 
 #[test]
 fn a_command_that_is_no_validator_or_too_old_a_one_is_not_used() {
-    assert!(unusable("exit 0").contains("it takes an invalid module for valid"));
+    assert!(unusable("exit 0").contains("it accepts an invalid module"));
     assert!(unusable("echo 'error: no'; exit 1").contains("it refuses a valid module: no"));
     let old =
         "case $2 in *1.3) echo 'error: Unrecognized target env: vulkan1.3' >&2; exit 1;; esac";
@@ -178,7 +178,7 @@ fn another_version_of_the_command_has_another_identity() {
     assert!(command.identity().is_err());
 }
 
-/// Returns the number of descriptors that this process has open.
+/// Returns the number of open descriptors of this process.
 fn descriptors() -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", process::id())).unwrap().count()
 }

@@ -13,7 +13,7 @@ fn invalid(text: &str) -> Verdict {
     Verdict::Invalid(text.to_owned())
 }
 
-/// A key whose verdict is in the file of `file`.
+/// Returns a key whose verdict is in file number `file`.
 fn key(file: u8, number: u32) -> Key {
     let mut key = Key::new(b"", &[number], RULES);
     key.0[0] = file;
