@@ -1,4 +1,4 @@
-//! Constants, their values, and which of them a launch chooses.
+//! Constants, their values, and their dependence on the choices of a launch.
 
 use std::ops::BitOr;
 
@@ -8,12 +8,12 @@ use crate::fault::Fault;
 use crate::tables::{Tables, define};
 use crate::words::Instruction;
 
-/// The name of the constant that is the size of dynamic shared memory.
+/// Name of the constant with the size of dynamic shared memory.
 pub(crate) const DYNAMIC_SHARED: &str = "longshore_dynamic_shared_bytes";
-/// The name of the constant that is the size of sub-groups.
+/// Name of the constant with the size of sub-groups.
 pub(crate) const SUBGROUP_SIZE: &str = "longshore_subgroup_size";
 
-/// Which choices of a launch something depends on, group sizes aside.
+/// The choices of a launch that something depends on, except the sizes of work-groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dependence {
     /// The size of dynamic shared memory.
@@ -42,18 +42,18 @@ impl BitOr for Dependence {
 /// A constant.
 #[derive(Default)]
 pub(crate) struct Constant<'a> {
-    /// Its value as a number, by the defaults of what it depends on, if it is one that is understood.
+    /// The value as a number, computed from defaults; `None` if it cannot be computed.
     pub(crate) value: Option<u64>,
-    /// Its `SpecId`.
+    /// The constant's `SpecId`.
     pub(crate) spec_id: Option<u32>,
-    /// What it is composed or computed of.
+    /// The ids that the constant is composed of or computed from.
     pub(crate) parts: &'a [u32],
-    /// Which choices of a launch it depends on.
+    /// The choices of a launch that the constant depends on.
     pub(crate) dependence: Dependence,
 }
 
 impl<'a> Tables<'a> {
-    /// Which choices of a launch a constant or what is of a type depends on.
+    /// Returns the choices of a launch that a constant, or the size of a type, depends on.
     pub(crate) fn dependence(&self, id: u32) -> Dependence {
         match self.constants.get(&id) {
             Some(constant) => constant.dependence,
@@ -61,7 +61,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Enters a constant.
+    /// Adds a constant.
     pub(crate) fn read_constant(&mut self, op: Op, found: Instruction<'a>) -> Result<(), Fault> {
         let id = found.operand(1)?;
         let constant = match op {
@@ -106,7 +106,8 @@ impl<'a> Tables<'a> {
         Constant { value, spec_id: None, parts, dependence }
     }
 
-    /// An element of a composite constant, by the id of that and the index.
+    /// Returns an element of a composite constant. The operands are the composite's id and the
+    /// index.
     fn extracted(&self, operands: &[u32]) -> Constant<'a> {
         let &[composite, index] = operands else { return Constant::default() };
         let parts = self.constants.get(&composite).map_or(&[][..], |whole| whole.parts);
@@ -116,7 +117,7 @@ impl<'a> Tables<'a> {
         self.computed(value, part)
     }
 
-    /// Computes what sizes are computed by, as 32-bit numbers.
+    /// Computes the operations that occur in sizes, with 32-bit numbers.
     fn compute(&self, op: Op, parts: &[u32]) -> Option<u64> {
         let value = |index: usize| {
             let constant = self.constants.get(parts.get(index)?)?;
@@ -150,7 +151,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The value of a number of up to 64 bits.
+/// Returns the value of a number of up to 64 bits.
 fn number(found: Instruction<'_>) -> Option<u64> {
     match *found.operands_from(2) {
         [low] => Some(low.into()),

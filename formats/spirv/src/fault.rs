@@ -1,25 +1,25 @@
-//! Why an image is none.
+//! Faults of images.
 
-/// Why an image is none.
+/// The reason why an image cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
-    /// What kind of fault it is.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// What is wrong, and where.
+    /// The fault and its place.
     pub message: String,
 }
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The bytes are not a module, or break the rules of one.
+    /// Bytes that are not a module, or break the rules of one.
     Malformed,
     /// WGSL that does not compile.
     Source,
-    /// It needs functions or variables that are defined nowhere.
+    /// A module that needs undefined functions or variables.
     Undefined,
-    /// Valid, but by none of the conventions.
+    /// A valid module that follows none of the conventions.
     Unsupported,
 }
 

@@ -1,54 +1,54 @@
-//! What is known of a kernel.
+//! Kernels and their parameters.
 
 use std::borrow::Cow;
 
 /// A compute entry point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// Its name.
+    /// The entry point's name.
     pub name: String,
-    /// What a launch passes, in order.
+    /// The arguments of a launch, in order.
     pub parameters: Vec<Parameter>,
-    /// What is passed by value, together; [`Home::PushConstants`] at most once.
+    /// The blocks of arguments passed by value; at most one is [`Home::PushConstants`].
     pub blocks: Vec<Block>,
-    /// What is passed by pointer and bound.
+    /// The buffers of arguments passed by pointer and bound.
     pub buffers: Vec<Buffer>,
-    /// Where the address of the module's globals goes, or what they are bound to.
+    /// The places of the address of the module's globals, or of the buffers that they are bound to.
     pub globals: Vec<Place>,
-    /// Work-items of a group in x, y and z.
+    /// Work-items of a work-group in x, y and z.
     pub group: [GroupSize; 3],
-    /// Shared memory that it declares, in bytes; what depends on [`Kernel::dynamic_shared`] is not
-    /// counted.
+    /// Declared shared memory in bytes, without the part that depends on
+    /// [`Kernel::dynamic_shared`].
     pub static_shared_bytes: u32,
-    /// Whether a launch may ask for dynamic shared memory.
+    /// Whether a launch may have dynamic shared memory.
     pub dynamic_shared: bool,
-    /// What it wants of the sub-groups' size.
+    /// The requirement on the size of sub-groups.
     pub subgroup_size: SubgroupSize,
 }
 
-/// The size of a group in one dimension.
+/// The size of a work-group in one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupSize {
-    /// The module's own.
+    /// The module's fixed size.
     Fixed(u32),
-    /// Up to the launch; this if nobody says.
+    /// A size that the launch chooses, with this default.
     Free(u32),
 }
 
-/// What a kernel wants of the size of its sub-groups.
+/// A kernel's requirement on the size of its sub-groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SubgroupSize {
-    /// It does not ask.
+    /// No requirement.
     #[default]
     Any,
-    /// It is told the device's usual size, and relies on having it.
+    /// The device's usual size, which a constant passes to the kernel.
     Usual,
-    /// It has this one.
+    /// The size that the kernel requires.
     Required(u32),
 }
 
 impl SubgroupSize {
-    /// By the default of the constant that it is told by.
+    /// Returns the requirement for the default of the constant with the size.
     pub(crate) fn with_default(default: u32) -> SubgroupSize {
         match default {
             0 => SubgroupSize::Usual,
@@ -60,15 +60,16 @@ impl SubgroupSize {
 /// An argument of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name, empty if the module has none.
+    /// The parameter's name, empty if the module has none.
     pub name: String,
-    /// Size of its value; 8 for a pointer.
+    /// Size of its value in bytes; 8 bytes for a pointer.
     pub bytes: u32,
-    /// Whether it is the address of memory. 64-bit numbers that a kernel makes pointers of are not.
+    /// Whether the value is an address of memory. 64-bit numbers that a kernel converts to pointers
+    /// do not count.
     pub pointer: bool,
-    /// Its kind, if it is one number.
+    /// The kind of number, if the value is one number.
     pub number: Option<NumberKind>,
-    /// Where it goes.
+    /// The place of the value.
     pub place: Place,
 }
 
@@ -81,33 +82,33 @@ pub enum NumberKind {
     Float,
 }
 
-/// Where an argument goes.
+/// The place of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Into a block, at this offset in bytes.
+    /// A range of a block.
     Block {
-        /// Which of [`Kernel::blocks`].
+        /// Index in [`Kernel::blocks`].
         index: usize,
-        /// Where in it.
+        /// Offset in bytes in the block.
         offset: u32,
     },
-    /// It is the memory that a buffer is bound to.
+    /// The memory that a buffer is bound to.
     Buffer {
-        /// Which of [`Kernel::buffers`].
+        /// Index in [`Kernel::buffers`].
         index: usize,
     },
 }
 
-/// Arguments that are passed by value.
+/// A block of arguments passed by value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// What the kernel reads it from.
+    /// The memory from which the kernel reads the block.
     pub home: Home,
     /// Size in bytes, a multiple of 4.
     pub bytes: u32,
 }
 
-/// What a block is read from.
+/// The memory from which a kernel reads a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
     /// The push constants, from offset 0.
@@ -116,35 +117,35 @@ pub enum Home {
     Uniform {
         /// Descriptor set.
         set: u32,
-        /// Binding in it.
+        /// Binding in the set.
         binding: u32,
     },
-    /// A storage buffer: push constants that are more than the device has.
+    /// A storage buffer, for push constants that exceed the device's size.
     Storage {
         /// Descriptor set.
         set: u32,
-        /// Binding in it.
+        /// Binding in the set.
         binding: u32,
     },
 }
 
-/// Memory that is bound.
+/// Bound memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// Descriptor set.
     pub set: u32,
-    /// Binding in it.
+    /// Binding in the set.
     pub binding: u32,
-    /// A uniform buffer, else a storage buffer.
+    /// Whether it is a uniform buffer rather than a storage buffer.
     pub uniform: bool,
-    /// Least size in bytes of what is bound.
+    /// Least size in bytes of the bound memory.
     pub least_bytes: u32,
 }
 
 /// A constructor or a destructor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Procedure {
-    /// Its priority: constructors run by ascending, destructors by descending priority.
+    /// The priority: constructors run by ascending, destructors by descending priority.
     pub priority: u32,
     /// The entry point, which has no parameters.
     pub kernel: Kernel,
@@ -153,15 +154,15 @@ pub struct Procedure {
 /// A member of the block of globals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
+    /// The member's name.
     pub name: String,
-    /// Where in the block.
+    /// Offset in bytes in the block.
     pub offset: u32,
     /// Size in bytes.
     pub bytes: u32,
 }
 
-/// What a module is made for.
+/// The properties of a device that a module is translated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     pub(crate) push_constant_bytes: u32,
@@ -169,46 +170,47 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns a device with so many bytes of push constants.
+    /// Creates the target for a device with this number of bytes of push constants.
     pub const fn new(push_constant_bytes: u32) -> Target {
         Target { push_constant_bytes, zeroes_shared_memory: false }
     }
 
-    /// Returns whether the device itself can zero shared memory (`shaderZeroInitializeWorkgroupMemory`), as
-    /// WGSL wants it; else each group does.
+    /// Sets whether the device itself can zero shared memory
+    /// (`shaderZeroInitializeWorkgroupMemory`), as WGSL requires. Without this, each work-group
+    /// does so.
     #[must_use]
     pub const fn zeroes_shared_memory(self, zeroes: bool) -> Target {
         Target { zeroes_shared_memory: zeroes, ..self }
     }
 }
 
-/// What a launch chooses.
+/// The choices of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Specialization {
-    /// Work-items of a group.
+    /// Work-items of a work-group.
     pub group: [u32; 3],
     /// Dynamic shared memory in bytes.
     pub dynamic_shared_bytes: u32,
-    /// The sub-group size that the pipeline will have.
+    /// The pipeline's sub-group size.
     pub subgroup_size: u32,
 }
 
-/// Shared memory as a launch has it.
+/// The shared memory of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedMemory {
-    /// All of it, in bytes.
+    /// Total size in bytes.
     pub bytes: u64,
-    /// Whether there is an array without elements, which is not valid.
+    /// Whether it has an array without elements, which is not valid.
     pub has_empty_array: bool,
 }
 
-/// What the driver compiles.
+/// Code for the driver.
 #[derive(Clone, Debug)]
 pub struct Code<'a> {
-    /// SPIR-V.
+    /// The SPIR-V words.
     pub words: Cow<'a, [u32]>,
     /// Values of specialisation constants: `SpecId` and value.
     pub constants: Vec<(u32, u32)>,
-    /// The shared memory that it has with them.
+    /// The shared memory with these constants.
     pub shared: SharedMemory,
 }

@@ -1,14 +1,15 @@
 //! # Images for Vulkan: SPIR-V and WGSL
 //!
-//! What a module says of its kernels, for the Vulkan backend that runs them and for tools that show
-//! them. SPIR-V has no word for a kernel's arguments, for globals, constructors or dynamic shared
-//! memory; `docs/vulkan-images.md` says by which conventions a module expresses them, and this crate
-//! reads them.
+//! Reads the kernels of a module, for the Vulkan backend that runs them and for tools that print
+//! them. SPIR-V has no terms for a kernel's arguments, for globals, constructors or dynamic shared
+//! memory. This crate reads the conventions by which modules express them, which
+//! `docs/vulkan-images.md` documents.
 //!
-//! - [`Module`]: an image, parsed and reflected. [`Module::parse`] takes both formats, and any bytes.
-//! - [`Kernel`]: an entry point, its [`Parameter`]s and where each of them goes.
-//! - [`Requirements`]: what a device must have.
-//! - [`Module::code`]: what the driver compiles, for a [`Specialization`].
+//! - [`Module`]: an image, parsed and reflected. [`Module::parse`] accepts both formats, and any
+//!   bytes.
+//! - [`Kernel`]: an entry point, its [`Parameter`]s and the place of each.
+//! - [`Requirements`]: the requirements of a module on a device.
+//! - [`Module::code`]: the code for the driver, for a [`Specialization`].
 
 mod constants;
 mod fault;

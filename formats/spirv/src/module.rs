@@ -1,4 +1,4 @@
-//! An image, parsed and reflected.
+//! Parsed and reflected images.
 
 use std::borrow::Cow;
 
@@ -19,22 +19,22 @@ pub struct Module {
     words: Vec<u32>,
     requirements: Requirements,
     reflection: Reflection,
-    /// What `words` are translated from anew if a launch chooses its constants.
+    /// The source of `words`, if a launch chooses its constants and so needs a new translation.
     program: Option<Program>,
 }
 
-/// What an image is written in.
+/// The format of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// SPIR-V, of either byte order.
+    /// SPIR-V, in either byte order.
     Spirv,
     /// WGSL source.
     Wgsl,
 }
 
 impl Module {
-    /// What the bytes claim to be, by their beginning: SPIR-V by its magic number, WGSL by being text
-    /// that has `@compute`. No promise that [`Module::parse`] takes them.
+    /// Returns the format of the bytes according to their beginning. SPIR-V has its magic number,
+    /// and WGSL is text that contains `@compute`. [`Module::parse`] may still fail.
     pub fn recognise(image: &[u8]) -> Option<Format> {
         if words::is_spirv(image) {
             return Some(Format::Spirv);
@@ -43,9 +43,9 @@ impl Module {
         (text.contains("@compute") && !text.contains('\0')).then_some(Format::Wgsl)
     }
 
-    /// Parses and reflects an image. Push constants of more than `push_constant_bytes` are read from
-    /// a storage buffer instead. Total: any bytes give a module or a fault, and what is allocated is
-    /// bounded by the length of the image.
+    /// Parses and reflects an image. A block of push constants larger than the target's is read
+    /// from a storage buffer instead. Total: any bytes give a module or a fault, and the length of
+    /// the image limits the allocated memory.
     ///
     /// # Errors
     /// See [`FaultKind`](crate::FaultKind).
@@ -56,7 +56,7 @@ impl Module {
                 Module::reflected(words, target, &Hints::default())
             }
             Some(Format::Wgsl) => {
-                let source = str::from_utf8(image).expect("it was recognised as text");
+                let source = str::from_utf8(image).expect("`recognise` checked that it is text");
                 let Translation { words, hints, program } = wgsl::translate(source, target)?;
                 let module = Module::reflected(words, target, &hints)?;
                 Ok(Module { format: Format::Wgsl, program, ..module })
@@ -70,7 +70,7 @@ impl Module {
         if !tables.imports.is_empty() {
             let names = tables.imports.join(", ");
             return Err(Fault::undefined(format!(
-                "imports what no module here defines: {names}; spirv-link makes one module of several"
+                "undefined imports: {names}; link the modules that define them with spirv-link"
             )));
         }
         let moved = push_constants::too_large(&tables, target.push_constant_bytes);
@@ -83,12 +83,12 @@ impl Module {
         Ok(Module { format: Format::Spirv, words, requirements, reflection, program: None })
     }
 
-    /// What it is written in.
+    /// Returns the format of the image.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// What a device must have.
+    /// Returns the module's requirements on a device.
     pub fn requirements(&self) -> Requirements {
         self.requirements.clone()
     }
@@ -98,22 +98,22 @@ impl Module {
         &self.words
     }
 
-    /// Returns the entry points that can be launched.
+    /// Returns the kernels: the entry points that programs launch.
     pub fn kernels(&self) -> &[Kernel] {
         &self.reflection.kernels
     }
 
-    /// Constructors, in the order in which they run.
+    /// Returns the constructors, in the order in which they run.
     pub fn constructors(&self) -> &[Procedure] {
         &self.reflection.constructors
     }
 
-    /// Destructors, in the order in which they run.
+    /// Returns the destructors, in the order in which they run.
     pub fn destructors(&self) -> &[Procedure] {
         &self.reflection.destructors
     }
 
-    /// Size of the block of globals, 0 if there is none.
+    /// Returns the size in bytes of the block of globals, 0 if there is no block.
     pub fn globals_bytes(&self) -> u32 {
         self.reflection.globals_bytes
     }
@@ -123,11 +123,11 @@ impl Module {
         &self.reflection.globals
     }
 
-    /// What the driver compiles for an entry point of this module.
+    /// Returns the code of an entry point of this module for the driver.
     ///
     /// # Errors
-    /// `Source` if WGSL cannot be translated with these constants, `Unsupported` if the groups cannot
-    /// have the size that is wanted.
+    /// `Source` if WGSL cannot be translated with these constants, `Unsupported` if the work-groups
+    /// cannot have the requested size.
     pub fn code(&self, kernel: &Kernel, wanted: &Specialization) -> Result<Code<'_>, Fault> {
         reflect::check_group(kernel, wanted.group)?;
         let Some(program) = &self.program else {

@@ -1,7 +1,8 @@
-//! A module with one entry point, for the driver: what only others use is left out.
+//! Reduction of a module to one entry point, for the driver: declarations used only by other entry
+//! points are removed.
 //!
-//! Drivers and layers compile faster what is smaller, and some take a module with several blocks of
-//! push constants, which is valid, for one that is not.
+//! Drivers and layers compile a smaller module faster. Some also reject a valid module with several
+//! blocks of push constants.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,9 +14,9 @@ use crate::reflect::usage;
 use crate::tables::{EntryPoint, Tables};
 use crate::words::{self, Instruction};
 
-/// The module with one compute entry point alone, and with its size of groups if there are several
-/// constants for that. As it is otherwise where what would be left out is
-/// referred to by what this does not know: decoration groups and debug information of other kinds.
+/// Returns the module with one compute entry point, and with its own constant for the size of
+/// work-groups if there are several. Nothing else is removed if the references to it are unknown:
+/// from decoration groups, or from debug information of other kinds.
 pub(crate) fn prune<'a>(words: &'a [u32], name: &str) -> Result<Cow<'a, [u32]>, Fault> {
     let tables = Tables::read(words)?;
     let compute = ExecutionModel::GLCompute as u32;
@@ -44,7 +45,8 @@ pub(crate) fn prune<'a>(words: &'a [u32], name: &str) -> Result<Cow<'a, [u32]>, 
     Ok(pruned.into())
 }
 
-/// A variable's initial value may be the address of another, which comes before it.
+/// Keeps variables in initial values: a variable's initial value may be the address of an earlier
+/// one.
 fn keep_initializers(words: &[u32], kept: &mut HashSet<u32>) {
     let is_variable = |found: &Instruction<'_>| found.op() == Some(Op::Variable);
     let variables: Vec<_> = words::instructions(words).filter(is_variable).collect();
@@ -67,7 +69,8 @@ fn without_other_sizes(words: &[u32], size: Option<u32>) -> Cow<'_, [u32]> {
     kept.into()
 }
 
-/// Drivers take any constant that is decorated so for the size of all entry points' groups.
+/// Returns whether an instruction decorates another entry point's size. Drivers use any constant
+/// with the decoration for all entry points.
 fn is_other_size(instruction: Instruction<'_>, size: Option<u32>) -> bool {
     let decorates = [Decoration::BuiltIn as u32, BuiltIn::WorkgroupSize as u32];
     instruction.op() == Some(Op::Decorate)
@@ -75,8 +78,8 @@ fn is_other_size(instruction: Instruction<'_>, size: Option<u32>) -> bool {
         && instruction.operands.first().copied() != size
 }
 
-/// The ids that go: functions that are not called and all that is in them, variables that are not
-/// used. Nothing if it is not clear who refers to them.
+/// Returns the ids to remove: uncalled functions with all ids in them, and unused variables. `None`
+/// if references to them may be unknown.
 fn dropped(words: &[u32], tables: &Tables<'_>, kept: &HashSet<u32>) -> Option<HashSet<u32>> {
     let variables = tables.variables.keys().copied();
     let mut dropped: HashSet<u32> = variables.filter(|id| !kept.contains(id)).collect();

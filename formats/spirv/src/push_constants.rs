@@ -1,4 +1,4 @@
-//! Blocks of push constants that are larger than what the device has become storage buffers.
+//! Conversion of blocks of push constants that exceed the device's size to storage buffers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,18 +9,18 @@ use crate::reflect::{Usage, is_kernel};
 use crate::tables::Tables;
 use crate::words::{self, HEADER, Instruction};
 
-/// Descriptor set and binding of the blocks that have been moved, by variable.
+/// Descriptor set and binding of the moved blocks, by variable.
 pub(crate) type Moved = HashMap<u32, (u32, u32)>;
 
-/// Which blocks of push constants that kernels use are larger than `most` bytes, and a place for each
-/// that no variable of the module has.
+/// Returns the blocks of push constants of kernels that are larger than `most` bytes, and for each
+/// a binding that no variable of the module has.
 pub(crate) fn too_large(tables: &Tables<'_>, most: u32) -> Moved {
     let mut moved = Moved::new();
     let mut taken: HashSet<u32> = bindings(tables).collect();
     for entry_point in tables.entry_points.iter().filter(|entry_point| is_kernel(entry_point)) {
         for id in Usage::new(tables, entry_point).variables {
             let variable = tables.variables[&id];
-            // A block whose size is not known is none that fits.
+            // A block of unknown size counts as too large.
             let bytes = tables.layout(variable.pointee).bytes.unwrap_or(u64::MAX);
             let pushed = variable.storage == Some(StorageClass::PushConstant);
             if !pushed || bytes <= u64::from(most / 4 * 4) || moved.contains_key(&id) {
@@ -35,7 +35,7 @@ pub(crate) fn too_large(tables: &Tables<'_>, most: u32) -> Moved {
     moved
 }
 
-/// Returns all blocks of push constants, at a place.
+/// Returns all blocks of push constants, moved to a place.
 pub(crate) fn all(tables: &Tables<'_>, place: (u32, u32)) -> Moved {
     let variables = tables.variables.iter();
     let pushed =
@@ -50,7 +50,7 @@ fn bindings(tables: &Tables<'_>) -> impl Iterator<Item = u32> {
     bound.filter_map(|&id| tables.decoration(id, Decoration::Binding))
 }
 
-/// Returns the module with these blocks read from storage buffers.
+/// Returns the module with the moved blocks read from storage buffers.
 pub(crate) fn rewrite(
     words: &[u32],
     tables: &Tables<'_>,
@@ -78,14 +78,15 @@ pub(crate) fn rewrite(
 struct Rewriter<'a> {
     tables: &'a Tables<'a>,
     moved: &'a Moved,
-    /// The variables and the pointers that come from them.
+    /// The moved variables and the pointers derived from them.
     derived: HashSet<u32>,
-    /// For a type of pointers to push constants, that of pointers to storage buffers.
+    /// Types of pointers to storage buffers, by the types of pointers to push constants that they
+    /// replace.
     pointers: HashMap<u32, u32>,
-    /// The first id that is not used.
+    /// The first unused id.
     bound: u32,
     out: Vec<u32>,
-    /// Whether the extensions that are needed have been added.
+    /// Whether the required extension has been added.
     extended: bool,
     /// Whether the variables have been decorated.
     decorated: bool,
@@ -125,7 +126,8 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// 8 and 16-bit numbers in push constants become such in storage buffers.
+    /// Replaces the capabilities for 8-bit and 16-bit numbers in push constants by the capabilities
+    /// for storage buffers.
     fn take_capability(&mut self, found: Instruction<'_>) -> Result<(), Fault> {
         const PUSH_16: u32 = Capability::StoragePushConstant16 as u32;
         const PUSH_8: u32 = Capability::StoragePushConstant8 as u32;
@@ -147,13 +149,13 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// After the capabilities: the extension that older versions know storage buffers by.
+    /// Adds the extension that older versions need for storage buffers, behind the capabilities.
     fn extend(&mut self) {
         const EXTENSION: &str = "SPV_KHR_storage_buffer_storage_class";
         let known = self.tables.version >= (1, 3)
             || self.tables.extensions.iter().any(|extension| extension == EXTENSION);
         if !self.extended && !known {
-            // The string's last word is all zeroes.
+            // The string's last word is all zeros.
             let mut bytes = EXTENSION.as_bytes().to_vec();
             bytes.resize(EXTENSION.len() / 4 * 4 + 4, 0);
             let (words, _) = bytes.as_chunks();
@@ -163,7 +165,8 @@ impl Rewriter<'_> {
         self.extended = true;
     }
 
-    /// Before the other decorations, or the types if there are none.
+    /// Adds the decorations of the moved variables, before the other decorations, or else before
+    /// the types.
     fn decorate(&mut self) {
         if std::mem::replace(&mut self.decorated, true) {
             return;
@@ -176,7 +179,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Beside each type of pointers to push constants there is one of pointers to storage buffers.
+    /// Adds a type of pointers to storage buffers next to each type of pointers to push constants.
     fn take_pointer(&mut self, found: Instruction<'_>) -> Result<(), Fault> {
         self.put(found.opcode, found.operands);
         if found.operand(1)? == StorageClass::PushConstant as u32 {
@@ -189,12 +192,12 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Returns the operands of what is a pointer to push constants, three at least, with the other type.
+    /// Returns the operands of a pointer to push constants, at least three, with the other type.
     fn take_derived(&self, found: Instruction<'_>) -> Result<Vec<u32>, Fault> {
         found.operand(2)?;
         let mut operands = found.operands.to_vec();
         let new = self.pointers.get(&operands[0]).ok_or_else(|| {
-            Fault::malformed(format!("%{} is no pointer to push constants", operands[1]))
+            Fault::malformed(format!("%{} is not a pointer to push constants", operands[1]))
         })?;
         operands[0] = *new;
         Ok(operands)

@@ -1,4 +1,4 @@
-//! What a module says of its kernels, by the conventions.
+//! Reflection: reads the kernels of a module by the conventions.
 
 mod arguments;
 mod block;
@@ -18,12 +18,12 @@ use crate::tables::{EntryPoint, Tables};
 pub(crate) use block::Block;
 pub(crate) use usage::Usage;
 
-/// The name of what reaches the globals.
+/// Name of the pointer to the globals, or of the buffer with them.
 const GLOBALS: &str = "longshore_globals";
 /// Most arguments of all kernels of a module together.
 const MOST_PARAMETERS: usize = 1 << 20;
 
-/// What a module says of itself.
+/// The kernels, constructors, destructors and globals of a module.
 #[derive(Default)]
 pub(crate) struct Reflection {
     pub(crate) kernels: Vec<Kernel>,
@@ -34,10 +34,10 @@ pub(crate) struct Reflection {
     pub(crate) constants: Choices,
 }
 
-/// The specialisation constants that a launch chooses the values of.
+/// The specialisation constants whose values a launch chooses.
 #[derive(Default)]
 pub(crate) struct Choices {
-    /// `SpecId`s of the sizes of groups, by the name of the kernel.
+    /// `SpecId`s of the sizes of work-groups, by the name of the kernel.
     pub(crate) groups: HashMap<String, [Option<u32>; 3]>,
     /// `SpecId`s of the size of dynamic shared memory.
     pub(crate) dynamic_shared: Vec<u32>,
@@ -45,25 +45,25 @@ pub(crate) struct Choices {
     pub(crate) subgroup_size: Vec<u32>,
 }
 
-/// What a module does not say of itself because it is a translation.
+/// Facts that a module lacks because it is a translation.
 #[derive(Default)]
 pub(crate) struct Hints {
-    /// The names of shared variables whose size a launch chooses.
+    /// Names of shared variables whose size a launch chooses.
     pub(crate) dynamic_shared: HashSet<String>,
-    /// The members of uniform buffers, by descriptor set and binding.
+    /// Members of uniform buffers, by descriptor set and binding.
     pub(crate) values: HashMap<(u32, u32), Vec<Member>>,
-    /// What is known of kernels, by name.
+    /// Facts of kernels, by name.
     pub(crate) kernels: HashMap<String, KernelHints>,
 }
 
-/// What a kernel does not say of itself.
+/// Facts that a kernel of a translated module lacks.
 pub(crate) struct KernelHints {
     pub(crate) group: [GroupSize; 3],
     pub(crate) dynamic_shared: bool,
     pub(crate) subgroup_size: SubgroupSize,
 }
 
-/// Which entry points can be launched.
+/// Returns whether an entry point can be launched.
 pub(crate) fn is_kernel(entry_point: &EntryPoint<'_>) -> bool {
     entry_point.model == ExecutionModel::GLCompute as u32
 }
@@ -135,7 +135,7 @@ impl Reflection {
             let priority = rest.split('_').next().and_then(|digits| digits.parse().ok());
             let Some(priority) = priority else {
                 return Err(Fault::unsupported(format!(
-                    "{}: after {prefix} there must be a priority, a number of 32 bits",
+                    "{}: expected a priority, a 32-bit number, after {prefix}",
                     kernel.name
                 )));
             };
@@ -156,7 +156,7 @@ impl Reflection {
 }
 
 impl Choices {
-    /// Returns their values for a launch of a kernel, by `SpecId`.
+    /// Returns the values of the constants for a launch of a kernel, by `SpecId`.
     pub(crate) fn values(
         &self,
         kernel: &Kernel,
@@ -170,7 +170,7 @@ impl Choices {
             if before.is_some_and(|before| before != size) {
                 return Err(Fault::unsupported(format!(
                     "{}: one constant, of SpecId {id}, is the size of groups in several dimensions, \
-                     but {:?} items are asked for",
+                     but {:?} items are requested",
                     kernel.name, wanted.group
                 )));
             }
@@ -193,7 +193,7 @@ impl Choices {
     }
 }
 
-/// Returns all entry points must have the same globals.
+/// Checks that all entry points have the same globals.
 fn agree(seen: &mut Option<(String, Block)>, kernel: &str, block: Block) -> Result<(), Fault> {
     let Some((first, before)) = seen else {
         *seen = Some((kernel.to_owned(), block));
@@ -220,20 +220,20 @@ fn require_kernels(tables: &Tables<'_>) -> Result<(), Fault> {
     });
     let others: Vec<String> = others.collect();
     if others.is_empty() {
-        return Err(Fault::malformed("no compute entry point (GLCompute), nor any other"));
+        return Err(Fault::malformed("the module has no entry point, expected one for GLCompute"));
     }
     let others = others.join(", ");
-    Err(Fault::unsupported(format!("no compute entry point (GLCompute); there is {others}")))
+    Err(Fault::unsupported(format!("no compute entry point (GLCompute); the module has {others}")))
 }
 
-/// What the launch asked for and the module cannot be, in words.
+/// Returns an error if the launch requests a size that the module cannot have.
 pub(crate) fn check_group(kernel: &Kernel, wanted: [u32; 3]) -> Result<(), Fault> {
     for ((size, wanted), axis) in kernel.group.into_iter().zip(wanted).zip(["x", "y", "z"]) {
         if let GroupSize::Fixed(fixed) = size
             && fixed != wanted
         {
             return Err(Fault::unsupported(format!(
-                "{}: groups are {fixed} items in {axis}, but {wanted} are asked for",
+                "{}: groups are {fixed} items in {axis}, but {wanted} are requested",
                 kernel.name
             )));
         }

@@ -1,4 +1,4 @@
-//! What a device must have to run a module.
+//! Requirements of a module on a device.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,40 +9,40 @@ use crate::tables::Tables;
 use crate::types::Type;
 use crate::words::{self, Instruction};
 
-/// What a device must have to run a module.
+/// Requirements of a module on a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirements {
     /// Version of SPIR-V: major and minor.
     pub version: (u8, u8),
-    /// Capabilities, by their numbers in the specification, and their names.
+    /// Capabilities: their numbers in the specification, and their names.
     pub capabilities: Vec<(u32, String)>,
-    /// Extensions: "SPV_KHR_non_semantic_info".
+    /// Extensions, such as "SPV_KHR_non_semantic_info".
     pub extensions: Vec<String>,
-    /// Atomics, of which capabilities do not say where they are.
+    /// Atomic operations, whose memory the capabilities do not specify.
     pub atomics: BTreeSet<Atomic>,
-    /// How floating point must behave.
+    /// Required modes of floating-point numbers.
     pub float_controls: BTreeSet<FloatControl>,
 }
 
-/// Atomic instructions of a kind.
+/// A kind of atomic instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Atomic {
-    /// In shared memory, else in buffers.
+    /// Whether it operates on shared memory rather than buffers.
     pub shared: bool,
-    /// On floating-point numbers, else on integers.
+    /// Whether it operates on floating-point numbers rather than integers.
     pub float: bool,
-    /// Adds floating-point numbers.
+    /// Whether it adds floating-point numbers.
     pub adds: bool,
-    /// Size of the numbers.
+    /// Size of the numbers in bits.
     pub bits: u32,
 }
 
 /// An execution mode for floating-point numbers of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FloatControl {
-    /// Number of the execution mode: 4459, `DenormPreserve`, to 4463, `RoundingModeRTZ`.
+    /// Number of the execution mode: from 4459, `DenormPreserve`, to 4463, `RoundingModeRTZ`.
     pub mode: u32,
-    /// Size of the numbers.
+    /// Size of the numbers in bits.
     pub bits: u32,
 }
 
@@ -83,7 +83,7 @@ fn float_control(found: Instruction<'_>) -> Result<Option<FloatControl>, Fault> 
     }
 }
 
-/// What is known of ids so far.
+/// Facts of the ids read so far.
 #[derive(Default)]
 struct Values {
     /// The types of values.
@@ -116,7 +116,7 @@ impl Values {
     }
 }
 
-/// Where an atomic instruction has its pointer.
+/// Returns the index of an atomic instruction's pointer operand.
 fn pointer_operand(op: Op) -> Option<usize> {
     match op {
         Op::AtomicStore => Some(0),

@@ -1,4 +1,4 @@
-//! The shared memory of a kernel once a launch has chosen.
+//! The shared memory of a kernel after the choices of a launch.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::tables::Tables;
 use crate::types::Type;
 use crate::words;
 
-/// What a kernel's variables come to with these values of constants, by `SpecId`.
+/// Returns the shared memory of a kernel with these values of constants, by `SpecId`.
 pub(crate) fn memory(
     words: &[u32],
     kernel: &str,
@@ -51,7 +51,7 @@ fn specialised(words: &[u32], tables: &Tables<'_>, values: &[(u32, u32)]) -> Vec
     out
 }
 
-/// Returns whether an array without elements is in one of the types.
+/// Returns whether one of the types contains an array without elements.
 fn has_empty_array(tables: &Tables<'_>, types: impl Iterator<Item = u32>) -> bool {
     let mut pending: Vec<u32> = types.collect();
     let mut seen: HashSet<u32> = pending.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! What a module declares, by id.
+//! The declarations of a module, by id.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -10,11 +10,11 @@ use crate::fault::Fault;
 use crate::types::{Layout, Type};
 use crate::words::{self, Instruction};
 
-/// What a module declares. Types and constants refer to earlier ones only, so that following them
-/// ends; the exception is what a pointer points to.
+/// The declarations of a module. Types and constants refer only to earlier ones, so following the
+/// references ends; pointees are the exception.
 #[derive(Default)]
 pub(crate) struct Tables<'a> {
-    /// Major and minor.
+    /// Version of SPIR-V: major and minor.
     pub(crate) version: (u8, u8),
     pub(crate) capabilities: Vec<u32>,
     pub(crate) extensions: Vec<String>,
@@ -22,26 +22,26 @@ pub(crate) struct Tables<'a> {
     /// Operands of `LocalSize` and `LocalSizeId`, by function.
     pub(crate) group_sizes: HashMap<(u32, ExecutionMode), &'a [u32]>,
     pub(crate) types: HashMap<u32, Type<'a>>,
-    /// Of those types that have one.
+    /// Layouts of the types that have one.
     pub(crate) layouts: HashMap<u32, Layout>,
     pub(crate) constants: HashMap<u32, Constant<'a>>,
     pub(crate) variables: HashMap<u32, Variable>,
     pub(crate) functions: HashMap<u32, Function>,
-    /// Names of what is imported.
+    /// Names of imported symbols.
     pub(crate) imports: Vec<String>,
-    /// What `BuiltIn WorkgroupSize` decorates, in the module's order.
+    /// Ids that `BuiltIn WorkgroupSize` decorates, in the module's order.
     workgroup_sizes: Vec<u32>,
     names: HashMap<u32, String>,
     member_names: HashMap<(u32, u32), String>,
     decorations: HashMap<(u32, Decoration), u32>,
     member_decorations: HashMap<(u32, u32, Decoration), u32>,
-    /// The decoration groups of an id.
+    /// Decoration groups of an id.
     groups: HashMap<u32, Vec<u32>>,
 }
 
 /// An entry point.
 pub(crate) struct EntryPoint<'a> {
-    /// Number of its execution model.
+    /// Number of the execution model.
     pub(crate) model: u32,
     pub(crate) function: u32,
     pub(crate) name: String,
@@ -51,16 +51,17 @@ pub(crate) struct EntryPoint<'a> {
 /// A variable outside of functions.
 #[derive(Clone, Copy)]
 pub(crate) struct Variable {
-    /// `None` if it is none that the grammar knows.
+    /// The storage class; `None` for one outside the grammar.
     pub(crate) storage: Option<StorageClass>,
-    /// What its type points to.
+    /// The type that the variable's type points to.
     pub(crate) pointee: u32,
 }
 
 /// A function.
 #[derive(Default)]
 pub(crate) struct Function {
-    /// Variables, constants and types that depend on what a launch chooses, and functions.
+    /// Ids in the function: variables, called functions, and constants and types that depend on the
+    /// choices of a launch.
     pub(crate) uses: Vec<u32>,
 }
 
@@ -105,7 +106,7 @@ impl<'a> Tables<'a> {
         });
         known.ok_or_else(|| {
             let opcode = found.opcode;
-            Fault::unsupported(format!("an instruction that is not known, of number {opcode}"))
+            Fault::unsupported(format!("the unknown instruction {opcode}"))
         })
     }
 
@@ -182,7 +183,7 @@ impl<'a> Tables<'a> {
                 }
             }
             Op::GroupMemberDecorate => {
-                return Err(Fault::unsupported("members that are decorated by groups"));
+                return Err(Fault::unsupported("members decorated by groups"));
             }
             _ => {}
         }
@@ -209,16 +210,17 @@ impl<'a> Tables<'a> {
     fn read_variable(&mut self, found: Instruction<'a>) -> Result<(), Fault> {
         let (pointer, id) = (found.operand(0)?, found.operand(1)?);
         let Some(&Type::Pointer { pointee, .. }) = self.types.get(&pointer) else {
-            return Err(Fault::malformed(format!("the variable %{id} is not of a pointer's type")));
+            return Err(Fault::malformed(format!("the type of variable %{id} is not a pointer")));
         };
         let storage = StorageClass::from_u32(found.operand(2)?);
         define(&mut self.variables, id, Variable { storage, pointee })
     }
 
-    /// The constant that is the size of an entry point's groups; `None` if its execution mode is.
+    /// Returns the constant with the size of an entry point's work-groups; `None` if its execution
+    /// mode has the size.
     ///
-    /// One constant holds for the whole module. glslang makes one in each, so that a linked module has
-    /// several: those of its entry points, in their order.
+    /// One constant holds for the whole module. glslang writes one in each module, so that a linked
+    /// module has several, one for each entry point in their order.
     pub(crate) fn workgroup_size(
         &self,
         entry_point: &EntryPoint<'_>,
@@ -242,22 +244,23 @@ impl<'a> Tables<'a> {
         }
         let (sizes, name) = (self.workgroup_sizes.len(), &entry_point.name);
         Err(Fault::unsupported(format!(
-            "{name}: the module has {sizes} constants that are sizes of groups (WorkgroupSize), of which it \
-             is not clear which is whose; link modules of which each has one"
+            "{name}: the module has {sizes} WorkgroupSize constants, which cannot be assigned to its \
+             entry points; link modules with one constant each"
         )))
     }
 
-    /// The name of something, empty if it has none.
+    /// Returns the name of an id, empty if it has none.
     pub(crate) fn name(&self, id: u32) -> &str {
         self.names.get(&id).map_or("", String::as_str)
     }
 
-    /// The name of a member of a structure, empty if it has none.
+    /// Returns the name of a member of a structure, empty if it has none.
     pub(crate) fn member_name(&self, structure: u32, member: u32) -> &str {
         self.member_names.get(&(structure, member)).map_or("", String::as_str)
     }
 
-    /// The first operand of a decoration, 0 if it has none; `None` if it is not there.
+    /// Returns the first operand of a decoration, 0 if it has no operand; `None` without the
+    /// decoration.
     pub(crate) fn decoration(&self, id: u32, decoration: Decoration) -> Option<u32> {
         let own = self.decorations.get(&(id, decoration));
         let mut groups = self.groups.get(&id).into_iter().flatten();
@@ -265,7 +268,7 @@ impl<'a> Tables<'a> {
             .copied()
     }
 
-    /// As [`Tables::decoration`], of a member of a structure.
+    /// Returns the first operand of a member's decoration, as [`Tables::decoration`] does.
     pub(crate) fn member_decoration(
         &self,
         structure: u32,
@@ -276,7 +279,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Enters what must not be defined twice.
+/// Inserts; a duplicate id is malformed.
 pub(crate) fn define<T>(table: &mut HashMap<u32, T>, id: u32, what: T) -> Result<(), Fault> {
     match table.entry(id) {
         Entry::Vacant(place) => {

@@ -1,4 +1,4 @@
-//! Modules that tools make, and what is read of them.
+//! Reflection of modules from compilers.
 
 mod conventions;
 mod glsl;

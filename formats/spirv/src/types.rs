@@ -1,4 +1,4 @@
-//! Types, and how large what they describe is.
+//! Types, and the sizes of their values.
 
 use std::cmp::max;
 
@@ -9,40 +9,40 @@ use crate::fault::Fault;
 use crate::tables::{Tables, define};
 use crate::words::Instruction;
 
-/// How deep arrays of arrays may be.
+/// Deepest nesting of arrays.
 const DEEPEST: usize = 64;
 
 /// A type.
 pub(crate) enum Type<'a> {
-    /// So many numbers: a scalar or a vector.
+    /// A scalar or a vector of `count` numbers.
     Numbers { bytes: u64, count: u64, float: bool },
-    /// Columns of vectors.
+    /// A matrix: columns of vectors.
     Matrix { bytes: u64, rows: u64, columns: u64 },
-    /// So many elements, if the number is known.
+    /// An array with a number of elements, if that is known.
     Array { element: u32, length: Option<u64>, stride: Option<u64> },
-    /// As many elements as there is memory.
+    /// An array with as many elements as the memory has room for.
     RuntimeArray { element: u32 },
-    /// Types of its members.
+    /// A structure, with the types of its members.
     Structure { members: &'a [u32] },
-    /// Its pointee may be declared later, and refer to the pointer.
+    /// A pointer. Its pointee may be declared later, and may refer to the pointer.
     Pointer { storage: Option<StorageClass>, pointee: u32 },
-    /// An image, a function and so on.
+    /// Another type, such as an image or a function.
     Opaque,
 }
 
-/// How large what a type describes is.
+/// The size of a type's values.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Layout {
-    /// Bytes by its decorations, without what is after the last element of an array. `None` if it
-    /// lacks them, or they depend on what is not known.
+    /// Size in bytes according to decorations, without padding after the last element of an array.
+    /// `None` if decorations are missing, or depend on unknown values.
     pub(crate) bytes: Option<u64>,
-    /// Whether a runtime array is at its end; `bytes` counts one element.
+    /// Whether the type ends in a runtime array, of which `bytes` includes one element.
     pub(crate) runtime: bool,
-    /// Bytes without decorations, by the rules of std430, as Vulkan counts shared memory.
+    /// Size in bytes without decorations, by the rules of std430, as Vulkan counts shared memory.
     natural: u64,
-    /// Alignment by the same rules.
+    /// Alignment in bytes by the same rules.
     align: u64,
-    /// Which choices of a launch it depends on.
+    /// The choices of a launch that the size depends on.
     pub(crate) dependence: Dependence,
 }
 
@@ -53,22 +53,22 @@ impl Layout {
         Layout { bytes: Some(all), natural: all, align, ..Layout::default() }
     }
 
-    /// Where what is of this type ends if it begins at the next place after `start` that is aligned
-    /// for it.
+    /// Returns the end of a value of this type that begins at the first aligned place from `start`
+    /// on.
     pub(crate) fn natural_end(self, start: u64) -> u64 {
         self.natural.saturating_add(align_up(start, self.align))
     }
 }
 
 impl<'a> Tables<'a> {
-    /// Enters a pointer that is declared before what it points to.
+    /// Adds a pointer that is declared before its pointee.
     pub(crate) fn read_forward_pointer(&mut self, found: Instruction<'a>) -> Result<(), Fault> {
         let storage = StorageClass::from_u32(found.operand(1)?);
         self.layouts.insert(found.operand(0)?, pointer_layout(storage));
         Ok(())
     }
 
-    /// Enters a type.
+    /// Adds a type.
     pub(crate) fn read_type(&mut self, op: Op, found: Instruction<'a>) -> Result<(), Fault> {
         let id = found.operand(0)?;
         let (described, layout) = match op {
@@ -104,7 +104,7 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// How large a type is; opaque if it is not (or not yet) declared.
+    /// Returns the layout of a type; an undeclared type is opaque.
     pub(crate) fn layout(&self, id: u32) -> Layout {
         self.layouts.get(&id).copied().unwrap_or_default()
     }
@@ -164,7 +164,8 @@ impl<'a> Tables<'a> {
         whole
     }
 
-    /// Bytes of a member of a structure, by its own decorations and those of its type.
+    /// Returns the size in bytes of a member of a structure, according to the decorations of the
+    /// member and of its type.
     pub(crate) fn member_bytes(&self, structure: u32, member: u32, of: u32) -> Option<u64> {
         let mut before_last = 0u64;
         let mut inner = of;
@@ -196,7 +197,8 @@ fn numbers<'a>(bytes: u64, count: u64, float: bool) -> (Type<'a>, Layout) {
     (Type::Numbers { bytes, count, float }, Layout::numbers(bytes, count))
 }
 
-/// Pointers into physical storage are 64-bit addresses; others have no size.
+/// Returns the layout of pointers. Pointers into physical storage are 64-bit addresses; any other
+/// pointer has no size.
 fn pointer_layout(storage: Option<StorageClass>) -> Layout {
     match storage {
         Some(StorageClass::PhysicalStorageBuffer) => Layout::numbers(8, 1),

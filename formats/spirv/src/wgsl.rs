@@ -1,4 +1,4 @@
-//! WGSL, which naga translates.
+//! Translation of WGSL by naga.
 
 mod layouts;
 mod length;
@@ -21,19 +21,20 @@ use crate::fault::Fault;
 use crate::kernel::{Kernel, Member, Specialization, Target};
 use crate::reflect::Hints;
 
-/// What naga may take of stack, which grows with the nesting of the source. Most of it is never
+/// Bytes of stack for naga, whose use grows with the nesting of the source. Most of them are never
 /// touched.
 const STACK_BYTES: usize = 256 << 20;
-/// Subgroups and storage buffers need it; what Vulkan 1.2 takes is newer.
+/// Version of the SPIR-V output: subgroups and storage buffers need it, and Vulkan 1.2 accepts
+/// later versions.
 const SPIRV_VERSION: (u8, u8) = (1, 3);
 
-/// What became of a source.
+/// The result of translating a source.
 pub(crate) struct Translation {
-    /// SPIR-V, in which overrides have their defaults.
+    /// SPIR-V with the defaults of overrides.
     pub(crate) words: Vec<u32>,
-    /// What that does not say.
+    /// Facts that the SPIR-V lacks.
     pub(crate) hints: Hints,
-    /// What it is translated from for each launch that chooses overrides, if there are any.
+    /// The program to translate for each launch that chooses overrides; `None` without overrides.
     pub(crate) program: Option<Program>,
 }
 
@@ -83,7 +84,7 @@ impl Program {
             for entry_point in &resolved.entry_points {
                 if entry_point.workgroup_size != wanted.group {
                     return Err(Fault::unsupported(format!(
-                        "{}: groups are {:?} items with these overrides, but {:?} are asked for",
+                        "{}: groups are {:?} items with these overrides, but {:?} are requested",
                         kernel.name, entry_point.workgroup_size, wanted.group
                     )));
                 }
@@ -92,7 +93,7 @@ impl Program {
         })
     }
 
-    /// The module in which overrides have values; of one kernel or of all.
+    /// Returns the module with values of overrides, of one kernel or of all.
     fn resolve(
         &self,
         kernel: Option<&str>,
@@ -104,7 +105,7 @@ impl Program {
     }
 }
 
-/// Emits SPIR-V in which no index leaves what it is an index of.
+/// Writes SPIR-V in which every index is restricted to its bounds.
 fn write(module: &naga::Module, info: &ModuleInfo, target: Target) -> Result<Vec<u32>, Fault> {
     let options = Options {
         lang_version: SPIRV_VERSION,
@@ -119,16 +120,16 @@ fn write(module: &naga::Module, info: &ModuleInfo, target: Target) -> Result<Vec
             true => ZeroInitializeWorkgroupMemoryMode::Native,
             false => ZeroInitializeWorkgroupMemoryMode::Polyfill,
         },
-        // Of stages, which kernels have none of.
+        // Only for stages with inputs and outputs, which kernels do not have.
         use_storage_input_output_16: false,
         ..Options::default()
     };
     spv::write_vec(module, info, &options, None)
         .map(|words| layouts::strip(&words))
-        .map_err(|error| Fault::source(format!("no SPIR-V for this: {}", with_causes(&error))))
+        .map_err(|error| Fault::source(format!("writing SPIR-V: {}", with_causes(&error))))
 }
 
-/// The members of uniform buffers: naga splits some matrices in them.
+/// Returns the members of uniform buffers, as naga splits some matrices in them.
 fn values(module: &naga::Module) -> HashMap<(u32, u32), Vec<Member>> {
     let uniforms = module.global_variables.iter().map(|(_, variable)| variable);
     let uniforms = uniforms.filter(|variable| variable.space == AddressSpace::Uniform);
@@ -154,7 +155,7 @@ fn values(module: &naga::Module) -> HashMap<(u32, u32), Vec<Member>> {
     members.collect()
 }
 
-/// Size of a value in memory, without what is after its last element.
+/// Returns the size in bytes of a value in memory, without padding after its last element.
 fn bytes(module: &naga::Module, mut of: Handle<Type>) -> u32 {
     let mut before_last = 0u32;
     loop {
@@ -182,23 +183,21 @@ fn bytes(module: &naga::Module, mut of: Handle<Type>) -> u32 {
     }
 }
 
-/// Runs naga where it has room for deep sources; a panic of it is a fault.
+/// Runs naga on a stack for deep sources, and converts a panic of naga to a fault.
 fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
     thread::scope(|scope| {
         let thread =
             thread::Builder::new().name("longshore-wgsl".to_owned()).stack_size(STACK_BYTES);
         let thread = thread
             .spawn_scoped(scope, work)
-            .map_err(|error| Fault::source(format!("no thread to translate WGSL in: {error}")))?;
+            .map_err(|error| Fault::source(format!("starting a thread for WGSL: {error}")))?;
         thread.join().unwrap_or_else(|_| {
-            Err(Fault::malformed(
-                "naga panicked on this source: a defect of naga, which it found in it",
-            ))
+            Err(Fault::malformed("naga panicked on this source, which is a defect of naga"))
         })
     })
 }
 
-/// A message at a place in the source, with further lines.
+/// Returns a fault with a message, its place in the source, and further lines.
 fn fault_at(place: Option<naga::SourceLocation>, message: &str, notes: Vec<String>) -> Fault {
     let place = place.map(|place| format!("{}:{}: ", place.line_number, place.line_position));
     let notes: String = notes.iter().map(|note| format!("\n  {note}")).collect();

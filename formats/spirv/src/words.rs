@@ -1,8 +1,8 @@
-//! SPIR-V as words: byte order, instructions, strings, and which operands are ids.
+//! SPIR-V as words: byte order, instructions, strings, and the operands that are ids.
 //!
-//! This is what a module is made of, and all that changing one takes. `rspirv`'s loader is not used:
-//! it rejects modules that are valid (debug information outside of functions, constant shuffles) and
-//! panics on some that are not. Its grammar is.
+//! These functions suffice to read and to change a module. `rspirv`'s loader is not used: it
+//! rejects some valid modules (debug information outside of functions, constant shuffles) and
+//! panics on some invalid ones. Its grammar is used.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -15,19 +15,20 @@ use crate::fault::Fault;
 /// Words before the first instruction: magic, version, generator, bound of ids, 0.
 pub(crate) const HEADER: usize = 5;
 
-/// Whether the bytes begin as SPIR-V does, in either byte order.
+/// Returns whether the bytes begin like SPIR-V, in either byte order.
 pub(crate) fn is_spirv(image: &[u8]) -> bool {
     order(image).is_some()
 }
 
-/// The words of an image, in this machine's byte order, whose instructions all lie within it.
+/// Returns the words of an image in this machine's byte order. All instructions lie within the
+/// image.
 pub(crate) fn read(image: &[u8]) -> Result<Vec<u32>, Fault> {
     let order = order(image).ok_or_else(|| Fault::malformed("not SPIR-V: no magic number"))?;
     let (words, rest) = image.as_chunks::<4>();
     if !rest.is_empty() {
         let bytes = image.len();
         return Err(Fault::malformed(format!(
-            "SPIR-V of {bytes} bytes: must be a multiple of 4; is it truncated?"
+            "SPIR-V of {bytes} bytes, expected a multiple of 4; it may be truncated"
         )));
     }
     let words: Vec<u32> = words.iter().map(|&word| order(word)).collect();
@@ -50,8 +51,8 @@ pub(crate) fn read(image: &[u8]) -> Result<Vec<u32>, Fault> {
     Ok(words)
 }
 
-/// The module with every alignment of 0, which is none and which glslang of 2022 writes for members of
-/// buffer references, as 1, which is always true.
+/// Returns the module with each alignment of 0, which is invalid, replaced by 1, which always
+/// holds. glslang of 2022 writes 0 for members of buffer references.
 pub(crate) fn with_alignments(mut words: Vec<u32>) -> Vec<u32> {
     const ALIGNED: u32 = MemoryAccess::ALIGNED.bits();
     let mut at = HEADER;
@@ -82,13 +83,13 @@ fn order(image: &[u8]) -> Option<fn([u8; 4]) -> u32> {
 /// An instruction.
 #[derive(Clone, Copy)]
 pub(crate) struct Instruction<'a> {
-    /// Its number.
+    /// The instruction's number.
     pub(crate) opcode: u16,
-    /// What follows its first word.
+    /// The words behind the first one.
     pub(crate) operands: &'a [u32],
 }
 
-/// The instructions of a module; ends before one that is not within `words`.
+/// Returns the instructions of a module, up to one that does not lie within `words`.
 pub(crate) fn instructions(words: &[u32]) -> impl Iterator<Item = Instruction<'_>> {
     let mut rest = words.get(HEADER..).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -101,12 +102,12 @@ pub(crate) fn instructions(words: &[u32]) -> impl Iterator<Item = Instruction<'_
 }
 
 impl<'a> Instruction<'a> {
-    /// Which it is, if the grammar knows.
+    /// Returns the instruction's opcode; `None` for one outside the grammar.
     pub(crate) fn op(self) -> Option<Op> {
         Op::from_u32(self.opcode.into())
     }
 
-    /// An operand; a module without it is malformed.
+    /// Returns an operand; a module without it is malformed.
     pub(crate) fn operand(self, index: usize) -> Result<u32, Fault> {
         self.operands.get(index).copied().ok_or_else(|| {
             let opcode = self.opcode;
@@ -118,33 +119,33 @@ impl<'a> Instruction<'a> {
         })
     }
 
-    /// The operands from one on.
+    /// Returns the operands from an index on.
     pub(crate) fn operands_from(self, index: usize) -> &'a [u32] {
         self.operands.get(index..).unwrap_or_default()
     }
 
-    /// The id that it defines, if it does.
+    /// Returns the id that the instruction defines, if any.
     pub(crate) fn result(self) -> Option<u32> {
         let known = GRAMMAR.get(&self.opcode)?.operands;
         let place = known.iter().position(|operand| operand.kind == OperandKind::IdResult)?;
         self.operands.get(place).copied()
     }
 
-    /// The id that it defines and the type of that, if it defines a value.
+    /// Returns the id and the type of the value that the instruction defines, if any.
     pub(crate) fn typed_result(self) -> Option<(u32, u32)> {
         let first = GRAMMAR.get(&self.opcode)?.operands.first()?;
         let is_typed = first.kind == OperandKind::IdResultType;
         is_typed.then_some((self.result()?, *self.operands.first()?))
     }
 
-    /// Appends it to a module.
+    /// Appends the instruction to a module.
     pub(crate) fn write(self, module: &mut Vec<u32>) {
         module.push((self.operands.len() as u32 + 1) << 16 | u32::from(self.opcode));
         module.extend(self.operands);
     }
 
-    /// Visits the operands that are ids, up to the first operand that has operands of its own, after
-    /// which no instruction refers to memory. `None` if the grammar does not know the instruction.
+    /// Visits the operands that are ids, up to the first operand with its own operands; behind such
+    /// an operand, no instruction refers to memory. `None` for an instruction outside the grammar.
     pub(crate) fn ids(self, mut visit: impl FnMut(u32)) -> Option<()> {
         let mut rest = self.operands.iter().copied();
         for operand in GRAMMAR.get(&self.opcode)?.operands {
@@ -180,13 +181,13 @@ static GRAMMAR: LazyLock<HashMap<u16, &grammar::Instruction<'_>>> = LazyLock::ne
     grammar::INSTRUCTION_TABLE.iter().map(|known| (known.opcode as u16, known)).collect()
 });
 
-/// Appends an instruction, which is no longer than one can be.
+/// Appends an instruction, whose length must fit into 16 bits.
 pub(crate) fn append(out: &mut Vec<u32>, opcode: u16, operands: &[u32]) {
     out.push((operands.len() as u32 + 1) << 16 | u32::from(opcode));
     out.extend_from_slice(operands);
 }
 
-/// A string and the words that it takes. What is not UTF-8 is replaced.
+/// Returns a string and the number of its words. Bytes that are not UTF-8 are replaced.
 pub(crate) fn string(words: &[u32]) -> (String, usize) {
     let bytes = words.iter().flat_map(|word| word.to_le_bytes());
     let bytes: Vec<u8> = bytes.take_while(|&byte| byte != 0).collect();

@@ -1,5 +1,5 @@
-//! Reflection is total: any bytes give a module or a fault, and a module gives code for every kernel
-//! in the size that it has.
+//! Reflection is total: any bytes give a module or a fault, and a module gives code for every
+//! kernel in its own size.
 //!
 //! Run it with `cargo +nightly fuzz run reflect`, with a few SPIR-V modules and WGSL sources as a
 //! corpus.

@@ -1,4 +1,4 @@
-//! The arguments of a kernel, and where each of them goes.
+//! The arguments of a kernel, and the place of each.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::push_constants::Moved;
 use crate::tables::{Tables, Variable};
 use crate::types::Type;
 
-/// The largest uniform buffer that is passed by value.
+/// Size in bytes of the largest uniform buffer that is passed by value.
 const LARGEST_VALUE: u32 = 4096;
 
 /// The arguments of a kernel.
@@ -23,11 +23,11 @@ pub(super) struct Arguments {
     pub(super) blocks: Vec<kernel::Block>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) globals: Vec<Place>,
-    /// What its globals are.
+    /// The block of globals.
     pub(super) globals_block: Option<Block>,
 }
 
-/// What a variable is to a launch.
+/// The role of a variable in a launch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     PushConstants,
@@ -35,7 +35,7 @@ enum Kind {
     Storage,
 }
 
-/// Returns the arguments of the kernel that uses such variables.
+/// Returns the arguments of the kernel that uses these variables.
 pub(super) fn arguments(
     tables: &Tables<'_>,
     moved: &Moved,
@@ -96,7 +96,7 @@ impl Arguments {
         let least_bytes = |id| {
             let layout = tables.layout(tables.variables[&id].pointee);
             u32::try_from(layout.bytes.unwrap_or(0)).map_err(|_| {
-                Fault::malformed(format!("{} has more than 4 GiB", variable_name(tables, id)))
+                Fault::malformed(format!("{} is larger than 4 GiB", variable_name(tables, id)))
             })
         };
         let mut bytes = least_bytes(id)?;
@@ -134,7 +134,7 @@ impl Arguments {
     ) -> Result<(), Fault> {
         if block.runtime {
             return Err(Fault::unsupported(format!(
-                "a block that is passed by value, {block}, ends in an array without a length"
+                "a block passed by value, {block}, ends in an array without a length"
             )));
         }
         let index = self.blocks.len();
@@ -187,7 +187,8 @@ impl Arguments {
     }
 }
 
-/// What a variable is to a launch, if anything; else what is not supported of it.
+/// Returns the role of a variable in a launch; `None` if it has none. An error is the reason why
+/// the variable is not supported.
 fn kind(tables: &Tables<'_>, moved: &Moved, id: u32) -> Result<Option<Kind>, String> {
     let Variable { storage, pointee } = tables.variables[&id];
     let kind = match storage {
@@ -212,14 +213,14 @@ fn kind(tables: &Tables<'_>, moved: &Moved, id: u32) -> Result<Option<Kind>, Str
             );
         }
         Some(other) => return Err(format!("variables of {other:?} are not supported")),
-        None => return Err("of a storage class that is not known".into()),
+        None => return Err("its storage class is unknown".into()),
     };
     match tables.types.get(&pointee) {
         Some(Type::Structure { .. }) => Ok(Some(kind)),
         Some(Type::Array { .. } | Type::RuntimeArray { .. }) => {
             Err("arrays of bindings are not supported".into())
         }
-        _ => Err("is no block: its type is no structure".into()),
+        _ => Err("not a block: its type is not a structure".into()),
     }
 }
 
@@ -227,7 +228,8 @@ fn is_globals(tables: &Tables<'_>, id: u32) -> bool {
     [id, tables.variables[&id].pointee].iter().any(|&id| tables.name(id) == GLOBALS)
 }
 
-/// Returns the name of a variable, or, as compilers name blocks without instance names, of its type.
+/// Returns the name of a variable, or of its type, which has the name of a block without an
+/// instance name.
 fn variable_name<'t>(tables: &'t Tables<'_>, id: u32) -> &'t str {
     match tables.name(id) {
         "" => tables.name(tables.variables[&id].pointee),

@@ -1,4 +1,4 @@
-//! The blocks that arguments and globals are members of.
+//! Blocks whose members are arguments or globals.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -12,36 +12,36 @@ use crate::types::Type;
 /// Most members of a block that are arguments or globals.
 const MOST_MEMBERS: usize = 4096;
 
-/// A block whose members matter.
+/// A block whose members are arguments or globals.
 pub(crate) struct Block {
-    /// By offset.
+    /// Members, ordered by offset.
     pub(super) members: Vec<BlockMember>,
-    /// Where its last member ends.
+    /// End of its last member in bytes.
     pub(super) bytes: u32,
     /// Whether its last member is a runtime array.
     pub(super) runtime: bool,
 }
 
-/// One of its members.
+/// A member of a block.
 pub(super) struct BlockMember {
     pub(super) what: Member,
-    /// What it points to, if it is an address of memory.
+    /// The type that it points to, if it is an address of memory.
     pub(super) pointee: Option<u32>,
-    /// Its kind, if it is one number.
+    /// The kind of number, if it is one number.
     pub(super) number: Option<NumberKind>,
 }
 
 impl Block {
-    /// Returns the block that a structure is, for a message and for the name of what has none called `name`.
+    /// Creates the block of a structure. `name` is for messages, and for a member without a name.
     pub(super) fn new(tables: &Tables<'_>, structure: u32, name: &str) -> Result<Block, Fault> {
         let Some(&Type::Structure { members }) = tables.types.get(&structure) else {
             return Err(Fault::unsupported(format!(
-                "{name} is no block: its type is no structure"
+                "{name} is not a block: its type is not a structure"
             )));
         };
         if members.len() > MOST_MEMBERS {
             return Err(Fault::unsupported(format!(
-                "the block {name} has {} members, more than {MOST_MEMBERS}",
+                "the block {name} has {} members, expected at most {MOST_MEMBERS}",
                 members.len()
             )));
         }
@@ -51,7 +51,7 @@ impl Block {
         Block::from_structure(tables, structure, name)
     }
 
-    /// Returns a block of values that are known.
+    /// Creates a block from known members.
     pub(super) fn from_values(members: &[Member]) -> Block {
         let ends = members.iter().map(|member| member.offset.saturating_add(member.bytes));
         let bytes = ends.max().unwrap_or_default();
@@ -66,7 +66,7 @@ impl Block {
     fn from_structure(tables: &Tables<'_>, structure: u32, name: &str) -> Result<Block, Fault> {
         let Some(&Type::Structure { members: types }) = tables.types.get(&structure) else {
             return Err(Fault::unsupported(format!(
-                "{name} is no block: its type is no structure"
+                "{name} is not a block: its type is not a structure"
             )));
         };
         let mut members = Vec::with_capacity(types.len());
@@ -76,14 +76,14 @@ impl Block {
             let bytes = tables.member_bytes(structure, index, of);
             let (Some(offset), Some(bytes)) = (offset, bytes) else {
                 return Err(Fault::unsupported(format!(
-                    "the member {index} ({own_name}) of {name} has no offset, or no size that is known"
+                    "the member {index} ({own_name}) of {name} has no offset, or no known size"
                 )));
             };
             let end = u32::try_from(u64::from(offset).saturating_add(bytes));
             if end.is_err() {
                 return Err(Fault::malformed(format!(
                     "the member {index} ({own_name}) of {name} is {bytes} bytes at offset {offset}: \
-                     more than 32 bits can say"
+                     its end does not fit into 32 bits"
                 )));
             }
             let what = Member { name: own_name.to_owned(), offset, bytes: bytes as u32 };
@@ -105,7 +105,7 @@ impl Block {
         Ok(Block { bytes, runtime: tables.layout(structure).runtime, members })
     }
 
-    /// Returns its members as globals.
+    /// Returns the members as globals.
     pub(crate) fn globals(&self) -> Vec<Member> {
         self.members.iter().map(|member| member.what.clone()).collect()
     }
@@ -123,8 +123,8 @@ impl Display for Block {
     }
 }
 
-/// What a block wraps. A block in WGSL need not be a structure; naga puts its type into one that has
-/// no names.
+/// Returns the structure that a block wraps. A block in WGSL need not be a structure; naga wraps
+/// its type into a structure without names.
 fn wrapped(tables: &Tables<'_>, structure: u32, members: &[u32]) -> Option<u32> {
     let &[inner] = members else { return None };
     let is_structure = matches!(tables.types.get(&inner), Some(Type::Structure { .. }));

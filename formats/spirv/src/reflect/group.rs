@@ -1,4 +1,4 @@
-//! How many items a group has.
+//! Sizes of work-groups.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::kernel::GroupSize;
 use crate::tables::{EntryPoint, Tables};
 
-/// Returns the sizes in x, y and z, and the `SpecId`s of those that are free.
+/// Returns the sizes in x, y and z, and the `SpecId`s of the free ones.
 pub(super) fn sizes(
     tables: &Tables<'_>,
     entry_point: &EntryPoint<'_>,
@@ -24,7 +24,10 @@ pub(super) fn sizes(
     }
     match mode(ExecutionMode::LocalSize) {
         Some(&[x, y, z]) => Ok(([x, y, z].map(GroupSize::Fixed), [None; 3])),
-        _ => Err(Fault::malformed(format!("{} has no size of its groups", entry_point.name))),
+        _ => Err(Fault::malformed(format!(
+            "{} has no size of work-groups (LocalSize)",
+            entry_point.name
+        ))),
     }
 }
 
@@ -37,7 +40,7 @@ fn from_constants(
     let constants: Vec<&Constant<'_>> = ids.iter().filter_map(constant).collect();
     let Ok(constants) = <[&Constant<'_>; 3]>::try_from(constants) else {
         return Err(Fault::malformed(format!(
-            "{kernel}: the size of its groups is not made of three constants"
+            "{kernel}: the size of its groups does not consist of three constants"
         )));
     };
     let spec_ids = constants.map(|constant| constant.spec_id);
@@ -47,15 +50,15 @@ fn from_constants(
         let Some(value) = value.filter(|_| !(constant.dependence != Dependence::default())) else {
             return Err(Fault::unsupported(format!(
                 "{kernel}: the size of its groups in {axis} must be a number, a specialisation \
-                 constant, or computed of constants that a launch does not choose"
+                 constant, or computed from constants that a launch does not choose"
             )));
         };
         *size = match constant.spec_id {
             Some(_) => GroupSize::Free(value),
             None if depends(tables, constant, &spec_ids) => {
                 return Err(Fault::unsupported(format!(
-                    "{kernel}: the size of its groups in {axis} is computed of that in another \
-                     dimension; make it a specialisation constant of its own"
+                    "{kernel}: the size of its groups in {axis} is computed from that in another \
+                     dimension; make it a separate specialisation constant"
                 )));
             }
             None => GroupSize::Fixed(value),
@@ -64,7 +67,7 @@ fn from_constants(
     Ok((sizes, spec_ids))
 }
 
-/// Returns whether a constant is computed of one with such a `SpecId`.
+/// Returns whether a constant is computed from one with one of these `SpecId`s.
 fn depends(tables: &Tables<'_>, constant: &Constant<'_>, spec_ids: &[Option<u32>; 3]) -> bool {
     let mut seen = HashSet::new();
     let mut pending: Vec<u32> = constant.parts.to_vec();

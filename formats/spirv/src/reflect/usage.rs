@@ -1,4 +1,4 @@
-//! What an entry point uses.
+//! Variables and constants that an entry point uses.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,17 +9,18 @@ use crate::fault::Fault;
 use crate::kernel::SubgroupSize;
 use crate::tables::{EntryPoint, Tables};
 
-/// What an entry point uses.
+/// The variables and the choices of a launch that an entry point uses.
 pub(crate) struct Usage {
-    /// Variables.
+    /// Ids of the variables.
     pub(crate) variables: BTreeSet<u32>,
     /// The choices of a launch.
     pub(crate) dependence: Dependence,
 }
 
 impl Usage {
-    /// What it is by the specification: since SPIR-V 1.4 the variables in its interface, before that
-    /// those that the functions it calls refer to.
+    /// Determines the usage by the rules of the specification. Since SPIR-V 1.4 the entry point's
+    /// interface lists its variables. Before, an entry point uses the variables to which the
+    /// functions that it calls refer.
     pub(crate) fn new(tables: &Tables<'_>, entry_point: &EntryPoint<'_>) -> Usage {
         let reached = reached(tables, entry_point.function);
         let is_variable = |id: &u32| tables.variables.contains_key(id);
@@ -37,7 +38,7 @@ impl Usage {
         Usage { variables, dependence }
     }
 
-    /// Returns the size of sub-groups that it wants.
+    /// Returns the requirement on the size of sub-groups.
     pub(super) fn subgroup_size(&self, tables: &Tables<'_>) -> Result<SubgroupSize, Fault> {
         if !self.dependence.subgroup_size {
             return Ok(SubgroupSize::Any);
@@ -49,14 +50,14 @@ impl Usage {
         let sizes: BTreeSet<u32> = sizes.filter(|&size| size != 0).collect();
         if sizes.len() > 1 {
             return Err(Fault::unsupported(format!(
-                "several constants {SUBGROUP_SIZE}, with defaults {sizes:?}: they must be the same"
+                "several constants {SUBGROUP_SIZE}, with defaults {sizes:?}: expected one default"
             )));
         }
         Ok(SubgroupSize::with_default(sizes.first().copied().unwrap_or(0)))
     }
 
-    /// Bytes of its shared variables, but for those whose size a launch chooses, as Vulkan counts
-    /// them.
+    /// Returns the size in bytes of the shared variables, as Vulkan counts it, without the
+    /// variables whose size a launch chooses.
     pub(super) fn static_shared_bytes(
         &self,
         tables: &Tables<'_>,
@@ -66,11 +67,13 @@ impl Usage {
             let layout = tables.layout(tables.variables[&id].pointee);
             !layout.dependence.dynamic_shared && !dynamic_shared.contains(tables.name(id))
         });
-        u32::try_from(bytes)
-            .map_err(|_| Fault::unsupported(format!("{bytes} bytes of shared memory are too many")))
+        u32::try_from(bytes).map_err(|_| {
+            Fault::unsupported(format!("{bytes} bytes of shared memory do not fit into 32 bits"))
+        })
     }
 
-    /// Bytes of those of its shared variables that count, as Vulkan counts them.
+    /// Returns the size in bytes of the shared variables for which `counts` holds, as Vulkan counts
+    /// it.
     pub(crate) fn shared_bytes(&self, tables: &Tables<'_>, counts: impl Fn(u32) -> bool) -> u64 {
         let (mut end, mut aliased) = (0u64, 0u64);
         for (id, variable) in self.variables.iter().map(|id| (id, &tables.variables[id])) {
@@ -88,7 +91,7 @@ impl Usage {
     }
 }
 
-/// What the functions refer to that a function calls, itself included.
+/// Returns the ids to which a function and all functions called by it refer.
 pub(crate) fn reached(tables: &Tables<'_>, function: u32) -> HashSet<u32> {
     let mut reached = HashSet::from([function]);
     let mut pending = vec![function];

@@ -1,4 +1,4 @@
-//! Modules that are made word by word, for what compilers do not write, and hostile ones.
+//! Hand-made modules, for code that compilers do not write, and hostile modules.
 
 use crate::tests::support;
 use crate::tests::support::{MANY, from_words, module, module_with};
@@ -10,7 +10,7 @@ use rspirv::spirv::{
     FunctionControl, LinkageType, MemoryModel, StorageClass, Word,
 };
 
-/// A module of one kernel of no arguments, `main`, and what is added to it.
+/// A module with one kernel without arguments, `main`, and additions.
 struct Made {
     builder: Builder,
     void: Word,
@@ -147,7 +147,7 @@ fn the_workgroup_size_constant_overrides_the_mode() {
     assert_eq!(module.code(kernel, &wanted).unwrap().constants, [(6, 7)]);
 }
 
-/// A kernel `name` that loads one number from a block of such members.
+/// Adds a kernel `name` that loads one number from a block with these members.
 fn with_globals(made: &mut Made, name: &str, members: &[(&str, Word, u32)]) {
     let builder = &mut made.builder;
     let block = builder.id();
@@ -204,11 +204,11 @@ fn what_is_defined_twice_or_in_a_circle_is_a_fault() {
     let first = made.builder.type_array(made.uint, made.uint);
     let second = made.builder.type_array(first, made.uint);
     let mut words = made.words();
-    // The first array becomes one of the second.
+    // The first array becomes an array of the second.
     let at = words.windows(3).position(|words| words[0] == 0x0004_001c && words[1] == first);
     words[at.unwrap() + 2] = second;
     assert!(Module::parse(&bytes(&words), MANY).is_ok());
-    // The second array becomes another of the first id.
+    // The second array gets the id of the first.
     let at = words.windows(3).position(|words| words[0] == 0x0004_001c && words[1] == second);
     words[at.unwrap() + 1] = first;
     let fault = Module::parse(&bytes(&words), MANY).err().unwrap();
@@ -219,7 +219,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A module with blocks, globals, matrices, arrays, shared memory and calls.
+/// Returns a module with blocks, globals, matrices, arrays, shared memory and calls.
 fn rich() -> Vec<u8> {
     let source = "
         struct Values { n: u32, factor: f32, turn: mat2x2f, list: array<vec4f, 9> }
@@ -243,7 +243,7 @@ fn rich() -> Vec<u8> {
     bytes(&module.code(kernel, &wanted).unwrap().words)
 }
 
-/// Reads whatever this is, with push constants that fit and that do not.
+/// Reads an image, with push constants that fit and that do not.
 fn survive(image: &[u8]) {
     for target in [Target::new(16), MANY] {
         let Ok(module) = Module::parse(image, target) else { continue };
@@ -262,8 +262,8 @@ fn a_rich_module_is_understood_with_and_without_push_constants() {
     let module = module_with(&image, 16);
     let [kernel] = module.kernels() else { panic!() };
     assert_eq!(kernel.blocks[0].home, Home::Storage { set: 0, binding: 1 });
-    // By naga itself the members of both blocks would be arguments; here the matrix of the uniform
-    // buffer is two, as naga splits it.
+    // naga itself would make the members of both blocks arguments; here the matrix of the uniform
+    // buffer is two arguments, as naga splits it.
     assert_eq!(kernel.parameters.len(), 4 + 5 + 1);
 }
 
@@ -285,7 +285,7 @@ fn any_changed_word_gives_a_module_or_a_fault() {
         random ^= random << 17;
         random
     };
-    // Each place, or one in three, which over the bytes of a word are all of them.
+    // Each place, or every third one, which covers all bytes of words over several words.
     let step = if std::env::var("LONGSHORE_TEST_ALL").as_deref() == Ok("1") { 1 } else { 3 };
     for at in (0..image.len()).step_by(step) {
         let mut changed = image.clone();

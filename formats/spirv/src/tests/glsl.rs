@@ -1,4 +1,4 @@
-//! What glslang makes of GLSL is reflected by the conventions.
+//! Reflection of glslang's output for GLSL by the conventions.
 
 use crate::tests::support::{MANY, from_words, glsl, module, module_with, only};
 use crate::{
@@ -6,7 +6,8 @@ use crate::{
     SubgroupSize,
 };
 
-/// Before SPIR-V 1.4 and from it on, what an entry point uses is said in different ways.
+/// Environments with SPIR-V before 1.4 and from 1.4 on, which encode an entry point's usage
+/// differently.
 const ENVIRONMENTS: [&str; 4] = ["vulkan1.0", "vulkan1.1", "vulkan1.2", "vulkan1.3"];
 
 const VECTORS: &str = "#version 460
@@ -262,7 +263,7 @@ fn an_alignment_of_none_is_one() {
     };
     let (words, _) = image.as_chunks::<4>();
     let mut words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
-    // What glslang writes where it loses the alignment: `Aligned 4` becomes `Aligned 0`.
+    // glslang's output when it loses the alignment: `Aligned 4` becomes `Aligned 0`.
     const LOAD: u32 = 6 << 16 | 61;
     const STORE: u32 = 5 << 16 | 62;
     let (mut at, mut changed) = (5, 0);

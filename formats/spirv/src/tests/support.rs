@@ -1,13 +1,13 @@
-//! What the tests of this crate share.
+//! Helpers of this crate's tests.
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::{Format, Kernel, Module, Target};
 
-/// More push constants than any module here has.
+/// A target with more push constants than any module here has.
 pub(crate) const MANY: Target = Target::new(1 << 16);
 
-/// Compiles GLSL by glslang, or says that it is not there.
+/// Compiles GLSL by glslang; prints a message if it is not installed.
 pub(crate) fn glsl(source: &str, arguments: &[&str]) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out.spv");
@@ -28,24 +28,25 @@ pub(crate) fn glsl(source: &str, arguments: &[&str]) -> Option<Vec<u8>> {
     Some(std::fs::read(output).unwrap())
 }
 
-/// The module that this is, which must be valid.
+/// Returns the module of an image, which must be valid.
 pub(crate) fn module(image: &[u8]) -> Module {
     module_for(image, MANY)
 }
 
-/// The module that this is on a device with so many bytes of push constants, which must be valid.
+/// Returns the module of an image, which must be valid, for a device with this number of bytes of
+/// push constants.
 pub(crate) fn module_with(image: &[u8], push_constant_bytes: u32) -> Module {
     module_for(image, Target::new(push_constant_bytes))
 }
 
-/// The module that this is on a device, which must be valid.
+/// Returns the module of an image, which must be valid, for a device.
 pub(crate) fn module_for(image: &[u8], target: Target) -> Module {
     let module = Module::parse(image, target).unwrap_or_else(|fault| panic!("{fault}"));
     validate(&module);
     module
 }
 
-/// Has SPIRV-Tools validate a module, or says that it is not there.
+/// Validates a module by SPIRV-Tools; prints a message if they are not installed.
 fn validate(module: &Module) {
     let environment = match module.format() {
         Format::Spirv => "vulkan1.3",
@@ -63,13 +64,13 @@ fn validate(module: &Module) {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Its only kernel.
+/// Returns a module's only kernel.
 pub(crate) fn only(module: &Module) -> &Kernel {
     let [kernel] = module.kernels() else { panic!("{:?}", module.kernels()) };
     kernel
 }
 
-/// The module of these words, which must be valid.
+/// Returns the module of these words, which must be valid.
 pub(crate) fn from_words(words: &[u32]) -> Module {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     module(&bytes)

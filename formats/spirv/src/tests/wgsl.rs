@@ -1,4 +1,4 @@
-//! WGSL is translated and reflected by the conventions.
+//! Translation and reflection of WGSL by the conventions.
 
 use crate::tests::support;
 use crate::tests::support::{MANY, module, module_for, module_with, only};
@@ -240,7 +240,7 @@ fn any_changed_source_gives_a_module_or_a_fault() {
     }
 }
 
-/// Structures each in the next.
+/// Returns structures, each nested in the next.
 fn chain(length: usize) -> String {
     let links = (1..length).rev().map(|link| format!("struct S{link} {{ a: S{} }}\n", link - 1));
     let last = length - 1;

@@ -1,8 +1,8 @@
-//! Types of shared memory have no layout of their own.
+//! Removal of layouts from types of shared memory.
 //!
-//! naga gives offsets and strides to all types, which Vulkan does not allow for those of shared
-//! memory. Here they are taken from types that no block has. Types that blocks and shared memory have
-//! in common keep them, which most drivers do not mind.
+//! naga gives offsets and strides to all types, which Vulkan does not allow for types of shared
+//! memory. This module removes them from types that no block uses. Types that blocks and shared
+//! memory both use keep their layouts, which most drivers accept.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use rspirv::spirv::{Decoration, Op, StorageClass};
 
 use crate::words::{self, HEADER, Instruction};
 
-/// The module without the layouts of types that no block has.
+/// Returns the module without the layouts of types that no block uses.
 pub(super) fn strip(module: &[u32]) -> Vec<u32> {
     let laid_out = laid_out(module);
     let mut out = module.get(..HEADER).unwrap_or_default().to_vec();
@@ -23,7 +23,7 @@ pub(super) fn strip(module: &[u32]) -> Vec<u32> {
     out
 }
 
-/// The type that an instruction lays out.
+/// Returns the type that an instruction lays out.
 fn layout_of(found: Instruction<'_>) -> Option<u32> {
     let decoration = match found.op()? {
         Op::Decorate => found.operands.get(1)?,
@@ -41,7 +41,7 @@ fn layout_of(found: Instruction<'_>) -> Option<u32> {
     found.operands.first().copied().filter(|_| is_layout)
 }
 
-/// The types that blocks are made of.
+/// Returns the types that blocks consist of.
 fn laid_out(module: &[u32]) -> HashSet<u32> {
     let mut parts: HashMap<u32, &[u32]> = HashMap::new();
     let mut pending = Vec::new();

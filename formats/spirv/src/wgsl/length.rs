@@ -1,15 +1,15 @@
-//! The lengths of arrays, computed from the text of a source.
+//! Lengths of arrays, computed from the text of a source.
 
 use std::cell::Cell;
 use std::ops::Range;
 
 use super::weight::Declarations;
 
-/// How many constants a length may be computed of, counted at each use.
+/// Most constants in the computation of a length, counted at each use.
 const MOST_CONSTANTS: u32 = 256;
 
-/// Returns the value of an expression of whole numbers, if it is simple enough to tell: numbers and constants
-/// with `+ - * / % << >> & | ^`. Exact in 32 bits, signed or not; `None` for all else.
+/// Returns the value of an integer expression, if it consists of numbers and constants with `+ - *
+/// / % << >> & | ^`. Exact in 32 bits, signed or not; `None` for any other expression.
 pub(super) fn evaluate(declarations: &Declarations<'_>, expression: Range<usize>) -> Option<u64> {
     value(declarations, expression, &Cell::new(MOST_CONSTANTS))
 }
@@ -21,7 +21,7 @@ fn value(
 ) -> Option<u64> {
     let mut reader = Reader { declarations, at: expression.start, end: expression.end, left };
     let value = reader.operation(0)?;
-    // A comma may be behind the last argument of a template.
+    // A comma may follow the last argument of a template.
     (reader.at == reader.end || reader.peek(0) == ",").then_some(value)
 }
 
@@ -29,12 +29,12 @@ struct Reader<'a> {
     declarations: &'a Declarations<'a>,
     at: usize,
     end: usize,
-    /// How many constants may still be used.
+    /// Number of constants that may still be used.
     left: &'a Cell<u32>,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads operations that bind at least so strongly.
+    /// Reads operations that bind more strongly than `binding`.
     fn operation(&mut self, binding: u8) -> Option<u64> {
         let mut left = self.operand()?;
         while let Some((mark, tokens, own)) = self.operator().filter(|found| found.2 > binding) {
@@ -52,13 +52,13 @@ impl<'a> Reader<'a> {
                 "/" => left.checked_div(right)?,
                 _ => left.checked_rem(right)?,
             };
-            // Beyond, it depends on the types how the value goes on.
+            // A larger value depends on the types.
             left = Some(left).filter(|value| *value <= i32::MAX as u64)?;
         }
         Some(left)
     }
 
-    /// Returns the operator that is next, its number of tokens, and how strongly it binds.
+    /// Returns the next operator, its number of tokens, and its strength of binding.
     fn operator(&self) -> Option<(&'a str, usize, u8)> {
         let mark = self.peek(0);
         let binding = match mark {
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// "64", "64u", "0x40i".
+/// Parses a number, such as "64", "64u", "0x40i".
 fn number(token: &str) -> Option<u64> {
     let hexadecimal = token.strip_prefix("0x").or_else(|| token.strip_prefix("0X"));
     let digits = hexadecimal.unwrap_or(token).trim_end_matches(['u', 'i']);

@@ -1,18 +1,18 @@
-//! How deep a source is nested, before naga sees it.
+//! Limits of nesting in a source, checked before naga reads it.
 //!
-//! naga walks expressions, blocks and dependencies of declarations recursively, and limits brackets
-//! only. Here all that it recurses on is: brackets, chains of operators, of members and indices, of
-//! `else`, and the number of declarations.
+//! naga walks expressions, blocks and dependencies of declarations recursively, and limits only
+//! brackets. This module limits everything that naga recurses on: brackets, chains of operators, of
+//! members and indices, and of `else`, and the number of declarations.
 
 use crate::fault::Fault;
 
-/// Most levels that brackets, operators and `else` may have together.
+/// Most levels of brackets, operators and `else` together.
 const DEEPEST: usize = 1000;
 /// Most declarations of a module.
 const MOST_DECLARATIONS: usize = 1 << 13;
 
-/// The source with spaces for its comments, if naga's stack suffices for it. Places in it are the
-/// same.
+/// Returns the source with spaces in place of comments, if naga's stack suffices for it. Places in
+/// the source stay the same.
 pub(super) fn checked(source: &str) -> Result<String, Fault> {
     let source = without_comments(source);
     let mut nesting = Nesting { levels: vec![Level::default()], open: 0, declarations: 0 };
@@ -30,7 +30,7 @@ pub(super) fn checked(source: &str) -> Result<String, Fault> {
     }
     if nesting.declarations > MOST_DECLARATIONS {
         return Err(Fault::source(format!(
-            "{} declarations are more than {MOST_DECLARATIONS}",
+            "the source has {} declarations, more than {MOST_DECLARATIONS}",
             nesting.declarations
         )));
     }
@@ -39,17 +39,17 @@ pub(super) fn checked(source: &str) -> Result<String, Fault> {
 
 struct Nesting {
     levels: Vec<Level>,
-    /// The chains of all levels together.
+    /// Length of the chains of all levels together.
     open: usize,
     declarations: usize,
 }
 
-/// What is between two brackets.
+/// The text between two brackets.
 #[derive(Default)]
 struct Level {
-    /// How deep what is between two commas or semicolons is, as far as it has been read.
+    /// Present depth of the text between two commas or semicolons.
     chain: usize,
-    /// The longest chain so far.
+    /// Longest chain so far.
     longest: usize,
 }
 
@@ -78,8 +78,8 @@ impl Nesting {
         }
         let inner = self.levels.pop().expect("there are two levels").longest + 1;
         let chain = self.level().chain;
-        // What is in parentheses or an index is below the operators that follow it; statements are
-        // beside each other, but for `else`, whose block is below what is before it.
+        // Text in parentheses or an index is below the operators that follow it. Statements are at
+        // the same level, except `else`, whose block is below the block before it.
         self.set_chain(chain + inner);
         if byte == b'}' {
             let is_else = rest.trim_ascii_start().starts_with(b"else");
@@ -99,7 +99,7 @@ impl Nesting {
     }
 }
 
-/// Puts spaces in place of comments, byte for byte.
+/// Replaces comments by spaces, byte for byte.
 fn without_comments(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -123,7 +123,7 @@ fn without_comments(source: &str) -> String {
     out
 }
 
-/// Bytes of a comment that `/*` begins, comments in it included.
+/// Returns the length in bytes of a comment that begins with `/*`, including nested comments.
 fn block_comment(from: &str) -> usize {
     let bytes = from.as_bytes();
     let (mut depth, mut at) = (0usize, 0);
@@ -141,7 +141,7 @@ fn block_comment(from: &str) -> usize {
             return at;
         }
     }
-    // Without an end it is for naga to complain of.
+    // naga reports a comment without an end.
     0
 }
 
@@ -150,7 +150,7 @@ fn blank(letter: char) -> impl Iterator<Item = char> {
     std::iter::repeat_n(kept, count)
 }
 
-/// Where WGSL ends a line.
+/// Returns whether WGSL ends a line at this letter.
 fn is_line_break(letter: char) -> bool {
     matches!(letter, '\n'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }

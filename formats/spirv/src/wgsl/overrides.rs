@@ -1,4 +1,4 @@
-//! The overrides that a launch chooses.
+//! Overrides whose values a launch chooses.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::constants::{DYNAMIC_SHARED, SUBGROUP_SIZE};
 use crate::kernel::{GroupSize, Kernel, Specialization, SubgroupSize};
 use crate::reflect::{Hints, KernelHints};
 
-/// Values for overrides that have no default, so that they can be left out of the source.
+/// Returns values for overrides without a default, so that the source may omit defaults.
 pub(super) fn defaults(module: &Module) -> PipelineConstants {
     let mut constants = PipelineConstants::default();
     let mut set = |handle: Handle<Override>, value: f64| {
@@ -56,7 +56,7 @@ pub(super) fn chosen(
     constants
 }
 
-/// What the SPIR-V of a module with resolved overrides does not say.
+/// Returns the facts that the SPIR-V of a module with resolved overrides lacks.
 pub(super) fn hints(module: &Module, resolved: &Module) -> Hints {
     let mut hints = Hints::default();
     if let Some(handle) = named(module, DYNAMIC_SHARED) {
@@ -91,7 +91,7 @@ pub(super) fn hints(module: &Module, resolved: &Module) -> Hints {
     hints
 }
 
-/// Returns the overrides that are the dimensions of an entry point's groups.
+/// Returns the overrides that are the dimensions of an entry point's work-groups.
 fn group(module: &Module, entry_point: &EntryPoint) -> [Option<Handle<Override>>; 3] {
     let sizes = entry_point.workgroup_size_overrides.unwrap_or_default();
     sizes.map(|size| match module.global_expressions[size?] {
@@ -105,7 +105,7 @@ fn named(module: &Module, name: &str) -> Option<Handle<Override>> {
     module.overrides.fetch_if(is_named)
 }
 
-/// What naga knows an override by.
+/// Returns naga's key of an override.
 fn key(module: &Module, handle: Handle<Override>) -> String {
     let known = &module.overrides[handle];
     known.id.map(|id| id.to_string()).or_else(|| known.name.clone()).unwrap_or_default()
@@ -121,7 +121,8 @@ fn uses(module: &Module, entry_point: usize, name: &str) -> bool {
 
 /// Returns the names of the shared variables whose size depends on an override.
 fn sized_by(module: &Module, dynamic: Handle<Override>) -> HashSet<String> {
-    // Expressions refer to earlier ones; overrides to expressions that are before what refers to them.
+    // Expressions refer to earlier ones; overrides refer to expressions that come before the
+    // overrides' users.
     let mut dependent = HashSet::new();
     let mut overrides = HashSet::from([dynamic]);
     for (handle, expression) in module.global_expressions.iter() {
@@ -162,7 +163,7 @@ fn sized_by(module: &Module, dynamic: Handle<Override>) -> HashSet<String> {
     dynamic.filter_map(|variable| variable.name.clone()).collect()
 }
 
-/// Returns the default of the override that is the size of sub-groups, 0 if there is none.
+/// Returns the default of the override with the size of sub-groups; 0 without that override.
 fn subgroup_size(resolved: &Module) -> u32 {
     let named = |constant: &naga::Constant| constant.name.as_deref() == Some(SUBGROUP_SIZE);
     let Some(constant) = resolved.constants.fetch_if(named) else { return 0 };

@@ -1,9 +1,9 @@
-//! How much memory the constants of a source take, before naga sees it.
+//! Limits of the memory for a source's constants, checked before naga reads it.
 //!
-//! naga evaluates constant expressions while it reads a source. It copies the whole value of a constant
-//! wherever the constant is used, and writes out the elements of `array<T, N>()` where it computes with
-//! them. So a short source of doubling constants makes values of any size. Here the copies are counted
-//! from the text: never fewer than naga makes.
+//! naga evaluates constant expressions while it reads a source. It copies the whole value of a
+//! constant to each use, and writes out the elements of `array<T, N>()` in computations. Therefore
+//! a short source of doubling constants makes values of any size. This module counts the copies
+//! from the text, never fewer than naga makes.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,29 +11,29 @@ use std::ops::Range;
 use super::length;
 use crate::fault::Fault;
 
-/// Most parts that all copies of constants may have together; naga takes up to 300 bytes for each.
+/// Most parts of all copies of constants together; naga needs up to 300 bytes for each.
 const MOST_PARTS: u64 = 1 << 21;
-/// Parts of a matrix of four columns: its numbers, its columns and itself.
+/// Parts of a matrix of four columns: its numbers, its columns and the matrix itself.
 const MATRIX: u64 = 21;
 /// Parts of a vector of four components.
 const VECTOR: u64 = 5;
 
-/// Checks that naga's copies of a source's constants are not too many.
+/// Checks that naga does not make too many copies of a source's constants.
 ///
-/// The source has no comments. Recursive over declarations and brackets, whose number and depth
-/// `nesting.rs` limits.
+/// The source must have no comments. Recursive over declarations and brackets, whose number and
+/// depth `nesting.rs` limits.
 pub(super) fn check(source: &str) -> Result<(), Fault> {
     let tokens = tokens(source);
     let Some(at) = Declarations::new(&tokens).first_beyond_limit() else { return Ok(()) };
     let offset = tokens[at].as_ptr().addr() - source.as_ptr().addr();
     let line = 1 + source[..offset].matches('\n').count();
     Err(Fault::source(format!(
-        "{line}:1: constants become too large: copied to where they are used, they have more than \
+        "{line}:1: constants become too large: the copies at their uses have more than \
          {MOST_PARTS} parts; keep large tables in a storage buffer, or use them in fewer places"
     )))
 }
 
-/// Words, numbers and single marks of a source.
+/// Splits a source into words, numbers and single marks.
 fn tokens(source: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = source.trim_start();
@@ -57,18 +57,18 @@ fn is_word(token: &str) -> bool {
 /// The constants and types of a module.
 pub(super) struct Declarations<'a> {
     pub(super) tokens: &'a [&'a str],
-    /// The initial values of constants.
+    /// Initial values of constants.
     pub(super) constants: HashMap<&'a str, Range<usize>>,
-    /// The types that aliases stand for, and the bodies of structures.
+    /// Types behind aliases, and bodies of structures.
     types: HashMap<&'a str, Range<usize>>,
 }
 
-/// Weights of constants and types known so far; 0 while that of a name is being computed.
+/// Weights of constants and types known so far; 0 while a weight is being computed.
 #[derive(Default)]
 struct Known<'a> {
     constants: HashMap<&'a str, u64>,
     types: HashMap<&'a str, u64>,
-    /// Constants of functions, by blocks.
+    /// Constants of functions, by block.
     scopes: Vec<HashMap<&'a str, u64>>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Declarations<'a> {
         found
     }
 
-    /// Returns the token by which the copies are more than the limit.
+    /// Returns the token at which the copies exceed the limit.
     fn first_beyond_limit(&self) -> Option<usize> {
         let mut known = Known { scopes: vec![HashMap::new()], ..Known::default() };
         let (mut total, mut at) = (0u64, 0);
@@ -111,7 +111,7 @@ impl<'a> Declarations<'a> {
                 "const" => {
                     let (name, value) = self.declaration(at);
                     at = value.end.max(at);
-                    // A name stays as heavy as the heaviest that it has in the blocks around.
+                    // A name keeps the greatest weight that it has in the enclosing blocks.
                     let parts = self.parts(value, &mut known);
                     let before = self.constant(name, &mut known);
                     if let Some(scope) = known.scopes.last_mut() {
@@ -129,7 +129,7 @@ impl<'a> Declarations<'a> {
         None
     }
 
-    /// Parts of the value of an expression, with what is evaluated for it.
+    /// Returns the number of parts of an expression's value, and of values evaluated for it.
     fn parts(&self, expression: Range<usize>, known: &mut Known<'a>) -> u64 {
         let each = expression.map(|at| {
             let own = match self.tokens[at] {
@@ -144,7 +144,7 @@ impl<'a> Declarations<'a> {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Parts that are copied or written out for the name at a place.
+    /// Returns the number of parts that are copied or written out for the name at a place.
     fn copied(&self, at: usize, known: &mut Known<'a>) -> u64 {
         let name = self.tokens[at];
         let is_member = at > 0 && self.tokens[at - 1] == ".";
@@ -157,7 +157,7 @@ impl<'a> Declarations<'a> {
         of_zero_value.saturating_add(self.constant(name, known))
     }
 
-    /// Parts of the constant of this name, 0 if there is none.
+    /// Returns the number of parts of the constant with this name, 0 if there is no such constant.
     fn constant(&self, name: &'a str, known: &mut Known<'a>) -> u64 {
         let local = known.scopes.iter().rev().find_map(|scope| scope.get(name));
         if let Some(parts) = local.or_else(|| known.constants.get(name)) {
@@ -172,7 +172,8 @@ impl<'a> Declarations<'a> {
         parts
     }
 
-    /// Elements of the type at a place, and where it ends; 0 for what is no array and has none.
+    /// Returns the number of elements of the type at a place, and the type's end. The number is 0
+    /// for a type that neither is nor contains an array.
     fn type_at(&self, at: usize, known: &mut Known<'a>) -> (u64, usize) {
         let name = self.token(at);
         if self.token(at + 1) != "<" {
@@ -217,7 +218,7 @@ impl<'a> Declarations<'a> {
                 ")" | "]" if parentheses == 0 => break,
                 ")" | "]" => parentheses -= 1,
                 ";" | "{" | "}" => break,
-                // A shift.
+                // A shift operator.
                 "<" if self.token(at + 1) == "<" => at += 1,
                 "<" if parentheses == 0 => depth += 1,
                 ">" if parentheses == 0 => depth -= 1,
@@ -228,18 +229,18 @@ impl<'a> Declarations<'a> {
                 return (open + 1..at - 1, at);
             }
         }
-        // No template: a comparison.
+        // A comparison instead of a template.
         (open..open, open)
     }
 
-    /// Returns the name and the value of the constant or alias that is declared at a place.
+    /// Returns the name and the value of the constant or alias declared at a place.
     fn declaration(&self, at: usize) -> (&'a str, Range<usize>) {
         let end = self.end(at, ";");
         let value = (at + 2..end).find(|at| self.tokens[*at] == "=").map_or(end, |at| at + 1);
         (self.token(at + 1), value..end)
     }
 
-    /// Returns the first of these marks from a place on.
+    /// Returns the place of the first such mark from a place on.
     fn end(&self, from: usize, mark: &str) -> usize {
         let rest = self.tokens.get(from..).unwrap_or_default();
         rest.iter().position(|token| *token == mark).map_or(self.tokens.len(), |at| from + at)
