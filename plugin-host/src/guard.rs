@@ -90,7 +90,7 @@ pub(crate) struct Guard {
 
 /// Device code that its thread has left temporarily.
 #[derive(Clone, Copy)]
-#[must_use = "the thread goes back to it"]
+#[must_use = "the thread must return to the device code"]
 pub(crate) struct Suspended {
     landing: *mut Landing,
     modes: Modes,

@@ -284,7 +284,7 @@ impl VulkanKernel {
     }
 }
 
-/// Highest number of bindings of a set: drivers keep a table as long as the highest binding.
+/// Limit of binding numbers: drivers keep a table as long as the highest binding of a set.
 const MOST_BINDINGS: u32 = 4096;
 
 /// Refuses kernels that the device cannot run with any launch.

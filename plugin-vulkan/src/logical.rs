@@ -101,7 +101,7 @@ impl LogicalDevice {
             // SAFETY: nothing was allocated from the pool.
             unsafe { self.raw.destroy_command_pool(pool, None) };
         })?;
-        Ok((pool, made.try_into().expect("as many as were asked for")))
+        Ok((pool, made.try_into().expect("Vulkan returns the requested number")))
     }
 
     /// Converts a result of the driver, and records the loss of the device.

@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Time that a helper looks for more work before it sleeps.
 const SPIN_TIME: Duration = Duration::from_micros(50);
-/// Time that a thread works before other threads can steal from its range again.
+/// Approximate time of the work that a thread takes at once; other threads can steal the rest of
+/// its range.
 const STRIDE: Duration = Duration::from_micros(20);
 /// Stack size of a helper: 8 MiB, as on a program's main thread.
 const STACK_BYTES: usize = 8 << 20;

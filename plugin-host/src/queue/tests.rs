@@ -1,4 +1,4 @@
-//! Tests of a queue's promises without a host, and measurements.
+//! Tests of a queue's promises, without a host.
 
 use super::*;
 use longshore_plugin_api::{Event, Place, abi};

@@ -1,4 +1,4 @@
-//! The end of the process, after which SPIRV-Tools' library must not be called.
+//! The end of the process: once it has begun, SPIRV-Tools' library must not be called.
 //!
 //! `exit` destroys the library's tables, while programs may load modules until their last static
 //! destructor. Exit handlers run newest first, and a function of the library may register a handler
