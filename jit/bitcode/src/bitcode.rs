@@ -1,4 +1,4 @@
-//! A module whose pieces are compiled when they are asked for.
+//! A module whose pieces are compiled on demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,15 +15,18 @@ use crate::module::Module;
 use crate::partition::{Partition, Piece, REST};
 use crate::symbols::{defined, finish};
 
-/// A module of LLVM bitcode. Cheap to clone; clones share what has been compiled. Any thread may use it.
+/// A module of LLVM bitcode. Cheap to clone; clones share the compiled pieces. Any thread may use
+/// it.
 ///
-/// Each function is compiled alone, so nothing of one is inlined into another, but by who made the module. All variables are one piece,
-/// with what cannot be apart from them: it is compiled when one of them is first needed, or the module's constructors are run. The rest
-/// of what differs from an object:
+/// Each function is compiled alone, so functions are only inlined by the compiler that made the
+/// module. All variables are one piece, with the functions that cannot be separated from them. That
+/// piece is compiled when one of the variables is first needed, or when the module's constructors
+/// run. Further differences from an object:
 ///
-/// - A function that nobody else sees can be called by its module alone, as ever, but has a symbol of its own.
-/// - What is in a group is weak: of several definitions the first one counts, each for itself.
-/// - The bounds of a section, `__start_x` and `__stop_x`, are those of the module's variables.
+/// - A function that only its module sees can only be called by the module, but has a symbol of its
+///   own.
+/// - A definition in a group is weak: each is resolved by itself, and the first of several counts.
+/// - The bounds of a section, `__start_x` and `__stop_x`, enclose only the module's variables.
 /// - A label whose address one function passes to another one can only be compared there.
 #[derive(Clone)]
 pub struct Bitcode(Arc<Inner>);
@@ -34,7 +37,7 @@ struct Inner {
     input: Input,
     target: String,
     partition: Partition,
-    /// What the pieces are once they have been compiled. Who compiles one has it locked.
+    /// Compiled pieces. A thread locks a piece while it compiles that piece.
     objects: Box<[Mutex<Option<Object>>]>,
     compiled: AtomicUsize,
 }
@@ -43,18 +46,20 @@ struct Inner {
 #[derive(Clone)]
 struct Object {
     bytes: Bytes,
-    /// Whether it is linked together with the rest, as it uses something there that has no entry.
+    /// Whether the object is linked together with the rest, as it refers to a symbol there without
+    /// an entry.
     needs_rest: bool,
 }
 
 impl Bitcode {
-    /// Reads what a module defines, for the process that executes a session's code. Its name is for messages. Of a module with
-    /// assembly of its own that is compiled, of one with globals without a name the compiler makes one with; otherwise nothing is
-    /// compiled and no process is run.
+    /// Reads the definitions of a module, for the process that executes a session's code. `name` is
+    /// for messages. Assembly of the module is compiled at once. If a global has no name, the
+    /// compiler makes a copy with names. Otherwise nothing is compiled and no process is run.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for bytes that are not one module of bitcode, [`Error::Unsupported`] for another target or a newer LLVM than
-    /// the compiler's. If something is compiled, [`Error::Piece`].
+    /// - [`Error::Malformed`] for bytes that are not one module of bitcode.
+    /// - [`Error::Unsupported`] for another target, or a newer LLVM than the compiler's.
+    /// - [`Error::Piece`] if a compilation fails.
     pub fn for_session(
         session: &Session,
         compiler: &Compiler,
@@ -91,7 +96,7 @@ impl Bitcode {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// How many pieces have been compiled.
+    /// Returns the number of compiled pieces.
     pub fn compiled(&self) -> usize {
         self.0.compiled.load(Ordering::Relaxed)
     }
@@ -111,7 +116,8 @@ impl Source for Bitcode {
         Ok(all.map(|(name, defined)| (name.to_owned(), defined.clone())).collect())
     }
 
-    /// Compiles what a call of a function needs, while others compile what theirs do.
+    /// Compiles the pieces that a call of a function needs. Other threads compile other pieces at
+    /// the same time.
     fn prepare(&self, name: &str) -> Result<()> {
         let Some(piece) = self.0.partition.piece_of(name) else { return Ok(()) };
         if self.0.object(piece)?.needs_rest {
@@ -136,7 +142,8 @@ impl Source for Bitcode {
     }
 }
 
-/// Compiles what is asked for while the session links. The functions that this refers to are asked for in turn, and so on.
+/// Compiles requested functions while the session links. The references of a function are requested
+/// in turn.
 impl Generator for Bitcode {
     fn generate(&self, requests: &[Request<'_>]) -> Result<Vec<Generated>> {
         let objects = self.0.objects(&mut requests.iter().map(|request| request.name))?;
@@ -146,7 +153,7 @@ impl Generator for Bitcode {
 }
 
 impl Inner {
-    /// Compiles the rest, to see what its assembly defines.
+    /// Compiles the rest, to find the definitions of its assembly.
     fn assemble(&mut self) -> Result<()> {
         let object = self.compile(REST)?;
         let defined = defined(&object).map_err(|problem| self.failure(REST, problem))?;
@@ -155,7 +162,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns the objects that define these names, of which those that are not there yet are compiled at once.
+    /// Returns the objects that define these names. Missing objects are compiled in parallel.
     fn objects(&self, names: &mut dyn Iterator<Item = &str>) -> Result<Vec<(String, Bytes)>> {
         let mut pieces: Vec<usize> =
             names.filter_map(|name| self.partition.piece_of(name)).collect();
@@ -165,7 +172,7 @@ impl Inner {
             |piece: &&usize| self.objects[**piece].try_lock().is_none_or(|it| it.is_none());
         let missing: Vec<usize> = pieces.iter().filter(missing).copied().collect();
         std::thread::scope(|scope| {
-            // One of them is compiled here.
+            // This thread compiles the first missing piece.
             for piece in missing.get(1..).unwrap_or_default() {
                 scope.spawn(|| self.object(*piece));
             }
@@ -176,7 +183,7 @@ impl Inner {
         })
     }
 
-    /// Returns a piece, compiled once. Blocks while another thread compiles it.
+    /// Returns a piece, which is compiled once. Blocks while another thread compiles it.
     fn object(&self, piece: usize) -> Result<Object> {
         let mut object = self.objects[piece].lock();
         if let Some(object) = &*object {
@@ -205,7 +212,7 @@ impl Inner {
 
     fn finish(&self, piece: usize, object: Vec<u8>) -> Result<Object> {
         let finished = finish(object, &self.partition, piece).map_err(|problem| {
-            let problem = format!("what {} made of it: {problem}", self.compiler.name());
+            let problem = format!("output of {}: {problem}", self.compiler.name());
             self.failure(piece, problem)
         })?;
         let has_entry = |name: &String| self.partition.defined(name).is_some_and(|it| it.callable);
@@ -215,7 +222,7 @@ impl Inner {
         Ok(Object { bytes: finished.bytes.into(), needs_rest })
     }
 
-    /// Returns the name of a piece's object: each has its own.
+    /// Returns the name of a piece's object, which is unique in the module.
     fn name_of(&self, piece: usize) -> String {
         match &self.partition.pieces[piece] {
             Piece::Rest { .. } => self.name.clone(),
@@ -234,7 +241,8 @@ impl Inner {
     }
 }
 
-/// Returns the instruction set that a module of bitcode is for, if its bytes are one and there is a linker for it.
+/// Returns the instruction set of a module of bitcode; `None` for other bytes, or an instruction
+/// set without a linker.
 pub fn architecture(bytes: &[u8]) -> Option<Architecture> {
     architecture_of(&Module::read(bytes).ok()?.triple)
 }
@@ -247,7 +255,8 @@ fn architecture_of(triple: &str) -> Option<Architecture> {
     }
 }
 
-/// Returns the target for which a module is compiled: its own, if the code can run where the session's does.
+/// Returns the target for the compilation of a module: the module's own, if its code can run in the
+/// session's process.
 fn target(session: &Session, name: &str, triple: &str) -> Result<String> {
     let process = session.process().map(|process| process.facts().triple.clone());
     let architecture = architecture_of(triple);
@@ -258,7 +267,7 @@ fn target(session: &Session, name: &str, triple: &str) -> Result<String> {
     if triple.is_empty() {
         return Ok(own);
     }
-    // Other object files, and other sizes of pointers.
+    // Other formats of object files, and other sizes of pointers.
     let is_elf = triple.contains("-linux") || triple.ends_with("-elf") || triple.ends_with("-none");
     let is_narrow = triple.ends_with("x32") || triple.ends_with("ilp32");
     if architecture == Some(session.architecture()) && is_elf && !is_narrow {
@@ -270,16 +279,16 @@ fn target(session: &Session, name: &str, triple: &str) -> Result<String> {
     Err(Error::Unsupported { file: name.to_owned(), problem })
 }
 
-/// Refuses what the compiler cannot be expected to read.
+/// Refuses modules of a newer LLVM than the compiler's.
 fn check_version(compiler: &Compiler, name: &str, module: &Module) -> Result<()> {
     let known = compiler.version();
     match module.producer_version() {
         Some(version) if version > known => {
             let (producer, clang) = (&module.producer, compiler.name());
             let problem = format!(
-                "it was written by {producer}, and {clang} reads what LLVM {known} and earlier write: \
-                 install clang and llvm-extract of LLVM {version} (on Debian and Ubuntu the packages \
-                 clang-{version} and llvm-{version}), or compile it with an earlier compiler"
+                "{producer} wrote it, but {clang} reads bitcode of LLVM {known} and earlier. \
+                 Install clang and llvm-extract of LLVM {version}, on Debian and Ubuntu the \
+                 packages clang-{version} and llvm-{version}, or compile it with an earlier compiler"
             );
             Err(Error::Unsupported { file: name.to_owned(), problem })
         }

@@ -1,7 +1,8 @@
 //! The compiler: clang, and `llvm-extract` of the same LLVM, as processes of their own.
 //!
-//! A module may be anything, and a compiler that crashes, hangs or takes all memory on one must be an error of that one, so none of it
-//! runs in this process. What goes in and comes out goes through pipes.
+//! A module may have any contents. A compiler that crashes, hangs or takes all memory must be an
+//! error of that module, so no part of the compiler runs in this process. Input and output pass
+//! through pipes.
 
 mod find;
 mod pipeline;
@@ -21,7 +22,8 @@ use longshore_orc_rt::memory_file;
 use pipeline::{Stage, run};
 use slots::Slots;
 
-/// Compiles pieces of modules. Cheap to clone; clones share the number of pieces that are compiled at once. Any thread may use it.
+/// A compiler of pieces of modules. Cheap to clone; clones share the limit on concurrent
+/// compilations. Any thread may use it.
 #[derive(Debug, Clone)]
 pub struct Compiler {
     clang: PathBuf,
@@ -32,12 +34,12 @@ pub struct Compiler {
     slots: Arc<Slots>,
 }
 
-/// What compiling one piece may take.
+/// The limits for the compilation of one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How long it may take, after which the compiler is killed.
+    /// Time after which the compiler is killed.
     pub time: Duration,
-    /// How many bytes its object may have.
+    /// Maximum size of the object in bytes.
     pub output: usize,
 }
 
@@ -47,55 +49,59 @@ impl Default for Limits {
     }
 }
 
-/// A module's bytes, in memory from which each process reads them for itself.
+/// A module's bytes, in memory from which each process reads by itself.
 pub(crate) struct Input(File);
 
-/// What is taken out of a module.
+/// The part of a module that is compiled.
 pub(crate) enum Part<'a> {
-    /// These functions and aliases.
+    /// Only these functions and aliases.
     Only { functions: Vec<&'a [u8]>, aliases: Vec<&'a [u8]> },
-    /// All but these.
+    /// All except these functions and aliases.
     Without { functions: &'a [Vec<u8>], aliases: &'a [Vec<u8>] },
 }
 
 impl Compiler {
-    /// Returns the newest clang in these folders, which are separated as those of `PATH` are, for which `llvm-extract` of the same version is
-    /// there too: `clang-19` and `llvm-extract-19`, or `clang` and `llvm-extract`.
+    /// Returns the newest clang in these folders for which `llvm-extract` of the same version is
+    /// also present: `clang-19` and `llvm-extract-19`, or `clang` and `llvm-extract`. Colons
+    /// separate the folders, as in `PATH`.
     ///
     /// # Errors
-    /// [`Error::Open`](longshore_jitlink::Error::Open) if there is none; it says what to install.
+    /// [`Error::Open`](longshore_jitlink::Error::Open) if there is no such pair; it says what to
+    /// install.
     pub fn find(path: &OsStr) -> Result<Self> {
         find::find(path)
     }
 
-    /// These programs, of LLVM 14 or later. Asks them for their versions. Blocks until they have answered.
+    /// Creates a compiler from two programs of LLVM 14 or later, which it runs to get their
+    /// versions. Blocks until they have ended.
     ///
     /// # Errors
-    /// [`Error::Open`](longshore_jitlink::Error::Open) if one cannot be run, or is something else, or of another LLVM than the other.
+    /// [`Error::Open`](longshore_jitlink::Error::Open) if a program cannot be run, is another
+    /// program, or if the versions differ.
     pub fn new(clang: impl Into<PathBuf>, extract: impl Into<PathBuf>) -> Result<Self> {
         find::ask(clang.into(), extract.into())
     }
 
-    /// Returns the same with further flags for clang, which come after its own: `-O2`, for position-independent code.
+    /// Adds flags for clang, which follow its own: `-O2`, for position-independent code.
     #[must_use]
     pub fn with_flags(mut self, flags: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.flags.extend(flags.into_iter().map(Into::into));
         self
     }
 
-    /// Returns the same with other limits.
+    /// Sets other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Returns the version of LLVM that it is of. It reads what this one and earlier ones write.
+    /// Returns the compiler's version of LLVM. It reads bitcode of this version and earlier ones.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// Returns the name of clang, for messages.
+    /// Returns the path of clang, for messages.
     pub(crate) fn name(&self) -> String {
         self.clang.display().to_string()
     }
@@ -105,8 +111,9 @@ impl Compiler {
         Self { clang, extract, version, flags, limits, slots }
     }
 
-    /// Compiles a part of a module for a target. Blocks until it is done, and before that while as many others are compiled as there
-    /// are processors. The error says what went wrong, and what the compiler said.
+    /// Compiles a part of a module for a target. Blocks until it is done. Before that, blocks while
+    /// there are as many other compilations as processors. The error has the problem and the
+    /// compiler's message.
     pub(crate) fn compile(
         &self,
         module: &Input,
@@ -124,7 +131,7 @@ impl Compiler {
                 arguments.extend(named("--alias=", aliases));
             }
             Part::Without { functions, aliases } => {
-                // There may be more than a command line takes.
+                // There may be more names than a command line takes.
                 let mut lines = Vec::new();
                 for (option, names) in [("--func=", functions), ("--alias=", aliases)] {
                     names.iter().for_each(|name| add_line(&mut lines, option, name));
@@ -140,11 +147,11 @@ impl Compiler {
         run(vec![extract, clang], module.reader()?, self.limits)
     }
 
-    /// Returns the bitcode of a module that is written as LLVM's assembly text, as `clang -S -emit-llvm` does, by a program of the same LLVM.
-    /// Its name is for messages. Blocks until it is done.
+    /// Assembles a module in LLVM's text format, as from `clang -S -emit-llvm`, by a program of the
+    /// same LLVM. `name` is for messages. Blocks until it is done.
     ///
     /// # Errors
-    /// [`Error::Piece`] if `llvm-as` is not there, or refuses the text: it says what the program said.
+    /// [`Error::Piece`] if `llvm-as` is missing or refuses the text; it has the program's message.
     pub fn assemble(&self, name: &str, text: &[u8]) -> Result<Vec<u8>> {
         let program = find::sibling(&self.extract, "llvm-as");
         let arguments = ["-o", "-", "/proc/self/fd/0"].map(OsString::from).to_vec();
@@ -168,7 +175,7 @@ impl Compiler {
         run(vec![Stage { program, arguments }], module.reader()?, self.limits)
     }
 
-    /// What clang is called with.
+    /// Returns the arguments of clang.
     fn arguments(&self, target: &str) -> Vec<OsString> {
         let own = [
             "-x",
@@ -179,9 +186,9 @@ impl Compiler {
             "-",
             "-O2",
             "-fPIC",
-            // The target is the module's own, so nothing is overridden but how it is written.
+            // The target is the module's own, so clang only overrides its spelling.
             "-Wno-override-module",
-            // A table of symbols by their numbers, which change.
+            // This table refers to symbols by their numbers, which change.
             "-fno-addrsig",
             "-fno-crash-diagnostics",
             "-fno-color-diagnostics",
@@ -194,19 +201,19 @@ impl Compiler {
 
 impl Input {
     pub(crate) fn new(bytes: &[u8]) -> Result<Self, String> {
-        let fail = |error: std::io::Error| format!("keeping it for the compiler: {error}");
+        let fail = |error: std::io::Error| format!("storing it for the compiler: {error}");
         let mut memory = memory_file::create("longshore-module", bytes).map_err(fail)?;
         memory.rewind().map_err(fail)?;
         Ok(Self(memory))
     }
 
-    /// Returns a file of its own, with a position of its own.
+    /// Opens the file again, so that the reader has a position of its own.
     fn reader(&self) -> Result<File, String> {
         let path = format!("/proc/self/fd/{}", self.number());
         File::open(&path).map_err(|error| format!("{path}: {error}"))
     }
 
-    /// What has an LLVM tool take this as further arguments.
+    /// Returns the argument with which an LLVM tool reads this file as further arguments.
     fn response_file(&self) -> OsString {
         format!("@/proc/{}/fd/{}", std::process::id(), self.number()).into()
     }
@@ -220,7 +227,7 @@ fn argument(option: &str, name: &[u8]) -> OsString {
     OsString::from_vec([option.as_bytes(), name].concat())
 }
 
-/// Adds an argument to a response file, in which backslashes make characters what they are.
+/// Adds an argument to a response file, in which a backslash quotes a character.
 fn add_line(lines: &mut Vec<u8>, option: &str, name: &[u8]) {
     lines.extend(option.as_bytes());
     for byte in name {

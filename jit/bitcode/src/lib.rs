@@ -1,10 +1,14 @@
-//! LLVM bitcode for Longshore's linker: a module is compiled function by function, when its functions are called, for the process that
-//! executes them. It is what `lli -jit-kind=orc-lazy` does, with ORC's `CompileOnDemandLayer` and `IRPartitionLayer`.
+//! LLVM bitcode for Longshore's linker. A module is compiled function by function, at the first
+//! calls of the functions, for the process that executes them. This corresponds to `lli
+//! -jit-kind=orc-lazy`, with ORC's `CompileOnDemandLayer` and `IRPartitionLayer`.
 //!
-//! - [`Bitcode`] is a module. It says what it defines without compiling anything, and has a piece of itself compiled when that is asked
-//!   for. It is a [`Source`](longshore_jitlink::lazy::Source), so that its functions have entries and are compiled by their first
-//!   calls; and a [`Generator`](longshore_jitlink::session::Generator), for who wants a function compiled when it is looked up.
-//! - [`Compiler`] is clang and `llvm-extract`, run as processes: what happens to them is an error here, and no more.
+//! - [`Bitcode`] is a module. It reports its definitions without any compilation, and compiles a
+//!   piece of itself on demand. As a [`Source`](longshore_jitlink::lazy::Source), its functions
+//!   have entries and are compiled at their first calls. As a
+//!   [`Generator`](longshore_jitlink::session::Generator), it compiles a function when a look-up
+//!   finds it.
+//! - [`Compiler`] is clang and `llvm-extract`, run as processes: their failures are only errors
+//!   here.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -13,10 +17,11 @@
 //! use longshore_jitlink::lazy::LazyReexports;
 //! use longshore_jitlink::session::ProcessSymbols;
 //!
-//! // SAFETY: square.bc, and what it uses of this process, is as sound to have as a library that is opened.
+//! // SAFETY: square.bc and its references to this process are as sound as an opened library.
 //! let session = unsafe { Session::new() }?;
 //! let compiler = Compiler::find("/usr/local/bin:/usr/bin".as_ref())?;
-//! let module = Bitcode::for_session(&session, &compiler, "square.bc", &std::fs::read("square.bc").unwrap())?;
+//! let bytes = std::fs::read("square.bc").unwrap();
+//! let module = Bitcode::for_session(&session, &compiler, "square.bc", &bytes)?;
 //!
 //! let library = session.create_library("program");
 //! let lazy = LazyReexports::for_session(&session)?;
@@ -25,16 +30,17 @@
 //! let square = library.lookup("square")?;
 //! // SAFETY: square.bc defines `int square(int)`.
 //! let square: extern "C" fn(i32) -> i32 = unsafe { std::mem::transmute(square as usize) };
-//! // Here it is compiled.
+//! // The function is compiled here.
 //! assert_eq!(square(3), 9);
 //! # Ok::<(), longshore_jitlink::Error>(())
 //! ```
 //!
-//! Functions are compiled at once that are called at once, each one once. [`Bitcode`] says what is different from a module that is
-//! compiled whole.
+//! Functions that are called at the same time are compiled at the same time, each of them once.
+//! The documentation of [`Bitcode`] lists the differences from a module compiled as a whole.
 //!
-//! Start reading at `bitcode.rs`; `module` reads what there is, `partition.rs` takes it apart, `compiler` compiles a piece, and
-//! `symbols.rs` gives it the names by which the others find it.
+//! Start reading at `bitcode.rs`; `module` reads the module's tables, `partition.rs` divides the
+//! module, `compiler` compiles a piece, and `symbols.rs` gives the piece the names by which the
+//! others find it.
 
 mod bitcode;
 mod compiler;

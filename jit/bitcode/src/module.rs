@@ -1,5 +1,5 @@
-//! What a module of LLVM bitcode defines, as its own tables say. Nothing of it is compiled for that, no function's body is read, and no
-//! tool is run.
+//! The definitions of a module of LLVM bitcode, from the module's own tables. Reading them compiles
+//! nothing, reads no function's body, and runs no tool.
 
 mod bitstream;
 mod records;
@@ -13,45 +13,48 @@ use bitstream::{Item, Record, Stream};
 
 use records::Tables;
 
-/// A module's globals, and what is to be known of it to compile it.
+/// The globals of a module, and the facts that its compilation needs.
 pub(crate) struct Module {
-    /// What wrote it, as `LLVM19.1.7`; empty if that is not said.
+    /// Name of the writer, such as `LLVM19.1.7`; empty if unknown.
     pub(crate) producer: String,
-    /// What it is for.
+    /// Target triple.
     pub(crate) triple: String,
-    /// Whether it has assembly of its own beside functions.
+    /// Whether the module has assembly outside of functions.
     pub(crate) has_assembly: bool,
-    /// The sections in which it puts something by name.
+    /// Names of sections that the module mentions.
     pub(crate) sections: HashSet<Vec<u8>>,
     pub(crate) globals: Vec<Global>,
-    /// Where it says that it is a part of an executable, if it does: the place of the name of that flag.
+    /// Offset of the name of the flag that makes the module a part of an executable, if it has the
+    /// flag.
     pub(crate) executable_flag: Option<usize>,
-    /// The names of its own that an assembler keeps to itself, which pieces could not refer to.
+    /// Private names of local globals, which an assembler leaves out, so that other pieces could
+    /// not refer to them.
     private_names: Vec<PrivateName>,
-    /// The functions, by their places in `globals`, with blocks whose addresses are in initial values of variables.
+    /// Functions, by their indices in `globals`, with blocks whose addresses are in initial values
+    /// of variables.
     pub(crate) block_addresses: HashSet<usize>,
 }
 
 /// A name whose symbol begins with [`PRIVATE_PREFIX`].
 struct PrivateName {
-    /// The place of the prefix among the module's bytes.
+    /// Offset of the prefix in the module's bytes.
     place: usize,
-    /// A character that makes the name another one, which no global has, in place of the first one.
+    /// Replacement for the name's first character, which makes the name unique and not private.
     replacement: u8,
 }
 
-/// With this, assemblers begin the names of labels that they leave out of an object's symbols.
+/// Prefix of labels that assemblers leave out of an object's symbols.
 const PRIVATE_PREFIX: &[u8] = b".L";
 
-/// A function, a variable, or another name of one.
+/// A function, a variable, or an alias.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Global {
-    /// Its name in the module; empty if it has none.
+    /// Name in the module; empty for none.
     pub(crate) name: Vec<u8>,
     pub(crate) kind: Kind,
     pub(crate) linkage: Linkage,
     pub(crate) is_hidden: bool,
-    /// Whether the module has more of it than its name and type.
+    /// Whether the module has more of it than a declaration.
     pub(crate) is_defined: bool,
 }
 
@@ -61,7 +64,7 @@ pub(crate) enum Kind {
     Variable {
         thread_local: bool,
     },
-    /// Of another global; nothing if it is of a part of one.
+    /// An alias of another global; `None` for an alias of a part of one.
     Alias {
         of: Option<usize>,
     },
@@ -71,20 +74,20 @@ pub(crate) enum Kind {
     },
 }
 
-/// How a global meets others of its name.
+/// The linkage of a global.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Linkage {
     Strong,
     Weak,
-    /// No other module sees it.
+    /// Linkage inside the module only.
     Local,
-    /// What the module has of it is for the optimizer; another one defines it.
+    /// A definition for the optimizer only; another module has the real one.
     AvailableExternally,
-    /// What LLVM gathers from all modules.
+    /// An array that LLVM concatenates from all modules.
     Appending,
 }
 
-/// The name of the flag for position-independent executables, and another one as long.
+/// Name of the flag for position-independent executables, and another name of the same length.
 const EXECUTABLE_FLAG: &[u8] = b"PIE Level";
 const OTHER_FLAG: &[u8] = b"PIE_Level";
 
@@ -93,7 +96,7 @@ const MODULE: u64 = 8;
 const STRINGS: u64 = 23;
 
 impl Module {
-    /// Reads what a module defines. The error says what is wrong with the bytes.
+    /// Reads the definitions of a module. The error describes the malformed part.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let mut stream = Stream::new(unwrapped(bytes)?);
         let (mut producer, mut tables, mut strings) = (String::new(), None, None);
@@ -109,7 +112,7 @@ impl Module {
                 }
                 MODULE if tables.is_some() => {
                     return Err(
-                        "it has several modules, expected one: llvm-modextract takes one out"
+                        "it has several modules, expected one: extract one with llvm-modextract"
                             .to_owned(),
                     );
                 }
@@ -135,12 +138,13 @@ impl Module {
         Ok(module)
     }
 
-    /// The module's bytes, which do not say that it is a part of an executable: pieces are not, as what they refer to may be linked
-    /// later, with thread-local variables wherever there is room. Names that an assembler would keep to itself are others.
+    /// Returns the module's bytes for the compilation of pieces, without the flag for executables.
+    /// Pieces are not parts of an executable: a reference may be linked later, and thread-local
+    /// variables may be placed anywhere. Private names of local globals are replaced.
     pub(crate) fn for_pieces<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut bytes = Cow::Borrowed(bytes);
         if let Some(flag) = self.executable_flag {
-            // A flag that LLVM does not know.
+            // LLVM ignores an unknown flag.
             bytes.to_mut()[flag..flag + OTHER_FLAG.len()].copy_from_slice(OTHER_FLAG);
         }
         for name in &self.private_names {
@@ -149,12 +153,12 @@ impl Module {
         bytes
     }
 
-    /// Whether [`Module::for_pieces`] gives globals other names.
+    /// Returns whether [`Module::for_pieces`] renames globals.
     pub(crate) fn renames(&self) -> bool {
         !self.private_names.is_empty()
     }
 
-    /// The version of LLVM that wrote it, if that is one of LLVM's own numbers.
+    /// Returns the version of LLVM that wrote the module, if the writer is LLVM itself.
     pub(crate) fn producer_version(&self) -> Option<u32> {
         let version = self.producer.strip_prefix("LLVM")?;
         version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -162,14 +166,15 @@ impl Module {
 }
 
 impl Global {
-    /// The name of its symbol. A leading `\1` says that it is that already; nothing else changes names for ELF.
+    /// Returns the name of the symbol. A leading `\1` marks a name that is used unchanged; for ELF,
+    /// all names are.
     pub(crate) fn symbol(&self) -> &[u8] {
         self.name.strip_prefix(b"\x01").unwrap_or(&self.name)
     }
 }
 
-/// The private names of globals that only the module sees; `names` says where those of all begin in the strings, which begin at
-/// `start` of the file.
+/// Returns the private names of local globals. `names` has the offsets of all names in the strings,
+/// which begin at `start` in the file.
 fn private_names(globals: &[Global], names: &[usize], start: usize) -> Vec<PrivateName> {
     let mut taken: HashSet<Vec<u8>> = HashSet::new();
     let mut found: Vec<PrivateName> = Vec::new();
@@ -187,7 +192,7 @@ fn private_names(globals: &[Global], names: &[usize], start: usize) -> Vec<Priva
             other[0] = *character;
             !taken.contains(&other)
         });
-        // Several globals, such as a function and its group, may have one place.
+        // Several globals, such as a function and its group, may share one name in the strings.
         if let Some(replacement) = replacement.filter(|_| found.iter().all(|it| it.place != place))
         {
             taken.insert(other);
@@ -200,7 +205,7 @@ fn private_names(globals: &[Global], names: &[usize], start: usize) -> Vec<Priva
 const RAW: &[u8] = b"BC\xc0\xde";
 const WRAPPED: &[u8] = b"\xde\xc0\x17\x0b";
 
-/// The stream without its signature, and without the header that some writers put before it.
+/// Returns the stream without its signature, and without the wrapper header of some writers.
 fn unwrapped(bytes: &[u8]) -> Result<&[u8], String> {
     let raw = if bytes.starts_with(WRAPPED) {
         let word = |at: usize| {
@@ -210,7 +215,7 @@ fn unwrapped(bytes: &[u8]) -> Result<&[u8], String> {
         let range = word(8).zip(word(12));
         let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
         let inner = range.and_then(|range| bytes.get(range));
-        inner.ok_or("damaged bitcode: its header says that it goes on beyond the file's end")?
+        inner.ok_or("damaged bitcode: the size in its header exceeds the file")?
     } else {
         bytes
     };

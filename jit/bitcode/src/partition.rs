@@ -1,14 +1,16 @@
-//! How a module is taken apart: into functions, which are compiled when they are asked for, and the rest.
+//! The partition of a module into functions, which are compiled on demand, and the rest.
 //!
-//! A function is a piece of its own, with its other names. Everything else is one piece, the *rest*: variables with their initial values,
-//! the lists of constructors and destructors, assembly, and what cannot be apart from them:
+//! A function is a piece of its own, with its aliases. All other globals are one piece, the *rest*:
+//! variables with their initial values, the lists of constructors and destructors, assembly, and
+//! functions that cannot be separated from them:
 //!
-//! - functions with blocks whose addresses a variable has,
-//! - functions that are chosen by a resolver, and their resolvers.
+//! - functions with blocks whose addresses are in variables,
+//! - functions that a resolver chooses, and their resolvers.
 //!
-//! Names that nobody but the module sees are given others, as pieces are objects of their own: unique ones, by which nothing else is found
-//! by accident (what ORC's `SymbolLinkagePromoter` does). Of functions these are names like any other, so that calls from one piece to
-//! another go through entries. A hidden function has both: the one by which other modules find it, and the one for its own.
+//! Names that are local to the module are replaced by unique ones, as pieces are objects of their
+//! own and must not clash with others. ORC's `SymbolLinkagePromoter` does the same. A function's
+//! new name is like any other name, so that calls between pieces pass through entries. A hidden
+//! function has both names: one for other modules, and one for its own.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,29 +21,30 @@ use longshore_jitlink::lazy::Defined;
 use crate::module::{Global, Kind, Linkage, Module};
 use crate::symbols::Assembled;
 
-/// The pieces of a module, and what their symbols are.
+/// The pieces of a module, and their symbols.
 pub(crate) struct Partition {
     pub(crate) pieces: Vec<Piece>,
     symbols: HashMap<String, Symbol>,
-    /// The names in pieces that are others outside.
+    /// Names inside pieces that differ outside.
     pub(crate) renamed: HashMap<Vec<u8>, Renamed>,
-    /// The symbols of resolvers, which every piece has, as the tools take no indirect function without, with their names in the module;
-    /// and the functions that they resolve.
+    /// Symbols of resolvers with their names in the module, and the functions that they resolve.
+    /// Every piece has all resolvers, as the tools accept no indirect function without its
+    /// resolver.
     pub(crate) resolvers: HashMap<Vec<u8>, Vec<u8>>,
     pub(crate) indirect: HashSet<Vec<u8>>,
-    /// What assembly defines for this module alone, and the names by which it is found.
+    /// Local symbols of assembly, and the names by which pieces find them.
     pub(crate) assembled: HashMap<Vec<u8>, Vec<u8>>,
-    /// The bounds of sections of variables that the module refers to.
+    /// Bounds of sections of variables that the module refers to.
     pub(crate) bounds: Vec<Bound>,
-    /// What sets this module's names apart.
+    /// Suffix that makes this module's names unique.
     pub(crate) tag: String,
     pub(crate) has_constructors: bool,
 }
 
-/// What is compiled at once.
+/// A part of the module that is compiled at once.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// All but the other pieces, which these names are.
+    /// All globals but the functions and aliases of other pieces.
     Rest {
         functions: Vec<Vec<u8>>,
         aliases: Vec<Vec<u8>>,
@@ -52,22 +55,22 @@ pub(crate) enum Piece {
     },
 }
 
-/// What a name of the module's symbols stands for.
+/// A symbol of the module.
 struct Symbol {
     piece: usize,
-    /// What others see of it; nothing if they do not.
+    /// Definition for other modules; `None` if they cannot see it.
     defined: Option<Defined>,
-    /// Whether the name is the module's own choice.
+    /// Whether the name is the partition's choice.
     is_renamed: bool,
 }
 
-/// A name that is another one outside of a piece.
+/// The name outside a piece of a symbol with another name inside.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Renamed {
     pub(crate) name: Vec<u8>,
-    /// A function, which can have an entry.
+    /// Whether the symbol is a function, which can have an entry.
     pub(crate) callable: bool,
-    /// Others know it by its own name too.
+    /// Whether the symbol also keeps its name, for other modules.
     pub(crate) keeps_name: bool,
 }
 
@@ -76,15 +79,15 @@ pub(crate) struct Bound {
     pub(crate) symbol: Vec<u8>,
     pub(crate) section: Vec<u8>,
     pub(crate) is_end: bool,
-    /// Its name among the pieces.
+    /// Name of the bound among the pieces.
     pub(crate) name: Vec<u8>,
 }
 
-/// The place of the rest among the pieces.
+/// Index of the rest among the pieces.
 pub(crate) const REST: usize = 0;
 
 impl Partition {
-    /// Takes a module apart that has this name and these bytes, by which its own names are told from those of others.
+    /// Partitions a module. Its name and its bytes make the new names unique.
     pub(crate) fn new(module: &Module, name: &str, bytes: &[u8]) -> Self {
         let own = own_pieces(module);
         let mut partition = Self {
@@ -102,7 +105,7 @@ impl Partition {
         for (index, global) in module.globals.iter().enumerate() {
             if let Kind::Indirect { resolver } = global.kind {
                 partition.add_resolver(module, resolver);
-                // Of one that nobody else sees, every piece has its own.
+                // For a local function, every piece keeps its own copy.
                 if global.linkage == Linkage::Local {
                     continue;
                 }
@@ -125,23 +128,23 @@ impl Partition {
         self.symbols.get(name).map(|symbol| symbol.piece)
     }
 
-    /// What a name is for others.
+    /// Returns the definition of a name for other modules.
     pub(crate) fn defined(&self, name: &str) -> Option<&Defined> {
         self.symbols.get(name)?.defined.as_ref()
     }
 
-    /// Returns all that is defined for others under names that they know.
+    /// Returns all definitions for other modules under their original names.
     pub(crate) fn all_defined(&self) -> impl Iterator<Item = (&str, &Defined)> {
         let known = self.symbols.iter().filter(|(_, symbol)| !symbol.is_renamed);
         known.filter_map(|(name, symbol)| Some((name.as_str(), symbol.defined.as_ref()?)))
     }
 
-    /// Returns the piece that has a symbol of this name.
+    /// Returns the piece with a symbol of this name.
     pub(crate) fn owner(&self, name: &[u8]) -> Option<usize> {
         self.piece_of(std::str::from_utf8(name).ok()?)
     }
 
-    /// Adds what the rest was found to define when it was compiled, as assembly does.
+    /// Adds the definitions that the compilation of the rest has revealed, such as assembly's.
     pub(crate) fn add_assembled(&mut self, assembled: Vec<Assembled>) {
         for Assembled { name, is_function, is_weak, is_local, is_hidden } in assembled {
             let text = String::from_utf8_lossy(&name).into_owned();
@@ -168,7 +171,7 @@ impl Partition {
         }
     }
 
-    /// Returns whether a symbol of a piece is one that the module has under another name.
+    /// Returns whether a symbol of a piece has another name in the module.
     fn is_own(&self, name: &[u8]) -> bool {
         self.renamed.contains_key(name)
             || self.indirect.contains(name)
@@ -202,7 +205,8 @@ impl Partition {
         self.pieces[REST] = Piece::Rest { functions, aliases };
     }
 
-    /// Adds a symbol that linkers define, if it is meant to be a bound of a section here.
+    /// Adds an undefined symbol, if it is a bound of one of the module's sections, which linkers
+    /// define.
     fn add_bound(&mut self, module: &Module, global: &Global) {
         let name = global.symbol();
         let start = name.strip_prefix(b"__start_").map(|section| (section, false));
@@ -239,7 +243,7 @@ impl Partition {
     }
 }
 
-/// Which functions are pieces of their own, and to which piece each global belongs.
+/// The functions that are pieces of their own, and the piece of each global.
 struct OwnPieces {
     functions: Vec<usize>,
     piece_of: Vec<usize>,
@@ -256,7 +260,7 @@ fn own_pieces(module: &Module) -> OwnPieces {
         .collect();
     let is_own = |index: &usize| {
         let global = &module.globals[*index];
-        // The tools take names as arguments, which end at a zero.
+        // The tools take names as arguments, which end at a zero byte.
         global.kind == Kind::Function
             && is_defined_here(global)
             && !global.name.is_empty()
@@ -275,7 +279,7 @@ fn own_pieces(module: &Module) -> OwnPieces {
     OwnPieces { functions, piece_of }
 }
 
-/// What a global is at the end of a chain of aliases.
+/// Returns the global at the end of a chain of aliases.
 fn behind_aliases(module: &Module, mut index: usize) -> usize {
     for _ in 0..module.globals.len() {
         match module.globals[index].kind {
@@ -309,7 +313,7 @@ fn defined(global: &Global, callable: bool) -> Defined {
     }
 }
 
-/// What names of a module end with that are its own: the same for the same module, and no others'.
+/// Returns the suffix for new names: equal for equal modules, and otherwise unique.
 fn tag(name: &str, bytes: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
     (name, bytes).hash(&mut hasher);

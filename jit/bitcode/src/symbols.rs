@@ -1,8 +1,9 @@
-//! The symbols of an object that is a piece of a module: they get the names by which pieces find each other.
+//! The symbols of an object that is a piece of a module: they get the names by which pieces find
+//! each other.
 //!
-//! Sections and relocations stay where and as they are. A new table of symbols and one of names are put behind them. Groups are dissolved:
-//! LLVM puts parts of one group into several pieces, and of two groups of one name a linker takes one. Names decide instead, so what was in
-//! a group is weak.
+//! Sections and relocations stay unchanged. New tables of symbols and names follow them. Groups are
+//! dissolved, since LLVM spreads one group over several pieces, and a linker keeps only one of two
+//! groups with the same name. Names decide instead, so definitions from a group are weak.
 
 use object::elf;
 use object::endian::{LittleEndian as LE, U32};
@@ -14,14 +15,14 @@ type Header = elf::FileHeader64<LE>;
 type Section = elf::SectionHeader64<LE>;
 type Symbol = elf::Sym64<LE>;
 
-/// An object whose symbols are those of a piece.
+/// An object with the symbols of a piece.
 pub(crate) struct Finished {
     pub(crate) bytes: Vec<u8>,
-    /// The names that it refers to and does not define.
+    /// Names of undefined symbols.
     pub(crate) references: Vec<String>,
 }
 
-/// A symbol that an object defines, by assembly perhaps.
+/// A symbol that an object defines, possibly by assembly.
 pub(crate) struct Assembled {
     pub(crate) name: Vec<u8>,
     pub(crate) is_function: bool,
@@ -30,7 +31,7 @@ pub(crate) struct Assembled {
     pub(crate) is_hidden: bool,
 }
 
-/// Gives an object the names of a piece. The error says why it is no object.
+/// Gives an object the names of a piece. The error describes a malformed object.
 pub(crate) fn finish(
     bytes: Vec<u8>,
     partition: &Partition,
@@ -62,7 +63,7 @@ pub(crate) fn finish(
     Ok(Finished { bytes: object.into_bytes()?, references })
 }
 
-/// What an object defines, by name.
+/// Returns the definitions of an object.
 pub(crate) fn defined(bytes: &[u8]) -> Result<Vec<Assembled>, String> {
     let object = Object::read(bytes.to_vec())?;
     let is_name = |symbol: &&Symbol| {
@@ -88,10 +89,10 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Makes a symbol what it is among the pieces, and says what other name it has there.
+    /// Adapts a symbol to the pieces, and returns its new name there, if any.
     fn rename(&self, name: &[u8], symbol: &mut Symbol) -> Option<Vec<u8>> {
         if self.piece != REST && is_defined(symbol) {
-            // What the tools could not leave out: the rest has it.
+            // The tools could not leave out this function; the rest defines it.
             if self.partition.indirect.contains(name) {
                 symbol.st_shndx.set(LE, elf::SHN_UNDEF);
                 symbol.set_st_info(symbol.st_bind(), elf::STT_NOTYPE);
@@ -111,7 +112,7 @@ impl<'a> Names<'a> {
         }
         let is_bound = |bound: &&Bound| bound.symbol == name;
         if let Some(bound) = self.partition.bounds.iter().find(is_bound) {
-            // The rest finds its own.
+            // The rest defines its own bounds.
             return (self.piece != REST).then(|| bound.name.clone());
         }
         let renamed = self.partition.renamed.get(name)?;
@@ -123,7 +124,7 @@ impl<'a> Names<'a> {
         Some(renamed.name.clone())
     }
 
-    /// Returns the symbol by which the other pieces find what others find by its own name.
+    /// Returns the additional symbol by which other pieces find a symbol that keeps its name.
     fn second(&self, name: &[u8], symbol: &Symbol) -> Option<(&'a [u8], Symbol)> {
         let renamed = self.partition.renamed.get(name)?;
         let is_here = self.partition.owner(name) == Some(self.piece) && is_defined(symbol);
@@ -132,7 +133,7 @@ impl<'a> Names<'a> {
             .then_some((&renamed.name[..], Symbol { st_other, ..*symbol }))
     }
 
-    /// Returns the symbol by which the other pieces find what assembly has for this module alone.
+    /// Returns the symbol by which the other pieces find a local symbol of assembly.
     fn assembly_symbol(&self, name: &[u8], symbol: &Symbol) -> Option<(&'a [u8], Symbol)> {
         let renamed = self.partition.assembled.get(name).filter(|_| self.piece == REST)?;
         let st_other = symbol.st_other.with_visibility(elf::STV_HIDDEN);
@@ -141,13 +142,13 @@ impl<'a> Names<'a> {
     }
 }
 
-/// An object that is changed.
+/// An object that is being changed.
 struct Object {
     bytes: Vec<u8>,
     sections: Vec<Section>,
-    /// Where the headers of sections are.
+    /// Offset of the section headers, in bytes.
     headers: usize,
-    /// The places of the tables among the sections.
+    /// Indices of the tables among the sections.
     symbol_table: usize,
     name_table: usize,
     symbols: Vec<Symbol>,
@@ -162,7 +163,7 @@ impl Object {
         else {
             let start = &bytes[..bytes.len().min(16)];
             return Err(format!(
-                "{} bytes that begin with {:?} are no relocatable object of 64 bits",
+                "{} bytes that begin with {:?} are not a 64-bit relocatable object",
                 bytes.len(),
                 String::from_utf8_lossy(start),
             ));
@@ -185,7 +186,7 @@ impl Object {
         Ok(Self { bytes, sections, headers, symbol_table, name_table, symbols, names })
     }
 
-    /// Returns the place of the first symbol that others see.
+    /// Returns the index of the first global symbol.
     fn first_global(&self) -> usize {
         (self.sections[self.symbol_table].sh_info.get(LE) as usize).max(1)
     }
@@ -196,7 +197,7 @@ impl Object {
         name.ok_or_else(|| format!("a name at {start} of {} bytes", self.names.len()))
     }
 
-    /// Returns a symbol at a bound of a section, if there is that section.
+    /// Returns a symbol at a bound of a section, if the object has that section.
     fn bound(&self, bound: &Bound) -> Option<Symbol> {
         let names = self.section_names().unwrap_or_default();
         let is_it = |section: &Section| {
@@ -223,7 +224,7 @@ impl Object {
         table(&self.bytes, start, size).ok()
     }
 
-    /// Where a name is from now on.
+    /// Adds a name, and returns its offset in the table.
     fn add_name(&mut self, name: &[u8]) -> U32<LE> {
         let place = U32::new(LE, self.names.len() as u32);
         self.names.extend_from_slice(name);
@@ -272,7 +273,7 @@ impl Object {
             .collect()
     }
 
-    /// Returns the file, with the new tables behind all else.
+    /// Returns the file, with the new tables at its end.
     fn into_bytes(mut self) -> Result<Vec<u8>, String> {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         for (section, content) in

@@ -1,4 +1,4 @@
-//! Modules of bitcode that are compiled piece by piece do what they do when they are compiled whole.
+//! Tests that modules compiled piece by piece behave like modules compiled as a whole.
 
 mod calls;
 mod cplusplus;

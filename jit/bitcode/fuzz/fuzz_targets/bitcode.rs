@@ -1,6 +1,7 @@
-//! Reading bitcode is total: any bytes give a module or a fault.
+//! Fuzz target: reading bitcode is total, so any bytes give a module or a fault.
 //!
-//! Run it with `cargo +nightly fuzz run bitcode`, with what `clang -c -emit-llvm` makes of a few sources as a corpus.
+//! Run it with `cargo +nightly fuzz run bitcode`. The output of `clang -c -emit-llvm` for a few
+//! sources is a good corpus.
 
 #![no_main]
 #![allow(dead_code)]

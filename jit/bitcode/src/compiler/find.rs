@@ -1,4 +1,4 @@
-//! Which compiler: programs of one LLVM, by their names and by what they say.
+//! The choice of the compiler: programs of one LLVM, by their names and their reported versions.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -9,7 +9,7 @@ use longshore_jitlink::{Error, Result};
 use super::pipeline::{Stage, run};
 use super::{Compiler, Input, Limits};
 
-/// The oldest LLVM whose programs do what is asked of them.
+/// Oldest LLVM whose programs have all needed options.
 const OLDEST: u32 = 14;
 
 /// Returns the newest pair of programs in these folders.
@@ -40,14 +40,14 @@ pub(super) fn find(path: &OsStr) -> Result<Compiler> {
     }
 }
 
-/// These programs, which say their versions.
+/// Creates a compiler from these programs, which it runs to get their versions.
 pub(super) fn ask(clang: PathBuf, extract: PathBuf) -> Result<Compiler> {
     let (version, other) = (version(&clang)?, version(&extract)?);
     let problem = if version < OLDEST {
         format!("it is of LLVM {version}, expected {OLDEST} or later")
     } else if version != other {
         format!(
-            "it is of LLVM {version}, and {} of LLVM {other}: expected both of one",
+            "it is of LLVM {version}, and {} of LLVM {other}: expected the same version",
             extract.display()
         )
     } else {
@@ -56,14 +56,15 @@ pub(super) fn ask(clang: PathBuf, extract: PathBuf) -> Result<Compiler> {
     Err(Error::Open { path: clang.display().to_string(), problem })
 }
 
-/// Returns another program of the LLVM that this one is of: from the same folder, with the same ending.
+/// Returns another program of the same LLVM: from the same folder, with the same suffix.
 pub(super) fn sibling(extract: &Path, name: &str) -> PathBuf {
     let file = extract.file_name().unwrap_or_default().to_string_lossy();
     extract
         .with_file_name(format!("{name}{}", file.strip_prefix("llvm-extract").unwrap_or_default()))
 }
 
-/// Returns the programs of this name with a version at its end, the first in these folders of each.
+/// Returns the programs with this name and a version as suffix: for each version the first in these
+/// folders.
 fn versions(folders: &[PathBuf], name: &str) -> HashMap<u32, PathBuf> {
     let mut found = HashMap::new();
     let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
@@ -78,7 +79,7 @@ fn versions(folders: &[PathBuf], name: &str) -> HashMap<u32, PathBuf> {
     found
 }
 
-/// Returns the version that a program says it has.
+/// Returns the version that a program reports.
 fn version(program: &Path) -> Result<u32> {
     let fail = |problem| Error::Open { path: program.display().to_string(), problem };
     let stage = Stage { program: program.to_owned(), arguments: vec![OsString::from("--version")] };
@@ -89,5 +90,5 @@ fn version(program: &Path) -> Result<u32> {
     let number =
         said.split("version ").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok());
     let first = said.lines().next().unwrap_or_default();
-    number.ok_or_else(|| fail(format!("it says {first:?} of itself, expected a version of LLVM")))
+    number.ok_or_else(|| fail(format!("it reports {first:?}, expected a version of LLVM")))
 }

@@ -1,6 +1,7 @@
-//! Programs that run one behind the other.
+//! Pipelines of programs.
 //!
-//! Whatever they do, this ends: a program that has not ended in time is killed, with all that it has started.
+//! A pipeline ends in any case: a program that exceeds its time is killed, with all processes that
+//! it has started.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,41 +17,42 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::Limits;
 
-/// A program, and what it is called with.
+/// A program and its arguments.
 pub(super) struct Stage {
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<OsString>,
 }
 
-/// Runs programs, each with the output of the one before it as its input, and gives the output of the last. Blocks until they have
-/// ended. The error says which of them failed, how, and what it said.
+/// Runs programs, each with its predecessor's output as input, and returns the output of the last
+/// one. Blocks until they have ended. The error names a program that failed, with its status and
+/// messages.
 pub(super) fn run(stages: Vec<Stage>, input: File, limits: Limits) -> Result<Vec<u8>, String> {
     let mut pipeline = Pipeline::start(stages, input)?;
     pipeline.drive(limits)?;
     pipeline.into_output()
 }
 
-/// Programs that have been started.
+/// Started programs.
 struct Pipeline {
     programs: Vec<Running>,
-    /// The places of those that failed, in the order in which they ended.
+    /// Indices of failed programs, in the order in which they ended.
     failed: Vec<usize>,
     stdout: Option<ChildStdout>,
     output: Vec<u8>,
 }
 
-/// A program that was started. Dropping it kills it.
+/// A started program. Dropping it kills the program.
 struct Running {
     name: String,
     child: Child,
-    /// Becomes readable when it ends.
+    /// Descriptor that becomes readable when the program ends.
     end: OwnedFd,
     status: Option<ExitStatus>,
     stderr: Option<ChildStderr>,
     messages: Vec<u8>,
 }
 
-/// What can be waited for.
+/// An event to wait for.
 #[derive(Clone, Copy)]
 enum Event {
     Output,
@@ -58,7 +60,7 @@ enum Event {
     End(usize),
 }
 
-/// More of what a program says is not kept.
+/// Maximum size of a program's messages in bytes; more is discarded.
 const MOST_MESSAGES: usize = 16 << 10;
 
 impl Pipeline {
@@ -78,7 +80,7 @@ impl Pipeline {
         Ok(pipeline)
     }
 
-    /// Reads what the programs say until they have ended.
+    /// Reads the programs' output until they have ended.
     fn drive(&mut self, limits: Limits) -> Result<(), String> {
         let deadline = Instant::now() + limits.time;
         let mut buffer = vec![0; 64 << 10];
@@ -94,15 +96,15 @@ impl Pipeline {
                 self.handle(event, &mut buffer)?;
             }
             if self.output.len() > limits.output {
-                return Err(format!("it gave more than {} bytes", limits.output));
+                return Err(format!("the output has more than {} bytes", limits.output));
             }
         }
         Ok(())
     }
 
-    /// The output, if all went well.
+    /// Returns the output, if all programs succeeded.
     fn into_output(mut self) -> Result<Vec<u8>, String> {
-        // One that fails because the other end of a pipe is gone says nothing.
+        // A program that fails because the other end of a pipe is gone has no message.
         let says_something = |failed: &&usize| !self.programs[**failed].messages.is_empty();
         let cause = self.failed.iter().find(says_something).or(self.failed.first());
         match cause {
@@ -115,7 +117,7 @@ impl Pipeline {
         self.stdout.is_some() || self.programs.iter().any(Running::is_under_way)
     }
 
-    /// What has happened. Nothing, if that takes longer.
+    /// Waits for events; none if the time runs out before one.
     fn wait(&self, time: Duration) -> io::Result<Vec<Event>> {
         let output = self.stdout.iter().map(|pipe| (Event::Output, pipe.as_fd()));
         let programs = self.programs.iter().enumerate().flat_map(|(index, program)| {
@@ -163,12 +165,12 @@ impl Pipeline {
 }
 
 impl Running {
-    /// Starts a program, and gives the pipe with its output.
+    /// Starts a program, and returns the pipe with its output.
     fn start(stage: Stage, input: Stdio) -> Result<(Self, Option<ChildStdout>), String> {
         let name = stage.program.display().to_string();
         let mut command = Command::new(&stage.program);
         command.args(stage.arguments).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own, so that nothing stays that it has started.
+        // The program has a process group of its own, so that its children can be killed, too.
         let started = command.process_group(0).spawn();
         let mut child = started.map_err(|error| format!("{name} cannot be started: {error}"))?;
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
@@ -189,9 +191,9 @@ impl Running {
         self.status.is_none() || self.stderr.is_some()
     }
 
-    /// Takes note of its end, and says whether it went well.
+    /// Records the program's end, and returns whether it succeeded.
     fn reap(&mut self) -> Result<bool, String> {
-        // Before it is waited for, as its number may be another's afterwards.
+        // Before the wait, as another process may have the number afterwards.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let status = self.child.wait();
         let status = status.map_err(|error| format!("waiting for {}: {error}", self.name))?;
@@ -199,12 +201,12 @@ impl Running {
         Ok(status.success())
     }
 
-    /// How it failed.
+    /// Describes the failure.
     fn failure(&self) -> String {
         let status = self.status.map_or_else(String::new, |status| status.to_string());
         let said = String::from_utf8_lossy(&self.messages);
         match said.trim() {
-            "" => format!("{} ended with {status}, and said nothing", self.name),
+            "" => format!("{} ended with {status}, without a message", self.name),
             said => format!("{} ended with {status}:\n{said}", self.name),
         }
     }
@@ -218,7 +220,8 @@ impl Drop for Running {
     }
 }
 
-/// Reads what a pipe has, keeps so much of it, and says how much there was: nothing at its end, and if it cannot be read.
+/// Reads from a pipe, and appends the data to `into`, up to a length of `most` bytes. Returns the
+/// number of bytes read; 0 at the end, or after an error.
 fn read_some(
     pipe: &mut Option<impl Read>,
     buffer: &mut [u8],

@@ -1,18 +1,18 @@
-//! How many pieces are compiled at once.
+//! The limit on concurrent compilations.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
 use parking_lot::{Condvar, Mutex};
 
-/// As many places as there are processors.
+/// Slots for concurrent compilations, one for each processor.
 #[derive(Debug)]
 pub(super) struct Slots {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-/// A place that is taken, until it is dropped.
+/// A taken slot, which is free again when this is dropped.
 pub(super) struct Slot<'a>(&'a Slots);
 
 impl Default for Slots {
@@ -23,7 +23,7 @@ impl Default for Slots {
 }
 
 impl Slots {
-    /// Takes a place. Blocks until there is one.
+    /// Takes a slot. Blocks until one is free.
     pub(super) fn take(&self) -> Slot<'_> {
         let mut free = self.free.lock();
         self.freed.wait_while(&mut free, |free| *free == 0);

@@ -1,18 +1,19 @@
-//! LLVM's bitstream container: blocks of records, whose fields abbreviations say how to read.
+//! LLVM's bitstream container: blocks of records, whose fields are encoded by abbreviations.
 //!
-//! Total: any bytes give items or a fault. What is allocated, and the time that reading takes, grow with the bytes that are there, not
-//! with what they claim.
+//! Reading is total: any bytes give items or a fault. Memory and time are bounded by the actual
+//! bytes, not by the sizes that they claim.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// What is wrong with a stream, and where.
+/// The outcome of a read; the error has the problem and its offset.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
-/// More fields than any writer gives an abbreviation. Fields may take no bits at all, so their number is what bounds a record of few bits.
+/// Limit for the fields of an abbreviation, higher than any writer's. A field may take no bits, so
+/// only this limit bounds a record of few bits.
 const MOST_FIELDS: u64 = 256;
 
-/// A stream, with what it has said by now about the blocks that follow.
+/// A stream, with the abbreviations read so far for later blocks.
 pub(super) struct Stream<'a> {
     top: Block<'a>,
     common: Common,
@@ -22,16 +23,16 @@ pub(super) struct Stream<'a> {
 pub(super) struct Block<'a> {
     pub(super) id: u64,
     cursor: Cursor<'a>,
-    /// How many bits say what comes next.
+    /// Width in bits of the numbers that introduce items.
     width: u32,
     abbreviations: Vec<Rc<Abbreviation>>,
 }
 
-/// What comes next in a block.
+/// The next item in a block.
 pub(super) enum Item<'a> {
-    /// A block in it, which can be read or left alone.
+    /// A block inside, which can be read or skipped.
     Block(Block<'a>),
-    /// A record, which is in the [`Record`] that was given.
+    /// A record, which is in the caller's [`Record`].
     Record,
 }
 
@@ -55,12 +56,12 @@ enum Field {
     Fixed(u32),
     Variable(u32),
     Char6,
-    /// The last but one; the last says how the elements are read.
+    /// Array, the second to last field; the last field is the encoding of the elements.
     Array,
     Blob,
 }
 
-/// A place in bytes, in bits.
+/// A position in bytes, counted in bits.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
     bytes: &'a [u8],
@@ -75,16 +76,16 @@ const BLOCK_INFO: u64 = 0;
 const SET_BLOCK: u64 = 1;
 
 impl<'a> Stream<'a> {
-    /// The stream in these bytes, without what comes before its first block.
+    /// Creates a stream from bytes without the signature.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         let cursor = Cursor { bytes, position: 0 };
         let top = Block { id: u64::MAX, cursor, width: 2, abbreviations: Vec::new() };
         Self { top, common: Common::default() }
     }
 
-    /// The next block of the outermost level, and what is known of its kind.
+    /// Returns the next block of the outermost level, and the common abbreviations.
     pub(super) fn next(&mut self) -> Result<Option<(Block<'a>, &mut Common)>> {
-        // A file may be padded, to four bytes at most as some writers do it.
+        // Some writers pad a file, with at most four bytes.
         if self.top.cursor.rest() < 32 {
             return Ok(None);
         }
@@ -96,7 +97,7 @@ impl<'a> Stream<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// What comes next; nothing at the block's end.
+    /// Returns the next item; `None` at the block's end.
     pub(super) fn next(
         &mut self,
         common: &mut Common,
@@ -127,7 +128,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The block that begins here, after which this one goes on.
+    /// Returns the block that begins here, and moves this cursor behind it.
     fn enter(&mut self, common: &Common) -> Result<Block<'a>> {
         let id = self.cursor.variable(8)?;
         let width = self.cursor.variable(4)?;
@@ -141,7 +142,7 @@ impl<'a> Block<'a> {
         Ok(Block { id, cursor: Cursor { bytes, position: 0 }, width: width as u32, abbreviations })
     }
 
-    /// Reads what a block says about the blocks that follow.
+    /// Reads a block with abbreviations for later blocks.
     fn read_info(&mut self, common: &mut Common, record: &mut Record<'a>) -> Result<()> {
         let mut described = None;
         loop {
@@ -162,7 +163,7 @@ impl<'a> Block<'a> {
                         described = record.fields.first().copied();
                     }
                 }
-                _ => return Err(self.cursor.fault("something unexpected about other blocks")),
+                _ => return Err(self.cursor.fault("an invalid item in a block of abbreviations")),
             }
         }
     }
@@ -188,7 +189,9 @@ impl<'a> Cursor<'a> {
         while let Some(field) = fields.next() {
             match field {
                 Field::Array => {
-                    let element = fields.next().ok_or_else(|| self.fault("an array of nothing"))?;
+                    let element = fields
+                        .next()
+                        .ok_or_else(|| self.fault("an array without an element type"))?;
                     for _ in 0..self.variable(6)? {
                         record.fields.push(self.scalar(element)?);
                     }
@@ -213,7 +216,7 @@ impl<'a> Cursor<'a> {
             Field::Fixed(width) => self.fixed(width),
             Field::Variable(width) => self.variable(width),
             Field::Char6 => Ok(CHARACTERS[self.fixed(6)? as usize].into()),
-            Field::Array | Field::Blob => Err(self.fault("a code or an element that is none")),
+            Field::Array | Field::Blob => Err(self.fault("an array or blob in place of a number")),
         }
     }
 
@@ -228,7 +231,7 @@ impl<'a> Cursor<'a> {
         for _ in 0..count {
             fields.push(self.field()?);
         }
-        // Elements that take no bits could be any number.
+        // An array of elements without bits could have any length.
         let takes_bits = |field: &Field| match field {
             Field::Fixed(width) | Field::Variable(width) => *width != 0,
             Field::Char6 => true,
@@ -237,7 +240,7 @@ impl<'a> Cursor<'a> {
         let is_array = |field: &Field| matches!(field, Field::Array);
         match fields.iter().position(is_array) {
             Some(array) if array + 2 != fields.len() || !takes_bits(&fields[array + 1]) => {
-                Err(self.fault("an array of what cannot be its elements"))
+                Err(self.fault("an array with invalid elements"))
             }
             _ => Ok(fields),
         }
@@ -264,10 +267,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number of so many bits, up to 64.
+    /// Reads a number of `width` bits, at most 64.
     fn fixed(&mut self, width: u32) -> Result<u64> {
         if self.rest() < width as usize {
-            return Err(self.fault("the end, where more was expected"));
+            return Err(self.fault("an unexpected end"));
         }
         let (mut value, mut done) = (0, 0);
         while done < width {
@@ -281,7 +284,8 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// A number in chunks of so many bits, of which the highest says whether another one follows.
+    /// Reads a number in chunks of `width` bits; the highest bit of a chunk says whether another
+    /// one follows.
     fn variable(&mut self, width: u32) -> Result<u64> {
         if width == 0 {
             return Ok(0);
@@ -305,26 +309,26 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes on at a multiple of 32 bits.
+    /// Moves to a multiple of 32 bits.
     fn align(&mut self) -> Result<()> {
         self.position = self.position.next_multiple_of(32);
         match self.position <= self.bytes.len() * 8 {
             true => Ok(()),
-            false => Err(self.fault("the end, where more was expected")),
+            false => Err(self.fault("an unexpected end")),
         }
     }
 
-    /// So many whole bytes.
+    /// Reads `size` whole bytes.
     fn bytes(&mut self, size: usize) -> Result<&'a [u8]> {
         let start = self.position / 8;
         let taken = start.checked_add(size).and_then(|end| self.bytes.get(start..end));
-        let missing = || format!("{size} bytes that begin there end beyond what has them");
+        let missing = || format!("{size} bytes that end beyond the enclosing block");
         let taken = taken.ok_or_else(|| self.fault(&missing()))?;
         self.position += size * 8;
         Ok(taken)
     }
 
-    /// How many bits are left.
+    /// Returns the number of bits that are left.
     fn rest(&self) -> usize {
         (self.bytes.len() * 8).saturating_sub(self.position)
     }

@@ -1,26 +1,27 @@
-//! The records of a module's block that say what it defines.
+//! The records of a module's block that define globals.
 //!
-//! Their numbers and fields are those of LLVM's `LLVMBitCodes.h`, which LLVM keeps for as long as it reads old files.
+//! LLVM's `LLVMBitCodes.h` defines their numbers and fields. LLVM keeps them as long as it reads
+//! old files.
 
 use std::collections::HashSet;
 
 use super::bitstream::{Block, Common, Item, Record, Result};
 use super::{Global, Kind, Linkage, Module};
 
-/// What a module's block says, with names as places in the strings that follow it.
+/// The contents of a module's block, with names as ranges in the strings that follow it.
 #[derive(Default)]
 pub(super) struct Tables<'a> {
-    /// The texts of its metadata, one behind the other.
+    /// Texts of the metadata, without separators.
     pub(super) texts: &'a [u8],
     triple: String,
     has_assembly: bool,
     sections: HashSet<Vec<u8>>,
     globals: Vec<(Range, Global)>,
-    /// The numbers of the values that aliases and resolvers are, by the places of their globals.
+    /// Targets of aliases and resolvers: the global's index, and the number of the target's value.
     targets: Vec<(usize, u64)>,
-    /// What follows the globals in the numbering of values: for a cast the value that is cast.
+    /// Values numbered after the globals: for a cast the number of its operand.
     constants: Vec<Option<u64>>,
-    /// The values whose blocks have addresses.
+    /// Numbers of functions with block addresses.
     block_addresses: Vec<u64>,
 }
 
@@ -29,10 +30,10 @@ type Range = (u64, u64);
 const CONSTANTS: u64 = 11;
 const METADATA: u64 = 15;
 
-/// The code of the texts in a block of metadata.
+/// Code of the record with all texts in a block of metadata.
 const METADATA_STRINGS: u64 = 35;
 
-/// More casts of casts than any writer leaves; a damaged file may have circles of them.
+/// Maximum depth of casts, more than any writer leaves; a damaged file may have circular casts.
 const MOST_CASTS: usize = 64;
 
 /// Codes in a module's block.
@@ -66,7 +67,7 @@ impl<'a> Tables<'a> {
                     tables.read_constants(inner, common, &mut record)?;
                 }
                 Item::Block(mut inner) if inner.id == METADATA => {
-                    // The texts come first.
+                    // The texts are the first record.
                     let first = inner.next(common, &mut record)?;
                     if matches!(first, Some(Item::Record)) && record.code == METADATA_STRINGS {
                         tables.texts = record.blob;
@@ -78,7 +79,8 @@ impl<'a> Tables<'a> {
         Ok(tables)
     }
 
-    /// The module, with the names that are in these bytes, and where the name of each global begins in them.
+    /// Returns the module, whose names are in `strings`, and the offset of each global's name in
+    /// them.
     pub(super) fn into_module(
         self,
         producer: String,
@@ -95,7 +97,7 @@ impl<'a> Tables<'a> {
             let name = range.and_then(|(start, size)| strings.get(start..start.checked_add(size)?));
             let missing = || {
                 format!(
-                    "damaged bitcode: a name of {size} bytes at {start} of its strings, which are {}",
+                    "damaged bitcode: a name of {size} bytes at offset {start} of its strings, which have {} bytes",
                     strings.len()
                 )
             };
@@ -141,7 +143,7 @@ impl<'a> Tables<'a> {
             }
             code::VARIABLE => {
                 let thread_local = fields.optional(9) != 0;
-                // A variable without an initial value is declared.
+                // A variable without an initial value is a declaration.
                 let is_defined = fields.at(4)? != 0;
                 self.define(fields, Kind::Variable { thread_local }, is_defined, 5, 8)?;
             }
@@ -158,14 +160,14 @@ impl<'a> Tables<'a> {
                 self.define(fields, Kind::Indirect { resolver: None }, true, 5, 6)?;
             }
             code::OLD_ALIAS => {
-                return Err("it has aliases as LLVM 3 wrote them: compile it again".to_owned());
+                return Err("it has aliases in the format of LLVM 3: compile it again".to_owned());
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// Adds a global whose linkage and visibility are in these fields.
+    /// Adds a global whose linkage and visibility are in the fields with these indices.
     fn define(
         &mut self,
         fields: Fields<'_>,
@@ -187,7 +189,7 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Reads constants of the module, which values of globals and their parts are.
+    /// Reads constants of the module, among them values of globals and block addresses.
     fn read_constants(
         &mut self,
         mut block: Block<'a>,
@@ -210,7 +212,7 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// The global that a value is, if it is one, cast or not.
+    /// Returns the global that a value stands for, through casts, if it is one.
     fn global_of(&self, value: u64) -> Option<usize> {
         let mut value = usize::try_from(value).ok()?;
         for _ in 0..MOST_CASTS {
@@ -225,7 +227,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// A record's fields; those at the end may be left out.
+/// The fields of a record; fields at the end may be missing.
 #[derive(Clone, Copy)]
 struct Fields<'a> {
     code: u64,
@@ -248,13 +250,13 @@ impl Fields<'_> {
     }
 }
 
-/// The text of a record of characters.
+/// Returns the text of a record of characters.
 pub(super) fn text(fields: &[u64]) -> String {
     let bytes: Vec<u8> = fields.iter().map(|character| *character as u8).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What a number means as linkage, and whether such a global is only declared.
+/// Converts a linkage number. The `bool` says whether such a global is only a declaration.
 fn linkage_of(number: u64) -> (Linkage, bool) {
     match number {
         1 | 4 | 10 | 11 | 16..=19 => (Linkage::Weak, false),
@@ -262,7 +264,7 @@ fn linkage_of(number: u64) -> (Linkage, bool) {
         3 | 9 | 13 | 14 => (Linkage::Local, false),
         // A weak reference.
         7 => (Linkage::Weak, true),
-        // What several modules may have, and what is merged.
+        // Tentative definitions, which linkers merge.
         8 => (Linkage::Weak, false),
         12 => (Linkage::AvailableExternally, false),
         _ => (Linkage::Strong, false),

@@ -27,7 +27,7 @@ define i64 @"\01own"() { ret i64 0 }
 define void @jumps(ptr %p) { indirectbr ptr %p, [label %there] there: ret void }
 "#;
 
-/// The source as bitcode of the newest clang there is, if one reads it.
+/// Returns the source as bitcode of the newest clang there is, if one reads it.
 fn bitcode() -> Option<Vec<u8>> {
     let made = [22, 19, 16].into_iter().find_map(|version| {
         let mut clang = Command::new(format!("clang-{version}"));
@@ -76,7 +76,7 @@ fn everything_that_a_module_says_of_its_globals_is_read() {
     assert_eq!(kind("a name"), Kind::Variable { thread_local: false });
     assert_eq!(kind("tls"), Kind::Variable { thread_local: true });
     assert_eq!(kind("again"), Kind::Alias { of: Some(find("plain").0) });
-    // Written as an alias of what it stands for, or of the alias.
+    // The writer refers to the alias's target, or to the alias.
     let Kind::Alias { of: Some(of) } = kind("twice") else { panic!("{:?}", kind("twice")) };
     assert!([find("again").0, find("plain").0].contains(&of));
     assert_eq!(kind("chosen"), Kind::Indirect { resolver: Some(find("resolve").0) });

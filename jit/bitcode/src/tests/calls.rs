@@ -1,4 +1,4 @@
-//! What is compiled when, and by whom.
+//! The times of compilations, and the threads that compile.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn a_function_is_compiled_when_it_is_called() {
     world.library.lookup("never").unwrap();
     assert_eq!((world.compiled(), world.session.times().objects), (0, 1));
     assert_eq!((world.call("one", 5), world.compiled()), (5, 1));
-    // With `hidden` and `own`, which it calls.
+    // With `hidden` and `own`, which `two` calls.
     assert_eq!((world.call("two", 5), world.compiled()), (7, 4));
     assert_eq!((world.call("one", -5), world.compiled()), (-3, 4));
     // With the variables.
@@ -59,7 +59,8 @@ fn many_threads_that_call_one_function_first_have_it_compiled_once() {
     assert_eq!(world.compiled(), 3);
 }
 
-/// Returns a compiler that begins to compile a function only when it has begun to compile another one, or gives up.
+/// Returns a compiler that compiles functions in pairs: one compilation waits for the start of
+/// another, for a limited time.
 fn in_pairs(scripts: &Scripts, version: u32) -> Compiler {
     let folder = scripts.path().display();
     let clang = scripts.script("clang", &format!("exec clang-{version} \"$@\""));
@@ -72,7 +73,7 @@ fn in_pairs(scripts: &Scripts, version: u32) -> Compiler {
                  [ $(ls {folder} | grep -c began) -ge 2 ] && exec llvm-extract-{version} \"$@\"
                  sleep 0.1
              done
-             echo nobody else began >&2; exit 1"
+             echo no other compilation began >&2; exit 1"
         ),
     );
     Compiler::new(clang, extract).unwrap()
@@ -103,7 +104,7 @@ fn a_module_without_entries_is_compiled_as_it_is_looked_up() {
     let library = library(&session);
     library.add_generator(module.clone());
     assert_eq!(call(&library, "two", 1), 3);
-    // Nothing that two does not refer to.
+    // Only pieces that `two` refers to.
     assert_eq!(module.compiled(), 3);
     assert_eq!((call(&library, "never", 1), module.compiled()), (4, 6));
 }
@@ -146,7 +147,7 @@ fn a_compiler_that_takes_its_time_keeps_nobody_who_does_not_need_it() {
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| world.call("slow", 1));
         std::thread::sleep(Duration::from_millis(300));
-        // The session is not locked while it is compiled.
+        // The session is not locked during a compilation.
         assert_eq!(world.call("quick", 1), 3);
         assert!(!slow.is_finished());
         assert_eq!(slow.join().unwrap(), 2);

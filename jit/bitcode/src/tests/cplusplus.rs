@@ -1,8 +1,8 @@
-//! What C++ has in a module, apart from each other.
+//! Features of C++ in modules that are compiled piece by piece.
 
 use super::support::World;
 
-/// Modules with a `long run(long)`, which is called.
+/// Compiles modules and calls their `long run(long)`.
 #[track_caller]
 fn check(sources: &[&str], argument: i64, expected: i64) {
     for flags in ["-O0", "-O1", "-O2 -fvisibility=hidden"] {

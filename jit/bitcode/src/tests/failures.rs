@@ -1,4 +1,4 @@
-//! A compiler that cannot do what it should, and modules that it cannot compile.
+//! Failing compilers, and modules that cannot be compiled.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ const SOURCE: &str = "long fine(long n) { return n + 1; }
     long wrong(long n) { __asm__(\"no_such_instruction\"); return n; }
     long another(long n) { return n + 2; }";
 
-/// What a call of `fine` fails with.
+/// Returns the error of a call of `function`.
 fn failure(world: &World, function: &str) -> String {
     extern "C" fn instead(_: i64) -> i64 {
         -77
@@ -72,7 +72,7 @@ fn the_newest_of_several_versions_is_taken_of_which_all_is_there() {
     assert_eq!(Compiler::find(scripts.path().as_os_str()).unwrap().version(), 16);
 }
 
-/// Returns a compiler of this version, whose clang is a script, or whose `llvm-extract` is.
+/// Returns a compiler of this version, with scripts as its clang and its `llvm-extract`.
 fn made_up(scripts: &Scripts, version: u32, clang: &str, extract: &str) -> Compiler {
     let program = |name: &str, script: &str| {
         let says = format!("if [ \"$1\" = --version ]; then exec {name}-{version} --version; fi\n");
@@ -88,7 +88,7 @@ fn a_compiler_that_goes_wrong_is_an_error_of_the_call_that_says_how() {
     let extract = format!("exec llvm-extract-{version} \"$@\"");
     let clang = format!("exec clang-{version} \"$@\"");
     for (with, by, says) in [
-        ("cat >/dev/null; echo garbage", &*extract, "no relocatable object"),
+        ("cat >/dev/null; echo garbage", &*extract, "not a 64-bit relocatable object"),
         ("cat >/dev/null", &extract, "0 bytes"),
         ("cat >/dev/null; kill -SEGV $$", &extract, "signal: 11"),
         ("cat >/dev/null; echo something about it >&2; exit 3", &extract, "something about it"),

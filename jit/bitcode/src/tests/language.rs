@@ -1,8 +1,8 @@
-//! What C and LLVM have in a module, apart from each other.
+//! Features of C and LLVM in modules that are compiled piece by piece.
 
 use super::support::{World, compiler};
 
-/// A module whose `long run(long)` is called.
+/// Compiles a module and calls its `long run(long)`.
 #[track_caller]
 fn check(source: &str, argument: i64, expected: i64) {
     for flags in ["-O0 -fPIC", "-O1 -fPIE", "-O1 -fno-pic"] {
@@ -253,7 +253,7 @@ fn constructors_of_what_was_asked_for_before_run_once() {
     assert_eq!(world.call("get", 0), 4);
 }
 
-/// As the sanitizers and other languages have them.
+/// A module as sanitizers and other languages write it.
 const WITHOUT_NAMES: &str = r#"
 @0 = private unnamed_addr constant [2 x i64] [i64 30, i64 40]
 @1 = internal global i64 5

@@ -1,4 +1,4 @@
-//! Modules that are made of small sources, added lazily and called.
+//! Modules from small sources, added lazily and called.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -13,7 +13,7 @@ use longshore_jitlink::session::{DynamicLibrary, ProcessSymbols};
 use longshore_jitlink::{Library, Session};
 use tempfile::TempDir;
 
-/// Returns the compiler of this machine; nothing where there is none, which is said.
+/// Returns the compiler of this machine. Prints a line, and returns `None`, without one.
 pub(crate) fn compiler() -> Option<Compiler> {
     match Compiler::find(&path()) {
         Ok(compiler) => Some(compiler),
@@ -29,10 +29,10 @@ pub(crate) fn path() -> OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }
 
-/// A source: its language and flags as clang has them, separated by spaces, and its text.
+/// A source: its language, its flags for clang, separated by spaces, and its text.
 pub(crate) type Text<'a> = (&'a str, &'a str, &'a str);
 
-/// What clang of this version makes of a source.
+/// Compiles a source by clang of this version.
 pub(crate) fn bitcode(version: u32, (language, flags, source): Text<'_>) -> Vec<u8> {
     let mut command = Command::new(format!("clang-{version}"));
     command.args(["-x", language, "-c", "-emit-llvm", "-o", "-"]).args(flags.split_whitespace());
@@ -54,12 +54,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Of these sources; nothing where there is no compiler.
+    /// Creates a world from these sources; `None` without a compiler.
     pub(crate) fn from_texts(texts: &[Text<'_>]) -> Option<Self> {
         Some(Self::by(&compiler()?, texts))
     }
 
-    /// Of these sources, compiled by clang and then by a compiler of that version.
+    /// Creates a world from these sources, which clang of the compiler's version translates to
+    /// bitcode.
     pub(crate) fn by(compiler: &Compiler, texts: &[Text<'_>]) -> Self {
         let session = session();
         let modules: Vec<Bitcode> = texts
@@ -81,7 +82,7 @@ impl World {
         Self { session, library, lazy, files, modules }
     }
 
-    /// Calls a function that takes and gives a `long`.
+    /// Calls a function that takes and returns a `long`.
     pub(crate) fn call(&self, name: &str, argument: i64) -> i64 {
         call(&self.library, name, argument)
     }
@@ -92,7 +93,7 @@ impl World {
         unsafe { self.files.initialize(Default::default()) }.unwrap();
     }
 
-    /// How many pieces have been compiled.
+    /// Returns the number of compiled pieces.
     pub(crate) fn compiled(&self) -> usize {
         self.modules.iter().map(Bitcode::compiled).sum()
     }
@@ -103,7 +104,7 @@ pub(crate) fn session() -> Session {
     unsafe { Session::new() }.unwrap()
 }
 
-/// Returns a library that finds what this process has, and the C++ library.
+/// Returns a library that finds the symbols of this process and of the C++ library.
 pub(crate) fn library(session: &Session) -> Library {
     let library = session.create_library("program");
     library.add_generator(ProcessSymbols);
@@ -113,7 +114,7 @@ pub(crate) fn library(session: &Session) -> Library {
     library
 }
 
-/// Calls a function that takes and gives a `long`.
+/// Calls a function that takes and returns a `long`.
 pub(crate) fn call(library: &Library, name: &str, argument: i64) -> i64 {
     let function = library.lookup(name).unwrap();
     // SAFETY: the sources define functions of this type.
@@ -121,7 +122,7 @@ pub(crate) fn call(library: &Library, name: &str, argument: i64) -> i64 {
     function(argument)
 }
 
-/// A folder with scripts, which go with it.
+/// A folder with scripts, which is removed on drop.
 pub(crate) struct Scripts(TempDir);
 
 impl Scripts {
@@ -129,7 +130,7 @@ impl Scripts {
         Self(TempDir::new().unwrap())
     }
 
-    /// Returns a script of the shell.
+    /// Returns a shell script.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.path().join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
