@@ -17,7 +17,7 @@ pub(crate) struct Ring {
     address: DevicePtr,
     /// Number of bytes for records.
     capacity: u32,
-    /// Position in bytes behind the last printed record.
+    /// Position in bytes after the last printed record.
     printed: u32,
 }
 
@@ -131,7 +131,7 @@ impl Ring {
         }
         let filled = used.min(self.capacity) as usize;
         // SAFETY: the range lies in the ring's memory, as the caller of `new` promised. Until
-        // `used` is 0, kernels claim space behind the range, or find none.
+        // `used` is 0, kernels claim space after the range, or find none.
         unsafe {
             std::ptr::write_bytes((self.address as *mut u8).add(HEAD_BYTES), 0, filled);
         }

@@ -26,7 +26,7 @@
 //! once, and take a lock of the device for each 128 KiB. The driver's own host functions may not
 //! call the driver, and one that waits delays the host functions of all streams. Therefore
 //! functions of the program, and copies that would block the caller, run on threads that the
-//! backend's queues share. Work queued behind them is kept until they are done. A stream never
+//! backend's queues share. Work queued after them is kept until they are done. A stream never
 //! waits for the host, so queues cannot block each other.
 //!
 //! Start reading at [`StreamQueue`], then `queue.rs`; for a new driver, at [`Driver`].

@@ -23,7 +23,7 @@ pub(crate) struct Staging {
     /// The part that is being filled, and the number of bytes of it that are filled.
     part: usize,
     filled: u64,
-    /// Events of the parts, each recorded behind the last copy out of its part.
+    /// Events of the parts, each recorded after the last copy out of its part.
     ends: [Option<Event>; PARTS],
 }
 

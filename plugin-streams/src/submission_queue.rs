@@ -82,7 +82,7 @@ impl<D: Driver> SubmissionQueue<D> {
         }))
     }
 
-    /// Returns the right to add work behind the kept commands; `None` if none is kept, so that work
+    /// Returns the right to add work after the kept commands; `None` if none is kept, so that work
     /// goes straight to the stream.
     #[inline]
     pub(crate) fn keeping(&self) -> Option<Keeping<'_, D>> {

@@ -302,8 +302,8 @@ impl Fill {
         }
     }
 
-    /// Copies the pattern to the start of the range, and then the filled part behind itself until
-    /// the range is full.
+    /// Copies the pattern to the start of the range, and then appends the filled part to itself
+    /// until the range is full.
     fn double<D: Driver>(&self, lane: &Lane<D>, pattern: u64) -> Call {
         let (length, stream) = (self.pattern.len(), lane.stream());
         let driver = lane.device().driver();

@@ -115,7 +115,7 @@ impl Sections {
         let table = self.all.get(names).filter(|table| names != 0 && table.kind == SHT_STRTAB);
         let Some(table) = table.and_then(|table| contents(bytes, table)) else {
             return Err(wrong(format!(
-                "section {names} of {count} is no string table, expected the section names"
+                "section {names} of {count} is not a string table, expected the section names"
             )));
         };
         for (index, section) in self.all.iter().enumerate() {

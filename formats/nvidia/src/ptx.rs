@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 use tokens::Tokens;
 use variable::{Declared, declared};
 
-/// Number of bytes in which the first directive must begin, behind comments.
+/// Number of bytes in which the first directive must begin, after comments.
 const LONGEST_HEAD: usize = 1 << 16;
 
 /// Returns whether bytes are PTX: text in which `.version` is the first directive.

@@ -149,7 +149,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Adds the extension that older versions need for storage buffers, behind the capabilities.
+    /// Adds the extension that older versions need for storage buffers, after the capabilities.
     fn extend(&mut self) {
         const EXTENSION: &str = "SPV_KHR_storage_buffer_storage_class";
         let known = self.tables.version >= (1, 3)

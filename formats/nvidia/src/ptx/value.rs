@@ -3,7 +3,7 @@
 use crate::Reference;
 use crate::contents::{References, without_zeros_at_end};
 
-/// The value behind a "=".
+/// The value after a "=".
 pub(super) struct Value {
     pub(super) bytes: Vec<u8>,
     pub(super) references: Vec<Reference>,
@@ -132,7 +132,7 @@ fn byte_of_mask(mask: u64) -> Option<u8> {
     (0..8).find(|index| mask == 0xff << (8 * index))
 }
 
-/// Parses a floating-point number: bits behind `0f` or `0d`, or decimal with a point or an
+/// Parses a floating-point number: bits after `0f` or `0d`, or decimal with a point or an
 /// exponent.
 fn float(token: &str) -> Option<f64> {
     match token.as_bytes() {
