@@ -245,7 +245,7 @@ fn the_suite_checks_no_other_device_for_a_plugin_that_is_not_there() {
     let output = suite.args(["--plugin", "nosuch.so"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("there is no plugin 'nosuch.so'"), "{said}");
+    assert!(said.contains("no such plugin: 'nosuch.so'"), "{said}");
 }
 
 /// Returns the error of a program that asks for a device.
