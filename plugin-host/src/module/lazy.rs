@@ -105,7 +105,8 @@ fn add(bytes: Bytes, record: &Arc<LinkRecord>) -> longshore_jitlink::Result<Lazy
         Ok(move || into.linked.lock().add(contents))
     });
     let session = Session::builder().passes(passes).copy_process_data(device_library::is_constant);
-    // SAFETY: an image is native code, and its caller vouches for running it in this process.
+    // SAFETY: an image is native code, and the caller of the load vouches for running it in this
+    // process.
     let session = unsafe { session.build() }?;
     let calls = LateCalls::new(Arc::clone(record))?;
     let library = session.create_library(NAME);
