@@ -29,9 +29,8 @@ pub(crate) struct Staging {
 
 impl Staging {
     /// Returns the address of `bytes` bytes of staging memory, for a copy that the caller hands to
-    /// the stream before it stages anything else.
-    /// `None` if earlier copies are not done yet, or the driver has no memory left. The context is
-    /// current.
+    /// the stream before it stages anything else. `None` if earlier copies are not done yet, or the
+    /// driver has no memory left. The context is current.
     ///
     /// # Errors
     /// Errors of the driver.
