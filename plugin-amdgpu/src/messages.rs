@@ -79,8 +79,8 @@ impl Ring {
         self.address
     }
 
-    /// Prints the complete records, and empties the ring once all records are complete. `is_idle`
-    /// returns whether no kernel can be writing a record.
+    /// Prints the complete records. Then empties the ring if all records were printed, or if the
+    /// ring is full and `is_idle` returns that no kernel can be writing a record.
     pub(crate) fn print(&mut self, is_idle: impl FnOnce() -> bool) {
         let used = self.word(4).load(Ordering::Acquire);
         let text = self.take(used.min(self.capacity));
@@ -95,7 +95,7 @@ impl Ring {
         }
     }
 
-    /// Returns the text of the records up to an end, or up to the first incomplete record.
+    /// Returns the text of the records up to `end`, or up to the first incomplete record.
     fn take(&mut self, end: u32) -> Vec<u8> {
         let mut text = Vec::new();
         while self.printed < end {
