@@ -13,7 +13,7 @@
 //! | 40 | 64 | flags |
 //! | 56 | 64 | decompressed size |
 //!
-//! An entry of kind `JOINED` consists of several entries compressed together. Behind its header are
+//! An entry of kind `JOINED` consists of several entries compressed together. After its header are
 //! their number and their headers, which have an offset into the decompressed data in place of the
 //! header's size.
 

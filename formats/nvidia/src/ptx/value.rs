@@ -69,7 +69,7 @@ impl<'a> Element<'a> {
                 "(" => sign.open(),
                 ")" => sign.close(),
                 token => {
-                    let is_negative = sign.take_term();
+                    let is_negative = sign.take();
                     if let Some(term) = number(token) {
                         if at == 0 && tokens.get(1) == Some(&"(") {
                             element.byte = byte_of_mask(term);
@@ -111,14 +111,15 @@ impl Sign {
 
     fn open(&mut self) {
         self.outer.push(self.inner);
-        self.inner = self.take_term();
+        self.inner = self.take();
     }
 
     fn close(&mut self) {
         self.inner = self.outer.pop().unwrap_or_default();
     }
 
-    fn take_term(&mut self) -> bool {
+    /// Returns whether the next term is negative, and resets its own sign.
+    fn take(&mut self) -> bool {
         std::mem::take(&mut self.is_negative) != self.inner
     }
 }
