@@ -99,7 +99,7 @@ fn trials_of(compiler: Compiler, place: &'static Place) -> impl Iterator<Item = 
 }
 
 /// Returns whether a short test includes a usual trial. It uses two compilers, whose code differs
-/// most, and each process. One of the two compiles the programs that take long to compile.
+/// most, and each process. Only one compiler compiles the programs that take long to compile.
 fn is_chosen(subject: &Subject, compiler: &Compiler, place: &Place) -> bool {
     use Family::{Clang, Gcc};
     match (compiler.family, compiler.optimization, compiler.position, compiler.flags) {

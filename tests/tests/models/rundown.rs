@@ -1,5 +1,6 @@
-//! `Rundown`, which protects every handle of the host, under a model checker: all interleavings of
-//! a few threads with at most three preemptions, and all orders that the memory model permits.
+//! `Rundown`, which protects every handle of the host, under a model checker. The models cover all
+//! interleavings of a few threads with at most three preemptions, and all orders that the memory
+//! model permits.
 
 use crate::Model;
 use crate::rundown_source::Rundown;

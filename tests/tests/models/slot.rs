@@ -1,6 +1,6 @@
-//! `Slot`, which holds the object of a handle of the C API, under a model checker: all
-//! interleavings of a few threads with at most three preemptions, and all orders that the memory
-//! model permits.
+//! `Slot`, which holds the object of a handle of the C API, under a model checker. The models cover
+//! all interleavings of a few threads with at most three preemptions, and all orders that the
+//! memory model permits.
 
 use crate::Model;
 use crate::slot_source::Slot;

@@ -1,5 +1,5 @@
-//! The primitives of the model checker in place of those of the library and the C API, with the
-//! same methods.
+//! Primitives of the model checker that replace the primitives of the library and the C API, with
+//! the same methods.
 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 

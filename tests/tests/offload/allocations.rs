@@ -1,5 +1,6 @@
-//! What calls of the C API allocate, on the CPU: a launch and a small copy nothing, once they were called, and an event
-//! what one of the library does. What the plugin allocates is not counted, as its library has an allocator of its own.
+//! Allocations of calls of the C API, on the CPU. After the first calls, a launch and a small copy
+//! allocate nothing, and an event allocates as much as an event of the library. The test does not
+//! count allocations of the plugin, whose library has an allocator of its own.
 
 use longshore::{Device, Environment, Host};
 use longshore_capi::*;
@@ -16,14 +17,14 @@ pub(crate) const SUITE: Suite = Suite::new("allocations", || {
     trials![launches_and_copies_allocate_nothing_and_events_no_more_than_the_library,]
 });
 
-/// Counts what this thread allocates.
+/// An allocator that counts the allocations of this thread.
 struct Counting;
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: all is done by the system's allocator.
+// SAFETY: the system's allocator does all work.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
@@ -49,13 +50,14 @@ const SIZES: ol_kernel_launch_size_args_t = ol_kernel_launch_size_args_t {
     DynSharedMemory: 0,
 };
 
-/// How often this thread allocates in many calls, after as many that do not count.
+/// Returns the number of allocations of this thread in many calls, after the same number of
+/// uncounted calls.
 fn allocations_of(queue: ol_queue_handle_t, mut call: impl FnMut() -> ol_result_t) -> usize {
     let mut calls = || {
         for _ in 0..ROUNDS {
             assert!(call().is_null());
         }
-        // SAFETY: the queue is there.
+        // SAFETY: the queue is live.
         assert!(unsafe { olSyncQueue(queue) }.is_null());
     };
     calls();
@@ -66,7 +68,7 @@ fn allocations_of(queue: ol_queue_handle_t, mut call: impl FnMut() -> ol_result_
 
 fn first_device() -> ol_device_handle_t {
     unsafe extern "C" fn take(device: ol_device_handle_t, found: *mut c_void) -> bool {
-        // SAFETY: it is the handle below.
+        // SAFETY: `found` points to the handle below.
         unsafe { *found.cast() = device };
         false
     }
@@ -83,7 +85,7 @@ fn device() -> Device {
 }
 
 fn launches_and_copies_allocate_nothing_and_events_no_more_than_the_library() {
-    // SAFETY: there is no other thread that uses the environment.
+    // SAFETY: no other thread uses the environment.
     unsafe {
         std::env::set_var("LONGSHORE_PLUGIN_PATH", host_plugin());
         std::env::set_var("LONGSHORE_BACKEND", "host");
@@ -94,7 +96,8 @@ fn launches_and_copies_allocate_nothing_and_events_no_more_than_the_library() {
     let (mut address, mut count) = (numbers.as_mut_ptr(), numbers.len() as u64);
     let mut pointers = [(&raw mut address).cast(), (&raw mut count).cast()];
     let (pointers, bytes) = (pointers.as_mut_ptr(), [8usize, 8]);
-    // SAFETY: the kernel takes a pointer to numbers and how many there are; all outlives the queue's work.
+    // SAFETY: the kernel takes a pointer to numbers and their count; both outlive the work of the
+    // queue.
     unsafe {
         assert!(olInit(null()).is_null());
         let device = first_device();

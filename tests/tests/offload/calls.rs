@@ -21,7 +21,7 @@ pub(crate) const SUITE: Suite = Suite::new("calls", || {
     ]
 });
 
-/// The library is one for the whole process.
+/// A lock for the library, which is shared by the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The library between olInit and olShutDown, with the CPU's device.
@@ -31,9 +31,9 @@ struct Library {
 }
 
 fn ok(result: ol_result_t) {
-    // SAFETY: results live as long as the process.
+    // SAFETY: results live until the end of the process.
     if let Some(error) = unsafe { result.as_ref() } {
-        // SAFETY: details are texts.
+        // SAFETY: `Details` is a text with a NUL at its end.
         panic!("{:?}: {}", error.Code, unsafe { CStr::from_ptr(error.Details) }.to_string_lossy());
     }
 }
@@ -46,7 +46,7 @@ fn code(result: ol_result_t) -> ol_errc_t {
 fn alone() -> MutexGuard<'static, ()> {
     static PLUGIN: Once = Once::new();
     PLUGIN.call_once(|| {
-        // SAFETY: tests wait for this before they use the environment.
+        // SAFETY: tests take the lock before they use the environment.
         unsafe {
             std::env::set_var("LONGSHORE_PLUGIN_PATH", host_plugin());
             std::env::set_var("LONGSHORE_BACKEND", "host");
@@ -58,7 +58,7 @@ fn alone() -> MutexGuard<'static, ()> {
 impl Library {
     fn start() -> Library {
         let alone = alone();
-        // SAFETY: there are no arguments.
+        // SAFETY: the call has no arguments.
         ok(unsafe { olInit(null()) });
         Library { device: first_device(), _alone: alone }
     }
@@ -66,14 +66,14 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: always allowed.
+        // SAFETY: the call is always allowed.
         ok(unsafe { olShutDown() });
     }
 }
 
 fn first_device() -> ol_device_handle_t {
     unsafe extern "C" fn take(device: ol_device_handle_t, found: *mut c_void) -> bool {
-        // SAFETY: it is the handle below.
+        // SAFETY: `found` points to the handle below.
         unsafe { *found.cast() = device };
         false
     }
@@ -94,7 +94,7 @@ fn image(name: &str) -> Vec<u8> {
 fn the_library_is_started_and_ended_as_often_as_one_likes() {
     let _alone = alone();
     for _ in 0..10 {
-        // SAFETY: handles are looked at before they are used.
+        // SAFETY: the library checks handles before it uses them.
         unsafe {
             assert_eq!(code(olShutDown()), OL_ERRC_UNINITIALIZED);
             assert_eq!(code(olSyncQueue(null_mut())), OL_ERRC_UNINITIALIZED);
@@ -120,7 +120,7 @@ fn arguments_of_init_are_looked_at() {
         Platforms: platforms,
     };
     let (size, unknown) = (size_of::<ol_init_args_t>(), ol_platform_backend_t(99));
-    // SAFETY: the structures are as they say, but for what is refused.
+    // SAFETY: the structures have the declared sizes and contents, except in refused calls.
     unsafe {
         assert_eq!(code(olInit(&arguments(size - 1, 0, null()))), OL_ERRC_INVALID_SIZE);
         assert_eq!(code(olInit(&arguments(size, 1, null()))), OL_ERRC_INVALID_NULL_POINTER);
@@ -138,7 +138,7 @@ fn devices_say_what_they_are() {
     let (mut platform, mut backend): (ol_platform_handle_t, _) =
         (null_mut(), ol_platform_backend_t(99));
     let (mut size, mut name) = (0, [0u8; 256]);
-    // SAFETY: there is so much room.
+    // SAFETY: the buffers have these sizes.
     unsafe {
         ok(olGetDeviceInfo(library.device, OL_DEVICE_INFO_TYPE, 4, (&raw mut kind).cast()));
         let out = (&raw mut platform).cast();
@@ -163,7 +163,7 @@ fn memory_is_allocated_filled_copied_and_freed() {
     let Library { device, .. } = &Library::start();
     let (mut there, mut queue) = (null_mut(), null_mut());
     let (mut here, mut base, mut bytes) = ([0u8; 96], null_mut::<c_void>(), 0usize);
-    // SAFETY: all ranges have so many bytes.
+    // SAFETY: all ranges have this number of bytes.
     unsafe {
         ok(olMemAllocAligned(*device, OL_ALLOC_TYPE_DEVICE, 96, 256, &mut there));
         assert_eq!(there as usize % 256, 0);
@@ -203,7 +203,7 @@ fn kernels_run_with_the_values_that_their_arguments_had() {
         GroupSize: ol_dimensions_t { x: 1, y: 1, z: 1 },
         DynSharedMemory: 0,
     };
-    // SAFETY: the kernel takes a pointer to numbers and how many there are.
+    // SAFETY: the kernel takes a pointer to numbers and their count.
     unsafe {
         ok(olCreateProgram(*device, image.as_ptr().cast(), image.len(), &mut program));
         let kernel = OL_SYMBOL_KIND_KERNEL;
@@ -255,14 +255,14 @@ fn kernels_run_with_the_values_that_their_arguments_had() {
 
 fn events_and_functions_of_the_host_are_in_order() {
     unsafe extern "C" fn add(to: *mut c_void) {
-        // SAFETY: it is the number below.
+        // SAFETY: `to` points to the number below.
         unsafe { *to.cast::<u32>() += 1 };
     }
     let Library { device, .. } = &Library::start();
     let (mut queue, mut other, mut start, mut end) =
         (null_mut(), null_mut(), null_mut(), null_mut());
     let (mut called, mut milliseconds, mut is_done) = (0u32, -1f32, false);
-    // SAFETY: what is written outlives the queues' work.
+    // SAFETY: written memory outlives the work of the queues.
     unsafe {
         ok(olCreateQueue(*device, &mut queue));
         ok(olCreateQueue(*device, &mut other));

@@ -1,5 +1,6 @@
-//! Many queues that wait for one event, by the C API, on doubles of drivers with streams: they have no threads while they
-//! wait. Each trial is a process of its own, whose threads can be counted.
+//! Many queues that wait for one event, with the C API, on doubles of drivers with streams: a
+//! waiting queue occupies no thread. Each trial is a process of its own, so that the test can count
+//! its threads.
 
 use crate::support::{code, devices, event, kernel, ok, one_item, said};
 use libtest_mimic::{Failed, Trial};
@@ -14,10 +15,10 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The backend that a trial's process is for, and the trial.
+/// The variables with the backend of a trial's process, and with the trial.
 const CHILD: [&str; 2] = ["LONGSHORE_TEST_CROWD_BACKEND", "LONGSHORE_TEST_CROWD"];
 const QUEUES: usize = 2000;
-/// Descriptors of a process: each stream of a double has one.
+/// Number of descriptors of a process: each stream of a double has one.
 const DESCRIPTORS: libc::rlim_t = 8192;
 
 type Check = fn(&Library);
@@ -30,7 +31,7 @@ const CHECKS: [(&str, Check); 3] = [
 
 pub(crate) const SUITE: Suite = Suite { child: is_done, ..Suite::new("crowds", trials) };
 
-/// Returns whether this process is for a trial; then it has run it.
+/// Returns whether this process is for a trial. If so, the trial has run.
 fn is_done() -> bool {
     let [Ok(backend), Ok(name)] = CHILD.map(std::env::var) else { return false };
     let of = Doubled::for_backend(&backend).expect("a backend with a double");
@@ -69,7 +70,7 @@ fn in_a_process(of: Doubled, name: &str) -> Result<(), Failed> {
     }
 }
 
-/// How far a queue has come with two functions and, between them, a kernel.
+/// The progress of a queue with two functions and, between them, a kernel.
 #[derive(Default)]
 struct Progress(AtomicU32);
 
@@ -86,7 +87,7 @@ impl Progress {
     }
 
     unsafe extern "C" fn first(progress: *mut c_void) {
-        // SAFETY: it is one of the test's, which waits.
+        // SAFETY: the progress belongs to the test, which waits.
         unsafe { &*progress.cast::<Progress>() }.step(0, FIRST);
     }
 
@@ -96,7 +97,7 @@ impl Progress {
     }
 }
 
-/// Queues behind an event that is behind a function that does not return yet.
+/// Queues that wait for an event behind a function that does not return yet.
 struct Crowd {
     gate: Box<AtomicU32>,
     blocked: ol_queue_handle_t,
@@ -105,7 +106,8 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Returns each queue calls a function, does what `between` queues, and calls another function.
+    /// Creates queues that each call a function, run the work from `between`, and call another
+    /// function.
     fn new(library: &Library, count: usize, between: impl Fn(usize, ol_queue_handle_t)) -> Crowd {
         let gate = Box::new(AtomicU32::new(0));
         let blocked = library.queue();
@@ -123,7 +125,7 @@ impl Crowd {
         Crowd { gate, blocked, queues, progress }
     }
 
-    /// How many queues have come so far.
+    /// Returns the number of queues that have reached a step.
     fn count(&self, step: u32) -> usize {
         self.progress.iter().filter(|it| it.0.load(Ordering::Acquire) == step).count()
     }
@@ -134,14 +136,14 @@ impl Crowd {
 
     fn destroy(self) {
         for queue in self.queues.iter().chain([&self.blocked]) {
-            // SAFETY: the handle is live, and its queue was waited for.
+            // SAFETY: the handle is live, and the test has waited for its queue.
             ok(unsafe { olDestroyQueue(*queue) });
         }
     }
 }
 
 unsafe extern "C" fn waits(number: *mut c_void) {
-    // SAFETY: it is the number of the test, which waits.
+    // SAFETY: the number belongs to the test, which waits.
     while unsafe { &*number.cast::<AtomicU32>() }.load(Ordering::Acquire) == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -175,7 +177,7 @@ fn failures_are_reported(library: &Library) {
     let double = library.of.open_double();
     let function =
         if library.of.backend == "cuda" { "cuLaunchKernel" } else { "hipModuleLaunchKernel" };
-    // One launch is refused by the driver, and with it nothing but its queue's work.
+    // The driver refuses one launch, and the failure affects only the work of its queue.
     let crowd = Crowd::new(library, FEW, |_, queue| library.launch(queue, bump, &[]));
     double.fail(function, 7, INVALID_IMAGE);
     crowd.open();
@@ -184,7 +186,7 @@ fn failures_are_reported(library: &Library) {
     assert!(matches!(&failed[..], [(_, said)] if said.contains("'bump'")), "{failed:?}");
     assert_eq!(crowd.count(BOTH), FEW);
     crowd.destroy();
-    // A kernel faults, and the device is lost for all.
+    // A kernel faults, and the device is lost for all queues.
     let crowd = Crowd::new(library, FEW, |number, queue| {
         if number == 20 {
             library.launch(queue, read, &[0x10]);
@@ -195,7 +197,7 @@ fn failures_are_reported(library: &Library) {
     assert_eq!(code, OL_ERRC_BACKEND_FAILURE, "{said}");
     assert!(said.contains("'read_counter'") && said.contains("lost"), "{said}");
     for queue in &crowd.queues {
-        // It may be done before, and told of nothing; but it is done.
+        // The work may be done before the loss, and its queue gets no error; but the work is done.
         synchronize(*queue);
     }
     assert_eq!(crowd.count(BOTH), FEW, "functions are called although the device is lost");
@@ -205,9 +207,9 @@ fn failures_are_reported(library: &Library) {
 fn threads_may_be_missing(library: &Library) {
     let (queue, progress) = (library.queue(), Progress::default());
     let context = std::ptr::from_ref(&progress).cast_mut().cast();
-    // SAFETY: the progress lives until the queue was waited for.
+    // SAFETY: the progress lives until the test has waited for the queue.
     let call = |function| unsafe { olLaunchHostFunction(queue, Some(function), context) };
-    // The threads that a double has are there, with all their memory, once they have done something.
+    // After the first work, all threads of a double exist, with all their memory.
     library.use_stream(queue);
     let before = limit_address_space(256 << 10);
     let refused = call(Progress::second);
@@ -221,7 +223,7 @@ fn threads_may_be_missing(library: &Library) {
 /// The library between olInit and olShutDown, with a device on a double.
 struct Library {
     of: Doubled,
-    /// The device, and the CPU.
+    /// The device on the double, and the CPU.
     devices: [ol_device_handle_t; 2],
     _plugins: World,
 }
@@ -247,15 +249,16 @@ impl Library {
 
     fn queue(&self) -> ol_queue_handle_t {
         let mut queue = null_mut();
-        // SAFETY: the queue is written to the variable.
+        // SAFETY: the call writes the queue to the variable.
         ok(unsafe { olCreateQueue(self.devices[0], &mut queue) });
         queue
     }
 
-    /// Has the queue's stream do something.
+    /// Runs some work on the stream of the queue.
     fn use_stream(&self, queue: ol_queue_handle_t) {
         let (mut memory, zero) = (null_mut(), 0u8);
-        // SAFETY: the memory is written to the variable, has so many bytes, and is freed when the fill is done.
+        // SAFETY: the call writes the address to the variable; the memory has this size, and is
+        // freed after the fill.
         unsafe {
             ok(olMemAlloc(self.devices[0], OL_ALLOC_TYPE_DEVICE, 64, &mut memory));
             ok(olMemFill(queue, memory, 1, (&raw const zero).cast(), 64));
@@ -270,7 +273,7 @@ impl Library {
         device.close().unwrap();
         let mut program = null_mut();
         let (bytes, size) = (image.as_ptr().cast(), image.len());
-        // SAFETY: the image is there; the program is written to the variable.
+        // SAFETY: the image has this size; the call writes the program to the variable.
         ok(unsafe { olCreateProgram(self.devices[0], bytes, size, &mut program) });
         program
     }
@@ -282,17 +285,17 @@ impl Library {
             values.iter().map(|value| std::ptr::from_ref(value).cast_mut().cast()).collect();
         let sizes = vec![size_of::<u64>(); values.len()];
         let (pointers, sizes, count) = (pointers.as_mut_ptr(), sizes.as_ptr(), values.len());
-        // SAFETY: the kernel takes so many numbers.
+        // SAFETY: the kernel takes this number of numbers.
         ok(unsafe {
             olLaunchKernel(queue, self.devices[0], kernel, &size, null(), count, pointers, sizes)
         });
     }
 
-    /// Returns the global `counter` of a program.
+    /// Returns the value of the global `counter` of a program.
     fn counter(&self, program: ol_program_handle_t) -> u64 {
         let (mut symbol, mut address, mut value) = (null_mut(), null_mut::<c_void>(), 0u64);
         let [device, cpu] = self.devices;
-        // SAFETY: all is written to variables of the sizes that are said.
+        // SAFETY: the calls write to variables of the given sizes.
         unsafe {
             let kind = OL_SYMBOL_KIND_GLOBAL_VARIABLE;
             ok(olGetSymbol(program, c"counter".as_ptr(), kind, &mut symbol));
@@ -307,12 +310,12 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: always allowed.
+        // SAFETY: the call is always allowed.
         unsafe { olShutDown() };
     }
 }
 
-/// Queues a function for something that outlives it.
+/// Queues a function with a value that outlives it.
 fn call<T>(queue: ol_queue_handle_t, function: unsafe extern "C" fn(*mut c_void), of: &T) {
     let context = std::ptr::from_ref(of).cast_mut().cast();
     // SAFETY: trials wait for their queues.
@@ -332,7 +335,7 @@ fn threads_of_queues() -> Vec<String> {
     tasks.filter_map(name).filter(|name| name.starts_with("longshore-")).collect()
 }
 
-/// Lets the process have so much more memory than it has; answers the former limit.
+/// Limits the address space to `bytes` more than the process has now; returns the former limit.
 fn limit_address_space(bytes: libc::rlim_t) -> libc::rlim_t {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: libc::rlim_t = pages.split(' ').next().unwrap().parse().unwrap();
@@ -341,7 +344,7 @@ fn limit_address_space(bytes: libc::rlim_t) -> libc::rlim_t {
     set_limit(libc::RLIMIT_AS, pages * page + bytes)
 }
 
-/// Sets the soft limit of something, to no more than the hard one; answers what it was.
+/// Sets the soft limit of a resource, to at most the hard limit; returns the former limit.
 fn set_limit(what: libc::__rlimit_resource_t, limit: libc::rlim_t) -> libc::rlim_t {
     let mut of = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure is valid for the calls.

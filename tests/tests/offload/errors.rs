@@ -1,9 +1,11 @@
 //! The table of `docs/c-api-errors.md`, row by row, on two devices of the CPU.
 //!
-//! Each trial is a process of its own, as the library is one for a process and a row might end it. `functions.rs` has
-//! the functions, `calls.rs` a call of each that succeeds, `mutations.rs` how the table's words change one, `rows.rs`
-//! runs rows. Where there is a device of Vulkan, those about another platform run with it, and those
-//! that are not about the CPU alone on it. All of them also run with isolated plugins.
+//! Each trial is a process of its own, because the library is shared by a process and a row might
+//! end it. `functions.rs` has the functions, `calls.rs` a valid call of each. `mutations.rs`
+//! changes a call by the words of the table, and `rows.rs` runs rows.
+//!
+//! With a Vulkan device, the rows about another platform run with it, and all rows that are not
+//! only about the CPU run on it. All rows also run with isolated plugins.
 
 mod calls;
 mod functions;
@@ -22,15 +24,16 @@ use std::time::Duration;
 use table::{Class, Mode, declared, rows as rows_of_table};
 use world::Platforms;
 
-/// What a trial's process runs: a function's name, `*` for all, [`PAIRS`], or which platform comes first; and how.
+/// The variables with the work of a trial's process: a function's name, `*` for all, [`PAIRS`], or
+/// the first platform; and with the mode.
 const CHILD: [&str; 2] = ["LONGSHORE_TEST_ERRORS_OF", "LONGSHORE_TEST_ERRORS_MODE"];
 const PAIRS: &str = "pairs";
-/// Set where plugins run in processes of their own.
+/// The variable that isolates plugins in processes of their own.
 const ISOLATED: &str = "LONGSHORE_ISOLATE";
-/// A process that takes longer hangs.
+/// The time limit of a process.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Whether plugins run in processes of their own.
+/// The isolation of plugins in processes of their own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Isolation {
     On,
@@ -39,7 +42,7 @@ enum Isolation {
 
 pub(crate) const SUITE: Suite = Suite { child: is_done, ..Suite::new("errors", trials) };
 
-/// Returns whether this process is for rows of the table; then it has tried them.
+/// Returns whether this process is for rows of the table. If so, it has run them.
 fn is_done() -> bool {
     let [Ok(what), Ok(mode)] = CHILD.map(std::env::var) else { return false };
     child(&what, &mode);
@@ -129,12 +132,13 @@ fn trial(name: impl Into<String>, what: &'static str, isolation: Isolation) -> T
     Trial::test(name, move || in_a_process(what, Mode::Plain, isolation))
 }
 
-/// Returns the same with every plugin in a process of its own.
+/// Returns a trial with every plugin in a process of its own.
 fn isolated(name: &str, what: &'static str) -> Trial {
     trial(format!("isolated: {name}"), what, Isolation::On)
 }
 
-/// Returns every function has a row for each way in which each of its arguments can be invalid, and no row is there twice.
+/// Asserts that every function has a row for each way in which each of its arguments can be
+/// invalid, and that no row is repeated.
 fn completeness() -> Result<(), Failed> {
     let rows = rows_of_table();
     let has = |function: &str, argument: Option<&str>, made: &str| {

@@ -1,5 +1,5 @@
-//! LLVM Offload's C API. Each module is a suite, and `[module] ` begins the names of its trials: the library is one for a whole
-//! process, and suites set different variables for it.
+//! LLVM Offload's C API. Each module is a suite, and `[module] ` begins the names of its trials. A
+//! process shares one library, and suites set different variables for it.
 
 mod allocations;
 mod calls;

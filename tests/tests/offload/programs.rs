@@ -1,8 +1,9 @@
-//! Programs in C and C++ that use the C API (`tests/fixtures/offload/`), with the shared library and on each device:
-//! plainly, and under valgrind, which may find no wrong access and no leak. A program prints what failed. Programs that
-//! outlive their driver run on doubles of drivers. Each also runs with its plugins isolated.
+//! C and C++ programs that use the C API (`tests/fixtures/offload/`), with the shared library and
+//! on each device. They run alone, and under valgrind, which must find no invalid access and no
+//! leak. A program prints its failures. Programs that outlive their driver run on doubles of
+//! drivers. Each program also runs with isolated plugins.
 //!
-//! `compile.rs` makes the programs, `run.rs` runs them, `library.rs` looks at the library itself.
+//! `compile.rs` compiles the programs, `run.rs` runs them, `library.rs` checks the library itself.
 
 mod compile;
 mod library;
@@ -16,18 +17,19 @@ use longshore_tests::suites::Suite;
 use run::{On, Under};
 use std::fmt::Display;
 
-/// What a trial ends with.
+/// The result of a trial.
 type Ended = Result<Completion, Failed>;
 
 /// A test program.
 #[derive(Clone, Copy)]
 struct Program {
-    /// What it is about, and the name of its file.
+    /// The subject, and the name of the file.
     name: &'static str,
     file: &'static str,
-    /// What it gets behind its images.
+    /// An additional argument after the images.
     how: Option<&'static str>,
-    /// Whether another device has other code run than the host's; else valgrind looks at it there alone.
+    /// Whether the program runs different code on other devices; if not, valgrind checks it on the
+    /// CPU only.
     is_of_devices: bool,
 }
 
@@ -62,7 +64,7 @@ const fn library_program(name: &'static str, file: &'static str) -> Program {
     Program { is_of_devices: false, ..program(name, file) }
 }
 
-/// Programs that valgrind, which is slow, watches where not all are tried: on the CPU, and on Vulkan.
+/// Programs that valgrind, which is slow, checks in a short test: on the CPU, and on Vulkan.
 const WATCHED: [&str; 7] = [
     "lifetime",
     "memory",
@@ -72,11 +74,11 @@ const WATCHED: [&str; 7] = [
     "results",
     "an end while a thread waits",
 ];
-/// It compiles no shader: that is the driver's, and most of the time.
+/// Programs for Vulkan that compile no shader: the driver does that, and it takes most of the time.
 const WATCHED_ON_VULKAN: [&str; 1] = ["memory"];
 
 impl Program {
-    /// Returns whether valgrind watches it on a device.
+    /// Returns whether valgrind checks the program on a device.
     fn is_watched(&self, on: On) -> bool {
         match on {
             On::Vulkan if !self.is_of_devices => false,
@@ -87,7 +89,7 @@ impl Program {
     }
 }
 
-/// Programs whose driver ends before them.
+/// Programs whose driver ends before they do.
 const LATE: [Program; 2] = [
     Program { how: Some("shuts down"), ..program("olShutDown after the driver's end", "late.cpp") },
     Program {
@@ -127,7 +129,7 @@ fn trials() -> Vec<Trial> {
             }));
         }
     }
-    // One in each language.
+    // One program in each language.
     for program in [program("memory", "memory.c"), program("queues", "queues.cpp")] {
         trials.push(trial(format!("host, linked statically: {}", program.name), move || {
             run::run(&program, Linked::Statically, On::Host, Under::Nothing)
@@ -145,7 +147,7 @@ fn trial(name: String, run: impl FnOnce() -> Ended + Send + 'static) -> Trial {
     Trial::ignorable_test(name, run)
 }
 
-/// What a trial ends with that was not tried.
+/// Returns the result of a skipped trial.
 fn not_tried(why: impl Display) -> Ended {
     Ok(Completion::ignored_with(why))
 }

@@ -1,4 +1,5 @@
-//! LLVM Offload's C API, called from Rust: failures of queued work, and answers to queries, on the devices of this machine.
+//! LLVM Offload's C API, called from Rust: failures of queued work, and replies to queries, on the
+//! devices of this machine.
 
 mod failures;
 mod images;
@@ -19,10 +20,11 @@ pub(crate) const SUITE: Suite = Suite::new("results", || {
     [failures::trials(), images::trials(), queries::trials()].into_iter().flatten().collect()
 });
 
-/// The library is one for the whole process.
+/// A lock for the library, which is shared by the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The library between olInit and olShutDown, with the CPU, the sample plugin in C, and Vulkan if its plugin was built.
+/// The library between olInit and olShutDown, with the CPU, the sample plugin in C, and Vulkan if
+/// its plugin was built.
 struct Library {
     _alone: MutexGuard<'static, ()>,
 }
@@ -36,7 +38,7 @@ fn plugins() -> &'static World {
             copy_into(&world, &plugin);
         }
         world.add_sample("sample", &[]);
-        // SAFETY: tests wait for this before they use the environment.
+        // SAFETY: tests take the lock before they use the environment.
         unsafe {
             std::env::set_var("LONGSHORE_PLUGIN_PATH", world.path());
             std::env::set_var("LONGSHORE_BACKEND", "host,sample,vulkan");
@@ -50,7 +52,7 @@ impl Library {
     fn start() -> Library {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         plugins();
-        // SAFETY: there are no arguments.
+        // SAFETY: the call has no arguments.
         ok(unsafe { olInit(null()) });
         Library { _alone: alone }
     }
@@ -67,7 +69,7 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: always allowed.
+        // SAFETY: the call is always allowed.
         unsafe { olShutDown() };
     }
 }
@@ -82,14 +84,14 @@ fn image(name: &str) -> Vec<u8> {
 
 fn program(device: ol_device_handle_t, image: &[u8]) -> ol_program_handle_t {
     let mut program = null_mut();
-    // SAFETY: the image is there.
+    // SAFETY: the image has this size.
     ok(unsafe { olCreateProgram(device, image.as_ptr().cast(), image.len(), &mut program) });
     program
 }
 
 fn queue(device: ol_device_handle_t) -> ol_queue_handle_t {
     let mut queue = null_mut();
-    // SAFETY: the queue is written to the variable.
+    // SAFETY: the call writes the queue to the variable.
     ok(unsafe { olCreateQueue(device, &mut queue) });
     queue
 }
@@ -97,6 +99,6 @@ fn queue(device: ol_device_handle_t) -> ol_queue_handle_t {
 /// Queues a kernel without arguments.
 fn launch(queue: ol_queue_handle_t, device: ol_device_handle_t, kernel: ol_symbol_handle_t) {
     let size = one_item();
-    // SAFETY: the kernel takes nothing.
+    // SAFETY: the kernel takes no arguments.
     ok(unsafe { olLaunchKernel(queue, device, kernel, &size, null(), 0, null_mut(), null()) });
 }

@@ -1,8 +1,10 @@
-//! Sixteen threads call all functions of LLVM Offload's C API at random, on the CPU, for as long as
-//! `LONGSHORE_STRESS_SECONDS` says: on objects of which others destroy any at the same time, with arguments that are none,
-//! between olInit and olShutDown and beyond. Each also has a queue and memory of its own, where all must come out right.
+//! Sixteen threads call all functions of LLVM Offload's C API at random, on the CPU.
+//! `LONGSHORE_STRESS_SECONDS` sets the time. Other threads destroy the objects concurrently, and
+//! some arguments are invalid. Calls happen between olInit and olShutDown, and outside. Each thread
+//! also has a queue and memory of its own, with results that must be right.
 //!
-//! What is drawn depends on `LONGSHORE_STRESS_SEED`, which is printed; how threads meet does not.
+//! The random choices depend on `LONGSHORE_STRESS_SEED`, which the test prints; the interleaving of
+//! threads does not.
 
 mod calls;
 mod pool;
@@ -37,13 +39,13 @@ pub(crate) const SUITE: Suite = Suite::new("stress", || {
 
 const THREADS: usize = 16;
 const SECONDS: Amount<u64> = Amount { usual: 3, small: 1 };
-/// By then all threads have ended, unless some wait for each other.
+/// The time after which all threads have ended, unless they wait for each other.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Devices that are called, and where they are.
+/// Devices to call, and their plugins.
 struct On {
     backends: &'static str,
-    /// In the order of the backends.
+    /// Plugins in the order of the backends.
     plugins: fn() -> Vec<PathBuf>,
     is_isolated: bool,
 }
@@ -58,7 +60,7 @@ fn descriptors() -> Vec<PathBuf> {
     folder.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect()
 }
 
-/// How many calls a thread makes in a row with an olInit of its own, and without.
+/// Numbers of consecutive calls of a thread with an olInit of its own, and without.
 struct CallCounts {
     inside: usize,
     outside: usize,
@@ -80,12 +82,13 @@ fn all_functions_can_be_called_at_once_on_an_isolated_device() {
     }
 }
 
-/// Has threads call for some time, after a shorter time that does not count, and compares what the process holds.
+/// Lets threads call for some time, after a shorter uncounted time, and compares the resources of
+/// the process.
 fn all_functions_are_called(on: On) {
     let _alone = alone(&on);
     let shared = Shared::new(image(&on), false);
     let round = |seconds| {
-        // SAFETY: all is destroyed, and this is the last olShutDown.
+        // SAFETY: all objects are destroyed, and this is the last olShutDown.
         unsafe {
             must(olInit(null()));
             let counts = CallCounts { inside: 200, outside: 50 };
@@ -102,10 +105,11 @@ fn all_functions_are_called(on: On) {
     let after = held_when_only(threads);
     println!("{}measured: before {before:?}; after {after:?}", shared.tally);
     assert_all_succeeded(&shared);
-    // The shorter round may have left more behind: what ends late is gone by the end of the longer one.
+    // The shorter round may have left more behind: late ends are complete at the end of the longer
+    // one.
     assert!(after.descriptors <= before.descriptors, "{before:?}, {after:?}, {:?}", descriptors());
     assert!(after.threads <= before.threads, "{before:?}, {after:?}");
-    // A mapping that a program leaves behind is there as often as there were programs.
+    // A mapping leaked by each program would appear once for each program.
     let programs = shared.tally.calls_with(Function::olCreateProgram, OL_ERRC_SUCCESS) as usize;
     let most = before.mappings + OTHERS_MAPPINGS + programs / 4;
     assert!(after.mappings <= most, "{before:?}, {after:?}");
@@ -115,7 +119,7 @@ fn the_library_can_be_shut_down_while_others_call_it() {
     let _alone = alone(&On::CPU);
     let shared = Shared::new(image(&On::CPU), true);
     let start_and_end = || {
-        // SAFETY: this thread uses nothing of the library's.
+        // SAFETY: this thread uses no object of the library.
         unsafe {
             must(olInit(null()));
             std::thread::sleep(Duration::from_millis(2));
@@ -128,14 +132,15 @@ fn the_library_can_be_shut_down_while_others_call_it() {
     println!("{}", shared.tally);
     assert_all_succeeded(&shared);
     assert!(shared.tally.count_code(OL_ERRC_UNINITIALIZED) > 0, "it was never shut down meanwhile");
-    // SAFETY: there is no argument.
+    // SAFETY: the call has no argument.
     let again = unsafe { olShutDown() };
-    // SAFETY: results live as long as the process.
+    // SAFETY: results live until the end of the process.
     let code = unsafe { again.as_ref() }.map(|error| error.Code);
     assert_eq!(code, Some(OL_ERRC_UNINITIALIZED), "it is still in use");
 }
 
-/// Has the threads call; `meanwhile` is done over and over. What queues may still write to is returned.
+/// Lets the threads call, and calls `meanwhile` repeatedly. Returns memory that queues may still
+/// write.
 fn call_at_random(
     shared: &Shared,
     seconds: u64,
@@ -166,12 +171,14 @@ fn call_at_random(
     })
 }
 
-/// What is held when so many threads are left: those of queues may end a little later.
+/// Returns the resources when only this number of threads is left: threads of queues may end a
+/// little later.
 fn held_when_only(threads: usize) -> Held {
     let end = Instant::now() + TIMEOUT;
     loop {
         if Held::now().threads <= threads || Instant::now() > end {
-            // Counted anew: threads may have ended after the descriptors were counted.
+            // The resources are counted again, because threads may have ended after the count of
+            // descriptors.
             return Held::now();
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -184,7 +191,7 @@ fn stuck(functions: &[AtomicUsize]) -> ! {
     std::process::abort();
 }
 
-/// Whatever threads have left; of a program that is destroyed, symbols are gone.
+/// Destroys all objects that threads have left; symbols end with their program.
 fn destroy_all(shared: &Shared) {
     fn each<T>(
         shared: &Shared,
@@ -196,7 +203,7 @@ fn destroy_all(shared: &Shared) {
             shared.tally.count(function, call(handle));
         }
     }
-    // SAFETY: handles are looked at.
+    // SAFETY: the library checks handles.
     unsafe {
         each(shared, Function::olDestroyEvent, &shared.events, |event| olDestroyEvent(event));
         each(shared, Function::olDestroyProgram, &shared.programs, |program| {
@@ -242,11 +249,11 @@ fn seed() -> u64 {
     })
 }
 
-/// Returns the library is one for the whole process.
+/// Locks the library, which is shared by the whole process.
 fn alone(on: &On) -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: whoever uses the environment waits for this.
+    // SAFETY: users of the environment wait for this lock.
     unsafe {
         let plugins = std::env::join_paths((on.plugins)()).expect("paths without colons");
         std::env::set_var("LONGSHORE_PLUGIN_PATH", plugins);
@@ -257,7 +264,7 @@ fn alone(on: &On) -> MutexGuard<'static, ()> {
     alone
 }
 
-/// Returns the first device's image.
+/// Returns an image for the first device.
 fn image(on: &On) -> Vec<u8> {
     let host = Host::builder().environment(Environment::empty()).only_given_plugins();
     let host = host.plugin((on.plugins)().swap_remove(0)).build().unwrap();

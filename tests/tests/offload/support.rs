@@ -1,4 +1,4 @@
-//! The C API, with results that are looked at.
+//! Calls of the C API with checked results.
 
 use longshore_capi::*;
 use std::ffi::{CStr, c_void};
@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 /// Returns the devices of the library.
 pub(crate) fn devices() -> Vec<ol_device_handle_t> {
     unsafe extern "C" fn add(device: ol_device_handle_t, found: *mut c_void) -> bool {
-        // SAFETY: it is the list below.
+        // SAFETY: `found` points to the list below.
         unsafe { (*found.cast::<Vec<ol_device_handle_t>>()).push(device) };
         true
     }
@@ -20,7 +20,7 @@ pub(crate) fn devices() -> Vec<ol_device_handle_t> {
 /// Returns an event at the end of a queue.
 pub(crate) fn event(queue: ol_queue_handle_t) -> ol_event_handle_t {
     let mut event = null_mut();
-    // SAFETY: the event is written to the variable.
+    // SAFETY: the call writes the event to the variable.
     ok(unsafe { olCreateEvent(queue, OL_EVENT_FLAGS_NONE, &mut event) });
     event
 }
@@ -28,7 +28,7 @@ pub(crate) fn event(queue: ol_queue_handle_t) -> ol_event_handle_t {
 /// Returns a kernel of a program.
 pub(crate) fn kernel(program: ol_program_handle_t, name: &CStr) -> ol_symbol_handle_t {
     let mut kernel = null_mut();
-    // SAFETY: the symbol is written to the variable.
+    // SAFETY: the call writes the symbol to the variable.
     ok(unsafe { olGetSymbol(program, name.as_ptr(), OL_SYMBOL_KIND_KERNEL, &mut kernel) });
     kernel
 }
@@ -52,13 +52,13 @@ pub(crate) fn ok(result: ol_result_t) {
 
 /// Returns the code of a result.
 pub(crate) fn code(result: ol_result_t) -> ol_errc_t {
-    // SAFETY: results live as long as the process.
+    // SAFETY: results live until the end of the process.
     unsafe { result.as_ref() }.map_or(OL_ERRC_SUCCESS, |error| error.Code)
 }
 
 /// Returns the details of a result.
 pub(crate) fn said(result: ol_result_t) -> String {
-    // SAFETY: as in `code`; details are texts.
+    // SAFETY: results live until the end of the process; details are texts.
     let text = unsafe { result.as_ref().map(|error| CStr::from_ptr(error.Details)) };
     text.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -1,13 +1,13 @@
 //! The invariant of `ARCHITECTURE.md` that at most three files import each other in a loop.
 //!
-//! A file imports another one if its product code names an item by the other one's module: in a
-//! `use`, or by a path that begins with `crate`, `self`, `super` or a module of its own. The test
-//! does not count imports of
+//! A file imports another one if its product code names an item by the other one's module. The name
+//! is in a `use`, or in a path that begins with `crate`, `self`, `super` or a module of its own.
+//! The test does not count imports of
 //!
 //! - a crate's root, which is the face of the crate and re-exports items of other files;
 //! - a module by a module below it: a file and its folder are one unit;
-//! - an item by a module that only re-exports it, by `pub use` of a module of its own: code that
-//!   names that module imports it, and not the module that defines the item.
+//! - an item by a module that only re-exports it, by `pub use` of a module of its own: such code
+//!   imports the re-exporting module, not the defining one.
 
 use longshore_tests::world::root;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};

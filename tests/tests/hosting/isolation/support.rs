@@ -78,7 +78,7 @@ pub(crate) fn assert_lost(error: &Error, cause: &str) {
     assert!(message.contains("the device is lost"), "{message}");
 }
 
-/// Returns the process ID in the reason of a candidate: 123 in "process 123".
+/// Returns the process ID in the reason of a candidate, such as "process 123".
 pub(crate) fn process_of(host: &Host, plugin: &Path) -> i32 {
     let candidate = host.candidates().iter().find(|candidate| candidate.path == plugin).unwrap();
     let reason = candidate.outcome.reason();

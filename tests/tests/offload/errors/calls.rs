@@ -1,4 +1,4 @@
-//! A call of each function that succeeds, and what is to be done after it.
+//! A valid call of each function, and the cleanup after it.
 
 use crate::errors::functions::Function;
 use crate::errors::table::Mode;
@@ -12,22 +12,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Call {
     pub(crate) function: &'static Function,
     pub(crate) words: Vec<usize>,
-    /// What they point to.
+    /// Memory that the arguments point to.
     keep: Vec<Box<dyn Any>>,
 }
 
-/// What a launch's arguments point to.
+/// Memory that the arguments of a launch point to.
 pub(crate) struct LaunchArguments {
     pub(crate) values: [usize; 3],
     pub(crate) pointers: [usize; 3],
     pub(crate) sizes: [usize; 3],
 }
 
-/// What lets go of a queue that [`hold`] holds.
+/// Flag that releases a queue blocked by [`hold`].
 static LET_GO: AtomicBool = AtomicBool::new(true);
 
 impl Call {
-    /// Returns the call that succeeds.
+    /// Returns the valid call of a function.
     pub(crate) fn valid(world: &World, function: &'static Function) -> Call {
         let mut call = Call { function, words: Vec::new(), keep: Vec::new() };
         call.words = call.arguments(world);
@@ -39,7 +39,7 @@ impl Call {
         self.words[self.function.position(parameter)] = word;
     }
 
-    /// Has a value live as long as the call, and answers where.
+    /// Keeps a value for the life of the call, and returns its address.
     pub(crate) fn keep<T: 'static>(&mut self, value: T) -> usize {
         let value = Box::new(value);
         let address = &raw const *value as usize;
@@ -124,7 +124,7 @@ impl Call {
         vec![objects.queue, objects.device, objects.symbol, size, end, 2, pointers, sizes]
     }
 
-    /// Undoes what the function did, or may have done, and waits for it.
+    /// Waits for the work of the function, and undoes its possible effects.
     pub(crate) fn finish(&self, world: &World, succeeded: bool) {
         LET_GO.store(true, Ordering::Release);
         for side in &world.sides {
@@ -145,7 +145,8 @@ impl Call {
 }
 
 impl LaunchArguments {
-    /// A pointer and a number, which `change` changes together with their addresses and sizes.
+    /// Creates a pointer and a number as arguments; `change` changes them together with their
+    /// addresses and sizes.
     pub(crate) fn new(
         memory: usize,
         change: impl Fn(&mut [usize; 3], &mut [usize; 3], &mut [usize; 3]),
@@ -161,7 +162,8 @@ impl LaunchArguments {
         made
     }
 
-    /// Keeps them, and answers where pointers and sizes are.
+    /// Moves the arguments into the call, and returns the addresses of the pointers and of the
+    /// sizes.
     pub(crate) fn kept(self: Box<LaunchArguments>, call: &mut Call) -> [usize; 2] {
         let addresses = [&raw const self.pointers as usize, &raw const self.sizes as usize];
         call.keep.push(self);
@@ -169,7 +171,7 @@ impl LaunchArguments {
     }
 }
 
-/// Sizes of a launch.
+/// Returns the sizes of a launch.
 pub(crate) fn sizes(
     groups: [u32; 3],
     items: [u32; 3],
@@ -189,7 +191,7 @@ pub(crate) fn property(kind: ol_kernel_launch_prop_type_t, data: usize) -> ol_ke
     ol_kernel_launch_prop_t { r#type: kind, data: data as *mut c_void }
 }
 
-/// Has a queue wait until the call is finished.
+/// Makes a queue wait until the call is finished.
 pub(crate) fn hold(queue: usize) {
     unsafe extern "C" fn wait(_: *mut c_void) {
         while !LET_GO.load(Ordering::Acquire) {
@@ -200,22 +202,22 @@ pub(crate) fn hold(queue: usize) {
     ok("olLaunchHostFunction", &[queue, wait as *const () as usize, 0]);
 }
 
-/// Until nothing is registered.
+/// Removes registrations until none is left.
 fn unregister(world: &World) {
     let words = [world.first().objects.device, world.here.as_ptr() as usize, 2];
     while Function::named("olMemUnregister").call(Mode::Plain, &words).is_null() {}
 }
 
 unsafe extern "C" fn each(_: ol_device_handle_t, data: *mut c_void) -> bool {
-    // SAFETY: it has room, or is null.
+    // SAFETY: `data` has space for the mark, or is null.
     unsafe { mark(data) };
     true
 }
 
-/// Shows that it was called, by what it is given.
+/// Records the call of the function in its argument.
 unsafe extern "C" fn mark(data: *mut c_void) {
     if !data.is_null() {
-        // SAFETY: it has room.
+        // SAFETY: `data` has space for the mark.
         unsafe { data.cast::<u8>().write(1) };
     }
 }

@@ -1,10 +1,10 @@
-//! The functions of the interface, called with words: all of their arguments fit into one.
+//! Functions of the interface, called with words: each argument fits into one word.
 
 use crate::errors::table::Mode;
 use longshore_capi::*;
 use std::ptr::null;
 
-/// A function, and its twin that takes a place in the program.
+/// A function, and its twin that takes a location in the program.
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(crate) parameters: &'static [&'static str],
@@ -12,14 +12,14 @@ pub(crate) struct Function {
     twin: fn(&[usize], *const ol_code_location_t) -> ol_result_t,
 }
 
-/// Where twins are called from.
+/// The location from which the test calls twins.
 const PLACE: ol_code_location_t = ol_code_location_t {
     FunctionName: c"caller".as_ptr(),
     SourceFile: c"caller.c".as_ptr(),
     LineNumber: 12,
     ColumnNumber: 3,
 };
-/// As a message shows it.
+/// The location in a message.
 pub(crate) const SHOWN_PLACE: &str = "in caller (caller.c:12:3)";
 
 macro_rules! functions {
@@ -29,7 +29,7 @@ macro_rules! functions {
             parameters: &[$(stringify!($parameter)),*],
             call: |_words| {
                 let mut _words = _words.iter();
-                // SAFETY: rows are about arguments that are looked at before they are used.
+                // SAFETY: rows are about arguments that the library checks before it uses them.
                 unsafe { $name($(next(&mut _words, stringify!($parameter))),*) }
             },
             twin: |_words, place| {
@@ -96,19 +96,19 @@ functions! {
 }
 
 impl Function {
-    /// Returns the one of this name.
+    /// Returns the function with this name.
     pub(crate) fn named(name: &str) -> &'static Function {
         let found = FUNCTIONS.iter().find(|function| function.name == name);
         found.unwrap_or_else(|| panic!("there is no function {name}"))
     }
 
-    /// Returns the place of a parameter.
+    /// Returns the index of a parameter.
     pub(crate) fn position(&self, parameter: &str) -> usize {
         let found = self.parameters.iter().position(|name| *name == parameter);
         found.unwrap_or_else(|| panic!("{} has no parameter {parameter}", self.name))
     }
 
-    /// Calls it, or its twin from a place.
+    /// Calls the function, or its twin with a location.
     pub(crate) fn call(&self, mode: Mode, words: &[usize]) -> ol_result_t {
         match mode {
             Mode::Twin => (self.twin)(words, &PLACE),
@@ -116,16 +116,17 @@ impl Function {
         }
     }
 
-    /// Calls the twin from nowhere.
+    /// Calls the twin without a location.
     pub(crate) fn call_from_nowhere(&self, words: &[usize]) -> ol_result_t {
         (self.twin)(words, null())
     }
 }
 
-/// Returns the next word as what the function takes.
+/// Returns the next word as the parameter's type.
 fn next<T>(words: &mut std::slice::Iter<usize>, parameter: &str) -> T {
     let word = words.next().unwrap_or_else(|| panic!("no word for {parameter}"));
     assert!(size_of::<T>() <= size_of::<usize>());
-    // SAFETY: it is a pointer, a number of at most that size whose low bytes come first, or a function that may be null.
+    // SAFETY: the word is a pointer, a number of at most its size with the low bytes first, or a
+    // function that may be null.
     unsafe { std::mem::transmute_copy(word) }
 }

@@ -1,4 +1,4 @@
-//! Rows about olInit and olShutDown, which there is no world for yet, and about functions that are called without one.
+//! Rows about olInit and olShutDown, before a world exists, and about functions called without one.
 
 use crate::errors::functions::{FUNCTIONS, Function};
 use crate::errors::rows::{Failures, check};
@@ -7,12 +7,12 @@ use crate::errors::world::{World, ok};
 use longshore_capi::*;
 use std::ptr::null;
 
-/// Returns whether a row is about a time at which the library is not in use.
+/// Returns whether a row is about a time at which the program does not use the library.
 pub(crate) fn is_outside(row: &Row) -> bool {
     row.made == "not initialised" || ["olInit", "olShutDown"].contains(&row.function.as_str())
 }
 
-/// Runs such a row, without a world.
+/// Runs a row of this kind, without a world.
 pub(crate) fn run(row: &Row, mode: Mode, failures: &mut Failures) {
     match row.function.as_str() {
         "olInit" => initialize(row, mode, failures),
@@ -23,7 +23,7 @@ pub(crate) fn run(row: &Row, mode: Mode, failures: &mut Failures) {
     }
 }
 
-/// Calls all functions with what was valid, after the last olShutDown.
+/// Calls all functions with earlier valid arguments, after the last olShutDown.
 pub(crate) fn after(world: &World, rows: &[Row], mode: Mode, failures: &mut Failures) {
     let valid: Vec<_> = FUNCTIONS
         .iter()
@@ -76,7 +76,7 @@ fn initialize(row: &Row, mode: Mode, failures: &mut Failures) {
         ok("olShutDown", &[]);
     }
     let ended = Function::named("olShutDown").call(Mode::Plain, &[]);
-    // SAFETY: results are null or live as long as the process.
+    // SAFETY: results are null or live until the end of the process.
     let ended = unsafe { ended.as_ref() }.map(|error| error.Code);
     if ended != Some(OL_ERRC_UNINITIALIZED) {
         failures.add(row, "it was counted");

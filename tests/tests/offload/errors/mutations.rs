@@ -1,4 +1,4 @@
-//! How an argument is made invalid: what the third column of the table says, as changes to a call that succeeds.
+//! Changes to a valid call that make an argument invalid, from the third column of the table.
 
 mod memory;
 mod work;
@@ -13,7 +13,7 @@ use std::ffi::CStr;
 /// A change to a call.
 pub(crate) type Mutation = Box<dyn Fn(&World, &mut Call)>;
 
-/// Returns all changes that a row is about; none if it says what nobody knows.
+/// Returns all changes of a row; none for an unknown text.
 pub(crate) fn for_row(world: &World, row: &Row, declared: &Declared) -> Vec<Mutation> {
     if let Some((row, kernel)) = row.clang_row() {
         let changes = for_row(world, &row, declared).into_iter();
@@ -30,7 +30,7 @@ pub(crate) fn for_row(world: &World, row: &Row, declared: &Declared) -> Vec<Muta
     words.into_iter().map(|word| set(argument, word)).collect()
 }
 
-/// Returns the same with a kernel of clang's.
+/// Returns the change for a call with a kernel from clang.
 fn with_clang(change: Mutation, kernel: &'static CStr) -> Mutation {
     Box::new(move |world, call| {
         change(world, call);
@@ -39,7 +39,7 @@ fn with_clang(change: Mutation, kernel: &'static CStr) -> Mutation {
     })
 }
 
-/// What an argument of any function may be.
+/// Returns the invalid words for an argument of any function.
 fn words(world: &World, kind: &str, made: &str) -> Vec<usize> {
     let class = Class::from_kind(kind);
     match (class, made) {
@@ -62,18 +62,19 @@ fn words(world: &World, kind: &str, made: &str) -> Vec<usize> {
     }
 }
 
-/// Numbers and addresses, and a handle with other numbers behind its kind.
+/// Returns numbers and addresses, and a handle with changed bits behind its kind.
 fn no_handles(world: &World, valid: usize) -> Vec<usize> {
     let head = valid & (0xff << 56);
     let numbers = [1, 8, 0xdead_beef, usize::MAX, usize::MAX >> 1, 1 << 63, world.room()];
     let wild = [20, 25, 30, 40, 50, 55].map(|bit| head | 1 << bit);
-    // In its generation, and in its place, of which only the low bits may be another's.
+    // Bits of the generation, and of the place; changed low bits of the place may give another
+    // valid handle.
     let flipped = (8..32).chain(40..60).map(|bit| valid ^ (1 << bit));
     let more = [head | !(0xff << 56), head | 1000, head | 0xff_ffff];
     numbers.into_iter().chain(wild).chain(flipped).chain(more).collect()
 }
 
-/// How many enumerators there are, which begin with 0.
+/// Returns the number of enumerators, which begin with 0.
 fn count(kind: &str) -> usize {
     match kind {
         "ol_platform_info_t" => ol_platform_info_t::ALL.len(),
@@ -97,7 +98,7 @@ fn set(parameter: &str, word: usize) -> Mutation {
     Box::new(move |_, call| call.set(&parameter, word))
 }
 
-/// What only some functions know.
+/// Returns the changes for texts of some functions only.
 fn special(row: &Row) -> Vec<Mutation> {
     let made = row.made.as_str();
     let argument = row.argument.as_deref().unwrap_or("");
@@ -145,7 +146,7 @@ fn special(row: &Row) -> Vec<Mutation> {
     }
 }
 
-/// For each query that the device answers; the CPU answers all.
+/// Returns a change for each query that the device answers; the CPU answers all.
 fn property_size(function: &str, how: &str) -> Vec<Mutation> {
     let offset = match how {
         "one too small" => -1,

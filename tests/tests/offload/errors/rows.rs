@@ -1,4 +1,4 @@
-//! Rows, run in this process.
+//! Rows of the table, run in this process.
 
 use crate::errors::ISOLATED;
 use crate::errors::calls::Call;
@@ -10,7 +10,7 @@ use crate::errors::world::{Platforms, World, details, ok};
 use longshore_capi::*;
 use longshore_tests::device_code::clangs;
 
-/// Functions that not every device has to have.
+/// Optional functions of a device.
 const OPTIONAL: [&str; 4] = [
     "olMemRegister",
     "olMemUnregister",
@@ -18,7 +18,7 @@ const OPTIONAL: [&str; 4] = [
     "olGetKernelMaxCooperativeGroupCount",
 ];
 
-/// What was not as the table says.
+/// Deviations from the table.
 #[derive(Default)]
 pub(crate) struct Failures(Vec<String>);
 
@@ -29,16 +29,16 @@ impl Failures {
     }
 }
 
-/// What a row says of a mode.
+/// The expectation of a row in a mode.
 enum Expected {
     Is(ol_errc_t),
     AnyError,
 }
 
-/// Runs the rows of a function, or of all.
+/// Runs the rows of a function, or all rows.
 ///
 /// # Panics
-/// If one is not true.
+/// If a row fails.
 pub(crate) fn run(function: Option<&str>, mode: Mode) {
     let mut failures = Failures::default();
     let mut rows = rows();
@@ -56,10 +56,10 @@ pub(crate) fn run(function: Option<&str>, mode: Mode) {
     assert!(failures.0.is_empty(), "{}", failures.0.join("\n"));
 }
 
-/// Runs the rows that are about two platforms and, from the side of Vulkan, all that are true of it.
+/// Runs the rows about two platforms and, from the side of Vulkan, all rows that apply to it.
 ///
 /// # Panics
-/// If one is not true.
+/// If a row fails.
 pub(crate) fn run_between(platforms: Platforms) {
     let mut failures = Failures::default();
     let mut rows = rows();
@@ -82,7 +82,7 @@ fn all_inside(world: &World, rows: &[Row], mode: Mode, failures: &mut Failures) 
     }
 }
 
-/// Says what is run, for who looks why the process ended.
+/// Prints the row, so that the output names the row that ended the process.
 fn announce(row: &Row) {
     eprintln!("{row:?}");
 }
@@ -119,18 +119,18 @@ fn inside(world: &World, row: &Row, declared: &Declared, mode: Mode, failures: &
     }
 }
 
-/// Returns whether devices are in other processes: then they page-lock no memory of the program.
+/// Returns whether devices are in other processes, which do not page-lock memory of the program.
 fn is_isolated() -> bool {
     std::env::var_os(ISOLATED).is_some()
 }
 
-/// Returns whether a row is about memory of the program that is page-locked.
+/// Returns whether a row is about page-locked memory of the program.
 fn needs_pinned_memory(row: &Row) -> bool {
     row.function == "olMemUnregister"
         || ["partly registered", "within a registered range"].contains(&&*row.made)
 }
 
-/// Calls, and undoes what was done.
+/// Makes the call, and undoes its effects.
 fn finished(world: &World, call: &Call, mode: Mode) -> ol_errc_t {
     world.clear();
     let result = code(call.function.call(mode, &call.words));
@@ -138,11 +138,11 @@ fn finished(world: &World, call: &Call, mode: Mode) -> ol_errc_t {
     result
 }
 
-/// Runs all pairs of rows about two arguments of a function that are both errors, one of them whatever the other
-/// arguments are: two that are of another device may well fit each other.
+/// Runs all pairs of rows about two invalid arguments of a function. One error of a pair does not
+/// depend on the other arguments: two arguments of another device may fit each other.
 ///
 /// # Panics
-/// If one is not answered with one of the two.
+/// If the result of a pair is not one of its two codes.
 pub(crate) fn run_pairs() {
     let mut failures = Failures::default();
     let rows = rows();
@@ -151,7 +151,7 @@ pub(crate) fn run_pairs() {
             || row.is_of_platforms()
             || row.argument.is_none()
             || row.clang_row().is_some();
-        // How much is too small depends on the rest.
+        // The valid size depends on the other arguments.
         !outside && row.result != OL_ERRC_SUCCESS && row.made != "one too small"
     };
     let world = World::start(Platforms::Host);
@@ -169,7 +169,7 @@ pub(crate) fn run_pairs() {
     assert!(failures.0.is_empty(), "{}", failures.0.join("\n"));
 }
 
-/// Returns whether an argument is invalid whatever the others are.
+/// Returns whether an argument is invalid for all values of the other arguments.
 fn is_alone(row: &Row, declared: &Declared) -> bool {
     let mut parameters = declared.parameters.iter();
     let found = parameters.find(|(name, _)| Some(name) == row.argument.as_ref());
@@ -201,8 +201,8 @@ fn pair(world: &World, one: &Row, other: &Row, declared: &Declared, failures: &m
     }
 }
 
-/// Calls a row's function, compares what it answers, and tells whether it succeeded. `unable` is what devices may
-/// answer that cannot do what would succeed elsewhere.
+/// Makes a row's call, compares its result, and returns whether the call succeeded. `unable`
+/// contains the codes of devices that lack the feature.
 pub(crate) fn check(
     row: &Row,
     mode: Mode,
@@ -218,7 +218,7 @@ pub(crate) fn check(
         Expected::Is(code) => got == code,
         Expected::AnyError => got != OL_ERRC_SUCCESS,
     };
-    // SAFETY: results are null or live as long as the process.
+    // SAFETY: results are null or live until the end of the process.
     let said = unsafe { result.as_ref() }.map(details).unwrap_or_default();
     if !is_right {
         failures.add(row, &format!("{words:x?} {mode:?} answers {got:?} {said}"));
@@ -236,8 +236,8 @@ pub(crate) fn check(
     got == OL_ERRC_SUCCESS
 }
 
-/// Without validation a null handle is one that stands for nothing, and of several things that are wrong another may
-/// be the first.
+/// Returns the expected result. Without validation a null handle counts as an invalid one, and
+/// another one of several errors may be the first.
 fn expected(row: &Row, mode: Mode) -> Expected {
     if mode != Mode::Unchecked {
         return Expected::Is(row.result);
@@ -263,6 +263,6 @@ fn expected(row: &Row, mode: Mode) -> Expected {
 }
 
 fn code(result: ol_result_t) -> ol_errc_t {
-    // SAFETY: results are null or live as long as the process.
+    // SAFETY: results are null or live until the end of the process.
     unsafe { result.as_ref() }.map_or(OL_ERRC_SUCCESS, |error| error.Code)
 }

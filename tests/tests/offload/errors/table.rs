@@ -5,15 +5,15 @@ use longshore_tests::world::root;
 use std::ffi::CStr;
 use std::fs;
 
-/// How calls are made.
+/// The way of making calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Plain,
-    /// The function's twin, from a place in the program.
+    /// The function's twin, with a location in the program.
     Twin,
-    /// With `OFFLOAD_DISABLE_VALIDATION`.
+    /// The function with `OFFLOAD_DISABLE_VALIDATION`.
     Unchecked,
-    /// With `OFFLOAD_TRACE`.
+    /// The function with `OFFLOAD_TRACE`.
     Traced,
 }
 
@@ -21,32 +21,33 @@ impl Mode {
     pub(crate) const ALL: [Mode; 4] = [Mode::Plain, Mode::Twin, Mode::Unchecked, Mode::Traced];
 }
 
-/// A row: a function, what is made invalid, and what it answers.
+/// A row: a function, the invalid argument, and the result.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) function: String,
-    /// `None` if it is about no argument alone.
+    /// The argument; `None` for a row about several arguments or none.
     pub(crate) argument: Option<String>,
     pub(crate) made: String,
     pub(crate) result: ol_errc_t,
-    /// Whether another device may answer otherwise.
+    /// Whether another device may return a different code.
     is_of_cpu: bool,
 }
 
 impl Row {
-    /// Returns whether it is about objects of two platforms.
+    /// Returns whether the row is about objects of two platforms.
     pub(crate) fn is_of_platforms(&self) -> bool {
         self.made.contains("of another platform")
     }
 
-    /// Returns whether it is about a device of Vulkan as well, be there one or several.
+    /// Returns whether the row is also about a Vulkan device, with one device or several.
     pub(crate) fn is_of_vulkan(&self) -> bool {
         let is_of_two =
             ["of another device", "another one"].iter().any(|two| self.made.contains(two));
         !self.is_of_cpu && !is_of_two && self.clang_row().is_none()
     }
 
-    /// What is made invalid of a kernel of clang's, and which, if it is about one.
+    /// Returns the row without the end of its text, and the kernel from clang, if the row is about
+    /// one.
     pub(crate) fn clang_row(&self) -> Option<(Row, &'static CStr)> {
         OF_CLANG.into_iter().find_map(|(end, kernel)| {
             let made = self.made.strip_suffix(end)?.to_owned();
@@ -55,13 +56,13 @@ impl Row {
     }
 }
 
-/// How what rows say ends that are about kernels which only a clang can make, and the kernels.
+/// Ends of texts in rows about kernels that only clang can compile, with the kernels.
 const OF_CLANG: [(&str, &CStr); 2] = [
     (", for a work-group kernel", c"meet"),
     (", for a kernel with a barrier of the grid", c"meet_all"),
 ];
 
-/// Returns the rows of the page.
+/// Returns the rows of the documentation page.
 pub(crate) fn rows() -> Vec<Row> {
     let page = fs::read_to_string(root().join("docs/c-api-errors.md")).unwrap();
     page.lines().filter(|line| line.starts_with("| `")).map(row).collect()
@@ -87,11 +88,11 @@ fn row(line: &str) -> Row {
     Row { function: name(function), argument, made: made.to_owned(), result, is_of_cpu }
 }
 
-/// A function as it is declared.
+/// A declared function.
 #[derive(Debug)]
 pub(crate) struct Declared {
     pub(crate) name: String,
-    /// Names and types.
+    /// Names and types of the parameters.
     pub(crate) parameters: Vec<(String, String)>,
 }
 
@@ -116,7 +117,7 @@ pub(crate) fn declared() -> Vec<Declared> {
         .collect()
 }
 
-/// What an argument is, as far as it can be made invalid in general.
+/// The class of an argument, which determines how it can be invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// A handle of this type.
@@ -138,7 +139,7 @@ const HANDLES: [&str; 6] = [
 ];
 
 impl Class {
-    /// Of a type, as it is declared.
+    /// Returns the class of a declared type.
     pub(crate) fn from_kind(kind: &str) -> Class {
         if let Some(handle) = HANDLES.into_iter().find(|handle| *handle == kind) {
             return Class::Handle(handle);
@@ -154,7 +155,7 @@ impl Class {
         }
     }
 
-    /// In which ways every argument of the kind is made invalid.
+    /// Returns all ways in which an argument of this class can be invalid.
     pub(crate) fn ways(self) -> &'static [&'static str] {
         match self {
             Class::Handle("ol_platform_handle_t" | "ol_device_handle_t") => {

@@ -1,4 +1,4 @@
-//! What calls are made with: two devices of the CPU, and everything that there is of each kind.
+//! Objects for calls: two devices of the CPU, and objects of each kind.
 
 use crate::errors::functions::Function;
 use crate::errors::table::Mode;
@@ -14,12 +14,12 @@ use std::path::PathBuf;
 
 /// Bytes of each allocation.
 pub(crate) const BYTES: usize = 96;
-/// Where answers are written that nobody wrote yet.
+/// Byte value of memory for results that no call has written yet.
 const UNTOUCHED: u8 = 0xa5;
 
-/// A kernel in LLVM's host form, and no array of the sizes of its arguments.
+/// Source of a kernel in LLVM's host form, without an array of argument sizes.
 const BARE: &str = "void bump(void **arguments); void bump(void **arguments) { (void)arguments; }";
-/// Kernels whose items wait for each other.
+/// Source of kernels whose items wait for each other.
 const MEET: &str = r#"
 #include "longshore_device.h"
 LONGSHORE_KERNEL(meet, (uint32_t *at, uint64_t count)) {
@@ -34,38 +34,38 @@ LONGSHORE_KERNEL(meet_all, (uint32_t *at, uint64_t count)) {
 
 /// The library after olInit.
 pub(crate) struct World {
-    /// What is there on each of several devices, of which the last may be of another platform.
+    /// The objects on each of several devices; the last device may be of another platform.
     pub(crate) sides: Vec<Side>,
     /// A device of the CPU.
     pub(crate) host: usize,
-    /// An event that has no time.
+    /// An event without a time.
     pub(crate) untimed: usize,
-    /// Of the first one, with kernels that are called for each group.
+    /// A program on the first device with kernels that are called for each group.
     program_of_clang: OnceCell<usize>,
     /// A program on the first device, if that is the CPU.
     program_without_descriptions: OnceCell<usize>,
-    /// What was destroyed.
+    /// Destroyed objects.
     pub(crate) gone: Objects,
-    /// What there was before the last olShutDown.
+    /// Objects from before the last olShutDown.
     pub(crate) earlier: Objects,
     pub(crate) image: Vec<u8>,
     /// Memory of the program, for data.
     pub(crate) here: Box<[u64; 512]>,
-    /// For what functions answer.
+    /// Memory for the results of functions.
     room: RefCell<Box<[u8; 512]>>,
 }
 
-/// What there is on a device.
+/// Objects on one device.
 pub(crate) struct Side {
     pub(crate) objects: Objects,
     pub(crate) global: usize,
-    /// Timed, before that of the objects.
+    /// An event with a time, recorded before the event of the objects.
     pub(crate) first_event: usize,
     /// An allocation.
     pub(crate) memory: usize,
 }
 
-/// One of each kind, as words.
+/// One object of each kind, as words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Objects {
     pub(crate) platform: usize,
@@ -76,19 +76,19 @@ pub(crate) struct Objects {
     pub(crate) symbol: usize,
 }
 
-/// On which platforms the devices are.
+/// The platforms of the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Platforms {
-    /// Two of the CPU.
+    /// Two devices of the CPU.
     Host,
-    /// Two of the CPU and, last, one of Vulkan.
+    /// Two devices of the CPU and, last, one of Vulkan.
     HostFirst,
-    /// One of Vulkan and, behind it, two of the CPU.
+    /// One device of Vulkan and, after it, two of the CPU.
     VulkanFirst,
 }
 
 impl Platforms {
-    /// What a trial is called, and what its process is told.
+    /// Names of trials, and the values for their processes.
     pub(crate) const OF_TWO: [(&str, &str); 2] = [
         ("rows about another platform are true of the CPU with Vulkan", "HostFirst"),
         ("every row is true of Vulkan, but for those about the CPU", "VulkanFirst"),
@@ -100,7 +100,7 @@ impl Platforms {
             .find(|platforms| format!("{platforms:?}") == name)
     }
 
-    /// These of the library's devices, in this order, with images for them.
+    /// Returns the chosen devices of the library, in this order, with images for them.
     fn devices(self, images: &[Vec<u8>]) -> Vec<(usize, &[u8])> {
         let kind = |device: &usize| {
             let mut kind = ol_device_type_t(99);
@@ -120,7 +120,7 @@ impl Platforms {
         all
     }
 
-    /// What the suite's image `basic` is for each platform.
+    /// Returns the image `basic` of the suite for each platform.
     fn images(self) -> Vec<Vec<u8>> {
         let vulkan = || vulkan::plugin().expect("it was built");
         match self {
@@ -131,7 +131,7 @@ impl Platforms {
 }
 
 impl Objects {
-    /// By their types.
+    /// Returns the objects with their types.
     pub(crate) fn all(&self) -> [(&'static str, usize); 6] {
         [
             ("ol_platform_handle_t", self.platform),
@@ -143,7 +143,7 @@ impl Objects {
         ]
     }
 
-    /// Returns the one of a type.
+    /// Returns the object of a type.
     pub(crate) fn get(&self, kind: &str) -> usize {
         self.all().into_iter().find(|(known, _)| *known == kind).expect("a type of handles").1
     }
@@ -152,20 +152,20 @@ impl Objects {
 /// Calls a function that must succeed.
 pub(crate) fn ok(name: &str, words: &[usize]) {
     let result = Function::named(name).call(Mode::Plain, words);
-    // SAFETY: results are null or live as long as the process.
+    // SAFETY: results are null or live until the end of the process.
     if let Some(error) = unsafe { result.as_ref() } {
         panic!("{name}{words:x?}: {}", details(error));
     }
 }
 
-/// What an error says.
+/// Returns the details of an error.
 pub(crate) fn details(error: &ol_error_struct_t) -> String {
     assert!(!error.Details.is_null());
-    // SAFETY: details are texts.
+    // SAFETY: `Details` is a text with a NUL at its end.
     unsafe { std::ffi::CStr::from_ptr(error.Details) }.to_string_lossy().into_owned()
 }
 
-/// What a function that must succeed writes behind these arguments.
+/// Calls a function that must succeed, and returns the value that it writes after these arguments.
 pub(crate) fn made(name: &str, words: &[usize]) -> usize {
     let mut answer = 0usize;
     ok(name, &[words, &[&raw mut answer as usize]].concat());
@@ -175,7 +175,7 @@ pub(crate) fn made(name: &str, words: &[usize]) -> usize {
 /// Returns all devices, in the library's order.
 pub(crate) fn devices() -> Vec<usize> {
     unsafe extern "C" fn take(device: ol_device_handle_t, found: *mut c_void) -> bool {
-        // SAFETY: it is the list below.
+        // SAFETY: `found` points to the list below.
         unsafe { &mut *found.cast::<Vec<usize>>() }.push(device as usize);
         true
     }
@@ -229,7 +229,7 @@ impl Side {
 }
 
 impl World {
-    /// Starts the library twice, so that there are handles of an earlier time.
+    /// Starts the library twice, so that handles from an earlier start exist.
     pub(crate) fn start(platforms: Platforms) -> World {
         let images = platforms.images();
         let first = || {
@@ -248,7 +248,7 @@ impl World {
         let queue = sides[0].objects.queue;
         World {
             untimed: made("olCreateEvent", &[queue, OL_EVENT_FLAGS_NONE.0 as usize]),
-            // The second one is, on whatever side the other platform stands.
+            // The second device is always the CPU, whether the other platform is first or last.
             host: devices[1].0,
             sides,
             program_of_clang: OnceCell::new(),
@@ -261,17 +261,17 @@ impl World {
         }
     }
 
-    /// What there is on the first device.
+    /// Returns the objects on the first device.
     pub(crate) fn first(&self) -> &Side {
         &self.sides[0]
     }
 
-    /// What there is on the second one.
+    /// Returns the objects on the second device.
     pub(crate) fn second(&self) -> &Side {
         &self.sides[1]
     }
 
-    /// What there is on a device of another platform.
+    /// Returns the objects on a device of another platform.
     pub(crate) fn other(&self) -> &Side {
         assert_eq!(self.sides.len(), 3, "there is no other platform");
         &self.sides[2]
@@ -282,7 +282,7 @@ impl World {
         self.first().objects.platform == self.second().objects.platform
     }
 
-    /// Returns a device whose memory is not the program's.
+    /// Returns a device whose memory does not belong to the program.
     pub(crate) fn apart(&self) -> usize {
         let mut all = [self.first(), self.other()].into_iter().map(|side| side.objects);
         let host = self.second().objects.platform;
@@ -290,7 +290,7 @@ impl World {
         found.expect("there is another platform").device
     }
 
-    /// Returns a program with kernels that are called for each group, and take what `iota` takes.
+    /// Returns a program with kernels that are called for each group, with the arguments of `iota`.
     pub(crate) fn program_of_clang(&self) -> usize {
         *self.program_of_clang.get_or_init(|| {
             let clang = clangs().pop().expect("there is one");
@@ -315,17 +315,17 @@ impl World {
         made("olCreateProgram", &[self.first().objects.device, image[0], image[1]])
     }
 
-    /// Where answers go.
+    /// Returns the address of the memory for results.
     pub(crate) fn room(&self) -> usize {
         self.room.borrow_mut().as_mut_ptr() as usize
     }
 
-    /// Returns whether nothing was written there since it was cleared.
+    /// Returns whether no call has written a result since the memory was cleared.
     pub(crate) fn is_untouched(&self) -> bool {
         self.room.borrow().iter().all(|byte| *byte == UNTOUCHED)
     }
 
-    /// Returns the handle that was answered.
+    /// Returns the handle that the call has written.
     pub(crate) fn answered(&self) -> usize {
         usize::from_ne_bytes(self.room.borrow()[..8].try_into().expect("eight bytes"))
     }

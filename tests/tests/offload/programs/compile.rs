@@ -1,4 +1,4 @@
-//! Making the test programs.
+//! Compilation of the test programs.
 
 use super::Ended;
 use libtest_mimic::{Completion, Failed};
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// How a program has the library.
+/// The form of the library in a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Linked {
     Shared,
     Statically,
 }
 
-/// What the static library needs of the system.
+/// Libraries of the system that the static library needs.
 pub(crate) const SYSTEM: [&str; 4] = ["-lgcc_s", "-lpthread", "-lm", "-ldl"];
 const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/offload");
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
-/// Returns a program, made of a file unless there is one that is newer than all that it is made of.
+/// Returns a compiled program. A file newer than all its sources is used again.
 pub(crate) fn program(file: &str, linked: Linked) -> Result<PathBuf, Failed> {
     let (source, library) = (source(file), library(linked)?);
     let kind = if linked == Linked::Shared { "shared" } else { "static" };
@@ -30,7 +30,7 @@ pub(crate) fn program(file: &str, linked: Linked) -> Result<PathBuf, Failed> {
         return Ok(program);
     }
     std::fs::create_dir_all(FOLDER)?;
-    // Others may make it at the same time.
+    // Other processes may compile the program at the same time.
     let unfinished = tempfile::tempdir_in(FOLDER)?;
     let made = unfinished.path().join("program");
     let mut compiler = compiler(["gcc", "g++"], file);
@@ -44,7 +44,7 @@ pub(crate) fn program(file: &str, linked: Linked) -> Result<PathBuf, Failed> {
     Ok(program)
 }
 
-/// That clang takes a program too.
+/// Checks that clang compiles a program too.
 pub(crate) fn check(file: &str) -> Ended {
     let mut compiler = compiler(["clang-19", "clang++-19"], file);
     let program = compiler.get_program().to_string_lossy().into_owned();
@@ -55,7 +55,7 @@ pub(crate) fn check(file: &str) -> Ended {
     Ok(Completion::Completed)
 }
 
-/// Returns the library, made of what cargo has built if it is older.
+/// Returns the library, rebuilt if it is older than cargo's output.
 pub(crate) fn library(linked: Linked) -> Result<PathBuf, Failed> {
     let shared = xtask::offload_library::link(&folder()).map_err(|error| format!("{error:#}"))?;
     Ok(match linked {
@@ -64,7 +64,7 @@ pub(crate) fn library(linked: Linked) -> Result<PathBuf, Failed> {
     })
 }
 
-/// Returns the folder with what cargo has built.
+/// Returns the folder with cargo's output.
 pub(crate) fn folder() -> PathBuf {
     let test = std::env::current_exe().expect("an executable has a path");
     test.ancestors().nth(2).expect("tests are in a folder of that folder").to_owned()
@@ -74,7 +74,8 @@ fn source(file: &str) -> PathBuf {
     root().join("tests/fixtures/offload").join(file)
 }
 
-/// Returns the compiler for the language of a file, of those for C and C++; with the oldest version of it that the header is for.
+/// Returns the compiler for the language of a file: the C or the C++ compiler, with the oldest
+/// standard that the header supports.
 fn compiler([c, cpp]: [&str; 2], file: &str) -> Command {
     let is_c = file.ends_with(".c");
     let mut compiler = Command::new(if is_c { c } else { cpp });
@@ -83,7 +84,7 @@ fn compiler([c, cpp]: [&str; 2], file: &str) -> Command {
     compiler
 }
 
-/// Runs a tool; the error is what it said.
+/// Runs a tool; the error is its output.
 pub(crate) fn run(tool: &mut Command) -> Result<(), Failed> {
     let output = tool.output().map_err(|error| format!("{:?}: {error}", tool.get_program()))?;
     match output.status.success() {
@@ -92,7 +93,7 @@ pub(crate) fn run(tool: &mut Command) -> Result<(), Failed> {
     }
 }
 
-/// What a program has written.
+/// Returns the output of a program as text.
 pub(crate) fn said(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

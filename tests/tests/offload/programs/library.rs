@@ -1,4 +1,4 @@
-//! The library itself: what it exports, what it is called, what it and plugins need.
+//! The library itself: its exports, its name, and the dependencies of the library and of plugins.
 
 use super::compile::{self, Linked};
 use super::{Ended, not_tried, trial};
@@ -11,12 +11,12 @@ use object::read::elf::{Dyn, FileHeader, Sym};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What programs that were linked with LLVM's library look for.
+/// The library name in programs that were linked with LLVM's library.
 const SONAME: &str = "libLLVMOffload.so.23.1";
 const VERSION: &str = "VERS1.0";
-/// The functions of LLVM 23.1, six of LLVM 20 and 21, and their twins.
+/// Number of exported functions: from LLVM 23.1, six from LLVM 20 and 21, and their twins.
 const FUNCTIONS: usize = 94;
-/// What every Linux with GCC's runtime has.
+/// Libraries on every Linux system with GCC's runtime.
 const OF_THE_SYSTEM: [&str; 6] =
     ["libc.so", "libgcc_s.so", "libm.so", "libdl.so", "libpthread.so", "ld-linux-"];
 
@@ -28,13 +28,13 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// What the dynamic linker reads of a library.
+/// The dynamic section of a library.
 struct Dynamic {
     soname: String,
     needed: Vec<String>,
-    /// Names and versions of what it defines; without a version what stands for versions themselves.
+    /// Names and versions of defined symbols; symbols for versions themselves have no version.
     exports: Vec<(String, Option<String>)>,
-    /// Names of what others define.
+    /// Names of undefined symbols.
     imports: Vec<String>,
 }
 
@@ -118,7 +118,8 @@ fn needs() -> Ended {
     }
 }
 
-/// SPIRV-Tools, which is in it, would have tables destroyed that it still reads for whoever loads a program later.
+/// Checks that the Vulkan plugin registers no destructors with `__cxa_atexit`. The destructors of
+/// its SPIRV-Tools would free tables that a later load of a program still reads.
 fn endures() -> Ended {
     let Some(plugin) = vulkan::plugin() else { return not_tried("the plugin is not built") };
     match dynamic(&plugin)?.imports.iter().any(|name| name == "__cxa_atexit") {

@@ -1,4 +1,4 @@
-//! Running the test programs.
+//! Runs of the test programs.
 
 use super::compile::{self, Linked, said};
 use super::{Ended, Program, not_tried};
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// The device that a program gets first.
+/// The first device of a program.
 #[derive(Clone, Copy)]
 pub(crate) enum On {
     Host,
-    /// Lavapipe, with the host's device behind it.
+    /// Lavapipe, and after it the device of the host.
     Vulkan,
     /// The double of a driver.
     Double(Doubled),
@@ -53,26 +53,26 @@ impl fmt::Display for On {
 pub(crate) enum Under {
     Nothing,
     Valgrind,
-    /// Each plugin runs in a process of its own.
+    /// Isolation of each plugin in a process of its own.
     Isolation,
 }
 
-/// The images that programs get, in this order.
+/// Images for programs, in this order.
 const IMAGES: [&str; 2] = ["basic", "life"];
 /// The Vulkan loader's own variable.
 const DRIVERS: &str = "VK_DRIVER_FILES";
-/// A program that takes longer hangs.
+/// Time limits of programs, in seconds.
 const SECONDS: [(Under, &str); 3] =
     [(Under::Nothing, "60"), (Under::Valgrind, "300"), (Under::Isolation, "60")];
-/// What it finds is an exit code.
+/// Valgrind, which reports errors by its exit code.
 const VALGRIND: [&str; 4] = ["valgrind", "--quiet", "--error-exitcode=99", "--num-callers=30"];
-/// For programs that end what they started. Memory that something still points into is no leak: threads of plugins and
-/// drivers may run until the process ends.
+/// Options for programs that end all their work. Memory with a pointer to it is not a leak: threads
+/// of plugins and drivers may run until the end of the process.
 const LEAKS: [&str; 3] =
     ["--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"];
 
-/// Leaves lavapipe alone of the Vulkan drivers, if it is installed, and takes doubles of the others, which end before
-/// their programs. To be called first in `main`.
+/// Restricts the Vulkan drivers to lavapipe, if it is installed, and uses doubles of the others,
+/// which end before their programs. `main` must call this first.
 ///
 /// # Safety
 /// No other thread runs yet.
@@ -86,7 +86,7 @@ pub(crate) unsafe fn take_drivers() {
     }
 }
 
-/// Runs a program to its end; the error is what it printed.
+/// Runs a program to its end; the error is its output.
 pub(crate) fn run(program: &Program, linked: Linked, on: On, under: Under) -> Ended {
     if let Some(why) = missing(on, under) {
         return not_tried(why);
@@ -119,13 +119,13 @@ pub(crate) fn run(program: &Program, linked: Linked, on: On, under: Under) -> En
     }
 }
 
-/// Returns whether a variable is one of those that [`take_drivers`] has set.
+/// Returns whether [`take_drivers`] has set a variable.
 fn is_of_a_double(variable: &OsStr) -> bool {
     let name = variable.to_string_lossy();
     name.ends_with("_DRIVER") || name.ends_with("_DOUBLE")
 }
 
-/// What starts a program, and ends it when it hangs.
+/// Returns a command that starts a program, and ends it if it hangs.
 fn command(program: &Program, under: Under) -> Command {
     let seconds = SECONDS.into_iter().find(|(of, _)| *of == under).map_or("60", |(_, most)| most);
     let mut command = Command::new("timeout");
@@ -138,7 +138,7 @@ fn command(program: &Program, under: Under) -> Command {
     command
 }
 
-/// What a trial needs and is not there.
+/// Returns the missing requirement of a trial, if any.
 fn missing(on: On, under: Under) -> Option<&'static str> {
     if under == Under::Valgrind && Command::new("valgrind").arg("--version").output().is_err() {
         return Some("valgrind is not installed");
@@ -150,9 +150,9 @@ fn missing(on: On, under: Under) -> Option<&'static str> {
     }
 }
 
-/// Files with the images for a device; none if those are missing.
+/// Returns files with the images for a device; none if the images are missing.
 fn images(on: On, folder: &Path) -> Result<Vec<PathBuf>, Failed> {
-    // One after the other: a double is loaded, and its process started, for each.
+    // One image at a time: each needs a loaded double with a new process.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let environment = match on {

@@ -1,4 +1,4 @@
-//! Reports of work that failed, and state that failed calls leave as it was.
+//! Reports of failed work, and state that failed calls do not change.
 
 use super::*;
 use libtest_mimic::Trial;
@@ -51,7 +51,7 @@ fn a_program_stays_if_destroying_it_meets_a_failed_kernel() {
     // SAFETY: all handles are live.
     unsafe {
         assert_eq!(code(olDestroyProgram(faulty)), OL_ERRC_BACKEND_FAILURE);
-        // The program and its symbols are there as before.
+        // The program and its symbols still exist.
         assert_eq!(kernel(faulty, c"fail"), fail);
         launch(queue, device, kernel(faulty, c"bump"));
         assert_eq!(code(olSyncEvent(event(queue))), OL_ERRC_BACKEND_FAILURE, "an event");
@@ -68,14 +68,14 @@ fn a_program_stays_if_destroying_it_meets_a_failed_kernel() {
 struct Inside {
     program: ol_program_handle_t,
     before: ol_event_handle_t,
-    /// Set before the host function may run.
+    /// An event that is set before the host function may run.
     behind: ol_event_handle_t,
     may_run: AtomicU32,
     results: [ol_errc_t; 3],
 }
 
 unsafe extern "C" fn waits_for_itself(inside: *mut c_void) {
-    // SAFETY: it is the structure of the test, which waits.
+    // SAFETY: the structure belongs to the test, which waits.
     unsafe {
         let inside = inside.cast::<Inside>();
         while (*inside).may_run.load(Ordering::Acquire) == 0 {
@@ -103,7 +103,8 @@ fn a_host_function_that_would_wait_for_itself_is_refused_and_harms_nothing() {
         results: [OL_ERRC_UNKNOWN; 3],
     };
     let shared = &raw mut inside;
-    // SAFETY: the structure lives until the queue is done; the function reads `behind` when it may.
+    // SAFETY: the structure lives until the queue is done; the function reads `behind` only after
+    // it was set.
     unsafe {
         ok(olLaunchHostFunction(queue, Some(waits_for_itself), shared.cast()));
         (*shared).behind = event(queue);
@@ -145,7 +146,7 @@ fn the_texts_of_all_errors_have_a_limit() {
     let mut bytes = 0;
     for number in 0..2000 {
         let name = format!("{number:x>12000}\0");
-        // SAFETY: the program is live, and the name ends.
+        // SAFETY: the program is live, and the name ends with a NUL.
         let missing =
             unsafe { olGetSymbol(basic, name.as_ptr().cast(), OL_SYMBOL_KIND_KERNEL, &mut symbol) };
         assert_eq!(code(missing), OL_ERRC_NOT_FOUND);
@@ -154,7 +155,7 @@ fn the_texts_of_all_errors_have_a_limit() {
     assert!(bytes < 10 << 20, "{bytes} bytes");
 }
 
-/// Threads of queues, of every backend.
+/// Returns the number of threads of queues, of all backends.
 fn threads_of_queues() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
@@ -164,7 +165,7 @@ fn threads_of_queues() -> usize {
 }
 
 unsafe extern "C" fn waits_for_a_number(number: *mut c_void) {
-    // SAFETY: it is the number of the test, which waits.
+    // SAFETY: the number belongs to the test, which waits.
     while unsafe { &*number.cast::<AtomicU32>() }.load(Ordering::Acquire) == 0 {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

@@ -1,4 +1,4 @@
-//! Which images a device takes.
+//! Acceptance of images by devices.
 
 use super::*;
 use libtest_mimic::Trial;
@@ -15,7 +15,7 @@ use longshore::{ImageKind, OffloadImage, OffloadKind, write_offload_binary};
 
 fn is_valid(device: ol_device_handle_t, image: &[u8]) -> bool {
     let mut valid = false;
-    // SAFETY: the image is there.
+    // SAFETY: the image has this size.
     ok(unsafe { olIsValidBinary(device, image.as_ptr().cast(), image.len(), &mut valid) });
     valid
 }

@@ -1,4 +1,4 @@
-//! Queries about devices: each has an answer on every device, whatever its plugin knows.
+//! Queries about devices: each has a reply on every device, whatever the plugin supports.
 
 use super::*;
 use libtest_mimic::Trial;
@@ -15,7 +15,7 @@ pub(super) fn trials() -> Vec<Trial> {
 pub(crate) fn platform_name(device: ol_device_handle_t) -> String {
     let mut platform: ol_platform_handle_t = null_mut();
     let mut name = [0u8; 256];
-    // SAFETY: there is room for the answers.
+    // SAFETY: the buffers have the sizes of the replies.
     unsafe {
         let size = size_of_val(&platform);
         let written = (&raw mut platform).cast();
@@ -26,14 +26,14 @@ pub(crate) fn platform_name(device: ol_device_handle_t) -> String {
     CStr::from_bytes_until_nul(&name).unwrap().to_string_lossy().into_owned()
 }
 
-/// Returns the bytes of an answer.
+/// Returns the bytes of the reply to a query.
 fn answer(device: ol_device_handle_t, query: ol_device_info_t) -> Result<Vec<u8>, String> {
     let mut size = 0;
-    // SAFETY: the size is written to the variable.
+    // SAFETY: the call writes the size to the variable.
     let asked = unsafe { olGetDeviceInfoSize(device, query, &mut size) };
     let mut bytes = vec![0xa5u8; size];
     let asked = match asked.is_null() {
-        // SAFETY: there is room for the answer.
+        // SAFETY: the buffer has the size of the reply.
         true => unsafe { olGetDeviceInfo(device, query, size, bytes.as_mut_ptr().cast()) },
         false => asked,
     };
@@ -75,11 +75,11 @@ fn every_device_answers_every_query() {
 }
 
 fn a_device_in_a_process_of_its_own_answers_every_query() {
-    // It stands in for a process that was started with the variable.
+    // This test replaces a process that was started with the variable.
     let library = {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         plugins();
-        // SAFETY: no other thread uses the environment while the library is taken.
+        // SAFETY: no other thread uses the environment while this thread holds the library.
         unsafe {
             std::env::set_var("LONGSHORE_ISOLATE", "host,sample");
             let started = olInit(null());

@@ -1,5 +1,6 @@
-//! One call of each function, with what comes to hand: handles that others destroy at the same time, and what is no
-//! argument at all. Memory is only touched where nobody can free it.
+//! One call of each function with random arguments: handles that other threads destroy
+//! concurrently, and invalid arguments. A thread accesses memory only where no other thread can
+//! free it.
 
 use super::pool::{Random, Shared};
 use super::tally::Function;
@@ -9,11 +10,11 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// So many allocations a thread has at most.
+/// Greatest number of allocations of a thread.
 const ALLOCATIONS: usize = 16;
-/// Once in so many times an image is loaded that is one.
+/// One in this number of loads has a valid image.
 const SELDOM: usize = 8;
-/// Longer than every answer.
+/// A size in bytes above that of every reply.
 const ROOM: usize = 256;
 static SOURCE: [u8; 4096] = [7; 4096];
 
@@ -48,12 +49,12 @@ pub(crate) fn call(worker: &mut Worker<'_>, function: Function) {
     }
 }
 
-/// Where an answer goes, seldom nowhere.
+/// Returns the place for a reply, rarely null.
 fn out<T>(random: &mut Random, to: &mut T) -> *mut T {
     if random.once_in(30) { null_mut() } else { to }
 }
 
-/// Room for an answer: enough, or too little.
+/// Returns the size for a reply: enough, or too small.
 fn room(random: &mut Random) -> usize {
     random.one_of(&[ROOM, ROOM, ROOM, ROOM, 4, 1, 0])
 }
@@ -63,7 +64,7 @@ fn platform_calls(worker: &mut Worker<'_>, function: Function) {
     let platform = shared.platforms.any(random);
     let query = ol_platform_info_t(random.below(5) as u32);
     let (mut answer, mut size) = ([0u8; ROOM], 0);
-    // SAFETY: there is as much room as is said.
+    // SAFETY: the buffers have the given sizes.
     let result = unsafe {
         match function {
             Function::olGetPlatformInfo => {
@@ -91,7 +92,7 @@ fn device_calls(worker: &mut Worker<'_>, function: Function) {
     let device = shared.devices.any(random);
     let query = ol_device_info_t(random.below(34) as u32);
     let (mut answer, mut size, mut found) = ([0u8; ROOM], 0, null_mut::<c_void>());
-    // SAFETY: there is as much room as is said; the callback writes the handle.
+    // SAFETY: the buffers have the given sizes; the callback writes the handle.
     let result = unsafe {
         match function {
             Function::olIterateDevices => {
@@ -116,27 +117,27 @@ fn device_calls(worker: &mut Worker<'_>, function: Function) {
     }
 }
 
-/// Takes the first device or, every other time, the last, and asks on the way.
+/// Takes the first device or, every other time, the last, and makes a query meanwhile.
 unsafe extern "C" fn find(device: ol_device_handle_t, found: *mut c_void) -> bool {
     static TIMES: AtomicUsize = AtomicUsize::new(0);
     let mut size = 0;
-    // SAFETY: it is the handle above.
+    // SAFETY: `found` points to the handle above.
     unsafe {
         let _ = olGetDeviceInfoSize(device, OL_DEVICE_INFO_NAME, &mut size);
         *found.cast() = device;
     }
-    // One call that goes on and one that ends there, then one that ends at once.
+    // One call continues the iteration and the next ends it; a third ends its iteration at once.
     TIMES.fetch_add(1, Relaxed).is_multiple_of(3)
 }
 
-/// Its own memory, and only while nobody can end the library.
+/// Allocates memory of the thread, and only while no other thread can end the library.
 fn allocate(worker: &mut Worker<'_>, function: Function) {
     let Worker { shared, random, memory, is_inside, .. } = worker;
     let device = shared.devices.any(random);
     let (kind, mut at) = (ol_alloc_type_t(random.below(4) as u32), null_mut::<c_void>());
     let has_room = *is_inside && memory.len() < ALLOCATIONS;
     let bytes = if has_room { random.below(1 << 14) } else { 0 };
-    // SAFETY: what is freed is the thread's own, or none.
+    // SAFETY: the freed memory belongs to the thread, or is null.
     let result = unsafe {
         match function {
             Function::olMemFree => {
@@ -172,7 +173,7 @@ fn memory_calls(worker: &mut Worker<'_>, function: Function) {
     let device = shared.devices.any(random);
     let start = random.below(SOURCE.len());
     let (flags, range) = (random.below(3) as u32, SOURCE[start..].as_ptr().cast_mut().cast());
-    // SAFETY: there is as much room as is said; the CPU's memory is not touched by being registered.
+    // SAFETY: the buffers have the given sizes; registration does not access memory of the CPU.
     let result = unsafe {
         match function {
             Function::olGetMemInfo => {
@@ -190,7 +191,7 @@ fn memory_calls(worker: &mut Worker<'_>, function: Function) {
     shared.tally.count(function, result);
 }
 
-/// Shared queues write to memory that nobody reads.
+/// Copies and fills on shared queues, which write memory that no thread reads.
 fn transfer(worker: &mut Worker<'_>, function: Function) {
     let shared = worker.shared;
     let own = worker.memory.first().copied();
@@ -200,7 +201,7 @@ fn transfer(worker: &mut Worker<'_>, function: Function) {
     let queue = if random.once_in(8) { null_mut() } else { queue };
     let (to_device, from_device) = (shared.devices.any(random), shared.devices.any(random));
     let from = SOURCE.as_ptr().cast::<c_void>();
-    // SAFETY: pieces are written once; the thread's own memory is only filled while it waits.
+    // SAFETY: each piece is written once; a fill of the thread's own memory is followed by a wait.
     let result = unsafe {
         match function {
             Function::olMemcpy => {
@@ -233,7 +234,7 @@ fn queue_calls(worker: &mut Worker<'_>, function: Function) {
     let queue = shared.queues.any(random);
     let (mut made, mut answer, mut size, mut is_done) = (null_mut(), [0u8; ROOM], 0, false);
     let query = ol_queue_info_t(random.below(3) as u32);
-    // SAFETY: there is as much room as is said.
+    // SAFETY: the buffers have the given sizes.
     let result = unsafe {
         match function {
             Function::olCreateQueue => {
@@ -251,7 +252,7 @@ fn queue_calls(worker: &mut Worker<'_>, function: Function) {
     };
     if shared.tally.count(function, result) && !made.is_null() {
         let old = shared.queues.put(random, made);
-        // SAFETY: handles are looked at.
+        // SAFETY: the library checks handles.
         shared.tally.count(Function::olDestroyQueue, unsafe { olDestroyQueue(old) });
     }
 }
@@ -259,7 +260,7 @@ fn queue_calls(worker: &mut Worker<'_>, function: Function) {
 fn on_queue(worker: &mut Worker<'_>, function: Function) {
     let Worker { shared, random, .. } = worker;
     let (queue, mut made) = (shared.queues.any(random), null_mut());
-    // SAFETY: what the function of the host is given outlives all queues.
+    // SAFETY: the value for the host function outlives all queues.
     let result = unsafe {
         match function {
             Function::olWaitEvents => {
@@ -285,17 +286,17 @@ fn on_queue(worker: &mut Worker<'_>, function: Function) {
     }
     if is_done && !made.is_null() {
         let old = shared.events.put(random, made);
-        // SAFETY: handles are looked at.
+        // SAFETY: the library checks handles.
         shared.tally.count(Function::olDestroyEvent, unsafe { olDestroyEvent(old) });
     }
 }
 
 /// Uses the library in a queue's order, without waiting.
 unsafe extern "C" fn called(shared: *mut c_void) {
-    // SAFETY: it outlives all queues.
+    // SAFETY: the value outlives all queues.
     let shared = unsafe { &*shared.cast::<Shared>() };
     let random = &mut Random::new(shared.called.fetch_add(1, Relaxed));
-    // SAFETY: handles are looked at.
+    // SAFETY: the library checks handles.
     let result = unsafe { olQueryQueue(shared.queues.any(random), null_mut()) };
     shared.tally.count(Function::olQueryQueue, result);
 }
@@ -305,7 +306,7 @@ fn event_calls(worker: &mut Worker<'_>, function: Function) {
     let event = shared.events.any(random);
     let (mut answer, mut size, mut milliseconds) = ([0u8; ROOM], 0, 0.0);
     let query = ol_event_info_t(random.below(3) as u32);
-    // SAFETY: there is as much room as is said.
+    // SAFETY: the buffers have the given sizes.
     let result = unsafe {
         match function {
             Function::olDestroyEvent => olDestroyEvent(event),
@@ -332,7 +333,7 @@ fn program_calls(worker: &mut Worker<'_>, function: Function) {
     let device = shared.devices.any(random);
     let bytes = if random.once_in(SELDOM) { shared.image.len() } else { random.below(200) };
     let image = shared.image.as_ptr().cast();
-    // SAFETY: the image has so many bytes.
+    // SAFETY: the image has this number of bytes.
     let result = unsafe {
         match function {
             Function::olCreateProgram => {
@@ -347,7 +348,7 @@ fn program_calls(worker: &mut Worker<'_>, function: Function) {
     };
     if shared.tally.count(function, result) && !made.is_null() {
         let old = shared.programs.put(random, made);
-        // SAFETY: handles are looked at.
+        // SAFETY: the library checks handles.
         shared.tally.count(Function::olDestroyProgram, unsafe { olDestroyProgram(old) });
     }
 }
@@ -361,7 +362,7 @@ fn get_symbol(worker: &mut Worker<'_>) {
         false => ol_symbol_kind_t(if random.once_in(20) { 7 } else { OL_SYMBOL_KIND_KERNEL.0 }),
     };
     let program = shared.programs.any(random);
-    // SAFETY: names are texts.
+    // SAFETY: names are texts with a NUL at the end.
     let result = unsafe { olGetSymbol(program, name.as_ptr(), kind, out(random, &mut found)) };
     if shared.tally.count(Function::olGetSymbol, result) && !found.is_null() {
         let of = if name == c"iota" { &shared.iotas } else { &shared.symbols };
@@ -374,7 +375,7 @@ fn symbol_calls(worker: &mut Worker<'_>, function: Function) {
     let symbol = shared.symbols.any(random);
     let query = ol_symbol_info_t(random.below(4) as u32);
     let (mut answer, mut size) = ([0u8; ROOM], 0);
-    // SAFETY: there is as much room as is said.
+    // SAFETY: the buffers have the given sizes.
     let result = unsafe {
         match function {
             Function::olGetSymbolInfo => {

@@ -1,4 +1,5 @@
-//! What the threads share: handles, of which any may be destroyed at any moment, and numbers drawn at random.
+//! Shared state of the threads: handles that any thread may destroy at any moment, and random
+//! numbers.
 
 use super::tally::Tally;
 use std::ffi::c_void;
@@ -11,7 +12,7 @@ const SLOTS: usize = 16;
 pub(crate) struct Slots([AtomicUsize; SLOTS]);
 
 impl Slots {
-    /// One of them, which may be null or destroyed; seldom something that never was a handle.
+    /// Returns one of the handles, which may be null or destroyed; rarely an invalid word.
     pub(crate) fn any<T>(&self, random: &mut Random) -> *mut T {
         let handle = match random.below(40) {
             0 => random.next() as usize >> 1,
@@ -21,19 +22,19 @@ impl Slots {
         handle as *mut T
     }
 
-    /// Puts a handle in the place of another one, which may be null.
+    /// Replaces a handle, which may be null, and returns it.
     pub(crate) fn put<T>(&self, random: &mut Random, handle: *mut T) -> *mut T {
         self.0[random.below(SLOTS)].swap(handle as usize, Relaxed) as *mut T
     }
 
-    /// Returns all that are not null.
+    /// Returns all handles except null.
     pub(crate) fn all<T>(&self) -> impl Iterator<Item = *mut T> {
         let handles = self.0.iter().map(|slot| slot.load(Relaxed));
         handles.filter(|handle| *handle != 0).map(|handle| handle as *mut T)
     }
 }
 
-/// Numbers drawn by a seed.
+/// A generator of random numbers from a seed.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -41,7 +42,7 @@ impl Random {
         Random(seed)
     }
 
-    /// SplitMix64.
+    /// Returns the next number, by SplitMix64.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -49,12 +50,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// Returns whether that is so once in so many times.
+    /// Returns true once in `times` calls on average.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
@@ -64,7 +65,7 @@ impl Random {
     }
 }
 
-/// All that the threads share.
+/// State that all threads share.
 pub(crate) struct Shared {
     pub(crate) tally: Tally,
     pub(crate) image: Vec<u8>,
@@ -75,11 +76,11 @@ pub(crate) struct Shared {
     pub(crate) programs: Slots,
     /// Kernels without arguments, and variables.
     pub(crate) symbols: Slots,
-    /// Kernels that number elements: their arguments are where these are and how many.
+    /// Kernels that number elements: their arguments are the address and the count of elements.
     pub(crate) iotas: Slots,
-    /// Addresses, to ask about and for nothing else.
+    /// Addresses, used in queries only.
     pub(crate) addresses: Slots,
-    /// Functions of the program that were queued.
+    /// Number of queued host functions.
     pub(crate) queued: AtomicU64,
     pub(crate) called: AtomicU64,
 }
@@ -102,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// For a function that a queue calls.
+    /// Returns the pointer for a function that a queue calls.
     pub(crate) fn as_data(&self) -> *mut c_void {
         (&raw const *self).cast_mut().cast()
     }

@@ -1,18 +1,18 @@
-//! How often each function was called, and what it answered.
+//! Counts of calls of each function, by result.
 
 use longshore_capi::*;
 use std::ffi::CStr;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Errors by their codes, 0 being none.
+/// Number of error codes; 0 means success.
 const CODES: usize = 25;
 
 const DEVICE: &[ol_errc_t] = &[OL_ERRC_INVALID_NULL_HANDLE, OL_ERRC_INVALID_DEVICE];
 const QUEUE: &[ol_errc_t] = &[OL_ERRC_INVALID_NULL_HANDLE, OL_ERRC_INVALID_QUEUE];
 const EVENT: &[ol_errc_t] = &[OL_ERRC_INVALID_NULL_HANDLE, OL_ERRC_INVALID_EVENT];
 const PROGRAM: &[ol_errc_t] = &[OL_ERRC_INVALID_NULL_HANDLE, OL_ERRC_INVALID_ARGUMENT];
-/// Of a program that is unloaded at the same time the backend's object is gone first.
+/// Errors for symbols: during the unloading of a program, the object of the backend ends first.
 const SYMBOL: &[ol_errc_t] = &[
     OL_ERRC_INVALID_NULL_HANDLE,
     OL_ERRC_INVALID_ARGUMENT,
@@ -26,7 +26,7 @@ const VALUE: &[ol_errc_t] = &[OL_ERRC_INVALID_ARGUMENT];
 const SIZE: &[ol_errc_t] = &[OL_ERRC_INVALID_SIZE];
 const NUMBER: &[ol_errc_t] = &[OL_ERRC_INVALID_ENUMERATION];
 
-/// All functions, and the errors that they may answer while the library is in use.
+/// Declares all functions, with the errors that they may return while the library is in use.
 macro_rules! functions {
     ($($name:ident: $($errors:expr),*;)*) => {
         #[allow(non_camel_case_types, clippy::enum_variant_names, reason = "the names are LLVM's")]
@@ -88,10 +88,10 @@ functions! {
     olGetKernelMaxCooperativeGroupCount: DEVICE, SYMBOL, POINTER, &[OL_ERRC_UNSUPPORTED];
 }
 
-/// Counts by function and code.
+/// Counts of calls by function and code.
 pub(crate) struct Tally {
     counts: Box<[[AtomicU64; CODES]]>,
-    /// Whether there may be no olInit in effect at any time.
+    /// Whether there may be times without an olInit in effect.
     may_be_shut_down: bool,
 }
 
@@ -101,15 +101,15 @@ impl Tally {
         Tally { counts: Function::ALL.iter().map(|_| zeros()).collect(), may_be_shut_down }
     }
 
-    /// Counts what a call answered, and says whether it succeeded.
+    /// Counts the result of a call, and returns whether it succeeded.
     ///
     /// # Panics
-    /// If it may not answer that.
+    /// If the function must not return this result.
     pub(crate) fn count(&self, function: Function, result: ol_result_t) -> bool {
-        // SAFETY: results are null or live as long as the process.
+        // SAFETY: results are null or live until the end of the process.
         let (code, details) = match unsafe { result.as_ref() } {
             None => (OL_ERRC_SUCCESS, c""),
-            // SAFETY: details are texts.
+            // SAFETY: `Details` is a text with a NUL at its end.
             Some(error) => (error.Code, unsafe { CStr::from_ptr(error.Details) }),
         };
         let is_expected = code == OL_ERRC_SUCCESS

@@ -1,4 +1,4 @@
-//! A thread: what it holds, and what it does in which order.
+//! A thread: its objects, and the order of its calls.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 pub(crate) const PIECE: usize = 64;
-/// Pieces of memory that copies of shared queues write, each once, as nobody knows when such a queue is done.
+/// Number of memory pieces for copies of shared queues. Each is written once, because no thread
+/// knows when such a queue is done.
 const PIECES: usize = 20_000;
 const ONE: ol_dimensions_t = ol_dimensions_t { x: 1, y: 1, z: 1 };
 pub(crate) const SIZES: ol_kernel_launch_size_args_t = ol_kernel_launch_size_args_t {
@@ -25,21 +26,21 @@ pub(crate) const SIZES: ol_kernel_launch_size_args_t = ol_kernel_launch_size_arg
     DynSharedMemory: 0,
 };
 
-/// A thread.
+/// A thread of the stress test.
 pub(crate) struct Worker<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) random: Random,
-    /// Whether it has called olInit, so that nobody else can end the library.
+    /// Whether the thread has called olInit, so that no other thread can end the library.
     pub(crate) is_inside: bool,
-    /// What it has allocated, which it frees before it calls olShutDown.
+    /// Allocations of the thread, which it frees before it calls olShutDown.
     pub(crate) memory: Vec<*mut c_void>,
     pieces: Vec<u8>,
     used_pieces: usize,
-    /// The function that it is in, for who wonders why it does not end.
+    /// The current function, for the report about a thread that does not end.
     now: &'a AtomicUsize,
 }
 
-/// Numbers of an own queue's memory.
+/// Count of numbers in the memory of an own queue.
 const NUMBERS: usize = 256;
 const BYTES: usize = size_of::<[u32; NUMBERS]>();
 
@@ -56,8 +57,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Calls functions until `end`. `inside` and `outside` are how many in a row with an olInit of its own and without.
-    /// What queues may still write to is returned.
+    /// Calls functions until `end`. `inside` and `outside` are the numbers of consecutive calls
+    /// with an olInit of its own and without. Returns memory that queues may still write.
     pub(crate) fn run(mut self, end: Instant, inside: usize, outside: usize) -> Vec<u8> {
         while Instant::now() < end {
             self.must(Function::olInit, |_| unsafe { olInit(null()) });
@@ -82,7 +83,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Returns a piece of memory that nobody has used; none, when all were.
+    /// Returns an unused piece of memory, or `None` if all are used.
     pub(crate) fn piece(&mut self) -> Option<*mut c_void> {
         let start = self.used_pieces * PIECE;
         let piece = self.pieces.get_mut(start..start + PIECE)?;
@@ -90,22 +91,22 @@ impl<'a> Worker<'a> {
         Some(piece.as_mut_ptr().cast())
     }
 
-    /// Something that others have no part in, so that it succeeds.
+    /// Makes a call that no other thread can disturb, so that it must succeed.
     fn must(&mut self, function: Function, call: impl FnOnce(&mut Random) -> ol_result_t) {
         let is_done = self.may(function, call);
         assert!(is_done, "{function:?} failed, where nobody else interferes");
     }
 
-    /// Something that others may interfere with; whether it succeeded.
+    /// Makes a call that other threads may disturb; returns whether it succeeded.
     fn may(&mut self, function: Function, call: impl FnOnce(&mut Random) -> ol_result_t) -> bool {
         self.now.store(function as usize, Relaxed);
         let result = call(&mut self.random);
         self.shared.tally.count(function, result)
     }
 
-    /// A queue and memory that nobody else knows: what comes out is right.
+    /// Uses a queue and memory unknown to other threads: the results must be right.
     fn use_own_queue(&mut self) {
-        // The first device, and the last, which is the CPU.
+        // The first device, and the last one, which is the CPU.
         let mut devices: [ol_device_handle_t; 2] = [null_mut(); 2];
         let (mut own, mut event) = (null_mut(), null_mut());
         let (mut there, mut here) = (null_mut(), [0u32; NUMBERS]);
@@ -147,7 +148,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Numbers the elements, if the kernel's program is still there. The arguments are gone when it runs.
+    /// Numbers the elements, if the program of the kernel still exists. The arguments are gone when
+    /// the kernel runs.
     fn launch_iota(
         &mut self,
         queue: ol_queue_handle_t,
@@ -165,7 +167,7 @@ impl<'a> Worker<'a> {
 }
 
 unsafe extern "C" fn take(device: ol_device_handle_t, found: *mut c_void) -> bool {
-    // SAFETY: they are the handles above.
+    // SAFETY: `found` points to the handles above.
     let [first, last] = unsafe { &mut *found.cast::<[ol_device_handle_t; 2]>() };
     if first.is_null() {
         *first = device;

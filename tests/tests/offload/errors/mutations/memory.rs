@@ -1,4 +1,4 @@
-//! Of arguments that are memory: allocations, registrations, copies, fills and hints.
+//! Changes of arguments about memory: allocations, registrations, copies, fills and hints.
 
 use super::{Mutation, one, set};
 use crate::errors::calls::Call;
@@ -43,7 +43,7 @@ pub(super) fn memory(argument: &str, how: &str) -> Vec<Mutation> {
     }
 }
 
-/// Returns the address of what was just freed.
+/// Returns the address of memory that was just freed.
 fn freed(world: &World) -> usize {
     let address = made("olMemAlloc", &[world.first().objects.device, 1, 4096]);
     ok("olMemFree", &[address]);
@@ -138,7 +138,7 @@ fn sized(sizes: [usize; 2]) -> Vec<Mutation> {
     })
 }
 
-/// A copy between two halves of an allocation, by a queue of its device.
+/// Makes the call a copy between two halves of an allocation, with a queue of its device.
 fn within_the_device(world: &World, call: &mut Call) {
     let (half, first) = (BYTES / 2, world.first());
     let device = first.objects.device;

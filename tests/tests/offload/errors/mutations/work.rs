@@ -1,4 +1,4 @@
-//! Of arguments that are events, images, symbols and launches.
+//! Changes of arguments that are events, images, symbols and launches.
 
 use super::{Mutation, one, set};
 use crate::errors::calls::{Call, LaunchArguments, hold, property, sizes};
@@ -212,7 +212,7 @@ pub(super) fn launch_arguments(argument: &str, how: &str) -> Vec<Mutation> {
     }
 }
 
-/// Launches a kernel of which the image does not say what it takes.
+/// Makes the call a launch of a kernel whose arguments the image does not describe.
 fn undescribed(world: &World, call: &mut Call) {
     let words = [world.program_without_descriptions(), c"bump".as_ptr() as usize, 0];
     call.set("Kernel", made("olGetSymbol", &words));
