@@ -14,7 +14,7 @@ pub fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command
     command
 }
 
-/// Shows a command and runs it to its end.
+/// Prints a command and runs it to its end.
 ///
 /// # Errors
 /// A program that cannot be started, or that fails; the message holds the command.
