@@ -65,7 +65,7 @@ pub(super) fn check_verified(device: &Device, remote: &AnyDevice, image: &Image)
     Err(Error::new(ErrorCode::Unsupported, message))
 }
 
-/// Returns whether [`of`] would find an image to load; if not, why.
+/// Returns whether [`choose`] would find an image to load; if not, why.
 ///
 /// # Errors
 /// Errors of the plugin.
