@@ -102,7 +102,7 @@ impl Listener {
 
     /// Gives peers this time for the whole greeting: 10 s, unless said otherwise.
     #[must_use]
-    pub fn greeting_limit(mut self, limit: Duration) -> Self {
+    pub fn with_greeting_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }

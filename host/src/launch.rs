@@ -44,17 +44,17 @@ impl Grid {
         self
     }
 
-    /// The same with all groups running at once.
+    /// The same with all groups running at once, or not.
     #[must_use]
-    pub fn cooperative(mut self) -> Grid {
-        self.cooperative = true;
+    pub fn with_cooperative(mut self, cooperative: bool) -> Grid {
+        self.cooperative = cooperative;
         self
     }
 
     /// The same with groups in clusters of this many in x, y and z: those of a cluster run at once and
     /// reach each other's shared memory. CUDA: `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
     #[must_use]
-    pub fn in_clusters(mut self, groups: [u32; 3]) -> Grid {
+    pub fn with_clusters(mut self, groups: [u32; 3]) -> Grid {
         self.cluster = Some(groups);
         self
     }

@@ -235,7 +235,7 @@ impl longshore_plugin_api::Module<VulkanBackend> for VulkanModule {
 fn parse(device: &DeviceCore, image: &[u8]) -> Result<Module> {
     let most = device.physical.limits.push_constant_bytes.min(MOST_PUSH_CONSTANTS);
     let zeroes = device.physical.features.zeroes_shared_memory();
-    Module::parse(image, Target::new(most).zeroes_shared_memory(zeroes)).map_err(fault)
+    Module::parse(image, Target::new(most).with_zeroed_shared_memory(zeroes)).map_err(fault)
 }
 
 #[cold]

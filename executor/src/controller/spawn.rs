@@ -82,25 +82,25 @@ impl Spawn {
     }
 
     /// Whether both sides have memory together: they have, unless said otherwise. Else everything goes through the stream.
-    pub fn shares_memory(mut self, shares: bool) -> Self {
+    pub fn with_shared_memory(mut self, shares: bool) -> Self {
         self.shares_memory = shares;
         self
     }
 
     /// How long who waits for the other side, on either side, looks for it before it sleeps: see [`Options::spin`].
-    pub fn spin(mut self, spin: Duration) -> Self {
+    pub fn with_spin(mut self, spin: Duration) -> Self {
         self.options.spin = spin;
         self
     }
 
     /// How long it may take to end when it was asked to: 2 s, unless said otherwise. Then it is killed.
-    pub fn ending(mut self, limit: Duration) -> Self {
+    pub fn with_ending_limit(mut self, limit: Duration) -> Self {
         self.ending = limit;
         self
     }
 
     /// Adds an option of the executable, as its help describes them: `--no-exec`, or `--memory` and a number.
-    pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
+    pub fn with_argument(mut self, argument: impl Into<OsString>) -> Self {
         self.limits.push(argument.into());
         self
     }

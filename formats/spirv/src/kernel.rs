@@ -177,7 +177,7 @@ impl Target {
     /// Whether the device itself can zero shared memory (`shaderZeroInitializeWorkgroupMemory`), as
     /// WGSL wants it; else each group does.
     #[must_use]
-    pub const fn zeroes_shared_memory(self, zeroes: bool) -> Target {
+    pub const fn with_zeroed_shared_memory(self, zeroes: bool) -> Target {
         Target { zeroes_shared_memory: zeroes, ..self }
     }
 }

@@ -89,7 +89,7 @@ impl DeviceSelection {
     /// Makes the default order keep backends together, in the order in which their devices are
     /// given: what holds when the user named backends in order of preference.
     #[must_use]
-    pub fn backends_first(mut self, yes: bool) -> DeviceSelection {
+    pub fn with_backends_first(mut self, yes: bool) -> DeviceSelection {
         self.backends_first = yes;
         self
     }
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn preferred_backends_stay_together() {
-        let selection = DeviceSelection::default().backends_first(true);
+        let selection = DeviceSelection::default().with_backends_first(true);
         assert_eq!(selection.select(&machine()), Ok(vec![0, 1, 2, 5, 4, 3]));
     }
 

@@ -62,8 +62,10 @@ impl Seeded {
         let environment = Environment::empty()
             .with("LONGSHORE_SEEDED_SEED", seed.to_string())
             .with("LONGSHORE_PROFILE_FILE", profile);
-        let host = Host::builder().environment(environment).only_given_plugins();
-        host.plugin(self.path()).track(seed % 16 == 1).cache_limit((seed % 3) << 20)
+        let host = Host::builder().with_environment(environment).with_only_given_plugins();
+        host.with_plugin(self.path())
+            .with_tracking(seed % 16 == 1)
+            .with_cache_limit((seed % 3) << 20)
     }
 
     fn path(&self) -> PathBuf {
@@ -244,7 +246,7 @@ fn of_program(walked: &mut Walked, device: &Device, program: &Program, queue: &Q
         let required = attributes.required_group.map(|items| items.max(1));
         for items in [[1; 3], required, [u32::MAX; 3]] {
             let grid = Grid::new([4, 2, 1], items);
-            for grid in [grid, grid.cooperative(), grid.in_clusters([2, 1, 1])] {
+            for grid in [grid, grid.with_cooperative(true), grid.with_clusters([2, 1, 1])] {
                 // SAFETY: the plugin runs nothing, and reads no arguments.
                 let launched = unsafe {
                     let arguments = RawArguments::new(&pointers, &sizes).unwrap();

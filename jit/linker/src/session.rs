@@ -82,7 +82,7 @@ pub struct SessionBuilder {
 /// Objects of a library that a look-up links though nothing needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Also {
-    /// Objects that have constructors. A session that [prunes](SessionBuilder::prune) keeps of them what the constructors need.
+    /// Objects that have constructors. A session that [prunes](SessionBuilder::with_pruning) keeps of them what the constructors need.
     Constructors,
     /// All that have been added.
     All,
@@ -175,64 +175,64 @@ impl Session {
 
 impl SessionBuilder {
     /// Links for code that this process executes: the one that links, unless said otherwise.
-    pub fn process(mut self, process: Arc<dyn TargetProcess>) -> Self {
+    pub fn with_process(mut self, process: Arc<dyn TargetProcess>) -> Self {
         self.process = Some(process);
         self
     }
 
     /// Links for this instruction set: that of the process, unless said otherwise.
-    pub fn architecture(mut self, architecture: Architecture) -> Self {
+    pub fn with_architecture(mut self, architecture: Architecture) -> Self {
         self.architecture = Some(architecture);
         self
     }
 
     /// Takes memory from this manager, which must be of the process that executes: that process's own, unless said otherwise.
-    pub fn memory(mut self, memory: Arc<dyn MemoryManager>) -> Self {
+    pub fn with_memory(mut self, memory: Arc<dyn MemoryManager>) -> Self {
         self.memory = Some(memory);
         self
     }
 
     /// Links several objects at once on so many threads: 1, unless said otherwise.
-    pub fn threads(mut self, threads: usize) -> Self {
+    pub fn with_threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
         self
     }
 
     /// Where memory should lie. [`Placement::Low`] is chosen by itself for a link of code that is not position-independent; code
     /// that will be linked together with such code later wants it too.
-    pub fn placement(mut self, placement: Placement) -> Self {
+    pub fn with_placement(mut self, placement: Placement) -> Self {
         self.options.placement = placement;
         self
     }
 
     /// Takes out of each object what nothing reaches from the symbols that are looked up. What was taken out is not there for
     /// later look-ups.
-    pub fn prune(mut self) -> Self {
+    pub fn with_pruning(mut self) -> Self {
         self.options.prunes = true;
         self
     }
 
     /// Undefined symbols get this address instead of being errors.
-    pub fn phony_externals(mut self, address: u64) -> Self {
+    pub fn with_phony_externals(mut self, address: u64) -> Self {
         self.options.phony_externals = Some(address);
         self
     }
 
     /// Runs these passes over every graph.
-    pub fn passes(mut self, passes: Passes) -> Self {
+    pub fn with_passes(mut self, passes: Passes) -> Self {
         self.options.passes = passes;
         self
     }
 
     /// Tells debuggers and profilers about what is linked.
-    pub fn debug(mut self, debug: DebugSupport) -> Self {
+    pub fn with_debug(mut self, debug: DebugSupport) -> Self {
         self.options.debug = Some(debug);
         self
     }
 
     /// Has the process that executes list what is linked with the entry of a program ([`Library::link_program`]) as one of its libraries.
     /// That is closed when the first of these objects is removed, or with the session.
-    pub fn list_program(mut self, listing: Listing) -> Self {
+    pub fn with_program_listing(mut self, listing: Listing) -> Self {
         self.options.listing = Some(listing);
         self
     }
@@ -240,7 +240,7 @@ impl SessionBuilder {
     /// Puts thread-local variables of code that wants them at a fixed offset from the thread pointer into this reserve of this process.
     /// Unless said otherwise it is the one that the process that executes has
     /// [set aside](longshore_orc_rt::set_static_tls), if it has.
-    pub fn static_tls(mut self, reserve: &'static StaticTls) -> Self {
+    pub fn with_static_tls(mut self, reserve: &'static StaticTls) -> Self {
         self.static_tls = Some(reserve);
         self
     }
@@ -255,7 +255,7 @@ impl SessionBuilder {
     ///
     /// The executable's own data is copied and no more, and so is what has a copy of another library or session already. Code
     /// that was linked before the copy was made, and libraries that are opened afterwards, use the original.
-    pub fn rebind_process_data(mut self) -> Self {
+    pub fn with_rebound_process_data(mut self) -> Self {
         self.options.rebinds_process_data = true;
         self
     }
@@ -264,7 +264,7 @@ impl SessionBuilder {
     /// do not rebind, whose copies are right for data that does not change. Other data is out of the reach of code that is not
     /// position-independent: a link of code that refers to it fails with [`Error::Relocation`]. It is called while the session
     /// links, and must not use the session itself.
-    pub fn copy_process_data(
+    pub fn with_copied_process_data(
         mut self,
         may_be_copied: impl Fn(&str) -> bool + Send + Sync + 'static,
     ) -> Self {

@@ -96,7 +96,9 @@ fn add(bytes: Bytes, noted: &Arc<Noted>) -> longshore_jitlink::Result<Lazy> {
         let (contents, into) = (into.take_from(graphs)?, Arc::clone(&into));
         Ok(move || into.linked.lock().add(contents))
     });
-    let session = Session::builder().passes(passes).copy_process_data(device_library::is_constant);
+    let session = Session::builder()
+        .with_passes(passes)
+        .with_copied_process_data(device_library::is_constant);
     // SAFETY: an image is code that the program has asked to run in this process; who loads it vouches for that.
     let session = unsafe { session.build() }?;
     let calls = LateCalls::new(Arc::clone(noted))?;

@@ -93,7 +93,8 @@ fn a_device_dropped_in_a_host_function_is_closed_behind_the_queues_work() {
 fn a_buffer_is_not_filled_after_the_fill_was_refused() {
     let world = World::new();
     copy_into(&world, &host_plugin());
-    let host = world.host().environment(Environment::empty()).cache_limit(0).build().unwrap();
+    let host =
+        world.host().with_environment(Environment::empty()).with_cache_limit(0).build().unwrap();
     let device = host.default_device().unwrap();
     let queue = Arc::new(device.queue().unwrap());
     let buffer = Arc::new(device.buffer_of(&queue, &[1u32; 64]).unwrap());
@@ -112,7 +113,7 @@ fn closing_a_device_races_with_everything_else_on_it() {
     let world = World::new();
     copy_into(&world, &host_plugin());
     let environment = Environment::empty().with("LONGSHORE_HOST_DEVICES", "2");
-    let host = world.host().environment(environment).build().unwrap();
+    let host = world.host().with_environment(environment).build().unwrap();
     for _ in 0..50 {
         let devices: Vec<_> = host.devices().iter().map(|entry| entry.open().unwrap()).collect();
         let buffer = devices[1].buffer::<u8>(&devices[1].queue().unwrap(), 1 << 20).unwrap();

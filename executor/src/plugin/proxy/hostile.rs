@@ -220,7 +220,9 @@ fn executor(folder: &Path, variable: &str, value: &str) -> PathBuf {
 }
 
 fn platform(executor: PathBuf, shares_memory: bool) -> Option<Box<IsolatedPlatform>> {
-    let spawn = Spawn::new(executor).shares_memory(shares_memory).ending(Duration::from_millis(50));
+    let spawn = Spawn::new(executor)
+        .with_shared_memory(shares_memory)
+        .with_ending_limit(Duration::from_millis(50));
     match Isolation::new(spawn, "/made/up", "made up").open() {
         Ok(Opened::Platform(platform)) => Some(platform),
         _ => None,
@@ -272,8 +274,10 @@ fn first_error(platform: &IsolatedPlatform) -> longshore_plugin_api::Result<()> 
 fn an_executor_that_reports_what_no_plugin_has_is_told_from_others_by_the_value() {
     let folder = tempfile::tempdir().unwrap();
     let open = |what: &str| {
-        let spawn = Spawn::new(executor(folder.path(), ABSURD, what)).shares_memory(false);
-        match Isolation::new(spawn.ending(Duration::from_millis(50)), "/made/up", "toy").open() {
+        let spawn = Spawn::new(executor(folder.path(), ABSURD, what)).with_shared_memory(false);
+        match Isolation::new(spawn.with_ending_limit(Duration::from_millis(50)), "/made/up", "toy")
+            .open()
+        {
             Ok(Opened::Platform(platform)) => first_error(&platform),
             Err(Refusal::Failed(error)) => Err(error),
             Err(other) => panic!("{what}: {other}"),

@@ -82,7 +82,7 @@ impl Isolation {
 
     /// What the plugin is answered when it asks for its settings: names and values.
     #[must_use]
-    pub fn settings(mut self, settings: Vec<(String, String)>) -> Self {
+    pub fn with_settings(mut self, settings: Vec<(String, String)>) -> Self {
         self.settings = settings;
         self
     }
@@ -90,14 +90,18 @@ impl Isolation {
     /// Called with the name of each setting that the plugin has asked for while it was connected, when it is; for a plugin that asks for
     /// many, with some of them.
     #[must_use]
-    pub fn on_asked(mut self, asked: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn with_setting_observer(mut self, asked: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.asked = Arc::new(asked);
         self
     }
 
     /// Where its log goes, up to this level: 0 for nothing, 1 for errors, up to 5. Called from any thread; must not block for long.
     #[must_use]
-    pub fn log(mut self, level: u32, log: impl Fn(Record<'_>) + Send + Sync + 'static) -> Self {
+    pub fn with_log(
+        mut self,
+        level: u32,
+        log: impl Fn(Record<'_>) + Send + Sync + 'static,
+    ) -> Self {
         self.log_level = level;
         self.log = Arc::new(log);
         self
@@ -105,7 +109,7 @@ impl Isolation {
 
     /// How long a call may take, what waits for kernels too. Then the process is killed. There is no limit unless it is said.
     #[must_use]
-    pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
+    pub fn with_time_limit(mut self, limit: Option<Duration>) -> Self {
         self.time_limit = limit;
         self
     }
@@ -113,12 +117,12 @@ impl Isolation {
     /// How long opening and connecting the plugin may take, and each query about the platform and its devices: see
     /// [`Isolation::CONNECT_LIMIT`]. Then the process is killed.
     #[must_use]
-    pub fn connect_limit(mut self, limit: Duration) -> Self {
+    pub fn with_connect_limit(mut self, limit: Duration) -> Self {
         self.connect_limit = limit;
         self
     }
 
-    /// The usual [`Isolation::connect_limit`]: 10 s.
+    /// The usual [`Isolation::with_connect_limit`]: 10 s.
     pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
     /// Asks what does not depend on the program.
@@ -130,7 +134,7 @@ impl Isolation {
     }
 
     /// Starts the process and connects the plugin. Blocks while the plugin looks for its driver, for
-    /// [`Isolation::connect_limit`] at most.
+    /// [`Isolation::with_connect_limit`] at most.
     ///
     /// # Errors
     /// Why there is no platform; no process is left then.

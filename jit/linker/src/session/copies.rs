@@ -2,9 +2,9 @@
 //!
 //! Code that is not position-independent refers to `stdout` of the C library as if it were near. A system linker reserves
 //! room in the program for such data, and the dynamic linker makes the libraries use that. With
-//! [`SessionBuilder::rebind_process_data`](super::SessionBuilder::rebind_process_data) it is so here. Otherwise the library goes on
+//! [`SessionBuilder::with_rebound_process_data`](super::SessionBuilder::with_rebound_process_data) it is so here. Otherwise the library goes on
 //! using its own, and the code gets a copy as it is when it is linked: right for what does not change afterwards, as `stdout`.
-//! [`SessionBuilder::copy_process_data`](super::SessionBuilder::copy_process_data) says what that is; what is not copied is out of
+//! [`SessionBuilder::with_copied_process_data`](super::SessionBuilder::with_copied_process_data) says what that is; what is not copied is out of
 //! the code's reach. Code compiled with `-fPIC` needs no copies.
 //!
 //! Copies go with the last object that uses them.

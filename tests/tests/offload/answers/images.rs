@@ -51,7 +51,7 @@ fn a_container_with_an_image_for_the_device_is_valid() {
 
 fn occupancy_is_answered_or_unsupported_for_any_shared_memory_that_a_group_can_have() {
     let library = Library::start();
-    let host = Host::builder().environment(Environment::of_process()).build().unwrap();
+    let host = Host::builder().with_environment(Environment::of_process()).build().unwrap();
     for (device, entry) in library.devices().into_iter().zip(host.devices()) {
         let opened = entry.open().unwrap();
         let Ok(Some(image)) = Fixtures::built_in().image(&opened, "basic") else { continue };
