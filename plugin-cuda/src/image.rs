@@ -81,7 +81,7 @@ mod tests {
         let device = Arch::new(9, 0);
         let rank = |target: &str, triple, arch| {
             let text = ptx(target);
-            rank(&ImageEntry { bytes: text.as_bytes(), triple, arch }, device)
+            rank(&ImageEntry::new(text.as_bytes(), triple, arch), device)
         };
         let [old, near, exact, own] =
             ["sm_52", "sm_80", "sm_90", "sm_90a"].map(|arch| rank(arch, "", arch));

@@ -25,7 +25,7 @@ use crate::crew::{Attended, crew};
 use crate::execute::{Engine, Job, Launch};
 use crate::record::Record;
 use crate::spin::spin_until;
-use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
+use longshore_plugin_api::{Arguments, Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -136,7 +136,7 @@ impl Line {
     /// Blocks until all that was queued before the call is done. May run it.
     ///
     /// # Errors
-    /// The first failure that nobody was told of; `InvalidQueue` on the thread that runs the
+    /// The first failure that nobody was told of; `Unsupported` on the thread that runs the
     /// line's commands, which would wait for itself.
     pub(crate) fn synchronize(self: &Arc<Line>) -> Result<()> {
         self.refuse_runner()?;
@@ -151,7 +151,7 @@ impl Line {
     }
 
     /// # Errors
-    /// `InvalidQueue` on the thread that runs the line's commands.
+    /// `Unsupported` on the thread that runs the line's commands.
     #[inline]
     pub(crate) fn refuse_runner(&self) -> Result<()> {
         if self.runner.load(Ordering::Relaxed) == this_thread() { Err(own_queue()) } else { Ok(()) }
@@ -479,6 +479,5 @@ fn this_thread() -> usize {
 
 #[cold]
 fn own_queue() -> Error {
-    let message = "a host function waits for its own queue, which waits for the host function";
-    Error::new(ErrorCode::InvalidQueue, message)
+    Error::would_deadlock("waiting for a queue", "the same queue")
 }

@@ -18,7 +18,7 @@ const SMALL_BYTES: u64 = 4 << 10;
 /// An in-order queue. What cannot run at once runs on a thread of the process's queues, named
 /// `longshore-q<number>`: a queue has one while it has something to run, and none while it waits for an event.
 /// Commands that wait (`shape.wait`, `copy.wait`) on an idle queue run on the calling thread. [`Queue::synchronize`] may run what is pending, host functions too, on the calling
-/// thread. A host function may use its own queue, but what waits for that is `InvalidQueue`.
+/// thread. A host function may use its own queue, but what waits for that is `Unsupported`.
 ///
 /// Overlapping copies copy as if through a buffer. Dropping the queue does not wait: what was queued
 /// still runs.

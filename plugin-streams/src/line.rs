@@ -19,7 +19,7 @@ use crate::driver::{Context, Driver};
 use crate::lane::Lane;
 use crate::record::Record;
 use crate::step::Step;
-use longshore_plugin_api::{AtWork, Error, ErrorCode, Result};
+use longshore_plugin_api::{AtWork, Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -131,7 +131,7 @@ impl<D: Driver> Line<D> {
     /// Blocks until all that was queued before the call is done.
     ///
     /// # Errors
-    /// The first failure that no call has returned; a lost device; `InvalidQueue` on the thread that runs a
+    /// The first failure that no call has returned; a lost device; `Unsupported` on the thread that runs a
     /// function of this queue, which would wait for itself.
     #[inline]
     pub(crate) fn synchronize(&self) -> Result<()> {
@@ -152,7 +152,7 @@ impl<D: Driver> Line<D> {
     /// Refuses a wait by a function of this queue.
     ///
     /// # Errors
-    /// `InvalidQueue` on the thread that runs a function of this queue, which would wait for itself.
+    /// `Unsupported` on the thread that runs a function of this queue, which would wait for itself.
     pub(crate) fn refuse_runner(&self) -> Result<()> {
         match self.keeps.load(Ordering::Acquire) {
             true => refuse_runner(&self.state.lock()),
@@ -238,6 +238,5 @@ fn refuse_runner<D: Driver>(state: &State<D>) -> Result<()> {
 
 #[cold]
 fn own_queue() -> Error {
-    let message = "a host function waits for its own queue, which waits for the host function";
-    Error::new(ErrorCode::InvalidQueue, message)
+    Error::would_deadlock("waiting for a queue", "the same queue")
 }

@@ -118,14 +118,7 @@ impl VulkanModule {
 
     /// Runs one constructor or destructor and looks what it says.
     fn run(&self, kernel: &VulkanKernel, queue: &VulkanQueue, status: &str) -> Result<()> {
-        let shape = LaunchShape {
-            groups: [1; 3],
-            items: kernel.own_size().group,
-            cluster: None,
-            dynamic_shared_bytes: 0,
-            cooperative: false,
-            wait: true,
-        };
+        let shape = LaunchShape::new([1; 3], kernel.own_size().group).with_wait(true);
         // SAFETY: there are no arguments; what the kernel does is up to the image.
         let none = unsafe { Arguments::from_raw(std::ptr::null(), std::ptr::null(), 0) };
         queue.launch(kernel, &shape, none)?;
@@ -171,7 +164,7 @@ impl longshore_plugin_api::Module<VulkanBackend> for VulkanModule {
         let member = self.code.globals().iter().find(|member| member.name == name);
         if let (Some(member), Some(globals)) = (member, &self.globals) {
             let address = globals.region.address + u64::from(member.offset);
-            return Ok(GlobalAddress { address, bytes: member.bytes.into() });
+            return Ok(GlobalAddress::new(address, member.bytes.into()));
         }
         if self.kernels.contains_key(name) {
             return Err(wrong_kind(name, "a kernel", "global"));
@@ -225,7 +218,7 @@ impl longshore_plugin_api::Module<VulkanBackend> for VulkanModule {
         let mut sections = Vec::new();
         for (kind, name) in SECTIONS {
             if let Some((address, contents)) = self.read_global(name)? {
-                sections.push(ProfileSection { kind, address, contents });
+                sections.push(ProfileSection::new(kind, address, contents));
             }
         }
         Ok(sections)

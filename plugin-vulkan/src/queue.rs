@@ -16,7 +16,7 @@ const CAPTURED_BYTES: u64 = 64 << 10;
 /// An in-order queue. A thread of the process's queues, named `longshore-vk<number>`, does what nobody
 /// waits for; a queue has one while it has something to do, and none while it waits for another queue.
 /// [`Queue::synchronize`] may do what is pending, host functions too, on the calling thread. A host
-/// function may use its own queue, but what waits for that is `InvalidQueue`.
+/// function may use its own queue, but what waits for that is `Unsupported`.
 ///
 /// The first launch of a kernel with a size that a pipeline must be built for blocks until the driver
 /// has compiled it. Overlapping copies copy as if through a buffer. Dropping the queue does not wait.

@@ -88,7 +88,8 @@ impl Probe {
             Err(error) => {
                 let (command, path) = (self.command.display(), path.display());
                 let message = format!("probing '{path}' with '{command}': {error}");
-                Outcome::Failed(Error::new(ErrorCode::HostToolNotFound, message))
+                let failed = Error::new(ErrorCode::HostToolNotFound, message);
+                Outcome::Failed(failed.with_source(error))
             }
         }
     }
@@ -135,7 +136,8 @@ impl Running {
         let how = match (listened, self.end) {
             (Err(error), _) => {
                 let message = format!("waiting for the probing process: {error}");
-                return Outcome::Failed(Error::new(ErrorCode::HostIo, message));
+                let failed = Error::new(ErrorCode::HostIo, message);
+                return Outcome::Failed(failed.with_source(error));
             }
             (Ok(false), _) => format!("it did not answer within {limit:?} and was killed"),
             (Ok(true), Some(status)) => match self.verdict.take().filter(|_| status.success()) {

@@ -11,6 +11,7 @@ const GRAMMAR: &str = "expected terms separated by ';', each \"backend:list\" or
 
 /// What there is to choose by.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeviceFacts {
     /// The device's backend.
     pub backend: String,
@@ -22,6 +23,14 @@ pub struct DeviceFacts {
     pub uuid: Option<[u8; 16]>,
     /// The type of the device; `None` if the plugin reports none, or one unknown to this version.
     pub kind: Option<DeviceType>,
+}
+
+impl DeviceFacts {
+    /// Returns the facts of a device without UUID and of unknown type, for a selection.
+    pub fn new(backend: impl Into<String>, index: u32, name: impl Into<String>) -> DeviceFacts {
+        let (backend, name) = (backend.into(), name.into());
+        DeviceFacts { backend, index, name, uuid: None, kind: None }
+    }
 }
 
 /// "cuda:0 (NVIDIA H200)".
@@ -223,7 +232,7 @@ fn kind_rank(kind: Option<DeviceType>) -> u32 {
         // The same processor, by a detour.
         Some(DeviceType::Cpu) => 3,
         // No program gets it unasked while there is a device that is known.
-        None => 4,
+        _ => 4,
     }
 }
 

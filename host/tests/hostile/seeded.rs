@@ -112,7 +112,7 @@ pub(crate) fn walk(builder: HostBuilder, folder: &Path) -> Walked {
     }
     for entry in host.devices().iter().take(4) {
         let _ = (entry.name(), entry.plugin().clone());
-        for query in PlatformInfo::ALL {
+        for &query in PlatformInfo::ALL {
             walked.some(entry.platform_info(query));
         }
         for query in DeviceInfo::ALL {

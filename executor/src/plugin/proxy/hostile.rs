@@ -98,16 +98,9 @@ impl Service for Hostile {
 }
 
 fn description(name: &str) -> Description<String> {
-    let text = || "made up".to_owned();
-    Description {
-        backend: text(),
-        name: name.to_owned(),
-        version: text(),
-        vendor: text(),
-        image_formats: text(),
-        driver: text(),
-        unloadable: false,
-    }
+    let mut description = Description::new("").map(|_| "made up".to_owned());
+    description.name = name.to_owned();
+    description
 }
 
 /// Answers as it should, but for one thing.
@@ -147,16 +140,14 @@ impl Service for Absurd {
                 told(InfoValue::Text("x".repeat(many("device_info", 1 << 20))))
             }
             Request::Kernel { .. } => {
-                let attributes = KernelAttributes {
-                    argument_sizes: Some(vec![8; many("kernel", 1 << 20)]),
-                    argument_types: vec![ArgumentType::UNKNOWN; many("types", 1 << 20)],
-                    private_bytes: if self.is("private") { u64::MAX } else { 0 },
-                    ..Default::default()
-                };
+                let mut attributes = KernelAttributes::default();
+                attributes.argument_sizes = Some(vec![8; many("kernel", 1 << 20)]);
+                attributes.argument_types = vec![ArgumentType::UNKNOWN; many("types", 1 << 20)];
+                attributes.private_bytes = if self.is("private") { u64::MAX } else { 0 };
                 told((1_u64, attributes))
             }
             Request::Module(_, ModuleCall::Global { .. }) => {
-                told(GlobalAddress { address: u64::MAX, bytes: many("global", 2) as u64 - 1 })
+                told(GlobalAddress::new(u64::MAX, many("global", 2) as u64 - 1))
             }
             Request::Accepts { .. } => {
                 told(Acceptance::Refused("x".repeat(many("refusal", 1 << 20))))
@@ -168,7 +159,7 @@ impl Service for Absurd {
             Request::Module(_, ModuleCall::Profile {}) => {
                 let address = if self.is("section") { u64::MAX } else { 0 };
                 let (kind, contents) = (ProfileSectionKind::Counters, vec![0_u8; 2]);
-                let section = ProfileSection { kind, address, contents };
+                let section = ProfileSection::new(kind, address, contents);
                 told(Sections(vec![section; many("profile", 10_000)]))
             }
             Request::Device(_, DeviceCall::OptimalGroupItems { .. }) => {
@@ -344,19 +335,12 @@ fn use_all(device: &IsolatedDevice) {
         let _ = (module.pool_tracker(), module.profile());
     }
     if let (Ok(module), Ok(queue)) = (&module, &queue) {
-        let shape = LaunchShape {
-            groups: [1; 3],
-            items: [1; 3],
-            cluster: None,
-            dynamic_shared_bytes: 0,
-            cooperative: false,
-            wait: false,
-        };
+        let shape = LaunchShape::new([1; 3], [1; 3]);
         // SAFETY: there are none.
         let arguments = || unsafe { Arguments::from_raw(std::ptr::null(), std::ptr::null(), 0) };
         if let Ok((kernel, _)) = module.kernel("kernel") {
             for wait in [false, false, true] {
-                let _ = queue.launch(&kernel, &LaunchShape { wait, ..shape }, arguments());
+                let _ = queue.launch(&kernel, &shape.with_wait(wait), arguments());
             }
         }
     }
@@ -391,13 +375,9 @@ fn copy(device: &IsolatedDevice, queue: &super::queue::IsolatedQueue, bytes: usi
         let [destination, source] = ends;
         let (destination, source) =
             if to_device { (destination, source) } else { (source, destination) };
-        let _ = queue.copy(&CopyRequest {
-            destination: destination.0,
-            destination_place: destination.1,
-            source: source.0,
-            source_place: source.1,
-            wait,
-        });
+        let _ = queue.copy(
+            &CopyRequest::new(destination.0, destination.1, source.0, source.1).with_wait(wait),
+        );
     }
     if !wait {
         // Only then nobody touches it any more.

@@ -59,7 +59,7 @@ impl IsolatedQueue {
     /// Does what waits for all that was queued before. If it fails it may not have waited: it may have been refused.
     ///
     /// # Errors
-    /// `InvalidQueue` in a host function of this queue; those of `wait`.
+    /// `Unsupported` in a host function of this queue; those of `wait`.
     pub(in crate::plugin) fn waiting<T>(&self, wait: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.link.is_here() {
             self.link.callbacks.functions.refuse_inside(self.id)?;

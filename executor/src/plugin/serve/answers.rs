@@ -155,7 +155,7 @@ impl Server {
         arch: &str,
     ) -> Result<u32> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
-        device.device.rank(&ImageEntry { bytes: image.bytes(), triple, arch })
+        device.device.rank(&ImageEntry::new(image.bytes(), triple, arch))
     }
 
     /// A plugin that cannot adopt memory may pin it; that is enough if the device has it at the same address then.

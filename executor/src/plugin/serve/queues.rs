@@ -34,13 +34,13 @@ impl Server {
         let (to, from) = (device(copy.to_device)?, device(copy.from_device)?);
         // SAFETY: the host vouches for the ranges, on behalf of the program.
         let request = unsafe {
-            CopyRequest {
-                destination: Span::new(copy.to, copy.bytes),
-                destination_place: place(to.as_ref()),
-                source: Span::new(copy.from, copy.bytes),
-                source_place: place(from.as_ref()),
-                wait: copy.wait,
-            }
+            CopyRequest::new(
+                Span::new(copy.to, copy.bytes),
+                place(to.as_ref()),
+                Span::new(copy.from, copy.bytes),
+                place(from.as_ref()),
+            )
+            .with_wait(copy.wait)
         };
         let copied = queue.queue.copy(&request);
         if copy.wait { queue.told(copied) } else { copied }
@@ -111,13 +111,9 @@ pub(super) unsafe fn copy_in(
 ) -> Result<()> {
     // SAFETY: promised by the caller.
     let (destination, source) = unsafe { (Span::new(to, bytes), Span::new(from, bytes)) };
-    queue.queue.copy(&CopyRequest {
-        destination,
-        destination_place: Place::Device(device),
-        source,
-        source_place: Place::Host,
-        wait,
-    })
+    queue.queue.copy(
+        &CopyRequest::new(destination, Place::Device(device), source, Place::Host).with_wait(wait),
+    )
 }
 
 /// Queues a copy to memory of this process.
@@ -134,13 +130,9 @@ pub(super) unsafe fn copy_out(
 ) -> Result<()> {
     // SAFETY: promised by the caller.
     let (destination, source) = unsafe { (Span::new(to, bytes), Span::new(from, bytes)) };
-    queue.queue.copy(&CopyRequest {
-        destination,
-        destination_place: Place::Host,
-        source,
-        source_place: Place::Device(device),
-        wait,
-    })
+    queue.queue.copy(
+        &CopyRequest::new(destination, Place::Host, source, Place::Device(device)).with_wait(wait),
+    )
 }
 
 /// Zeroes, so many.

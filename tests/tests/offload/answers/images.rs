@@ -21,13 +21,10 @@ fn is_valid(device: ol_device_handle_t, image: &[u8]) -> bool {
 }
 
 fn packed(triple: &str, bytes: &[u8]) -> Vec<u8> {
-    write_offload_binary(&[OffloadImage {
-        image_kind: ImageKind::Object,
-        offload_kind: OffloadKind::OpenMp,
-        triple,
-        arch: "",
-        bytes,
-    }])
+    write_offload_binary(&[OffloadImage::new(bytes)
+        .with_image_kind(ImageKind::Object)
+        .with_offload_kind(OffloadKind::OpenMp)
+        .with_triple(triple)])
 }
 
 fn a_container_with_an_image_for_the_device_is_valid() {
