@@ -3,8 +3,8 @@
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use longshore::{
-    ArgumentType, Device, DeviceInfo, Environment, Grid, Host, HostBuilder, Image, MemoryKind,
-    Outcome, PlatformInfo, PrefetchTarget, Program, Queue, RawArguments,
+    ArgumentType, Device, DeviceInfo, Environment, Grid, Host, HostBuilder, Image, LoadOptions,
+    MemoryKind, Outcome, PlatformInfo, PrefetchTarget, Program, Queue, RawArguments,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -161,7 +161,9 @@ fn of_device(walked: &mut Walked, host: &Host, device: &Device) {
     let programs = unsafe {
         [
             walked.some(device.load(&b"an image"[..])),
-            walked.some(device.load_lazily(&b"another"[..])),
+            walked.some(
+                device.load_with(&b"another"[..], &LoadOptions::new().with_lazy_linking(true)),
+            ),
         ]
     };
     for program in programs.into_iter().flatten() {
