@@ -180,6 +180,9 @@ mod tests {
             queue.note(registry.name_kernel(&format!("k{name}").into()));
         }
         let reported = registry.in_flight();
-        assert!(reported.starts_with("'k24' (queue 0)") && reported.ends_with(" and 8 more"), "{reported}");
+        assert!(
+            reported.starts_with("'k24' (queue 0)") && reported.ends_with(" and 8 more"),
+            "{reported}"
+        );
     }
 }

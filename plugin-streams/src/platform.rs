@@ -33,9 +33,7 @@ impl<B: StreamBackend> StreamPlatform<B> {
             Ok(()) => {}
             Err(failure) if failure.is(Code::NO_DEVICE) => devices_count = 0,
             Err(Failure { function, result: None }) => {
-                let why = format!(
-                    "the library is not a usable {name} driver: it lacks {function}"
-                );
+                let why = format!("the library is not a usable {name} driver: it lacks {function}");
                 return Ok(Connected::NoDriver(why));
             }
             Err(failure) => {
