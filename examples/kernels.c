@@ -1,4 +1,4 @@
-/* Kernels of the programs in this folder: `longshore cc kernels.c` makes kernels.img of them. */
+/* Kernels of the programs in this folder: `longshore cc kernels.c` compiles them to kernels.img. */
 #include <longshore_device.h>
 
 LONGSHORE_KERNEL(saxpy, (uint64_t n, float a, const float *x, float *y)) {

@@ -1,9 +1,9 @@
-//! A whole backend on the safe traits: a device with the host's memory and a thread for each queue.
-//! The one image that it takes is a line of text, with the one kernel `saxpy`.
+//! A complete backend on the safe traits: a device with the host's memory and a thread for each
+//! queue. It accepts one image, a line of text, with one kernel, `saxpy`.
 //!
-//! `cargo build --package longshore-examples --examples` makes
-//! `target/debug/examples/liblongshore_plugin_example.so`. For a backend of your own, call the
-//! driver where this one does the work itself.
+//! `cargo build --package longshore-examples --examples` builds
+//! `target/debug/examples/liblongshore_plugin_example.so`. A real backend calls its driver where
+//! this one does the work itself.
 
 use longshore_plugin_api::software::{SoftwareBackend, SoftwareEvent, SoftwareQueue, Work};
 use longshore_plugin_api::*;
@@ -72,13 +72,13 @@ impl Platform<Example> for Example {
     }
 }
 
-/// A device: the allocations on it, by kind and address, each with room for its alignment.
+/// A device: its allocations by kind and address, each with space for its alignment.
 #[derive(Default)]
 struct Memory(Mutex<HashMap<(MemoryKind, u64), Vec<u8>>>);
 
 impl Device<Example> for Memory {
     fn accepts(&self, image: &[u8]) -> Result<Acceptance> {
-        let refused = || Acceptance::Refused("the image is not the example's".to_owned());
+        let refused = || Acceptance::Refused("the image is not that of the example".to_owned());
         Ok(if image == IMAGE { Acceptance::Accepted } else { refused() })
     }
 
@@ -115,13 +115,13 @@ impl Device<Example> for Memory {
 
 /// A loaded image.
 struct Image;
-/// The kernel (u64 n, f32 a, const f32 *x, f32 *y), in which each launch does all `n` elements.
+/// The kernel (u64 n, f32 a, const f32 *x, f32 *y); each launch computes all `n` elements.
 struct Saxpy;
 
 impl Module<Example> for Image {
     fn kernel(&self, name: &str) -> Result<(Arc<Saxpy>, KernelAttributes)> {
         if name != "saxpy" {
-            let message = format!("there is no kernel '{name}', expected 'saxpy'");
+            let message = format!("unknown kernel '{name}', expected 'saxpy'");
             return Err(Error::new(ErrorCode::NotFound, message));
         }
         let mut attributes = KernelAttributes::default();
@@ -142,7 +142,8 @@ impl SoftwareBackend for Example {
         let [n, x, y] = [n, x, y].map(usize::from_ne_bytes);
         Ok(Box::new(move || {
             for i in 0..n {
-                // SAFETY: the program that launches it promises `n` elements at `x` and `y`.
+                // SAFETY: the program that launches the kernel promises `n` elements at `x` and
+                // `y`.
                 unsafe { *(y as *mut f32).add(i) += a * *(x as *const f32).add(i) };
             }
             Ok(())
@@ -153,7 +154,7 @@ impl SoftwareBackend for Example {
         let (to, from) = (copy.destination.address(), copy.source.address());
         let bytes = copy.source.bytes() as usize;
         Ok(Box::new(move || {
-            // SAFETY: the spans, memory of this process, are valid until the copy is done.
+            // SAFETY: the spans are memory of this process, and valid until the end of the copy.
             unsafe { (to as *mut u8).copy_from(from as *const u8, bytes) };
             Ok(())
         }))
@@ -163,7 +164,8 @@ impl SoftwareBackend for Example {
         let bytes = pattern.repeat(destination.bytes() as usize / pattern.len());
         Ok(Box::new(move || {
             let to = destination.address() as *mut u8;
-            // SAFETY: the span, as long as the repeated pattern, is valid until the fill is done.
+            // SAFETY: the span is as long as the repeated pattern, and valid until the end of the
+            // fill.
             unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
             Ok(())
         }))

@@ -1,4 +1,4 @@
-/* y = a * x + y on the first device that takes the image, by the C API of LLVM Offload:
+/* y = a * x + y on the first device that accepts the image, with the C API of LLVM Offload:
  *
  *   longshore cc kernels.c
  *   cc saxpy.c $(pkg-config --cflags --libs LLVMOffload) -o saxpy
@@ -11,7 +11,7 @@
 
 enum { N = 1024, ITEMS = 128 };
 
-/* An image, and the first device that takes it. */
+/* An image, and the first device that accepts it. */
 typedef struct {
   void *bytes;
   size_t size;
@@ -31,18 +31,18 @@ static void check(ol_result_t result) {
 static image_t read_image(const char *path) {
   image_t image = {NULL, 0, NULL};
   FILE *file = fopen(path, "rb");
-  if (file == NULL) fail(path, "it cannot be opened");
+  if (file == NULL) fail(path, "the file cannot be opened");
   for (size_t room = 4096; !feof(file); room *= 2) {
     image.bytes = realloc(image.bytes, room);
-    if (image.bytes == NULL) fail(path, "it is too large");
+    if (image.bytes == NULL) fail(path, "the file is too large");
     image.size += fread((char *)image.bytes + image.size, 1, room - image.size, file);
-    if (ferror(file)) fail(path, "it cannot be read");
+    if (ferror(file)) fail(path, "the file cannot be read");
   }
   fclose(file);
   return image;
 }
 
-/* Takes the device, and asks for no other, if it takes the image. */
+/* Chooses the device and ends the iteration, if the device accepts the image. */
 static bool choose(ol_device_handle_t device, void *image_to_load) {
   image_t *image = image_to_load;
   bool is_valid = false;
@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
   image_t image = read_image(argv[1]);
   check(olInit(NULL));
   check(olIterateDevices(choose, &image));
-  if (image.device == NULL) fail(argv[1], "no device takes it; `longshore devices` lists the devices");
+  if (image.device == NULL) fail(argv[1], "no device accepts it; `longshore devices` lists the devices");
   const ol_device_handle_t device = image.device;
 
   ol_program_handle_t program;
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
   check(olGetSymbol(program, "saxpy", OL_SYMBOL_KIND_KERNEL, &saxpy));
   check(olCreateQueue(device, &queue));
 
-  /* Host and device both see managed memory. */
+  /* Host and device both access managed memory. */
   void *x_memory, *y_memory;
   check(olMemAlloc(device, OL_ALLOC_TYPE_MANAGED, N * sizeof(float), &x_memory));
   check(olMemAlloc(device, OL_ALLOC_TYPE_MANAGED, N * sizeof(float), &y_memory));

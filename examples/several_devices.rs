@@ -1,17 +1,17 @@
-//! One computation on all devices that take the image, each with its share of the numbers:
-//! `cargo run --example several_devices kernels.img`.
+//! One computation on all devices that accept the image, each with its share of the numbers: `cargo
+//! run --example several_devices kernels.img`.
 
 use longshore::{Buffer, Device, Grid, Host, Image, Program, Queue, Result};
 
 const N: usize = 1 << 16;
 const GROUP: u32 = 128;
 
-/// A device at work: what it computes, and the queue that computes it.
+/// A device with its part of the computation and the queue that runs it.
 struct Share {
     device: Device,
     queue: Queue,
     y: Buffer<f32>,
-    /// Kept, as unloading waits for the work.
+    /// Kept, because unloading waits for the work.
     _program: Program,
 }
 
@@ -22,14 +22,14 @@ fn main() -> Result<()> {
     let mut devices = Vec::new();
     for entry in host.devices() {
         let device = entry.open()?;
-        // A container is opened, and its entries are tried.
+        // For a container, the device tries its entries.
         if device.suits(&image)?.is_accepted() {
             devices.push(device);
         }
     }
     let values: Vec<f32> = (0..N).map(|i| i as f32).collect();
     let parts = values.chunks(N.div_ceil(devices.len().max(1)));
-    // All work is queued before any is waited for.
+    // The program queues all work before the first wait.
     let shares: Vec<_> = devices
         .into_iter()
         .zip(parts)
@@ -44,7 +44,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Queues y = 2 * x + 1 on a device.
+/// Submits `y = 2 * x + 1` to a new queue of a device.
 fn start(device: Device, image: &[u8], x: &[f32]) -> Result<Share> {
     // SAFETY: the image has no code but the kernels of `kernels.c`.
     let program = unsafe { device.load(Image::from(image))? };
@@ -54,8 +54,8 @@ fn start(device: Device, image: &[u8], x: &[f32]) -> Result<Share> {
     let x = device.buffer_of(&queue, x)?;
     let groups = (x.len() as u32).div_ceil(GROUP);
     let arguments = (x.len() as u64, 2.0f32, &x, &y);
-    // SAFETY: the kernel takes (u64, f32, pointer, pointer) and stays within the buffers. Memory that is freed while queued
-    // work uses it stays until the work is done.
+    // SAFETY: the kernel takes (u64, f32, pointer, pointer) and stays within the buffers. Memory
+    // freed during queued work stays allocated until the end of the work.
     unsafe { queue.launch(&saxpy, Grid::linear(groups, GROUP), arguments)? };
     Ok(Share { device, queue, y, _program: program })
 }

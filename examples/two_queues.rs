@@ -1,5 +1,6 @@
-//! Two queues: one makes blocks of numbers, the other adds each block up with the sum so far. Events order them, and no thread of
-//! the program waits before the end: `cargo run --example two_queues kernels.img`.
+//! Two queues: one makes blocks of numbers, the other adds each block to the sum so far. Events
+//! order the work, and no thread of the program waits before the end: `cargo run --example
+//! two_queues kernels.img`.
 
 use longshore::{Grid, Host, Image, Result};
 
@@ -18,7 +19,7 @@ fn main() -> Result<()> {
     let (producer, consumer) = (device.queue()?, device.queue()?);
     let grid = Grid::linear(32, 128);
     let sum = device.buffer_of(&consumer, &[0.0f32; N])?;
-    // Two blocks: one is made while the other is added.
+    // One block is made while the other is added.
     let blocks = [device.buffer::<f32>(&producer, N)?, device.buffer::<f32>(&producer, N)?];
     let mut added = [const { None }; 2];
     for number in 0..BLOCKS {
@@ -26,11 +27,12 @@ fn main() -> Result<()> {
         if let Some(added) = &added[number % 2] {
             producer.wait_for(added)?;
         }
-        // SAFETY: the kernel takes (u64, pointer) and stays within `N` elements, which nothing else uses meanwhile: the
-        // producer waits for the event behind the last use.
+        // SAFETY: the kernel takes (u64, pointer) and stays within `N` elements. Nothing else uses
+        // them meanwhile: the producer waits for the event behind the last use.
         unsafe { producer.launch(&iota, grid, (N as u64, block))? };
         consumer.wait_for(&producer.record()?)?;
-        // SAFETY: the kernel takes (u64, f32, pointer, pointer) and stays within `N` elements; the block is ready when it starts.
+        // SAFETY: the kernel takes (u64, f32, pointer, pointer) and stays within `N` elements; the
+        // block is ready when the kernel starts.
         unsafe { consumer.launch(&saxpy, grid, (N as u64, 1.0f32, block, &sum))? };
         added[number % 2] = Some(consumer.record()?);
     }

@@ -1,18 +1,18 @@
-//! What two processes can do at best.
+//! Floors: the least time that two processes need.
 
 use anyhow::{Result, ensure};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How a process waits for the other one.
+/// The way in which a process waits for the other one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
     Asleep,
     Spinning,
 }
 
-/// A word for each direction, which this process and a forked one count up in turns.
+/// A word for each direction. This process and a forked one increment the words in turns.
 pub(crate) struct PingPong {
     words: &'static [AtomicU32; 64],
     waiting: Waiting,
@@ -32,7 +32,7 @@ impl PingPong {
         ensure!(words != libc::MAP_FAILED, "no shared memory");
         // SAFETY: the mapping is larger, and used by atomic operations alone.
         let words = unsafe { &*words.cast::<[AtomicU32; 64]>() };
-        // SAFETY: the child does nothing but to count and to wait, until it is killed.
+        // SAFETY: the child only counts and waits, until it is killed.
         let child = unsafe { libc::fork() };
         if child == 0 {
             for round in 0.. {
@@ -47,7 +47,8 @@ impl PingPong {
         Ok(pair)
     }
 
-    /// What so many rounds take, each. A child that spins is stopped before and afterwards, as it has a processor to itself.
+    /// Returns the time of a round, from `count` rounds. A spinning child is stopped before and
+    /// afterwards, as it occupies a processor.
     pub(crate) fn rounds(&mut self, count: u32) -> Duration {
         self.signal(libc::SIGCONT);
         self.round();
@@ -61,11 +62,11 @@ impl PingPong {
     }
 
     fn signal(&self, signal: i32) {
-        // SAFETY: it is this process's child, which nobody has waited for.
+        // SAFETY: it is this process's child, which has not been waited for.
         unsafe { libc::kill(self.child, signal) };
     }
 
-    /// There and back.
+    /// Runs a round: to the child and back.
     fn round(&mut self) {
         self.round += 1;
         set(&self.words[HERE], self.round, self.waiting);
@@ -75,7 +76,7 @@ impl PingPong {
 
 impl Drop for PingPong {
     fn drop(&mut self) {
-        // SAFETY: it is this process's child, which nobody has waited for.
+        // SAFETY: it is this process's child, which has not been waited for.
         unsafe {
             libc::kill(self.child, libc::SIGKILL);
             libc::waitpid(self.child, null_mut(), 0);

@@ -1,4 +1,4 @@
-//! LLVM's executor, driven by a program that is compiled here.
+//! LLVM's executor, driven by a program that this benchmark compiles.
 
 use anyhow::{Context, Result, ensure};
 use longshore_benches::report::Report;
@@ -11,10 +11,10 @@ const CONFIG: &str = "llvm-config-19";
 const EXECUTOR: &str = "/usr/bin/llvm-jitlink-executor-19";
 const HEADER: &str = "/usr/lib/llvm-19/include/llvm/ExecutionEngine/Orc/SimpleRemoteEPC.h";
 
-/// What LLVM's takes, for information.
+/// Adds the times of LLVM's executor to the report, without limits.
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
     if !Path::new(HEADER).exists() || !Path::new(EXECUTOR).exists() {
-        println!("not measured: LLVM's executor, which llvm-19-dev and llvm-19-tools have");
+        println!("not measured: LLVM's executor, which needs llvm-19-dev and llvm-19-tools");
         return Ok(());
     }
     let folder = tempfile::tempdir()?;
@@ -27,7 +27,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
         let name = fields.next().context("a name")?;
         let times: Vec<Duration> =
             fields.map(|field| Ok(Duration::from_nanos(field.parse()?))).collect::<Result<_>>()?;
-        let [best, median] = times[..] else { anyhow::bail!("'{line}' has no two times") };
+        let [best, median] = times[..] else { anyhow::bail!("'{line}': expected two times") };
         let times = Times::new(vec![best, median]).context("two times")?;
         report.note(&format!("LLVM 19's executor: {}", named(name)), &times);
     }
@@ -37,7 +37,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
 fn named(name: &str) -> &str {
     match name {
         "start" => "started and ended",
-        "call" => "a call that does nothing",
+        "call" => "an empty call",
         "write" => "8 bytes written",
         "look-ups" => "ten look-ups in one message",
         other => other,
@@ -48,7 +48,7 @@ fn compile(peer: &Path) -> Result<()> {
     let flags = |arguments: &[&str]| -> Result<Vec<String>> {
         let output = Command::new(CONFIG).args(arguments).output()?;
         let text = String::from_utf8(output.stdout)?;
-        // What it throws it catches itself.
+        // The program catches its own exceptions.
         let flags = text.split_whitespace().filter(|flag| *flag != "-fno-exceptions");
         Ok(flags.map(str::to_owned).collect())
     };

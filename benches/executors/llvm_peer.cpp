@@ -1,4 +1,5 @@
-// LLVM's executor, driven as Longshore's is: prints what each thing took, in nanoseconds, best and median.
+// LLVM's executor, driven like Longshore's. Prints the best time and the median of each operation,
+// in nanoseconds.
 
 #include "llvm/ExecutionEngine/Orc/EPCGenericMemoryAccess.h"
 #include "llvm/ExecutionEngine/Orc/Shared/OrcRTBridge.h"
@@ -45,7 +46,7 @@ static Executor start(const char *path) {
   return {process, std::move(control)};
 }
 
-// The control itself makes none.
+// The controller itself creates no memory access.
 static EPCGenericMemoryAccess memoryOf(SimpleRemoteEPC &control) {
   EPCGenericMemoryAccess::FuncAddrs functions;
   check(control.getBootstrapSymbols(

@@ -1,7 +1,9 @@
-//! Executors beside what two processes can do at best: waking each other by a futex, looking at a word that the other one writes, and
-//! copying through memory that both have; and LLVM's executor, if its headers are installed.
+//! Executors beside their floors: two processes that wake each other by a futex, that watch a word
+//! which the other one writes, and that copy through shared memory. LLVM's executor is measured,
+//! too, if its headers are installed.
 //!
-//! In turns, in one run; shown and judged are the best times and, in brackets, the medians.
+//! All take turns in one run. The tables show and judge the best times and, in brackets, the
+//! medians.
 
 mod floors;
 mod llvm;
@@ -21,12 +23,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Measures executors.
+/// A benchmark of executors.
 #[derive(Parser)]
 struct Arguments {
-    /// Measure only this: calls, memory, look-ups, life, llvm.
+    /// Group to measure: calls, memory, look-ups, life, llvm.
     filter: Option<String>,
-    /// Cargo says this to every benchmark.
+    /// Flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -51,7 +53,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A call that does nothing.
+/// Number of a service that does nothing.
 const ECHO: u32 = 0;
 const CALLS: u32 = 2000;
 
@@ -75,14 +77,15 @@ fn calls(report: &mut Report) -> Result<()> {
         (PingPong::new(Waiting::Asleep)?, PingPong::new(Waiting::Spinning)?);
     let [floor, ours] = in_rounds([Some(rounds(&mut futex)), Some(call(&sleeping))]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
-        let most = Limit::from_floor("1.3 of a futex ping-pong", &floor, |time| time.mul_f64(1.3));
-        report.row("a call that does nothing", Some(&floor), &ours, most);
+        let most =
+            Limit::from_floor("1.3 times a futex ping-pong", &floor, |time| time.mul_f64(1.3));
+        report.row("an empty call", Some(&floor), &ours, most);
     }
     let [floor, ours, streamed] =
         in_rounds([Some(rounds(&mut spin)), Some(call(&spinning)), Some(call(&stream))]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
-        let most = Limit::from_floor("near a spinning ping-pong: 3 of it", &floor, |time| time * 3);
-        report.row("the same, looking before sleeping", Some(&floor), &ours, most);
+        let most = Limit::from_floor("3 times a spinning ping-pong", &floor, |time| time * 3);
+        report.row("the same, spinning before sleeping", Some(&floor), &ours, most);
     }
     streamed.iter().for_each(|times| report.note("the same over a bare stream", times));
     Ok(())
@@ -99,18 +102,19 @@ fn memory(report: &mut Report) -> Result<()> {
             black_box(&mut target).copy_from_slice(black_box(&source));
         });
         let write = Contender::new(count, || {
-            // SAFETY: so many bytes were allocated there.
+            // SAFETY: `size` bytes were allocated there.
             wait(unsafe { process.write(&[(address, black_box(&source))]) }).expect("it is there");
         });
         if let [Some(floor), Some(ours)] = in_rounds([Some(floor), Some(write)]) {
             let most = match size {
-                // A call of the C library's function is beyond what a clock resolves.
+                // The floor is a call of the C library's function, below the resolution of the
+                // clock.
                 8 => Limit::new("100 ns", Duration::from_nanos(100), Duration::from_nanos(100)),
                 _ => Limit::share(0.95, &floor),
             };
             report.row(name, Some(&floor), &ours, most);
         }
-        // SAFETY: it is used no more.
+        // SAFETY: the memory is not used any more.
         wait(unsafe { process.free(address) })?;
     }
     Ok(())
@@ -130,7 +134,7 @@ fn look_ups(report: &mut Report) -> Result<()> {
         let process = Arc::clone(process);
         let requests = &requests;
         Contender::new(200, move || {
-            // SAFETY: the library is always there.
+            // SAFETY: the C library is always loaded.
             drop(wait(unsafe { process.lookup(requests) }).expect("the C library has them"));
         })
     };
@@ -141,7 +145,7 @@ fn look_ups(report: &mut Report) -> Result<()> {
         let most = Duration::from_micros(10);
         let limit = || Limit::new("10 us", most, most);
         report.row("ten look-ups in one message", Some(&floor), &ours, limit());
-        report.row("the same, looking before sleeping", Some(&floor), &looking, limit());
+        report.row("the same, spinning before sleeping", Some(&floor), &looking, limit());
     }
     Ok(())
 }
@@ -182,7 +186,7 @@ fn life(report: &mut Report) -> Result<()> {
     ]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
         let most = Duration::from_micros(1500);
-        let name = "an executor, started and ready (floor: /bin/true, to its end)";
+        let name = "an executor, started and ready; floor: /bin/true";
         report.row(name, Some(&floor), &ours, Limit::new("1.5 ms", most, most));
     }
     if let Some(boxed) = boxed {
@@ -190,7 +194,12 @@ fn life(report: &mut Report) -> Result<()> {
     }
     if let Some(noticed) = noticed {
         let most = Duration::from_millis(2);
-        report.row("a killed executor is noticed", None, &noticed, Limit::new("2 ms", most, most));
+        report.row(
+            "a killed executor, until this is noticed",
+            None,
+            &noticed,
+            Limit::new("2 ms", most, most),
+        );
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What allocations cost.
+//! The time of allocations.
 
 use crate::Both;
 use crate::raw::Raw;
@@ -12,9 +12,9 @@ use std::time::Duration;
 const BYTES: usize = 1 << 20;
 const MOST: Duration = Duration::from_nanos(100);
 
-/// Memory of the device from Longshore's cache, beside the driver's.
+/// Measures memory of the device from Longshore's cache, beside the driver's.
 pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
-    // What other measurements have left in the cache would keep this out of it.
+    // Memory that other measurements have left in the cache would keep this block out of it.
     both.ours.device.trim()?;
     let floor = || {
         let address = both.plain.allocate(black_box(BYTES)).unwrap();

@@ -1,4 +1,4 @@
-//! What copies cost.
+//! The time of copies.
 
 use crate::ends::Ends;
 use crate::raw::Raw;
@@ -9,15 +9,15 @@ use longshore_benches::rounds::{Contender, Times, in_rounds};
 use std::time::Duration;
 
 const SMALL_BYTES: usize = 64;
-/// Copies of a turn that are waited for one by one.
+/// Copies in a turn, each of which is waited for.
 const ROUND: u32 = 200;
 const LARGE_BYTES: usize = 1 << 30;
-/// The large copies use no more than this part of the device's free memory, twice.
+/// Divisor of the device's free memory that limits the large copies, of which there are two.
 const PART_OF_FREE: usize = 4;
-/// What a small copy may cost beside the floor.
+/// Time that a small copy may take beyond the floor.
 const EXTRA: Duration = Duration::from_nanos(150);
 
-/// Small copies, where calls count, and large ones, where bytes do.
+/// Measures small copies, where the calls count, and large copies, where the bytes count.
 pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
     let small = Ends::new(both, SMALL_BYTES)?;
     small.check()?;
@@ -30,7 +30,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
     Ok(())
 }
 
-/// As large as there is memory for.
+/// Returns memory for the large copies, as large as the free memory allows.
 fn large<D: Raw>(both: &Both<D>) -> Result<Ends<'_, D>> {
     let most = both.plain.free_bytes()? / PART_OF_FREE;
     let mut bytes = LARGE_BYTES;
@@ -63,7 +63,8 @@ fn small_waited_for<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     note(report, D::NAMES.download, &times[2]);
 }
 
-/// From the device to pinned memory: to other memory, the driver makes the caller wait.
+/// Measures queued copies. From the device, only copies to pinned memory, as the driver blocks the
+/// caller for other memory.
 fn small_queued<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     for (memory, name) in [(&ends.pageable, ""), (&ends.pinned, ", pinned")] {
         let times = in_rounds([
@@ -94,7 +95,7 @@ fn large_pinned<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     large_row(report, ends, "from the device, pinned", 0.99, &times);
 }
 
-/// Beside what the driver itself does with memory that is not pinned.
+/// Measures large copies of pageable memory, beside the driver's own calls for such memory.
 fn large_pageable<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     let memory = &ends.pageable;
     let times = in_rounds([
@@ -109,7 +110,7 @@ fn large_pageable<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     large_row(report, ends, "from the device, pageable", 1.0, &times);
 }
 
-/// The floor's times come first, then ours.
+/// Adds a row. The floor's times come first, then Longshore's.
 fn small_row(report: &mut Report, name: &str, times: &[Option<Times>]) {
     let [Some(floor), Some(ours), ..] = times else { unreachable!("they had turns") };
     let limit = Limit::from_floor("floor + 150 ns", floor, |floor| floor + EXTRA);

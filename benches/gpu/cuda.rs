@@ -53,7 +53,7 @@ functions! {
     cuLinkDestroy(link: Handle);
 }
 
-/// A device whose primary context is retained.
+/// A device with a retained primary context.
 pub(crate) struct Cuda {
     driver: Driver,
     index: c_int,
@@ -184,7 +184,7 @@ impl Raw for Cuda {
 }
 
 impl Cuda {
-    /// Makes a cubin of PTX with the driver's own compiler.
+    /// Compiles PTX to a cubin by the driver's own compiler.
     fn link(&self, ptx: &str) -> Result<Vec<u8>> {
         let ptx = CString::new(ptx)?;
         let (mut link, mut cubin, mut bytes) = (null_mut(), null_mut(), 0);

@@ -1,12 +1,13 @@
-//! A driver's functions, called as directly as it goes.
+//! A driver's functions, called as directly as possible.
 
 use anyhow::{Context, Result};
 use libloading::Library;
 
-/// Makes a table of functions.
+/// Defines a table of functions.
 macro_rules! functions {
     ($($name:ident ($($parameter:ident: $kind:ty),*);)*) => {
-        /// The driver's functions. Each fails with the driver's number, and if the driver lacks it.
+        /// The driver's functions. Each fails with the driver's error number, or if the driver
+        /// lacks it.
         #[allow(non_snake_case, reason = "the names are the driver's")]
         struct Driver {
             $($name: Option<unsafe extern "C" fn($($kind),*) -> c_int>,)*
@@ -28,7 +29,7 @@ macro_rules! functions {
 
             $(
                 /// # Safety
-                /// As the driver's documentation of the function says.
+                /// The conditions in the driver's documentation of the function.
                 #[inline]
                 #[allow(clippy::too_many_arguments, reason = "they are the driver's")]
                 unsafe fn $name(&self $(, $parameter: $kind)*) -> Result<()> {
@@ -47,7 +48,8 @@ macro_rules! functions {
     };
 }
 
-/// Methods of [`Raw`](crate::raw::Raw) that only call a function of the driver: what each takes, and the function.
+/// Defines methods of [`Raw`](crate::raw::Raw) that only call a function of the driver, from their
+/// parameters and the function.
 macro_rules! forward {
     ($($name:ident($($parameter:ident: $kind:ty),*) => $function:ident;)*) => {$(
         #[inline]
@@ -60,10 +62,11 @@ macro_rules! forward {
 
 pub(crate) use {forward, functions};
 
-/// Opens the driver's library, by the first of its names that there is, or that in its place.
+/// Opens the driver's library: the replacement at `path`, or the first of the driver's names that
+/// can be opened.
 pub(crate) fn library(path: Option<&str>, names: &[&str]) -> Result<Library> {
     let open = |path: &str| {
-        // SAFETY: opening the driver's library is what this benchmark is for.
+        // SAFETY: this benchmark is meant to open the driver's library.
         unsafe { Library::new(path) }.with_context(|| path.to_owned())
     };
     if let Some(path) = path {

@@ -1,4 +1,4 @@
-//! Memory at both ends of copies, and who copies how.
+//! Memory at both ends of copies, and the copies of both contenders.
 
 use crate::Both;
 use crate::raw::{DevicePtr, Handle, Raw};
@@ -6,12 +6,12 @@ use anyhow::{Result, ensure};
 use longshore::{Allocation, Buffer, MemoryKind};
 use std::hint::black_box;
 
-/// Memory of the host, twice, which both use, and memory of the device for each of them.
+/// Host memory of two kinds, which both contenders use, and device memory for each of them.
 pub(crate) struct Ends<'a, D: Raw> {
     pub(crate) bytes: usize,
-    /// As `malloc` gives it.
+    /// Memory from `malloc`.
     pub(crate) pageable: Memory,
-    /// Page-locked.
+    /// Page-locked memory.
     pub(crate) pinned: Memory,
     both: &'a Both<D>,
     ours: Buffer<u8>,
@@ -19,13 +19,13 @@ pub(crate) struct Ends<'a, D: Raw> {
     stream: Handle,
 }
 
-/// Memory of the host, used through its address alone, by one thread.
+/// Host memory, used through its address alone, by one thread.
 pub(crate) struct Memory {
     start: *mut u8,
     _owner: Owner,
 }
 
-/// Frees it.
+/// The owner of host memory, which frees it.
 enum Owner {
     Process { _bytes: Vec<u8> },
     Device { _allocation: Allocation },
@@ -53,10 +53,10 @@ impl<D: Raw> Ends<'_, D> {
         })
     }
 
-    /// Tries everything once.
+    /// Copies everything once.
     ///
     /// # Errors
-    /// Bytes that do not come back as they were.
+    /// Bytes that differ after copies in both directions.
     pub(crate) fn check(&self) -> Result<()> {
         for memory in [&self.pageable, &self.pinned] {
             self.there_and_back(memory, || self.upload(memory), || self.download(memory))?;
@@ -75,95 +75,95 @@ impl<D: Raw> Ends<'_, D> {
         self.slice(memory).fill(0);
         down();
         let mut bytes = self.slice(memory).iter().enumerate();
-        ensure!(bytes.all(|(at, byte)| *byte == expected(at)), "what came back is wrong");
+        ensure!(bytes.all(|(at, byte)| *byte == expected(at)), "copied bytes differ");
         Ok(())
     }
 
-    /// By Longshore; waits.
+    /// Copies to the device by Longshore. Blocks.
     pub(crate) fn upload(&self, from: &Memory) {
         self.ours.write(&self.both.ours.queue, black_box(self.slice(from))).unwrap();
     }
 
-    /// By Longshore; waits.
+    /// Copies from the device by Longshore. Blocks.
     pub(crate) fn download(&self, to: &Memory) {
         self.ours.read(&self.both.ours.queue, black_box(self.slice(to))).unwrap();
     }
 
-    /// By Longshore.
+    /// Queues a copy to the device by Longshore.
     pub(crate) fn queue_upload(&self, from: &Memory) {
         let (queue, to, bytes) = (&self.both.ours.queue, self.ours.pointer(), self.bytes as u64);
-        // SAFETY: both have so many bytes and live until the queue was waited for.
+        // SAFETY: both have `bytes` bytes and live until the wait for the queue.
         unsafe { queue.copy_from_host(to, from.start.cast(), bytes) }.unwrap();
     }
 
-    /// By Longshore.
+    /// Queues a copy from the device by Longshore.
     pub(crate) fn queue_download(&self, to: &Memory) {
         let (queue, from, bytes) = (&self.both.ours.queue, self.ours.pointer(), self.bytes as u64);
-        // SAFETY: both have so many bytes and live until the queue was waited for.
+        // SAFETY: both have `bytes` bytes and live until the wait for the queue.
         unsafe { queue.copy_to_host(to.start.cast(), from, bytes) }.unwrap();
     }
 
-    /// For what Longshore has queued.
+    /// Waits for Longshore's queue.
     pub(crate) fn wait(&self) {
         self.both.ours.queue.synchronize().unwrap();
     }
 
-    /// By the driver, on the stream; waits.
+    /// Copies to the device by the driver, on the stream. Blocks.
     pub(crate) fn upload_plainly(&self, from: &Memory) {
         self.queue_upload_plainly(from);
         self.wait_plainly();
     }
 
-    /// By the driver, on the stream; waits.
+    /// Copies from the device by the driver, on the stream. Blocks.
     pub(crate) fn download_plainly(&self, to: &Memory) {
         self.queue_download_plainly(to);
         self.wait_plainly();
     }
 
-    /// By the driver, on the stream.
+    /// Queues a copy to the device by the driver, on the stream.
     pub(crate) fn queue_upload_plainly(&self, from: &Memory) {
         let (plain, from) = (&self.both.plain, from.start.cast());
-        // SAFETY: both have so many bytes and live until the stream was waited for.
+        // SAFETY: both have `bytes` bytes and live until the wait for the stream.
         unsafe { plain.queue_upload(self.floor, from, self.bytes, self.stream) }.unwrap();
     }
 
-    /// By the driver, on the stream.
+    /// Queues a copy from the device by the driver, on the stream.
     pub(crate) fn queue_download_plainly(&self, to: &Memory) {
         let (plain, to) = (&self.both.plain, to.start.cast());
-        // SAFETY: both have so many bytes and live until the stream was waited for.
+        // SAFETY: both have `bytes` bytes and live until the wait for the stream.
         unsafe { plain.queue_download(to, self.floor, self.bytes, self.stream) }.unwrap();
     }
 
-    /// For what is on the stream.
+    /// Waits for the stream.
     pub(crate) fn wait_plainly(&self) {
         // SAFETY: the stream is live.
         unsafe { self.both.plain.wait(self.stream) }.unwrap();
     }
 
-    /// By the driver's call that waits.
+    /// Copies to the device by the driver's blocking call.
     pub(crate) fn upload_by_driver(&self, from: &Memory) {
         let (plain, from) = (&self.both.plain, from.start.cast());
-        // SAFETY: both have so many bytes.
+        // SAFETY: both have `bytes` bytes.
         unsafe { plain.upload(self.floor, from, self.bytes) }.unwrap();
     }
 
-    /// By the driver's call that waits.
+    /// Copies from the device by the driver's blocking call.
     pub(crate) fn download_by_driver(&self, to: &Memory) {
         let (plain, to) = (&self.both.plain, to.start.cast());
-        // SAFETY: both have so many bytes.
+        // SAFETY: both have `bytes` bytes.
         unsafe { plain.download(to, self.floor, self.bytes) }.unwrap();
     }
 
     #[allow(clippy::mut_from_ref, reason = "it is reached by its address alone")]
     fn slice(&self, memory: &Memory) -> &mut [u8] {
-        // SAFETY: it has so many bytes, and one thread uses one slice at a time.
+        // SAFETY: the memory has `bytes` bytes, and one thread uses one slice at a time.
         unsafe { std::slice::from_raw_parts_mut(memory.start, self.bytes) }
     }
 }
 
 impl<D: Raw> Drop for Ends<'_, D> {
     fn drop(&mut self) {
-        // SAFETY: nothing is queued that uses it.
+        // SAFETY: no queued work uses it.
         let _ = unsafe { self.both.plain.free(self.floor) };
     }
 }

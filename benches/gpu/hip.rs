@@ -76,7 +76,7 @@ impl Raw for Hip {
     }
 
     fn name(&self) -> Result<String> {
-        // SAFETY: the output has so many bytes.
+        // SAFETY: the output has `bytes` bytes.
         text(|name, bytes| unsafe { self.driver.hipDeviceGetName(name, bytes, self.index) })
     }
 
@@ -117,7 +117,8 @@ impl Raw for Hip {
         Ok(address)
     }
 
-    /// A library that lacks the call, as the double does, is given the same on the default stream.
+    /// Copies to the device. If the library lacks the call, as the double does, the copy uses the
+    /// default stream.
     #[inline]
     unsafe fn upload(&self, to: DevicePtr, from: *const c_void, bytes: usize) -> Result<()> {
         // SAFETY: promised by the caller; the default stream is always live.
@@ -130,7 +131,7 @@ impl Raw for Hip {
         }
     }
 
-    /// As [`Raw::upload`].
+    /// Copies from the device, like [`Raw::upload`].
     #[inline]
     unsafe fn download(&self, to: *mut c_void, from: DevicePtr, bytes: usize) -> Result<()> {
         // SAFETY: promised by the caller; the default stream is always live.
@@ -164,7 +165,7 @@ impl Raw for Hip {
 
     #[inline]
     unsafe fn launch(&self, function: Handle, stream: Handle) -> Result<()> {
-        // As the backend does: where both are null, it is HIP's matter whether it looks for arguments.
+        // As in the backend: if both pointers are null, HIP may still look for arguments.
         let (mut arguments, none) = ([null_mut(); 1], null_mut());
         let arguments = arguments.as_mut_ptr();
         // SAFETY: promised by the caller.
@@ -183,13 +184,13 @@ impl Raw for Hip {
     }
 }
 
-/// By its place: versions differ in what a UUID is.
+/// Finds a device by its PCI address, as the versions of HIP define UUIDs differently.
 fn index_of(driver: &Driver, pci_address: &str) -> Result<c_int> {
     let mut count = 0;
     // SAFETY: the output is ours.
     unsafe { driver.hipGetDeviceCount(&mut count) }?;
     for index in 0..count {
-        // SAFETY: the output has so many bytes.
+        // SAFETY: the output has `bytes` bytes.
         let known = text(|text, bytes| unsafe { driver.hipDeviceGetPCIBusId(text, bytes, index) })?;
         if known.eq_ignore_ascii_case(pci_address) {
             return Ok(index);
@@ -198,7 +199,7 @@ fn index_of(driver: &Driver, pci_address: &str) -> Result<c_int> {
     None.context("the driver has no such device")
 }
 
-/// What a function writes: text that ends with NUL.
+/// Returns the text that a function writes, which ends with NUL.
 fn text(write: impl Fn(*mut c_char, c_int) -> Result<()>) -> Result<String> {
     let mut bytes = [0u8; 256];
     write(bytes.as_mut_ptr().cast(), bytes.len() as c_int)?;

@@ -1,17 +1,17 @@
-//! The images, in the form that everyone gets.
+//! Images for all contenders.
 
 use std::ffi::CStr;
 
-/// How many kernels [`Many`] has: `kernel0`, `kernel1`, ...
+/// Number of kernels in [`Many`]: `kernel0`, `kernel1`, ...
 pub(crate) const KERNELS: usize = 1000;
-/// The last of them.
+/// Name of the last kernel.
 pub(crate) const LAST_KERNEL: &CStr = c"kernel999";
 
-/// Machine code for the device: kernels that each store a number of their own.
+/// Machine code for the device, with kernels that each store another number.
 pub(crate) struct Many {
     pub(crate) bytes: Vec<u8>,
-    /// "cubin".
+    /// Form of the image: "cubin".
     pub(crate) form: &'static str,
-    /// By what it was made.
+    /// Tool that made the image.
     pub(crate) maker: &'static str,
 }

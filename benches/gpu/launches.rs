@@ -1,4 +1,4 @@
-//! What launches cost.
+//! The time of launches.
 
 use crate::raw::{Handle, Raw};
 use crate::{Both, queueing};
@@ -9,15 +9,15 @@ use longshore_benches::rounds::{Contender, Times, in_rounds};
 use longshore_conformance::OwnImages;
 use std::time::Duration;
 
-/// Launches of a turn that are waited for one by one.
+/// Launches in a turn, each of which is waited for.
 const ROUND: u32 = 200;
-/// Launches that are queued before all are waited for: more than what the driver takes at once.
+/// Launches queued before one wait: more than the driver accepts without blocking.
 const MANY: u32 = 5000;
-/// What a launch may cost, as a share of the floor and beside it.
+/// Limits of a launch's time: a factor of the floor, and an addition to it.
 const SHARE: f64 = 1.03;
 const EXTRA: Duration = Duration::from_nanos(100);
 
-/// The null kernel, for both.
+/// The null kernel of both contenders.
 struct Empty<'a, D> {
     both: &'a Both<D>,
     kernel: Kernel,
@@ -26,7 +26,7 @@ struct Empty<'a, D> {
     stream: Handle,
 }
 
-/// Launches of a null kernel: queued, waited for, and many.
+/// Measures launches of a null kernel: queued, waited for, and many.
 pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
     let empty = Empty::new(both)?;
     queued(&empty, report);
@@ -88,7 +88,7 @@ impl<D: Raw> Empty<'_, D> {
         let mut image = D::empty(&both.ours.arch)?;
         let program = both.ours.device.load_own(&image[..])?;
         image.push(0);
-        // SAFETY: it is a whole image with a NUL behind it, and the module is never unloaded.
+        // SAFETY: it is a whole image with a NUL after it, and the module is never unloaded.
         let function = unsafe {
             let module = both.plain.load(&image)?;
             both.plain.kernel(module, c"empty")?

@@ -1,4 +1,4 @@
-//! What loading an image costs.
+//! The time of loads.
 
 use crate::Both;
 use crate::images::{KERNELS, LAST_KERNEL};
@@ -9,16 +9,16 @@ use longshore_benches::report::{Limit, Report};
 use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_conformance::OwnImages;
 
-/// Loads of a turn.
+/// Loads in a turn.
 const ROUND: u32 = 5;
 const SHARE: f64 = 1.05;
 
-/// Machine code of many kernels, loaded and unloaded.
+/// Measures the load and unload of machine code with many kernels.
 pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
     let many = both.plain.many(&both.ours.arch)?;
     let image = Image::from(&many.bytes);
     let floor = || -> Result<()> {
-        // SAFETY: it is a whole image, and no kernel of it runs when it is unloaded.
+        // SAFETY: it is a whole image, and none of its kernels runs during the unload.
         unsafe { both.plain.unload(both.plain.load(&many.bytes)?) }
     };
     let ours = || -> Result<()> {
@@ -41,7 +41,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
     Ok(())
 }
 
-/// Whether the image has the kernels.
+/// Checks that the image has the kernels.
 fn check<D>(both: &Both<D>, image: &Image) -> Result<()> {
     let program = both.ours.device.load_own(image.clone())?;
     program.kernel(LAST_KERNEL.to_str()?)?;

@@ -1,10 +1,10 @@
-//! A GPU by Longshore beside the same by its driver alone, CUDA's or HIP: on the same device, in turns, in one
-//! run. The device is the first that `LONGSHORE_DEVICES` leaves; `LONGSHORE_CUDA_DRIVER` or
-//! `LONGSHORE_AMDGPU_DRIVER` is the driver of both. Shown and judged are the best times and, in brackets, the
-//! medians.
+//! A GPU through Longshore beside the same GPU through its driver alone, CUDA or HIP. Both use the
+//! same device, in turns, in one run. The device is the first in the selection `LONGSHORE_DEVICES`.
+//! `LONGSHORE_CUDA_DRIVER` or `LONGSHORE_AMDGPU_DRIVER` is the driver of both. The tables show and
+//! judge the best times and, in brackets, the medians.
 //!
-//! CUDA's driver loads the kernels of a cubin when they are first used; `CUDA_MODULE_LOADING=EAGER` makes it
-//! load them all at once, for both. Kernels for HIP are compiled by clang, for the device that is there.
+//! CUDA's driver loads the kernels of a cubin at their first use; with `CUDA_MODULE_LOADING=EAGER`,
+//! it loads them all at once, for both. Clang compiles the kernels for HIP, for the present device.
 
 mod allocations;
 mod copies;
@@ -30,19 +30,19 @@ use opening::Opening;
 use ours::Ours;
 use raw::{Raw, Which};
 
-/// Compares a backend with its driver.
+/// A comparison of a backend with its driver.
 #[derive(Parser)]
 struct Arguments {
     #[arg(long)]
     backend: Backend,
-    /// Measure only this: launches, copies, allocations, loading, opening.
+    /// Group to measure: launches, copies, allocations, loading, opening.
     filter: Option<String>,
-    /// What this process does if it was started by another one.
+    /// Work of a child process.
     #[arg(long, hide = true)]
     opening: Option<Opening>,
     #[arg(long, hide = true, default_value_t = 0)]
     index: i32,
-    /// Cargo says this to every benchmark.
+    /// Flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -54,13 +54,13 @@ enum Backend {
     Amdgpu,
 }
 
-/// The device, twice.
+/// The device, opened by both contenders.
 struct Both<D> {
     plain: D,
     ours: Ours,
 }
 
-/// Something that is measured.
+/// A group of measurements.
 type Group<D> = fn(&Both<D>, &mut Report) -> Result<()>;
 
 fn groups<D: Raw>() -> [(&'static str, Group<D>); 5] {
@@ -101,7 +101,7 @@ fn run<D: Raw>(arguments: Arguments) -> Result<()> {
     finish(&failures)
 }
 
-/// What could not be measured stands last where the results stand, too.
+/// Repeats the failures after the results, and fails if there are any.
 fn finish(failures: &[String]) -> Result<()> {
     if failures.is_empty() {
         return Ok(());
@@ -120,7 +120,7 @@ impl<D: Raw> Both<D> {
         Ok(Both { plain, ours })
     }
 
-    /// The device and the driver.
+    /// Returns the names of the device and the driver.
     fn kind(&self) -> Result<String> {
         let name = self.plain.name()?;
         let kind = format!("{name}, {}, {}", self.ours.arch, self.plain.version()?);

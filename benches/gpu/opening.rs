@@ -1,4 +1,5 @@
-//! From nothing to an open device, each time in a process of its own, so that nothing is warm.
+//! The time from a new process to an open device. Each measurement has a process of its own,
+//! without warm caches.
 
 use crate::raw::{Raw, Which};
 use crate::{Both, ours};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 20;
 const EXTRA: Duration = Duration::from_millis(1);
 
-/// What a process of its own does and tells the times of.
+/// The work of a child process, which reports the times of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Opening {
     /// The driver alone.
@@ -22,8 +23,8 @@ pub(crate) enum Opening {
     Ours,
 }
 
-/// Measures in new processes, in turns. This one has the device open, so that the system does not
-/// start it anew for each of them.
+/// Measures in new processes, in turns. This process keeps the device open, so that the system does
+/// not restart it for each of them.
 pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
     let mut all = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
@@ -43,7 +44,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
     Ok(())
 }
 
-/// What the process does. Prints what its steps took.
+/// Runs the work of a child process, and prints the times of its steps.
 pub(crate) fn run<D: Raw>(opening: Opening, index: c_int) -> Result<()> {
     let environment = environment::without_cpu();
     let mut steps = vec![Instant::now()];
@@ -66,7 +67,7 @@ pub(crate) fn run<D: Raw>(opening: Opening, index: c_int) -> Result<()> {
     Ok(())
 }
 
-/// What the steps took in another process.
+/// Returns the times of the steps in a child process.
 fn child<D: Raw>(opening: Opening, index: c_int) -> Result<Vec<Duration>> {
     let name = opening.to_possible_value().expect("every value has a name");
     let (backend, index) = (D::OF.backend, index.to_string());

@@ -1,4 +1,4 @@
-//! The same device by Longshore.
+//! The same device through Longshore.
 
 use anyhow::{Context, Result, bail};
 use longshore::{Device, DeviceInfo, Environment, Host, InfoValue, Queue};
@@ -8,7 +8,7 @@ use longshore_tests::doubled::Doubled;
 pub(crate) struct Ours {
     pub(crate) device: Device,
     pub(crate) queue: Queue,
-    /// What its code is for: "sm_90", "gfx90a:sramecc+:xnack-".
+    /// Target of its code: "sm_90", "gfx90a:sramecc+:xnack-".
     pub(crate) arch: String,
 }
 
@@ -21,7 +21,7 @@ impl Ours {
     }
 }
 
-/// With the backend's plugin alone.
+/// Creates a host with the backend's plugin alone.
 pub(crate) fn host(of: Doubled, environment: Environment) -> Result<Host> {
     let backend = of.backend;
     let plugin = of
@@ -32,7 +32,7 @@ pub(crate) fn host(of: Doubled, environment: Environment) -> Result<Host> {
     Ok(host.with_backends(backend).build()?)
 }
 
-/// By which a device is found without Longshore.
+/// Returns the UUID, by which the driver finds the device.
 pub(crate) fn uuid(device: &Device) -> Result<[u8; 16]> {
     match device.info(DeviceInfo::Uuid)? {
         InfoValue::Uuid(uuid) => Ok(uuid),
@@ -40,7 +40,7 @@ pub(crate) fn uuid(device: &Device) -> Result<[u8; 16]> {
     }
 }
 
-/// By which a device is found without Longshore, too: "0000:65:00.0".
+/// Returns the PCI address, by which the driver finds the device, too: "0000:65:00.0".
 pub(crate) fn pci_address(device: &Device) -> Result<String> {
     text(device, DeviceInfo::PciAddress)
 }

@@ -1,13 +1,12 @@
-//! What queueing alone costs.
+//! The time of queueing alone.
 
 use longshore_benches::rounds::Contender;
 use std::time::Instant;
 
-/// How often something is queued before it is waited for: less than what the driver takes before it
-/// makes the caller wait.
+/// Number of operations queued before a wait: less than the driver accepts without blocking.
 const QUEUED: u32 = 500;
 
-/// Work that is queued, which is timed, and waited for, which is not.
+/// Creates a contender whose queueing is timed, but not the wait after it.
 pub(crate) fn alone<'a>(queue: impl Fn() + 'a, wait: impl Fn() + 'a) -> Contender<'a> {
     let round = move || {
         queue();

@@ -1,4 +1,4 @@
-//! What a floor is made of.
+//! The driver's operations for a floor.
 
 use crate::images::Many;
 use anyhow::Result;
@@ -11,48 +11,48 @@ pub(crate) type Handle = *mut c_void;
 /// An address on the device.
 pub(crate) type DevicePtr = u64;
 
-/// Which device.
+/// The choice of a device.
 pub(crate) enum Which<'a> {
-    /// The one that this is.
+    /// The same device as Longshore's.
     Same(&'a Device),
-    /// That with this number among the driver's.
+    /// The device with this number of the driver's.
     Index(c_int),
 }
 
-/// What the driver's calls are called in the tables.
+/// Names of the driver's calls in the tables.
 pub(crate) struct Names {
-    /// Of memory of the device.
+    /// Allocation of device memory.
     pub(crate) allocate: &'static str,
     pub(crate) free: &'static str,
-    /// The copies that wait.
+    /// Copies that block.
     pub(crate) upload: &'static str,
     pub(crate) download: &'static str,
 }
 
-/// A device by its driver alone, current on the thread that opened it. What is made stays until the
+/// A device through its driver alone, current on the thread that opened it. Objects stay until the
 /// process ends.
 pub(crate) trait Raw: Sized {
-    /// Longshore's backend for it.
+    /// Longshore's backend for the device.
     const OF: Doubled;
-    /// For the tables.
+    /// Names for the tables.
     const NAMES: Names;
 
-    /// Loads the driver, or the library in its place, starts it, and makes the device current.
+    /// Loads the driver, or its replacement, initialises it, and makes the device current.
     fn open(library: Option<&str>, which: Which<'_>) -> Result<Self>;
 
-    /// The device's number among the driver's.
+    /// Returns the driver's number of the device.
     fn index(&self) -> c_int;
 
-    /// The device's.
+    /// Returns the name of the device.
     fn name(&self) -> Result<String>;
 
-    /// Of the driver's interface, with its name.
+    /// Returns the name and version of the driver's interface.
     fn version(&self) -> Result<String>;
 
-    /// Of the device's memory.
+    /// Returns the free memory of the device in bytes.
     fn free_bytes(&self) -> Result<usize>;
 
-    /// A new one. As a queue of Longshore, it does not wait for the default stream.
+    /// Creates a stream. Like a queue of Longshore, it does not wait for the default stream.
     fn stream(&self) -> Result<Handle>;
 
     /// Blocks until the stream's work is done.
@@ -61,19 +61,19 @@ pub(crate) trait Raw: Sized {
     /// The stream is live.
     unsafe fn wait(&self, stream: Handle) -> Result<()>;
 
-    /// Memory of the device.
+    /// Allocates memory of the device.
     fn allocate(&self, bytes: usize) -> Result<DevicePtr>;
 
-    /// Gives memory of the device back.
+    /// Frees memory of the device.
     ///
     /// # Safety
-    /// It was allocated so, and nothing uses it.
+    /// It comes from [`Raw::allocate`], and nothing uses it.
     unsafe fn free(&self, address: DevicePtr) -> Result<()>;
 
     /// Queues a copy to the device.
     ///
     /// # Safety
-    /// Both have so many bytes, and live until the live stream was waited for.
+    /// Both have `bytes` bytes, and live until a wait for the stream, which is live.
     unsafe fn queue_upload(
         &self,
         to: DevicePtr,
@@ -94,45 +94,45 @@ pub(crate) trait Raw: Sized {
         stream: Handle,
     ) -> Result<()>;
 
-    /// Copies to the device by the call that waits. Blocks.
+    /// Copies to the device by the blocking call.
     ///
     /// # Safety
-    /// Both have so many bytes.
+    /// Both have `bytes` bytes.
     unsafe fn upload(&self, to: DevicePtr, from: *const c_void, bytes: usize) -> Result<()>;
 
-    /// Copies from the device by the call that waits. Blocks.
+    /// Copies from the device by the blocking call.
     ///
     /// # Safety
-    /// Both have so many bytes.
+    /// Both have `bytes` bytes.
     unsafe fn download(&self, to: *mut c_void, from: DevicePtr, bytes: usize) -> Result<()>;
 
     /// Loads a module.
     ///
     /// # Safety
-    /// It is a whole image; if it is text, with a NUL at its end.
+    /// The image is whole; a text has a NUL after its end.
     unsafe fn load(&self, image: &[u8]) -> Result<Handle>;
 
     /// Unloads a module.
     ///
     /// # Safety
-    /// The module is live, and no kernel of it runs.
+    /// The module is live, and none of its kernels runs.
     unsafe fn unload(&self, module: Handle) -> Result<()>;
 
-    /// A kernel of a module.
+    /// Returns a kernel of a module.
     ///
     /// # Safety
     /// The module is live.
     unsafe fn kernel(&self, module: Handle, name: &CStr) -> Result<Handle>;
 
-    /// Queues one item of a kernel.
+    /// Queues a launch of one item.
     ///
     /// # Safety
     /// The kernel takes no arguments; it and the stream are live.
     unsafe fn launch(&self, function: Handle, stream: Handle) -> Result<()>;
 
-    /// An image of a kernel `empty` without arguments; if it is text, without a NUL at its end.
+    /// Returns an image with a kernel `empty` without arguments; a text has no NUL at its end.
     fn empty(arch: &str) -> Result<Vec<u8>>;
 
-    /// Machine code of many kernels.
+    /// Returns machine code with many kernels.
     fn many(&self, arch: &str) -> Result<Many>;
 }

@@ -1,5 +1,6 @@
-//! What a call of the C API costs above the same work by `longshore`, which is the floor here. Each side has a device
-//! of its own on the same plugin; the C side is called as programs do it, in the shared library.
+//! The time of a call of the C API beyond the same work by `longshore`, which is the floor here.
+//! Each side has a device of its own on the same plugin. The C side is called in the shared
+//! library, as by programs.
 
 use super::offload::OffloadLibrary;
 use super::{Bench, host_plugin};
@@ -13,7 +14,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many calls are timed before it is the other side's turn; then what was queued is waited for.
+/// Number of calls in a turn. After a turn, queued work is waited for.
 const ROUND: u64 = 500;
 const BYTES: usize = 64;
 const NAME_BYTES: usize = 256;
@@ -25,16 +26,16 @@ const SIZES: ol_kernel_launch_size_args_t = ol_kernel_launch_size_args_t {
     DynSharedMemory: 0,
 };
 
-/// The shared library's function of a declared one's name and type.
+/// Returns the shared library's function with the name and type of a declared one.
 macro_rules! function {
     ($library:expr, $name:ident($($any:tt),*)) => {{
         let declared: unsafe extern "C" fn($($any),*) -> ol_result_t = $name;
-        // SAFETY: it has the type of the one that is declared.
+        // SAFETY: it has the type of the declared function.
         unsafe { $library.function(stringify!($name), declared) }
     }};
 }
 
-/// The library in use, with what calls need.
+/// The library in use, with the objects for the calls.
 struct Offload {
     library: OffloadLibrary,
     device: ol_device_handle_t,
@@ -62,7 +63,7 @@ fn launches(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
         ok(unsafe { launch(queue, device, nop, &SIZES, null(), 0, null_mut(), null()) });
     };
     let held = Some((offload, bench));
-    // Without a queue any of the device's that is idle is taken, as here.
+    // Without a queue, the C API uses an idle queue of the device, so the floor does, too.
     let floor = || {
         let queue = bench.device.queue().unwrap();
         // SAFETY: the kernel takes no arguments.
@@ -80,7 +81,8 @@ fn launches(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
     let (constants, bytes) = (pointers.map(<*mut c_void>::cast_const), [8usize, 8]);
     let pointers = pointers.as_mut_ptr();
     let floor = || {
-        // SAFETY: the kernel takes a pointer to numbers and how many there are; all live longer than the queue's work.
+        // SAFETY: the kernel takes a pointer to numbers and their count; all live longer than the
+        // queue's work.
         let arguments = unsafe { RawArguments::new(&constants, &bytes) }.unwrap();
         // SAFETY: as above.
         unsafe { bench.queue.launch(&kernel, Grid::default(), arguments) }.unwrap();
@@ -92,13 +94,13 @@ fn launches(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
     compare(criterion, "capi_launch_with_arguments", floor, ours, held);
 }
 
-/// Between memory of the program: without a queue the floor is the copy itself.
+/// Measures copies in the program's memory. Without a queue, the floor is the copy itself.
 fn copies(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
     let &Offload { device, queue, .. } = offload;
     let copy = function!(offload.library, olMemcpy(_, _, _, _, _, _));
     let (mut from, mut to) = ([1u8; BYTES], [0u8; BYTES]);
     let (from, to) = ((&raw mut from).cast::<c_void>(), (&raw mut to).cast::<c_void>());
-    // SAFETY: both have so many bytes, and live longer than the queue's work.
+    // SAFETY: both have `BYTES` bytes, and live longer than the queue's work.
     let ours = |queue| ok(unsafe { copy(queue, to, device, from, device, BYTES) });
     // SAFETY: as above.
     let floor = || unsafe { black_box(to).copy_from(black_box(from), BYTES) };
@@ -109,18 +111,18 @@ fn copies(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
     compare(criterion, "capi_queued_copy_64B", floor, || ours(queue), Some((offload, bench)));
 }
 
-/// Both free by the address.
+/// Measures allocations. Both sides free by the address.
 fn allocations(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
     let allocate = function!(offload.library, olMemAlloc(_, _, _, _));
     let free = function!(offload.library, olMemFree(_));
     let floor = || {
         let memory = bench.device.allocate(MemoryKind::Device, 1 << 20, 64).unwrap();
-        // SAFETY: nobody uses it.
+        // SAFETY: no code uses the memory.
         unsafe { bench.host.free(memory.into_raw()) }.unwrap();
     };
     let ours = || {
         let mut memory = null_mut();
-        // SAFETY: nobody uses the memory.
+        // SAFETY: no code uses the memory.
         unsafe {
             ok(allocate(offload.device, OL_ALLOC_TYPE_DEVICE, 1 << 20, &mut memory));
             ok(free(memory));
@@ -156,14 +158,14 @@ fn queries(criterion: &mut Criterion, bench: &Bench, offload: &Offload) {
         ("capi_device_name", DeviceInfo::Name, OL_DEVICE_INFO_NAME),
     ] {
         let room = if ours == OL_DEVICE_INFO_NAME { NAME_BYTES } else { size_of::<u32>() };
-        // SAFETY: there is so much room.
+        // SAFETY: the buffer has `room` bytes.
         let ours = || ok(unsafe { info(offload.device, ours, room, answer) });
         compare(criterion, name, || drop(black_box(entry.info(query).unwrap())), ours, None);
     }
 }
 
-/// A group of both, which run in turns, so that they meet the same state of the machine; while
-/// `queues`, if they are given, are held.
+/// Measures a group of both sides. They run in turns, so that both meet the same state of the
+/// machine. If `queues` is given, both queues are held.
 fn compare(
     criterion: &mut Criterion,
     name: &str,
@@ -219,7 +221,7 @@ impl Offload {
         let create_queue = function!(library, olCreateQueue(_, _));
         let create_program = function!(library, olCreateProgram(_, _, _, _));
         let get_symbol = function!(library, olGetSymbol(_, _, _, _));
-        // SAFETY: the callback writes to the handle; there are so many bytes of the image.
+        // SAFETY: the callback writes to the handle; the image has the given number of bytes.
         unsafe {
             ok(init(null()));
             ok(iterate_devices(Some(take_device), (&raw mut device).cast()));
@@ -231,8 +233,8 @@ impl Offload {
         Offload { library, device, queue, nop, iota }
     }
 
-    /// Has both queues keep what is queued until the answer is dropped: what is timed then is the call, and not how it
-    /// meets the queue's thread.
+    /// Holds up the work of both queues until the returned object is dropped, so that only the call
+    /// is timed, without effects of the queue's thread.
     fn hold<'a>(&'a self, bench: &'a Bench) -> HeldQueues<'a> {
         unsafe extern "C" fn wait(_: *mut c_void) {
             HELD.fetch_add(1, Ordering::Release);
@@ -240,7 +242,7 @@ impl Offload {
                 std::thread::sleep(Duration::from_micros(50));
             }
         }
-        // SAFETY: it uses no data.
+        // SAFETY: the function uses no data.
         bench.queue.host_function(|| unsafe { wait(null_mut()) }).unwrap();
         let host_function = function!(self.library, olLaunchHostFunction(_, _, _));
         // SAFETY: as above.
@@ -252,10 +254,10 @@ impl Offload {
     }
 }
 
-/// How many queues are held.
+/// Number of held queues.
 static HELD: AtomicU32 = AtomicU32::new(0);
 
-/// Lets them go on when it is dropped, and waits for them.
+/// Two held queues. Dropping the object releases them and waits for them.
 struct HeldQueues<'a> {
     offload: &'a Offload,
     bench: &'a Bench,
@@ -272,7 +274,7 @@ impl Drop for HeldQueues<'_> {
 }
 
 unsafe extern "C" fn take_device(device: ol_device_handle_t, found: *mut c_void) -> bool {
-    // SAFETY: it is the handle above.
+    // SAFETY: the pointer is to the handle in `Offload::new`.
     unsafe { *found.cast() = device };
     false
 }

@@ -1,13 +1,13 @@
-//! The host plugin reached without the host: only the boundary between.
+//! The host plugin without the host: only the boundary between them.
 
 use longshore::Environment;
 use longshore_conformance::services_for;
 use longshore_plugin_api::remote::{RemoteDevice, RemoteEvent, RemotePlatform, RemotePlugin};
 use longshore_plugin_api::{Connected, Device as _, Event as _, Platform as _, abi};
 
-/// An event of the plugin. The library stays loaded for good.
+/// An event of the plugin. The library stays loaded until the process ends.
 pub(crate) struct Crossing {
-    // The order of the fields matters: each goes before what it is of.
+    // The order of the fields matters: each is dropped before its owner.
     event: RemoteEvent,
     _device: RemoteDevice,
     _platform: RemotePlatform,
@@ -34,7 +34,7 @@ impl Crossing {
         }
     }
 
-    /// One call across and back, answered from a field.
+    /// Makes one call to the plugin, which only reads a field.
     pub(crate) fn call(&self) -> bool {
         self.event.is_complete().expect("an event without a record is complete")
     }

@@ -1,6 +1,6 @@
-//! The hot paths, each beside a floor measured in the same run: the same work without Longshore.
+//! The hot paths, each beside a floor in the same run: the same work without Longshore.
 //!
-//! Groups have a benchmark "floor" and one "longshore"; `cargo xtask bench` prints their
+//! Each group has a benchmark "floor" and one "longshore"; `cargo xtask bench` prints their
 //! differences and ratios. The plugin must be built in release mode before.
 
 mod capi;
@@ -54,7 +54,7 @@ fn host_plugin() -> PathBuf {
     folder.join("liblongshore_plugin_host.so")
 }
 
-/// The kernel as a function, called directly: the floor of a launch.
+/// Does the kernel's work when called directly: the floor of a launch.
 extern "C" fn nop(_arguments: *mut *mut c_void) {
     black_box(());
 }
@@ -106,13 +106,14 @@ fn allocations(criterion: &mut Criterion, bench: &Bench, name: &str) {
     group.finish();
 }
 
-/// To the same place as the floor: the CPU's device memory is the process's own. Both benchmarks
-/// do both copies in turn and time one of them, so that they meet the same state of the machine.
+/// Measures copies. The target is the floor's, too, as the CPU's device memory is the process's
+/// own. Both benchmarks do both copies in turns and time one of them, so that both meet the same
+/// state of the machine.
 fn copies(criterion: &mut Criterion, bench: &Bench, name: &str, bytes: usize, at_a_time: u64) {
     let source = vec![1u8; bytes];
     let buffer = bench.device.buffer_of(&bench.queue, &source).expect("memory");
     let place = buffer.pointer().address() as *mut u8;
-    // SAFETY: the buffer has this many bytes, and nobody else uses it now.
+    // SAFETY: the buffer has this many bytes, and no other code uses it now.
     let plain = || unsafe { black_box(place).copy_from(black_box(&source).as_ptr(), bytes) };
     let ours = || buffer.write(&bench.queue, black_box(&source)).unwrap();
     let mut group = criterion.benchmark_group(name);
@@ -126,7 +127,8 @@ fn copies(criterion: &mut Criterion, bench: &Bench, name: &str, bytes: usize, at
     group.finish();
 }
 
-/// Runs two things `count` times each, in turns of `at_a_time`, and answers what each took.
+/// Runs two functions `count` times each, in turns of `at_a_time` calls. Returns the time of each
+/// function.
 fn in_rounds(count: u64, at_a_time: u64, a: impl Fn(), b: impl Fn()) -> (Duration, Duration) {
     let timed = |what: &dyn Fn(), times: u64| {
         let start = Instant::now();
@@ -144,7 +146,8 @@ fn in_rounds(count: u64, at_a_time: u64, a: impl Fn(), b: impl Fn()) -> (Duratio
     (a_took, b_took)
 }
 
-/// A question that the plugin answers from a field, against the same through a bare C table.
+/// Measures a query that the plugin answers from a field, beside the same call through a bare C
+/// table.
 fn boundary(criterion: &mut Criterion) {
     struct Table {
         is_complete: unsafe extern "C" fn(*mut u32) -> u32,
@@ -163,7 +166,7 @@ fn boundary(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Discovery: what one more candidate costs that is not opened.
+/// Measures discovery: the time for one more candidate that is not opened.
 fn discovery(criterion: &mut Criterion) {
     const CANDIDATES: usize = 100;
     let folder = tempfile::tempdir().expect("a folder");
@@ -181,7 +184,7 @@ fn discovery(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Opening the host device, each time from a file that was never opened, against a bare `dlopen`.
+/// Measures opening the host device from a new copy of the file, beside a bare `dlopen`.
 fn opening(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut copies = 0;

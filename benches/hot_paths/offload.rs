@@ -1,15 +1,16 @@
-//! The C API as a program has it: as a shared library.
+//! The C API in a program's form: a shared library.
 
 use libloading::Library;
 use xtask::offload_library;
 
-/// The opened library. It stays open for good, as its threads may.
+/// The opened library. It is never closed, as its threads may run until the process ends.
 pub(super) struct OffloadLibrary {
     library: &'static Library,
 }
 
 impl OffloadLibrary {
-    /// Links what this profile's `longshore-capi` is, unless that was done since it was built, and opens what comes of it.
+    /// Links this profile's `longshore-capi`, unless the shared library is newer, and opens the
+    /// shared library.
     pub(super) fn open() -> OffloadLibrary {
         let executable = std::env::current_exe().expect("Linux tells");
         let folder = executable.ancestors().nth(2).expect("target/<profile>/deps/<executable>");
@@ -19,10 +20,11 @@ impl OffloadLibrary {
         OffloadLibrary { library: Box::leak(Box::new(library)) }
     }
 
-    /// Its function of this name, of the same type as the declared one, which is not called.
+    /// Returns the library's function with this name. `_declared` only has the type, and is not
+    /// called.
     ///
     /// # Safety
-    /// `F` is a pointer to functions of the type that it has.
+    /// `F` is the type of a pointer to the function.
     pub(super) unsafe fn function<F: Copy>(&self, name: &str, _declared: F) -> F {
         // SAFETY: promised by the caller.
         let found = unsafe { self.library.get::<F>(name) };

@@ -1,12 +1,13 @@
-//! This program under valgrind's callgrind.
+//! Runs of this program under valgrind's callgrind.
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where callgrind's files stay, for `callgrind_annotate`.
+/// Folder with callgrind's files, for `callgrind_annotate`.
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/instructions");
-/// Names and line numbers stand in the file as they are, and no process is followed that this one starts.
+/// Options: names and line numbers are uncompressed in the file, and child processes are not
+/// followed.
 const OPTIONS: [&str; 5] = [
     "--tool=callgrind",
     "--quiet",
@@ -15,22 +16,22 @@ const OPTIONS: [&str; 5] = [
     "--compress-pos=no",
 ];
 
-/// "valgrind-3.19.0".
+/// Returns the version: "valgrind-3.19.0".
 pub(crate) fn version() -> Result<String> {
     let output = Command::new("valgrind").arg("--version").output();
     let output = output.context("valgrind cannot be started (Debian: `valgrind`)")?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Starts this program again, with other arguments, and counts the instructions in a library of it. `name` is that of
-/// callgrind's file.
+/// Starts this program again with other arguments, and counts the instructions in one of its
+/// libraries. `name` is the name of callgrind's file.
 pub(crate) fn instructions(name: &str, library: &Path, arguments: &[&str]) -> Result<u64> {
     let file = PathBuf::from(FOLDER).join(name).with_extension("callgrind");
     std::fs::create_dir_all(FOLDER).context(FOLDER)?;
     let mut command = Command::new("valgrind");
     command.args(OPTIONS).arg(format!("--callgrind-out-file={}", file.display()));
     command.arg(std::env::current_exe()?).args(arguments);
-    // The double has devices of its own.
+    // The user's selection does not apply to the double's devices.
     let output = command.env_remove("LONGSHORE_DEVICES").output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?}: {}\n{said}", output.status);
@@ -40,8 +41,8 @@ pub(crate) fn instructions(name: &str, library: &Path, arguments: &[&str]) -> Re
     Ok(counted)
 }
 
-/// What code of an object costs by itself: the lines of costs that follow its `ob=`, but for what a call costs, which is the
-/// line after `calls=`.
+/// Returns the cost of an object's own code. The cost lines follow its `ob=` line; the line after
+/// `calls=` has the cost of a call, which does not count.
 fn instructions_in(profile: &str, object: &str) -> u64 {
     let (mut is_ours, mut is_call, mut sum) = (false, false, 0);
     for line in profile.lines() {

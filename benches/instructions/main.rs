@@ -1,9 +1,10 @@
-//! How many instructions of the CUDA backend and of the AMDGPU backend a launch, a copy or an allocation takes, counted
-//! by valgrind's callgrind on the doubles of their drivers. Counted is the plugin's own code alone: not the driver, the
-//! host or the C library. A count says nothing about how long a GPU takes.
+//! Numbers of instructions that the CUDA and AMDGPU backends need for a launch, a copy or an
+//! allocation. Valgrind's callgrind counts them on the doubles of the drivers. Only the plugin's
+//! own code counts: not the driver, the host or the C library. A count says nothing about the time
+//! on a GPU.
 //!
-//! Each operation has processes of its own, for each backend some that do it twice as often as others: what is shown is the
-//! difference of the two.
+//! Each operation runs in processes of its own. For each backend, some processes repeat it twice as
+//! often as others, and the table shows the difference.
 
 mod callgrind;
 mod operations;
@@ -14,28 +15,28 @@ use comfy_table::Table;
 use longshore_tests::doubled::{AMDGPU, CUDA, Doubled};
 use operations::OPERATIONS;
 
-/// How often a process does it; another one does it twice as often.
+/// Repetitions in a process; another process has twice as many.
 const TIMES: u32 = 1000;
-/// Two counts that differ by no more, as a share, are the same. Else threads wait for each other, now in one way and now in
-/// another, and the median of so many counts is shown.
+/// Relative difference up to which two counts are equal. Otherwise threads have waited for each
+/// other in varying ways, and the median of `RUNS` counts is shown.
 const SAME: f64 = 0.01;
 const RUNS: usize = 15;
-/// How many instructions AMDGPU may need for one of CUDA.
+/// Limit for the instructions of AMDGPU, relative to CUDA.
 const MOST: f64 = 1.1;
 
-/// Counts instructions of the backends of CUDA and AMDGPU.
+/// A count of the instructions in the backends for CUDA and AMDGPU.
 #[derive(Parser)]
 struct Arguments {
-    /// Count only for the operations whose names contain this.
+    /// Part of the names of the operations to count.
     filter: Option<String>,
-    /// What this process does if it was started by another one: an operation of a backend.
+    /// Work of a child process: an operation of a backend.
     #[arg(long, hide = true, requires = "operation")]
     backend: Option<String>,
     #[arg(long, hide = true)]
     operation: Option<usize>,
     #[arg(long, hide = true, default_value_t = 0)]
     times: u32,
-    /// Cargo says this to every benchmark.
+    /// Flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -75,7 +76,7 @@ fn table(filter: &str) -> Result<Table> {
     Ok(table)
 }
 
-/// Instructions of the plugin that an operation takes once.
+/// Returns the plugin's instructions for one operation.
 fn count(of: &Doubled, operation: usize) -> Result<f64> {
     let plugin = of.plugin().context("the plugin is not built")?;
     ensure!(of.double().is_some(), "the double of {}'s driver is not built", of.backend);

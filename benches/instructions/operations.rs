@@ -1,4 +1,4 @@
-//! What is counted.
+//! The operations.
 
 use anyhow::Context;
 use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Program, Queue, Result};
@@ -6,23 +6,23 @@ use longshore_conformance::OwnImages;
 use longshore_tests::doubled::{Doubled, image};
 use std::ffi::c_void;
 
-/// Bytes of copies and fills.
+/// Size of copies and fills in bytes.
 const BYTES: u64 = 64;
-/// Of an allocation.
+/// Size of an allocation in bytes.
 const ALLOCATED_BYTES: u64 = 1 << 20;
 
-/// Something that a program does often.
+/// An operation that programs repeat often.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
-    /// On which device. The driver has the first one current.
+    /// Number of the device. The first device is current in the driver.
     device: u32,
     prepare: fn(&Rig) -> Result<Step<'_>>,
 }
 
-/// Does it once.
+/// A function that runs the operation once.
 type Step<'a> = Box<dyn Fn() -> Result<()> + 'a>;
 
-/// What all operations need.
+/// Objects for all operations.
 struct Rig {
     device: Device,
     queue: Queue,
@@ -48,17 +48,17 @@ operations! {
     "64 B between buffers, queued, second device" on 1: copy_between;
     "64 B filled, queued" on 0: fill;
     "1 MiB allocated and freed, not cached" on 0: allocation;
-    "event made, recorded, asked for" on 0: event;
+    "event created, recorded, queried" on 0: event;
     "idle queue waited for" on 0: idle_queue;
 }
 
 impl Operation {
-    /// Does it so many times, on the double that is this process's driver.
+    /// Repeats the operation `times` times, on the double in place of this process's driver.
     pub(crate) fn repeat(&self, of: &Doubled, times: u32) -> anyhow::Result<()> {
         let rig = Rig::new(of, self.device)?;
         let step = (self.prepare)(&rig)?;
         let done = (0..times).try_for_each(|_| step());
-        // What is queued uses what the step has.
+        // Queued work uses objects of the step.
         rig.queue.synchronize().and(done)?;
         Ok(())
     }
@@ -88,7 +88,7 @@ fn null_kernel(rig: &Rig) -> Result<Step<'_>> {
 
 fn kernel_with_arguments(rig: &Rig) -> Result<Step<'_>> {
     let (iota, out) = (rig.kernel("iota")?, rig.device.buffer::<u32>(&rig.queue, 1)?);
-    // SAFETY: the kernel takes a pointer and how many numbers are there.
+    // SAFETY: the kernel takes a pointer and a count of numbers.
     Ok(Box::new(move || unsafe { rig.queue.launch(&iota, Grid::default(), (&out, 1u64)) }))
 }
 
@@ -121,7 +121,7 @@ fn copies_of_pinned(rig: &Rig) -> Result<Step<'_>> {
 fn there_and_back(rig: &Rig, here: *mut c_void) -> Result<Step<'_>> {
     let (there, queue) = (rig.device.buffer::<u8>(&rig.queue, BYTES as usize)?, &rig.queue);
     Ok(Box::new(move || {
-        // SAFETY: both have so many bytes and are there when the queue was waited for.
+        // SAFETY: both have `BYTES` bytes and live until the wait for the queue.
         unsafe {
             queue.copy_from_host(there.pointer(), here, BYTES)?;
             queue.copy_to_host(here, there.pointer(), BYTES)?;
@@ -130,22 +130,22 @@ fn there_and_back(rig: &Rig, here: *mut c_void) -> Result<Step<'_>> {
     }))
 }
 
-/// Memory of this process, which keeps it.
+/// Returns memory of this process, which is never freed.
 fn host_memory() -> *mut c_void {
     Box::into_raw(Box::new([1u8; BYTES as usize])).cast()
 }
 
 fn copy_between(rig: &Rig) -> Result<Step<'_>> {
-    // SAFETY: its content is never read.
+    // SAFETY: the contents are never read.
     let buffer = || unsafe { rig.device.buffer_uninit::<u8>(BYTES as usize) };
     let (to, from) = (buffer()?, buffer()?);
-    // SAFETY: both have so many bytes and are there when the queue was waited for.
+    // SAFETY: both have `BYTES` bytes and live until the wait for the queue.
     Ok(Box::new(move || unsafe { rig.queue.copy(to.pointer(), from.pointer(), BYTES) }))
 }
 
 fn fill(rig: &Rig) -> Result<Step<'_>> {
     let to = rig.device.buffer::<u8>(&rig.queue, BYTES as usize)?;
-    // SAFETY: it has so many bytes and is there when the queue was waited for.
+    // SAFETY: the buffer has `BYTES` bytes and lives until the wait for the queue.
     Ok(Box::new(move || unsafe { rig.queue.fill(to.pointer(), &[1], BYTES) }))
 }
 

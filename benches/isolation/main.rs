@@ -1,7 +1,9 @@
-//! The CPU's plugin in a process of its own, beside the same plugin in this process, and beside `memcpy`.
+//! The CPU's plugin in a process of its own, beside the same plugin in this process, and beside
+//! `memcpy`.
 //!
-//! What a call across costs is seen in the smallest things: a launch of a kernel that does nothing, queued among others and waited
-//! for, and a copy of 8 bytes. What the staging memory costs is seen in large copies from and to memory of the program alone.
+//! The smallest operations show the time of a call between processes: a launch of an empty kernel,
+//! queued among others or waited for, and a copy of 8 bytes. Large copies from and to memory of the
+//! program alone show the time of the staging memory.
 
 use anyhow::{Context, Result};
 use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Queue};
@@ -13,13 +15,13 @@ use longshore_tests::world::{executor, host_plugin};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Launches that are queued before one waits for them.
+/// Launches queued before a wait.
 const LAUNCHES: usize = 1000;
 const LARGE: usize = 64 << 20;
-/// What isolation may add to a launch among others.
+/// Time that isolation may add to a launch among others.
 const MORE: Duration = Duration::from_micros(3);
 
-/// A device, a queue and a kernel that does nothing.
+/// A device, a queue and an empty kernel.
 struct Side {
     device: Device,
     queue: Queue,
@@ -95,18 +97,18 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What one of the launches took, if a turn does them `count` times.
+/// Creates a contender whose time is that of one launch, from turns of `LAUNCHES` launches.
 fn per_launch<'a>(count: u32, run: impl FnMut() + 'a) -> Contender<'a> {
     let mut all = Contender::new(count, run);
     Contender { round: Box::new(move || (all.round)() / LAUNCHES as u32) }
 }
 
-/// Memory that both processes have needs no staging.
+/// Measures copies between shared memory and the device, which need no staging.
 fn shared_copies(isolated: &Side, report: &mut Report) -> Result<()> {
     let shared = isolated.device.allocate(MemoryKind::Host, LARGE as u64, 1)?;
     let buffer = isolated.device.allocate(MemoryKind::Device, LARGE as u64, 1)?;
     let copy = || {
-        // SAFETY: both have so many bytes, and live until the copy is done.
+        // SAFETY: both have `LARGE` bytes, and live until the copy is done.
         unsafe { isolated.queue.copy(buffer.pointer(), shared.pointer(), LARGE as u64) }
             .and_then(|()| isolated.queue.synchronize())
             .expect("a copy");

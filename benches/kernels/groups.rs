@@ -1,4 +1,4 @@
-//! What has barriers.
+//! Kernels with barriers.
 
 use crate::opencl::{Argument, Command, OpenCl};
 use crate::openmp::OpenMp;
@@ -11,9 +11,9 @@ use longshore_tests::kernels::{
     prefix_sum, reduce, small_floats,
 };
 
-/// Groups, where each does a part.
+/// Number of groups, for kernels whose groups do a part each.
 const PARTS: u32 = 64;
-/// Bodies whose results are checked.
+/// Number of bodies whose results are checked.
 const CHECKED: usize = 64;
 
 pub(crate) struct Matmul {
@@ -51,7 +51,7 @@ pub(crate) struct NBody {
 }
 
 impl Matmul {
-    /// Of n x n matrices.
+    /// Creates the multiplication of n x n matrices.
     pub(crate) fn new(ours: &Ours, n: u32) -> Matmul {
         let count = n as usize * n as usize;
         let host = [small_floats(6, count), small_floats(7, count)];
@@ -100,7 +100,8 @@ impl Workload for Matmul {
     fn run_loops(&self, openmp: &OpenMp) {
         type Loop = unsafe extern "C" fn(u64, u64, u64, u32, u32, u32);
         let [a, b, c] = [&self.a, &self.b, &self.c].map(|buffer| buffer.pointer().address());
-        // SAFETY: pointers are numbers for the calling convention; the matrices have n x n elements.
+        // SAFETY: pointers are numbers for the calling convention; the matrices have n x n
+        // elements.
         unsafe { openmp.function::<Loop>("matmul")(a, b, c, self.n, self.n, self.n) }
     }
 }

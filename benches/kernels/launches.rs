@@ -1,4 +1,4 @@
-//! What a launch costs.
+//! The time of launches.
 
 use crate::opencl::{Argument, OpenCl};
 use crate::ours::Ours;
@@ -8,27 +8,27 @@ use longshore_benches::rounds::{Contender, Times, in_rounds};
 use longshore_tests::kernels::{saxpy, small_floats};
 
 const ITEMS: u32 = 64;
-/// Launches of a turn.
+/// Launches in a turn.
 const ROUND: u32 = 1000;
-/// Launches that are queued before they are waited for.
+/// Launches queued before a wait.
 const QUEUED: u32 = 100;
 
-/// Ours, then PoCL's.
+/// A row of the table: Longshore's times, then PoCL's.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) times: [Option<Times>; 2],
     pub(crate) target: Target,
 }
 
-/// What is aimed at.
+/// The target of a row.
 pub(crate) enum Target {
-    /// So many times as fast as PoCL.
+    /// Factor of PoCL's speed.
     TimesPocl(f64),
-    /// Nanoseconds at most.
+    /// Maximum time in nanoseconds.
     Ns(f64),
 }
 
-/// saxpy in one group of 64 items.
+/// Measures saxpy in one group of 64 items.
 pub(crate) fn small(ours: &Ours, opencl: Option<&OpenCl>) -> Result<Vec<Row>> {
     let n = u64::from(ITEMS);
     let host = [small_floats(1, ITEMS as usize), small_floats(2, ITEMS as usize)];
@@ -75,7 +75,11 @@ pub(crate) fn small(ours: &Ours, opencl: Option<&OpenCl>) -> Result<Vec<Row>> {
         many_opencl.map(|run| Contender::new(ROUND / QUEUED, run)),
     ];
     Ok(vec![
-        Row { name: "64 items, and wait", times: in_rounds(one), target: Target::TimesPocl(2.0) },
+        Row {
+            name: "64 items, launched and waited for",
+            times: in_rounds(one),
+            target: Target::TimesPocl(2.0),
+        },
         Row {
             name: "100 launches of 64 items, then wait",
             times: in_rounds(hundred),
@@ -84,7 +88,7 @@ pub(crate) fn small(ours: &Ours, opencl: Option<&OpenCl>) -> Result<Vec<Row>> {
     ])
 }
 
-/// Returns a kernel that does nothing, in one group.
+/// Measures an empty kernel in one group.
 pub(crate) fn empty(ours: &Ours) -> Vec<Row> {
     let (queue, kernel, grid) =
         (ours.kernels.queue(), ours.kernels.kernel("empty"), Grid::default());

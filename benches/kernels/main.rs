@@ -1,11 +1,12 @@
 //! Kernels on the CPU beside their peers, on the same memory, in turns, in one run:
 //!
-//! - *ours*: `kernels/kernels.c`, made with `longshore_device.h` and compiled by clang 19 for this CPU;
-//! - *PoCL*: the same kernels in OpenCL C, compiled by the LLVM that PoCL has;
+//! - *ours*: `kernels/kernels.c`, made with `longshore_device.h` and compiled by clang 19 for this
+//!   CPU;
+//! - *PoCL*: the same kernels in OpenCL C, compiled by PoCL's LLVM;
 //! - *OpenMP*: plain loops in C, compiled by clang 19 for this CPU.
 //!
-//! Everyone's results are checked before anything is timed. Shown are the best times, and the medians after them. A
-//! peer that is not installed is left out.
+//! All results are checked before the measurements. The tables show the best times, and the medians
+//! after them. A peer that is not installed is left out.
 
 mod groups;
 mod launches;
@@ -29,16 +30,16 @@ use workload::{Row, Workload, measure};
 
 const COMPILER_FLAGS: &[&str] = &["-O3", "-march=native"];
 const MIB: usize = 1 << 20;
-/// Where a kernel is memory alone, how many times as fast as OpenMP.
+/// Target for kernels whose speed is the memory's, as a factor of OpenMP's speed.
 const STREAM_AIM: f64 = 0.95;
 const SCALING_AIM: f64 = 1.9;
 
-/// Compares kernels on the CPU with PoCL and OpenMP.
+/// A comparison of kernels on the CPU with PoCL and OpenMP.
 #[derive(Parser)]
 struct Arguments {
-    /// Measure only the kernels whose names contain this.
+    /// Part of the names of the kernels to measure.
     filter: Option<String>,
-    /// Cargo says this to every benchmark.
+    /// Flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -75,7 +76,7 @@ fn there<T>(name: &str, peer: Result<T>) -> Option<T> {
 
 type Make = fn(&Ours) -> Box<dyn Workload>;
 
-/// Names, and workloads, which are made when it is their turn.
+/// Names and constructors of the workloads, which are created when their turns come.
 const WORKLOADS: [(&str, Make); 11] = [
     ("saxpy large", |ours| Box::new(streams::Saxpy::new(ours, Form::Group, 64 * MIB))),
     ("triad large", |ours| Box::new(streams::Triad::new(ours, 64 * MIB))),
@@ -107,7 +108,7 @@ fn workloads(
     Ok(rows)
 }
 
-/// Of a matrix multiply, from one thread to two.
+/// Measures the scaling of a matrix multiply from one thread to two.
 fn scaling(image: &[u8]) -> Result<String> {
     let [one, two] = [1, 2].map(|threads| Ours::new(image, Some(threads)));
     let (one, two) = (one?, two?);

@@ -18,7 +18,7 @@ pub(crate) struct OpenCl {
     context: Context,
     queue: CommandQueue,
     program: Program,
-    /// What it says of itself, with the version of LLVM and the name of the CPU.
+    /// PoCL's description of the device, with the version of LLVM and the name of the CPU.
     pub(crate) description: String,
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Argument {
     Float(f32),
     Int(u32),
     Long(u64),
-    /// Address and bytes.
+    /// Address and size in bytes.
     Memory(u64, u64),
 }
 
@@ -46,8 +46,10 @@ pub(crate) struct Command {
 }
 
 impl OpenCl {
+    /// Creates a device with the kernels.
+    ///
     /// # Errors
-    /// What is missing.
+    /// The missing part.
     pub(crate) fn new() -> Result<OpenCl> {
         let said = |error: opencl3::error_codes::ClError| anyhow!("{error}");
         let platforms = get_platforms().map_err(said).context("no libOpenCL.so.1")?;
@@ -65,8 +67,10 @@ impl OpenCl {
         Ok(OpenCl { context, queue, program, description })
     }
 
+    /// Creates a command.
+    ///
     /// # Errors
-    /// Those of PoCL.
+    /// PoCL's errors.
     pub(crate) fn command(
         &self,
         name: &str,
@@ -76,8 +80,8 @@ impl OpenCl {
         let mut memory = Vec::new();
         let kernel = Kernel::create(&self.program, name).map_err(|error| anyhow!("{error}"))?;
         for (index, argument) in (0..).zip(arguments) {
-            // SAFETY: the types are those of the kernel's parameters; the memory outlives the step, as whoever runs
-            // it vouches.
+            // SAFETY: the values have the types of the kernel's parameters; the memory outlives the
+            // command, as the caller of `run` vouches.
             let set = unsafe {
                 match argument {
                     Argument::Float(value) => kernel.set_arg(index, value),
@@ -102,7 +106,7 @@ impl OpenCl {
         Ok(Command { kernel, global, local, _memory: memory })
     }
 
-    /// Queues launches.
+    /// Enqueues launches.
     pub(crate) fn enqueue(&self, commands: &[Command]) {
         for command in commands {
             let (global, local) = (command.global.as_ptr(), command.local.as_ptr());
@@ -115,7 +119,7 @@ impl OpenCl {
         }
     }
 
-    /// Queues launches and waits for them.
+    /// Enqueues launches and waits for them.
     pub(crate) fn run(&self, commands: &[Command]) {
         self.enqueue(commands);
         self.queue.finish().expect("PoCL runs");

@@ -1,4 +1,4 @@
-//! Plain loops with OpenMP, in a shared object that clang compiles now.
+//! Plain loops with OpenMP, in a shared object that clang compiles for this run.
 
 use crate::COMPILER_FLAGS;
 use anyhow::{Context, Result, ensure};
@@ -15,8 +15,8 @@ pub(crate) struct OpenMp {
     _folder: TempDir,
 }
 
-/// Lets OpenMP's threads look for more for a millisecond only, so that they do not take the cores of whose turn it is
-/// next.
+/// Makes OpenMP's idle threads spin for only a millisecond, so that they do not take cores from the
+/// next contender.
 ///
 /// # Safety
 /// There is no other thread.
@@ -26,8 +26,10 @@ pub(crate) unsafe fn be_polite() {
 }
 
 impl OpenMp {
+    /// Compiles and loads the loops.
+    ///
     /// # Errors
-    /// What is missing.
+    /// The missing part.
     pub(crate) fn new() -> Result<OpenMp> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/peers/loops.c");
         let folder = tempfile::tempdir()?;
@@ -37,15 +39,15 @@ impl OpenMp {
         let output = compile.arg(source).arg("-o").arg(&object).output().context(COMPILER)?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{COMPILER} -fopenmp (libomp-19-dev): {said}");
-        // SAFETY: our own code, whose constructors start OpenMP at most.
+        // SAFETY: our own code, whose constructors at most start OpenMP.
         let library = unsafe { Library::new(&object) }.context("libomp5-19")?;
         Ok(OpenMp { library, _folder: folder })
     }
 
-    /// A function of the loops.
+    /// Returns a function of the loops.
     ///
     /// # Safety
-    /// It has the type.
+    /// The function has the type `F`.
     pub(crate) unsafe fn function<F>(&self, name: &str) -> Symbol<'_, F> {
         // SAFETY: promised by the caller.
         unsafe { self.library.get(name.as_bytes()) }.expect("the loops have it")

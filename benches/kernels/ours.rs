@@ -13,14 +13,14 @@ pub(crate) struct Ours {
     device: Device,
 }
 
-/// The kernels as `clang-19` compiles them.
+/// Compiles the kernels by `clang-19`.
 pub(crate) fn image() -> Vec<u8> {
     let shape = Shape::Object(Position::Independent);
     Build { clang: 19, language: Language::C, flags: COMPILER_FLAGS, shape }.image()
 }
 
 impl Ours {
-    /// With so many threads, or as many as there are cores.
+    /// Opens the CPU with `threads` threads, or with one for each core.
     pub(crate) fn new(image: &[u8], threads: Option<u32>) -> Result<Ours> {
         let mut environment = Environment::empty();
         if let Some(threads) = threads {
@@ -34,7 +34,7 @@ impl Ours {
         Ok(Ours { kernels: Kernels::new(&device, image)?, device })
     }
 
-    /// Memory of the device, which here is memory that peers can use as well.
+    /// Returns device memory with these values. On the CPU, peers can use it as well.
     pub(crate) fn buffer<T: Element>(&self, values: &[T]) -> Buffer<T> {
         self.device.buffer_of(self.kernels.queue(), values).expect("there is memory")
     }
@@ -47,14 +47,14 @@ impl Ours {
         buffer.to_vec(self.kernels.queue()).expect("the device copies")
     }
 
-    /// Waits for what `launched` stands for.
+    /// Waits for the launches whose result is `launched`.
     pub(crate) fn finish(&self, launched: longshore::Result<()>) {
         let finished = launched.and_then(|()| self.kernels.queue().synchronize());
         finished.expect("the kernels run");
     }
 }
 
-/// The plugin beside this executable's folder: target/release/.
+/// Returns the plugin beside this executable's folder: target/release/.
 fn plugin() -> Result<PathBuf> {
     let executable = std::env::current_exe()?;
     let folder = executable.ancestors().nth(2).context("target/release/deps/<executable>")?;

@@ -6,13 +6,13 @@ use comfy_table::Table;
 use longshore_benches::rounds::Times;
 use std::time::Duration;
 
-/// What a row aims at, if its peer is there: how many times as fast as it.
+/// The targets of a row, as factors of the speeds of the peers that are present.
 pub(crate) struct Aim {
     pub(crate) pocl: Option<f64>,
     pub(crate) openmp: Option<f64>,
 }
 
-/// Times in milliseconds, and what is done in the best one.
+/// Returns a table with times in milliseconds, and the rate of work in the best time.
 pub(crate) fn workloads(rows: &[(Row, Aim)]) -> Table {
     let mut table = Table::new();
     table.set_header([
@@ -47,7 +47,7 @@ pub(crate) fn workloads(rows: &[(Row, Aim)]) -> Table {
     table
 }
 
-/// Times of launches.
+/// Returns a table with the times of launches.
 pub(crate) fn launches(rows: &[launches::Row]) -> Table {
     let mut table = Table::new();
     table.set_header(["best (median)", "longshore", "PoCL", "times PoCL", "target"]);
@@ -72,7 +72,7 @@ pub(crate) fn launches(rows: &[launches::Row]) -> Table {
     table
 }
 
-/// What two threads are to one.
+/// Describes the speed of two threads relative to one.
 pub(crate) fn scaling(one: &Times, two: &Times, aim: f64) -> String {
     let times = one.best().as_secs_f64() / two.best().as_secs_f64();
     let [one, two] = [one, two].map(|times| milliseconds(&Some(times.clone())));

@@ -1,4 +1,4 @@
-//! What reads and writes each element once: saxpy, triad and the stencil.
+//! Kernels that read and write each element once: saxpy, triad and the stencil.
 
 use crate::opencl::{Argument, Command, OpenCl};
 use crate::openmp::OpenMp;
@@ -9,7 +9,7 @@ use longshore::Buffer;
 use longshore_tests::kernels::{Form, elements, saxpy, small_floats, stencil, triad};
 
 const FACTOR: f32 = 3.0;
-/// Items of a group.
+/// Items in a group.
 const ITEMS: u32 = 256;
 
 pub(crate) struct Saxpy {
@@ -195,7 +195,7 @@ fn mebibytes(array: &Buffer<f32>) -> String {
     format!("arrays of {} MiB", array.len() >> 18)
 }
 
-/// Of so many arrays.
+/// Returns the size of `arrays` such arrays in gigabytes.
 fn gigabytes(array: &Buffer<f32>, arrays: f64) -> f64 {
     (array.len() * 4) as f64 * arrays / 1e9
 }

@@ -1,4 +1,4 @@
-//! What all contenders do, on the same memory.
+//! The work that all contenders do on the same memory.
 
 use crate::opencl::{Command, OpenCl};
 use crate::openmp::OpenMp;
@@ -6,21 +6,21 @@ use crate::ours::Ours;
 use anyhow::{Result, ensure};
 use longshore_benches::rounds::{Contender, Times, in_rounds};
 
-/// One kernel, or some that belong together, with their memory.
+/// A kernel, or several that belong together, with their memory.
 pub(crate) trait Workload {
-    /// Returns its name, and the size.
+    /// Returns the name and the size.
     fn name(&self) -> String;
 
-    /// What is done in one run, in units of 1e9.
+    /// Returns the amount of work in one run, in 1e9 units, and the unit.
     fn amount(&self) -> (f64, &'static str);
 
-    /// Returns whether items wait for each other.
+    /// Returns whether the items wait for each other.
     fn has_barriers(&self) -> bool;
 
-    /// Makes memory as before the first run.
+    /// Restores the memory to its state before the first run.
     fn reset(&self, memory: &Ours);
 
-    /// Returns whether memory is as after the first run.
+    /// Returns whether the memory has the results of one run.
     fn is_right(&self, memory: &Ours) -> bool;
 
     /// Queues the launches.
@@ -33,7 +33,7 @@ pub(crate) trait Workload {
     fn run_loops(&self, openmp: &OpenMp);
 }
 
-/// Ours first, then PoCL, then OpenMP.
+/// A row of the table: Longshore's times first, then PoCL's, then OpenMP's.
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) amount: (f64, &'static str),
@@ -41,7 +41,7 @@ pub(crate) struct Row {
     pub(crate) times: [Option<Times>; 3],
 }
 
-/// Checks everyone's results, then times everyone.
+/// Checks all contenders' results, then times all contenders.
 pub(crate) fn measure(
     workload: &dyn Workload,
     ours: &Ours,

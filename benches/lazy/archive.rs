@@ -16,7 +16,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const KERNELS: usize = 10_000;
-/// The name of the kernel that is compiled. The others' are as long.
+/// Name of the compiled kernel. The other names have the same length.
 const NAME: &str = "kernel_NNNNN";
 
 const SOURCE: &str = "
@@ -30,7 +30,7 @@ const SOURCE: &str = "
         return count;
     }";
 
-/// The same in the form that a device launches.
+/// The kernel in the form that a device launches.
 const IMAGE_SOURCE: &str = "
     static const float weights[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
     static void scale(float *values, int count, float by) { for (int n = 0; n < count; n++) values[n] *= by + weights[n & 7]; }
@@ -45,7 +45,7 @@ const IMAGE_SOURCE: &str = "
 
 type Kernel = extern "C" fn(*mut f32, i32, f32) -> i32;
 
-/// A kernel, and what its code needs until it is called.
+/// A kernel, and the re-exports that its code needs until it is called.
 type Ready = (Kernel, Option<LazyReexports>);
 
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
@@ -59,13 +59,13 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let [whole, lazy, members] = in_rounds([timed(whole), timed(lazily), timed(by_members)]);
     let (whole, lazy) = (whole.expect("it ran"), lazy.expect("it ran"));
     let limit = Limit::share(20.0, &whole);
-    report.row("10,000 kernels: one called, of all linked", Some(&whole), &lazy, limit);
-    let name = "the same by StaticArchive, which reads what members define";
+    report.row("10,000 kernels: one called; floor: all linked", Some(&whole), &lazy, limit);
+    let name = "the same by StaticArchive, which reads the members' symbols";
     report.note(name, &members.expect("it ran"));
     Ok(())
 }
 
-/// The same as an image of the CPU backend.
+/// Measures an image of the CPU backend.
 pub(crate) fn measure_image(report: &mut Report) -> Result<()> {
     let cpu = Cpu::open(archive(IMAGE_SOURCE)?)?;
     let round = |run: fn(&Cpu) -> Result<Duration>| {
@@ -79,12 +79,17 @@ pub(crate) fn measure_image(report: &mut Report) -> Result<()> {
     ]);
     let (whole, lazy) = (whole.expect("it ran"), lazy.expect("it ran"));
     let limit = Limit::share(20.0, &whole);
-    report.row("10,000 kernels: the image loaded, of loaded whole", Some(&whole), &lazy, limit);
-    report.note("the image loaded lazily, and a kernel launched", &called.expect("it ran"));
+    report.row(
+        "10,000 kernels: image loaded lazily; floor: as a whole",
+        Some(&whole),
+        &lazy,
+        limit,
+    );
+    report.note("image loaded lazily, and a kernel launched", &called.expect("it ran"));
     Ok(())
 }
 
-/// From bytes to the result of a kernel.
+/// Returns the time from the bytes to the result of a kernel.
 fn time(archive: &Bytes, run: fn(&Session, &Bytes) -> Result<Ready>) -> Result<Duration> {
     // SAFETY: the kernels are this benchmark's.
     let session = unsafe { Session::new() }?;
@@ -120,11 +125,11 @@ fn by_members(session: &Session, archive: &Bytes) -> Result<Ready> {
 
 fn kernel(library: &Library) -> Result<Kernel> {
     let address = library.lookup("kernel_07777")?;
-    // SAFETY: the source defines it so.
+    // SAFETY: the source defines it with this type.
     Ok(unsafe { std::mem::transmute::<usize, Kernel>(address as usize) })
 }
 
-/// One object under many names.
+/// Creates an archive of one object under many names.
 fn archive(source: &str) -> Result<Bytes> {
     let folder = tempfile::tempdir_in("/dev/shm")?;
     let path = |name: &str| folder.path().join(name);

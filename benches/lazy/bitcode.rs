@@ -1,5 +1,5 @@
-//! Functions that are compiled when they are called: the first call of one, and a small program of which most is called, beside
-//! LLVM's own way to run it so.
+//! Functions that are compiled at their first call: the first call of one, and a small program that
+//! calls most of its functions, beside `lli`.
 
 use anyhow::{Context, Result, ensure};
 use longshore_benches::report::Report;
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Six pieces that are called or used, and one that is not.
+/// A program with six pieces that are called or used, and one that is not.
 const PROGRAM: &str = "
     static int table[] = { 1, 2, 3, 4 };
     __attribute__((noinline)) static int one(int n) { return table[n & 3]; }
@@ -26,7 +26,7 @@ const PROGRAM: &str = "
 
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let Ok(compiler) = Compiler::find(&std::env::var_os("PATH").unwrap_or_default()) else {
-        println!("no clang with llvm-extract: nothing is compiled");
+        println!("not measured: compiled functions, which need clang and llvm-extract");
         return Ok(());
     };
     let folder = tempfile::tempdir_in("/dev/shm")?;
@@ -43,8 +43,8 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let lli =
         has_lli.then(|| Contender { round: Box::new(|| run(&lli, &module).expect("lli runs it")) });
     let [call, program, lli] = in_rounds([ours(first_call), ours(whole_program), lli]);
-    report.note("the first call of a function that is compiled", &call.expect("it ran"));
-    report.note("a program of six pieces, compiled as it runs", &program.expect("it ran"));
+    report.note("first call of a function, with its compilation", &call.expect("it ran"));
+    report.note("a program of six pieces, compiled lazily", &program.expect("it ran"));
     if let Some(lli) = lli {
         report.note("the same by lli -jit-kind=orc-lazy, with its start", &lli);
     }
@@ -60,17 +60,17 @@ fn bitcode(compiler: &Compiler, module: &Path) -> Result<Vec<u8>> {
     Ok(fs::read(module)?)
 }
 
-/// What the first call of a function takes that needs nothing else.
+/// Returns the time of the first call of a function without references.
 fn first_call(compiler: &Compiler, bytes: &[u8]) -> Result<Duration> {
     Ok(timed(compiler, bytes, "alone")?.0)
 }
 
-/// What a program takes from the module's bytes to the end of `main`.
+/// Returns the time of a program, from the module's bytes to the end of `main`.
 fn whole_program(compiler: &Compiler, bytes: &[u8]) -> Result<Duration> {
     Ok(timed(compiler, bytes, "main")?.1)
 }
 
-/// How long the call of a function takes, and that with all that comes before.
+/// Returns the time of a function's call, and the same including all preparations.
 fn timed(compiler: &Compiler, bytes: &[u8], name: &str) -> Result<(Duration, Duration)> {
     let begin = Instant::now();
     // SAFETY: the module is this benchmark's.

@@ -1,4 +1,4 @@
-//! Calls through entries, and what it takes to have entries.
+//! Calls through entries, and the creation of entries.
 
 use crate::compile;
 use anyhow::{Result, ensure};
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 type Function = extern "C" fn(u64) -> u64;
 
 const ENTRIES: usize = 10_000;
-/// Later calls that are timed together: one takes about a nanosecond.
+/// Later calls that are timed together, as one takes about a nanosecond.
 const CALLS: u32 = 1000;
 
-/// The implementation of all entries, which is linked already.
+/// Implementation of all entries, which is already linked.
 const IMPLEMENTATION: &str = "unsigned long it(unsigned long n) { return n + 1; }";
 
-/// Returns the same in this executable.
+/// Adds 1, like the linked implementation, in this executable.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn implementation(n: u64) -> u64 {
     n + 1
 }
 
-// What the system's linker makes for a function of another library.
+// The code that the system's linker generates for a function of another library.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .text",
@@ -63,7 +63,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let (floor, ours) = (floor.expect("it ran"), ours.expect("it ran"));
     let most = CALLS * Duration::from_micros(2);
     let limit = Limit::new("2 us each", most, most);
-    report.row("1000 first calls, the code is there", Some(&floor), &ours, limit);
+    report.row("1000 first calls of linked code", Some(&floor), &ours, limit);
 
     let (tracker, functions) = entries.add()?;
     ensure!(functions[0](1) == 2 && functions[0](2) == 3, "an entry has another implementation");
@@ -82,13 +82,13 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let asking = Some(Contender { round: Box::new(|| entries.adding().1) });
     let [adding, asking] = in_rounds([adding, asking]);
     report.note("adding 10,000 entries", &adding.expect("it ran"));
-    report.note("asking for the first of them, which links them", &asking.expect("it ran"));
+    report.note("looking up the first entry, which links the entries", &asking.expect("it ran"));
     Ok(())
 }
 
 impl Entries {
     fn new() -> Result<Self> {
-        // SAFETY: nothing is linked but entries, and what adds one.
+        // SAFETY: only entries are linked, and a function that adds 1.
         let session = unsafe { Session::new() }?;
         let (library, implementations) =
             (session.create_library("entries"), session.create_library("implementations"));
@@ -113,7 +113,7 @@ impl Entries {
         Ok((tracker, addresses.map(|address| unsafe { function(address) }).collect()))
     }
 
-    /// Returns the time of as many first calls as later ones are timed together, of the first calls of new entries.
+    /// Returns the time of `CALLS` first calls of new entries.
     fn first_calls(&self) -> Duration {
         let (tracker, functions) = self.add().expect("the names are free");
         let start = Instant::now();
@@ -125,7 +125,7 @@ impl Entries {
         took
     }
 
-    /// Returns the time to add entries, and to ask for one.
+    /// Returns the times to add entries and to look one up.
     fn adding(&self) -> (Duration, Duration) {
         let start = Instant::now();
         let tracker = self.define().expect("the names are free");
@@ -138,14 +138,16 @@ impl Entries {
     }
 }
 
+/// Converts an address to a function.
+///
 /// # Safety
-/// It must be the address of such a function.
+/// It is the address of such a function.
 unsafe fn function(address: u64) -> Function {
     // SAFETY: promised by the caller.
     unsafe { std::mem::transmute::<usize, Function>(address as usize) }
 }
 
-/// Many calls of a function.
+/// Creates a contender that calls a function many times.
 fn calling(function: Function) -> Contender<'static> {
     Contender::new(1000, move || {
         for n in 0..CALLS {

@@ -1,4 +1,5 @@
-//! First calls of code that runs in another process, each a call back to this one. They are timed there.
+//! First calls of code in another process. Each sends a request to this process. The other process
+//! measures the time.
 
 use crate::compile;
 use anyhow::{Context, Result, ensure};
@@ -29,12 +30,12 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let most = CALLS * Duration::from_micros(8);
     let limit = Limit::new("8 us each", most, most);
     let sharing = sharing.expect("it ran");
-    report.row("1000 first calls of an executor, the code is there", None, &sharing, limit);
+    report.row("1000 first calls of linked code, in an executor", None, &sharing, limit);
     report.note("the same over a bare stream", &stream.expect("it ran"));
     Ok(())
 }
 
-/// Beside this executable's folder: target/release/.
+/// Returns the executor beside this executable's folder: target/release/.
 fn executor() -> Result<PathBuf> {
     let executable = std::env::current_exe()?;
     let folder = executable.ancestors().nth(2).context("target/release/deps/<executable>")?;
@@ -43,7 +44,7 @@ fn executor() -> Result<PathBuf> {
     Ok(executor)
 }
 
-/// What the first calls have taken that a new executor makes.
+/// Returns the time of the first calls in a new executor.
 fn time(spawn: &Spawn, program: &bytes::Bytes, implementations: &bytes::Bytes) -> Result<Duration> {
     let process: Arc<dyn TargetProcess> = ExecutorProcess::spawn(spawn)?;
     // SAFETY: the objects are this benchmark's.
@@ -68,7 +69,7 @@ fn implementations() -> Result<String> {
     Ok(source)
 }
 
-/// Returns a program that returns the nanoseconds of all first calls.
+/// Returns a program whose result is the time of all first calls in nanoseconds.
 fn program() -> Result<String> {
     let (mut entries, mut calls) = (String::new(), String::new());
     (0..CALLS).try_for_each(|n| writeln!(entries, "int e_f{n}(void);"))?;

@@ -7,7 +7,7 @@ use longshore_conformance::OwnImages;
 use longshore_tests::world::host_plugin;
 use std::time::{Duration, Instant};
 
-/// Of all kernels, the one that is used.
+/// Name of the only kernel that is used.
 const KERNEL: &str = "kernel_07777";
 
 /// The CPU, and the image.
@@ -22,7 +22,7 @@ impl Cpu {
         Ok(Cpu { device: host.default_device()?, image: archive.to_vec().into() })
     }
 
-    /// From the image to a program.
+    /// Returns the time from the image to a program.
     pub(crate) fn load(
         &self,
         load: fn(&Device, Image) -> longshore::Result<Program>,
@@ -35,7 +35,7 @@ impl Cpu {
         Ok(took)
     }
 
-    /// From the image to the result of a kernel.
+    /// Returns the time from the image to the result of a kernel.
     pub(crate) fn load_and_launch(&self) -> Result<Duration> {
         let (image, queue) = (self.image.clone(), self.device.queue()?);
         let values = self.device.buffer_of(&queue, &[1.0f32; 4])?;

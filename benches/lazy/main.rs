@@ -1,6 +1,7 @@
-//! Lazy re-exports beside the same work without them: calls beside direct calls, and an archive of ten thousand kernels, of which
-//! one is called, beside the same archive linked whole; and functions that are compiled when they are called, beside `lli`. In
-//! turns, in one run; shown and judged are the best times and, in brackets, the medians.
+//! Lazy re-exports beside the same work without them. Calls are beside direct calls. An archive of
+//! ten thousand kernels, of which one is called, is beside the same archive linked as a whole.
+//! Functions that are compiled at their first call are beside `lli`. All take turns in one run. The
+//! tables show and judge the best times and, in brackets, the medians.
 
 mod archive;
 mod bitcode;
@@ -16,12 +17,12 @@ use longshore_benches::report::Report;
 use std::fs;
 use std::process::Command;
 
-/// Measures lazy re-exports.
+/// A benchmark of lazy re-exports.
 #[derive(Parser)]
 struct Arguments {
-    /// Measure only this: calls, executors, archive, bitcode.
+    /// Group to measure: calls, executors, archive, bitcode.
     filter: Option<String>,
-    /// Cargo says this to every benchmark.
+    /// Flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }

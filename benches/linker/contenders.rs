@@ -1,16 +1,16 @@
-//! Runs that are compared with each other.
+//! Contenders that run in turns.
 
 use anyhow::Result;
 use std::time::Duration;
 
 const MOST_RUNS: usize = 30;
 const FEWEST_RUNS: usize = 3;
-/// A contender that has run for so long stops after [`FEWEST_RUNS`].
+/// Running time after which a contender stops at [`FEWEST_RUNS`] runs.
 const ENOUGH: Duration = Duration::from_secs(3);
-/// One that has run for so long stops at once.
+/// Running time after which a contender stops at once.
 const TOO_MUCH: Duration = Duration::from_secs(10);
 
-/// One who links a workload again and again.
+/// A contender that links a workload repeatedly.
 pub(crate) struct Contender<'a> {
     name: &'a str,
     run: Run<'a>,
@@ -22,23 +22,24 @@ pub(crate) struct Contender<'a> {
 
 type Run<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
 
-/// What became of a contender.
+/// The outcome of a contender.
 pub(crate) struct Outcome {
     pub(crate) name: String,
-    /// What was taken off each sample.
+    /// Overhead that was subtracted from each sample.
     pub(crate) overhead: Option<Duration>,
-    /// Sorted; or why there are none.
+    /// Sorted samples, or the reason for their absence.
     pub(crate) samples: Result<Vec<Duration>, String>,
 }
 
 impl<'a> Contender<'a> {
-    /// `run` links once and returns the time that it took.
+    /// Creates a contender. `run` links once and returns its time.
     pub(crate) fn new(name: &'a str, run: impl FnMut() -> Result<Duration> + 'a) -> Self {
         let (run, samples, overheads) = (Box::new(run), Vec::new(), Vec::new());
         Self { name, run, samples, nothing: None, overheads, failure: None }
     }
 
-    /// What `nothing` takes at best is taken off each sample. It has its turns as the contender has.
+    /// Subtracts the best time of `nothing` from each sample. `nothing` has the same turns as the
+    /// contender.
     pub(crate) fn less(self, nothing: impl FnMut() -> Result<Duration> + 'a) -> Self {
         Self { nothing: Some(Box::new(nothing)), ..self }
     }
@@ -87,7 +88,7 @@ impl Outcome {
     }
 }
 
-/// Lets everyone run once, again and again, until nobody wants more.
+/// Runs each contender once, again and again, until none wants more samples.
 pub(crate) fn run_in_rounds(contenders: &mut [Contender<'_>]) {
     while contenders.iter().any(Contender::wants_more) {
         for contender in contenders.iter_mut().filter(|contender| contender.wants_more()) {

@@ -1,4 +1,4 @@
-//! The least that any linker in memory must do: copy what is allocated and protect it.
+//! The least work of any linker in memory: copying the allocated sections and protecting them.
 
 use crate::survey::{Kind, Survey};
 use crate::workloads::Workload;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Copies the sections of each protection next to each other into new memory, on this thread.
 ///
 /// # Errors
-/// Memory that cannot be had.
+/// Memory that is not available.
 pub(crate) fn run(workload: &Workload, survey: &Survey) -> Result<Duration> {
     let objects = workload.map()?;
     let start = Instant::now();

@@ -1,13 +1,14 @@
-//! The linker beside its peers and its floor: from objects in the page cache to code that could be called.
+//! The linker beside its peers and its floor: from objects in the page cache to callable code.
 //!
-//! Every workload is measured in rounds. In a round each contender runs once, so that what else the machine does hits
-//! all of them alike. Shown is the best time, and the median after it.
+//! Every workload is measured in rounds. In a round each contender runs once, so that other work of
+//! the machine affects all of them alike. The tables show the best time, and the median after it.
 //!
-//! - *floor*: copying the allocated sections into new memory and giving it its protections, on one thread.
+//! - *floor*: copying the allocated sections into new memory and protecting it, on one thread.
 //! - *ours*: see [`ours`].
-//! - *JITLink*, *RuntimeDyld*: what their tools' own timers say, so without starting a process.
-//! - *lld*, *mold*, *wild*: the time of the process that writes a shared object to `/dev/shm`, less the time of the same
-//!   process for an empty object at best; on one thread and on as many as they like.
+//! - *JITLink*, *RuntimeDyld*: the timers of their tools, so without the start of a process.
+//! - *lld*, *mold*, *wild*: the time of the process that writes a shared object to `/dev/shm`, less
+//!   the best time of the same process for an empty object. Each runs on one thread, and on its own
+//!   choice of threads.
 
 mod contenders;
 mod floor;
@@ -31,12 +32,12 @@ use workloads::Workload;
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-/// Compares the linker with its peers.
+/// A comparison of the linker with its peers.
 #[derive(Parser)]
 struct Arguments {
-    /// Measure only the workloads whose names contain this.
+    /// Part of the names of the workloads to measure.
     filter: Option<String>,
-    /// Cargo says this to every benchmark.
+    /// Flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -68,7 +69,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Times everyone on one workload.
+/// Times all contenders on one workload.
 fn measure(
     workload: &Workload,
     survey: &Survey,

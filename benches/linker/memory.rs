@@ -1,4 +1,4 @@
-//! How much is on the heap at most.
+//! The peak of the heap.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
@@ -10,7 +10,8 @@ static MOST: AtomicI64 = AtomicI64::new(0);
 /// The system's allocator, which counts while [`watch`] runs.
 pub(crate) struct Counting;
 
-/// Runs a function and returns how many bytes more than before were allocated at one time, by any thread.
+/// Runs a function, and returns the peak of bytes that all threads together have allocated since
+/// its start.
 pub(crate) fn watch<T>(run: impl FnOnce() -> T) -> (T, u64) {
     NOW.store(0, Relaxed);
     MOST.store(0, Relaxed);
@@ -27,7 +28,7 @@ fn add(bytes: i64) {
     }
 }
 
-// SAFETY: every call goes to the system's allocator with the arguments it came with.
+// SAFETY: every call goes to the system's allocator with the same arguments.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size() as i64);

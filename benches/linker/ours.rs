@@ -1,7 +1,7 @@
 //! The linker under test, as a call in this process.
 //!
-//! The objects are mapped anew before each run, from the page cache; the faults that reading them takes are part of the
-//! time, as they are for the peers.
+//! The objects are mapped anew before each run, from the page cache. The page faults of reading
+//! them are part of the time, as they are for the peers.
 
 use crate::memory;
 use crate::workloads::Workload;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a link holds while it runs, beyond the objects.
+/// The peak memory of a link, beyond the objects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryPeak {
-    /// Most bytes on the heap at one time.
+    /// Peak of bytes on the heap.
     pub(crate) heap: u64,
-    /// Bytes that segments have.
+    /// Size of the segments in bytes.
     pub(crate) wanted: u64,
-    /// Bytes that the memory manager has mapped for them, whole pages.
+    /// Bytes that the memory manager has mapped for the segments, in whole pages.
     pub(crate) mapped: u64,
 }
 
@@ -35,7 +35,8 @@ pub(crate) fn run(workload: &Workload, threads: usize) -> Result<Duration> {
     Ok(link(&workload.map()?, threads)?.0)
 }
 
-/// Links a workload once more, on one thread, and watches the memory. `None` if it cannot be linked.
+/// Links a workload once more, on one thread, and measures the memory. Returns `None` if the link
+/// fails.
 ///
 /// # Errors
 /// Objects that cannot be read.
@@ -49,8 +50,9 @@ pub(crate) fn peak(workload: &Workload) -> Result<Option<MemoryPeak>> {
     }))
 }
 
-/// Links the objects, all of their definitions, with every undefined symbol at some absolute address. Returns the time
-/// from here until the code could be called, and its memory, which is given back then.
+/// Links all definitions of the objects, with every undefined symbol at an absolute address.
+/// Returns the time from the start to callable code, and the memory manager. The code's memory is
+/// freed before the return.
 fn link(objects: &[Bytes], threads: usize) -> Result<(Duration, Arc<CountingMemory>)> {
     let memory = Arc::new(CountingMemory::default());
     let start = Instant::now();
@@ -68,10 +70,10 @@ fn link(objects: &[Bytes], threads: usize) -> Result<(Duration, Arc<CountingMemo
     Ok((start.elapsed(), memory))
 }
 
-/// Where undefined symbols are.
+/// Address of undefined symbols.
 const PHONY: u64 = 0xbad;
 
-/// The memory of this process, and how much of it was asked for.
+/// A memory manager of this process that counts requested memory.
 #[derive(Default)]
 struct CountingMemory {
     inner: InProcessMemory,
@@ -103,7 +105,7 @@ impl MemoryManager for CountingMemory {
     }
 }
 
-/// How many pages have a byte of the segments, which do not overlap.
+/// Returns the number of pages with a byte of the segments, which do not overlap.
 fn pages(addresses: &[u64], sizes: &[u64], page: u64) -> u64 {
     let mut segments: Vec<_> = addresses.iter().copied().zip(sizes.iter().copied()).collect();
     segments.sort_unstable();

@@ -1,4 +1,4 @@
-//! The other linkers: how each is told to do the same work, and how the time that it took is learnt.
+//! The other linkers: their command lines for the same work, and the sources of their times.
 
 use crate::survey::Survey;
 use crate::workloads::{Workload, compile, program, write_if_changed};
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A run that takes longer is given up, in seconds.
+/// Time in seconds after which a run is abandoned.
 const LIMIT: &str = "60";
 
-/// What the in-memory peers are given beside the objects.
+/// Files for the in-memory peers beside the objects.
 pub(crate) struct JitInputs {
     objects: Vec<PathBuf>,
-    /// An object with an empty `main`, a table that refers to every object, as they link only what is needed, and
-    /// `__dso_handle`, which must be near the code.
+    /// An object with an empty `main`, a table with references to every object, as the peers link
+    /// only needed objects, and `__dso_handle`, which must be near the code.
     root: PathBuf,
-    /// A shared object that defines what no object does.
+    /// A shared object that defines the undefined symbols of all objects.
     externals: PathBuf,
 }
 
 impl JitInputs {
-    /// Makes the files for a workload.
+    /// Creates the files for a workload.
     ///
     /// # Errors
     /// A compiler that is missing or fails.
@@ -50,7 +50,8 @@ impl JitInputs {
     }
 }
 
-/// JITLink under ORC, with nothing executed: reading, linking, protecting, registering with the session.
+/// Runs JITLink under ORC without executing code: reading, linking, protecting, and registering
+/// with the session.
 ///
 /// # Errors
 /// A tool that is missing or fails.
@@ -60,7 +61,8 @@ pub(crate) fn jitlink(inputs: &JitInputs) -> Result<Duration> {
     timed_by_itself(command.arg(&inputs.root).args(&inputs.objects))
 }
 
-/// RuntimeDyld under its tool, which executes an empty `main`: reading, linking, and not the protecting.
+/// Runs RuntimeDyld under its tool, which executes an empty `main`: reading and linking, without
+/// protecting.
 ///
 /// # Errors
 /// A tool that is missing or fails.
@@ -70,7 +72,7 @@ pub(crate) fn runtime_dyld(inputs: &JitInputs) -> Result<Duration> {
     timed_by_itself(command.args(&inputs.objects).arg(&inputs.root))
 }
 
-/// A tool that is killed after [`LIMIT`].
+/// Returns a tool that is killed after [`LIMIT`].
 fn limited(names: &[&str]) -> Result<Command> {
     let tool = program(names).with_context(|| format!("{} is not installed", names[0]))?;
     let mut command = Command::new("timeout");
@@ -78,8 +80,8 @@ fn limited(names: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// Runs one of LLVM's tools, which may report errors and still succeed, and reads the wall clock of its timers:
-/// `Total Execution Time: 0.6123 seconds (0.6676 wall clock)`.
+/// Runs one of LLVM's tools, which may report errors and still succeed. Returns the wall clock time
+/// of its timers: `Total Execution Time: 0.6123 seconds (0.6676 wall clock)`.
 fn timed_by_itself(command: &mut Command) -> Result<Duration> {
     let output = command.stdin(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -88,11 +90,11 @@ fn timed_by_itself(command: &mut Command) -> Result<Duration> {
     }
     let complaint = text.lines().find(|line| line.contains("error:"));
     if !output.status.success() || complaint.is_some() {
-        bail!("fails: {}", complaint.unwrap_or("without a word"));
+        bail!("fails: {}", complaint.unwrap_or("no message"));
     }
     let line = text.lines().find(|line| line.contains("Total Execution Time"));
     let seconds = line.and_then(|line| line.rsplit('(').next()?.split(' ').next()?.parse().ok());
-    Ok(Duration::from_secs_f64(seconds.context("its timers say nothing")?))
+    Ok(Duration::from_secs_f64(seconds.context("its timers have no output")?))
 }
 
 /// A linker that writes a file.
@@ -102,7 +104,7 @@ pub(crate) struct FileLinker {
     arguments: Vec<String>,
 }
 
-/// lld, mold and wild, each on one thread and on as many as it likes.
+/// Returns lld, mold and wild, each on one thread and on its own choice of threads.
 pub(crate) fn file_linkers() -> Vec<FileLinker> {
     const LINKERS: [(&str, &[&str], &str); 3] = [
         ("lld", &["ld.lld-19", "ld.lld"], "--threads=1"),
@@ -121,7 +123,7 @@ pub(crate) fn file_linkers() -> Vec<FileLinker> {
     linkers
 }
 
-/// An object with nothing in it: linking it takes what any process of a linker takes.
+/// Returns an empty object. Its link takes the time that every process of a linker needs.
 ///
 /// # Errors
 /// A compiler that is missing or fails.
@@ -152,7 +154,7 @@ impl FileLinker {
         let took = start.elapsed();
         if !result.status.success() {
             let text = String::from_utf8_lossy(&result.stderr);
-            bail!("fails: {}", text.lines().next().unwrap_or("without a word"));
+            bail!("fails: {}", text.lines().next().unwrap_or("no message"));
         }
         Ok(took)
     }

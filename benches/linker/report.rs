@@ -6,15 +6,15 @@ use crate::survey::{Kind, Survey};
 use comfy_table::Table;
 use std::time::Duration;
 
-/// What was measured on one workload.
+/// The results for one workload.
 pub(crate) struct Row {
     pub(crate) workload: &'static str,
-    /// How long one thread may take.
+    /// Limit for one thread in milliseconds.
     pub(crate) target_ms: u32,
-    /// The floor first, ours on one thread and on two, then the peers.
+    /// Floor first, Longshore on one thread and on two, then the peers.
     pub(crate) results: Vec<Outcome>,
     pub(crate) peak: Option<MemoryPeak>,
-    /// Bytes of the allocated sections.
+    /// Size of the allocated sections in bytes.
     pub(crate) allocated: u64,
 }
 
@@ -27,7 +27,8 @@ impl Row {
         &self.results[1..3]
     }
 
-    /// A peer that takes no longer than for an empty object was lost in noise, and is none.
+    /// Returns the fastest peer. A peer that is no slower than for an empty object is lost in
+    /// noise, and does not count.
     fn best_peer(&self) -> Option<&Outcome> {
         let measured = |peer: &&Outcome| peer.best().is_some_and(|best| !best.is_zero());
         let peers = self.results[3..].iter().filter(measured);
@@ -35,7 +36,7 @@ impl Row {
     }
 }
 
-/// What the workloads consist of.
+/// Returns a table with the contents of the workloads.
 pub(crate) fn surveys(surveys: &[(&str, Survey)]) -> Table {
     let mut table = Table::new();
     table.set_header([
@@ -74,7 +75,7 @@ pub(crate) fn surveys(surveys: &[(&str, Survey)]) -> Table {
     table
 }
 
-/// Milliseconds: the best and the median.
+/// Returns a table with the best times and the medians in milliseconds.
 pub(crate) fn times(rows: &[Row]) -> Table {
     let mut table = Table::new();
     let mut header = vec!["ms: best (median)".to_owned()];
@@ -97,18 +98,18 @@ pub(crate) fn times(rows: &[Row]) -> Table {
     add("peak memory / allocated sections".to_owned(), |row| {
         memory(row.peak?.heap + row.peak?.mapped, row)
     });
-    add("  of which what fills up pages".to_owned(), |row| {
+    add("  of which page padding".to_owned(), |row| {
         memory(row.peak?.mapped - row.peak?.wanted, row)
     });
     table
 }
 
-/// How many times the allocated sections some bytes are.
+/// Returns a size relative to the allocated sections.
 fn memory(bytes: u64, row: &Row) -> Option<String> {
     Some(format!("x{:.2}", bytes as f64 / row.allocated as f64))
 }
 
-/// Prints what the tables leave out.
+/// Prints notes that are not in the tables.
 pub(crate) fn notes(rows: &[Row], missing: &[String]) {
     for row in rows {
         for Outcome { name, overhead, samples } in &row.results {

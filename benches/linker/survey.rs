@@ -1,4 +1,4 @@
-//! What is in the objects of a workload.
+//! The contents of a workload's objects.
 
 use crate::workloads::Workload;
 use anyhow::{Context, Result};
@@ -7,7 +7,7 @@ use object::{File, Object, ObjectComdat, ObjectSection, ObjectSymbol, SectionFla
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
-/// What a section is to whoever allocates it.
+/// The kind of a section, for its allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
@@ -20,9 +20,9 @@ pub(crate) enum Kind {
 /// A section that gets memory.
 pub(crate) struct Section {
     pub(crate) kind: Kind,
-    /// The number of its object.
+    /// Index of the section's object.
     pub(crate) object: usize,
-    /// Where its content is in the object; `None` for zeroes.
+    /// Range of the contents in the object; `None` for zeroes.
     pub(crate) content: Option<Range<usize>>,
     pub(crate) size: u64,
     pub(crate) alignment: u64,
@@ -33,16 +33,17 @@ pub(crate) struct Section {
 pub(crate) struct Survey {
     pub(crate) objects: usize,
     pub(crate) bytes: u64,
-    /// All sections, with those that are not allocated.
+    /// Number of all sections, with or without memory.
     pub(crate) section_headers: usize,
     pub(crate) symbols: usize,
     /// Relocations of the allocated sections.
     pub(crate) relocations: usize,
-    /// The allocated sections, less the further instances of a COMDAT group.
+    /// Allocated sections, without repeated instances of a COMDAT group.
     pub(crate) sections: Vec<Section>,
-    /// A global symbol of each object that defines one: links that need these need all the objects.
+    /// A global symbol of each object that defines one: a link that needs these symbols needs all
+    /// objects.
     pub(crate) roots: Vec<String>,
-    /// Names that are used and that no object defines.
+    /// Names that objects refer to and no object defines.
     pub(crate) undefined: BTreeSet<String>,
 }
 
@@ -67,12 +68,12 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Bytes of all that gets memory.
+    /// Returns the size of all allocated sections in bytes.
     pub(crate) fn allocated(&self) -> u64 {
         self.sections.iter().map(|section| section.size).sum()
     }
 
-    /// Bytes of one kind.
+    /// Returns the size of the sections of one kind in bytes.
     pub(crate) fn size_of(&self, kind: Kind) -> u64 {
         let sections = self.sections.iter().filter(|section| section.kind == kind);
         sections.map(|section| section.size).sum()
@@ -127,7 +128,7 @@ impl Survey {
     }
 }
 
-/// Returns the sections of the groups that were seen before.
+/// Returns the sections of repeated groups.
 fn duplicates(file: &File<'_>, seen: &mut HashSet<Vec<u8>>) -> Result<HashSet<SectionIndex>> {
     let mut sections = HashSet::new();
     for group in file.comdats() {

@@ -1,11 +1,12 @@
-//! Objects with many functions, each in a section of its own, from C that this writes.
+//! Objects with many functions, each in a section of its own, from generated C.
 //!
-//! Their functions are as the average of real ones, only smaller: each calls none to three others, two of three in its own
-//! object; some read a constant table, change a variable that others share, or log under their name.
+//! The functions resemble the average of real ones, but are smaller. Each calls up to three others,
+//! two of three in its own object. Some read a constant table, change a shared variable, or log
+//! their name.
 
 use std::fmt::Write;
 
-/// How many objects and functions there are in a program.
+/// Numbers of objects and functions in a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) objects: usize,
@@ -13,7 +14,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The C source of one of the objects. It is the same every time.
+    /// Returns the C source of one of the objects, which only depends on the shape and the number.
     pub(crate) fn source(self, object: usize) -> String {
         let mut numbers = Numbers(object as u64 + 1);
         let mut source = String::from("extern void log_name(const char *name, int value);\n");
@@ -70,7 +71,7 @@ impl Shape {
     }
 }
 
-/// Numbers without an order that one could see, the same every time (SplitMix64).
+/// A sequence of pseudo-random numbers from a fixed seed (SplitMix64).
 struct Numbers(u64);
 
 impl Numbers {

@@ -1,4 +1,5 @@
-//! What is linked: objects of real programs and written ones, compiled once into the target folder.
+//! The workloads: objects of real programs and generated ones, compiled once into the target
+//! folder.
 
 use crate::synthetic::Shape;
 use anyhow::{Context, Result, bail, ensure};
@@ -14,17 +15,17 @@ use std::thread;
 
 /// A workload that may be prepared.
 pub(crate) struct WorkloadKind {
-    /// What it is.
+    /// Name of the workload.
     pub(crate) name: &'static str,
-    /// Its folder below the one of the benchmark.
+    /// Name of its folder inside the benchmark's.
     folder: &'static str,
-    /// How long one thread may take, in milliseconds on the machines that the project is measured on.
+    /// Limit for one thread in milliseconds, on the project's measurement machines.
     pub(crate) target_ms: u32,
-    /// Makes the objects in a folder that exists.
+    /// Function that creates the objects in an existing folder.
     make: fn(&Path) -> Result<Vec<PathBuf>>,
 }
 
-/// All of them.
+/// All workloads.
 pub(crate) const KINDS: [WorkloadKind; 6] = [
     WorkloadKind {
         name: "SQLite",
@@ -54,20 +55,20 @@ pub(crate) const KINDS: [WorkloadKind; 6] = [
     WorkloadKind { name: "zstd", folder: "zstd", target_ms: 3, make: zstd },
 ];
 
-/// Objects to be linked together.
+/// Objects that are linked together.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) target_ms: u32,
-    /// Where the objects are, and what is made for the peers.
+    /// Folder of the objects, and of files for the peers.
     pub(crate) folder: PathBuf,
     pub(crate) objects: Vec<PathBuf>,
 }
 
 impl WorkloadKind {
-    /// Makes the objects, if they are not there yet.
+    /// Creates the objects, if they are missing.
     ///
     /// # Errors
-    /// A compiler, sources or libraries that are not there.
+    /// A compiler, sources or libraries that are missing.
     pub(crate) fn prepare(&self, folder: &Path) -> Result<Workload> {
         let folder = folder.join(self.folder);
         fs::create_dir_all(&folder)?;
@@ -78,13 +79,14 @@ impl WorkloadKind {
 }
 
 impl Workload {
-    /// The objects' bytes, mapped from the page cache by this call; no page of them is in this process yet.
+    /// Returns the objects' bytes, newly mapped from the page cache, so that no page of them is in
+    /// this process yet.
     ///
     /// # Errors
     /// Files that cannot be mapped.
     pub(crate) fn map(&self) -> Result<Vec<Bytes>> {
         let map = |path: &PathBuf| {
-            // SAFETY: the benchmark alone writes to its folder, and not while it measures.
+            // SAFETY: only the benchmark writes to its folder, and not during measurements.
             let map = unsafe { Mmap::map(&File::open(path)?) };
             Ok(Bytes::from_owner(map.with_context(|| path.display().to_string())?))
         };
@@ -92,10 +94,10 @@ impl Workload {
     }
 }
 
-/// The folder of the benchmark, in the target folder that this program was built in.
+/// Returns the folder of the benchmark, in the target folder that this program was built in.
 ///
 /// # Errors
-/// A folder that cannot be made.
+/// A folder that cannot be created.
 pub(crate) fn folder() -> Result<PathBuf> {
     let executable = std::env::current_exe()?;
     let target = executable.ancestors().nth(3).context("target/release/deps/<executable>")?;
@@ -107,7 +109,7 @@ pub(crate) fn folder() -> Result<PathBuf> {
 /// Compiles one C or assembly file, unless the object is newer than it.
 ///
 /// # Errors
-/// No compiler, or one that fails.
+/// A compiler that is missing or fails.
 pub(crate) fn compile(source: &Path, output: &Path, flags: &[&str]) -> Result<()> {
     let modified = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
     if modified(output).is_some_and(|output| Some(output) > modified(source)) {
@@ -120,7 +122,7 @@ pub(crate) fn compile(source: &Path, output: &Path, flags: &[&str]) -> Result<()
     Ok(())
 }
 
-/// The first of the programs that is in the path.
+/// Returns the first of the programs in `PATH`.
 pub(crate) fn program(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders: Vec<_> = std::env::split_paths(&path).collect();
@@ -128,7 +130,7 @@ pub(crate) fn program(names: &[&str]) -> Option<PathBuf> {
     candidates.into_iter().find(|candidate| candidate.is_file())
 }
 
-/// Writes a file, unless it holds that text already.
+/// Writes a file, unless it already has that text.
 ///
 /// # Errors
 /// A file that cannot be written.
@@ -191,7 +193,7 @@ fn synthetic(folder: &Path, shape: Shape) -> Result<Vec<PathBuf>> {
     Ok(parts?.concat())
 }
 
-/// LLVM's lib/ExecutionEngine, as the distribution's development package has compiled it.
+/// Returns LLVM's lib/ExecutionEngine, as compiled for the distribution's development package.
 fn llvm(folder: &Path) -> Result<Vec<PathBuf>> {
     const LIBRARIES: [&str; 9] = [
         "ExecutionEngine",
@@ -215,7 +217,7 @@ fn llvm(folder: &Path) -> Result<Vec<PathBuf>> {
             let member = member?;
             let content = member.data(&*bytes)?;
             if !content.starts_with(b"\x7fELF") {
-                bail!("{} holds something else than ELF objects", path.display());
+                bail!("{} has a member that is not an ELF object", path.display());
             }
             let name = format!("{library}.{}", String::from_utf8_lossy(member.name()));
             let object = folder.join(name);

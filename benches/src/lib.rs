@@ -1,5 +1,5 @@
-//! Parts that benchmarks of Longshore share. Each benchmark measures against a floor in the same run: the same work done
-//! without Longshore.
+//! Common parts of Longshore's benchmarks. Each benchmark has a floor in the same run: the same
+//! work without Longshore.
 //!
 //! `cargo xtask bench` builds and runs them.
 

@@ -1,6 +1,6 @@
-//! Other work of the machine.
+//! The load of the machine.
 
-/// Returns the load of the machine, in words.
+/// Describes the load of the machine.
 pub fn load() -> String {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let minute = load.split(' ').next().unwrap_or_default().to_owned();

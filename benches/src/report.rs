@@ -10,7 +10,7 @@ pub struct Report {
     notes: Table,
 }
 
-/// A limit of how long something may take: by the best time, and by the median.
+/// A limit for a result: for the best time, and for the median.
 pub struct Limit {
     text: String,
     best: Duration,
@@ -18,17 +18,17 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Returns a limit for both times.
+    /// Creates a limit from both times.
     pub fn new(text: &str, best: Duration, median: Duration) -> Limit {
         Limit { text: text.to_owned(), best, median }
     }
 
-    /// Returns a limit that is computed from each of the floor's times.
+    /// Creates a limit that is computed from each of the floor's times.
     pub fn from_floor(text: &str, floor: &Times, most: impl Fn(Duration) -> Duration) -> Limit {
         Limit::new(text, most(floor.best()), most(floor.median()))
     }
 
-    /// Returns the limit of doing a share of the floor's work in the same time.
+    /// Creates the limit for a share of the floor's rate.
     pub fn share(share: f64, floor: &Times) -> Limit {
         Limit::from_floor(&format!("{share} of the floor's rate"), floor, |time| {
             time.div_f64(share)
@@ -43,7 +43,7 @@ impl Default for Report {
 }
 
 impl Report {
-    /// Returns a report without results.
+    /// Creates an empty report.
     pub fn new() -> Report {
         let (mut rows, mut notes) = (Table::new(), Table::new());
         let what = "best (median)";
@@ -74,7 +74,7 @@ impl Report {
         ]);
     }
 
-    /// Adds times that have no limit.
+    /// Adds times without a limit.
     pub fn note(&mut self, name: &str, times: &Times) {
         self.notes.add_row([name.to_owned(), shown(times)]);
     }

@@ -1,18 +1,18 @@
-//! Contenders that run in turns, so that other work of the machine hits all of them alike.
+//! Contenders that run in turns, so that other work of the machine affects all of them alike.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 const MOST_ROUNDS: usize = 40;
 const FEWEST_ROUNDS: usize = 5;
-/// After so much time, no more rounds than the fewest.
+/// Time after which only the fewest rounds are run.
 const ENOUGH: Duration = Duration::from_secs(6);
-/// Between two turns: until threads of the last one have stopped looking for more.
+/// Time between two turns, in which spinning threads of the last turn go to sleep.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Something to be timed.
+/// A contender: work to be timed.
 pub struct Contender<'a> {
-    /// Takes a turn, and returns how long one time took.
+    /// Function that takes a turn, and returns the time of one repetition.
     pub round: Box<dyn FnMut() -> Duration + 'a>,
 }
 
@@ -21,7 +21,7 @@ pub struct Contender<'a> {
 pub struct Times(Vec<Duration>);
 
 impl Times {
-    /// Sorts times; `None` if there is none.
+    /// Creates sorted times; `None` without a time.
     pub fn new(mut times: Vec<Duration>) -> Option<Times> {
         times.sort();
         (!times.is_empty()).then_some(Times(times))
@@ -32,13 +32,13 @@ impl Times {
         self.0[0]
     }
 
-    /// Returns the median, the later of two.
+    /// Returns the median, the greater of two candidates.
     pub fn median(&self) -> Duration {
         self.0[self.0.len() / 2]
     }
 }
 
-/// Runs the contenders that are there in turns.
+/// Runs the present contenders in turns.
 pub fn in_rounds<const N: usize>(mut contenders: [Option<Contender<'_>>; N]) -> [Option<Times>; N] {
     let mut times = [const { Vec::new() }; N];
     let start = Instant::now();
@@ -57,7 +57,7 @@ pub fn in_rounds<const N: usize>(mut contenders: [Option<Contender<'_>>; N]) -> 
 }
 
 impl<'a> Contender<'a> {
-    /// Returns a contender each of whose turns runs `count` times, after a first time that does not count.
+    /// Creates a contender with turns of `count` runs, after a run that does not count.
     pub fn new(count: u32, mut run: impl FnMut() + 'a) -> Contender<'a> {
         let round = move || {
             run();

@@ -1,4 +1,4 @@
-//! Times of the steps of a process of its own, which that process prints.
+//! Times of the steps of a child process, which prints them.
 
 use anyhow::{Result, ensure};
 use std::process::Command;
@@ -13,7 +13,7 @@ pub fn print(moments: &[Instant]) {
 /// Starts this program again, with other arguments, and reads the times that it prints.
 ///
 /// # Errors
-/// A program that cannot be started or fails; output that is no times.
+/// A program that cannot be started or fails; output other than times.
 pub fn time_child(arguments: &[&str]) -> Result<Vec<Duration>> {
     let mut command = Command::new(std::env::current_exe()?);
     let output = command.args(arguments).output()?;

@@ -1,4 +1,4 @@
-//! What copies and allocations cost.
+//! The time of copies and allocations.
 
 use crate::ours::Ours;
 use crate::plain::{Memory, Plain, Signal};
@@ -12,12 +12,12 @@ use std::hint::black_box;
 use std::time::Duration;
 
 const BYTES: usize = 64 << 20;
-/// Of a copy through staging memory, which has two such pieces.
+/// Size in bytes of a piece of a copy through staging memory, which has two pieces.
 const PIECE: usize = 4 << 20;
 const MIB: u64 = 1 << 20;
 const ALLOCATE_AND_FREE: Duration = Duration::from_nanos(150);
 
-/// How the host's bytes get into memory of the device.
+/// A way to copy between the host and memory of the device.
 pub(crate) trait CopyMethod {
     fn upload(&self, from: &[u8]);
     fn download(&self, to: &mut [u8]);
@@ -26,18 +26,18 @@ pub(crate) trait CopyMethod {
 /// A mapping that the host reads as fast as its own memory.
 struct Mapped(Memory);
 
-/// Through staging memory, in two halves, so that host and device copy at the same time.
+/// Staging memory in two halves, so that host and device copy at the same time.
 struct Staged<'a> {
     plain: &'a Plain,
     staging: Memory,
-    /// For each piece of the copy.
+    /// Command buffers, one for each piece of the copy.
     uploads: Vec<vk::CommandBuffer>,
     downloads: Vec<vk::CommandBuffer>,
-    /// For each half.
+    /// Fences, one for each half.
     fences: [Signal; 2],
 }
 
-/// Returns the best that there is on this device.
+/// Returns the best method on this device.
 pub(crate) fn best(plain: &Plain) -> Result<(&'static str, Box<dyn CopyMethod + '_>)> {
     use vk::MemoryPropertyFlags as Flags;
     let flags = Flags::DEVICE_LOCAL | Flags::HOST_CACHED | Flags::HOST_COHERENT;
@@ -47,7 +47,7 @@ pub(crate) fn best(plain: &Plain) -> Result<(&'static str, Box<dyn CopyMethod + 
     })
 }
 
-/// Through staging memory whatever the device has.
+/// Returns the method through staging memory, on any device.
 pub(crate) fn staged(plain: &Plain) -> Result<Box<dyn CopyMethod + '_>> {
     use vk::MemoryPropertyFlags as Flags;
     let of_device = plain.memory_type(Flags::DEVICE_LOCAL).context("a device has memory")?;
@@ -66,7 +66,7 @@ pub(crate) fn staged(plain: &Plain) -> Result<Box<dyn CopyMethod + '_>> {
     Ok(Box::new(Staged { plain, staging, uploads, downloads, fences }))
 }
 
-/// 64 MiB in each direction.
+/// Measures copies of 64 MiB in each direction.
 pub(crate) fn copies(
     ours: &Ours,
     (name, floor): (&str, &dyn CopyMethod),
@@ -82,14 +82,14 @@ pub(crate) fn copies(
     let [Some(theirs), Some(took)] = times else { unreachable!("they had turns") };
     let limit = Limit::share(0.95, &theirs);
     report.row(&format!("64 MiB to the device, {name}"), Some(&theirs), &took, limit);
-    // The same memory for both: where it lies is a difference too.
+    // Both use the same memory, as its place makes a difference, too.
     let target = RefCell::new(vec![0; BYTES]);
     let by_floor = || floor.download(black_box(&mut target.borrow_mut()));
     let by_ours = || buffer.read(&ours.queue, black_box(&mut target.borrow_mut())).unwrap();
     for download in [&by_floor as &dyn Fn(), &by_ours] {
         target.borrow_mut().fill(0);
         download();
-        ensure!(*target.borrow() == source, "what came from the device is wrong");
+        ensure!(*target.borrow() == source, "copied bytes differ");
     }
     let times = in_rounds([Some(Contender::new(1, by_floor)), Some(Contender::new(1, by_ours))]);
     let [Some(theirs), Some(took)] = times else { unreachable!("they had turns") };
@@ -98,7 +98,7 @@ pub(crate) fn copies(
     Ok(())
 }
 
-/// Memory of the device from Longshore's cache.
+/// Measures memory of the device from Longshore's cache.
 pub(crate) fn allocations(ours: &Ours, plain: &Plain, report: &mut Report) -> Result<()> {
     let of_device = plain.memory_type(vk::MemoryPropertyFlags::DEVICE_LOCAL);
     let of_device = of_device.context("a device has memory")?;
@@ -121,7 +121,7 @@ pub(crate) fn allocations(ours: &Ours, plain: &Plain, report: &mut Report) -> Re
 
 impl CopyMethod for Mapped {
     fn upload(&self, from: &[u8]) {
-        // SAFETY: the mapping has this size and nobody else uses it.
+        // SAFETY: the mapping has this size and no other code uses it.
         unsafe { self.0.mapped.copy_from_nonoverlapping(from.as_ptr(), from.len()) }
     }
 
@@ -154,7 +154,7 @@ impl CopyMethod for Staged<'_> {
             if piece >= 2 {
                 self.wait(piece);
             }
-            // SAFETY: the half is mapped, and the device does not use it, as was waited for.
+            // SAFETY: the half is mapped, and the wait has ended its use by the device.
             unsafe { self.half(piece).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
             self.submit(&self.uploads, piece);
         }
@@ -167,14 +167,14 @@ impl CopyMethod for Staged<'_> {
         self.submit(&self.downloads, 1);
         for (piece, bytes) in to.chunks_mut(PIECE).enumerate() {
             self.wait(piece);
-            // SAFETY: the half is mapped, and the device has filled it, as was waited for.
+            // SAFETY: the half is mapped, and the device has filled it before the wait ended.
             unsafe { self.half(piece).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
             self.submit(&self.downloads, piece + 2);
         }
     }
 }
 
-/// Returns a copy of a piece, and that the host sees it.
+/// Returns a command buffer with a copy of a piece, and a barrier for the host.
 fn copy(
     plain: &Plain,
     from: (vk::Buffer, u64),

@@ -1,4 +1,4 @@
-//! What launches cost.
+//! The time of launches.
 
 use crate::ours::Ours;
 use crate::plain::{Plain, Signal};
@@ -11,14 +11,14 @@ use longshore_benches::rounds::{Contender, Times, in_rounds};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Launches of a turn that are waited for.
+/// Launches in a turn, each of which is waited for.
 const ROUND: u32 = 200;
-/// Launches that are queued before they are waited for.
+/// Launches queued before a wait.
 const QUEUED: u32 = 2000;
-/// What a launch that is waited for may cost beside a share of the floor.
+/// Time that a launch with a wait may take beyond a factor of the floor.
 const EXTRA: Duration = Duration::from_micros(1);
 
-/// An empty kernel on an idle queue.
+/// Measures an empty kernel on an idle queue.
 pub(crate) fn one(
     ours: &Ours,
     plain: &Plain,
@@ -60,7 +60,7 @@ pub(crate) fn one(
         Limit::from_floor("1.05 x floor + 1 us", floor, |floor| floor.mul_f64(1.05) + EXTRA);
     report.row("empty kernel, launched and waited for", Some(floor), &launch, limit);
     if let Some(webgpu) = &webgpu {
-        let limit = half_way("floor + half of what wgpu adds", floor, webgpu);
+        let limit = half_way("floor + half of wgpu's addition", floor, webgpu);
         report.row("the same, beside wgpu", Some(floor), &launch, limit);
         report.note("empty kernel, wgpu", webgpu);
     }
@@ -71,13 +71,13 @@ pub(crate) fn one(
     Ok(())
 }
 
-/// Half of what another one adds to the floor.
+/// Returns a limit of the floor plus half of the other contender's addition to it.
 fn half_way(text: &str, floor: &Times, other: &Times) -> Limit {
     let most = |floor: Duration, other: Duration| floor + other.saturating_sub(floor) / 2;
     Limit::new(text, most(floor.best(), other.best()), most(floor.median(), other.median()))
 }
 
-/// Many launches, then one wait.
+/// Measures many launches before one wait.
 pub(crate) fn many(
     ours: &Ours,
     plain: &Plain,
@@ -132,7 +132,7 @@ pub(crate) fn many(
     Ok(())
 }
 
-/// Beside a floor with barriers, and one without, which does less.
+/// Measures beside a floor with barriers, and beside one without, which does less.
 fn measure(name: &str, report: &mut Report, ours: &dyn Fn(), floors: [&dyn Fn(); 2]) {
     let [with, without] = floors;
     let times = in_rounds([with, ours, without].map(|run| Some(Contender::new(1, run))));
@@ -142,7 +142,7 @@ fn measure(name: &str, report: &mut Report, ours: &dyn Fn(), floors: [&dyn Fn();
     report.note(&format!("{name}, floor without barriers"), &without);
 }
 
-/// Work that is submitted and waited for, time after time.
+/// Work that is submitted and waited for repeatedly.
 struct Submission<'a> {
     plain: &'a Plain,
     signal: Signal,
@@ -161,7 +161,7 @@ impl Submission<'_> {
     }
 }
 
-/// Returns the empty kernel, launched and waited for by wgpu.
+/// Returns a function that launches the empty kernel and waits for it by wgpu.
 #[cfg(feature = "wgpu")]
 fn webgpu(plain: &Plain) -> Option<impl Fn()> {
     let webgpu = crate::webgpu::WebGpu::new(&plain.name);

@@ -1,10 +1,10 @@
-//! Vulkan by Longshore beside Vulkan by `ash` alone and, with the feature `wgpu`, beside wgpu: on
-//! the same device, in turns, in one run. The device is the first that `LONGSHORE_DEVICES` leaves.
-//! Shown and judged are the best times and, in brackets, the medians.
+//! Vulkan through Longshore beside Vulkan through `ash` alone and, with the feature `wgpu`, beside
+//! wgpu. All use the same device, in turns, in one run. The device is the first in the selection
+//! `LONGSHORE_DEVICES`. The tables show and judge the best times and, in brackets, the medians.
 //!
-//! Lavapipe hands each dispatch to threads of its own and waits for them, which takes ten times as
-//! long as all the rest of a launch, varies by half, and sometimes by luck takes a tenth: there, the
-//! medians tell more. `LP_NUM_THREADS=0` leaves the threads out.
+//! Lavapipe hands each dispatch to its own threads and waits for them. This takes ten times as long
+//! as the rest of a launch and varies by half; sometimes it takes only a tenth. There, the medians
+//! say more. `LP_NUM_THREADS=0` removes the threads.
 
 mod copies;
 mod kernels;
@@ -25,17 +25,17 @@ use ours::Ours;
 use plain::{Plain, Which};
 use recorded::Kernels;
 
-/// Compares the Vulkan backend with plain Vulkan.
+/// A comparison of the Vulkan backend with plain Vulkan.
 #[derive(Parser)]
 struct Arguments {
-    /// Measure only this: launches, copies, allocations, opening.
+    /// Group to measure: launches, copies, allocations, opening.
     filter: Option<String>,
-    /// What this process does if it was started by another one.
+    /// Work of a child process.
     #[arg(long, hide = true)]
     opening: Option<Opening>,
     #[arg(long, hide = true, default_value_t = 0)]
     index: usize,
-    /// Cargo says this to every benchmark.
+    /// Flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }

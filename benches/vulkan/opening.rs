@@ -1,4 +1,5 @@
-//! From nothing to an open device, each time in a process of its own, so that nothing is warm.
+//! The time from a new process to an open device. Each measurement has a process of its own,
+//! without warm caches.
 
 use crate::ours;
 use crate::plain::{Plain, Which};
@@ -13,18 +14,18 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 40;
 const EXTRA: Duration = Duration::from_millis(2);
 
-/// What a process of its own does and tells the times of.
+/// The work of a child process, which reports the times of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Opening {
     /// The driver alone.
     Floor,
     /// Longshore.
     Ours,
-    /// Only the loading of the plugin's file.
+    /// Only the load of the plugin's file.
     Plugin,
 }
 
-/// Measures in new processes, in turns. `index` is the device's among the loader's.
+/// Measures in new processes, in turns. `index` is the loader's number of the device.
 pub(crate) fn measure(index: usize, report: &mut Report) -> Result<()> {
     let openings = [Opening::Floor, Opening::Ours, Opening::Plugin];
     let mut all = [const { Vec::new() }; 3];
@@ -46,7 +47,7 @@ pub(crate) fn measure(index: usize, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What the process does. Prints what its steps took, in nanoseconds.
+/// Runs the work of a child process, and prints the times of its steps in nanoseconds.
 pub(crate) fn run(opening: Opening, index: usize) -> Result<()> {
     let mut steps = vec![Instant::now()];
     match opening {
@@ -74,7 +75,7 @@ pub(crate) fn run(opening: Opening, index: usize) -> Result<()> {
     Ok(())
 }
 
-/// What the steps took in another process.
+/// Returns the times of the steps in a child process.
 fn child(opening: Opening, index: usize) -> Result<Vec<Duration>> {
     let name = opening.to_possible_value().expect("every value has a name");
     steps::time_child(&["--opening", name.get_name(), "--index", &index.to_string()])

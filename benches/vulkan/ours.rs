@@ -1,4 +1,4 @@
-//! The same device by Longshore.
+//! The same device through Longshore.
 
 use anyhow::{Context, Result, bail};
 use longshore::{Buffer, Device, DeviceInfo, Environment, Host, InfoValue, Kernel, Program, Queue};
@@ -10,7 +10,7 @@ pub(crate) struct Ours {
     pub(crate) queue: Queue,
     pub(crate) empty: Kernel,
     pub(crate) store: Kernel,
-    /// What `store` writes to.
+    /// Buffer that `store` writes to.
     pub(crate) place: Buffer<u32>,
     _program: Program,
 }
@@ -32,7 +32,7 @@ impl Ours {
         })
     }
 
-    /// By which the device is found without Longshore.
+    /// Returns the UUID, by which the loader finds the device.
     pub(crate) fn uuid(&self) -> Result<[u8; 16]> {
         match self.device.info(DeviceInfo::Uuid)? {
             InfoValue::Uuid(uuid) => Ok(uuid),
@@ -41,7 +41,7 @@ impl Ours {
     }
 }
 
-/// With the plugin of Vulkan alone.
+/// Creates a host with the Vulkan plugin alone.
 pub(crate) fn host(environment: Environment) -> Result<Host> {
     let plugin = vulkan::plugin().context("cargo build --release -p longshore-plugin-vulkan")?;
     let host =

@@ -1,15 +1,15 @@
-//! Vulkan without Longshore, as directly as it goes. What is made stays until the process ends.
+//! Vulkan without Longshore, as directly as possible. Objects stay until the process ends.
 
 use anyhow::{Context, Result, bail};
 use ash::{Entry, vk};
 use std::ffi::CStr;
 
-/// A device by `ash` alone, with one queue.
+/// A device through `ash` alone, with one queue.
 pub(crate) struct Plain {
     pub(crate) raw: ash::Device,
     pub(crate) queue: vk::Queue,
     pub(crate) pool: vk::CommandPool,
-    /// Its number among the loader's.
+    /// Loader's number of the device.
     pub(crate) index: usize,
     memory: vk::PhysicalDeviceMemoryProperties,
     /// The device's name.
@@ -20,34 +20,34 @@ pub(crate) struct Plain {
     _entry: Entry,
 }
 
-/// Which device.
+/// The choice of a device.
 pub(crate) enum Which {
     Uuid([u8; 16]),
     Index(usize),
 }
 
-/// How the end of submitted work is noticed.
+/// The signal at the end of submitted work.
 #[derive(Clone, Copy)]
 pub(crate) enum Signal {
     Fence(vk::Fence),
-    /// A semaphore that is at this value, and goes up by 1.
+    /// A semaphore with this value, which rises by 1.
     Timeline(vk::Semaphore),
 }
 
-/// A buffer and where the host reaches it, null if it does not.
+/// A buffer and its mapping on the host; null for none.
 pub(crate) struct Memory {
     pub(crate) buffer: vk::Buffer,
     pub(crate) mapped: *mut u8,
 }
 
 impl Plain {
-    /// Loads the loader, makes an instance and opens the device.
+    /// Loads the loader, creates an instance and opens the device.
     pub(crate) fn open(which: Which) -> Result<Plain> {
         // SAFETY: the loader's initialisers have no requirements.
         let entry = unsafe { Entry::load() }?;
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
-        // SAFETY: what the structure names lives during the call.
+        // SAFETY: the objects that the structure refers to live during the call.
         let instance = unsafe { entry.create_instance(&info, None) }?;
         // SAFETY: the instance is live.
         let devices = unsafe { instance.enumerate_physical_devices() }?;
@@ -59,7 +59,7 @@ impl Plain {
         };
         let index = index.context("the loader has no such device")?;
         let physical = *devices.get(index).context("the loader has no such device")?;
-        // SAFETY: the physical device is of the instance.
+        // SAFETY: the physical device belongs to the instance.
         let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
         let computes = |family: &vk::QueueFamilyProperties| {
             family.queue_flags.contains(vk::QueueFlags::COMPUTE)
@@ -75,8 +75,8 @@ impl Plain {
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
             .queue_family_index(family);
         let (name, driver) = names(&instance, physical);
-        // SAFETY: the physical device is of the instance, has the family, and by Vulkan 1.2 the
-        // feature; what is made is live.
+        // SAFETY: the physical device belongs to the instance, has the family, and by Vulkan 1.2
+        // the feature; the new objects are live.
         unsafe {
             let raw = instance.create_device(physical, &info, None)?;
             Ok(Plain {
@@ -102,7 +102,7 @@ impl Plain {
         Ok(unsafe { self.raw.allocate_command_buffers(&info) }?[0])
     }
 
-    /// Records anew.
+    /// Records a command buffer anew.
     pub(crate) fn record(
         &self,
         commands: vk::CommandBuffer,
@@ -110,7 +110,7 @@ impl Plain {
         body: impl FnOnce(),
     ) -> Result<()> {
         let info = vk::CommandBufferBeginInfo::default().flags(flags);
-        // SAFETY: the command buffer is of the pool, which resets it, and is not in use.
+        // SAFETY: the command buffer belongs to the pool, which resets it, and is not in use.
         unsafe {
             self.raw.begin_command_buffer(commands, &info)?;
             body();
@@ -132,7 +132,7 @@ impl Plain {
         Ok(Signal::Timeline(unsafe { self.raw.create_semaphore(&info, None) }?))
     }
 
-    /// Submits. `value` is what a timeline reaches.
+    /// Submits a command buffer. `value` is the new value of a timeline.
     pub(crate) fn submit(&self, commands: vk::CommandBuffer, signal: Signal, value: u64) {
         let (commands, values) = ([commands], [value]);
         let info = vk::SubmitInfo::default().command_buffers(&commands);
@@ -153,7 +153,7 @@ impl Plain {
         submitted.expect("the driver takes it");
     }
 
-    /// Blocks until it is done. A fence can be used again then.
+    /// Blocks until the work is done. A fence is reusable afterwards.
     pub(crate) fn wait(&self, signal: Signal, value: u64) {
         // SAFETY: fence and semaphore are live, and the fence is not in use after the wait.
         let waited = unsafe {
@@ -173,13 +173,13 @@ impl Plain {
         waited.expect("it ends");
     }
 
-    /// The number of a type of memory that has all of `flags`.
+    /// Returns the number of a memory type with all of `flags`.
     pub(crate) fn memory_type(&self, flags: vk::MemoryPropertyFlags) -> Option<u32> {
         let types = self.memory.memory_types_as_slice();
         types.iter().position(|kind| kind.property_flags.contains(flags)).map(|at| at as u32)
     }
 
-    /// Memory of a type, with a buffer over all of it.
+    /// Allocates memory of a type, with a buffer over all of it.
     pub(crate) fn memory(&self, kind: u32, bytes: u64) -> Result<Memory> {
         use vk::BufferUsageFlags as Usage;
         let usage = Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
@@ -216,16 +216,16 @@ impl Plain {
 fn uuid_of(instance: &ash::Instance, physical: vk::PhysicalDevice) -> [u8; 16] {
     let mut id = vk::PhysicalDeviceIDProperties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
-    // SAFETY: the physical device is of the instance.
+    // SAFETY: the physical device belongs to the instance.
     unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
     id.device_uuid
 }
 
-/// The device's, and the driver's with its version.
+/// Returns the device's name, and the driver's name and version.
 fn names(instance: &ash::Instance, physical: vk::PhysicalDevice) -> (String, String) {
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
-    // SAFETY: the physical device is of the instance.
+    // SAFETY: the physical device belongs to the instance.
     unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
     let properties = properties.properties;
     let text = |text: Option<&CStr>| text.unwrap_or_default().to_string_lossy().into_owned();

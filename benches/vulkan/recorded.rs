@@ -4,7 +4,7 @@ use crate::plain::{Memory, Plain};
 use anyhow::{Context, Result};
 use ash::vk;
 
-/// The pipelines, and what `store` is bound to.
+/// The pipelines, and the objects bound for `store`.
 pub(crate) struct Kernels {
     empty: vk::Pipeline,
     store: vk::Pipeline,
@@ -13,13 +13,13 @@ pub(crate) struct Kernels {
     place: Memory,
 }
 
-/// What is recorded beside launches.
+/// Barriers beside launches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Barriers {
     None,
-    /// Between two launches, as an in-order queue has.
+    /// Barrier between two launches, as in an in-order queue.
     Between,
-    /// Behind the last, so that the host sees what was written.
+    /// Barrier after the last launch, so that the host sees the results.
     ForHost,
 }
 
@@ -34,7 +34,7 @@ impl Kernels {
         let constants =
             [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(4)];
         let code = vk::ShaderModuleCreateInfo::default().code(module);
-        // SAFETY: the device is live, and so is all that is made of it; the module is valid.
+        // SAFETY: the device and all objects of it are live; the module is valid.
         unsafe {
             let sets = [vk.create_descriptor_set_layout(&info, None)?];
             let info = vk::PipelineLayoutCreateInfo::default()
@@ -58,7 +58,7 @@ impl Kernels {
         }
     }
 
-    /// A launch of the empty kernel in a command buffer of its own.
+    /// Records a launch of the empty kernel in a command buffer of its own.
     pub(crate) fn empty_once(
         &self,
         plain: &Plain,
@@ -72,7 +72,7 @@ impl Kernels {
         }
     }
 
-    /// What comes before each of many launches.
+    /// Records the commands before each of many launches.
     pub(crate) fn between(&self, plain: &Plain, commands: vk::CommandBuffer, barriers: Barriers) {
         if barriers == Barriers::Between {
             let access = vk::AccessFlags::SHADER_READ | vk::AccessFlags::SHADER_WRITE;
@@ -80,7 +80,8 @@ impl Kernels {
         }
     }
 
-    /// A launch of the empty kernel; `first` in its command buffer.
+    /// Records a launch of the empty kernel; `first` says whether it is the first in its command
+    /// buffer.
     pub(crate) fn empty(&self, plain: &Plain, commands: vk::CommandBuffer, first: bool) {
         // SAFETY: the command buffer is recording, the pipeline is live.
         unsafe {
@@ -92,7 +93,8 @@ impl Kernels {
         }
     }
 
-    /// A launch of the kernel that stores `number`; the first of a command buffer stores 0.
+    /// Records a launch of the kernel that stores `number`; the first one in a command buffer
+    /// stores 0.
     pub(crate) fn store(&self, plain: &Plain, commands: vk::CommandBuffer, number: u32) {
         let (vk, compute) = (&plain.raw, vk::PipelineBindPoint::COMPUTE);
         // SAFETY: the command buffer is recording; pipeline, layout and set are live.
@@ -107,7 +109,7 @@ impl Kernels {
         }
     }
 
-    /// The number that was stored last, when that is done.
+    /// Returns the last stored number. The caller has waited for the launch.
     pub(crate) fn stored(&self) -> u32 {
         // SAFETY: the memory is mapped and nothing writes to it now.
         unsafe { self.place.mapped.cast::<u32>().read_volatile() }
@@ -127,14 +129,14 @@ fn barrier(
     unsafe { plain.raw.cmd_pipeline_barrier(commands, from, stage, none, &barriers, &[], &[]) };
 }
 
-/// Memory that host and device reach.
+/// Allocates memory that host and device reach.
 fn place(plain: &Plain) -> Result<Memory> {
     use vk::MemoryPropertyFlags as Flags;
     let kind = plain.memory_type(Flags::HOST_VISIBLE | Flags::HOST_COHERENT);
     plain.memory(kind.context("the host reaches no memory")?, 4)
 }
 
-/// A set in which the buffer is bound.
+/// Returns a descriptor set with the buffer.
 ///
 /// # Safety
 /// The layout has one storage buffer, and the buffer is live.

@@ -11,7 +11,7 @@ pub(crate) struct WebGpu {
 }
 
 impl WebGpu {
-    /// On the device of this name.
+    /// Opens the device with this name.
     pub(crate) fn new(name: &str) -> Result<WebGpu> {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
             backends: wgpu::Backends::VULKAN,

@@ -2,7 +2,7 @@
 
 use longshore::{Error, ErrorCode, Result};
 
-/// The elements of an array.
+/// Returns the elements of an array.
 ///
 /// # Errors
 /// `InvalidNullPointer`, and `InvalidSize` if there is no room for so many behind the address.

@@ -15,7 +15,7 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-/// The command without what its help does not show, which the generator would complete.
+/// Returns the command without what its help does not show, which the generator would complete.
 fn without_hidden(command: &Command) -> Command {
     let shown = |argument: &&Arg| !argument.is_hide_set();
     let arguments = command.get_arguments().filter(shown).cloned();

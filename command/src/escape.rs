@@ -33,7 +33,7 @@ pub(crate) fn json(text: &str) -> String {
     json
 }
 
-/// Whether these digits are those of an escape: in JSON `\u{` follows a backslash only where that is the
+/// Returns whether these digits are those of an escape: in JSON `\u{` follows a backslash only where that is the
 /// second of a pair.
 fn is_escape(before: &str, digits: &str) -> bool {
     let backslashes = before.len() - before.trim_end_matches('\\').len();

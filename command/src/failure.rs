@@ -29,13 +29,13 @@ impl Failure {
         Failure { exit, message: message.into(), hint: None }
     }
 
-    /// The same with a hint, unless it has one.
+    /// Returns the same with a hint, unless it has one.
     pub(crate) fn or_hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint.get_or_insert_with(|| hint.into());
         self
     }
 
-    /// The same, of which is said first what it is about.
+    /// Returns the same, of which is said first what it is about.
     pub(crate) fn about(mut self, what: &str) -> Failure {
         self.message = format!("{what}: {}", self.message);
         self
@@ -46,7 +46,7 @@ impl Failure {
         ExitCode::from(self.tell())
     }
 
-    /// The same; the exit code as a number.
+    /// Returns the same; the exit code as a number.
     pub(crate) fn tell(&self) -> u8 {
         // Where nobody reads the errors there is nobody else to tell.
         let _ = write!(std::io::stderr(), "{}", printable(&self.to_string()));

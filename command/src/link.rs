@@ -235,7 +235,7 @@ impl Link {
         }
     }
 
-    /// The dump is not to replace what it is about.
+    /// Returns the dump is not to replace what it is about.
     fn check_output(&self) -> Result<(), Failure> {
         let Some(output) = &self.dump_memory else { return Ok(()) };
         let sections = self.sectcreate.iter().map(|section| &section.file);
@@ -369,7 +369,7 @@ impl Link {
         passes
     }
 
-    /// A program of everything that can define symbols.
+    /// Returns a program of everything that can define symbols.
     fn add(
         &self,
         session: &Session,
@@ -399,7 +399,7 @@ impl Link {
         Ok(program)
     }
 
-    /// The address of the entry, if there is one.
+    /// Returns the address of the entry, if there is one.
     fn link(
         &self,
         program: &Program,

@@ -8,7 +8,7 @@ pub(crate) fn is_utf8() -> bool {
     locale.is_some_and(|name| has_utf8(&name))
 }
 
-/// Whether a locale's name, "de_DE.UTF-8@euro", says so.
+/// Returns whether a locale's name, "de_DE.UTF-8@euro", says so.
 fn has_utf8(name: &str) -> bool {
     let Some((_, charset)) = name.split_once('.') else { return false };
     let charset = charset.split('@').next().unwrap_or_default().replace('-', "");

@@ -25,7 +25,7 @@ pub(crate) fn start(level: Option<&str>, default: &str) {
     log::set_max_level(level);
 }
 
-/// Whether `-vv` would show something of a plugin that was not shown.
+/// Returns whether `-vv` would show something of a plugin that was not shown.
 pub(crate) fn is_withheld() -> bool {
     IS_WITHHELD.load(Ordering::Relaxed)
 }

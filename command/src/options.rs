@@ -31,7 +31,7 @@ Exit codes:
   3  Nothing found: no plugin, no device, none that the selection names, or no compiler
   4  A check failed";
 
-/// The version and the commit, which `cargo xtask install` tells the compiler.
+/// Returns the version and the commit, which `cargo xtask install` tells the compiler.
 fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
         let commit = option_env!("LONGSHORE_COMMIT").unwrap_or("unknown");

@@ -7,7 +7,7 @@ use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, Width};
 
 const GAP: u16 = 2;
 
-/// A table as text, without a newline at its end. An empty cell is shown as "-".
+/// Returns a table as text, without a newline at its end. An empty cell is shown as "-".
 pub(crate) fn render<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
     let cell = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let rows: Vec<_> = rows.into_iter().map(|row| row.map(cell)).collect();
@@ -35,14 +35,14 @@ pub(crate) fn render<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) 
     table.trim_fmt()
 }
 
-/// The columns of a terminal that a framed table with headers in one line takes.
+/// Returns the columns of a terminal that a framed table with headers in one line takes.
 fn least_width<const N: usize>(header: [&str; N]) -> u16 {
     // A space on both sides of each, and a line between all and at the ends.
     let columns: usize = header.iter().map(|name| name.len() + 3).sum();
     u16::try_from(columns + 1).unwrap_or(u16::MAX)
 }
 
-/// Each row as lines of a header and a cell, with an empty line between rows.
+/// Returns each row as lines of a header and a cell, with an empty line between rows.
 fn lists<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let width = header.iter().map(|name| name.len()).max().unwrap_or_default();
     let line = |(name, cell): (&&str, &String)| format!("{name:width$}  {cell}");
@@ -50,7 +50,7 @@ fn lists<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     rows.iter().map(list).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The size of a group: "64x1x1", with "?" where it is open; nothing if it is open everywhere.
+/// Returns the size of a group: "64x1x1", with "?" where it is open; nothing if it is open everywhere.
 pub(crate) fn group(sizes: &[u64]) -> String {
     if sizes.iter().all(|size| *size == 0) {
         return String::new();

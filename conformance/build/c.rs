@@ -1,4 +1,5 @@
-//! Images of sources in C: for the CPU in LLVM's host form, by any compiler, and for GPUs by clang.
+//! Images from C sources: for the CPU in LLVM's host form with any compiler, and for GPUs with
+//! clang.
 
 use crate::images::{Image, are_installed, on_path, place, sources};
 use std::env;
@@ -6,11 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes shared objects with what is in the sources alone: no library, no runtime, no start files.
-/// The folder `host` has sources for the CPU only, and the header that takes the device header's
-/// place.
+/// Returns shared objects of the sources alone: without libraries, a runtime or start files. The
+/// folder `host` has sources for the CPU only, and a header that replaces the device header.
 pub(crate) fn for_the_cpu(folder: &Path, out: &Path) -> Vec<Image> {
-    // The compiler by which Rust links, too.
+    // Rust's linker driver is also the compiler.
     let compiler = env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
     let host = folder.join("host");
     let of_source = |source: &PathBuf| {
@@ -27,15 +27,15 @@ pub(crate) fn for_the_cpu(folder: &Path, out: &Path) -> Vec<Image> {
 struct Form {
     format: &'static str,
     extension: &'static str,
-    /// The compiler first.
+    /// Necessary programs; the compiler is the first.
     tools: &'static [&'static str],
     processor: &'static [&'static str],
     options: &'static [&'static str],
 }
 
-/// A device gets the first image that it accepts.
+/// Forms in the order of preference: a device gets the first image that it accepts.
 const FORMS: [Form; 14] = [
-    // For the oldest GPUs that the device header knows, which all later ones run too.
+    // An image for the oldest GPUs of the device header, which all later GPUs run too.
     Form {
         format: "ptx",
         extension: "ptx",
@@ -49,7 +49,7 @@ const FORMS: [Form; 14] = [
             "-S",
         ],
     },
-    // For GPUs of which each runs its own code alone.
+    // Images for GPUs that run no generic code, one per GPU.
     code_object("gfx908.co", &["-mcpu=gfx908"]),
     code_object("gfx90a.co", &["-mcpu=gfx90a"]),
     code_object("gfx942.co", &["-mcpu=gfx942"]),
@@ -57,10 +57,10 @@ const FORMS: [Form; 14] = [
     code_object("gfx1100.co", &["-mcpu=gfx1100"]),
     code_object("gfx1200.co", &["-mcpu=gfx1200"]),
     code_object("gfx1201.co", &["-mcpu=gfx1201"]),
-    // For the GPUs beside these, several each.
+    // Images for several GPUs each, for all other GPUs.
     code_object("gfx9-generic.co", &["-mcpu=gfx9-generic", VERSION_6]),
     Form {
-        // clang-19 does not know it.
+        // clang-19 does not support this target.
         tools: &["clang-22", "ld.lld-22"],
         ..code_object("gfx9-4-generic.co", &["-mcpu=gfx9-4-generic", VERSION_6])
     },
@@ -69,7 +69,7 @@ const FORMS: [Form; 14] = [
     code_object("gfx11-generic.co", &["-mcpu=gfx11-generic", VERSION_6]),
     code_object("gfx12-generic.co", &["-mcpu=gfx12-generic", VERSION_6]),
 ];
-/// Generic targets are in no version before.
+/// The first version with generic targets.
 const VERSION_6: &str = "-mcode-object-version=6";
 
 const fn code_object(extension: &'static str, processor: &'static [&'static str]) -> Form {
@@ -83,7 +83,7 @@ const fn code_object(extension: &'static str, processor: &'static [&'static str]
             "-nogpulib",
             "-ffreestanding",
             "-fuse-ld=lld",
-            // One of them lacks a function, which the backend is to find.
+            // The backend must find the missing function of one image.
             "-Wl,--unresolved-symbols=ignore-all",
         ],
     }
@@ -106,8 +106,8 @@ pub(crate) fn for_gpus(folder: &Path, include: &Path, out: &Path) -> Vec<Image> 
     FORMS.iter().flat_map(of_form).collect()
 }
 
-/// Makes machine code for sm_90 of the images in PTX, where there is NVIDIA's assembler. Code that
-/// lacks a function has none.
+/// Returns machine code for sm_90 of the PTX images, if NVIDIA's assembler is installed. Code with
+/// an undefined function has none.
 pub(crate) fn cubins(made: &[Image]) -> Vec<Image> {
     println!("cargo::rerun-if-env-changed=PTXAS");
     println!("cargo::rerun-if-changed=../target/nvcc");
@@ -121,7 +121,8 @@ pub(crate) fn cubins(made: &[Image]) -> Vec<Image> {
     made.iter().filter(|image| image.format == "ptx").map(of_text).collect()
 }
 
-/// Returns NVIDIA's assembler, where `cargo xtask test --install` puts it and where else it may be.
+/// Returns the path of NVIDIA's assembler: that of `cargo xtask test --install`, or another
+/// installation.
 fn ptxas() -> Option<PathBuf> {
     if let Some(path) = env::var_os("PTXAS") {
         return Some(path.into());

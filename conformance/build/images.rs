@@ -7,13 +7,13 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-/// An image that is made by commands, one after the other.
+/// An image, and the commands that make it one after the other.
 pub(crate) struct Image {
-    /// As plugins name it in their list of formats.
+    /// The name of the format in plugins' lists of formats.
     pub(crate) format: &'static str,
     pub(crate) file: PathBuf,
     pub(crate) commands: Vec<Command>,
-    /// Left out where a command fails; else the build fails.
+    /// Whether the image is left out after a failed command; otherwise the build fails.
     pub(crate) is_optional: bool,
 }
 
@@ -33,7 +33,7 @@ impl Image {
     }
 }
 
-/// Makes images, several at once, and returns those that were made, in the same order.
+/// Makes images in parallel. Returns the finished ones in the same order.
 pub(crate) fn make(mut images: Vec<Image>) -> Vec<Image> {
     let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
     let rest = Mutex::new(images.iter_mut());
@@ -63,7 +63,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&said)))
 }
 
-/// Returns whether all tools are there; else warns that the format is not tested.
+/// Returns whether all tools are installed; if not, warns that the format is not tested.
 pub(crate) fn are_installed(format: &str, tools: &[&str]) -> bool {
     let missing = tools.iter().find(|tool| on_path(tool).is_none());
     if let Some(tool) = missing {
@@ -72,7 +72,7 @@ pub(crate) fn are_installed(format: &str, tools: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// Returns a tool's file.
+/// Returns the path of a tool.
 pub(crate) fn on_path(tool: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).map(|folder| folder.join(tool)).find(|path| path.is_file())
@@ -89,7 +89,7 @@ pub(crate) fn sources(folder: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Returns where the image of a source is made.
+/// Returns the path of a source's image.
 pub(crate) fn place(folder: &Path, source: &Path, extension: &str) -> PathBuf {
     folder.join(source.file_stem().expect("a source has a name")).with_extension(extension)
 }

@@ -1,7 +1,6 @@
-//! Builds the images of the suite: one of each source in `fixtures/` for each format that its
-//! language can be compiled to, and a list of them for `src/fixtures.rs`. A format whose tools are
-//! not installed is left out. Build scripts of dependents are told where the images and the sources
-//! in C are.
+//! The build of the suite's images: one of each source in `fixtures/` for each format of its
+//! language, and their list for `src/fixtures.rs`. Formats without installed tools are left out.
+//! Build scripts of dependents get the folders of the images and of the C sources.
 
 mod c;
 mod images;
@@ -22,7 +21,7 @@ fn main() {
     let include = sources.join("../../include");
     let out = path("OUT_DIR");
     let folder = out.join("images");
-    // An image whose source is gone would be found there.
+    // The list would contain images of removed sources.
     if folder.exists() {
         fs::remove_dir_all(&folder).expect("OUT_DIR is writable");
     }
@@ -42,7 +41,7 @@ fn main() {
     println!("cargo::metadata=INCLUDE={}", include.display());
 }
 
-/// Returns an expression: format, name and bytes of each image.
+/// Returns a Rust expression: format, name and bytes of each image.
 fn list(images: &[Image]) -> String {
     let mut list = String::from("&[\n");
     for image in images {
@@ -53,7 +52,7 @@ fn list(images: &[Image]) -> String {
     list + "]\n"
 }
 
-/// Returns the folder in a variable.
+/// Returns the path in an environment variable of cargo.
 fn path(name: &str) -> PathBuf {
     env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}")).into()
 }

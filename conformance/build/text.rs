@@ -1,11 +1,11 @@
-//! Images that are text, and their own sources.
+//! Text images, which are their own sources.
 
 use crate::images::{Image, place, sources};
 use crate::read;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Adds to images of the sample plugin the checksum that it asks for.
+/// Appends the required checksum to images of the sample plugin.
 pub(crate) fn with_checksums(folder: &Path, out: &Path) -> Vec<Image> {
     let with_checksum = |source: &Path| {
         let text = read(source);
@@ -15,13 +15,13 @@ pub(crate) fn with_checksums(folder: &Path, out: &Path) -> Vec<Image> {
     sources(folder, "ops").iter().map(|source| with_checksum(source)).collect()
 }
 
-/// Puts WGSL together, which has no `#include` of its own.
+/// Expands `#include` in WGSL sources; the language has no such directive.
 pub(crate) fn wgsl(folder: &Path, out: &Path) -> Vec<Image> {
     let of_source = |source: &Path| written("wgsl", place(out, source, "wgsl"), &complete(source));
     sources(folder, "wgsl").iter().map(|source| of_source(source)).collect()
 }
 
-/// Returns a source with others in the place of lines that include them.
+/// Returns a source with its included files inserted.
 fn complete(source: &Path) -> String {
     let of_line = |line: &str| match included(line) {
         Some(file) => complete(&source.with_file_name(file)),
@@ -40,7 +40,7 @@ fn written(format: &'static str, file: PathBuf, text: &str) -> Image {
     Image::new(format, file, Vec::new())
 }
 
-/// FNV-1a with 64 bits.
+/// Returns the FNV-1a hash, with 64 bits.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! Images in SPIR-V, of GLSL and of SPIR-V's assembly: clang has no SPIR-V for Vulkan.
+//! SPIR-V images from GLSL and from SPIR-V assembly: clang has no SPIR-V for Vulkan.
 
 use crate::images::{Image, are_installed, place, sources};
 use crate::read;
@@ -6,7 +6,7 @@ use crate::text::included;
 use std::path::Path;
 use std::process::Command;
 
-/// Compiles GLSL, and assembles what GLSL cannot say.
+/// Compiles GLSL, and assembles the images that GLSL cannot express.
 pub(crate) fn spirv(folder: &Path, out: &Path) -> Vec<Image> {
     if !are_installed("SPIR-V", &["glslangValidator", "spirv-link", "spirv-as"]) {
         return Vec::new();
@@ -17,7 +17,8 @@ pub(crate) fn spirv(folder: &Path, out: &Path) -> Vec<Image> {
     linked.chain(in_assembly.iter().map(|source| assemble(source, out))).collect()
 }
 
-/// Returns a source of GLSL has one entry point: it is compiled once for each, and the modules are linked.
+/// Compiles a GLSL source once for each entry point, because a module from GLSL has one, and links
+/// the modules.
 fn compile_glsl(source: &Path, out: &Path) -> Image {
     let file = place(out, source, "spv");
     let mut linker = Command::new("spirv-link");
@@ -36,7 +37,7 @@ fn compile_glsl(source: &Path, out: &Path) -> Image {
     Image::new("spirv", file, commands)
 }
 
-/// Returns the names behind `#ifdef` in a source and in those that it includes, in their order.
+/// Returns the names after `#ifdef` in a source and its included files, in order.
 fn entry_points(source: &Path) -> Vec<String> {
     let of_line = |line: &str| match line.strip_prefix("#ifdef ") {
         Some(name) => vec![name.to_owned()],

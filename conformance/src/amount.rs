@@ -1,29 +1,29 @@
-//! How much is tried: all, or little where a device takes long for an instruction, as an emulated one does.
+//! The amount of work in tests: less where an instruction takes long, as on an emulated device.
 
 use std::time::Duration;
 
-/// Something that is less where little is tried.
+/// A number or time that is smaller in short tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount<T> {
-    /// Of a test that tries all.
+    /// The amount in a full test.
     pub usual: T,
-    /// Of one that tries little.
+    /// The amount in a short test.
     pub small: T,
 }
 
 impl<T: Copy> Amount<T> {
-    /// That of this process.
+    /// Returns the amount for this process.
     pub fn get(self) -> T {
         if is_small() { self.small } else { self.usual }
     }
 }
 
-/// How long something may take in this process that usually takes no longer than `usual`.
+/// Returns the time limit in this process for work that usually ends within `usual`.
 pub fn limit(usual: Duration) -> Duration {
     Amount { usual, small: 10 * usual }.get()
 }
 
-/// Whether `LONGSHORE_SMALL` is 1.
+/// Returns whether `LONGSHORE_SMALL` is 1.
 fn is_small() -> bool {
     std::env::var_os("LONGSHORE_SMALL").is_some_and(|value| value == "1")
 }

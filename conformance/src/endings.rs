@@ -1,4 +1,4 @@
-//! Outcomes of behaviours that run in processes of their own, and how such a process ends.
+//! Outcomes of behaviours in processes of their own, and the ends of such processes.
 
 use crate::Outcome;
 use std::fs::OpenOptions;
@@ -7,10 +7,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-/// Writes an outcome into a file that is there, for [`read`].
+/// Writes an outcome into an existing file, for [`read`].
 ///
 /// # Errors
-/// Those of opening the file and of writing to it.
+/// Errors of opening the file and of writing to it.
 pub fn write(file: &Path, outcome: &Outcome) -> io::Result<()> {
     let (word, text) = match outcome {
         Outcome::Passed => ("passed", ""),
@@ -21,7 +21,7 @@ pub fn write(file: &Path, outcome: &Outcome) -> io::Result<()> {
     file.write_all(format!("{word}\n{text}").as_bytes())
 }
 
-/// Returns the outcome that a process left, if it came so far.
+/// Returns the outcome that a process has written, or `None` if it ended before.
 pub fn read(file: &Path) -> Option<Outcome> {
     let content = std::fs::read_to_string(file).ok()?;
     let (word, text) = content.split_once('\n')?;
@@ -33,7 +33,8 @@ pub fn read(file: &Path) -> Option<Outcome> {
     }
 }
 
-/// Combines the outcome that a process left with the process's end: `None` if it had to be killed.
+/// Combines the outcome from a process with the exit status of the process: `None` if it had to be
+/// killed.
 pub fn judge(outcome: Option<Outcome>, status: Option<ExitStatus>) -> Outcome {
     let end = match status {
         Some(status) if status.success() => None,

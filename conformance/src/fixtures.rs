@@ -1,12 +1,12 @@
-//! The images that the behaviours load, by name and by what a device accepts.
+//! Images that the behaviours load, by name and format.
 
 use longshore::{Acceptance, Device, Error, ErrorCode, Format, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Images by name: several of a name, one for each kind of device. A device gets the first that
-/// it accepts. Cloning is cheap.
+/// Images by name. A name has several images, one for each kind of device; a device gets the first
+/// that it accepts. Cloning is cheap.
 #[derive(Clone)]
 pub struct Fixtures {
     images: Arc<BTreeMap<String, Vec<Fixture>>>,
@@ -15,29 +15,29 @@ pub struct Fixtures {
 /// An image of a [`Fixtures`].
 #[derive(Clone)]
 struct Fixture {
-    /// As plugins name it in their list of formats.
+    /// The name of the format in plugins' lists of formats.
     format: &'static str,
     bytes: Arc<[u8]>,
 }
 
-/// Format, name and bytes of each image that comes with the suite: the build script's list.
+/// Format, name and bytes of each built-in image, from the build script.
 const BUILT_IN: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
 
 impl Fixtures {
-    /// Returns the images that come with the suite: shared objects for the CPU that it was built for, text
-    /// for the sample plugin in C, for Vulkan SPIR-V and WGSL, PTX, and AMD's code objects; SPIR-V, PTX
-    /// and code objects if the tools for them were there.
+    /// Returns the built-in images: shared objects for the CPU of the build, text for the sample
+    /// plugin in C, SPIR-V and WGSL for Vulkan, PTX, and AMD's code objects. SPIR-V, PTX and code
+    /// objects need tools at build time, and are missing without them.
     pub fn built_in() -> Fixtures {
         Fixtures::in_formats(|format| format != "cubin")
     }
 
-    /// Those of the images that come with the suite which are in WGSL.
+    /// Returns the built-in images in WGSL.
     pub fn wgsl() -> Fixtures {
         Fixtures::in_formats(|format| format == "wgsl")
     }
 
-    /// Machine code for sm_90 of the suite's images in PTX. Without NVIDIA's assembler there is
-    /// none.
+    /// Returns machine code for sm_90 of the built-in PTX images. The list is empty if NVIDIA's
+    /// assembler was missing at build time.
     pub fn cubins() -> Fixtures {
         Fixtures::in_formats(|format| format == "cubin")
     }
@@ -51,8 +51,8 @@ impl Fixtures {
         Fixtures { images: Arc::new(images) }
     }
 
-    /// Returns the same with the images of a folder before them: each file is the image of its name up to
-    /// the first dot. Blocks.
+    /// Puts the images of a folder before these. The name of a file's image is the part before the
+    /// first dot. Blocks.
     ///
     /// # Errors
     /// `HostIo` if the folder or a file cannot be read.
@@ -70,10 +70,10 @@ impl Fixtures {
         Ok(Fixtures { images: Arc::new(images) })
     }
 
-    /// Returns the first image of this name that the device accepts, if there is one.
+    /// Returns the first image of this name that the device accepts, if any.
     ///
     /// # Errors
-    /// Those of [`Device::accepts`].
+    /// Errors of [`Device::accepts`].
     pub fn image(&self, device: &Device, name: &str) -> Result<Option<Arc<[u8]>>> {
         for image in self.named(name) {
             if device.accepts(&image.bytes)?.is_accepted() {
@@ -83,11 +83,11 @@ impl Fixtures {
         Ok(None)
     }
 
-    /// Why the device does not accept the images of this name that are in one of these formats: the
-    /// list of its plugin, with commas.
+    /// Returns the reasons of the device for not accepting the images of this name in one of these
+    /// formats. `formats` is the list of its plugin, separated by commas.
     ///
     /// # Errors
-    /// Those of [`Device::accepts`].
+    /// Errors of [`Device::accepts`].
     pub fn refusals(&self, device: &Device, name: &str, formats: &str) -> Result<Vec<String>> {
         let is_for_it = |image: &&Fixture| formats.split(',').any(|name| name == image.format);
         let mut refusals = Vec::new();
@@ -104,7 +104,7 @@ impl Fixtures {
     }
 }
 
-/// Names and contents of the files, sorted.
+/// Returns names and contents of the files, sorted by name.
 fn read_folder(folder: &Path) -> std::io::Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(folder)? {

@@ -1,9 +1,9 @@
 //! # The conformance suite of Longshore
 //!
-//! One list of behaviours that every device must show, run through the public interface of
-//! `longshore`, and for one group through the plugin's own tables, on whatever device there is: a
-//! vendor's, the CPU, a plugin that somebody is just writing. A behaviour that passes for one backend and fails for another is a defect of one of
-//! them, or of the list.
+//! The suite is a list of behaviours that every device must show. It runs through the public
+//! interface of `longshore`, and one group through the plugin's own tables, on any device: a GPU,
+//! the CPU, or a plugin in development. A behaviour that passes for one backend and fails for
+//! another shows a defect of one of them, or of the list.
 //!
 //! ```no_run
 //! # fn main() -> longshore::Result<()> {
@@ -16,18 +16,18 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A [`Behaviour`] is a sentence, the numbers of the promises that it holds
-//! (`docs/plugin-interface.md`), and a function. A [`Setup`] says where plugins and images come
-//! from; each behaviour gets a host and a freshly opened device of its own, is stopped after a
-//! minute, and has failed if it panics or if closing the device finds a leak. What a device says
-//! that it cannot do is [`Outcome::Skipped`], with the device's own reason.
+//! A [`Behaviour`] is a sentence, the numbers of the checked promises (`docs/plugin-interface.md`),
+//! and a function. A [`Setup`] specifies the plugins and images. Each behaviour gets a host and a
+//! freshly opened device of its own, and at most a minute. It fails if it panics or if closing the
+//! device finds a leak. If the device reports that it lacks a feature, the behaviour is
+//! [`Outcome::Skipped`], with the device's reason.
 //!
-//! The images that the behaviours need ([`Fixtures`]) are built in for the CPU, for the sample
-//! plugin in C and for Vulkan; for another format a plugin's author gives a folder. What they must contain is in
-//! `docs/conformance.md`.
+//! The images for the behaviours ([`Fixtures`]) are built in for the CPU, for the sample plugin in
+//! C and for Vulkan. For another format, a plugin's author provides a folder. `docs/conformance.md`
+//! specifies their contents.
 //!
-//! `longshore-check` is the command for plugin authors, `tests/tests/conformance.rs` runs the suite for
-//! every device of this machine. Start reading at `suite.rs`.
+//! `longshore-check` is the command for plugin authors. `tests/tests/conformance` runs the suite
+//! for every device of this machine. Start reading at `suite.rs`.
 
 pub mod amount;
 pub mod endings;

@@ -1,11 +1,11 @@
-//! Loading of images that the tests vouch for.
+//! Loading of trusted images in tests.
 
 use longshore::{Device, Image, LoadOptions, Program, Result};
 
-/// Loads images of the suite and of its user: [`Device::load`] and [`Device::load_with`] without an
-/// `unsafe` block in each test.
+/// Methods for images of the suite and of its user: [`Device::load`] and [`Device::load_with`]
+/// without an `unsafe` block in each test.
 ///
-/// For tests alone: whoever calls these methods promises what [`Device::load`] asks for.
+/// For tests only: a caller of these methods makes the promise that [`Device::load`] requires.
 pub trait OwnImages {
     /// Loads an image. Blocks.
     ///
@@ -22,8 +22,8 @@ pub trait OwnImages {
 
 impl OwnImages for Device {
     fn load_own(&self, image: impl Into<Image>) -> Result<Program> {
-        // SAFETY: the code of tests' images is the tests' own, or that of the user who asks for the
-        // check of a plugin with images; damaged copies of them are refused before they run.
+        // SAFETY: the code of the images belongs to the tests, or to the user of the check with
+        // images. Devices refuse damaged copies before they run.
         unsafe { self.load(image) }
     }
 

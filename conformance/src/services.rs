@@ -1,12 +1,12 @@
-//! What a host offers to a plugin, at the least: the user's settings. For what reaches a plugin
-//! without the host.
+//! Minimal services of a host for a plugin: the settings of the user. Used where a test calls a
+//! plugin without the host.
 
 use longshore::Environment;
 use longshore_plugin_api::abi;
 use std::ffi::c_void;
 
-/// Services that answer with the settings of `environment` for this backend, and listen to no log.
-/// They stay valid for the life of the process, from any thread.
+/// Returns services with the settings of `environment` for this backend, and without a log. They
+/// stay valid until the end of the process, on any thread.
 pub fn services_for(
     backend: impl Into<String>,
     environment: Environment,
@@ -45,7 +45,7 @@ unsafe extern "C" fn setting(context: *mut c_void, name: abi::Text, value: abi::
     };
     let name = String::from_utf8_lossy(name);
     let Some(found) = settings.environment.setting(&settings.backend, &name) else { return 0 };
-    // SAFETY: the sink of this call.
+    // SAFETY: `value` is the sink of this call.
     unsafe { (value.write)(value.context, found.as_ptr(), found.len()) };
     1
 }

@@ -1,4 +1,4 @@
-//! The list of behaviours, and how one is described. [`runner`] runs them.
+//! The list of behaviours and their description. [`runner`] runs them.
 
 mod bad_input;
 mod close;
@@ -21,30 +21,30 @@ pub use runner::{DeviceName, Filter, Report, Setup};
 use context::Context;
 use std::fmt;
 
-/// Something that every device does.
+/// A behaviour that every device must show.
 #[derive(Clone, Copy)]
 pub struct Behaviour {
-    /// What it is about: the name of the file that holds it.
+    /// The subject: the name of the file with the behaviour.
     pub group: &'static str,
-    /// What the device does, as a sentence.
+    /// The behaviour of the device, as a sentence.
     pub name: &'static str,
-    /// The numbers of the promises in `docs/plugin-interface.md` that it holds.
+    /// The numbers of the checked promises in `docs/plugin-interface.md`.
     pub requirements: &'static [&'static str],
     run: fn(&Context) -> Check,
 }
 
-/// How a behaviour ended.
+/// The outcome of a behaviour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The device shows it.
+    /// Success: the device shows the behaviour.
     Passed,
-    /// The device cannot show it, for this reason.
+    /// The device lacks a feature, for this reason.
     Skipped(String),
-    /// The device does something else: what.
+    /// The device behaves differently; the text describes the difference.
     Failed(String),
 }
 
-/// Every behaviour, in the order in which they run: from what all others need to what is rare.
+/// Returns every behaviour in the order of the run: basic behaviours first, rare ones last.
 pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
     let groups = [
         info::BEHAVIOURS,
@@ -63,17 +63,17 @@ pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
     groups.into_iter().flatten()
 }
 
-/// "memory: freeing twice is refused".
+/// Formats as "memory: freeing twice is refused".
 impl fmt::Display for Behaviour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.group, self.name)
     }
 }
 
-/// What a behaviour's function answers.
+/// The result of a behaviour's function.
 type Check = Result<(), Stop>;
 
-/// Why a behaviour's function ended early.
+/// The reason for an early end of a behaviour's function.
 enum Stop {
     Skipped(String),
     Failed(String),
@@ -118,7 +118,7 @@ macro_rules! ensure {
     };
 }
 
-/// Fails the behaviour unless both are equal; the message says what they are.
+/// Fails the behaviour unless both are equal; the message contains both values.
 macro_rules! ensure_eq {
     ($found:expr, $expected:expr, $($what:tt)+) => {
         match (&$found, &$expected) {
@@ -140,7 +140,7 @@ mod tests {
 
     const PAGE: &str = include_str!("../../docs/plugin-interface.md");
 
-    /// The number and the last column of each promise on the page: "P-6", "host, check".
+    /// Returns the number and the last column of each promise on the page: "P-6", "host, check".
     fn promises() -> Vec<(&'static str, &'static str)> {
         let row = |line: &'static str| {
             let cells = line.strip_prefix("| ")?.strip_suffix(" |")?;

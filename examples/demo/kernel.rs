@@ -1,9 +1,9 @@
-//! A kernel in LLVM's host form: each pointer points at that argument's value.
+//! A kernel in LLVM's host form: each pointer points at the value of one argument.
 #![no_std]
 
 use core::ffi::c_void;
 
-/// y[i] = a * x[i] + y[i] for n elements; arguments n, a, x, y.
+/// Computes `y[i] = a * x[i] + y[i]` for `n` elements. The arguments are `n`, `a`, `x` and `y`.
 ///
 /// # Safety
 /// The arguments have these types, and `x` and `y` have `n` elements and do not overlap.

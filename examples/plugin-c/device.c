@@ -32,7 +32,7 @@ static longshore_error_object *device_accepts(longshore_device *device, longshor
     return NULL;
 }
 
-// What the device cannot do is UNSUPPORTED; the host then does without it.
+// UNSUPPORTED reports a missing feature; the host then works without it.
 static longshore_error_object *device_score(longshore_device *device, longshore_bytes image,
                                            longshore_text triple, longshore_text arch,
                                            uint32_t *score) {
@@ -52,8 +52,8 @@ static longshore_error_object *device_import_memory(longshore_device *device, ui
     return fail(LONGSHORE_ERROR_UNSUPPORTED, "the device cannot import memory of the host");
 }
 
-// The host has unloaded, destroyed and freed what was on the device. Queues that were given up
-// have work to finish.
+// The host has already unloaded, destroyed and freed all objects of the device. The threads of
+// destroyed queues may still have work to finish.
 static longshore_error_object *device_close(longshore_device *device) {
     join_queues(device);
     memory_close(device);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct owned_error {
-    longshore_error_object object; // first, so that a pointer to it is one to the whole
+    longshore_error_object object; // first, so that both have the same address
     char message[512];
 } owned_error;
 
@@ -15,7 +15,7 @@ static void release_owned(longshore_error_object *error) {
     free(error);
 }
 
-// Every error says which object, which value was wrong, and what was expected.
+// Every error names the object, the wrong value, and the expected values.
 longshore_error_object *fail(uint32_t code, const char *format, ...) {
     owned_error *error = calloc(1, sizeof *error);
     if (!error)
@@ -30,7 +30,7 @@ longshore_error_object *fail(uint32_t code, const char *format, ...) {
     return &error->object;
 }
 
-// An error that needs no memory: constant, with nothing to release.
+// A constant error: it needs no memory and no release.
 longshore_error_object *out_of_memory(void) {
     static longshore_error_object error = {
         .code = LONGSHORE_ERROR_OUT_OF_RESOURCES,
@@ -45,7 +45,7 @@ longshore_error_object *copy_of(const longshore_error_object *error) {
     return fail(error->code, "%.*s", (int)error->message.bytes, (const char *)error->message.data);
 }
 
-// For errors that the plugin itself is the last to see.
+// Releases errors that the plugin does not pass on.
 void release(longshore_error_object *error) {
     if (error && error->release)
         error->release(error);

@@ -5,12 +5,12 @@
 #include <time.h>
 
 struct record {
-    pthread_mutex_t lock; // guards what follows
+    pthread_mutex_t lock; // guards the fields below
     pthread_cond_t changed;
     unsigned holders;
     bool reached;
-    int64_t nanoseconds; // when
-    longshore_error_object *failure; // the first in front of it that was untold then
+    int64_t nanoseconds; // time of the record
+    longshore_error_object *failure; // the first pending error before the record
 };
 
 struct longshore_event {
@@ -75,7 +75,7 @@ longshore_error_object *await_record(record *record) {
     while (!record->reached)
         pthread_cond_wait(&record->changed, &record->lock);
     pthread_mutex_unlock(&record->lock);
-    return copy_of(record->failure); // it does not change any more
+    return copy_of(record->failure); // the failure no longer changes
 }
 
 void leave_record(record *record) {
@@ -115,7 +115,7 @@ static longshore_error_object *event_synchronize(longshore_event *event) {
     return failure;
 }
 
-// When the event's last record was reached; false if there is none or it was not.
+// The time at which the queue reached the event's last record; false if there is no reached record.
 static bool reached_at(longshore_event *event, int64_t *nanoseconds) {
     record *last = last_record(event);
     bool reached = last && was_reached(last, nanoseconds);

@@ -1,4 +1,4 @@
-// The image format "ops": a small text file that says what a module is made of.
+// The image format "ops": a small text file that describes a module.
 //
 //     longshore-ops 1
 //     kernel NAME = OPERATION [GLOBAL] [VALUE]
@@ -7,9 +7,9 @@
 //     destructor PRIORITY OPERATION [GLOBAL] [VALUE]
 //     checksum 16-HEX-DIGITS
 //
-// Lines end with '\n', words are separated by one space. A global is zero but for the bytes that
-// HEX gives. An operand may be a global that a later line defines. The checksum is the FNV-1a hash
-// of all bytes before its line, so that no damaged image is ever loaded.
+// Lines end with '\n', one space separates words. A global is zero except for the bytes of HEX. An
+// operand may be a global of a later line. The checksum is the FNV-1a hash of all bytes before its
+// line, so that the plugin loads no damaged image.
 
 #include "sample.h"
 #include <inttypes.h>
@@ -21,7 +21,7 @@ enum { CHECKSUM_LINE = 9 + 16 + 1 };
 
 typedef struct reader {
     longshore_module *module;
-    const uint8_t *at, *end; // what is left of the current line
+    const uint8_t *at, *end; // the rest of the current line
     unsigned line;
     bool second_pass;
 } reader;
@@ -41,7 +41,7 @@ longshore_error_object *check_image(longshore_bytes image) {
 
 static longshore_error_object *check_checksum(longshore_bytes image) {
     static const char DIGITS[] = "0123456789abcdef";
-    size_t body = image.bytes - CHECKSUM_LINE; // not yet known to be that long
+    size_t body = image.bytes - CHECKSUM_LINE; // its size is checked below
     if (image.bytes < sizeof HEADER - 1 + CHECKSUM_LINE ||
         memcmp(image.data + body, "checksum ", 9) != 0 || image.data[image.bytes - 1] != '\n')
         return fail(LONGSHORE_ERROR_INVALID_BINARY,
@@ -56,7 +56,7 @@ static longshore_error_object *check_checksum(longshore_bytes image) {
     return NULL;
 }
 
-// The next word of the line; empty at its end.
+// Returns the next word of the line; empty at the end of the line.
 static longshore_text word(reader *reader) {
     const uint8_t *start = reader->at;
     while (reader->at < reader->end && *reader->at != ' ')
@@ -177,8 +177,8 @@ static longshore_error_object *read_kernel(reader *reader) {
     return NULL;
 }
 
-// Constructors run by ascending priority, those of the same one in the order of their lines;
-// destructors the other way round.
+// Constructors run by ascending priority, and with equal priority in the order of their lines;
+// destructors run in the reverse order.
 static longshore_error_object *read_hook(reader *reader, bool constructor) {
     uint64_t priority;
     operation operation = {0};
@@ -200,7 +200,7 @@ static longshore_error_object *read_hook(reader *reader, bool constructor) {
     return NULL;
 }
 
-// Globals in a first pass, what uses them in a second.
+// The first pass reads globals, the second pass the lines that use them.
 static longshore_error_object *read_line(reader *reader) {
     longshore_text kind = word(reader);
     bool is_global = same_text(kind, text("global"));

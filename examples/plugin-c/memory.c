@@ -1,4 +1,4 @@
-// Device memory: an arena of its own, with addresses that are no host pointers.
+// Device memory: an arena whose addresses are not host pointers.
 
 #include "sample.h"
 #include <inttypes.h>
@@ -11,9 +11,9 @@ struct allocation {
     uint64_t address, bytes;
 };
 
-// Device addresses come from a range of the process's address space that is reserved but cannot be
-// touched. So no other device, of this plugin or another, hands out the same address, and a
-// program that takes one for a host pointer faults. What lies there is in a second mapping.
+// Device addresses come from a reserved, inaccessible range of the process's address space. So no
+// other device, of this plugin or another, returns the same address. A program that uses such an
+// address as a host pointer faults. A second mapping holds the contents.
 longshore_error_object *memory_open(longshore_device *device) {
     uint64_t bytes = device->platform->memory_bytes;
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -39,7 +39,7 @@ void memory_close(longshore_device *device) {
     munmap(device->memory, bytes);
 }
 
-// First fit. `at` may wrap for an absurd alignment, which leaves it below the base.
+// First fit. `at` may wrap for an absurd alignment, and is then below the base.
 static longshore_error_object *place(longshore_device *device, allocation *made,
                                      uint64_t alignment) {
     uint64_t end = device->base + device->platform->memory_bytes;
@@ -61,7 +61,8 @@ static longshore_error_object *place(longshore_device *device, allocation *made,
     return NULL;
 }
 
-// Host and managed memory: what the host can touch and the device, played by a thread, too.
+// Host and managed memory: the host can access it, and the device too, because its threads are host
+// threads.
 static longshore_error_object *take_from_host(longshore_device *device, allocation *made,
                                               uint64_t alignment) {
     void *memory = NULL;

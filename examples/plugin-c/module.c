@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Gives back all that a module, loaded in whole or in part, holds.
+// Releases all resources of a module, also of a partly loaded one.
 static longshore_error_object *module_unload(longshore_module *module) {
     longshore_error_object *first = NULL;
     while (module->globals) {
@@ -34,7 +34,7 @@ static longshore_error_object *module_unload(longshore_module *module) {
     return first;
 }
 
-// Nothing can be put off, so `loading` makes no difference.
+// The plugin has nothing to defer, so `loading` has no effect.
 longshore_error_object *load_module(longshore_device *device, longshore_bytes image,
                                     uint32_t loading, longshore_module **module) {
     (void)loading;
@@ -110,7 +110,7 @@ static longshore_error_object *module_run_constructors(longshore_module *module)
     return error;
 }
 
-// One that fails does not stop the others; the first failure is reported.
+// A failed destructor does not stop the others; the first failure is reported.
 static longshore_error_object *module_run_destructors(longshore_module *module) {
     longshore_error_object *first = NULL;
     for (const hook *h = module->destructors; h; h = h->next) {
@@ -132,8 +132,8 @@ const longshore_module_table module_table = {
     .unload = module_unload,
 };
 
-// Globals whose names the compilers' instrumentation uses. A table that a plugin offers because it
-// has something to say in it; it is optional.
+// Globals with the names of the compilers' instrumentation. A plugin offers this optional table if
+// it has data for it.
 static longshore_error_object *instrumentation_pool_tracker(longshore_module *module,
                                                             longshore_pool_tracker *tracker,
                                                             uint32_t *present) {

@@ -1,15 +1,15 @@
-// The operations that the device has built in: what a kernel, constructor or destructor does.
+// The built-in operations of the device: the code of kernels, constructors and destructors.
 
 #include "sample.h"
 #include <string.h>
 
-// Memory that an operation reaches through a pointer: a wrong one is the kernel's fault.
+// Returns the memory behind a pointer of an operation: a wrong pointer is an error of the kernel.
 static longshore_error_object *reach(longshore_device *device, uint64_t address, uint64_t bytes,
                                      unsigned char **pointer) {
     return memory_at(device, LONGSHORE_ERROR_BACKEND_FAILURE, address, bytes, pointer);
 }
 
-// `count` elements of 4 bytes.
+// Does the same for `count` elements of 4 bytes.
 static longshore_error_object *reach_words(longshore_device *device, uint64_t address,
                                            uint64_t count, unsigned char **pointer) {
     return reach(device, address, count > UINT64_MAX / 4 ? UINT64_MAX : count * 4, pointer);
@@ -19,7 +19,7 @@ static longshore_error_object *reach_global(const operation *operation, longshor
                                             uint64_t **global) {
     unsigned char *memory = NULL;
     longshore_error_object *error = reach(device, operation->global->address, 8, &memory);
-    *global = (uint64_t *)(void *)memory; // globals are aligned to 16
+    *global = (uint64_t *)(void *)memory; // globals are aligned to 16 bytes
     return error;
 }
 
@@ -36,7 +36,7 @@ static longshore_error_object *run_fail(const operation *operation, longshore_de
                 device->index);
 }
 
-// y[i] = a * x[i] + y[i] for n elements
+// y[i] = a * x[i] + y[i] for n elements.
 static longshore_error_object *run_saxpy(const operation *operation, longshore_device *device,
                                          const uint64_t *arguments) {
     (void)operation;
@@ -59,7 +59,7 @@ static longshore_error_object *run_saxpy(const operation *operation, longshore_d
     return NULL;
 }
 
-// out[i] = i for n elements of 32 bits
+// out[i] = i for n elements of 32 bits.
 static longshore_error_object *run_iota(const operation *operation, longshore_device *device,
                                         const uint64_t *arguments) {
     (void)operation;
@@ -74,7 +74,7 @@ static longshore_error_object *run_iota(const operation *operation, longshore_de
     return NULL;
 }
 
-// Six values of 1, 2, 4, 8, 4 and 8 bytes, each to its own 8 bytes of `out`.
+// Stores six values of 1, 2, 4, 8, 4 and 8 bytes, each in its own 8 bytes of `out`.
 static longshore_error_object *run_echo(const operation *operation, longshore_device *device,
                                         const uint64_t *arguments) {
     const operation_type *type = operation->type;
@@ -87,7 +87,7 @@ static longshore_error_object *run_echo(const operation *operation, longshore_de
     return NULL;
 }
 
-// Atomic, like a counter on a device: kernels of several queues may do it at once.
+// Atomic, like a counter on a device: kernels of several queues may run this operation at once.
 static longshore_error_object *run_bump(const operation *operation, longshore_device *device,
                                         const uint64_t *arguments) {
     (void)arguments;
@@ -121,7 +121,7 @@ static longshore_error_object *run_set(const operation *operation, longshore_dev
     return error;
 }
 
-// GLOBAL = GLOBAL * 10 + VALUE: tells in which order things ran.
+// GLOBAL = GLOBAL * 10 + VALUE, which shows the order of operations.
 static longshore_error_object *run_append(const operation *operation, longshore_device *device,
                                           const uint64_t *arguments) {
     (void)arguments;
@@ -142,7 +142,7 @@ static longshore_error_object *run_remember(const operation *operation, longshor
     return error;
 }
 
-// *GLOBAL = VALUE, if GLOBAL was given a pointer
+// *GLOBAL = VALUE, if GLOBAL holds a pointer.
 static longshore_error_object *run_poke(const operation *operation, longshore_device *device,
                                         const uint64_t *arguments) {
     (void)arguments;

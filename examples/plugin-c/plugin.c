@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Read by the host before it opens the library.
+// The host reads this note before it opens the library.
 LONGSHORE_PLUGIN_NOTE(BACKEND, "ops", DRIVER);
 
-// Constant, and without a look at any driver.
+// The description is constant, and does not depend on a driver.
 static void describe(longshore_description *description) {
     *description = (longshore_description){
         .backend = text(BACKEND),
@@ -38,8 +38,8 @@ static void append(void *context, const uint8_t *data, size_t bytes) {
     }
 }
 
-// A number that the user can set, as LONGSHORE_<BACKEND>_<NAME>. Plugins ask the host, which knows
-// when the environment must not be trusted.
+// Reads a number that the user can set as LONGSHORE_<BACKEND>_<NAME>. Plugins ask the host, which
+// knows when the environment is not trusted.
 static longshore_error_object *setting(const longshore_services *services, const char *name,
                                        uint64_t most, uint64_t *value) {
     short_text answer = {.fits = true};
@@ -60,8 +60,8 @@ static void log_debug(const longshore_services *services, const char *message) {
         services->log(services->context, LONGSHORE_LOG_LEVEL_DEBUG, text(BACKEND), text(message));
 }
 
-// A vendor's plugin opens its driver library here. That it is missing, or has no device, is an
-// answer and no error.
+// A vendor's plugin opens its driver library here. A missing driver, or a driver without a device,
+// is an outcome and not an error.
 static longshore_error_object *connect(const longshore_services *services, uint32_t *outcome,
                                        longshore_platform **platform, longshore_sink reason) {
 #ifdef ABORT_IN_CONNECT
@@ -136,8 +136,8 @@ static void write_dimensions(longshore_sink sink, uint32_t each) {
     sink.write(sink.context, (const uint8_t *)value, sizeof value);
 }
 
-// What is not answered is UNIMPLEMENTED, which the host passes on. The type of each answer is in
-// longshore_plugin.h.
+// Unanswered queries return UNIMPLEMENTED, which the host passes on. longshore_plugin.h specifies
+// the type of each answer.
 static longshore_error_object *platform_device_info(longshore_platform *platform, uint32_t index,
                                                     uint32_t query, longshore_sink value) {
     longshore_error_object *error = check_index(platform, index);
@@ -205,7 +205,8 @@ static const longshore_platform_table platform_table = {
     .destroy = platform_destroy,
 };
 
-// Tests make a plugin of a newer interface by MORE_TABLES, and one of an older interface by FEWER_TABLES.
+// Tests build a plugin of a newer interface with MORE_TABLES, and one of an older interface with
+// FEWER_TABLES.
 #ifdef MORE_TABLES
 #define MINOR (LONGSHORE_INTERFACE_MINOR + 1)
 
@@ -220,7 +221,7 @@ static const struct {
 #define MINOR LONGSHORE_INTERFACE_MINOR
 #endif
 
-// Tables that the plugin does not know are null: a newer host then does without them.
+// Unknown tables are null: a newer host then works without them.
 static longshore_table_ref table(longshore_text name, uint32_t version) {
     static const struct {
         const char *name;
@@ -248,7 +249,7 @@ const longshore_entry longshore_plugin = {
     .magic = LONGSHORE_ENTRY_MAGIC,
     .interface_major = LONGSHORE_INTERFACE_MAJOR,
     .interface_minor = MINOR,
-    .layout = NULL, // only plugins in Rust have one
+    .layout = NULL, // for plugins in Rust only
     .describe = describe,
     .connect = connect,
     .table = table,

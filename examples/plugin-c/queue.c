@@ -24,19 +24,19 @@ struct task {
 };
 
 struct longshore_queue {
-    longshore_queue *next; // among the device's
+    longshore_queue *next; // in the device's list
     longshore_device *device;
     pthread_t thread;
-    pthread_mutex_t lock; // guards what follows
+    pthread_mutex_t lock; // guards the fields below
     pthread_cond_t changed;
     task *first, **last;
-    uint64_t queued, done;         // numbers of the last task queued, and done
-    longshore_error_object *error; // the first that nobody was told of
-    uint64_t error_number;         // of the task that it came from
+    uint64_t queued, done;         // numbers of the last queued and finished task
+    longshore_error_object *error; // the first unreported one
+    uint64_t error_number;         // the number of its task
     bool given_up, ended;
 };
 
-// Takes the next task, waiting for it; null when there will be no more.
+// Waits for the next task and takes it; returns null after the last task.
 static task *next_task(longshore_queue *queue) {
     pthread_mutex_lock(&queue->lock);
     while (!queue->first && !queue->given_up)
@@ -74,7 +74,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-// Joins the threads of queues that were given up: those that ended already, or all.
+// Joins the threads of destroyed queues: only the ended threads, or all.
 static void reap(longshore_device *device, bool all) {
     pthread_mutex_lock(&device->lock);
     longshore_queue **link = &device->queues, *ended = NULL;
@@ -132,7 +132,7 @@ longshore_error_object *create_queue(longshore_device *device, longshore_queue *
     return NULL;
 }
 
-// Puts a task at the queue's tail.
+// Appends a task to the queue.
 static void append(longshore_queue *queue, task *task) {
     pthread_mutex_lock(&queue->lock);
     task->next = NULL;
@@ -143,7 +143,7 @@ static void append(longshore_queue *queue, task *task) {
     pthread_mutex_unlock(&queue->lock);
 }
 
-// Errors of work that is queued after the call are left for the next one.
+// Leaves errors of work queued after the call for the next call.
 static longshore_error_object *queue_synchronize(longshore_queue *queue) {
     longshore_error_object *error = NULL;
     pthread_mutex_lock(&queue->lock);
@@ -214,7 +214,7 @@ static longshore_error_object *check_launch(const longshore_queue *queue,
     return error ? error : check_arguments(launch);
 }
 
-// The values of the arguments are taken now: the program may change them when the call returns.
+// Captures the values of the arguments: the program may change them after the call.
 static longshore_error_object *queue_launch(longshore_queue *queue,
                                             const longshore_launch *launch) {
     longshore_error_object *error = check_launch(queue, launch);
@@ -231,7 +231,7 @@ static longshore_error_object *queue_launch(longshore_queue *queue,
     return launch->flags & LONGSHORE_LAUNCH_WAIT ? queue_synchronize(queue) : NULL;
 }
 
-// The host pointer for one end of a copy.
+// Returns the host pointer for one end of a copy.
 static longshore_error_object *end_of_copy(longshore_device *device, uint64_t address,
                                            uint64_t bytes, unsigned char **pointer) {
     if (device)
@@ -361,7 +361,7 @@ static longshore_error_object *queue_is_idle(longshore_queue *queue, uint32_t *i
     return NULL;
 }
 
-// The thread runs what is queued and ends; it is joined later.
+// The thread runs the queued work and ends; a later call joins it.
 static longshore_error_object *queue_destroy(longshore_queue *queue) {
     pthread_mutex_lock(&queue->lock);
     queue->given_up = true;

@@ -1,7 +1,7 @@
-// What the files of the sample plugin share.
+// Declarations for all files of the sample plugin.
 //
-// The device of this plugin is made up: a fixed-function unit, played by threads of the host, with
-// memory of its own. Where a vendor's plugin calls its driver, this one does the work itself.
+// The device of this plugin is fictitious: threads of the host play a fixed-function unit with its
+// own memory. Where a vendor's plugin calls its driver, this one does the work itself.
 
 #ifndef SAMPLE_H
 #define SAMPLE_H
@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-// Variants that the host's tests build; a real plugin has none of them.
+// Variants for the host's tests; a real plugin has none of them.
 #ifndef BACKEND
 #define BACKEND "sample"
 #endif
@@ -26,12 +26,12 @@
 #define DRIVER ""
 #endif
 
-// The most that a launch of this device can have.
+// Limits of a launch on this device.
 #define MAX_GROUP_ITEMS 1024
 #define MAX_SHARED_BYTES 65536
 #define MAX_ARGUMENTS 8
 
-// A handle of the interface is a pointer to one of these: C completes the types that
+// A handle of the interface is a pointer to one of these types: C completes the types that
 // longshore_plugin.h only declares.
 struct longshore_platform {
     const longshore_services *services;
@@ -44,12 +44,12 @@ typedef struct allocation allocation; // memory.c
 struct longshore_device {
     longshore_platform *platform;
     uint32_t index;
-    pthread_mutex_t lock;       // guards what follows
+    pthread_mutex_t lock;       // guards the fields below
     uint64_t base;              // first device address
-    unsigned char *memory;      // what lies at it
+    unsigned char *memory;      // contents of device memory
     allocation *device_memory;  // by ascending address
     allocation *host_memory;    // host and managed, in no order
-    longshore_queue *queues;    // all whose threads were not joined yet
+    longshore_queue *queues;    // with threads that are not joined yet
 };
 
 // A global variable of a module.
@@ -61,21 +61,21 @@ typedef struct global {
 
 typedef struct operation operation;
 
-// What the device can do, see operation.c.
+// An operation of the device, see operation.c.
 typedef struct operation_type {
     const char *name;
     bool takes_global, takes_value; // operands, on the line of the image
     uint32_t argument_count;        // of a launch
     uint32_t argument_sizes[MAX_ARGUMENTS];
-    // Runs it now, on this thread. `arguments` are zero-extended values, as many as it takes.
+    // Runs the operation on this thread. `arguments` are `argument_count` zero-extended values.
     longshore_error_object *(*run)(const operation *operation, longshore_device *device,
                                    const uint64_t *arguments);
 } operation_type;
 
-// An operation with its operands, as a line of an image has it.
+// An operation with its operands, from a line of the image.
 struct operation {
     const operation_type *type;
-    global *global; // null if the type takes none
+    global *global; // null if the type takes no global
     uint64_t value;
 };
 
@@ -104,7 +104,7 @@ struct longshore_module {
 // error.c
 longshore_error_object *fail(uint32_t code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// Another error object that says the same; null for null.
+// Returns an error object with the same contents; null for null.
 longshore_error_object *copy_of(const longshore_error_object *error);
 void release(longshore_error_object *error);
 longshore_error_object *out_of_memory(void);
@@ -118,8 +118,8 @@ void memory_close(longshore_device *device);
 longshore_error_object *memory_allocate(longshore_device *device, uint32_t kind, uint64_t bytes,
                                         uint64_t alignment, uint64_t *address);
 longshore_error_object *memory_free(longshore_device *device, uint32_t kind, uint64_t address);
-// The host pointer for `bytes` bytes at a device address, all within one live allocation. An
-// error with this code if there is none such.
+// Returns the host pointer for `bytes` bytes at a device address inside one live allocation, or an
+// error with this code.
 longshore_error_object *memory_at(longshore_device *device, uint32_t code, uint64_t address,
                                   uint64_t bytes, unsigned char **pointer);
 
@@ -130,7 +130,7 @@ const operation_type *find_operation(longshore_text name);
 longshore_error_object *check_image(longshore_bytes image);
 longshore_error_object *read_image(longshore_module *module, longshore_bytes image);
 
-// device.c, module.c, queue.c, event.c: the tables and what the others make of them
+// device.c, module.c, queue.c, event.c: tables, and functions for the other files
 extern const longshore_device_table device_table;
 extern const longshore_module_table module_table;
 extern const longshore_instrumentation_table instrumentation_table;

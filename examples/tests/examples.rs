@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xtask::offload_library;
 
-/// Returns a file below the folder that cargo builds into; `options` of `cargo build` make it if it is
-/// not there.
+/// Returns a file in cargo's target folder; `cargo build` with `options` makes a missing one.
 fn built(file: &str, options: &[&str]) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.ancestors().nth(2).unwrap().join(file);
@@ -21,7 +20,7 @@ fn built(file: &str, options: &[&str]) -> PathBuf {
     path
 }
 
-/// Returns an example in Rust.
+/// Returns the program or library of an example in Rust.
 fn example(file: &str) -> PathBuf {
     built(&format!("examples/{file}"), &["--package", "longshore-examples", "--examples"])
 }
@@ -39,7 +38,7 @@ fn example_in_c(folder: &Path) -> PathBuf {
     program
 }
 
-/// Compiles the kernels; `None`, which is told, without a clang.
+/// Compiles the kernels. Without a clang, prints that and returns `None`.
 fn kernels(folder: &Path) -> Option<PathBuf> {
     let Some(clang) = clangs().pop() else {
         println!("not tried: no clang is installed");
@@ -52,7 +51,7 @@ fn kernels(folder: &Path) -> Option<PathBuf> {
     Some(image)
 }
 
-/// Runs a program on the CPU as so many devices, with an image.
+/// Runs a program with an image, on the CPU as `devices` devices.
 fn output(program: &Path, image: &Path, devices: &str) -> Output {
     let mut command = Command::new(program);
     command.arg(image).env("LONGSHORE_BACKEND", "host").env("LONGSHORE_HOST_DEVICES", devices);
@@ -60,7 +59,8 @@ fn output(program: &Path, image: &Path, devices: &str) -> Output {
     command.output().unwrap()
 }
 
-/// Returns what a program prints that runs on the CPU as so many devices; nothing without a clang.
+/// Returns the output of a program that runs on the CPU as `devices` devices; empty without a
+/// clang.
 fn runs(program: &Path, devices: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let Some(image) = kernels(folder.path()) else { return String::new() };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct FreeRanges(BTreeMap<u64, u64>);
 
 impl FreeRanges {
-    /// Creates a range of which all is free.
+    /// Creates a range that is all free.
     pub(crate) fn new(start: u64, size: u64) -> Self {
         Self(BTreeMap::from([(start, size)]))
     }

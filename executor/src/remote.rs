@@ -131,8 +131,8 @@ impl Listener {
     }
 }
 
-/// Connects to an executor that listens. Blocks for up to 10 s for each address of the name, and
-/// for up to 10 s for the greeting.
+/// Connects to an executor that listens. Blocks for up to 10 s for each address of the name, for up
+/// to 10 s for the proof of the key, and then as [`Connection::open`] does.
 ///
 /// # Errors
 /// The reason for the failed connection.

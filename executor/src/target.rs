@@ -144,7 +144,7 @@ unsafe fn enter_namespaces(wanted: Sandbox) -> Entered {
     }
 }
 
-/// Waits for the process that serves, and ends as it does, in the started process.
+/// Waits, in the started process, for the process that serves, and ends as it does.
 fn await_end(first: First) -> ! {
     // Closing the descriptors lets a reader of the code's output see the end of file when the code
     // closes it.

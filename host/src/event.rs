@@ -49,17 +49,17 @@ impl Event {
         Ok(Event { shared: Arc::new(Shared { core, device, queue, failure }) })
     }
 
-    /// Whether it is recorded on the queue of this number.
+    /// Returns whether it is recorded on the queue of this number.
     pub(crate) fn is_of_queue(&self, queue: u64) -> bool {
         self.shared.queue == queue
     }
 
-    /// The device that it was made on.
+    /// Returns the device that it was made on.
     pub fn device(&self) -> &Device {
         &self.shared.device
     }
 
-    /// Whether it was reached, also if work in front of it failed. LLVM:
+    /// Returns whether it was reached, also if work in front of it failed. LLVM:
     /// `OL_EVENT_INFO_IS_COMPLETE`.
     ///
     /// # Errors

@@ -57,7 +57,7 @@ impl Image {
     /// The size of the largest file that [`Image::read`] reads: 4 GiB.
     pub const MOST_BYTES: u64 = 4 << 30;
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         let all = match &self.storage {
             Storage::Buffer(bytes) => &bytes[..],
@@ -72,7 +72,7 @@ impl Image {
         Format::recognize(self.bytes())
     }
 
-    /// A part of the image, in the same storage; `None` if the image does not have it.
+    /// Returns a part of the image, in the same storage; `None` if the image does not have it.
     fn part(&self, range: Range<usize>) -> Option<Image> {
         let is_within = range.start <= range.end && range.end <= self.range.len();
         let start = self.range.start;
@@ -82,7 +82,7 @@ impl Image {
         })
     }
 
-    /// The image at an address that the structures in it can be read at: itself, or a copy.
+    /// Returns the image at an address that the structures in it can be read at: itself, or a copy.
     pub(crate) fn aligned(self) -> Image {
         const ALIGNMENT: usize = 8;
         match self.bytes().as_ptr().addr().is_multiple_of(ALIGNMENT) {

@@ -31,26 +31,26 @@ impl Grid {
         Grid { groups, items, dynamic_shared_bytes: 0, cooperative: false, cluster: None }
     }
 
-    /// A one-dimensional grid.
+    /// Returns a one-dimensional grid.
     pub fn linear(groups: u32, items: u32) -> Grid {
         Grid::new([groups, 1, 1], [items, 1, 1])
     }
 
-    /// The same with dynamic shared memory, in bytes per group.
+    /// Returns the same with dynamic shared memory, in bytes per group.
     #[must_use]
     pub fn with_shared_bytes(mut self, bytes: u64) -> Grid {
         self.dynamic_shared_bytes = bytes;
         self
     }
 
-    /// The same with all groups running at once, or not.
+    /// Returns the same with all groups running at once, or not.
     #[must_use]
     pub fn with_cooperative(mut self, cooperative: bool) -> Grid {
         self.cooperative = cooperative;
         self
     }
 
-    /// The same with groups in clusters of this many in x, y and z: those of a cluster run at once and
+    /// Returns the same with groups in clusters of this many in x, y and z: those of a cluster run at once and
     /// reach each other's shared memory. CUDA: `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
     #[must_use]
     pub fn with_clusters(mut self, groups: [u32; 3]) -> Grid {
@@ -105,17 +105,17 @@ pub trait Argument {
     /// The kind of the value; `None`, the default, fits every declared kind.
     const KIND: Option<ArgumentKind> = None;
 
-    /// The type that launches hold against the image's: [`Argument::KIND`] and, for a pointer, its
+    /// Returns the type that launches hold against the image's: [`Argument::KIND`] and, for a pointer, its
     /// elements.
     #[inline]
     fn argument_type() -> ArgumentType {
         Self::KIND.map_or(ArgumentType::UNKNOWN, ArgumentType::new)
     }
 
-    /// The value as the kernel receives it.
+    /// Returns the value as the kernel receives it.
     fn stored(&self) -> Self::Stored;
 
-    /// The [`Device::id`](crate::Device::id) of the device that the value belongs to, if it
+    /// Returns the [`Device::id`](crate::Device::id) of the device that the value belongs to, if it
     /// belongs to one.
     fn device(&self) -> Option<u64> {
         None
@@ -124,7 +124,7 @@ pub trait Argument {
 
 macro_rules! plain_arguments {
     ($($name:ty: $kind:ident),*) => {
-        /// The type of a pointer to values of type `T`.
+        /// Returns the type of a pointer to values of type `T`.
         #[inline]
         fn pointer_to<T: 'static>() -> ArgumentType {
             let of_element = TypeId::of::<T>();
@@ -234,7 +234,7 @@ impl<'a> RawArguments<'a> {
         Err(Error::new(ErrorCode::InvalidArgument, message))
     }
 
-    /// The same with the type of each argument, which launches hold against the image's description.
+    /// Returns the same with the type of each argument, which launches hold against the image's description.
     ///
     /// # Errors
     /// `InvalidArgument` if there are not as many types as arguments.

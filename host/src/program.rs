@@ -111,7 +111,7 @@ impl Program {
         Ok(Program { shared: Arc::new(Shared { core, device: device.clone() }) })
     }
 
-    /// The device that it is loaded on.
+    /// Returns the device that it is loaded on.
     pub fn device(&self) -> &Device {
         &self.shared.device
     }

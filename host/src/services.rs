@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::panic::catch_unwind;
 
-/// The services for a backend's plugin, which from now on answer with the settings of
+/// Returns the services for a backend's plugin, which from now on answer with the settings of
 /// `environment`. They stay valid for the life of the process, from any thread.
 pub(crate) fn services_for(backend: &str, environment: &Environment) -> &'static abi::Services {
     let mut contexts = CONTEXTS.lock();
@@ -28,7 +28,7 @@ pub(crate) fn note_setting(backend: &str, name: &str) {
     context_of(&mut CONTEXTS.lock(), backend).note(name);
 }
 
-/// The settings that the plugins of a backend have asked for, here or in processes of their own.
+/// Returns the settings that the plugins of a backend have asked for, here or in processes of their own.
 pub(crate) fn settings_asked_for(backend: &str) -> BTreeSet<String> {
     let context = CONTEXTS.lock().get(backend).copied();
     context.map(|context| context.asked_for.lock().clone()).unwrap_or_default()

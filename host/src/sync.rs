@@ -1,4 +1,4 @@
-//! The primitives that [`Gated`](crate::gated::Gated) is made of. The model test of the suite puts
+//! The primitives that [`Rundown`](crate::rundown::Rundown) is made of. The model test of the suite puts
 //! those of a model checker in their place.
 
 pub(crate) use parking_lot::{Condvar, Mutex};

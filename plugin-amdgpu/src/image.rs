@@ -14,7 +14,7 @@ pub(crate) fn suitability(image: &[u8], device: &Target) -> Result<u32, String> 
     let malformed = |malformed: Malformed| malformed.to_string();
     let mut header = Header::read(image).map_err(malformed)?;
     if Target::parse(&header.target.processor).is_err() {
-        // A later processor, whose name is behind the header.
+        // A later processor, whose name is in the metadata.
         header = CodeObject::read(image).map_err(malformed)?.header;
     }
     if !header.is_supported() {

@@ -17,7 +17,7 @@ pub(crate) struct Ring {
     address: DevicePtr,
     /// Number of bytes for records.
     capacity: u32,
-    /// Position in bytes behind the last printed record.
+    /// Position in bytes after the last printed record.
     printed: u32,
 }
 
@@ -79,8 +79,8 @@ impl Ring {
         self.address
     }
 
-    /// Prints the complete records, and empties the ring once all records are complete. `is_idle`
-    /// returns whether no kernel can be writing a record.
+    /// Prints the complete records. Then empties the ring if all records were printed, or if the
+    /// ring is full and `is_idle` returns that no kernel can be writing a record.
     pub(crate) fn print(&mut self, is_idle: impl FnOnce() -> bool) {
         let used = self.word(4).load(Ordering::Acquire);
         let text = self.take(used.min(self.capacity));
@@ -95,7 +95,7 @@ impl Ring {
         }
     }
 
-    /// Returns the text of the records up to an end, or up to the first incomplete record.
+    /// Returns the text of the records up to `end`, or up to the first incomplete record.
     fn take(&mut self, end: u32) -> Vec<u8> {
         let mut text = Vec::new();
         while self.printed < end {
@@ -131,7 +131,7 @@ impl Ring {
         }
         let filled = used.min(self.capacity) as usize;
         // SAFETY: the range lies in the ring's memory, as the caller of `new` promised. Until
-        // `used` is 0, kernels claim space behind the range, or find none.
+        // `used` is 0, kernels claim space after the range, or find none.
         unsafe {
             std::ptr::write_bytes((self.address as *mut u8).add(HEAD_BYTES), 0, filled);
         }

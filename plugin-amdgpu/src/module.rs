@@ -58,7 +58,7 @@ impl AmdgpuImage {
     /// Loads an image that suits the device. Blocks.
     ///
     /// # Errors
-    /// `InvalidBinary` for bytes that are no complete code object; `HostToolNotFound` and
+    /// `InvalidBinary` for bytes that are not a complete code object; `HostToolNotFound` and
     /// `LinkFailure` for an object that has to be linked; errors of HIP.
     pub(crate) fn load(device: &Arc<Core>, bytes: ImageBytes) -> Result<(Module, AmdgpuImage)> {
         let own = device.own();

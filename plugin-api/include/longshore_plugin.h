@@ -97,8 +97,8 @@ typedef enum longshore_error_code {
     LONGSHORE_ERROR_SYMBOL_KIND = 24,
 } longshore_error_code;
 
-// A query about a device. Values below 0x1000 are those of LLVM's `ol_device_info_t` (without
-// `PLATFORM`, which the host answers itself); the others are Longshore's own.
+// A query about a device. Values below 0x1000 equal LLVM's `ol_device_info_t` (without
+// `PLATFORM`, which the host answers itself); all further values are Longshore's own.
 typedef enum longshore_device_info {
     // A `longshore_device_type`. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_TYPE = 0,

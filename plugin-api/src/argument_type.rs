@@ -47,12 +47,12 @@ impl ArgumentType {
     /// A type about which nothing is known.
     pub const UNKNOWN: ArgumentType = ArgumentType(0);
 
-    /// A type of this kind; for a pointer, to unknown elements.
+    /// Returns a type of this kind; for a pointer, to unknown elements.
     pub const fn new(kind: ArgumentKind) -> ArgumentType {
         ArgumentType(kind as u32)
     }
 
-    /// A pointer to numbers of a kind and a size in bytes. Unknown elements for a kind that is not a
+    /// Returns a pointer to numbers of a kind and a size in bytes. Unknown elements for a kind that is not a
     /// number.
     pub const fn pointer_to(element: ArgumentKind, bytes: u16) -> ArgumentType {
         let pointer = ArgumentKind::Pointer as u32;
@@ -90,7 +90,7 @@ impl ArgumentType {
         Some((ArgumentKind::from_raw(self.0 >> 8 & 0xff)?, (self.0 >> 16) as u16))
     }
 
-    /// Whether an argument that is declared so can be given a value of another type, if their sizes
+    /// Returns whether an argument that is declared so can be given a value of another type, if their sizes
     /// are equal: the kinds agree, and so do the elements of pointers. Signed and unsigned integers
     /// agree with each other, unknown types with all, and a declared structure takes any value.
     #[inline]

@@ -35,7 +35,7 @@ pub enum Acceptance {
 }
 
 impl Acceptance {
-    /// Whether `load` would try the image.
+    /// Returns whether `load` would try the image.
     pub fn is_accepted(&self) -> bool {
         !matches!(self, Acceptance::Refused(_))
     }
@@ -58,7 +58,7 @@ impl ImageBytes {
         ImageBytes(unsafe { std::mem::transmute::<&[u8], &'static [u8]>(bytes) })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn get(&self) -> &[u8] {
         self.0
     }

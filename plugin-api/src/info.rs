@@ -42,8 +42,8 @@ pub enum InfoValue {
 
 macro_rules! device_info {
     ($($(#[$doc:meta])* $name:ident = $value:literal, $kind:ident;)*) => {
-        /// A query about a device. Values below 0x1000 are those of LLVM's `ol_device_info_t`
-        /// (without `PLATFORM`, which the host answers itself); the others are Longshore's own.
+        /// A query about a device. Values below 0x1000 equal LLVM's `ol_device_info_t` (without
+        /// `PLATFORM`, which the host answers itself); all further values are Longshore's own.
         #[repr(u32)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -54,7 +54,7 @@ macro_rules! device_info {
             /// Every query that this version knows.
             pub const ALL: &[DeviceInfo] = &[$(DeviceInfo::$name,)*];
 
-            /// The type of the answer.
+            /// Returns the type of the answer.
             pub fn value_type(self) -> InfoType {
                 match self { $(DeviceInfo::$name => InfoType::$kind,)* }
             }
@@ -201,7 +201,7 @@ pub enum FpCapability {
 }
 
 impl DeviceInfo {
-    /// The query with this value.
+    /// Returns the query with this value.
     ///
     /// # Errors
     /// `InvalidEnumeration` for a value that is no query.
@@ -218,7 +218,7 @@ impl DeviceInfo {
 }
 
 impl PlatformInfo {
-    /// The query with this value.
+    /// Returns the query with this value.
     ///
     /// # Errors
     /// `InvalidEnumeration` for a value that is no query.
@@ -234,7 +234,7 @@ impl PlatformInfo {
 }
 
 impl DeviceType {
-    /// The type with this value; `None` for one that this version does not know.
+    /// Returns the type with this value; `None` for one that this version does not know.
     pub fn from_raw(value: u32) -> Option<DeviceType> {
         Some(match value {
             2 => DeviceType::Gpu,
@@ -247,7 +247,7 @@ impl DeviceType {
 }
 
 impl InfoValue {
-    /// The answer as the bytes that cross the boundary.
+    /// Returns the answer as the bytes that cross the boundary.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.with_bytes(<[u8]>::to_vec)
     }
@@ -287,7 +287,7 @@ impl InfoValue {
         })
     }
 
-    /// The number of a `U32`, `U64` or `Bool` answer.
+    /// Returns the number of a `U32`, `U64` or `Bool` answer.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             InfoValue::U32(value) => Some(u64::from(*value)),
@@ -297,7 +297,7 @@ impl InfoValue {
         }
     }
 
-    /// The string of a `Text` answer.
+    /// Returns the string of a `Text` answer.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             InfoValue::Text(text) => Some(text),

@@ -110,7 +110,7 @@ impl KernelDescription {
         })
     }
 
-    /// The arguments' sizes in bytes.
+    /// Returns the arguments' sizes in bytes.
     pub fn argument_sizes(&self) -> Vec<u32> {
         self.arguments.iter().map(|argument| argument.bytes).collect()
     }
@@ -148,7 +148,7 @@ fn declaration(text: &[u8]) -> Result<String> {
     }
 }
 
-/// The text in which parameters passed by value are as they were written: of `LONGSHORE_BY_VALUE(T, name)`
+/// Returns the text in which parameters passed by value are as they were written: of `LONGSHORE_BY_VALUE(T, name)`
 /// the header in C makes `register __typeof__(T) name`, which becomes `T name`.
 fn as_written(text: &str) -> String {
     const BEFORE: &str = "register __typeof__(";
@@ -248,7 +248,7 @@ pub fn note_owner(symbol: &str) -> Option<NoteOwner<'_>> {
     Some(name.filter(|name| !name.is_empty()).map_or(NoteOwner::Image, NoteOwner::Kernel))
 }
 
-/// The part of a mangled name that the length before it covers, without the prefix.
+/// Returns the part of a mangled name that the length before it covers, without the prefix.
 fn mangled_name<'a>(before: &str, rest: &'a str) -> Option<&'a str> {
     let digits = before.len() - before.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let length: usize = before[before.len() - digits..].parse().ok()?;

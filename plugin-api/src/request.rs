@@ -101,7 +101,7 @@ pub enum Loading {
 macro_rules! from_raw {
     ($($name:ident { $($variant:ident),* })*) => { $(
         impl $name {
-            /// The enumerator with this value, if it is one.
+            /// Returns the enumerator with this value, if it is one.
             pub fn from_raw(value: u32) -> Option<$name> {
                 [$($name::$variant),*].into_iter().find(|known| *known as u32 == value)
             }
@@ -319,12 +319,12 @@ impl<'a> Arguments<'a> {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The arguments' values, one slice each. They are gone when the launch returns.
+    /// Returns the arguments' values, one slice each. They are gone when the launch returns.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let (pointers, sizes) = (self.pointers, self.sizes);
         // SAFETY: `from_raw`'s caller promised both arrays and what they point at.
@@ -351,12 +351,12 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// The array of pointers as it crossed the boundary; `len()` entries, valid for `'a`.
+    /// Returns the array of pointers as it crossed the boundary; `len()` entries, valid for `'a`.
     pub fn pointers(&self) -> *const *const c_void {
         self.pointers
     }
 
-    /// The array of sizes as it crossed the boundary; `len()` entries, valid for `'a`.
+    /// Returns the array of sizes as it crossed the boundary; `len()` entries, valid for `'a`.
     pub fn sizes(&self) -> *const usize {
         self.sizes
     }

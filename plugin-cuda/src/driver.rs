@@ -38,7 +38,7 @@ impl Driver {
         Ok(Driver { functions, version })
     }
 
-    /// Does nothing: a failed call of CUDA leaves no state behind.
+    /// Does nothing: a failed call of CUDA leaves no state to clear.
     #[inline]
     fn was_refused(&self) {}
 }

@@ -171,10 +171,10 @@ impl Options {
             true => error.message().to_owned(),
             false => format!("{}: {said}", error.message()),
         };
-        let reported = Error::new(code.unwrap_or(error.code()), message);
+        let logged = Error::new(code.unwrap_or(error.code()), message);
         match error.vendor() {
-            Some(vendor) => reported.with_vendor(vendor.name.clone(), vendor.number),
-            None => reported,
+            Some(vendor) => logged.with_vendor(vendor.name.clone(), vendor.number),
+            None => logged,
         }
     }
 }

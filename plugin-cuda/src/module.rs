@@ -137,7 +137,7 @@ impl Image<Driver> for CudaImage {
         let attribute = |which| -> Result<u64> {
             let mut value = 0;
             device.call(&doing, |driver| {
-                // SAFETY: the output is a local variable, the function of a live module.
+                // SAFETY: the output is a local variable, and the function is of a live module.
                 unsafe { driver.cuFuncGetAttribute(&mut value, which, function) }
             })?;
             Ok(value.max(0) as u64)
@@ -237,7 +237,7 @@ fn parameters(device: &Core, function: Function) -> Option<Vec<u32>> {
     let _current = device.enter().ok()?;
     loop {
         let (mut offset, mut bytes) = (0, 0);
-        // SAFETY: the outputs are local variables, the function is of a live module.
+        // SAFETY: the outputs are local variables, and the function is of a live module.
         let asked = unsafe {
             device.driver().cuFuncGetParamInfo(function, sizes.len(), &mut offset, &mut bytes)
         };

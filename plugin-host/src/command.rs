@@ -98,7 +98,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds a copy, whose ranges may overlap.
+    /// Adds a copy. Overlapping ranges copy as if through a buffer.
     pub(crate) fn copy(&mut self, destination: Span, source: Span) -> Result<()> {
         self.reserve(0)?;
         let (bytes, source) = (destination.bytes(), source.address());

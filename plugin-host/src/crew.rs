@@ -4,7 +4,8 @@ use longshore_plugin_api::Crew;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 
-/// Lower bound of the number of threads that start without waiting for other threads.
+/// Least limit of the crew. The limit is the number of threads that start without waiting for other
+/// threads.
 const LEAST_LIMIT: usize = 16;
 /// Stack size of a thread: 8 MiB, as on a program's main thread.
 const STACK_BYTES: usize = 8 << 20;

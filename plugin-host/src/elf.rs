@@ -68,7 +68,8 @@ pub struct Image {
     pub has_resolvers: bool,
     /// Slots that are refilled after the loader has returned.
     pub slots: Vec<Slot>,
-    /// Range that the loader makes read-only at its end; empty if the image has no such range.
+    /// Range that the loader makes read-only before it returns; empty if the image has no such
+    /// range.
     pub read_only: Range<u64>,
     dynamic: Dynamic,
     /// File offsets of the types of relocations that call resolvers.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An event: the last record of it in a queue. It may outlive the queue.
+/// An event, which refers to its latest record in a queue. The event may outlive the queue.
 ///
 /// A host function must not synchronize an event that is recorded behind the function in the same
 /// queue, because it would wait for itself. The host refuses such a call.

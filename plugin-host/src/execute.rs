@@ -102,7 +102,7 @@ impl Engine {
         launch: &Launch,
         arguments: *const *const c_void,
     ) -> Result<(), Error> {
-        // SAFETY: the launch's kernel is alive until the launch is done.
+        // SAFETY: the creator of a launch keeps its kernel alive until the launch is done.
         let kernel = unsafe { launch.kernel.as_ref() };
         let code = match &kernel.code {
             // SAFETY: a kernel of this form takes the first argument only; the caller vouches for

@@ -16,7 +16,8 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 /// Free entries below [`USED`]. Locked while an entry is taken or returned.
 static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// A registered mapping. Must be dropped before the mapping is unmapped.
+/// A registered mapping. Dropping it removes the registration, which must happen before the mapping
+/// is unmapped.
 #[derive(Debug)]
 pub(crate) struct Fenced {
     place: Option<usize>,
@@ -53,7 +54,8 @@ impl Drop for Fenced {
     }
 }
 
-/// Returns whether an address with a denied access lies in a fence.
+/// Returns whether an address lies in a fence. The access to the address must have been denied: the
+/// memory between the fences counts too.
 pub(crate) fn has(address: u64) -> bool {
     let used = USED.load(Ordering::Acquire);
     RANGES[..used].iter().any(|[start, end]| {

@@ -163,7 +163,7 @@ impl Guard {
     }
 
     /// Leaves device code temporarily, on its stack and with the modes of its caller. Until
-    /// [`Guard::resume`], a fault is not the device code's.
+    /// [`Guard::resume`], a fault is not treated as a fault of device code.
     #[inline]
     pub(crate) fn suspend(&self) -> Suspended {
         let (landing, modes) = (self.landing.load(Ordering::Relaxed), Modes::read());

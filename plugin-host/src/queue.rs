@@ -21,7 +21,7 @@ const SMALL_BYTES: u64 = 4 << 10;
 /// the calling thread. A host function may use its own queue, but a call that waits for that queue
 /// is `Unsupported`.
 ///
-/// Overlapping copies behave as through a buffer. Dropping the queue does not wait: its queued
+/// Overlapping ranges copy as if through a buffer. Dropping the queue does not wait: its queued
 /// commands still run.
 ///
 /// LLVM: `ol_queue_handle_t`.

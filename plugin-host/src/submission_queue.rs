@@ -49,7 +49,8 @@ const IN_PLACE: u32 = 32;
 /// A thread attends to the queue, or was called to attend.
 const ATTENDED: u32 = 64;
 
-/// Time that an attending thread spins before it sleeps. Waking it costs some microseconds.
+/// Time that an attending thread spins before it sleeps. Waking it costs the waking thread some
+/// microseconds.
 const SPIN_TIME: Duration = Duration::from_micros(40);
 /// Time that an attending thread sleeps before it leaves.
 const STAY: Duration = Duration::from_secs(1);
@@ -116,7 +117,7 @@ impl SubmissionQueue {
     }
 
     /// Adds a command like [`push`](Self::push). Returns the number of commands that were ever
-    /// pending.
+    /// pending, up to and including this one.
     fn push_counted(
         self: &Arc<SubmissionQueue>,
         add: impl FnOnce(&mut Batch) -> Result<()>,
@@ -176,7 +177,8 @@ impl SubmissionQueue {
         state.error.take().map_or(Ok(()), Err)
     }
 
-    /// Returns the first pending failure, and clears it; `last` is the latest failure.
+    /// Returns the first pending failure, and clears it; `last` is the result of the latest
+    /// command.
     #[inline]
     pub(crate) fn first_error(&self, last: Result<()>) -> Result<()> {
         let earlier = self.take_error();
@@ -230,7 +232,8 @@ impl SubmissionQueue {
         let spare = self.state.lock().spare_record.take();
         let mut record = spare.unwrap_or_else(|| Arc::new(Record::new(false)));
         let Ok(pushed) = self.push_counted(|batch| batch.reach(Arc::clone(&record))) else {
-            // The caller may free memory that later commands use, so this function must wait.
+            // After this call, the caller may free memory that queued commands use. So this
+            // function must wait even without a record.
             while !self.is_idle() {
                 thread::sleep(SPIN_TIME);
             }

@@ -3,8 +3,7 @@
 use std::fmt;
 
 /// A result number of a driver's function. A newer driver may have numbers that a backend does not
-/// know.
-/// CUDA and HIP have the same numbers for the results that both have.
+/// know. CUDA and HIP have the same numbers for the results that both have.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code(pub u32);
@@ -26,7 +25,7 @@ impl Code {
     pub const NOT_READY: Code = Code(600);
     /// Peer access that is enabled already.
     pub const PEER_ACCESS_ALREADY_ENABLED: Code = Code(704);
-    /// Memory that another part of the process has registered, at least in part.
+    /// Memory that other code of the process has registered, in whole or in part.
     pub const HOST_MEMORY_ALREADY_REGISTERED: Code = Code(712);
     /// A cooperative launch whose work-groups cannot all run at once.
     pub const COOPERATIVE_LAUNCH_TOO_LARGE: Code = Code(720);

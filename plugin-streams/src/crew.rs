@@ -3,8 +3,8 @@
 use longshore_plugin_api::{AtWork, Crew};
 use std::sync::Arc;
 
-/// Number of threads of a backend's crew that start without waiting for others to end. Most of them
-/// wait for a stream, or inside a function of the program.
+/// Number of threads that a backend's crew starts at once; further ones start only while all
+/// present ones are stuck. Most threads wait for a stream, or inside a function of the program.
 const MOST_THREADS: usize = 64;
 
 /// A submission queue with kept commands.

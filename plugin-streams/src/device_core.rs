@@ -80,7 +80,7 @@ impl<D: Driver> DeviceCore<D> {
     }
 
     /// Returns a stream on which nothing is queued, and its staging memory. The caller returns both
-    /// to [`DeviceCore::give_stream`].
+    /// with [`DeviceCore::give_stream`].
     ///
     /// # Errors
     /// Errors of the driver.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// An event: the last place of a queue that the event was recorded at. An event does not depend on
 /// that queue's life.
 ///
-/// A host function that synchronizes an event recorded behind it on its own queue would wait for
+/// A host function that synchronizes an event recorded after it on its own queue would wait for
 /// itself: the host refuses the call.
 ///
 /// LLVM: `ol_event_handle_t`.

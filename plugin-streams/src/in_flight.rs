@@ -113,8 +113,8 @@ impl Registry {
         self.queues.lock().iter().filter_map(Weak::upgrade).all(is_idle)
     }
 
-    /// Lists the kernels in flight: "'saxpy' (queue 0), 'fill' (queue 2, 3 times)"; empty if none
-    /// is.
+    /// Lists the kernels in flight: "'saxpy' (queue 0), 'fill' (queue 2, 3 times)"; empty if no
+    /// kernel is in flight.
     pub(crate) fn in_flight(&self) -> String {
         let names = self.names.lock();
         let mut counts: Vec<(u64, &str, usize)> = Vec::new();
@@ -179,10 +179,10 @@ mod tests {
         for name in 0..40 {
             queue.note(registry.name_kernel(&format!("k{name}").into()));
         }
-        let reported = registry.in_flight();
+        let listed = registry.in_flight();
         assert!(
-            reported.starts_with("'k24' (queue 0)") && reported.ends_with(" and 8 more"),
-            "{reported}"
+            listed.starts_with("'k24' (queue 0)") && listed.ends_with(" and 8 more"),
+            "{listed}"
         );
     }
 }

@@ -76,9 +76,8 @@ impl<D: Driver> Lane<D> {
     }
 
     /// Copies host memory into the staging memory, and calls `hand` with the address there, from
-    /// which the stream will read.
-    /// `None` if the staging memory is full. The context is current, and the caller vouches for the
-    /// range.
+    /// which the stream will read. `None` if the staging memory has no room. The context is
+    /// current, and the caller vouches for the range.
     #[inline(always)]
     pub(crate) fn stage(
         &self,

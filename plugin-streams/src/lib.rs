@@ -10,9 +10,9 @@
 //! - [`StreamPlatform`]: the driver and its devices, with their [`Facts`]. [`StreamDevice`],
 //!   [`StreamModule`], [`StreamKernel`], [`StreamQueue`] and [`StreamEvent`] are the other objects
 //!   of a backend.
-//! - `queue.rs` keeps the order between the work of a stream and that of a thread of the host. Its
-//!   commands (`command.rs`) are launches, copies and fills (`transfer.rs`), and records of events
-//!   (`record.rs`).
+//! - `submission_queue.rs` keeps the order between the work of a stream and that of a thread of the
+//!   host. Its commands (`command.rs`) are launches, copies and fills (`transfer.rs`), and records
+//!   of events (`record.rs`).
 //! - `lane.rs`: a stream, with the staging memory for small copies from pageable memory
 //!   (`staging.rs`).
 //! - [`DeviceCore`] and [`ModuleCore`]: the parts of a device and of a module that all their
@@ -26,10 +26,10 @@
 //! once, and take a lock of the device for each 128 KiB. The driver's own host functions may not
 //! call the driver, and one that waits delays the host functions of all streams. Therefore
 //! functions of the program, and copies that would block the caller, run on threads that the
-//! backend's queues share. Work queued behind them is kept until they are done. A stream never
+//! backend's queues share. Work queued after them is kept until they are done. A stream never
 //! waits for the host, so queues cannot block each other.
 //!
-//! Start reading at [`StreamQueue`], then `queue.rs`; for a new driver, at [`Driver`].
+//! Start reading at [`StreamQueue`], then `submission_queue.rs`; for a new driver, at [`Driver`].
 
 mod backend;
 mod call;

@@ -7,8 +7,8 @@ use crate::error;
 use longshore_plugin_api::{Connected, ErrorCode, Result};
 use std::sync::Arc;
 
-/// The GPUs of a driver, in the driver's order; the user may set that with `CUDA_VISIBLE_DEVICES`
-/// or its equivalents.
+/// The GPUs that a driver lists, in its order. The user may set both with `CUDA_VISIBLE_DEVICES` or
+/// its equivalents.
 pub struct StreamPlatform<B: StreamBackend> {
     pub(crate) driver: Arc<B::Driver>,
     pub(crate) devices: Vec<Arc<B::Physical>>,

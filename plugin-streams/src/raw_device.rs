@@ -151,12 +151,12 @@ impl<D: Driver> RawDevice<D> {
         if has_ended || !failure.result.is_some_and(|result| self.driver().is_lost(result)) {
             return error;
         }
-        let reported = self.lost.get_or_init(|| {
-            let reported = self.loss(&error);
-            log::error!("{reported}");
-            reported
+        let loss = self.lost.get_or_init(|| {
+            let loss = self.loss(&error);
+            log::error!("{loss}");
+            loss
         });
-        reported.clone()
+        loss.clone()
     }
 
     /// Returns the error for all later calls. The driver does not report which kernel failed, so
@@ -166,7 +166,7 @@ impl<D: Driver> RawDevice<D> {
             kernels if kernels.is_empty() => "no kernel was in flight".to_owned(),
             kernels => format!("in flight were {kernels}"),
         };
-        let reported = Error::new(
+        let loss = Error::new(
             ErrorCode::BackendFailure,
             format!(
                 "{}; {running}; the device is lost, nothing works on it any more: close it",
@@ -174,12 +174,12 @@ impl<D: Driver> RawDevice<D> {
             ),
         );
         match error.vendor() {
-            Some(vendor) => reported.with_vendor(vendor.name.clone(), vendor.number),
-            None => reported,
+            Some(vendor) => loss.with_vendor(vendor.name.clone(), vendor.number),
+            None => loss,
         }
     }
 
-    /// Returns an idle event, for the caller to return to [`RawDevice::give_event`]. The device's
+    /// Returns an idle event, for the caller to return with [`RawDevice::give_event`]. The device's
     /// context is current.
     ///
     /// # Errors

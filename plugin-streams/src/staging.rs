@@ -23,15 +23,14 @@ pub(crate) struct Staging {
     /// The part that is being filled, and the number of bytes of it that are filled.
     part: usize,
     filled: u64,
-    /// Events of the parts, each recorded behind the last copy out of its part.
+    /// Events of the parts, each recorded after the last copy out of its part.
     ends: [Option<Event>; PARTS],
 }
 
 impl Staging {
     /// Returns the address of `bytes` bytes of staging memory, for a copy that the caller hands to
-    /// the stream before it stages anything else.
-    /// `None` if earlier copies are not done yet, or the driver has no memory left. The context is
-    /// current.
+    /// the stream before it stages anything else. `None` if earlier copies are not done yet, or the
+    /// driver has no memory left. The context is current.
     ///
     /// # Errors
     /// Errors of the driver.

@@ -2,11 +2,10 @@
 //!
 //! Work goes straight to the stream until a *command* comes that a thread of the host must run.
 //! Such a command is a function of the program, a copy that would block the caller, or a wait for
-//! an event that another queue still keeps.
-//! From then on the submission queue *keeps* new work as commands, and a thread of the backend's
-//! crew runs them in order. It hands a command for the stream to the stream, and runs a command for
-//! the host when the stream has done all earlier work. When no command is left, the thread leaves,
-//! and work goes straight to the stream again.
+//! an event that another queue still keeps. From then on the submission queue *keeps* new work as
+//! commands, and a thread of the backend's crew runs them in order. The thread hands a command for
+//! the stream to the stream, and runs a command for the host when the stream has done all earlier
+//! work. When no command is left, the thread leaves, and work goes straight to the stream again.
 //!
 //! If the next command waits for an event that the driver was not given, the submission queue is
 //! *parked* on that event's record. Its thread leaves at once, and the crew is called again when
@@ -82,7 +81,7 @@ impl<D: Driver> SubmissionQueue<D> {
         }))
     }
 
-    /// Returns the right to add work behind the kept commands; `None` if none is kept, so that work
+    /// Returns the right to add work after the kept commands; `None` if none is kept, so that work
     /// goes straight to the stream.
     #[inline]
     pub(crate) fn keeping(&self) -> Option<Keeping<'_, D>> {

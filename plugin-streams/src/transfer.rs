@@ -10,7 +10,7 @@ use crate::staging::STAGED_BYTES;
 use longshore_plugin_api::{Error, PrefetchTarget, Result, Span};
 use std::sync::Arc;
 
-/// Number of bytes copied at a time where some of the host's memory is page-locked.
+/// Number of bytes copied at a time if the host memory is page-locked in part.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// One end of a copy.
@@ -85,8 +85,8 @@ impl<D: Driver> Copy<D> {
         handed.map(|()| true).map_err(|failure| self.failed(device, failure))
     }
 
-    /// Hands the copy to the stream. Between two ranges of host memory, and where some of the host
-    /// memory is page-locked, waits for the stream and then copies.
+    /// Hands the copy to the stream. Between two ranges of host memory, and if the host memory is
+    /// page-locked in part, waits for the stream and then copies.
     ///
     /// # Errors
     /// Errors of the driver; a lost device.
@@ -143,8 +143,8 @@ impl<D: Driver> Copy<D> {
     }
 
     /// Copies through memory of which no part is page-locked: drivers refuse memory that is
-    /// page-locked in part, and earlier work of the stream may have to write there first.
-    /// Blocks until the copy is done. The context is current.
+    /// page-locked in part, and earlier work of the stream may have to write there first. Blocks
+    /// until the copy is done. The context is current.
     #[cold]
     fn copy_in_pieces(&self, lane: &Lane<D>) -> Result<()> {
         let mut piece = vec![0u8; self.bytes.min(PIECE_BYTES) as usize];
@@ -189,7 +189,8 @@ impl<D: Driver> Copy<D> {
         Part { to: self.to.address(), from: self.from.address(), bytes: self.bytes }
     }
 
-    /// Calls the driver. Memory at the host's end may be elsewhere than the copy states.
+    /// Calls the driver for a part of the copy. The part's address at the host's end may be that of
+    /// a buffer in place of the copy's memory.
     fn queue(&self, lane: &Lane<D>, Part { to, from, bytes }: Part) -> Call {
         let (driver, bytes, stream) = (lane.device().driver(), bytes as usize, lane.stream());
         let (memory, own) = (&lane.device().memory, lane.device().context());
@@ -246,7 +247,7 @@ impl Fill {
     /// fill. The context is current.
     ///
     /// # Errors
-    /// Errors of the driver, after waiting.
+    /// Errors of the driver, after a wait for the stream.
     pub(crate) fn hand<D: Driver>(&self, lane: &Lane<D>) -> Result<bool> {
         let (start, length) = (self.pattern.as_ptr() as u64, self.pattern.len() as u64);
         let as_it_is = || self.queue(lane, start);
@@ -302,8 +303,8 @@ impl Fill {
         }
     }
 
-    /// Copies the pattern to the start of the range, and then the filled part behind itself until
-    /// the range is full.
+    /// Copies the pattern to the start of the range, and then appends the filled part to itself
+    /// until the range is full.
     fn double<D: Driver>(&self, lane: &Lane<D>, pattern: u64) -> Call {
         let (length, stream) = (self.pattern.len(), lane.stream());
         let driver = lane.device().driver();

@@ -125,8 +125,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Records a copy between two buffers of the device. Overlapping ranges copy as through a third
-    /// buffer.
+    /// Records a copy between two buffers of the device. Overlapping ranges copy as if through a
+    /// third buffer.
     ///
     /// # Errors
     /// The driver's errors.

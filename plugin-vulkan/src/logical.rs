@@ -164,27 +164,27 @@ impl LogicalDevice {
         let error = error::driver(doing, result)
             .context(format_args!("Vulkan device '{}'", self.physical.name));
         if result == vk::Result::ERROR_DEVICE_LOST {
-            let reported = Error::new(
+            let loss = Error::new(
                 ErrorCode::BackendFailure,
                 format!("{}; nothing works on it any more: close it", error.message()),
             );
-            let reported = reported.with_vendor("VK_ERROR_DEVICE_LOST", i64::from(result.as_raw()));
-            log::error!("{reported}");
-            if self.lost.set(reported).is_ok() {
-                self.tell_of_loss();
+            let loss = loss.with_vendor("VK_ERROR_DEVICE_LOST", i64::from(result.as_raw()));
+            log::error!("{loss}");
+            if self.lost.set(loss).is_ok() {
+                self.notify_waiters();
             }
         }
         error
     }
 
     /// Registers an object that is notified when the device is lost.
-    pub(crate) fn notify_of_loss(&self, waiter: Weak<dyn AwaitsLoss>) {
+    pub(crate) fn notify_on_loss(&self, waiter: Weak<dyn AwaitsLoss>) {
         let mut waiters = self.waiters.lock();
         waiters.retain(|waiter| waiter.strong_count() > 0);
         waiters.push(waiter);
     }
 
-    fn tell_of_loss(&self) {
+    fn notify_waiters(&self) {
         let waiters = self.waiters.lock().clone();
         waiters.iter().filter_map(Weak::upgrade).for_each(|waiter| waiter.device_is_lost());
     }

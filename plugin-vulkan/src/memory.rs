@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Greatest alignment of an allocation.
 const GREATEST_ALIGNMENT: u64 = 1 << 30;
-/// Most attempts to find an allocation whose addresses no other device has.
+/// Most moves of an allocation away from addresses that another device has.
 const MOST_MOVES: usize = 16;
 
 /// The memory of a device. The lookup of an address takes no lock.
@@ -182,7 +182,7 @@ impl Memory {
         Ok(region)
     }
 
-    /// Removes a region of [`Memory::find`] and releases its memory.
+    /// Removes a region that [`Memory::find`] finds, and releases its memory.
     pub(crate) fn withdraw(&self, region: &Region) {
         self.live.remove(&region.address);
         if region.device_address != region.address {

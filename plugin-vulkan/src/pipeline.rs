@@ -141,7 +141,7 @@ impl Pipelines {
     /// pipelines can be built at the same time, each of them once.
     ///
     /// # Errors
-    /// The errors of `build`, which the next call repeats.
+    /// The errors of `build`, which the next call runs again.
     pub(crate) fn get_or_build(
         &self,
         key: &Specialization,

@@ -20,7 +20,7 @@ const CAPTURED_BYTES: u64 = 64 << 10;
 /// `Unsupported`.
 ///
 /// The first launch of a kernel with a new size blocks until the driver has compiled its pipeline.
-/// Overlapping copies behave as through a buffer. Dropping the queue does not wait.
+/// Overlapping ranges copy as if through a buffer. Dropping the queue does not wait.
 ///
 /// LLVM: `ol_queue_handle_t`.
 pub struct VulkanQueue {
@@ -65,9 +65,9 @@ impl VulkanQueue {
             (End::Device(_), End::Host(from))
                 if bytes <= CAPTURED_BYTES && !self.device().memory.knows_some(*from, bytes) =>
             {
-                // SAFETY: the caller vouches for the source. Only work of the host could still
-                // write to it; with such work queued, the source is not read now, as the device
-                // cannot access it.
+                // SAFETY: the caller vouches for the source. The device cannot access the source,
+                // so only host work could still write to it. With such work queued, the source is
+                // not read now.
                 let source =
                     unsafe { std::slice::from_raw_parts(*from as *const u8, bytes as usize) };
                 let End::Device(to) = &copy.to else { return Ok(()) };

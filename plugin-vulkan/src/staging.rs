@@ -155,8 +155,8 @@ impl Staging {
             .command_buffers(&commands)
             .signal_semaphores(&signals)
             .push_next(&mut timelines);
-        // SAFETY: staging memory is kept until the wait for the timeline. The program vouches for
-        // its own memory until the copy is done.
+        // SAFETY: staging memory is kept until the timeline has been waited for. The program
+        // vouches for its own memory until the copy is done.
         unsafe { device.transfer_lane().submit(device, &info)? };
         timeline.note_submitted(value);
         Ok(())

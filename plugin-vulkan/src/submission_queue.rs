@@ -309,7 +309,7 @@ impl SubmissionQueue {
     /// Takes the first pending failure, for a caller that has waited for `tail`.
     fn take_error(&self, state: &mut State, tail: u64) -> Option<Error> {
         let error = state.error.take()?;
-        self.timeline.report_failures(tail);
+        self.timeline.note_reported(tail);
         Some(error)
     }
 

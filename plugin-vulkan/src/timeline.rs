@@ -166,7 +166,7 @@ impl Timeline {
     pub(crate) fn signal(&self, value: u64) -> Result<()> {
         let info = vk::SemaphoreSignalInfo::default().semaphore(self.raw).value(value);
         // SAFETY: the semaphore is live and below the value, because the caller has waited for the
-        // value before.
+        // preceding value.
         let signal = || unsafe { self.device.raw.signal_semaphore(&info) };
         let signalled = persistently(signal);
         self.device.check("going on with a queue", signalled)?;
@@ -212,7 +212,7 @@ impl Timeline {
         let mut parked = self.parked.lock();
         if !parked.is_known {
             let waiter: Weak<Timeline> = Arc::downgrade(self);
-            self.device.notify_of_loss(waiter);
+            self.device.notify_on_loss(waiter);
             parked.is_known = true;
         }
         match awaited {
@@ -279,7 +279,7 @@ impl Timeline {
     }
 
     /// Records that the first failure was reported to a caller that waited for a value.
-    pub(crate) fn report_failures(&self, value: u64) {
+    pub(crate) fn note_reported(&self, value: u64) {
         let mut failures = self.failures.lock();
         failures.reports += 1;
         let report = failures.reports;

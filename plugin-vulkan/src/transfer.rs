@@ -18,7 +18,7 @@ pub(crate) enum End {
     Other(Arc<DeviceCore>, Found),
 }
 
-/// A copy, whose caller vouches for the memory of the program.
+/// A copy. The caller that queued it vouches for the memory of the program.
 pub(crate) struct CopyJob {
     pub(crate) device: Arc<DeviceCore>,
     pub(crate) to: End,
@@ -41,7 +41,7 @@ impl CopyJob {
         is_direct(&self.to) && is_direct(&self.from)
     }
 
-    /// Copies the bytes, after all other uses of the memory. Blocks.
+    /// Copies the bytes. All other uses of the memory must be done. Blocks.
     ///
     /// # Errors
     /// The driver's errors.

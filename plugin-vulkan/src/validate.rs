@@ -55,10 +55,10 @@ impl Validator {
         Validator { tool, is_required, has_vouched: AtomicBool::new(false) }
     }
 
-    /// Creates a validator with these names, which keeps no verdicts.
+    /// Creates a validator that is searched for under these names, and keeps no verdicts.
     #[cfg(all(test, not(feature = "spirv-tools")))]
     pub(crate) fn looked_for(soname: &str, path: &Path, is_required: bool) -> Validator {
-        Validator::with(Tool::find(soname.as_ref(), Some(path.as_os_str()), None), is_required)
+        Validator::with(Tool::named(soname.as_ref(), Some(path.as_os_str()), None), is_required)
     }
 
     /// Checks a module by the rules of SPIR-V and, if it was not translated, of Vulkan version 1.2

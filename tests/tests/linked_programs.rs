@@ -1,10 +1,10 @@
-//! Real programs, linked in memory and by the system's linker, do the same.
+//! Real programs, linked in memory and by the system's linker, with equal behaviour.
 //!
-//! One trial for each program, compiler and process: that of the command, and executors with memory
-//! that both have and without; and for programs that are linked as they are called. Those that would take too long for every run are
-//! ignored: `cargo test -p longshore-tests --test linked_programs -- --include-ignored` is the
-//! whole matrix. `LONGSHORE_TEST_LINKER` is `system` or `llvm-jitlink` where another linker is to
-//! stand in for `longshore link`.
+//! One trial for each program, compiler and process: the process of the command, and executors with
+//! and without shared memory, also for programs linked at their calls. Trials that take too long
+//! for every run are ignored: `cargo test -p longshore-tests --test linked_programs --
+//! --include-ignored` runs the whole matrix. `LONGSHORE_TEST_LINKER` is `system` or `llvm-jitlink`
+//! to test another linker instead of `longshore link`.
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use longshore_tests::effort;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Every compiler with every way to compile.
+/// Returns every compiler with every combination of its options.
 fn matrix() -> Vec<Compiler> {
     let families = [Family::Gcc, Family::Clang(14), Family::Clang(16), Family::Clang(19)];
     let ways: [(Position, &'static [&'static str]); 5] = [
@@ -47,12 +47,12 @@ fn matrix() -> Vec<Compiler> {
     matrix
 }
 
-/// Which process runs the programs.
+/// The process that runs the programs.
 struct Place {
-    /// Added to a trial's name.
+    /// Suffix of the name of a trial.
     name: &'static str,
     options: &'static [&'static str],
-    /// Whether such a trial is for every run.
+    /// Function that returns whether such a trial belongs to every run.
     is_usual: fn(&Subject, &Compiler) -> bool,
 }
 
@@ -98,12 +98,12 @@ fn trials_of(compiler: Compiler, place: &'static Place) -> impl Iterator<Item = 
     })
 }
 
-/// Whether a trial that is usual is among the few that are tried where not all are: by two compilers, whose code differs most,
-/// and in each place; what takes long to compile is compiled by one of the two.
+/// Returns whether a short test includes a usual trial. It uses two compilers, whose code differs
+/// most, and each process. One of the two compiles the programs that take long to compile.
 fn is_chosen(subject: &Subject, compiler: &Compiler, place: &Place) -> bool {
     use Family::{Clang, Gcc};
     match (compiler.family, compiler.optimization, compiler.position, compiler.flags) {
-        // Callees may be far away, and callers know which registers they leave alone.
+        // Callees may be far away, and callers know the registers that callees preserve.
         (Gcc, "-O2", Position::Fixed, LARGE) => {
             subject.name != "lua" && place.name != " in an executor"
         }
@@ -116,7 +116,8 @@ fn is_chosen(subject: &Subject, compiler: &Compiler, place: &Place) -> bool {
     }
 }
 
-/// Whether the trial is for every run of all. SQLite at `-O2` and zstd's tests take longest.
+/// Returns whether the trial belongs to every full run. SQLite at `-O2` and the tests of zstd take
+/// longest.
 fn is_usual(subject: &Subject, compiler: &Compiler) -> bool {
     use Family::{Clang, Gcc};
     use Position::{Executable, Fixed, Independent};
@@ -160,8 +161,8 @@ fn compare(inputs: &Inputs, cases: &[Case], place: &Place) -> Result<Completion,
     if failures.is_empty() { Ok(Completion::Completed) } else { Err(failures.into()) }
 }
 
-/// What the linker does otherwise than the system's. The latter must do what the program is known
-/// to do.
+/// Returns the difference between the results of this linker and the system's. The latter must
+/// match the known behaviour of the program.
 fn difference(
     linker: &Linker,
     inputs: &Inputs,

@@ -1,8 +1,11 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! Those of AMDGPU, of CUDA, of executors, of isolation, of lazy re-exports, of the linker, of kernels and of Vulkan print their own tables, with
-//! their peers in them, that of instructions two backends beside each other. That of the hot paths is criterion's: a floor is the same work
-//! done without Longshore, measured in the same run, and a group `<name>` has the benchmarks `floor` and `longshore`.
+//! The benchmarks of AMDGPU, CUDA, executors, isolation, lazy re-exports, the linker, kernels and
+//! Vulkan print their own tables with their peers. The benchmark of instructions prints two
+//! backends side by side.
+//!
+//! The hot paths use criterion. A floor is the same work without Longshore, measured in the same
+//! run. A group `<name>` has the benchmarks `floor` and `longshore`.
 
 use crate::process;
 use anyhow::{Context, Result};
@@ -11,19 +14,18 @@ use comfy_table::Table;
 use std::path::Path;
 use std::process::Command;
 
-/// What may lie between us and the floor.
+/// The permitted distance of Longshore from the floor.
 enum Target {
-    /// At most so many nanoseconds more.
+    /// The greatest difference, in nanoseconds.
     MoreNs(f64),
-    /// At most so many times as long.
+    /// The greatest ratio.
     Times(f64),
 }
 
-/// What a call of the C API may cost above the same work by the library.
+/// The permitted cost of a call of the C API above the same work by the library.
 const PER_CALL: Target = Target::MoreNs(30.0);
 
-/// The groups whose names start so, what they measure, and what is aimed at. The first match
-/// counts.
+/// Prefixes of group names, with the measured work and the target. The first match counts.
 const GROUPS: [(&str, &str, Target); 19] = [
     ("boundary", "a call through the plugin's table", Target::MoreNs(0.8)),
     ("launch_and_wait", "an empty kernel on an idle queue, done", Target::MoreNs(150.0)),
@@ -46,14 +48,14 @@ const GROUPS: [(&str, &str, Target); 19] = [
     ("", "other", Target::Times(1.0)),
 ];
 
-/// What can be measured.
+/// A suite of benchmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
     /// The AMDGPU backend and HIP without it.
     Amdgpu,
     /// The CUDA backend and the driver without it.
     Cuda,
-    /// Executors and what two processes can do at best.
+    /// Executors, and the least cost of two processes.
     Executors,
     /// Calls, launches, copies, discovery.
     HotPaths,
@@ -63,7 +65,7 @@ pub enum Suite {
     Isolation,
     /// Kernels on the CPU, PoCL and OpenMP.
     Kernels,
-    /// Functions that are linked when they are called.
+    /// Functions linked at their first call.
     Lazy,
     /// The in-memory linker and other linkers.
     Linker,
@@ -71,12 +73,12 @@ pub enum Suite {
     Vulkan,
 }
 
-/// Runs a suite and prints what it took, beside its floors. `filter` is a part of the names of the
-/// linker's workloads, of the kernels, of what instructions are counted of, or of what is measured of AMDGPU, CUDA,
-/// lazy re-exports or Vulkan.
+/// Runs a suite and prints its times beside the floors. `filter` is a part of a name: of a workload
+/// of the linker, a kernel, an instruction count, or a measurement of AMDGPU, CUDA, lazy re-exports
+/// or Vulkan.
 ///
 /// # Errors
-/// A benchmark that fails, results that cannot be read.
+/// A failed benchmark, or unreadable results.
 pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
     match suite {
         Suite::Amdgpu => gpu("amdgpu", filter),
@@ -95,7 +97,7 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
     }
 }
 
-/// A backend and its driver.
+/// Runs the benchmark of a backend beside its driver.
 fn gpu(backend: &str, filter: Option<&str>) -> Result<()> {
     build_plugin(backend)?;
     process::run(benchmark(&["gpu"], filter).args(["--backend", backend]))
@@ -118,14 +120,14 @@ fn build_plugin(backend: &str) -> Result<()> {
     process::run(process::cargo(["build", "--release", "-p"]).arg(plugin))
 }
 
-/// A benchmark: its name, and what cargo is to be told for it.
+/// Returns the command for a benchmark: `suite` is its name and the arguments for cargo.
 fn benchmark(suite: &[&str], filter: Option<&str>) -> Command {
     let mut command = process::cargo(["bench", "-p", "longshore-benches", "--bench"]);
     command.args(suite).arg("--").args(filter);
     command
 }
 
-/// With the plugins and the doubles of their drivers.
+/// Runs the benchmark of instructions, with the plugins and the doubles of their drivers.
 fn instructions(filter: Option<&str>) -> Result<()> {
     const PACKAGES: [&str; 5] = [
         "longshore-plugin-cuda",
@@ -174,7 +176,7 @@ fn collect(folder: &Path, group: &str, rows: &mut Vec<Row>) -> Result<()> {
     Ok(())
 }
 
-/// The median of the last run, `None` if there was none.
+/// Returns the median of the last run in nanoseconds, or `None` before the first run.
 fn median_ns(benchmark: &Path) -> Result<Option<f64>> {
     let path = benchmark.join("new/estimates.json");
     let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };

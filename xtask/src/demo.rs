@@ -5,10 +5,11 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// Builds the library, the CPU backend and a program that uses them (`examples/demo`), compiles a kernel and has the
-/// program run it and check its results. Nothing else is built.
+/// Builds the library, the CPU backend and a program that uses them (`examples/demo`), compiles a
+/// kernel and has the program run it and check its results. Nothing else is built.
 ///
-/// The device is the first that `LONGSHORE_BACKEND` and `LONGSHORE_DEVICES` allow and that takes the kernel.
+/// The device is the first that `LONGSHORE_BACKEND` and `LONGSHORE_DEVICES` allow and that takes
+/// the kernel.
 ///
 /// # Errors
 /// A step that fails, or a wrong result.

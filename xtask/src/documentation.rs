@@ -1,13 +1,15 @@
-//! Pages of the repository as an installation has them: links lead to what is installed too, and are plain text
-//! where that is nothing.
+//! Pages of the repository in an installation. Links lead to installed files; links to other files
+//! become plain text.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-/// Where a file of the repository lies below the prefix; `None` if it is not installed. Both paths are relative.
+/// A map from a file of the repository to its place below the prefix, or `None` if it is not
+/// installed. Both paths are relative.
 pub(crate) type Places<'a> = &'a dyn Fn(&Path) -> Option<PathBuf>;
 
-/// Changes the links of a page, a file in Markdown of the repository that is itself installed.
+/// Returns the text of an installed page, a Markdown file of the repository, with its links
+/// changed.
 pub(crate) fn with_links_to_installed(page: &Path, text: &str, places: Places<'_>) -> String {
     let mut changed = String::with_capacity(text.len());
     let mut rest = text;
@@ -22,7 +24,7 @@ pub(crate) fn with_links_to_installed(page: &Path, text: &str, places: Places<'_
     changed + rest
 }
 
-/// The text before a link `[label](target)`, its parts, and the text behind it.
+/// Returns the text before a link `[label](target)`, its parts, and the text behind it.
 fn next_link(text: &str) -> Option<(&str, &str, &str, &str)> {
     let middle = text.find("](")?;
     let end = middle + text[middle..].find(')')?;
@@ -30,7 +32,8 @@ fn next_link(text: &str) -> Option<(&str, &str, &str, &str)> {
     Some((&text[..start], &text[start + 1..middle], &text[middle + 2..end], &text[end + 1..]))
 }
 
-/// A link's target as the installed page has it.
+/// Returns the target of a link for the installed page, or `None` for a target that is not
+/// installed.
 fn target_from(page: &Path, target: &str, places: Places<'_>) -> Option<String> {
     let (path, anchor) = match target.find('#') {
         Some(at) => target.split_at(at),
@@ -44,7 +47,7 @@ fn target_from(page: &Path, target: &str, places: Places<'_>) -> Option<String> 
     Some(format!("{}{anchor}", relative(from.parent()?, &to).display()))
 }
 
-/// The path without `.` and `..`.
+/// Returns the path without `.` and `..`.
 fn normal(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut normal, part| {
         match part {
@@ -56,7 +59,7 @@ fn normal(path: &Path) -> PathBuf {
     })
 }
 
-/// The way from a folder to a file, both below one folder.
+/// Returns the relative path from a folder to a file, both below one folder.
 fn relative(folder: &Path, file: &Path) -> PathBuf {
     let common = folder.components().zip(file.components()).take_while(|(one, other)| one == other);
     let common = common.count();

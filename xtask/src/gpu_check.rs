@@ -1,8 +1,8 @@
-//! `cargo xtask gpu-check`: everything that is worth knowing on a machine with a GPU, by one
-//! command.
+//! `cargo xtask gpu-check`: all checks and measurements of a machine with a GPU in one command.
 //!
-//! `devices.rs` reads which devices there are, `outcome.rs` what suites print, `section.rs` writes
-//! it down; `sanitizer.rs` has NVIDIA's checker watch. What did not run is written down too.
+//! `devices.rs` reads the list of devices, `outcome.rs` the output of suites. `section.rs` writes
+//! the report, which also names the steps that did not run. `sanitizer.rs` runs a suite under
+//! NVIDIA's checker.
 
 mod devices;
 mod outcome;
@@ -20,15 +20,15 @@ use std::process::{Command, ExitStatus};
 
 /// The package with the tests of all backends.
 const SUITES: &str = "longshore-tests";
-/// The program of that package with the tests of devices beside the conformance suite.
+/// The test program of that package for the devices, beside the conformance suite.
 const DEVICES: &str = "devices";
-/// Which device tests and benchmarks use.
+/// The variable that selects the device for tests and benchmarks.
 const SELECTION: &str = "LONGSHORE_DEVICES";
-/// Whether tests try little.
+/// The variable that makes tests short.
 const SMALL: &str = "LONGSHORE_SMALL";
 const RESULTS: &str = "docs/gpu-results.md";
-const RESULTS_HEAD: &str = "# Results on GPUs\n\nWhat `cargo xtask gpu-check` found on \
-    machines with a GPU, the newest at the end. Devices that are CPUs are never in here.\n";
+const RESULTS_HEAD: &str = "# Results on GPUs\n\nReports of `cargo xtask gpu-check` \
+    on machines with a GPU, the newest at the end. CPUs are never listed here.\n";
 
 /// A backend that can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -54,7 +54,7 @@ impl Backend {
         format!("longshore-plugin-{}", self.name())
     }
 
-    /// Returns the packages of the double of its driver.
+    /// Returns the packages of the double of the backend's driver.
     fn double(self) -> &'static [&'static str] {
         match self {
             Backend::Amdgpu => &["longshore-double-hip", "longshore-double-gpu"],
@@ -63,7 +63,8 @@ impl Backend {
         }
     }
 
-    /// Where the version of the driver's part in the kernel is, which other interfaces do not tell.
+    /// Returns the file with the version of the driver's part in the kernel, which no other
+    /// interface reports.
     fn kernel_module(self) -> Option<&'static str> {
         match self {
             Backend::Amdgpu => Some("/sys/module/amdgpu/version"),
@@ -80,13 +81,15 @@ struct Subject<'a> {
     is_small: bool,
 }
 
-/// Builds in release, then for each GPU of the backend, or with `all` for each device: the
-/// conformance suite, the backend's tests, its benchmark and, on CUDA, the suite under NVIDIA's
-/// checker. With `is_small` tests try little, and may take longer. Prints a section in markdown for
-/// each, and appends those of GPUs to `docs/gpu-results.md`.
+/// Builds in release, then checks each GPU of the backend, or each device with `all`. The steps are
+/// the conformance suite, the backend's tests, its benchmark and, on CUDA, the suite under NVIDIA's
+/// checker.
+///
+/// With `is_small` tests try little and may take longer. Prints a section in Markdown for each
+/// device, and appends the sections of GPUs to `docs/gpu-results.md`.
 ///
 /// # Errors
-/// No device to check; whatever fails, after everything was tried.
+/// No device to check, or a failed step. All steps run before the error.
 pub fn run(backend: Backend, all: bool, is_small: bool) -> Result<()> {
     let own = ["longshore-command", "longshore-conformance", "longshore-plugin-host"];
     let packages = own.iter().chain(backend.double()).flat_map(|package| ["-p", package]);
@@ -160,7 +163,7 @@ impl Subject<'_> {
         }
         steps.push(match bench::Suite::from_str(backend.name(), true) {
             Ok(_) => step("Benchmark", self.benchmark(), outcome::benchmark_outcome),
-            Err(_) => not_run("Benchmark", "there is none for this backend".to_owned()),
+            Err(_) => not_run("Benchmark", "this backend has no benchmark".to_owned()),
         });
         if backend == Backend::Cuda {
             steps.extend(sanitizer::steps(|| self.conformance()));
@@ -174,7 +177,7 @@ impl Subject<'_> {
         self.sized(command)
     }
 
-    /// Returns the suite with each behaviour in a process of its own, so that one that dies is one
+    /// Returns the suite with each behaviour in a process of its own, so that a crash is one
     /// failure.
     fn isolated(&self) -> Command {
         let mut command = self.conformance();
@@ -182,13 +185,13 @@ impl Subject<'_> {
         command
     }
 
-    /// Trials of a test program, restricted by a filter and further options. They use what the
-    /// backend has for its tests: further images, stricter settings.
+    /// Returns a command for the trials of a test program, restricted by a filter and further
+    /// options. They use the additional images and stricter settings of the backend's tests.
     fn trials(&self, program: &str, options: &[&str]) -> Command {
         self.tests(SUITES, &["--test", program], options)
     }
 
-    /// Tests of a package, with the output of tests that pass.
+    /// Returns a command for the tests of a package that prints the output of passed tests too.
     fn tests(&self, package: &str, targets: &[&str], options: &[&str]) -> Command {
         let mut command = process::cargo(["test", "--release", "--no-fail-fast", "-p", package]);
         command.args(targets).args(["--", "--show-output"]).args(options);
@@ -202,13 +205,14 @@ impl Subject<'_> {
         command
     }
 
-    /// Returns a command that tries as much as it should, whatever this one was told.
+    /// Returns a command whose tests have the size of `is_small`, whatever the environment of this
+    /// process says.
     fn sized(&self, mut command: Command) -> Command {
         command.env(SMALL, if self.is_small { "1" } else { "0" });
         command
     }
 
-    /// What the results depend on besides the device.
+    /// Returns the facts besides the device on which the results depend.
     fn machine(&self) -> Vec<(&'static str, String)> {
         let mut machine = vec![
             ("Longshore", process::said("git", &["describe", "--always", "--dirty"])),
@@ -226,12 +230,12 @@ impl Subject<'_> {
     }
 }
 
-/// Runs a command whatever becomes of it.
+/// Runs a command and reads its outcome, also after a failure.
 fn step(name: &'static str, mut command: Command, read: fn(&str, bool) -> Outcome) -> Step {
     ended(name, process::captured(&mut command), read)
 }
 
-/// Runs tests, which say by either way what they leave out.
+/// Runs tests, whose skips appear in standard output and standard error.
 fn tests(name: &'static str, command: Command) -> Step {
     ended(name, process::captured_with_errors(command), outcome::tests_outcome)
 }
@@ -256,7 +260,7 @@ fn not_run(name: &'static str, why: String) -> Step {
 struct Suites {
     /// Suites whose names begin with the backend's.
     all: String,
-    /// The suite that uses the double of the driver whatever devices there are.
+    /// The suite for the double of the driver, which runs on every machine.
     of_double: String,
 }
 
@@ -276,7 +280,7 @@ fn date() -> String {
     process::said("date", &["--utc", "+%Y-%m-%d %H:%M UTC"])
 }
 
-/// Adds a section to the file of results, which is begun if it is not there.
+/// Appends a section to the file of results, and creates the file if necessary.
 fn append(file: &Path, section: &str) -> Result<()> {
     let context = || file.display().to_string();
     let before = match std::fs::read_to_string(file) {

@@ -1,5 +1,5 @@
-//! `cargo xtask header`: the C headers that are generated, of the plugin interface and of the C API, and the frozen
-//! copies of the first.
+//! `cargo xtask header`: the generated C headers of the plugin interface and of the C API, and the
+//! frozen copies of the plugin interface.
 
 mod declarations;
 pub mod offload;
@@ -10,10 +10,10 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// The command that writes the headers, as failing checks name it.
+/// The command that writes the headers, for the messages of failed checks.
 pub const COMMAND: &str = "cargo xtask header";
 
-/// Writes the headers. The frozen copies are only compared, unless `bless` says to write them.
+/// Writes the headers. Compares them with the frozen copies, or with `bless` writes these too.
 ///
 /// # Errors
 /// Headers that cannot be generated; files that cannot be written; frozen files that differ.
@@ -24,10 +24,11 @@ pub fn run(bless: bool) -> Result<()> {
     if bless { plugin::freeze(&header) } else { plugin::check_frozen(&header) }
 }
 
-/// Checks that the headers on disk are up to date, and that the plugin interface is what was frozen.
+/// Checks that the headers on disk are up to date, and that the plugin interface matches its frozen
+/// copy.
 ///
 /// # Errors
-/// Headers that cannot be generated or are out of date; those of [`plugin::check_frozen`].
+/// Headers that cannot be generated or are out of date, and the errors of [`plugin::check_frozen`].
 pub fn check() -> Result<()> {
     let header = plugin::generate()?;
     for (path, header) in [(offload::path(), &offload::generate()?), (plugin::path(), &header)] {
@@ -38,7 +39,7 @@ pub fn check() -> Result<()> {
     plugin::check_frozen(&header)
 }
 
-/// The text of a `///` line, without the space before it.
+/// Returns the text of a `///` line, without the space before it.
 fn comment_line(attribute: &Attribute) -> Option<String> {
     let Meta::NameValue(pair) = &attribute.meta else { return None };
     match &pair.value {

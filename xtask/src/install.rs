@@ -1,7 +1,9 @@
-//! `cargo xtask install`: the command, the plugins, what runs isolated ones, and the C API with its headers, under one folder.
+//! `cargo xtask install`: the command, the plugins, the executor for isolated plugins, and the C
+//! API with its headers, under one folder.
 //!
-//! Nothing that is installed knows that folder, so it can be moved as a whole: the command and the library find
-//! plugins in `../lib/longshore`, and the package files say where they are from where they lie.
+//! No installed file contains the path of that folder, so it can be moved as a whole. The command
+//! and the library find plugins in `../lib/longshore`, and the package files derive the folder from
+//! their own location.
 
 use crate::documentation::with_links_to_installed;
 use crate::{offload_library, process, root, test};
@@ -14,13 +16,13 @@ const COMMAND: &str = "bin/longshore";
 const EXECUTOR: &str = "longshore-executor";
 const LIBRARY: &str = "lib/libLLVMOffload.so";
 const MANUAL: &str = "share/man/man1";
-/// Shells, and where they look for what completes a command.
+/// Shells, and their files with completions of a command.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "share/bash-completion/completions/longshore"),
     ("zsh", "share/zsh/site-functions/_longshore"),
     ("fish", "share/fish/vendor_completions.d/longshore.fish"),
 ];
-/// Files of the repository, and the folders that they are put into.
+/// Files of the repository, and their folders below the prefix.
 const FILES: [(&str, &str); 8] = [
     ("capi/include/OffloadAPI.h", "include/offload"),
     ("include/longshore_device.h", "include"),
@@ -31,23 +33,24 @@ const FILES: [(&str, &str); 8] = [
     ("LICENSE-APACHE", "share/doc/longshore"),
     ("LICENSE-MIT", "share/doc/longshore"),
 ];
-/// Documentation and examples of the repository, which lie to each other as they do there.
+/// Documentation and examples, whose relative paths stay as in the repository.
 const DOCUMENTATION: [&str; 4] = ["README.md", "CHANGELOG.md", "docs", "examples"];
 const DOCUMENTATION_FOLDER: &str = "share/doc/longshore";
 
-/// How what is installed is built.
+/// A profile of the build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Without optimization.
+    /// A build without optimization.
     Dev,
-    /// Without optimization, with the features of dependencies that a build for tests has: little is left to build after that.
+    /// A build without optimization, whose dependencies have the features of a build for tests:
+    /// after that build, little remains to compile.
     Tested,
-    /// Optimized.
+    /// An optimized build.
     Release,
 }
 
-/// Builds everything and puts it under `prefix`. What is there of earlier is replaced, a file at a time, so that
-/// programs that run are not disturbed.
+/// Builds all files and installs them under `prefix`. Replaces earlier files one at a time, so that
+/// running programs are not disturbed.
 ///
 /// # Errors
 /// A build that fails; files that cannot be written.
@@ -85,7 +88,7 @@ pub fn run(prefix: &Path, profile: Profile) -> Result<()> {
     Ok(())
 }
 
-/// The crates of the backends.
+/// Returns the crates of the backends.
 fn plugins() -> Result<Vec<String>> {
     let mut plugins = Vec::new();
     for entry in std::fs::read_dir(root())? {
@@ -98,7 +101,7 @@ fn plugins() -> Result<Vec<String>> {
     Ok(plugins)
 }
 
-/// Answers the folder with what was built.
+/// Builds the files and returns their folder.
 fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
     let mut cargo = process::cargo(["build", "--bins", "--lib"]);
     if profile == Profile::Tested {
@@ -109,7 +112,7 @@ fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
         let others = others.iter().map(|name| format!("longshore-{name}"));
         cargo.args(others.chain(plugins.iter().cloned()).flat_map(|name| ["-p".to_owned(), name]));
     }
-    // Part of what the command calls its version.
+    // A part of the version that the command prints.
     cargo.env("LONGSHORE_COMMIT", process::said("git", &["describe", "--always", "--dirty"]));
     let folder = match profile {
         Profile::Dev | Profile::Tested => "debug",
@@ -122,7 +125,7 @@ fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
     Ok(process::target_folder().join(folder))
 }
 
-/// Copies a file to where there may be an older one.
+/// Copies a file; an older file at `to` is replaced.
 fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
     replace(to, |new| {
         std::fs::copy(from, new).with_context(|| from.display().to_string())?;
@@ -130,7 +133,8 @@ fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
     })
 }
 
-/// Copies a file of the documentation, or a folder with all that is in it. Links of pages lead to what is installed.
+/// Copies a file of the documentation, or a folder with its contents. Links of pages lead to
+/// installed files.
 fn put_documentation(name: &Path, prefix: &Path) -> Result<()> {
     let from = root().join(name);
     if from.is_dir() {
@@ -151,7 +155,7 @@ fn put_documentation(name: &Path, prefix: &Path) -> Result<()> {
     })
 }
 
-/// Where a file or folder of the repository lies below the prefix, if it is installed.
+/// Returns the place of a file or folder of the repository below the prefix, if it is installed.
 fn place(file: &Path) -> Option<PathBuf> {
     let is_documentation = DOCUMENTATION.iter().any(|name| file.starts_with(name));
     if is_documentation && root().join(file).exists() {
@@ -161,12 +165,12 @@ fn place(file: &Path) -> Option<PathBuf> {
     Some(Path::new(folder).join(Path::new(source).file_name()?))
 }
 
-/// Makes a link to a file in the same folder.
+/// Creates a link to a file in the same folder.
 fn link(to: &str, at: &Path) -> Result<()> {
     replace(at, |new| Ok(symlink(to, new)?))
 }
 
-/// Puts what a program prints into a file.
+/// Writes the output of a program into a file.
 fn put_printed(program: &Path, arguments: &[&str], to: &Path) -> Result<()> {
     replace(to, |new| {
         let mut command = Command::new(program);
@@ -174,7 +178,7 @@ fn put_printed(program: &Path, arguments: &[&str], to: &Path) -> Result<()> {
     })
 }
 
-/// Has a file written under another name beside it, which then becomes it.
+/// Calls `write` for a new file beside `file`, then renames the new file to `file`.
 fn replace(file: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let written = || -> Result<()> {
         std::fs::create_dir_all(file.parent().expect("a file is in a folder"))?;

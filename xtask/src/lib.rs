@@ -1,7 +1,7 @@
 //! # The repository's tasks
 //!
-//! What `cargo xtask` runs, one file per task. [`header`] is also used by the tests of this crate,
-//! which hold that what lies in the repository is what the task would write.
+//! The tasks of `cargo xtask`, one file per task. The tests of this crate also use [`header`]: they
+//! check that the headers in the repository are up to date.
 
 #[cfg(feature = "tasks")]
 pub mod bench;
@@ -21,7 +21,7 @@ pub mod test;
 
 use std::path::PathBuf;
 
-/// Returns the repository's root, which every task works from.
+/// Returns the root of the repository, the working folder of every task.
 pub fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("xtask is a folder of the repository").to_owned()

@@ -1,4 +1,5 @@
-//! `cargo xtask`: does the tasks of a fresh clone, and has `xtask-tasks` do the others, whose crates take a while to build.
+//! `cargo xtask`: runs the tasks of a fresh clone itself, and starts `xtask-tasks` for the others,
+//! whose crates take long to build.
 
 use anyhow::{Context, Result};
 use std::ffi::OsString;
@@ -19,7 +20,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// A task that needs no crate but those of this program.
+/// A task that needs only the crates of this program.
 enum Task {
     Demo,
     Install { prefix: PathBuf, profile: Profile },
@@ -28,7 +29,8 @@ enum Task {
 }
 
 impl Task {
-    /// Returns the task that the arguments name; `None` for another one, and for arguments that only `xtask-tasks` explains.
+    /// Returns the task that the arguments name. Returns `None` for another task, and for arguments
+    /// that only `xtask-tasks` explains.
     fn parse(arguments: &[OsString]) -> Option<Task> {
         let (task, options) = arguments.split_first()?;
         match task.to_str()? {
@@ -62,7 +64,7 @@ impl Task {
     }
 }
 
-/// Becomes `xtask-tasks`, in the folder of the caller.
+/// Replaces this process by `xtask-tasks`, in the folder of the caller.
 fn pass_on(arguments: &[OsString]) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["run", "--quiet", "--package", "xtask", "--bin", "xtask-tasks", "--manifest-path"]);

@@ -1,8 +1,9 @@
 //! `libLLVMOffload.so`: the C API of LLVM Offload as a shared library.
 //!
-//! Its functions have LLVM's version, `VERS1.0`, and it exports nothing else. The Rust compiler gives a shared library
-//! a list of exports of its own, which has no versions and cannot be joined with one that has; so it makes the static
-//! library, and the system's linker this one of that.
+//! Its functions have LLVM's version, `VERS1.0`, and it exports nothing else. The Rust compiler
+//! gives a shared library its own list of exports without versions, which cannot be combined with a
+//! versioned list. So the Rust compiler makes the static library, and the system's linker makes the
+//! shared library from it.
 
 use crate::{process, root};
 use anyhow::{Context, Result, bail};
@@ -11,26 +12,27 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// What programs that were linked with it look for.
+/// The name under which linked programs look for the library.
 pub const SONAME: &str = "libLLVMOffload.so.23.1";
-/// The static library as cargo names it.
+/// The name of cargo's static library.
 pub const ARCHIVE: &str = "liblongshore_capi.a";
-/// What the static library needs of the system.
+/// Libraries of the system that the static library needs.
 const SYSTEM: [&str; 5] = ["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc"];
 
-/// Links what cargo has built into a folder, unless the shared library there is newer. Any number of processes and threads
-/// may do so at once. Answers the library.
+/// Links the static library that cargo has built into `folder`, unless the shared library there is
+/// newer. Returns the shared library. Any number of processes and threads may call this function at
+/// once.
 ///
 /// # Errors
-/// No static library there; a linker that fails.
+/// No static library in `folder`, or a linker that fails.
 pub fn link(folder: &Path) -> Result<PathBuf> {
-    // Threads of a process would take the same name for what is not finished.
+    // Threads of one process would use the same name for the unfinished file.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (archive, library) = (folder.join(ARCHIVE), folder.join(SONAME));
     let exports = root().join("capi/exports.map");
     let Some(newest) = changed(&archive).max(changed(&exports)).filter(|_| archive.exists()) else {
-        bail!("{} is not there: `cargo build -p longshore-capi` makes it", archive.display());
+        bail!("no static library {}: `cargo build -p longshore-capi` builds it", archive.display());
     };
     if changed(&library).is_some_and(|made| made > newest) {
         return Ok(library);
@@ -41,7 +43,8 @@ pub fn link(folder: &Path) -> Result<PathBuf> {
     linker.arg("-Wl,--whole-archive").arg(&archive).arg("-Wl,--no-whole-archive");
     linker.arg(format!("-Wl,-soname,{SONAME}"));
     linker.arg(format!("-Wl,--version-script={}", exports.display()));
-    // Results live as long as the process, and threads of plugins may be in it.
+    // Results live until the end of the process, and threads of plugins may run code of the
+    // library.
     linker.args(["-Wl,-z,nodelete", "-Wl,-z,relro,-z,now", "-Wl,-z,defs", "-Wl,--gc-sections"]);
     process::run_quietly(linker.args(SYSTEM))?;
     std::fs::rename(&unfinished, &library).with_context(|| library.display().to_string())?;

@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Child processes.
 
 use crate::root;
 use anyhow::{Context, Result, bail};
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// `cargo`, the one that runs this task, in the repository's root.
+/// Returns a command for the `cargo` that runs this task, in the root of the repository.
 pub fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
@@ -27,10 +27,10 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Shows a command and runs it to its end; what it prints is shown if it fails.
+/// Prints a command and runs it to its end; prints its output if it fails.
 ///
 /// # Errors
-/// As of [`run`].
+/// See [`run`].
 pub fn run_quietly(command: &mut Command) -> Result<()> {
     println!("$ {}", shown(command));
     let output = command.output().with_context(|| shown(command))?;
@@ -42,7 +42,7 @@ pub fn run_quietly(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Shows a command and what it prints to standard output, and answers that when it has ended.
+/// Prints a command and its standard output; returns status and output at its end.
 ///
 /// # Errors
 /// A program that cannot be started.
@@ -53,7 +53,7 @@ pub fn captured(command: &mut Command) -> Result<(ExitStatus, String)> {
     Ok((child.wait()?, text))
 }
 
-/// Returns the same with what it prints to standard error between.
+/// Does the same as [`captured`], with standard error in the output too.
 ///
 /// # Errors
 /// A program that cannot be started.
@@ -62,13 +62,13 @@ pub fn captured_with_errors(mut command: Command) -> Result<(ExitStatus, String)
     let (output, input) = std::io::pipe()?;
     command.stdout(input.try_clone()?).stderr(input);
     let mut child = command.spawn().with_context(|| shown(&command))?;
-    // As long as the command is there, what is printed has no end.
+    // The command holds the pipe's writing end, so the output would not end.
     drop(command);
     let text = echoed(output)?;
     Ok((child.wait()?, text))
 }
 
-/// Prints lines, and answers them when they have ended.
+/// Prints lines as they arrive, and returns them at their end.
 fn echoed(output: impl Read) -> Result<String> {
     let mut text = String::new();
     for line in BufReader::new(output).split(b'\n') {
@@ -80,7 +80,7 @@ fn echoed(output: impl Read) -> Result<String> {
     Ok(text)
 }
 
-/// What a program says, on one line; "unknown" if it fails.
+/// Returns the output of a program on one line; "unknown" if the program fails.
 pub fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(root()).output();
     let output = output.ok().filter(|output| output.status.success());

@@ -1,9 +1,8 @@
-//! `cargo xtask sanitize`: what checkers of a nightly toolchain see.
+//! `cargo xtask sanitize`: checkers of a nightly toolchain.
 //!
-//! ThreadSanitizer sees the stress tests, of the library and of the C API, and the CPU plugin that
-//! they open, with a standard library that is instrumented too; without that, ordinary locks look
-//! like races. Miri sees the parts that are pure Rust; it knows neither `uname` nor other plugins'
-//! code.
+//! ThreadSanitizer checks the stress tests of the library and of the C API with the CPU plugin. Its
+//! standard library is instrumented too; otherwise ordinary locks look like races. Miri checks the
+//! crates of pure Rust; it supports neither `uname` nor the code of other plugins.
 
 use crate::{process, root};
 use anyhow::Result;
@@ -13,15 +12,15 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The plugin uses the sanitizer of the program that opens it.
 const THREAD_FLAGS: &str = "-Zsanitizer=thread -Zexport-executable-symbols -Clink-arg=-rdynamic";
 const MIRI_FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance";
-/// Packages and the arguments that choose their tests.
+/// Packages, and the arguments that select their tests.
 const MIRI: [(&str, &[&str]); 3] = [
     ("longshore-plugin-api", &[]),
-    // Those of the queue that an interpreter runs in seconds.
+    // Tests of the queue that an interpreter runs in seconds.
     ("longshore-plugin-host", &["queue::tests::a_"]),
     (
         "longshore",
         &[
-            "gated::",
+            "rundown::",
             "memory::",
             "launch::",
             "image::",
@@ -42,10 +41,10 @@ const MIRI: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Installs the components of the nightly toolchain that it needs, and runs both.
+/// Installs the necessary components of the nightly toolchain, and runs both checkers.
 ///
 /// # Errors
-/// No rustup or no nightly toolchain; whatever a checker reports.
+/// No rustup or no nightly toolchain, or a finding of a checker.
 pub fn run() -> Result<()> {
     let components = ["component", "add", "--toolchain", "nightly", "miri", "rust-src"];
     process::run(Command::new("rustup").args(components))?;
@@ -70,7 +69,7 @@ fn thread_sanitized() -> Command {
     command
 }
 
-/// `cargo` of the nightly toolchain, with a target folder of its own.
+/// Returns a command for `cargo` of the nightly toolchain, with a target folder of its own.
 fn nightly(folder: &str) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo"]).current_dir(root());

@@ -1,4 +1,5 @@
-//! `xtask-tasks`: all of the repository's tasks, to which `cargo xtask` passes on those that it does not do itself.
+//! `xtask-tasks`: all tasks of the repository. `cargo xtask` passes every task to it that it does
+//! not do itself.
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -17,9 +18,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Writes plugin-api/include/longshore_plugin.h, which is compared with its frozen copy, and capi/include/OffloadAPI.h.
+    /// Writes plugin-api/include/longshore_plugin.h, which is compared with its frozen copy, and
+    /// capi/include/OffloadAPI.h.
     Header {
-        /// Rewrite the frozen copies too. Only for an interface that nobody was given yet.
+        /// Rewrite the frozen copies too. Only for an unpublished interface.
         #[arg(long)]
         bless: bool,
     },
@@ -43,27 +45,29 @@ enum Task {
     },
     /// Runs the benchmarks and compares them with their floors.
     Bench {
-        /// Which: those of the hot paths, or something beside its peers.
+        /// Suite of benchmarks: the hot paths, or a subject beside its peers.
         #[arg(default_value = "hot-paths")]
         suite: bench::Suite,
-        /// Only what has this in its name: workloads of the linker, kernels, or launches, copies,
+        /// Part of the names to measure: workloads of the linker, kernels, or launches, copies,
         /// allocations, opening of AMDGPU, CUDA or Vulkan, loading of AMDGPU or CUDA.
         filter: Option<String>,
     },
     /// Checks a backend on the GPUs of this machine and appends to docs/gpu-results.md.
     GpuCheck {
-        /// Which backend.
+        /// Backend to check.
         backend: gpu_check::Backend,
         /// Check devices that are CPUs too; their results are only printed.
         #[arg(long)]
         all: bool,
-        /// Try little, as on an emulated GPU: fewer rounds, shorter stress, smaller kernels, longer time limits.
+        /// Try little, as on an emulated GPU: fewer rounds, shorter stress, smaller kernels, longer
+        /// time limits.
         #[arg(long)]
         small: bool,
     },
-    /// Installs the command, the plugins, LLVM Offload's C API and their headers, from where they can be moved.
+    /// Installs the command, the plugins, LLVM Offload's C API and their headers. The installation
+    /// can be moved.
     Install {
-        /// The folder under which bin, lib, include and share lie.
+        /// Folder for bin, lib, include and share.
         #[arg(long)]
         prefix: PathBuf,
         /// Build without optimization.

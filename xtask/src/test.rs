@@ -1,23 +1,23 @@
-//! `cargo xtask test`: everything that can be tested on this machine.
+//! `cargo xtask test`: all tests that this machine can run.
 
 use crate::{offload_library, process, prose, root};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A package of Debian that tests use.
+/// A Debian package that tests use.
 struct Package {
     name: &'static str,
-    /// A program of it, and arguments with which it does nothing.
+    /// A program of the package, and arguments with which it does nothing.
     probe: (&'static str, &'static [&'static str]),
-    /// What is not tested without it.
+    /// The part of the tests that is skipped without the package.
     skipped: &'static str,
 }
 
 const VERSION: &[&str] = &["--version"];
-/// The machine that an emulator stands in for.
+/// The target machine of the emulator.
 const EMULATED: &str = "aarch64-unknown-linux-gnu";
-/// Returns a package of one of the compilers by which kernels, profiles and `longshore cc` are tested.
+/// Returns the package of a compiler for the tests of kernels, profiles and `longshore cc`.
 const fn compiler(name: &'static str, program: &'static str) -> Package {
     Package {
         name,
@@ -47,23 +47,23 @@ const PACKAGES: [Package; 36] = [
     Package {
         name: "clang-19",
         probe: ("clang-19", VERSION),
-        skipped: "the headers with clang; images and coverage that clang makes",
+        skipped: "the headers with clang; images and coverage from clang",
     },
     Package {
         name: "bindgen",
         probe: ("bindgen", VERSION),
-        skipped: "that the header of the C API declares what LLVM's does",
+        skipped: "the equality of the C API's header and LLVM's",
     },
     Package {
         name: "clang-tools-19",
         probe: ("clang-offload-bundler-19", VERSION),
         skipped: "containers of images beside LLVM's tools",
     },
-    Package { name: "lld-19", probe: ("ld.lld-19", VERSION), skipped: "images that lld links" },
+    Package { name: "lld-19", probe: ("ld.lld-19", VERSION), skipped: "images linked by lld" },
     Package {
         name: "llvm-19",
         probe: ("llvm-profdata-19", VERSION),
-        skipped: "reading of profiles by llvm-profdata; bitcode that is compiled as it is called",
+        skipped: "reading of profiles by llvm-profdata; bitcode compiled at its first call",
     },
     compiler("clang-14", "clang-14"),
     compiler("lld-14", "ld.lld-14"),
@@ -77,7 +77,7 @@ const PACKAGES: [Package; 36] = [
     Package {
         name: "libclang-rt-19-dev",
         probe: ("test", &["-d", "/usr/lib/llvm-19/lib/clang/19/lib/linux"]),
-        skipped: "images that have LLVM's profile runtime",
+        skipped: "images with LLVM's profile runtime",
     },
     Package {
         name: "valgrind",
@@ -98,12 +98,12 @@ const PACKAGES: [Package; 36] = [
     Package {
         name: "g++-aarch64-linux-gnu",
         probe: ("aarch64-linux-gnu-g++", VERSION),
-        skipped: "programs in C++ for AArch64, below an emulator",
+        skipped: "C++ programs for AArch64 in an emulator",
     },
     Package {
         name: "qemu-user-static",
         probe: ("qemu-aarch64-static", VERSION),
-        skipped: "running what was linked for AArch64",
+        skipped: "running of programs linked for AArch64",
     },
     Package {
         name: "python3-pip",
@@ -115,17 +115,17 @@ const PACKAGES: [Package; 36] = [
     Package {
         name: "glslang-tools",
         probe: ("glslangValidator", VERSION),
-        skipped: "images in SPIR-V, which are written in GLSL",
+        skipped: "SPIR-V images from GLSL",
     },
     Package {
         name: "spirv-tools",
         probe: ("spirv-val", VERSION),
-        skipped: "images in SPIR-V, which it links; validation of modules before the driver sees them",
+        skipped: "linked SPIR-V images; validation of modules before the driver loads them",
     },
     Package {
         name: "libvulkan1",
         probe: ("sh", &["-c", "ldconfig -p | grep -q 'libvulkan[.]so[.]1'"]),
-        skipped: "anything on Vulkan: it is the loader of its drivers",
+        skipped: "everything on Vulkan: the package is the loader of its drivers",
     },
     Package {
         name: "mesa-vulkan-drivers",
@@ -135,33 +135,35 @@ const PACKAGES: [Package; 36] = [
     Package {
         name: "libamdhip64-5",
         probe: ("sh", &["-c", "ldconfig -p | grep -q 'libamdhip64[.]so[.]5'"]),
-        skipped: "AMD's GPUs on the real HIP runtime, which says that there is no device",
+        skipped: "the AMDGPU backend on the real HIP runtime, which reports no device",
     },
     Package {
         name: "libamdhip64-dev",
         probe: ("test", &["-f", "/usr/include/hip/hip_runtime_api.h"]),
-        skipped: "that HIP's functions, constants and structures are those of its header",
+        skipped: "the equality of HIP's functions, constants and structures with its header",
     },
     Package {
         name: "vulkan-validationlayers",
         probe: ("test", &["-f", VALIDATION_LAYER]),
-        skipped: "that Vulkan is used as its specification says",
+        skipped: "valid usage of Vulkan",
     },
 ];
 const VALIDATION_LAYER: &str = "/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json";
-/// The package with SwiftShader in it, and the files that are all of it.
+/// The package that contains SwiftShader, and SwiftShader's files in it.
 const SWIFTSHADER: (&str, [&str; 2]) = (
     "chromium-common",
     ["./usr/lib/chromium/libvk_swiftshader.so", "./usr/lib/chromium/vk_swiftshader_icd.json"],
 );
 
-/// Variables that make tests short: lives of an image on each device, seconds of a stress, images with a bit flipped.
+/// Variables that make tests short: lives of an image on each device, seconds of a stress test,
+/// images with a flipped bit.
 const SHORT: [(&str, &str); 3] = [
     ("LONGSHORE_ROUNDS", "100"),
     ("LONGSHORE_STRESS_SECONDS", "1"),
     ("LONGSHORE_FLIPPED_BITS", "250"),
 ];
-/// Has tests try all compilers, programs and devices, and not a choice of those that are alike.
+/// The variable that makes tests try all compilers, programs and devices, and not only one of
+/// similar ones.
 const ALL: &str = "LONGSHORE_TEST_ALL";
 const BENCHMARKS: &str = "longshore-benches";
 /// The packages with fuzz targets.
@@ -175,10 +177,10 @@ const FUZZED: [&str; 8] = [
     "jit/linker",
     "plugin-host",
 ];
-/// The packages with tests. Benchmarks have dependencies of their own that take long to build.
+/// The packages with tests. The dependencies of the benchmarks take long to build.
 pub(crate) const TESTED: [&str; 3] = ["--workspace", "--exclude", BENCHMARKS];
-/// Tells tests that the whole workspace is built: building packages one by one would build their dependencies again, with
-/// fewer features.
+/// The variable that reports a complete build of the workspace to tests. Building packages one by
+/// one would build their dependencies again, with fewer features.
 pub const BUILT: &str = "LONGSHORE_TEST_BUILT";
 
 impl Package {
@@ -187,9 +189,10 @@ impl Package {
     }
 }
 
-/// Builds what tests load, then runs all tests, the documentation's too. With `install`, installs the
-/// packages that tests use; with `all`, runs rounds and stress tests in their long forms,
-/// lints the benchmarks, which no other task but `bench` builds, and checks the fuzz targets.
+/// Builds the plugins and programs that tests load, then runs all tests, also of the documentation.
+/// With `install`, installs the packages that tests use. With `all`, runs the long forms of rounds
+/// and stress tests, lints the benchmarks, which only the task `bench` also builds, and checks the
+/// fuzz targets.
 ///
 /// # Errors
 /// A package that cannot be installed; a build or a test that fails.
@@ -199,7 +202,7 @@ pub fn run(install: bool, all: bool) -> Result<()> {
         install_packages(&missing)?;
     }
     if install {
-        // Without it, and without rustup, what runs below an emulator is skipped.
+        // Without this target, and without rustup, tests below the emulator are skipped.
         let _ = process::run(Command::new("rustup").args(["target", "add", EMULATED]));
     }
     if install && !ptxas().is_file() {
@@ -212,15 +215,13 @@ pub fn run(install: bool, all: bool) -> Result<()> {
         println!("not installed: SwiftShader. Not tested: Vulkan on it, and with two devices");
     }
     if !ptxas().is_file() && !process::starts("ptxas", VERSION) {
-        println!(
-            "not installed: ptxas. Not tested: that it takes the PTX of the device header; cubins"
-        );
+        println!("not installed: ptxas. Not tested: PTX of the device header; cubins");
     }
     for package in missing.iter().filter(|package| package.is_missing()) {
         println!("not installed: {}. Not tested: {}", package.name, package.skipped);
     }
-    // Tests run the command and load the plugins from the target folder. With the targets of tests, dependencies have the same
-    // features as in the next two steps, and are built once.
+    // Tests run the command and load the plugins from the target folder. With the targets of tests,
+    // dependencies have the same features as in the next two steps, and are built once.
     process::run(cargo(&["build", "--all-targets"]).args(TESTED))?;
     prose::run_built()?;
     offload_library::link(&process::target_folder().join("debug"))?;
@@ -230,7 +231,7 @@ pub fn run(install: bool, all: bool) -> Result<()> {
         let mut nextest = cargo(&["nextest", "run", "--no-fail-fast", "--test-threads", &threads]);
         process::run(sized(nextest.args(TESTED), all).env(BUILT, "1"))?;
     } else {
-        // Tests of a program share a process here, and some look at all of it.
+        // Tests of a program share a process here, and some inspect the whole process.
         let mut test = cargo(&["test", "--no-fail-fast", "--lib", "--bins", "--tests"]);
         test.args(TESTED).args(["--", "--test-threads", "1"]);
         process::run(sized(&mut test, all).env(BUILT, "1"))?;
@@ -243,13 +244,14 @@ pub fn run(install: bool, all: bool) -> Result<()> {
     Ok(())
 }
 
-/// Number of tests that run at once: more than there are processors, as some wait for a download, a driver or a process.
+/// Returns the number of concurrent tests. It exceeds the number of processors, because some tests
+/// wait for a download, a driver or a process.
 fn test_threads() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     processors + processors.div_ceil(2)
 }
 
-/// Has tests run in their short forms, unless all is tried or the user says how much.
+/// Makes tests run in their short forms, unless `all` is set or the user has set the variables.
 fn sized(command: &mut Command, all: bool) -> &mut Command {
     if all {
         command.env(ALL, "1");
@@ -273,7 +275,7 @@ fn check_fuzz_targets() -> Result<()> {
     Ok(())
 }
 
-/// `cargo`; on a build machine without debug information, which nobody would look at there.
+/// Returns a command for `cargo`. On a build machine it makes no debug information.
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = process::cargo(arguments);
     if std::env::var_os("CI").is_some() {
@@ -289,7 +291,7 @@ fn install_packages(packages: &[&Package]) -> Result<()> {
     process::run_quietly(apt_get(&install).args(names))
 }
 
-/// NVIDIA's assembler, where tests look for it.
+/// Returns the place where tests look for NVIDIA's assembler.
 fn ptxas() -> PathBuf {
     root().join("target/nvcc/nvidia/cu13/bin/ptxas")
 }
@@ -301,16 +303,17 @@ fn install_ptxas() -> Result<()> {
     process::run_quietly(pip.arg(root().join("target/nvcc")).arg("nvidia-cuda-nvcc"))
 }
 
-/// Returns a Vulkan driver for the CPU that lacks much of what others have, where tests look for it.
+/// Returns the place where tests look for SwiftShader, a Vulkan driver for the CPU that lacks many
+/// features of other drivers.
 fn swiftshader() -> PathBuf {
     root().join("target/swiftshader")
 }
 
-/// Takes SwiftShader's files out of the package, which is not installed.
+/// Extracts SwiftShader's files from the package, without installing the package.
 fn install_swiftshader() -> Result<()> {
     let (package, files) = SWIFTSHADER;
     let folder = swiftshader();
-    // What is cut off half-way lies elsewhere.
+    // A partial download lies in a different folder.
     let unpacked = root().join("target/swiftshader-download");
     if unpacked.exists() {
         std::fs::remove_dir_all(&unpacked)?;

@@ -1,4 +1,4 @@
-//! PTX, and what is made of it.
+//! PTX, and cubins from it.
 
 use super::Cuda;
 use crate::images::{KERNELS, Many};
@@ -15,7 +15,8 @@ pub(super) const EMPTY: &str = "\
 .visible .entry empty() { ret; }
 ";
 
-/// A cubin, by NVIDIA's assembler if it is there and knows the device, else by the driver.
+/// Returns a cubin by NVIDIA's assembler if it is installed and knows the device, else by the
+/// driver.
 pub(super) fn cubin(plain: &Cuda, arch: &str) -> Result<Many> {
     let (ptx, form) = (many(), "cubin");
     if let Some(assembler) = cuda::nvidia_tool("ptxas") {

@@ -8,12 +8,12 @@ use std::fmt::Write;
 
 const EMPTY: &str = "LONGSHORE_KERNEL(empty, (void)) { (void)longshore_self; }\n";
 
-/// The code object of a kernel `empty` without arguments.
+/// Returns the code object of a kernel `empty` without arguments.
 pub(super) fn empty(arch: &str) -> Result<Vec<u8>> {
     compiled(EMPTY, arch)
 }
 
-/// A code object of many kernels.
+/// Returns a code object of many kernels.
 pub(super) fn many(arch: &str) -> Result<Many> {
     let mut source = String::new();
     for number in 0..KERNELS {
@@ -27,7 +27,8 @@ pub(super) fn many(arch: &str) -> Result<Many> {
     Ok(Many { bytes: compiled(&source, arch)?, form: "code object", maker: "clang" })
 }
 
-/// For the processor, however its features are set; on the double with a twin.
+/// Compiles for the processor with any setting of its features. On the double, the image gets a
+/// twin.
 fn compiled(source: &str, arch: &str) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("kernels.c");

@@ -1,4 +1,4 @@
-/* The kernels of kernels/kernels.c with barriers where theirs are, in OpenCL C. */
+/* The kernels of kernels/kernels.c in OpenCL C, with barriers in the same places. */
 
 #define GROUP 256
 
@@ -51,7 +51,7 @@ matmul(global const float *restrict a, global const float *restrict b, global fl
     if (column + x < n && row + y * EACH + i < m) c[(row + y * EACH + i) * n + column + x] = sum[i];
 }
 
-/* Where a group's elements begin. */
+/* Returns the beginning of a group's elements. */
 ulong part(ulong group, ulong groups, ulong n) {
   const ulong blocks = (n + GROUP - 1) / GROUP, each = (blocks + groups - 1) / groups;
   return min(group * each * GROUP, n);
@@ -91,7 +91,7 @@ kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void histogram(global 
 #define RUN 8
 #define BLOCK (GROUP * RUN)
 
-/* Without sums before it if `has_before` is 0. */
+/* Without preceding sums if `has_before` is 0. */
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 prefix_sum(global const uint *x, global uint *y, global const uint *before, uint has_before, ulong n) {
   local uint tile[BLOCK], totals[2][GROUP];

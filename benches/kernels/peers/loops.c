@@ -1,4 +1,4 @@
-/* What the kernels do, as loops with OpenMP. */
+/* The work of the kernels, as loops with OpenMP. */
 #include <omp.h>
 #include <stdint.h>
 
@@ -47,7 +47,8 @@ void histogram(const uint8_t *restrict x, uint32_t *restrict bins, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) ++bins[x[i]];
 }
 
-/* Each thread sums its part; then each makes the prefix sums of its part. `sums` has a place for each thread. */
+/* Each thread sums its part, and then computes the prefix sums of its part. `sums` has an element
+ * for each thread. */
 void prefix_sum(const uint32_t *restrict x, uint32_t *restrict y, uint32_t *restrict sums, uint64_t n) {
 #pragma omp parallel
   {

@@ -131,7 +131,7 @@ impl<'a> Build<'a> {
         std::fs::read(&made).map_err(|error| format!("reading '{}': {error}", made.display()))
     }
 
-    /// An object, or PTX, of bitcode.
+    /// Returns an object, or PTX, of bitcode.
     fn machine_code(&self, bitcode: &Path) -> Result<PathBuf, String> {
         let product = product(self.target, Dialect::Plain, false);
         let made = self.file(product.extension());

@@ -53,7 +53,7 @@ impl Clang {
         }
     }
 
-    /// The linker beside it, of its version or of a later one.
+    /// Returns the linker beside it, of its version or of a later one.
     pub(super) fn lld(&self) -> Result<PathBuf, Failure> {
         let own = self.beside("ld.lld");
         let own = own.or_else(|| path::find(&format!("ld.lld-{}", self.major)));
@@ -61,21 +61,21 @@ impl Clang {
         own.or_else(other).ok_or_else(|| self.missing("the linker ld.lld", "lld"))
     }
 
-    /// The linker of bitcode, of its very version.
+    /// Returns the linker of bitcode, of its very version.
     pub(super) fn llvm_link(&self) -> Result<PathBuf, Failure> {
         let own = self.beside("llvm-link");
         let own = own.or_else(|| path::find(&format!("llvm-link-{}", self.major)));
         own.ok_or_else(|| self.missing("llvm-link, which joins sources for a GPU,", "llvm"))
     }
 
-    /// A tool in the folder where the compiler itself lies.
+    /// Returns a tool in the folder where the compiler itself lies.
     fn beside(&self, tool: &str) -> Option<PathBuf> {
         let real = std::fs::canonicalize(&self.path).ok()?;
         let file = real.with_file_name(tool);
         file.is_file().then_some(file)
     }
 
-    /// A tool of the next later version.
+    /// Returns a tool of the next later version.
     fn later(&self, tool: &str) -> Option<PathBuf> {
         let mut tools = numbered(tool);
         tools.retain(|(major, _)| *major > self.major);
@@ -112,14 +112,14 @@ pub(super) struct Compilers {
 }
 
 impl Compilers {
-    /// The one that is given, or all on PATH: `clang` and `clang-NN`, the newest first.
+    /// Returns the one that is given, or all on PATH: `clang` and `clang-NN`, the newest first.
     pub(super) fn new(given: Option<PathBuf>) -> Compilers {
         let is_given = given.is_some();
         let candidates = given.map_or_else(candidates, |path| vec![on_path(path)]);
         Compilers { is_given, candidates, opened: Vec::new(), refused: Vec::new() }
     }
 
-    /// The first that can compile for a target.
+    /// Returns the first that can compile for a target.
     pub(super) fn choose(&mut self, target: &Target) -> Result<Rc<Clang>, Failure> {
         let opened = self.opened.iter().find(|clang| clang.supports(target));
         if let Some(clang) = opened {
@@ -158,7 +158,7 @@ impl Compilers {
     }
 }
 
-/// A program that is named without a folder is one on PATH.
+/// Returns a program that is named without a folder is one on PATH.
 fn on_path(program: PathBuf) -> PathBuf {
     let name = program.to_str().filter(|name| !name.contains('/'));
     name.and_then(path::find).unwrap_or(program)
@@ -175,7 +175,7 @@ fn candidates() -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The programs `NAME-NN` on PATH, with their numbers: of each number the first.
+/// Returns the programs `NAME-NN` on PATH, with their numbers: of each number the first.
 fn numbered(name: &str) -> Vec<(u32, PathBuf)> {
     let mut found: Vec<(u32, PathBuf)> = Vec::new();
     for entry in path::folders().iter().flat_map(std::fs::read_dir).flatten().flatten() {

@@ -105,13 +105,13 @@ fn cpu(machine: Machine, name: &str) -> String {
     }
 }
 
-/// The option for the PTX version. Clang 22 needs it, those before 15 do not know it.
+/// Returns the option for the PTX version. Clang 22 needs it, those before 15 do not know it.
 fn ptx_version(target: &Target, clang: &Clang) -> Option<String> {
     let version = ptx_for(target.architecture()).filter(|_| clang.major >= 15)?;
     Some(format!("--cuda-feature=+ptx{version}"))
 }
 
-/// The first PTX version that has an architecture, but at least 6.3, which all drivers of the last
+/// Returns the first PTX version that has an architecture, but at least 6.3, which all drivers of the last
 /// years take and which has all operations on sub-groups. `None` if the architecture is not known.
 fn ptx_for(architecture: &str) -> Option<u32> {
     let number = architecture.strip_prefix("sm_")?;
@@ -132,7 +132,7 @@ fn ptx_for(architecture: &str) -> Option<u32> {
     })
 }
 
-/// Whether clang finds a C library's headers for a machine that is not this one, where the user's
+/// Returns whether clang finds a C library's headers for a machine that is not this one, where the user's
 /// options may say where they are: `--sysroot=`.
 fn has_headers(clang: &Clang, options: &[String], given: &[OsString]) -> bool {
     let roots = given.iter().filter(|option| option.as_encoded_bytes().starts_with(b"--"));

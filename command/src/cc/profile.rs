@@ -9,13 +9,13 @@ use std::ffi::{OsStr, OsString};
 /// profiles reach AMD's GPUs. NVIDIA's are reached by the compiler proper alone.
 const FIRST_FOR_GPUS: u32 = 22;
 
-/// Whether atomic counters, without which kernels that run in parallel count wrong, are added.
+/// Returns whether atomic counters, without which kernels that run in parallel count wrong, are added.
 pub(super) fn adds_atomic_counters(options: &[OsString]) -> bool {
     let says = |option: &OsString| update(option).is_some();
     options.iter().any(|option| generates(option).is_some()) && !options.iter().any(says)
 }
 
-/// The options as a target needs them.
+/// Returns the options as a target needs them.
 ///
 /// # Errors
 /// What to do about instrumentation that this target cannot have.
@@ -86,7 +86,7 @@ fn generates(option: &OsStr) -> Option<&'static str> {
     }
 }
 
-/// The profile that an option names, and what the compiler proper calls its kind.
+/// Returns the profile that an option names, and what the compiler proper calls its kind.
 fn used(option: &OsStr) -> Option<(&'static str, &str)> {
     match option.to_str()?.split_once('=')? {
         ("-fprofile-use", file) => Some(("llvm", file)),

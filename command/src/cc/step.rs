@@ -70,7 +70,7 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// Whether a program ends well with these arguments, and `input` to read.
+/// Returns whether a program ends well with these arguments, and `input` to read.
 pub(super) fn succeeds(program: &Path, arguments: &[&OsStr], input: &str) -> bool {
     use std::io::Write;
     let mut command = Command::new(program);
@@ -98,7 +98,7 @@ impl Diagnostics {
         }
     }
 
-    /// All texts, in the order of the targets: each, if there are several targets, after those that
+    /// Returns all texts, in the order of the targets: each, if there are several targets, after those that
     /// it is about.
     pub(super) fn shown(&self, targets: &[Target]) -> String {
         let texts = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

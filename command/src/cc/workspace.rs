@@ -44,7 +44,7 @@ impl Workspace {
         self.0.path()
     }
 
-    /// The folder with the header alone.
+    /// Returns the folder with the header alone.
     pub(super) fn include(&self) -> PathBuf {
         self.path().join("include")
     }

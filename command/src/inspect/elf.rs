@@ -27,13 +27,13 @@ pub(super) fn read(
     report.globals.dedup();
 }
 
-/// All symbols, or those for the dynamic linker of a file that was stripped.
+/// Returns all symbols, or those for the dynamic linker of a file that was stripped.
 pub(super) fn symbols<'a, 'file>(file: &'file File<'a>) -> impl Iterator<Item = Symbol<'a, 'file>> {
     let is_stripped = file.symbols().next().is_none();
     if is_stripped { file.dynamic_symbols() } else { file.symbols() }
 }
 
-/// The name of a symbol. `None` if it is no text, or if names were read that together are larger than
+/// Returns the name of a symbol. `None` if it is no text, or if names were read that together are larger than
 /// those of any such file: they lie upon each other, which is a problem.
 pub(super) fn name<'a>(symbol: &Symbol<'a, '_>, report: &mut ImageReport) -> Option<&'a str> {
     if !report.may_read_names() {
@@ -44,7 +44,7 @@ pub(super) fn name<'a>(symbol: &Symbol<'a, '_>, report: &mut ImageReport) -> Opt
     Some(name)
 }
 
-/// The symbols that programs can find: those for the dynamic linker, or of an object all that are
+/// Returns the symbols that programs can find: those for the dynamic linker, or of an object all that are
 /// visible.
 pub(super) fn exported<'a, 'file>(
     file: &'file File<'a>,
@@ -56,7 +56,7 @@ pub(super) fn exported<'a, 'file>(
     symbols.filter(is_visible)
 }
 
-/// The bytes of a variable; none of one that is all zero, or lies beyond its section.
+/// Returns the bytes of a variable; none of one that is all zero, or lies beyond its section.
 pub(super) fn content<'a>(file: &File<'a>, symbol: &Symbol<'a, '_>) -> &'a [u8] {
     let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
     let bytes = section.and_then(|section| {

@@ -20,12 +20,12 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    /// Whether a variable is a description or a note.
+    /// Returns whether a variable is a description or a note.
     pub(super) fn takes(symbol: &str) -> bool {
         symbol.starts_with(KERNEL_DESCRIPTION_PREFIX) || note_owner(symbol).is_some()
     }
 
-    /// Whether a variable is a description or a note, which is taken then.
+    /// Returns whether a variable is a description or a note, which is taken then.
     pub(super) fn take(&mut self, symbol: &str, content: &[u8]) -> bool {
         if let Some(kernel) = symbol.strip_prefix(KERNEL_DESCRIPTION_PREFIX) {
             match KernelDescription::parse(content) {
@@ -52,7 +52,7 @@ impl Kernels {
         self.metadata.insert(name.to_owned(), metadata);
     }
 
-    /// The target's word on a kernel that there is.
+    /// Returns the target's word on a kernel that there is.
     pub(super) fn metadata_of(&mut self, name: &str) -> Option<&mut MetadataReport> {
         self.metadata.get_mut(name)
     }
@@ -100,13 +100,13 @@ impl Uses {
         }
     }
 
-    /// Whether work-items wait for each other.
+    /// Returns whether work-items wait for each other.
     fn waits(self) -> bool {
         self.item_barrier || self.sub_group || self.grid_barrier
     }
 }
 
-/// A function that waits may be called by any kernel of its image.
+/// Returns a function that waits may be called by any kernel of its image.
 fn describe(known: KernelDescription, uses: Uses, of_image: Uses) -> DescriptionReport {
     let on_cpu = match known.form {
         KernelForm::Regions => "regions",
@@ -181,7 +181,7 @@ pub(super) fn raw_version(content: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A description of this form, without arguments.
+    /// Returns a description of this form, without arguments.
     fn description(form: u32) -> Vec<u8> {
         [1, form, 0, 0, 0, 0, 0, 0].iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
     }

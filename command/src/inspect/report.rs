@@ -23,7 +23,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Whether there is room for a name; from the first on for which there is not, there is none.
+    /// Returns whether there is room for a name; from the first on for which there is not, there is none.
     fn take(&self, name: &str) -> bool {
         let left = self.0.get().checked_sub(name.len().saturating_add(BYTES_BESIDE_NAME));
         self.0.set(left.unwrap_or(0));
@@ -94,7 +94,7 @@ pub(super) struct ImageReport {
 const MOST_READINGS: usize = 32;
 
 impl ImageReport {
-    /// The same with room that other images have too.
+    /// Returns the same with room that other images have too.
     pub(super) fn sharing(self, room: &Rc<Room>) -> ImageReport {
         ImageReport { room: Rc::clone(room), ..self }
     }
@@ -103,7 +103,7 @@ impl ImageReport {
         &self.room
     }
 
-    /// Whether the names that were read can be those of a file of this size.
+    /// Returns whether the names that were read can be those of a file of this size.
     pub(super) fn may_read_names(&self) -> bool {
         self.name_bytes_left > 0
     }
@@ -118,7 +118,7 @@ impl ImageReport {
         }
     }
 
-    /// Whether something of this name can be added. If not, that is a problem.
+    /// Returns whether something of this name can be added. If not, that is a problem.
     pub(super) fn has_room(&mut self, name: &str) -> bool {
         let has_room = self.room.take(name);
         if !has_room && !self.is_full {
@@ -160,7 +160,7 @@ impl ImageReport {
 pub(super) const STEPS: [&str; 2] = ["nvptx$device$init", "nvptx$device$fini"];
 
 impl ImageReport {
-    /// Whether a variable stands for a constructor or destructor, which is counted then: clang for NVPTX
+    /// Returns whether a variable stands for a constructor or destructor, which is counted then: clang for NVPTX
     /// makes one for each function, with the priority at the end of its name.
     pub(super) fn add_step(&mut self, variable: &str) -> bool {
         let list = if variable.starts_with("__init_array_object_") {

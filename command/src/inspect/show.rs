@@ -12,7 +12,7 @@ use longshore::units;
 /// A table has at most so many rows.
 const MOST_ROWS: usize = 5000;
 
-/// The whole report, without a newline at its end.
+/// Returns the whole report, without a newline at its end.
 pub(super) fn text(report: &FileReport) -> String {
     let bytes = units::bytes(report.bytes as u64);
     let mut parts = vec![format!("{}: {}, {bytes}", shown(&report.file), report.format)];
@@ -149,7 +149,7 @@ fn arguments(known: &DescriptionReport) -> String {
     }
 }
 
-/// The parameters, else the sizes, as far as they are known.
+/// Returns the parameters, else the sizes, as far as they are known.
 fn sizes(kernel: &KernelReport) -> String {
     if let Some(parameters) = &kernel.metadata.parameters {
         return parameters.iter().map(|one| shown(&one.to_string())).collect::<Vec<_>>().join("\n");

@@ -91,7 +91,7 @@ pub(super) fn end_as(
     code.map(ExitCode::from).ok_or(failure)
 }
 
-/// The executor of this command's installation: beside the command, as in a build, or in `libexec`.
+/// Returns the executor of this command's installation: beside the command, as in a build, or in `libexec`.
 fn installed() -> Result<PathBuf, Failure> {
     const NAME: &str = "longshore-executor";
     let here = std::env::current_exe().map_err(|error| {

@@ -18,7 +18,7 @@ const COUNTERS: &[u8] = b"__llvm_prf_cnts";
 /// Functions that code compiled with `-pg` calls. The C library has them; without its start files they do nothing.
 const CALLS_OF_PG: [&str; 3] = ["mcount", "_mcount", "__fentry__"];
 
-/// The symbols that a compiler's driver asks for beside those that objects refer to.
+/// Returns the symbols that a compiler's driver asks for beside those that objects refer to.
 pub(super) fn runtime_symbols(given: &Given) -> &'static [&'static str] {
     if !given.inputs.iter().any(has_counters) {
         return &[];
@@ -50,7 +50,7 @@ pub(super) fn warn_of_calls_without_effect(requests: &[Request<'_>]) -> Result<V
     Ok(Vec::new())
 }
 
-/// Whether an object, or a member of an archive that is linked whole, has counters.
+/// Returns whether an object, or a member of an archive that is linked whole, has counters.
 fn has_counters(input: &Input) -> bool {
     let Ok(archive) = ArchiveFile::parse(&*input.bytes) else {
         return object_has_counters(&input.bytes);

@@ -18,7 +18,7 @@ pub(super) fn readable(symbol: &str) -> String {
     demangled(symbol).map_or_else(|| symbol.to_owned(), |name| format!("{name} [{symbol}]"))
 }
 
-/// A text in which all symbols are [`readable`].
+/// Returns a text in which all symbols are [`readable`].
 pub(super) fn explained(text: &str) -> String {
     let is_of_symbol = |c: char| c.is_ascii_alphanumeric() || "_$.@".contains(c);
     let mut explained = String::with_capacity(text.len());

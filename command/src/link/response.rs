@@ -9,7 +9,7 @@ const MOST_DEPTH: usize = 16;
 /// From here on arguments are the program's.
 const OF_THE_PROGRAM: &str = "--args";
 
-/// The arguments with what response files say, if the subcommand is `link`: words as a shell separates and quotes them. `@FILE`
+/// Returns the arguments with what response files say, if the subcommand is `link`: words as a shell separates and quotes them. `@FILE`
 /// stays where there is no such file, as with other compilers and linkers, and among the program's own arguments.
 pub(crate) fn expanded(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let arguments: Vec<OsString> = arguments.collect();
@@ -49,7 +49,7 @@ fn add(
     are_of_the_program
 }
 
-/// The words of the file that an argument names.
+/// Returns the words of the file that an argument names.
 fn words_of(argument: &OsStr) -> Option<Vec<OsString>> {
     let file = argument.as_bytes().strip_prefix(b"@")?;
     let text = std::fs::read(OsStr::from_bytes(file)).ok()?;

@@ -10,7 +10,7 @@ use object::{BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, Sym
 /// Enough for every type that a program may see in the bytes.
 const ALIGNMENT: u64 = 64;
 
-/// An object with a section of constants, the bytes of a file, and symbols in it.
+/// Returns an object with a section of constants, the bytes of a file, and symbols in it.
 pub(super) fn object(section: &SectionFile, architecture: Architecture) -> Result<Input, Failure> {
     let bytes = read(&section.file)?;
     let name = section.file.display().to_string();

@@ -4,7 +4,7 @@ use crate::table;
 use longshore::units::{bytes, duration};
 use longshore_jitlink::session::LinkTimes;
 
-/// A row for each step, and what was linked.
+/// Returns a row for each step, and what was linked.
 pub(super) fn table(times: &LinkTimes) -> String {
     let steps = [
         ("read", times.read),

@@ -155,7 +155,7 @@ fn default_contents(
     ))
 }
 
-/// The length, where only it tells how many elements there are.
+/// Returns the length, where only it tells how many elements there are.
 fn known(len: Option<usize>, element: ElementType) -> Result<usize, String> {
     len.ok_or_else(|| {
         let name = element.name();

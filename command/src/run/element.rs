@@ -27,7 +27,7 @@ macro_rules! element_types {
                 match self { $(ElementType::$variant => size_of::<$rust>()),* }
             }
 
-            /// Its kind.
+            /// Returns its kind.
             pub(super) fn kind(self) -> ArgumentKind {
                 match self.name().as_bytes() {
                     [b'u', ..] => ArgumentKind::Unsigned,
@@ -43,7 +43,7 @@ macro_rules! element_types {
                 }
             }
 
-            /// The `index`th natural number, wrapped into the type.
+            /// Returns the `index`th natural number, wrapped into the type.
             pub(super) fn natural(self, index: u64) -> Value {
                 match self { $(ElementType::$variant => Value::$variant(index as $rust)),* }
             }
@@ -59,7 +59,7 @@ macro_rules! element_types {
         }
 
         impl Value {
-            /// Its type.
+            /// Returns its type.
             pub(super) fn element(self) -> ElementType {
                 match self { $(Value::$variant(_) => ElementType::$variant),* }
             }

@@ -60,7 +60,7 @@ impl<'a> Prepared<'a> {
         Ok(Prepared { arguments, types: specs.iter().map(type_of).collect() })
     }
 
-    /// The same with types that fit any declared ones.
+    /// Returns the same with types that fit any declared ones.
     pub(super) fn untyped(mut self) -> Prepared<'a> {
         self.types.fill(ArgumentType::UNKNOWN);
         self
@@ -144,7 +144,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// The type that an argument of the command line has.
+/// Returns the type that an argument of the command line has.
 fn type_of(spec: &ArgumentSpec) -> ArgumentType {
     match spec {
         ArgumentSpec::Null => ArgumentType::new(ArgumentKind::Pointer),
@@ -199,7 +199,7 @@ impl<'a> DeviceBuffer<'a> {
     }
 }
 
-/// The bytes that a buffer holds before a run; the error says why there are none.
+/// Returns the bytes that a buffer holds before a run; the error says why there are none.
 fn bytes_of(contents: &Contents, element: ElementType) -> Result<Vec<u8>, String> {
     match contents {
         Contents::Iota { len } => {

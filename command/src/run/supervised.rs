@@ -125,7 +125,7 @@ fn await_end(child: c_int, pipe: OwnedFd) -> ExitCode {
     })
 }
 
-/// The code that the child has said. Does not wait: processes that the image has started may have the pipe.
+/// Returns the code that the child has said. Does not wait: processes that the image has started may have the pipe.
 fn said(pipe: &OwnedFd) -> Option<ExitCode> {
     // SAFETY: changes how the descriptor is read.
     unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
@@ -151,7 +151,7 @@ fn end_by(signal: c_int) {
     }
 }
 
-/// Whether a debugger traces this process.
+/// Returns whether a debugger traces this process.
 fn is_traced() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));

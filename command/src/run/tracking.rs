@@ -20,7 +20,7 @@ pub(super) struct Tracking {
 }
 
 impl Tracking {
-    /// Whether memory is to be tracked.
+    /// Returns whether memory is to be tracked.
     pub(super) fn is_wanted(&self) -> bool {
         self.memory_report || self.memory_timeline.is_some()
     }

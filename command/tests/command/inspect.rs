@@ -296,7 +296,7 @@ fn instrumented_objects_show_their_profile_sections() {
     assert_eq!(raw_version & 0xffff_ffff, 10, "{raw_version:#x}");
 }
 
-/// A shared object of the machine with a function, and a container with it and a text.
+/// Returns a shared object of the machine with a function, and a container with it and a text.
 fn container(folder: &Path) -> PathBuf {
     let source = folder.join("plain.c");
     let text = "extern int elsewhere; void run(void **a) { *(int *)a[0] = elsewhere; }\n\
@@ -348,7 +348,7 @@ fn a_container_shows_its_entries_and_what_is_in_each() {
     }
 }
 
-/// A fatbin of PTX for these architectures, which are stored as they are, with flags.
+/// Returns a fatbin of PTX for these architectures, which are stored as they are, with flags.
 fn fatbin(entries: &[(u32, u64, &str)]) -> Vec<u8> {
     let mut body = Vec::new();
     for (arch, flags, text) in entries {

@@ -39,13 +39,13 @@ impl Outcome {
     }
 }
 
-/// The command beside the host's plugin, seeing no variable of ours.
+/// Returns the command beside the host's plugin, seeing no variable of ours.
 pub(crate) fn command() -> Command {
     ensure_built("longshore-plugin-host", "liblongshore_plugin_host.so");
     clean(Path::new(EXECUTABLE))
 }
 
-/// The same, running all plugins in the executor.
+/// Returns the same, running all plugins in the executor.
 pub(crate) fn isolating_command() -> Command {
     executor();
     let mut command = command();
@@ -53,7 +53,7 @@ pub(crate) fn isolating_command() -> Command {
     command
 }
 
-/// The executor, in which isolated plugins run.
+/// Returns the executor, in which isolated plugins run.
 pub(crate) fn executor() -> PathBuf {
     ensure_built("longshore-executor", "longshore-executor");
     Path::new(EXECUTABLE).with_file_name("longshore-executor")
@@ -105,7 +105,7 @@ pub(crate) fn on_terminal(command: &mut Command, columns: u16) -> String {
     String::from_utf8(printed).unwrap().replace('\r', "")
 }
 
-/// The command alone in a folder of its own, where no plugin is beside it.
+/// Returns the command alone in a folder of its own, where no plugin is beside it.
 pub(crate) fn alone() -> (TempDir, Command) {
     let folder = tempfile::tempdir().unwrap();
     let executable = folder.path().join("longshore");

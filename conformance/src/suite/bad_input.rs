@@ -1,4 +1,4 @@
-//! Bad images: the right error, and a device that works on.
+//! Bad images: the right error, and a device that still works.
 
 use super::context::{Context, Counter, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
@@ -53,7 +53,7 @@ fn rubbish_is_refused(cx: &Context) -> Check {
 fn truncated_images_are_refused(cx: &Context) -> Check {
     let image = cx.image("basic")?;
     for length in (0..image.len()).step_by(64).chain(1..64) {
-        // What is cut off at the end may be nothing that a device reads.
+        // A device may not read the end of an image.
         may_refuse(cx, &image[..length], &format!("the first {length} bytes"))?;
     }
     for length in [1, 16, 63, 64, image.len() / 8] {
@@ -62,7 +62,7 @@ fn truncated_images_are_refused(cx: &Context) -> Check {
     works(cx)
 }
 
-/// Images with a bit flipped that a device is shown, unless `LONGSHORE_FLIPPED_BITS` says how many.
+/// Number of images with a flipped bit for a device, unless `LONGSHORE_FLIPPED_BITS` is set.
 const SAMPLES: usize = 2500;
 
 fn samples() -> usize {
@@ -82,12 +82,12 @@ fn flipped_headers_do_no_harm(cx: &Context) -> Check {
 
 fn flipped_bits_do_no_harm(cx: &Context) -> Check {
     const PASSES: usize = 5;
-    /// Devices that compile what they load take long: they see fewer of the images.
+    /// The time limit for devices that compile images: they check fewer images.
     const ENOUGH: Duration = Duration::from_secs(30);
     let end = Instant::now() + ENOUGH;
     let image = cx.image("basic")?;
     let bits = image.len() * 8;
-    // Tables of headers, in formats that have them, follow the first header.
+    // In formats with tables of headers, the tables follow the first header.
     let headers = (64..image.len().min(1024)).map(|byte| byte * 8 + byte * 5 % 8);
     let headers = headers.step_by((SAMPLES / samples()).max(1));
     // An odd step, as above.
@@ -163,7 +163,7 @@ fn refusals_are_repeatable(cx: &Context) -> Check {
     works(cx)
 }
 
-/// Returns an image that no device can take.
+/// Loads an image that no device can accept.
 fn must_refuse(cx: &Context, image: &[u8], what: &str) -> Check {
     match load(cx, image) {
         Ok(()) => Err(Stop::Failed(format!("{what} was loaded"))),
@@ -171,7 +171,7 @@ fn must_refuse(cx: &Context, image: &[u8], what: &str) -> Check {
     }
 }
 
-/// Returns an image that may have become another valid one, which the device may not be able to take.
+/// Loads an image that may be another valid image, with features that the device may lack.
 fn may_refuse(cx: &Context, image: &[u8], what: &str) -> Check {
     load(cx, image).or_else(|error| rightly(&error, image, &[ErrorCode::Unsupported], what))
 }
@@ -192,13 +192,13 @@ fn rightly(error: &Error, image: &[u8], also: &[ErrorCode], what: &str) -> Check
     Ok(())
 }
 
-/// Returns whether it may be taken for source, in which a compiler finds what is wrong: WGSL, PTX.
+/// Returns whether the image may be source text (WGSL, PTX), in which a compiler finds the errors.
 fn is_source(image: &[u8]) -> bool {
     const SIGNS: [&[u8]; 2] = [b"@compute", b".version"];
     SIGNS.iter().any(|sign| image.windows(sign.len()).any(|window| window == *sign))
 }
 
-/// Returns the device works on.
+/// Checks that the device still works.
 fn works(cx: &Context) -> Check {
     let queue = cx.queue()?;
     let basic = Counter::new(cx.load("basic")?)?;
@@ -207,7 +207,7 @@ fn works(cx: &Context) -> Check {
     Ok(())
 }
 
-/// Bytes without a pattern, the same in every run (xorshift).
+/// Returns bytes without a pattern, the same in every run (xorshift).
 fn noise() -> impl Iterator<Item = u8> {
     let step = |state: &u64| {
         let mut next = *state;

@@ -1,4 +1,4 @@
-//! Closing a device: leaks, use afterwards, opening it again.
+//! Closing a device: leaks, later use, reopening.
 
 use super::context::{Context, Counter, Gate, refused};
 use super::{Check, behaviour_list, ensure, ensure_eq};
@@ -44,7 +44,7 @@ fn freed_memory_is_no_leak(cx: &Context) -> Check {
     for size in [1, 1000, 1 << 20] {
         drop(device.allocate(MemoryKind::Device, size, 1)?);
         let raw = device.allocate(MemoryKind::Device, size, 1)?.into_raw();
-        // SAFETY: given up by `into_raw`, and unused.
+        // SAFETY: `into_raw` gave the memory up, and nothing uses it.
         unsafe { cx.host().free(raw)? };
     }
     ensure_eq!(device.close()?.leaks, [], "leaks");
@@ -87,7 +87,7 @@ fn use_after_close_is_refused(cx: &Context) -> Check {
     refused(queue.is_idle(), gone, "asking whether a queue is idle")?;
     refused(queue.record(), gone, "recording an event")?;
     refused(queue.host_function(|| ()), gone, "queueing a host function")?;
-    // SAFETY: refused.
+    // SAFETY: the call is refused.
     let launched = unsafe { queue.launch(&kernel, Grid::default(), ()) };
     refused(launched, gone, "launching")?;
     refused(basic.program.kernel("nop"), gone, "finding a kernel")?;

@@ -1,4 +1,4 @@
-//! What a behaviour is given, and what most behaviours do: load, launch, block a queue.
+//! The argument of behaviours, with the common steps: load, launch, block a queue.
 
 use super::runner::DeviceName;
 use super::{Check, Stop};
@@ -14,8 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A gate opens by itself after this time, so that a device that waits for it fails and does not
-/// hang.
+/// The time after which a gate opens by itself, so that a device that waits for it fails and does
+/// not hang.
 const GATE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A host and an open device for one behaviour.
@@ -39,7 +39,7 @@ impl Context {
         let (backend, index) = (&name.backend, name.index);
         let device = find(&host, |facts| facts.backend == *backend && facts.index == index)
             .ok_or_else(|| {
-                Error::new(ErrorCode::NotFound, format!("{} is not there any more", name.name))
+                Error::new(ErrorCode::NotFound, format!("{} has disappeared", name.name))
             })?
             .open()?;
         Ok(Context { host, environment, device, other: OnceLock::new(), fixtures, profiles })
@@ -49,7 +49,7 @@ impl Context {
         &self.host
     }
 
-    /// Returns the variables that the host goes by.
+    /// Returns the environment variables of the host.
     pub(super) fn environment(&self) -> &Environment {
         &self.environment
     }
@@ -76,16 +76,17 @@ impl Context {
         Ok(self.other.get_or_init(|| other))
     }
 
-    /// Returns the device as its entry opens it: the same while it is open, a new one if it was closed.
+    /// Opens the device through its entry. Returns the same device while it is open, a new one if
+    /// it was closed.
     pub(super) fn reopened(&self) -> Result<Device> {
         self.entry()?.open()
     }
 
-    /// Returns the device as the host lists it.
+    /// Returns the host's entry of the device.
     pub(super) fn entry(&self) -> Result<&DeviceEntry> {
         let (backend, index) = (self.device.backend(), self.device.index());
         find(&self.host, |facts| facts.backend == backend && facts.index == index)
-            .ok_or_else(|| Error::new(ErrorCode::NotFound, "the host has lost the device"))
+            .ok_or_else(|| Error::new(ErrorCode::NotFound, "the host no longer lists the device"))
     }
 
     pub(super) fn image(&self, name: &str) -> Result<Arc<[u8]>, Stop> {
@@ -99,12 +100,12 @@ impl Context {
         let formats = &self.entry()?.plugin().image_formats;
         let refusals = self.fixtures.refusals(device, name, formats)?;
         let refusals = refusals.iter().map(|why| why.replace('\n', " "));
-        let what = format!("no image '{name}' was given that the device accepts");
+        let what = format!("the device accepts none of the images '{name}'");
         Err(Stop::Skipped([what].into_iter().chain(refusals).collect::<Vec<_>>().join("; ")))
     }
 
-    /// Skips the behaviour if the image has no such kernel. What an image's language cannot express
-    /// is left out of it; then it does not have the name anywhere.
+    /// Skips the behaviour if the image has no such kernel. An image leaves out kernels that its
+    /// language cannot express; then it does not contain the name.
     pub(super) fn needs(&self, image: &str, kernel: &str) -> Check {
         let bytes = self.image(image)?;
         if bytes.windows(kernel.len()).any(|window| window == kernel.as_bytes()) {
@@ -125,12 +126,12 @@ impl Context {
         Ok(Counter::new(self.load("basic")?)?)
     }
 
-    /// Returns the file that profiles of this host are written to.
+    /// Returns the file for profiles of this host.
     pub(super) fn profile_file(&self) -> PathBuf {
         self.profiles.path().join("profile.profraw")
     }
 
-    /// Closes the devices; says what leaked or failed.
+    /// Closes the devices, and returns leaks and failures as text.
     pub(super) fn close(self) -> Result<(), String> {
         let Context { host, device, other, .. } = self;
         let other = other.into_inner().map_or(Ok(()), close_without_leaks);
@@ -147,7 +148,7 @@ fn find(host: &Host, wanted: impl Fn(&DeviceFacts) -> bool) -> Option<&DeviceEnt
 fn close_without_leaks(device: Device) -> Result<(), String> {
     let report = match device.close() {
         Ok(report) => report,
-        // The behaviour has closed it.
+        // The behaviour has closed the device.
         Err(error) if error.code() == ErrorCode::Uninitialized => return Ok(()),
         Err(error) => return Err(format!("closing the device afterwards: {error:?}")),
     };
@@ -176,7 +177,7 @@ impl Counter {
         unsafe { queue.launch(&self.bump, Grid::default(), ()) }
     }
 
-    /// What the image's own kernel reads.
+    /// Returns the value that the image's own kernel reads.
     pub(super) fn read(&self, queue: &Queue) -> Result<u64> {
         let out = self.program.device().buffer_of(queue, &[u64::MAX])?;
         // SAFETY: `read_counter` takes a pointer to 8 bytes; `out` outlives the launch.
@@ -187,19 +188,19 @@ impl Counter {
     /// Queues a read into `out`.
     ///
     /// # Safety
-    /// `out` stays allocated until the queue has done it.
+    /// `out` stays allocated until the queue has run the read.
     pub(super) unsafe fn read_into(&self, queue: &Queue, out: &Buffer<u64>) -> Result<()> {
         // SAFETY: `read_counter` takes a pointer to 8 bytes; the caller keeps `out`.
         unsafe { queue.launch(&self.read, Grid::default(), (out,)) }
     }
 
-    /// What the global holds, read by a copy.
+    /// Returns the value of the global, read by a copy.
     pub(super) fn global(&self, queue: &Queue) -> Result<u64> {
         self.program.global("counter")?.read(queue)
     }
 }
 
-/// Holds a queue up until it is opened or dropped: a host function that waits.
+/// A host function that blocks a queue until the gate is opened or dropped.
 pub(super) struct Gate {
     state: Arc<(Mutex<bool>, Condvar)>,
 }
@@ -211,7 +212,7 @@ impl Gate {
         queue.host_function(move || {
             let (open, changed) = &*state;
             let open = open.lock().unwrap_or_else(PoisonError::into_inner);
-            // Whether it was opened or the time is over makes no difference here.
+            // An opened gate and an expired limit have the same effect here.
             let limit = amount::limit(GATE_LIMIT);
             drop(changed.wait_timeout_while(open, limit, |open| !*open));
         })?;
@@ -240,7 +241,7 @@ pub(super) fn refused<T>(result: Result<T>, code: ErrorCode, call: &str) -> Chec
     }
 }
 
-/// What the device lacks is no failure: `None` for `Unsupported`.
+/// Returns `None` for `Unsupported`: a missing feature is not a failure.
 pub(super) fn if_supported<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -249,7 +250,7 @@ pub(super) fn if_supported<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// What the device lacks ends the behaviour: skipped, for the device's reason.
+/// Skips the behaviour for `Unsupported`, with the device's reason.
 pub(super) fn or_skip<T>(result: Result<T>) -> Result<T, Stop> {
     result.map_err(|error| match error.code() {
         ErrorCode::Unsupported => Stop::Skipped(error.to_string()),
@@ -257,7 +258,7 @@ pub(super) fn or_skip<T>(result: Result<T>) -> Result<T, Stop> {
     })
 }
 
-/// `len` bytes that differ from their neighbours and from run to run of `seed`.
+/// Returns `len` bytes that differ from their neighbours and for each `seed`.
 pub(super) fn bytes(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ seed).collect()
 }

@@ -46,14 +46,14 @@ fn copies_go_between_devices(cx: &Context) -> Check {
     Ok(())
 }
 
-/// Host to `first`, to `second`, to the host.
+/// Copies from the host to `first`, then to `second`, then to the host.
 fn round_trip(queue: &Queue, first: &Device, second: &Device, content: &[u8]) -> Result<Vec<u8>> {
     let size = content.len().max(1) as u64;
     let from = first.allocate(MemoryKind::Device, size, 1)?;
     let to = second.allocate(MemoryKind::Device, size, 1)?;
     let mut back = vec![0; content.len()];
     let size = content.len() as u64;
-    // SAFETY: all four live until the queue was synchronized.
+    // SAFETY: all four live until the queue is synchronized.
     unsafe {
         queue.copy_from_host(from.pointer(), content.as_ptr().cast(), size)?;
         queue.copy(to.pointer(), from.pointer(), size)?;
@@ -87,7 +87,7 @@ fn copies_beyond_are_refused(cx: &Context) -> Check {
     let large = cx.device().buffer::<u8>(&queue, 1000)?;
     let mut host = [0u8; 1000];
     let wrong = ErrorCode::InvalidSize;
-    // SAFETY: all refused, and the host memory is large enough if one were not.
+    // SAFETY: all calls are refused, and the host memory is large enough if one is not.
     unsafe {
         let end = small.pointer().offset(99);
         refused(queue.copy_from_host(end, host.as_ptr().cast(), 2), wrong, "a write beyond")?;
@@ -129,7 +129,7 @@ fn many_copies_are_in_order(cx: &Context) -> Check {
         sizes.iter().map(|size| cx.device().buffer::<u8>(&queue, *size)).collect::<Result<_>>()?;
     let last = cx.device().buffer::<u8>(&queue, LARGEST)?;
     let mut expected = vec![0; LARGEST];
-    // SAFETY: the buffers and what is written to them live until `to_vec` has waited.
+    // SAFETY: the buffers and the copied contents live until `to_vec` has waited.
     unsafe {
         queue.fill(last.pointer(), &[0], LARGEST as u64)?;
         for (buffer, content) in buffers.iter().zip(&contents) {
@@ -157,7 +157,7 @@ fn pinned_is_read_late(cx: &Context) -> Check {
         (0..40).map(|_| cx.device().buffer::<u8>(&queue, BYTES as usize)).collect::<Result<_>>()?;
     // SAFETY: `memory` is unpinned before it is freed.
     or_skip(unsafe { cx.device().pin(start, BYTES) })?;
-    // SAFETY: all of it lives until the queue was synchronized.
+    // SAFETY: all memory lives until the queue is synchronized.
     unsafe {
         for (from, to) in buffers.iter().zip(&copies) {
             queue.copy_to_host(start, from.pointer(), BYTES)?;
@@ -225,7 +225,7 @@ fn fills_that_do_not_fit_are_refused(cx: &Context) -> Check {
     let queue = cx.queue()?;
     let buffer = cx.device().buffer_of(&queue, &[7u8; 100])?;
     let wrong = ErrorCode::InvalidSize;
-    // SAFETY: all refused.
+    // SAFETY: all calls are refused.
     unsafe {
         refused(queue.fill(buffer.pointer(), &[], 100), wrong, "an empty pattern")?;
         refused(queue.fill(buffer.pointer(), &[1, 2, 3], 100), wrong, "a fraction of a pattern")?;

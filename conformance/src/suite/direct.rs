@@ -1,5 +1,5 @@
-//! A plugin's own tables with no host between them and a behaviour, for what no host would ask.
-//! Each handle is given up when it is dropped, and borrows what it belongs to.
+//! A plugin's own tables without a host, for calls that no host makes. Dropping a handle ends its
+//! object; a handle borrows its parent.
 
 use super::Stop;
 use crate::services::services_for;
@@ -23,17 +23,17 @@ pub(super) struct Plugin {
 }
 
 impl Plugin {
-    /// Opens the library of a plugin that the host has found to fit.
+    /// Opens the library of a plugin that the host has already checked.
     pub(super) fn open(path: &Path) -> Result<Plugin, Stop> {
         let no_plugin = |error| Stop::Failed(format!("opening '{}': {error}", path.display()));
-        // SAFETY: a host opened the same plugin and checked its entry, which is constant.
+        // SAFETY: a host has opened the same plugin and checked its entry, which is constant.
         let (library, entry) = unsafe {
             let library = Library::new(path).map_err(no_plugin)?;
             let entry = library.get::<*const abi::Entry>(abi::ENTRY_SYMBOL).map_err(no_plugin)?;
             let entry = **entry;
             (library, entry)
         };
-        // SAFETY: the types that belong to these names.
+        // SAFETY: these are the types of the tables with these names.
         unsafe {
             Ok(Plugin {
                 platform: table_of(&entry, "longshore.platform")?,
@@ -47,12 +47,12 @@ impl Plugin {
         }
     }
 
-    /// What the plugin has under this name and version.
+    /// Returns the plugin's table with this name and version.
     pub(super) fn table(&self, name: &str, version: u32) -> abi::TableRef {
         ask(&self.entry, name, version)
     }
 
-    /// Connects a platform of its own, with the settings of `environment`.
+    /// Connects a new platform, with the settings of `environment`.
     pub(super) fn connect(
         &self,
         backend: &str,
@@ -60,14 +60,14 @@ impl Plugin {
     ) -> Result<Platform<'_>, Stop> {
         let services = services_for(backend, environment.clone());
         let (mut outcome, mut handle, mut why) = (u32::MAX, std::ptr::null_mut(), Vec::new());
-        // SAFETY: services that are never freed, places to write to and the sink of this call.
+        // SAFETY: the services are never freed; the places and the sink are valid during this call.
         unsafe {
             let reason = sink(&mut why);
             taken((self.entry.connect)(services, &mut outcome, &mut handle, reason))?;
         }
         if outcome != abi::Connection::Connected as u32 {
             let why = String::from_utf8_lossy(&why);
-            return Err(Stop::Failed(format!("connecting once more: outcome {outcome}: {why}")));
+            return Err(Stop::Failed(format!("connecting again: outcome {outcome}: {why}")));
         }
         Ok(Platform { plugin: self, handle })
     }
@@ -84,7 +84,7 @@ pub(super) struct Platform<'a> {
     handle: *mut abi::PlatformHandle,
 }
 
-// SAFETY: the interface promises that a platform may be used from any thread.
+// SAFETY: the interface promises that any thread may use a platform.
 unsafe impl Sync for Platform<'_> {}
 
 impl Platform<'_> {
@@ -95,7 +95,7 @@ impl Platform<'_> {
         Ok(count)
     }
 
-    /// Answers any query, known or not.
+    /// Returns the reply to any query, known or unknown.
     pub(super) fn info(&self, query: u32) -> Result<Vec<u8>> {
         let mut answer = Vec::new();
         // SAFETY: a live platform and the sink of this call.
@@ -105,7 +105,7 @@ impl Platform<'_> {
         Ok(answer)
     }
 
-    /// Answers any query, known or not, about any device, there or not.
+    /// Returns the reply to any query, known or unknown, about any device, existing or not.
     pub(super) fn device_info(&self, index: u32, query: u32) -> Result<Vec<u8>> {
         let mut answer = Vec::new();
         let ask = self.plugin.platform.device_info;
@@ -118,7 +118,7 @@ impl Platform<'_> {
         self.try_open(index).map_err(Raised::take)
     }
 
-    /// Opens a device; the plugin's own error object if that fails.
+    /// Opens a device, or returns the plugin's error object.
     pub(super) fn try_open(&self, index: u32) -> Result<Device<'_>, Raised> {
         let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
         // SAFETY: a live platform and a place to write to.
@@ -130,7 +130,7 @@ impl Platform<'_> {
 
 impl Drop for Platform<'_> {
     fn drop(&mut self) {
-        // SAFETY: a live platform, whose devices borrow it and so are closed.
+        // SAFETY: a live platform without open devices, because devices borrow it.
         let ended = unsafe { taken((self.plugin.platform.destroy)(self.handle)) };
         if let Err(error) = ended {
             log::warn!("destroying a platform: {error}");
@@ -138,22 +138,22 @@ impl Drop for Platform<'_> {
     }
 }
 
-/// An error object that was not released yet.
+/// An unreleased error object.
 pub(super) struct Raised(*mut ErrorObject);
 
-// SAFETY: the interface lets another thread read and release an error.
+// SAFETY: the interface permits another thread to read and release an error.
 unsafe impl Send for Raised {}
 
 impl Raised {
-    /// Returns its message as it is now.
+    /// Returns the present message.
     pub(super) fn message(&self) -> String {
-        // SAFETY: an error lives until it is released, which consumes this.
+        // SAFETY: an error lives until its release, which consumes `self`.
         unsafe { text_of((*self.0).message) }
     }
 
-    /// Copies and releases it.
+    /// Copies the error and releases the object.
     pub(super) fn take(self) -> Error {
-        // SAFETY: as above; it is released once, here.
+        // SAFETY: as above; the object is released once, here.
         unsafe {
             let object = &*self.0;
             let error = Error::new(ErrorCode::from_raw(object.code), text_of(object.message));
@@ -172,7 +172,7 @@ pub(super) struct Device<'a> {
 }
 
 impl Device<'_> {
-    /// Allocates memory of any kind, known or not.
+    /// Allocates memory of any kind, known or unknown.
     pub(super) fn allocate(&self, kind: u32, bytes: u64) -> Result<u64> {
         let mut address = 0;
         let allocate = self.plugin.device.allocate;
@@ -184,13 +184,13 @@ impl Device<'_> {
     /// Frees any address.
     ///
     /// # Safety
-    /// Nothing uses the memory, if it is some.
+    /// Nothing uses the memory, if the address is an allocation.
     pub(super) unsafe fn free(&self, kind: u32, address: u64) -> Result<()> {
         // SAFETY: an open device; the rest is promised by the caller.
         unsafe { taken((self.plugin.device.free)(self.held.handle, kind, address)) }
     }
 
-    /// Returns the score of an image of a container; `None` if the plugin does not score.
+    /// Returns the score of a container's image, or `None` if the plugin does not score images.
     pub(super) fn score(&self, image: &[u8], triple: &str, arch: &str) -> Result<Option<u32>> {
         let bytes = abi::Bytes { data: image.as_ptr(), bytes: image.len() };
         let mut score = u32::MAX;
@@ -204,7 +204,8 @@ impl Device<'_> {
         }
     }
 
-    /// Tells the plugin how much of an allocation is seen; `None` if it does not care.
+    /// Reports the logical size of an allocation to the plugin. Returns `None` if the plugin does
+    /// not use it.
     pub(super) fn set_logical_size(&self, address: u64, bytes: u64) -> Option<Result<()>> {
         let set_logical_size = self.plugin.device.set_logical_size;
         // SAFETY: an open device.
@@ -215,10 +216,10 @@ impl Device<'_> {
         }
     }
 
-    /// Has the plugin import memory; `None` if it cannot.
+    /// Imports memory into the plugin. Returns `None` if the plugin does not support it.
     ///
     /// # Safety
-    /// The memory stays in place until it was freed or the device closed.
+    /// The memory stays in place until it is freed or the device is closed.
     pub(super) unsafe fn import_memory(
         &self,
         kind: u32,
@@ -241,7 +242,7 @@ impl Device<'_> {
         Ok(Queue { plugin, held: Held::new(handle, plugin.queue.destroy) })
     }
 
-    /// Returns an event with timing.
+    /// Creates an event with timing.
     pub(super) fn event(&self) -> Result<Event<'_>> {
         let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
         // SAFETY: an open device and a place to write to.
@@ -261,11 +262,11 @@ impl Device<'_> {
         self.constructed(handle)
     }
 
-    /// Returns a module that was just loaded, once its constructors have run.
+    /// Runs the constructors of a new module and returns it.
     fn constructed(&self, handle: *mut abi::ModuleHandle) -> Result<Module<'_>> {
         let plugin = self.plugin;
         let module = Module { plugin, held: Held::new(handle, plugin.module.unload) };
-        // SAFETY: a module that was just loaded.
+        // SAFETY: the module was just loaded.
         unsafe { taken((plugin.module.run_constructors)(handle))? };
         Ok(module)
     }
@@ -278,9 +279,9 @@ pub(super) struct Module<'a> {
 }
 
 impl Module<'_> {
-    /// Returns a kernel, valid as long as the module.
+    /// Returns a kernel, which is valid until the module is unloaded.
     pub(super) fn kernel(&self, name: &str) -> Result<*mut abi::KernelHandle> {
-        // SAFETY: all zeros are values of its fields.
+        // SAFETY: zero is a valid value of all its fields.
         let mut kernel: abi::KernelInfo = unsafe { std::mem::zeroed() };
         // SAFETY: a loaded module, a string of this call and a place to write to.
         unsafe { taken((self.plugin.module.kernel)(self.held.handle, text(name), &mut kernel))? };
@@ -305,7 +306,7 @@ impl Queue<'_> {
     /// Launches a kernel without arguments, in one group of one item, with any flags.
     ///
     /// # Safety
-    /// It is one, of a module that stays loaded until the queue was synchronised.
+    /// `kernel` belongs to a module that stays loaded until the queue is synchronised.
     pub(super) unsafe fn launch(&self, kernel: *mut abi::KernelHandle, flags: u32) -> Result<()> {
         let launch = abi::Launch {
             kernel,
@@ -326,7 +327,7 @@ impl Queue<'_> {
     /// Copies a number in host memory, with any flags.
     ///
     /// # Safety
-    /// Both stay in place, and are not used, until the queue was synchronised.
+    /// Both numbers stay in place, and nothing else uses them, until the queue is synchronised.
     pub(super) unsafe fn copy(&self, to: *mut u64, from: *const u64, flags: u32) -> Result<()> {
         let copy = abi::CopyRequest {
             destination: to as u64,
@@ -343,7 +344,7 @@ impl Queue<'_> {
     /// Fills 8 bytes of device memory with zeros, with any flags.
     ///
     /// # Safety
-    /// They stay allocated, and are not used, until the queue was synchronised.
+    /// The bytes stay allocated, and nothing else uses them, until the queue is synchronised.
     pub(super) unsafe fn fill(&self, destination: u64, flags: u32) -> Result<()> {
         let pattern = abi::Bytes { data: [0u8; 8].as_ptr(), bytes: 8 };
         let fill = abi::Fill { destination, bytes: 8, pattern, flags };
@@ -397,7 +398,7 @@ impl Event<'_> {
 
 type End<H> = unsafe extern "C" fn(*mut H) -> *mut ErrorObject;
 
-/// A handle and the function that ends it.
+/// A handle, and the function that ends its object.
 struct Held<'a, H> {
     handle: *mut H,
     end: End<H>,
@@ -412,9 +413,9 @@ impl<H> Held<'_, H> {
 
 impl<H> Drop for Held<'_, H> {
     fn drop(&mut self) {
-        // SAFETY: a live handle; what belongs to it borrows it and so was given up before.
+        // SAFETY: a live handle; its children borrow it and so have ended before.
         let ended = unsafe { taken((self.end)(self.handle)) };
-        // The handle is gone either way, and how a behaviour ends matters more.
+        // The object has ended in both cases, and the outcome of the behaviour matters more.
         drop(ended);
     }
 }
@@ -436,7 +437,7 @@ fn ask(entry: &abi::Entry, name: &str, version: u32) -> abi::TableRef {
 }
 
 /// # Safety
-/// `error` is null or what a call of the interface just returned.
+/// `error` is null, or the result of the latest call of the interface.
 unsafe fn taken(error: *mut ErrorObject) -> Result<()> {
     if error.is_null() { Ok(()) } else { Err(Raised(error).take()) }
 }
@@ -456,13 +457,14 @@ unsafe fn text_of(text: abi::Text) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns a sink that appends to `answer`, during its borrow only.
+/// Returns a sink that appends to `answer`; valid only during the borrow.
 fn sink(answer: &mut Vec<u8>) -> abi::Sink {
     unsafe extern "C" fn write(context: *mut c_void, data: *const u8, bytes: usize) {
         if data.is_null() {
             return;
         }
-        // SAFETY: the vector that the sink was made for; the plugin vouches for the bytes.
+        // SAFETY: the context is the vector of this sink, and the plugin guarantees that the bytes
+        // are readable.
         unsafe {
             (*context.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(data, bytes));
         }

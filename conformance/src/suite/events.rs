@@ -79,7 +79,7 @@ fn limited_waits_end(cx: &Context) -> Check {
         ensure!(!event.synchronize_for(limit)?, "a blocked event is complete after {limit:?}");
     }
     gate.open();
-    ensure!(event.synchronize_for(Duration::MAX)?, "the time without an end is up");
+    ensure!(event.synchronize_for(Duration::MAX)?, "an unlimited wait has timed out");
     ensure!(event.synchronize_for(Duration::ZERO)?, "a complete event needs time");
     Ok(())
 }
@@ -175,7 +175,7 @@ fn failures_are_taken_over(cx: &Context) -> Check {
     // SAFETY: `fail` takes no arguments.
     unsafe { first.launch(&fail, Grid::default(), ())? };
     let failed = first.record()?;
-    // Before the failure and after it.
+    // `second` waits both before the failure and after it.
     second.wait_for(&failed)?;
     let behind = second.record()?;
     gate.open();
@@ -248,7 +248,7 @@ fn elapsed_time_is_measured(cx: &Context) -> Check {
     let end = queue.record_timed()?;
     end.synchronize()?;
     let (forth, back) = (start.elapsed_ns(&end)?, end.elapsed_ns(&start)?);
-    // Clocks of devices differ from the host's: a fifth of tolerance, and no upper bound.
+    // The clocks of device and host differ: a fifth of tolerance, and no close upper bound.
     let least = pause.as_nanos() as i64 * 4 / 5;
     ensure!(forth >= least, "{forth} ns elapsed while {pause:?} passed");
     ensure!(back <= -least, "{back} ns elapsed backwards while {pause:?} passed");

@@ -20,7 +20,7 @@ fn every_query_is_answered_in_its_type(cx: &Context) -> Check {
     for query in DeviceInfo::ALL {
         if let Some(value) = answered(cx.device().info(*query))? {
             let expected = query.value_type();
-            ensure!(has_type(&value, expected), "{query:?}: {value:?} is no {expected:?}");
+            ensure!(has_type(&value, expected), "{query:?}: {value:?} is not {expected:?}");
         }
     }
     Ok(())
@@ -31,10 +31,10 @@ fn a_device_says_what_it_is(cx: &Context) -> Check {
         let value = cx.device().info(query)?;
         let text = value.as_text().unwrap_or_default();
         ensure!(!text.is_empty(), "{query:?} is empty");
-        ensure!(!text.contains('\0'), "{query:?} holds a NUL: {text:?}");
+        ensure!(!text.contains('\0'), "{query:?} contains a NUL: {text:?}");
     }
     let kind = cx.device().info(DeviceInfo::Type)?.as_u64();
-    ensure!(matches!(kind, Some(2..=4 | 0x1000)), "Type is {kind:?}, which is no DeviceType");
+    ensure!(matches!(kind, Some(2..=4 | 0x1000)), "Type is {kind:?}, expected a DeviceType");
     Ok(())
 }
 
@@ -75,7 +75,7 @@ fn numbers_are_plausible(cx: &Context) -> Check {
     ensure!(matches!(bits, None | Some(32..=64)), "AddressBits is {bits:?}");
     let (free, total) = (number(DeviceInfo::FreeMemory)?, number(DeviceInfo::GlobalMemSize)?);
     if let (Some(free), Some(total)) = (free, total) {
-        ensure!(free <= total, "{free} bytes are free of {total}");
+        ensure!(free <= total, "{free} bytes are free, more than the total of {total}");
     }
     let per_dimension = answered(cx.device().info(DeviceInfo::MaxWorkGroupSizePerDimension))?;
     if let Some(InfoValue::Dimensions(most)) = per_dimension {
@@ -103,7 +103,7 @@ fn peers_can_be_asked_for(cx: &Context) -> Check {
     Ok(())
 }
 
-/// Having no answer is none of the failures.
+/// Returns `None` if the device has no reply, which is not a failure.
 fn answered(result: Result<InfoValue>) -> Result<Option<InfoValue>> {
     match result {
         Ok(value) => Ok(Some(value)),

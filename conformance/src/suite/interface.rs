@@ -1,4 +1,4 @@
-//! The plugin's own tables: what a newer host, or one at fault, would ask of them.
+//! The plugin's own tables, with calls of a newer or faulty host.
 
 use super::context::{Context, refused};
 use super::direct::{Device, Platform, Plugin};
@@ -34,7 +34,7 @@ behaviour_list! { "interface":
     "a library that may be closed leaves no thread" ["P-8"] closable_libraries_leave_nothing;
 }
 
-/// How long a thread that was joined, or one of the program's own, may still be listed.
+/// The time for which the system may still list a joined thread, or another ending thread.
 const THREADS_LIMIT: Duration = Duration::from_secs(5);
 
 fn the_description_is_that_of_the_note(cx: &Context) -> Check {
@@ -43,7 +43,7 @@ fn the_description_is_that_of_the_note(cx: &Context) -> Check {
     let path = entry.plugin_path();
     let found = candidates.iter().find(|candidate| candidate.path == path);
     let Some(note) = found.and_then(|candidate| candidate.note.as_ref()) else {
-        return Err(Stop::Failed(format!("the host knows no note of '{}'", path.display())));
+        return Err(Stop::Failed(format!("the host has found no note in '{}'", path.display())));
     };
     let said = entry.plugin();
     ensure_eq!(said.backend, note.backend, "backend");
@@ -69,7 +69,7 @@ fn all_unknown_tables_are_null(plugin: &Plugin, when: &str) -> Check {
     for (name, version) in unknown.into_iter().chain(versions) {
         let found = plugin.table(name, version);
         let null = found.table.is_null() && found.layout.is_null();
-        ensure!(null, "there is a table \"{name}\" version {version} {when}");
+        ensure!(null, "unexpected table \"{name}\", version {version}, {when}");
     }
     Ok(())
 }
@@ -117,9 +117,9 @@ fn errors_live(cx: &Context) -> Check {
     let platform = connect(cx, &plugin)?;
     let raise = |index| match platform.try_open(index) {
         Err(raised) => Ok((raised.message(), raised)),
-        Ok(_) => Err(Stop::Failed(format!("there is a device {index}"))),
+        Ok(_) => Err(Stop::Failed(format!("unexpected device {index}"))),
     };
-    // Each on a thread that has ended when the error is read.
+    // Each call runs on a thread that has ended before the test reads the error.
     let raise_apart = |index| {
         let raised = thread::scope(|scope| scope.spawn(|| raise(index)).join());
         raised.expect("opening a device does not panic")
@@ -148,7 +148,7 @@ fn what_cannot_run_has_no_score(cx: &Context) -> Check {
     let Some(own) = device.score(&image, "", "")? else {
         return Err(Stop::Skipped("the plugin does not score images".to_owned()));
     };
-    ensure!(own > 0, "an image of which nothing is said has score 0");
+    ensure!(own > 0, "an image without a triple and an architecture has score 0");
     for junk in [&b""[..], b"\x7fELF", &[0xff; 100]] {
         ensure_eq!(device.score(junk, "", "")?, Some(0), "score of {} bytes", junk.len());
     }
@@ -169,7 +169,7 @@ fn wrong_logical_sizes_are_refused(cx: &Context) -> Check {
     let free = || unsafe { device.free(kind, address) };
     let Some(reported) = device.set_logical_size(address, 1) else {
         free()?;
-        return Err(Stop::Skipped("the plugin has no use for logical sizes".to_owned()));
+        return Err(Stop::Skipped("the plugin does not use logical sizes".to_owned()));
     };
     reported?;
     let again = |address, bytes| device.set_logical_size(address, bytes).unwrap_or(Ok(()));
@@ -195,7 +195,7 @@ fn imported_memory_is_an_allocation(cx: &Context) -> Check {
     let (kind, wrong) = (MemoryKind::Host as u32, ErrorCode::InvalidArgument);
     let mut memory = vec![1_u8; 2 * PAGES];
     let address = (memory.as_mut_ptr() as u64).next_multiple_of(PAGES as u64);
-    // SAFETY: a range of the memory, which lives longer than the device.
+    // SAFETY: the range is part of `memory`, which outlives the device.
     let import_memory = |address| unsafe { device.import_memory(kind, address, PAGES as u64) };
     let Some(imported) = import_memory(address) else {
         return Err(Stop::Skipped("the plugin does not import memory".to_owned()));
@@ -203,7 +203,7 @@ fn imported_memory_is_an_allocation(cx: &Context) -> Check {
     imported?;
     refused(import_memory(address).unwrap_or(Ok(())), wrong, "importing it twice")?;
     let queue = device.queue()?;
-    // SAFETY: 8 bytes of the memory, and none else use them until the queue was synchronised.
+    // SAFETY: 8 bytes of the memory, which nothing else uses until the queue is synchronised.
     unsafe { queue.copy(address as *mut u64, &raw const PATTERN, 0)? };
     queue.synchronize()?;
     // SAFETY: nothing uses the memory, here and below.
@@ -212,12 +212,12 @@ fn imported_memory_is_an_allocation(cx: &Context) -> Check {
     free(kind)?;
     refused(free(kind), wrong, "freeing it twice")?;
     let at = (address - memory.as_ptr() as u64) as usize;
-    ensure_eq!(memory[at..at + 8], PATTERN.to_ne_bytes(), "what was copied there");
-    ensure_eq!(memory[at + 8], 1, "what was there before");
+    ensure_eq!(memory[at..at + 8], PATTERN.to_ne_bytes(), "copied bytes");
+    ensure_eq!(memory[at + 8], 1, "byte after the copied ones");
     Ok(())
 }
 
-/// What is copied to imported memory.
+/// The number copied to imported memory.
 static PATTERN: u64 = 0x0102_0304_0506_0708;
 
 fn a_lazily_loaded_image_does_what_it_does(cx: &Context) -> Check {
@@ -228,11 +228,11 @@ fn a_lazily_loaded_image_does_what_it_does(cx: &Context) -> Check {
     ensure_eq!(
         module.kernel("no such kernel").err().map(|error| error.code()),
         Some(ErrorCode::NotFound),
-        "the error for a kernel that is not there"
+        "the error for an unknown kernel"
     );
     let bump = module.kernel("bump")?;
     for _ in 0..2 {
-        // SAFETY: a kernel without arguments, of a module that is dropped after the queue was synchronised.
+        // SAFETY: the kernel takes no arguments, and its module outlives the synchronised queue.
         unsafe { queue.launch(bump, abi::LAUNCH_WAIT)? };
     }
     queue.synchronize()?;
@@ -240,7 +240,7 @@ fn a_lazily_loaded_image_does_what_it_does(cx: &Context) -> Check {
     ensure_eq!(
         device.load(b"no image", Loading::Lazily).err().map(|error| error.code()),
         device.load(b"no image", Loading::AtOnce).err().map(|error| error.code()),
-        "the error for what is no image"
+        "the error for an invalid image"
     );
     Ok(())
 }
@@ -266,7 +266,7 @@ fn unknown_launch_flags_are_refused(cx: &Context) -> Check {
     let (module, queue) = (device.load(&image, Loading::AtOnce)?, device.queue()?);
     let kernel = module.kernel("nop")?;
     for bit in 2..32 {
-        // SAFETY: `nop` takes no arguments; the queue is synchronised before the module goes.
+        // SAFETY: `nop` takes no arguments; the queue is synchronised before the module is dropped.
         let launched = unsafe { queue.launch(kernel, 1 << bit) };
         queue.synchronize()?;
         refused(launched, ErrorCode::Unsupported, &format!("launch flag {:#x}", 1u32 << bit))?;
@@ -297,14 +297,14 @@ fn unknown_fill_flags_are_refused(cx: &Context) -> Check {
     let queue = device.queue()?;
     let kind = MemoryKind::Device as u32;
     let memory = device.allocate(kind, 8)?;
-    // SAFETY: the memory is there until every fill was waited for.
+    // SAFETY: the memory lives until every fill has ended.
     let known = unsafe { queue.fill(memory, abi::FILL_WAIT) };
     let unknown: Vec<_> = (1..32u32)
         // SAFETY: as above.
         .map(|bit| (bit, unsafe { queue.fill(memory, 1 << bit) }))
         .collect();
     queue.synchronize()?;
-    // SAFETY: nothing is queued any more.
+    // SAFETY: the queue is empty.
     unsafe { device.free(kind, memory)? };
     known?;
     for (bit, filled) in unknown {
@@ -345,18 +345,18 @@ fn platforms_are_apart(cx: &Context) -> Check {
     drop(first);
     use_all(&open(cx, &second)?)?;
     drop(second);
-    // The host's own platform of the same library.
+    // The queue belongs to the host's own platform of the same library.
     cx.queue()?.synchronize()?;
     Ok(())
 }
 
-/// Returns a copy of the plugin lives and ends on a thread of its own: no one else holds the copy open, so
-/// closing it unmaps its code, and a thread-local destructor that it left would run into nothing
-/// when the thread ends.
+/// Opens and closes a copy of the plugin on a thread of its own. No other user keeps the copy open,
+/// so closing it unmaps its code. A leftover thread-local destructor would jump to unmapped memory
+/// at the end of the thread.
 fn closable_libraries_leave_nothing(cx: &Context) -> Check {
     let entry = cx.entry()?;
     if !entry.plugin().unloadable {
-        return Err(Stop::Skipped("the plugin does not say that it may be closed".to_owned()));
+        return Err(Stop::Skipped("the plugin does not declare that it may be closed".to_owned()));
     }
     let folder = tempfile::tempdir().map_err(|error| Stop::Failed(error.to_string()))?;
     let copy = folder.path().join("copy.so");
@@ -371,7 +371,7 @@ fn live_and_close(cx: &Context, library: &Path) -> Check {
     let platform = connect(cx, &plugin)?;
     use_all(&open(cx, &platform)?)?;
     drop(platform);
-    // Other threads of the program may come at any time: those that are here now must go.
+    // The program may start other threads at any time: the threads listed now must end.
     let mut staying = threads()?;
     staying.retain(|number, _| !before.contains_key(number));
     let deadline = Instant::now() + THREADS_LIMIT;
@@ -383,10 +383,10 @@ fn live_and_close(cx: &Context, library: &Path) -> Check {
     if staying.is_empty() {
         return plugin.close();
     }
-    // What still runs must not lose its code.
+    // The code of running threads must stay mapped.
     std::mem::forget(plugin);
     let names: Vec<_> = staying.values().collect();
-    Err(Stop::Failed(format!("{} threads are left: {names:?}", names.len())))
+    Err(Stop::Failed(format!("{} threads still run: {names:?}", names.len())))
 }
 
 /// Returns the number and name of each thread of the process.
@@ -400,7 +400,7 @@ fn threads() -> Result<BTreeMap<OsString, String>, Stop> {
     Ok(tasks.map(task).collect())
 }
 
-/// Memory, a queue, an event and a copy.
+/// Uses memory, a queue, an event and a copy.
 fn use_all(device: &Device) -> Check {
     let kind = MemoryKind::Device as u32;
     let address = device.allocate(kind, 64)?;
@@ -411,7 +411,7 @@ fn use_all(device: &Device) -> Check {
     let recorded = queue.record(&event);
     queue.synchronize()?;
     copied.and(recorded)?;
-    ensure_eq!(to, 1, "what was copied");
+    ensure_eq!(to, 1, "copied number");
     ensure!(event.is_complete()?, "the event is not complete");
     // SAFETY: nothing uses the memory.
     unsafe { device.free(kind, address)? };

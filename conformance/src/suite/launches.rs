@@ -1,4 +1,4 @@
-//! Launches: arguments, grids, what belongs to whom.
+//! Launches: arguments, grids, ownership of kernels and buffers.
 
 use super::context::{Context, Gate, if_supported, or_skip, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
@@ -38,7 +38,7 @@ fn a_kernel_computes(cx: &Context) -> Check {
         }
         let y = y.to_vec(&queue)?;
         let wrong = y.iter().enumerate().find(|(i, y)| **y != 1.5 * (i % 1000) as f32 + 1.0);
-        ensure!(wrong.is_none(), "of {n} elements, the first that is wrong: {wrong:?}");
+        ensure!(wrong.is_none(), "the first wrong one of {n} elements: {wrong:?}");
     }
     Ok(())
 }
@@ -47,7 +47,7 @@ fn a_kernel_writes(cx: &Context) -> Check {
     let (program, queue) = (cx.load("basic")?, cx.queue()?);
     let iota = program.kernel("iota")?;
     let out = cx.device().buffer_of(&queue, &[u32::MAX; 5000])?;
-    // SAFETY: iota (out, u64) writes 4999 of 5000 elements; `out` outlives it.
+    // SAFETY: iota (out, u64) writes 4999 elements of 5000 elements; `out` outlives it.
     unsafe { queue.launch(&iota, Grid::default(), (&out, 4999u64))? };
     let found = out.to_vec(&queue)?;
     ensure!(found[..4999].iter().copied().eq(0..4999), "the elements are wrong");
@@ -169,7 +169,7 @@ fn huge_groups_are_refused(cx: &Context) -> Check {
         return Err(Stop::Skipped("the device states no limit below 2^32".to_owned()));
     };
     let huge = Grid::linear(1, limit as u32 + 1);
-    // SAFETY: refused, and `bump` takes no arguments.
+    // SAFETY: the launch is refused, and `bump` takes no arguments.
     let launched = unsafe { queue.launch_and_wait(&bump, huge, ()) };
     refused(launched, ErrorCode::InvalidArgument, &format!("a group of {} items", limit + 1))?;
     ensure_eq!(basic.global(&queue)?, 5, "counter");
@@ -181,7 +181,7 @@ fn counts_are_checked(cx: &Context) -> Check {
     let iota = program.kernel("iota")?;
     described(&iota)?;
     let wrong = ErrorCode::InvalidArgument;
-    // SAFETY: all refused, as the image describes two arguments.
+    // SAFETY: all launches are refused, because the image describes two arguments.
     unsafe {
         refused(queue.launch(&iota, Grid::default(), ()), wrong, "no arguments for two")?;
         refused(queue.launch(&iota, Grid::default(), (1u64,)), wrong, "one argument for two")?;
@@ -195,7 +195,7 @@ fn sizes_are_checked(cx: &Context) -> Check {
     let iota = program.kernel("iota")?;
     described(&iota)?;
     let wrong = ErrorCode::InvalidSize;
-    // SAFETY: all refused, as the image describes two arguments of 8 bytes.
+    // SAFETY: all launches are refused, because the image describes two arguments of 8 bytes.
     unsafe {
         let small = (1u64, 2u32);
         refused(queue.launch(&iota, Grid::default(), small), wrong, "4 bytes for 8")?;
@@ -275,6 +275,6 @@ fn launches_in_clusters_run(cx: &Context) -> Check {
     let groups = 1 << 20;
     let huge = launch(groups, [groups, 1, 1]);
     refused(huge, ErrorCode::InvalidArgument, "a cluster beyond the device's limit")?;
-    ensure_eq!(counter()?, 9, "counter after a launch that was refused");
+    ensure_eq!(counter()?, 9, "counter after a refused launch");
     Ok(())
 }

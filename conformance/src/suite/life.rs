@@ -1,4 +1,4 @@
-//! The life of an image: constructors, destructors, and what is read between them and the end.
+//! The life of an image: constructors, destructors, and the data read after them.
 
 use super::context::{Context, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
@@ -31,9 +31,9 @@ behaviour_list! { "life":
         ["P-40", "H-7"] closing_reports_failures;
 }
 
-/// What the destructors leave in the first counter: 1 at the start, then a digit from each.
+/// The value of the first counter after the destructors: 1 at the start, then a digit from each.
 const COUNTED: u64 = 121;
-/// The same of a program whose kernel `mark` ran once.
+/// The value in a program whose kernel `mark` ran once.
 const COUNTED_MARKED: u64 = 221;
 
 fn constructors_run_once(cx: &Context) -> Check {
@@ -86,7 +86,7 @@ fn closing_destroys(cx: &Context) -> Check {
         ensure_eq!(report.tracker.map(|t| t.allocations), Some(6), "allocations of both");
         let profiles = all_written(cx)?;
         let both: Vec<_> = profiles.iter().rev().take(2).map(|counters| counters[0]).collect();
-        // The one that was loaded first has written last.
+        // The first loaded program is the last to write.
         let first_loaded = if marked == 0 { COUNTED_MARKED } else { COUNTED };
         let last_loaded = if marked == 0 { COUNTED } else { COUNTED_MARKED };
         ensure_eq!(both, [first_loaded, last_loaded], "counters, of the last profile first");
@@ -166,7 +166,7 @@ fn failed_loads_leave_nothing(cx: &Context) -> Check {
         let loaded = cx.device().load_own(&*image);
         refused(loaded, ErrorCode::BackendFailure, "loading with a failing constructor")?;
     }
-    // The device works on.
+    // The device still works.
     ensure_eq!(order(&cx.load("life")?, &cx.queue()?)?, 12, "order in another program");
     Ok(())
 }
@@ -184,7 +184,7 @@ fn failures_do_not_stop(cx: &Context) -> Check {
     cx.load("life")?.unload()?;
     let report = cx.device().clone().close()?;
     ensure_eq!(report.tracker.map(|t| t.allocations), Some(6), "allocations of both programs");
-    // The place is the one allocation that is still live.
+    // The place is the only live allocation.
     ensure_eq!(report.leaks.len(), 1, "leaks");
     Ok(())
 }
@@ -194,7 +194,7 @@ fn closing_reports_failures(cx: &Context) -> Check {
     let failing = cx.load("failing")?;
     let closed = cx.device().clone().close();
     refused(closed, ErrorCode::BackendFailure, "closing with a failing destructor")?;
-    // The older program was unloaded all the same.
+    // The older program was unloaded nevertheless.
     ensure_eq!(written(cx)?, [COUNTED, 2], "counters in the file");
     for program in [life, failing] {
         refused(program.symbols(), ErrorCode::Uninitialized, "using it afterwards")?;
@@ -202,7 +202,7 @@ fn closing_reports_failures(cx: &Context) -> Check {
     Ok(())
 }
 
-/// What the image's own kernel reads.
+/// Returns the value that the image's own kernel reads.
 fn order(program: &Program, queue: &Queue) -> Result<u64> {
     let out = program.device().buffer_of(queue, &[0u64])?;
     let read = program.kernel("read_order")?;
@@ -211,17 +211,17 @@ fn order(program: &Program, queue: &Queue) -> Result<u64> {
     Ok(out.to_vec(queue)?[0])
 }
 
-/// Memory that the program's destructor will write to.
+/// Returns memory that the program's destructor will write.
 fn remembered(program: &Program, queue: &Queue) -> Result<Buffer<u64>> {
     let place = program.device().buffer_of(queue, &[0u64])?;
     let remember = program.kernel("remember")?;
     // SAFETY: `remember` takes a pointer to 8 bytes, which a destructor writes; the callers keep
-    // `place` until the program was unloaded.
+    // `place` until the program is unloaded.
     unsafe { queue.launch_and_wait(&remember, Grid::default(), (&place,))? };
     Ok(place)
 }
 
-/// Counts once in the program's first counter.
+/// Increments the program's first counter once.
 fn mark(program: &Program, queue: &Queue) -> Result<()> {
     let mark = program.kernel("mark")?;
     // SAFETY: `mark` takes no arguments.
@@ -244,14 +244,14 @@ fn counters(report: &UnloadReport) -> Result<Vec<u64>, Stop> {
     }
 }
 
-/// The counters of the last profile that the host has written.
+/// Returns the counters of the latest profile that the host has written.
 fn written(cx: &Context) -> Result<Vec<u64>, Stop> {
     let profiles = all_written(cx)?;
     profiles.last().cloned().ok_or_else(|| Stop::Failed("the file is empty".to_owned()))
 }
 
-/// The counters of every profile in the host's file, in the order in which they were written: each
-/// behind a header and one record.
+/// Returns the counters of every profile in the host's file, in the order of their writing. Each
+/// follows a header and one record.
 fn all_written(cx: &Context) -> Result<Vec<Vec<u64>>, Stop> {
     const MAGIC: [u8; 8] = [0x81, b'r', b'f', b'o', b'r', b'p', b'l', 0xff];
     let path = cx.profile_file();

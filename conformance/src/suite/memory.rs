@@ -1,4 +1,4 @@
-//! Allocation: kinds, sizes, alignment, what an address belongs to, freeing, pinning.
+//! Memory: kinds, sizes, alignment, lookup of addresses, freeing, pinning.
 
 use super::context::{Context, Gate, bytes, if_supported, or_skip, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
@@ -67,7 +67,7 @@ fn new_buffers_are_zeros(cx: &Context) -> Check {
             drop(cx.device().buffer_of(&queue, &vec![0xab; size as usize])?);
             let buffer = cx.device().buffer::<u8>(&queue, size as usize)?;
             let content = buffer.to_vec(reader)?;
-            ensure!(content.iter().all(|byte| *byte == 0), "{size} bytes are not zeros");
+            ensure!(content.iter().all(|byte| *byte == 0), "{size} bytes are not all zero");
         }
     }
     Ok(())
@@ -87,8 +87,8 @@ fn zeros_come_first(cx: &Context) -> Check {
         filled.fill(&other, 8)
     })?;
     queue.synchronize()?;
-    ensure!(written.to_vec(&other)? == [7; 1000], "what was written is zeroed");
-    ensure!(filled.to_vec(&other)? == [8; 1000], "what was filled is zeroed");
+    ensure!(written.to_vec(&other)? == [7; 1000], "the written bytes were zeroed");
+    ensure!(filled.to_vec(&other)? == [8; 1000], "the filled bytes were zeroed");
     Ok(())
 }
 
@@ -105,15 +105,15 @@ fn freed_memory_waits_for_other_devices(cx: &Context) -> Check {
     handed_out_behind_work(cx, &busy, &other, 65_537)
 }
 
-/// Frees memory that `busy` has yet to write, and uses what is allocated then by another queue.
+/// Frees memory that `busy` still has to write. Then uses new allocations on another queue.
 fn handed_out_behind_work(cx: &Context, busy: &Queue, other: &Queue, size: usize) -> Check {
     let kept = vec![0xee; size];
     let freed = [0, 1].map(|_| cx.device().allocate(MemoryKind::Device, size as u64, 1));
     let gate = Gate::in_front_of(busy)?;
     for (index, allocation) in freed.into_iter().enumerate() {
         let allocation = allocation?;
-        // SAFETY: `kept` lives until the queue was synchronized; the host keeps the memory, which is
-        // what this checks.
+        // SAFETY: `kept` lives until the queue is synchronized. The host keeps the memory, which
+        // this test checks.
         unsafe { busy.copy_from_host(allocation.pointer(), kept.as_ptr().cast(), size as u64)? };
         if index == 0 {
             // SAFETY: as above.
@@ -142,7 +142,7 @@ fn own_memory_comes_at_once(cx: &Context) -> Check {
     let buffer = cx.device().buffer::<u8>(&queue, 1000)?;
     ensure_eq!(buffer.pointer(), address, "address of the new buffer");
     gate.open();
-    ensure!(buffer.to_vec(&queue)? == [0; 1000], "the work before came after the zeros");
+    ensure!(buffer.to_vec(&queue)? == [0; 1000], "the earlier work ran after the zeros");
     Ok(())
 }
 
@@ -180,7 +180,7 @@ fn impossible_sizes_are_refused(cx: &Context) -> Check {
     }
     let overflowing = cx.device().buffer::<u64>(&cx.queue()?, usize::MAX);
     refused(overflowing, ErrorCode::InvalidSize, "a buffer whose size overflows")?;
-    // The device works on.
+    // The device still works.
     cx.device().allocate(MemoryKind::Device, 4096, 16)?;
     Ok(())
 }
@@ -212,14 +212,14 @@ fn host_memory_is_the_hosts(cx: &Context) -> Check {
     let queue = cx.queue()?;
     let shared = or_skip(cx.device().allocate(MemoryKind::Host, 4096, 64))?;
     let content = bytes(4096, 1);
-    // SAFETY: host memory of 4096 bytes that no queue uses now.
+    // SAFETY: host memory of 4096 bytes that no queue uses at this point.
     unsafe { host_slice(&shared) }.copy_from_slice(&content);
-    ensure!(read(&queue, &shared)? == content, "a copy does not see what the host wrote");
+    ensure!(read(&queue, &shared)? == content, "a copy does not see the host's writes");
     let content = bytes(4096, 2);
     write(&queue, &shared, &content)?;
     // SAFETY: as above; the write has ended.
     let seen = unsafe { host_slice(&shared) };
-    ensure!(seen == &content[..], "the host does not see what a copy wrote");
+    ensure!(seen == &content[..], "the host does not see the writes of a copy");
     Ok(())
 }
 
@@ -231,9 +231,9 @@ fn managed_memory_is_readable(cx: &Context) -> Check {
     queue.synchronize()?;
     // SAFETY: managed memory of 4096 bytes; the queue is idle.
     let seen = unsafe { host_slice(&managed) };
-    ensure!(seen.chunks(4).all(|word| word == [1, 2, 3, 4]), "the fill is not there");
+    ensure!(seen.chunks(4).all(|word| word == [1, 2, 3, 4]), "the host does not see the fill");
     seen.fill(9);
-    ensure!(read(&queue, &managed)? == [9; 4096], "a copy does not see what the host wrote");
+    ensure!(read(&queue, &managed)? == [9; 4096], "a copy does not see the host's writes");
     Ok(())
 }
 
@@ -246,10 +246,10 @@ fn an_address_is_known(cx: &Context) -> Check {
         ensure_eq!(info.bytes, 1000, "size at offset {offset}");
         ensure_eq!(info.device, cx.device().id(), "device at offset {offset}");
         let AllocationOwner::Allocation { kind, location } = info.owner else {
-            return Err(Stop::Failed("it is said to be a global".to_owned()));
+            return Err(Stop::Failed("the address is reported as a global".to_owned()));
         };
         ensure_eq!(kind, MemoryKind::Device, "kind");
-        ensure_eq!(location.file(), file!(), "where it was allocated");
+        ensure_eq!(location.file(), file!(), "file of the allocation");
     }
     refused(find(1000), ErrorCode::NotFound, "the address behind the end")?;
     let pointer = made.pointer();
@@ -258,7 +258,7 @@ fn an_address_is_known(cx: &Context) -> Check {
 }
 
 fn freeing_is_checked(cx: &Context) -> Check {
-    // SAFETY: addresses that are not live, or given up by `into_raw` and unused.
+    // SAFETY: the addresses are not live, or were given up by `into_raw` and are unused.
     let free = |pointer| unsafe { cx.host().free(pointer) };
     let wrong = ErrorCode::InvalidArgument;
     let pointer = cx.device().allocate(MemoryKind::Device, 512, 1)?.into_raw();
@@ -268,7 +268,7 @@ fn freeing_is_checked(cx: &Context) -> Check {
     free(pointer)?;
     refused(free(pointer), wrong, "freeing twice")?;
     let queue = cx.queue()?;
-    // SAFETY: refused, as the address is not live.
+    // SAFETY: the fill is refused, because the address is not live.
     let filled = unsafe { queue.fill(pointer, &[1], 512) };
     refused(filled, wrong, "filling freed memory")
 }
@@ -313,12 +313,12 @@ fn pinning_is_undone_once(cx: &Context) -> Check {
     or_skip(unsafe { cx.device().pin(start, 16_384) })?;
     // SAFETY: as above.
     let again = unsafe { cx.device().pin(start, 16_384) };
-    refused(again, ErrorCode::InvalidArgument, "pinning what is pinned")?;
+    refused(again, ErrorCode::InvalidArgument, "pinning pinned memory")?;
     // SAFETY: nothing is queued, here and below.
     let (once, twice) = unsafe { (cx.device().unpin(start), cx.device().unpin(start)) };
     once?;
     refused(twice, ErrorCode::InvalidArgument, "unpinning twice")?;
-    // SAFETY: nothing is pinned by a size of 0.
+    // SAFETY: a size of 0 bytes pins nothing.
     let empty = unsafe { cx.device().pin(start, 0) };
     refused(empty, ErrorCode::InvalidSize, "pinning 0 bytes")?;
     // SAFETY: as above.
@@ -357,7 +357,7 @@ fn pinning_leaves_allocations(cx: &Context) -> Check {
         Err(ErrorCode::InvalidArgument) => {}
         Err(_) => drop(or_skip(pinned)?),
     }
-    // SAFETY: nothing uses the allocation any more.
+    // SAFETY: nothing uses the allocation at this point.
     unsafe { cx.host().free(made.into_raw())? };
     Ok(())
 }
@@ -386,11 +386,11 @@ fn range(allocation: &Allocation) -> Range<u64> {
 }
 
 /// # Safety
-/// It is host or managed memory that nothing else uses while the slice lives.
-#[expect(clippy::mut_from_ref, reason = "an allocation does not borrow what lies in it")]
+/// The allocation is host or managed memory that nothing else uses during the life of the slice.
+#[expect(clippy::mut_from_ref, reason = "an allocation does not borrow its contents")]
 unsafe fn host_slice(allocation: &Allocation) -> &mut [u8] {
     let start = allocation.pointer().address() as *mut u8;
-    // SAFETY: the address of live memory of this size, which the host reaches.
+    // SAFETY: the address is that of live memory of this size, which the host can access.
     unsafe { std::slice::from_raw_parts_mut(start, allocation.bytes() as usize) }
 }
 

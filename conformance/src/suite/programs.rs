@@ -37,7 +37,7 @@ fn images_are_owned(cx: &Context) -> Check {
     let basic = Counter::new(program)?;
     basic.bump(&queue)?;
     ensure_eq!(basic.read(&queue)?, 6, "counter");
-    // An image that is handed over is taken as it is.
+    // `load_own` takes over an owned image without a copy.
     let basic = Counter::new(cx.device().load_own(cx.image("basic")?.to_vec())?)?;
     ensure_eq!(basic.read(&queue)?, 5, "counter of the second");
     Ok(())
@@ -130,8 +130,8 @@ fn unknown_names_are_refused(cx: &Context) -> Check {
     let long = "x".repeat(1 << 16);
     refused(program.kernel(&long), ErrorCode::NotFound, "a name of 64 KiB")?;
     let message = program.kernel("missing").err().map(|e| e.to_string()).unwrap_or_default();
-    ensure!(message.contains("missing"), "the message does not say what was missing: {message}");
-    ensure!(message.contains("saxpy"), "the message does not say what there is: {message}");
+    ensure!(message.contains("missing"), "the message does not name the missing symbol: {message}");
+    ensure!(message.contains("saxpy"), "the message does not name existing symbols: {message}");
     Ok(())
 }
 

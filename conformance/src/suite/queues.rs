@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What takes longer has waited for a gate, which stays closed for twice that.
+/// The limit for calls that must not wait for a gate; a gate stays closed for twice that time.
 const LIMIT: Duration = Duration::from_secs(5);
 
 behaviour_list! { "queues":
@@ -129,7 +129,7 @@ fn limited_waits_end(cx: &Context) -> Check {
         ensure!(!queue.synchronize_for(limit)?, "a blocked queue is idle after {limit:?}");
     }
     gate.open();
-    ensure!(queue.synchronize_for(Duration::MAX)?, "the time without an end is up");
+    ensure!(queue.synchronize_for(Duration::MAX)?, "an unlimited wait has timed out");
     ensure_eq!(basic.global(&queue)?, 6, "counter");
     Ok(())
 }
@@ -142,7 +142,7 @@ fn limited_waits_run_nothing(cx: &Context) -> Check {
         queue.host_function(move || {
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current().id());
         })?;
-        ensure!(queue.synchronize_for(Duration::MAX)?, "the time without an end is up");
+        ensure!(queue.synchronize_for(Duration::MAX)?, "an unlimited wait has timed out");
         let ran_on = *ran_on.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(ran_on.is_some(), "the queue was idle before its host function ran");
         ensure!(ran_on != Some(thread::current().id()), "it ran on the waiting thread");
@@ -189,7 +189,7 @@ fn dropped_queues_finish(cx: &Context) -> Check {
     basic.bump(&queue)?;
     let reached = queue.record()?;
     drop(queue);
-    // A dropped queue may be taken into use again, but not while it is busy.
+    // The host may reuse a dropped queue, but not while the queue is busy.
     let observer = cx.queue()?;
     ensure_eq!(basic.global(&observer)?, 5, "counter while the dropped queue is blocked");
     gate.open();
@@ -249,8 +249,8 @@ fn host_functions_share_memory(cx: &Context) -> Check {
     }
     let (read, write) = ((&raw const *before) as usize, Arc::clone(&value));
     queue.host_function(move || {
-        // SAFETY: `before` lives until the queue was synchronized, and the copy before this
-        // function has ended.
+        // SAFETY: `before` lives until the queue is synchronized, and the copy before this function
+        // has ended.
         let copied = unsafe { (read as *const u64).read_volatile() };
         write.store(copied as usize, Ordering::Release);
     })?;
@@ -270,7 +270,7 @@ fn host_functions_may_queue(cx: &Context) -> Check {
         if work.bump(&elsewhere).is_err() {
             failures.fetch_add(1, Ordering::Relaxed);
         }
-        // The last handle of a program must not be dropped in a host function.
+        // A host function must not drop the last handle of a program.
         drop((work, elsewhere));
     })?;
     queue.synchronize()?;
@@ -284,7 +284,7 @@ fn host_functions_may_queue(cx: &Context) -> Check {
 
 fn panics_are_caught(cx: &Context) -> Check {
     let (basic, queue) = (cx.basic()?, cx.queue()?);
-    // Unlike `panic!`, says nothing on standard error.
+    // Unlike `panic!`, this prints nothing on standard error.
     queue.host_function(|| std::panic::resume_unwind(Box::new("on purpose")))?;
     basic.bump(&queue)?;
     queue.synchronize()?;

@@ -1,4 +1,4 @@
-//! Runs behaviours: a host and a fresh device for each, time limit, panics, leaks.
+//! The runner of behaviours: a host and a fresh device for each, a time limit, panics, leaks.
 
 use super::context::Context;
 use super::{Behaviour, Outcome, behaviours};
@@ -12,10 +12,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// A behaviour that takes longer hangs, unless little is tried ([`amount::limit`]).
+/// The time limit of a behaviour in a full test ([`amount::limit`]).
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Where the plugins, devices and images of a run come from. Cloning is cheap.
+/// The plugins, devices and images of a run. Cloning is cheap.
 #[derive(Clone)]
 pub struct Setup {
     environment: Environment,
@@ -26,34 +26,34 @@ pub struct Setup {
     fixtures: Fixtures,
 }
 
-/// Runs the plugins in processes of their own.
+/// The settings of plugins in processes of their own.
 #[derive(Clone)]
 struct Isolated {
     executor: PathBuf,
     shares_memory: bool,
 }
 
-/// Which device of a [`Setup`].
+/// The name of a device of a [`Setup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceName {
-    /// Its backend.
+    /// The backend of the device.
     pub backend: String,
-    /// Its index among the backend's devices.
+    /// The index among the devices of the backend.
     pub index: u32,
-    /// "cuda:0 (NVIDIA H200)".
+    /// The name in reports, such as "cuda:0 (NVIDIA H200)".
     pub name: String,
 }
 
-/// Which behaviours: those in whose name or group one of several texts occurs.
+/// A selection of behaviours: all whose name or group contains one of several texts.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     texts: Vec<String>,
 }
 
-/// What [`Setup::run_all`] found.
+/// The outcomes of [`Setup::run_all`].
 #[derive(Clone)]
 pub struct Report {
-    /// Each behaviour that was run, in order.
+    /// Outcome of each behaviour that was run, in order.
     pub outcomes: Vec<(&'static Behaviour, Outcome)>,
 }
 
@@ -64,7 +64,8 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Returns the process's environment, the plugins that it finds, the images of the suite.
+    /// Creates a setup with the environment of the process, the plugins found by it, and the images
+    /// of the suite.
     pub fn new() -> Setup {
         Setup {
             environment: Environment::from_process(),
@@ -76,35 +77,36 @@ impl Setup {
         }
     }
 
-    /// Uses these variables instead of the process's own.
+    /// Uses these variables instead of the environment of the process.
     #[must_use]
     pub fn with_environment(mut self, environment: Environment) -> Setup {
         self.environment = environment;
         self
     }
 
-    /// Returns a plugin, or a folder of plugins, that is searched before all others.
+    /// Adds a plugin, or a folder of plugins, that is searched before all others.
     #[must_use]
     pub fn with_plugin(mut self, path: impl Into<PathBuf>) -> Setup {
         self.plugins.push(path.into());
         self
     }
 
-    /// Which backends, as for `LONGSHORE_BACKEND`.
+    /// Selects backends, as `LONGSHORE_BACKEND` does.
     #[must_use]
     pub fn with_backends(mut self, selection: impl Into<String>) -> Setup {
         self.backends = Some(selection.into());
         self
     }
 
-    /// Which devices [`Setup::devices`] lists, as for `LONGSHORE_DEVICES`.
+    /// Selects the devices of [`Setup::devices`], as `LONGSHORE_DEVICES` does.
     #[must_use]
     pub fn with_devices(mut self, selection: impl Into<String>) -> Setup {
         self.devices = Some(selection.into());
         self
     }
 
-    /// Runs the plugins in processes of their own, of this executable, with memory that both have or without.
+    /// Runs the plugins in processes of their own, with this executor, with or without shared
+    /// memory.
     #[must_use]
     pub fn with_isolation(mut self, executor: impl Into<PathBuf>, shares_memory: bool) -> Setup {
         self.isolated = Some(Isolated { executor: executor.into(), shares_memory });
@@ -118,21 +120,21 @@ impl Setup {
         self
     }
 
-    /// Returns the devices that there are. Blocks while drivers start.
+    /// Returns the available devices. Blocks while drivers start.
     ///
     /// # Errors
-    /// Those of [`Host::new`].
+    /// Errors of [`Host::new`].
     pub fn devices(&self) -> Result<Vec<DeviceName>> {
         let host = self.host(self.environment.clone(), self.devices.as_deref())?;
         Ok(host.devices().iter().map(|entry| DeviceName::new(entry.facts())).collect())
     }
 
-    /// How long a behaviour may take: a minute, or ten where little is tried.
+    /// Returns the time limit of a behaviour: one minute, or ten minutes in short tests.
     pub fn time_limit() -> Duration {
         amount::limit(LIMIT)
     }
 
-    /// Runs one behaviour, at most [`Setup::time_limit`]. Blocks.
+    /// Runs one behaviour for at most [`Setup::time_limit`]. Blocks.
     pub fn run(&self, device: &DeviceName, behaviour: &'static Behaviour) -> Outcome {
         log::info!("{}: {behaviour}", device.name);
         let (sender, receiver) = mpsc::channel();
@@ -140,19 +142,19 @@ impl Setup {
         let body = move || {
             let attempt = catch_unwind(AssertUnwindSafe(|| setup.attempt(&device, behaviour)));
             let outcome = attempt.unwrap_or_else(|panic| Outcome::Failed(panic_text(&*panic)));
-            // Nobody listens any more if the time is over.
+            // The receiver is gone if the time limit has passed.
             let _ = sender.send(outcome);
         };
         if let Err(error) = thread::Builder::new().name(behaviour.name.to_owned()).spawn(body) {
-            return Outcome::Failed(format!("no thread to run it on: {error}"));
+            return Outcome::Failed(format!("cannot start a thread for it: {error}"));
         }
         let limit = Setup::time_limit();
         let timed_out = |_| Outcome::Failed(format!("it did not end within {limit:?}"));
         receiver.recv_timeout(limit).unwrap_or_else(timed_out)
     }
 
-    /// Runs all behaviours that the filter lets through, one after the other, and calls
-    /// `progress` after each. Blocks.
+    /// Runs all behaviours of the filter, one after the other, and calls `progress` after each.
+    /// Blocks.
     pub fn run_all(
         &self,
         device: &DeviceName,
@@ -167,7 +169,7 @@ impl Setup {
         Report { outcomes: behaviours().filter(|b| filter.admits(b)).map(run).collect() }
     }
 
-    /// Runs a behaviour on a host and a device of its own, and closes the device.
+    /// Runs a behaviour with a host and a device of its own, and closes the device.
     fn attempt(&self, device: &DeviceName, behaviour: &Behaviour) -> Outcome {
         match self.context(device) {
             Ok(context) => {
@@ -187,12 +189,12 @@ impl Setup {
 
     fn context(&self, device: &DeviceName) -> Result<Context> {
         let profiles = tempfile::tempdir().map_err(|error| {
-            let message = format!("no folder for temporary files: {error}");
+            let message = format!("cannot create a temporary folder: {error}");
             longshore::Error::new(longshore::ErrorCode::HostIo, message)
         })?;
         let profile = profiles.path().join("profile.profraw");
         let environment = self.environment.clone().with("LONGSHORE_PROFILE_FILE", &profile);
-        // All devices: a behaviour may need a second one of the platform.
+        // The host has all devices, because a behaviour may need a second one of the platform.
         let host = self.host(environment.clone(), None)?;
         Context::open(host, environment, device, self.fixtures.clone(), profiles)
     }
@@ -226,17 +228,18 @@ impl DeviceName {
 }
 
 impl Filter {
-    /// Lets every behaviour through.
+    /// Creates a filter for all behaviours.
     pub fn all() -> Filter {
         Filter::default()
     }
 
-    /// Lets those through in whose "group: name" one of the texts occurs; with no texts, all.
+    /// Creates a filter for behaviours whose "group: name" contains one of the texts; without
+    /// texts, for all.
     pub fn any_of(texts: impl IntoIterator<Item = String>) -> Filter {
         Filter { texts: texts.into_iter().collect() }
     }
 
-    /// Returns whether it lets this one through.
+    /// Returns whether the filter selects the behaviour.
     pub fn admits(&self, behaviour: &Behaviour) -> bool {
         let name = behaviour.to_string();
         self.texts.is_empty() || self.texts.iter().any(|text| name.contains(text.as_str()))
@@ -244,17 +247,17 @@ impl Filter {
 }
 
 impl Report {
-    /// How many behaviours the device shows.
+    /// Returns the number of passed behaviours.
     pub fn passed(&self) -> usize {
         self.count(|outcome| *outcome == Outcome::Passed)
     }
 
-    /// How many the device says that it cannot show.
+    /// Returns the number of skipped behaviours.
     pub fn skipped(&self) -> usize {
         self.count(|outcome| matches!(outcome, Outcome::Skipped(_)))
     }
 
-    /// How many failed.
+    /// Returns the number of failed behaviours.
     pub fn failed(&self) -> usize {
         self.count(|outcome| matches!(outcome, Outcome::Failed(_)))
     }
@@ -267,5 +270,5 @@ impl Report {
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("it panicked: {}", text.unwrap_or("with a value that is no text"))
+    format!("it panicked: {}", text.unwrap_or("with a value that is not text"))
 }

@@ -1,4 +1,4 @@
-//! Many threads at once.
+//! Concurrent calls of many threads.
 
 use super::context::{Context, Counter, bytes, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
@@ -18,7 +18,7 @@ behaviour_list! { "threads":
 
 const THREADS: usize = 8;
 const PERIOD: Duration = Duration::from_millis(300);
-/// What threads do until something ends, they do no longer.
+/// The time limit for work that ends by an event.
 const LIMIT: Duration = Duration::from_secs(6);
 
 fn threads_do_everything(cx: &Context) -> Check {
@@ -115,7 +115,7 @@ fn closing_races_with_use(cx: &Context) -> Check {
                 match attempt() {
                     Ok(()) => {}
                     tried if closed.load(Ordering::Acquire) => return after_close(tried),
-                    // The flag is set before closing begins.
+                    // The closing thread sets the flag before it closes the device.
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -133,7 +133,8 @@ fn closing_races_with_use(cx: &Context) -> Check {
     Ok(())
 }
 
-/// What a call says whose device was closed meanwhile: the device, or memory of it, is gone.
+/// Checks the result of a call whose device may have been closed meanwhile: the device, or its
+/// memory, is gone.
 fn after_close(tried: longshore::Result<()>) -> Check {
     match tried {
         Err(error) if error.code() == ErrorCode::InvalidArgument => Ok(()),
@@ -142,7 +143,8 @@ fn after_close(tried: longshore::Result<()>) -> Check {
     }
 }
 
-/// Runs the work in all threads at once; its arguments are a number and when to end.
+/// Runs the work in all threads at once; its arguments are the thread's number and the time at
+/// which to end.
 fn in_threads<T: Send>(
     work: impl Fn(usize, Instant) -> Result<T, Stop> + Sync,
 ) -> Result<Vec<T>, Stop> {
@@ -155,7 +157,7 @@ fn in_threads<T: Send>(
 
 fn join<T>(threads: Vec<thread::ScopedJoinHandle<'_, Result<T, Stop>>>) -> Result<Vec<T>, Stop> {
     let panicked = |_| Err(Stop::Failed("a thread panicked".to_owned()));
-    // All are joined before the first failure is told.
+    // All threads are joined before the first failure is reported.
     let results: Vec<_> =
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
     results.into_iter().collect()

@@ -1,6 +1,8 @@
-//! Runs the kernel of `kernel.rs` on a device: `longshore-demo IMAGE`. `cargo xtask demo` makes the image and runs this.
+//! The program `longshore-demo IMAGE`, which runs the kernel of `kernel.rs` on a device. `cargo
+//! xtask demo` builds the image and runs the program.
 //!
-//! The device is the first that takes the image, of those that `LONGSHORE_BACKEND` and `LONGSHORE_DEVICES` allow.
+//! The device is the first that accepts the image. `LONGSHORE_BACKEND` and `LONGSHORE_DEVICES`
+//! restrict the choice.
 
 use longshore::{Grid, Host, Image};
 use std::error::Error;
@@ -17,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = host.device_for(&image)?;
     println!("  on {}", device.name());
 
-    // SAFETY: the image was made of kernel.rs, and has no code but the kernel.
+    // SAFETY: the image was made from kernel.rs, and has no code except the kernel.
     let program = unsafe { device.load(image)? };
     let saxpy = program.kernel("saxpy")?;
     let queue = device.queue()?;

@@ -156,7 +156,7 @@ struct Server {
     number: Pid,
 }
 
-/// Returns the process's number that `/proc` gives for a pidfd.
+/// Returns the number of a pidfd's process, from `/proc`; `None` if `/proc` does not give it.
 fn number(process: &OwnedFd) -> Option<Pid> {
     let facts = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
     let facts = std::fs::read_to_string(facts).ok()?;

@@ -41,8 +41,8 @@ pub enum ProcessError {
     /// Failure to reach the executor.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// Failure to obtain the executor's facts.
-    #[error("the executor's facts cannot be obtained: {0}")]
+    /// Failure to obtain the executor's facts, or facts for which code cannot be linked.
+    #[error("the executor gives no usable facts about itself: {0}")]
     Facts(String),
 }
 
@@ -55,7 +55,8 @@ impl ExecutorProcess {
     /// Starts an executor on this machine.
     ///
     /// # Errors
-    /// The reason for the failure to start or to greet. No process remains then.
+    /// The reason for the failure to start, to greet or to give usable facts. No process remains
+    /// then.
     pub fn spawn(spawn: &Spawn) -> std::result::Result<Arc<Self>, ProcessError> {
         let handlers = Arc::new(Handlers::default());
         let executor = spawn.start(Arc::clone(&handlers) as Arc<dyn Service>)?;

@@ -72,7 +72,7 @@ pub(super) enum Request<'a> {
         #[serde(borrow)]
         content: &'a [u8],
     },
-    /// A request for whether the device accepts an image. The reply is an `Acceptance`.
+    /// A check whether the device accepts an image. The reply is an `Acceptance`.
     Accepts {
         device: Id,
         #[serde(borrow)]
@@ -147,7 +147,7 @@ pub(super) enum Request<'a> {
         queue: Id,
         function: u64,
     },
-    /// The end of the platform's use.
+    /// The end of the host's use of the platform.
     Disconnect,
 }
 

@@ -24,7 +24,7 @@ use images::Uploads;
 use objects::{Event, Kernel, Module, Queue, Table};
 use shared::SharedMemory;
 
-/// The state that a host's requests reach in this process. At most one plugin is open.
+/// The state of this process for a host's requests. At most one plugin is open.
 #[derive(Default)]
 pub(crate) struct Server {
     platform: RwLock<Option<Arc<RemotePlatform>>>,

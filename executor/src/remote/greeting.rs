@@ -14,8 +14,8 @@ use super::Key;
 use super::sealed::{self, Accepted};
 
 /// Greatest number of peers greeted at a time, and of peers of one address among them. At a limit
-/// the longest-running greeting is given up for the new peer, so that silent peers keep no other
-/// peer out.
+/// the longest-running greeting, of the same address at the limit of an address, is given up for
+/// the new peer. So silent peers keep no other peer out.
 const MOST: usize = 32;
 const MOST_OF_ADDRESS: usize = 8;
 

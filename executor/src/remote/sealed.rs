@@ -174,7 +174,9 @@ fn await_confirmation(
     stream.read(&mut piece)?;
     match state.read_message(0, &piece, &mut []) {
         Ok(_) => Ok(()),
-        Err(_) => Err(refused("its confirmation does not belong to this connection")),
+        Err(_) => Err(refused(
+            "its confirmation is not for this connection: it repeats another peer's first message",
+        )),
     }
 }
 

@@ -100,7 +100,7 @@ pub struct Peer {
 }
 
 /// A sent call. Dropping it waits for the reply.
-#[must_use = "dropping it waits for the answer"]
+#[must_use = "dropping it waits for the reply"]
 pub struct Started {
     peer: Arc<Peer>,
     taken: Option<Taken>,
@@ -475,8 +475,8 @@ impl Peer {
                 break ended;
             }
         };
-        // An executor whose controller has gone without a farewell does not execute its last
-        // messages.
+        // An executor whose controller has gone without a farewell does not execute the
+        // controller's last messages.
         let listens = self.side == From::Controller || ended == Ended::There;
         if self.ended.set(ended).is_err() {
             return;

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU32;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// Slots of a direction. Replies to further calls use the stream.
+/// Number of slots of a direction. Replies to further calls use the stream.
 pub(super) const SLOTS: usize = 256;
 
 /// Greatest number of calls that one side can have under way: each may occupy a thread of the other

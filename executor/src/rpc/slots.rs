@@ -10,7 +10,7 @@ use super::futex;
 use super::link::{Direction, MOST_CALLS, SLOT_CONTENT, SLOTS};
 use super::{CallError, Ended};
 
-/// A slot in no use.
+/// A slot that no call uses.
 const FREE: u32 = 0;
 /// A call under way.
 const PENDING: u32 = 1;
@@ -232,7 +232,7 @@ impl Slots {
     ) -> Result<(), Ended> {
         let slot = (identity & u64::from(u32::MAX)) as usize;
         let unexpected =
-            || Ended::Protocol(format!("an answer to call {identity:#x}, which is not under way"));
+            || Ended::Protocol(format!("a reply to call {identity:#x}, which is not under way"));
         let mut streamed = self.place_of(slot).ok_or_else(unexpected)?.streamed.lock();
         if streamed.awaited != Some(identity) || streamed.reply.is_some() {
             return Err(unexpected());

@@ -34,7 +34,7 @@ pub struct Transport {
     /// The descriptor that this side passes with its greeting: memory to share, or the pidfd of the
     /// process that serves.
     passed: Option<OwnedFd>,
-    /// The receiver of the process that serves, if the controller wants to know one.
+    /// The receiver of the pidfd of the process that serves, if the controller wants it.
     on_server: Option<OnServer>,
 }
 
@@ -104,7 +104,7 @@ impl Transport {
     pub const LINK_BYTES: usize = LINK_BYTES;
 
     /// Ends the stream also when a process ends: `process` becomes readable then, as a pidfd does.
-    /// `why` returns the exit status.
+    /// `why` returns the reason for the end.
     pub(crate) fn watch(
         mut self,
         process: Arc<OwnedFd>,
@@ -117,13 +117,13 @@ impl Transport {
         self
     }
 
-    /// Sets the pidfd of this process for the controller, as the process that serves in place of
-    /// the started one.
+    /// Sets the pidfd to pass to the controller: that of this process, which serves in place of the
+    /// started one.
     pub(crate) fn served_by(self, process: OwnedFd) -> Self {
         Self { passed: Some(process), ..self }
     }
 
-    /// Sets the receiver for the process that serves in place of the started one.
+    /// Sets the receiver of the pidfd of a process that serves in place of the started one.
     pub(crate) fn on_server(self, take: impl FnOnce(OwnedFd) + Send + 'static) -> Self {
         Self { on_server: Some(Box::new(take)), ..self }
     }
@@ -245,7 +245,7 @@ fn greeting(shares_memory: bool) -> Greeting {
     Greeting { version: VERSION, shares_memory, link_bytes: LINK_BYTES as u64 }
 }
 
-/// Returns the end of the connection that an error of its stream means.
+/// Returns the reason for the connection's end that an error of its stream implies.
 pub(super) fn ended_by(error: &io::Error, why: &dyn Fn() -> Ended) -> Ended {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock,

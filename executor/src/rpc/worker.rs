@@ -1,7 +1,7 @@
 //! Threads that take messages out of the ring in shared memory, and handle the calls among them.
 //!
 //! At most one idle thread, the look-out, watches the ring; the others sleep. A thread that takes a
-//! call out gives up the look-out without a wake-up. If a message comes while it handles the call,
+//! call out gives up this role without a wake-up. If a message comes while it handles the call,
 //! the sender sees that no thread watches, and wakes one of the others. So a call costs at most one
 //! wake-up in each direction. It costs none if the look-out and the caller spin long enough for the
 //! next message ([`AdaptiveSpin`]).
@@ -146,8 +146,8 @@ impl Workers {
         rung != replied && self.replied.compare_exchange(replied, rung, success, failure).is_ok()
     }
 
-    /// Gives up the look-out: from now on a sender wakes a thread. A message from before that is
-    /// checked here.
+    /// Gives up the role of the look-out: from now on a sender wakes a thread. If a message has
+    /// come before the sender could know, this function wakes one.
     fn give_up_look_out(&self, receiver: &Receiver, ring: Direction<'_>) {
         ring.attention().store(UNATTENDED, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -189,7 +189,8 @@ impl Workers {
     }
 }
 
-/// Becomes the look-out, unless another thread is it.
+/// Makes the calling thread the look-out, unless there is one. Returns whether it became the
+/// look-out.
 fn take_look_out(ring: Direction<'_>) -> bool {
     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
     ring.attention().compare_exchange(UNATTENDED, ATTENDED, success, failure).is_ok()

@@ -21,7 +21,8 @@ pub(super) fn watch() {
         key
     });
     // The value only has to be non-null for the destructor to run. No destructor runs when `exit`
-    // ends the process. SAFETY: the key was made above.
+    // ends the process.
+    // SAFETY: the key was made above.
     unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) };
 }
 

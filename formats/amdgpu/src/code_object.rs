@@ -12,7 +12,7 @@ pub struct CodeObject {
     /// The contents of the first bytes. If the number of the processor is unknown, the name is the
     /// metadata's.
     pub header: Header,
-    /// All kernels, including constructors and destructors.
+    /// All kernels, including the kernels that run constructors and destructors.
     pub kernels: Vec<Kernel>,
     /// Variables in global memory, including internal ones.
     pub variables: Vec<Variable>,

@@ -42,7 +42,7 @@ pub struct Kernel {
     /// Work-items of a sub-group, which is a wavefront: 32 or 64.
     #[serde(rename = ".wavefront_size")]
     pub wavefront_items: u32,
-    /// Bytes of shared memory (LDS) of a work-group without dynamic shared memory.
+    /// Bytes of a work-group's static shared memory (LDS), which a launch does not request.
     #[serde(rename = ".group_segment_fixed_size")]
     pub static_shared_bytes: u32,
     /// Bytes of memory of a work-item for values that do not fit into registers.

@@ -33,7 +33,7 @@ const STT_KERNEL: u8 = 10;
 /// # Errors
 /// A file over which runtimes would end the process:
 ///
-/// - the section table is missing, or a section has no name or no type;
+/// - the section table or the table of its names is missing, or a section has no type;
 /// - a segment has less memory than bytes;
 /// - a symbol lies in no segment.
 pub fn loadable(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Malformed> {
@@ -115,7 +115,7 @@ impl Sections {
         let table = self.all.get(names).filter(|table| names != 0 && table.kind == SHT_STRTAB);
         let Some(table) = table.and_then(|table| contents(bytes, table)) else {
             return Err(wrong(format!(
-                "section {names} of {count} is no string table, expected the section names"
+                "section {names} of {count} is not a string table, expected the section names"
             )));
         };
         for (index, section) in self.all.iter().enumerate() {
@@ -235,7 +235,7 @@ fn memory(bytes: &[u8]) -> Result<Vec<Range<u64>>, Malformed> {
 /// Checks that symbols lie in loaded segments.
 ///
 /// # Errors
-/// A symbol outside of all segments that runtimes would read.
+/// A symbol that runtimes would read, but that lies in no segment.
 fn check_symbols(bytes: &[u8], table: &Section, memory: &[Range<u64>]) -> Result<(), Malformed> {
     let Some(symbols) = contents(bytes, table) else { return Ok(()) };
     let (symbols, _) = symbols.as_chunks::<SYMBOL_BYTES>();

@@ -33,7 +33,7 @@ pub enum Feature {
 const LONGEST: usize = 128;
 
 impl Target {
-    /// Parses a target ID, alone or behind a triple: "gfx90a:xnack+",
+    /// Parses a target ID, alone or after a triple: "gfx90a:xnack+",
     /// "amdgcn-amd-amdhsa--gfx90a:xnack+". Unknown processors are accepted.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ pub fn is_triple(text: &str) -> bool {
         && parts.next() == Some("amdhsa")
 }
 
-/// Returns the text behind a triple.
+/// Returns the text after a triple.
 fn without_triple(text: &str) -> &str {
     match text.split_once("-gfx") {
         Some((triple, _)) if is_triple(triple) => &text[triple.len() + 1..],

@@ -306,7 +306,7 @@ fn variables_have_their_size_linkage_and_value() {
 }
 
 #[test]
-fn what_opencl_says_and_what_is_elsewhere_is_reported() {
+fn attributes_of_opencl_and_undefined_symbols_are_read() {
     for tools in Tools::installed() {
         let folder = tempfile::tempdir().unwrap();
         for flags in [&["-c"][..], &["-Wl,--unresolved-symbols=ignore-all"]] {

@@ -81,8 +81,8 @@ impl Symbols {
                 found.variables.extend(variable(file, symbol, Linkage::Internal));
             }
         }
-        let mut reported = HashSet::new();
-        found.undefined.retain(|name| reported.insert(name.clone()));
+        let mut seen = HashSet::new();
+        found.undefined.retain(|name| seen.insert(name.clone()));
         if is_relocatable {
             found.undefined.retain(|name| !is_of_linker(name));
         }

@@ -91,9 +91,9 @@ pub enum Linkage {
 pub struct Reference {
     /// Offset in bytes from the variable's start.
     pub offset: u64,
-    /// The variable or function at the address.
+    /// The variable or function that the address refers to.
     pub symbol: String,
-    /// The addend.
+    /// Number of bytes added to the symbol's address.
     pub addend: i64,
 }
 

@@ -82,8 +82,8 @@ fn arch(file: &File<'_>) -> Result<Arch, Malformed> {
 /// Returns the symbols that other images must define.
 fn undefined(file: &File<'_>) -> Vec<String> {
     let missing = file.symbols.iter().filter(|symbol| is_missing(symbol));
-    let mut reported = HashSet::new();
-    let names = missing.map(|symbol| symbol.name).filter(|name| reported.insert(*name));
+    let mut seen = HashSet::new();
+    let names = missing.map(|symbol| symbol.name).filter(|name| seen.insert(*name));
     names.map(str::to_owned).collect()
 }
 

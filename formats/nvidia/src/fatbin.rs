@@ -1,4 +1,4 @@
-//! NVIDIA's container: images in a row, each behind its own header.
+//! NVIDIA's container: images in a row, each after its own header.
 //!
 //! The header of an entry has these fields:
 //!
@@ -13,7 +13,7 @@
 //! | 40 | 64 | flags |
 //! | 56 | 64 | decompressed size |
 //!
-//! An entry of kind `JOINED` consists of several entries compressed together. Behind its header are
+//! An entry of kind `JOINED` consists of several entries compressed together. After its header are
 //! their number and their headers, which have an offset into the decompressed data in place of the
 //! header's size.
 
@@ -54,7 +54,7 @@ const ZSTD: u64 = 0x8000;
 const SPECIFIC: u64 = 0x10_0000;
 const FAMILY: u64 = 0x20_0000;
 
-/// Returns the images of a fatbin, in its order. Bytes behind the fatbin are ignored.
+/// Returns the images of a fatbin, in its order. Bytes after the fatbin are ignored.
 ///
 /// # Errors
 /// Bytes that are not a fatbin, or an entry that lies beyond its end.
@@ -150,7 +150,7 @@ fn entry<'a>(
     Some(FatbinEntry { kind, arch, compressed: block.is_compressed(), block, part })
 }
 
-/// Returns the data stored behind a header, without its padding.
+/// Returns the data stored after a header, without its padding.
 fn block_of<'a>(header: Fields<'_>, stored: &'a [u8]) -> Option<Block<'a>> {
     let (compressed_bytes, flags) = (header.u32(16)?, header.u64(40)?);
     let method = match flags {

@@ -1,8 +1,9 @@
 //! # Images for CUDA: PTX, cubins and fatbins
 //!
 //! Reads the kernels and variables of an image, without a driver. Users are the CUDA backend, a
-//! test double of the driver, and tools that print images. The driver describes a loaded module
-//! only by name, so names, sizes, initial values and undefined symbols are read here.
+//! test double of the driver, and tools that print images. The driver looks symbols of a
+//! loaded module up by name, but does not list them. Therefore this crate reads names, sizes,
+//! initial values and undefined symbols.
 //!
 //! - [`Kind`]: the kind of an image; [`Arch`]: its architecture, and the devices that run it.
 //! - [`Contents`]: the [`Kernel`]s and [`Variable`]s of PTX text or of a cubin.

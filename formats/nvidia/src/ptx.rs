@@ -1,6 +1,6 @@
 //! PTX: declarations outside of function bodies, and the shared memory of kernels.
 //!
-//! `tokens.rs` splits the text into tokens, and `statement.rs` groups tokens to statements.
+//! `tokens.rs` splits the text into tokens, and `statement.rs` groups tokens into statements.
 //! `variable.rs` reads variables and parameters from statements, and `value.rs` their initial
 //! values. `kernel.rs` reads entries and `shared.rs` their bodies. Unknown statements are skipped.
 
@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 use tokens::Tokens;
 use variable::{Declared, declared};
 
-/// Number of bytes in which the first directive must begin, behind comments.
+/// Number of bytes in which the first directive must begin, after comments.
 const LONGEST_HEAD: usize = 1 << 16;
 
 /// Returns whether bytes are PTX: text in which `.version` is the first directive.
@@ -120,8 +120,8 @@ impl<'a> Reader<'a> {
         for (kernel, body) in contents.kernels.iter_mut().zip(self.bodies) {
             kernel.static_shared_bytes = body.and_then(|body| shared.for_kernel(body));
         }
-        let mut reported = self.defined;
-        let missing = self.elsewhere.into_iter().filter(|name| reported.insert(name));
+        let mut seen = self.defined;
+        let missing = self.elsewhere.into_iter().filter(|name| seen.insert(name));
         contents.undefined = missing.map(str::to_owned).collect();
         contents
     }

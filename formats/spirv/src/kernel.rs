@@ -41,15 +41,16 @@ pub enum SubgroupSize {
     /// No requirement.
     #[default]
     Any,
-    /// The device's usual size, which a constant passes to the kernel.
+    /// The device's usual size, which a constant passes to the kernel, and which the kernel relies
+    /// on.
     Usual,
     /// The size that the kernel requires.
     Required(u32),
 }
 
 impl SubgroupSize {
-    /// Returns the requirement for the default of the constant with the size.
-    pub(crate) fn with_default(default: u32) -> SubgroupSize {
+    /// Converts the default of the constant with the size to the requirement.
+    pub(crate) fn from_default(default: u32) -> SubgroupSize {
         match default {
             0 => SubgroupSize::Usual,
             size => SubgroupSize::Required(size),
@@ -120,7 +121,7 @@ pub enum Home {
         /// Binding in the set.
         binding: u32,
     },
-    /// A storage buffer, for push constants that exceed the device's size.
+    /// A storage buffer, for push constants that exceed the device's limit.
     Storage {
         /// Descriptor set.
         set: u32,

@@ -1,4 +1,4 @@
-//! Conversion of blocks of push constants that exceed the device's size to storage buffers.
+//! Conversion of blocks of push constants that exceed the device's limit to storage buffers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -127,7 +127,7 @@ impl Rewriter<'_> {
     }
 
     /// Replaces the capabilities for 8-bit and 16-bit numbers in push constants by the capabilities
-    /// for storage buffers.
+    /// for storage buffers. Keeps the former too if a block is not moved.
     fn take_capability(&mut self, found: Instruction<'_>) -> Result<(), Fault> {
         const PUSH_16: u32 = Capability::StoragePushConstant16 as u32;
         const PUSH_8: u32 = Capability::StoragePushConstant8 as u32;
@@ -149,7 +149,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Adds the extension that older versions need for storage buffers, behind the capabilities.
+    /// Adds the extension that older versions need for storage buffers, after the capabilities.
     fn extend(&mut self) {
         const EXTENSION: &str = "SPV_KHR_storage_buffer_storage_class";
         let known = self.tables.version >= (1, 3)

@@ -106,7 +106,7 @@ impl<'a> Tables<'a> {
         });
         known.ok_or_else(|| {
             let opcode = found.opcode;
-            Fault::unsupported(format!("the unknown instruction {opcode}"))
+            Fault::unsupported(format!("an unknown instruction, opcode {opcode}"))
         })
     }
 

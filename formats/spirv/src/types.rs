@@ -18,7 +18,7 @@ pub(crate) enum Type<'a> {
     Numbers { bytes: u64, count: u64, float: bool },
     /// A matrix: columns of vectors.
     Matrix { bytes: u64, rows: u64, columns: u64 },
-    /// An array with a number of elements, if that is known.
+    /// An array; `length` is its number of elements, if that is known.
     Array { element: u32, length: Option<u64>, stride: Option<u64> },
     /// An array with as many elements as the memory has room for.
     RuntimeArray { element: u32 },

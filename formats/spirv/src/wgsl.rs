@@ -120,7 +120,7 @@ fn write(module: &naga::Module, info: &ModuleInfo, target: Target) -> Result<Vec
             true => ZeroInitializeWorkgroupMemoryMode::Native,
             false => ZeroInitializeWorkgroupMemoryMode::Polyfill,
         },
-        // Only for stages with inputs and outputs, which kernels do not have.
+        // For inputs and outputs of stages, which kernels do not have.
         use_storage_input_output_16: false,
         ..Options::default()
     };
@@ -129,7 +129,7 @@ fn write(module: &naga::Module, info: &ModuleInfo, target: Target) -> Result<Vec
         .map_err(|error| Fault::source(format!("writing SPIR-V: {}", with_causes(&error))))
 }
 
-/// Returns the members of uniform buffers, as naga splits some matrices in them.
+/// Returns the members of uniform buffers. The SPIR-V has other ones, as naga splits some matrices.
 fn values(module: &naga::Module) -> HashMap<(u32, u32), Vec<Member>> {
     let uniforms = module.global_variables.iter().map(|(_, variable)| variable);
     let uniforms = uniforms.filter(|variable| variable.space == AddressSpace::Uniform);

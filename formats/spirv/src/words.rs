@@ -85,7 +85,7 @@ fn order(image: &[u8]) -> Option<fn([u8; 4]) -> u32> {
 pub(crate) struct Instruction<'a> {
     /// The instruction's number.
     pub(crate) opcode: u16,
-    /// The words behind the first one.
+    /// The words after the first one.
     pub(crate) operands: &'a [u32],
 }
 
@@ -144,7 +144,7 @@ impl<'a> Instruction<'a> {
         module.extend(self.operands);
     }
 
-    /// Visits the operands that are ids, up to the first operand with its own operands; behind such
+    /// Visits the operands that are ids, up to the first operand with its own operands; after such
     /// an operand, no instruction refers to memory. `None` for an instruction outside the grammar.
     pub(crate) fn ids(self, mut visit: impl FnMut(u32)) -> Option<()> {
         let mut rest = self.operands.iter().copied();

@@ -34,7 +34,7 @@ pub(crate) struct LoadedPlugin {
 }
 
 impl LoadedPlugin {
-    /// The backend that it provides: "cuda".
+    /// Returns the backend that it provides: "cuda".
     pub(crate) fn backend(&self) -> &str {
         &self.description.backend
     }
@@ -44,22 +44,22 @@ impl LoadedPlugin {
         &self.description
     }
 
-    /// The connected platform.
+    /// Returns the connected platform.
     pub(crate) fn platform(&self) -> &AnyPlatform {
         &self.platform
     }
 
-    /// Whether another process has it.
+    /// Returns whether another process has it.
     pub(crate) fn is_isolated(&self) -> bool {
         self.library.is_none()
     }
 
-    /// The file that it was loaded from.
+    /// Returns the file that it was loaded from.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A plugin that another process has.
+    /// Returns a plugin that another process has.
     pub(super) fn isolated(platform: IsolatedPlatform, path: &Path) -> LoadedPlugin {
         // Its code is not in this process.
         let description = platform.description().clone().with_unloadable(false);

@@ -109,7 +109,7 @@ impl<F: ReadAt> Reader<'_, F> {
         Ok(None)
     }
 
-    /// A part of the file: from its beginning, or read into `spare`.
+    /// Returns a part of the file: from its beginning, or read into `spare`.
     fn read<'b>(&'b self, offset: u64, bytes: u64, spare: &'b mut Vec<u64>) -> Option<&'b [u8]> {
         let end = offset.checked_add(bytes)?;
         if end <= self.beginning.len() as u64 {
@@ -147,7 +147,7 @@ fn check_machine(header: &Elf, endian: Endianness) -> Result<(), NoNote> {
     Ok(())
 }
 
-/// The architecture, with Rust's name for it.
+/// Returns the architecture, with Rust's name for it.
 fn machine_name(machine: elf::Machine) -> Cow<'static, str> {
     match machine {
         elf::EM_X86_64 => "x86_64".into(),

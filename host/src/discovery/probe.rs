@@ -67,7 +67,7 @@ impl Probe {
         self
     }
 
-    /// Another time limit for each plugin.
+    /// Returns another time limit for each plugin.
     #[must_use]
     pub fn with_limit(mut self, limit: Duration) -> Probe {
         self.limit = limit;
@@ -188,7 +188,7 @@ impl Running {
         }
     }
 
-    /// Whether the supervisor has ended, there is a message, and there is output.
+    /// Returns whether the supervisor has ended, there is a message, and there is output.
     fn wait(&self, process: BorrowedFd<'_>, left: Duration) -> io::Result<[bool; 3]> {
         let channel = if self.is_over { process } else { self.channel.as_fd() };
         let pipe = self.said.pipe.as_ref().map_or(process, AsFd::as_fd);
@@ -262,7 +262,7 @@ impl Said {
         false
     }
 
-    /// The last line, for a message.
+    /// Returns the last line, for a message.
     fn last_words(&self) -> String {
         let said = String::from_utf8_lossy(&self.last);
         let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());

@@ -69,7 +69,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The case in a few words: "no driver".
+    /// Returns the case in a few words: "no driver".
     pub fn label(&self) -> &'static str {
         match self {
             Outcome::Loaded => "loaded",
@@ -115,7 +115,7 @@ impl Outcome {
         }
     }
 
-    /// Whether something is wrong with the file, as opposed to an ordinary answer.
+    /// Returns whether something is wrong with the file, as opposed to an ordinary answer.
     pub fn is_fault(&self) -> bool {
         !matches!(
             self,

@@ -23,7 +23,7 @@ pub(super) struct Found {
     pub(super) verdict: Option<Outcome>,
 }
 
-/// The folders that are searched last, whoever asks: that of the running executable and that of
+/// Returns the folders that are searched last, whoever asks: that of the running executable and that of
 /// the shared library that contains this code, each with `../lib/longshore` beside it, and the
 /// system's.
 pub(super) fn standard_folders() -> Vec<PathBuf> {
@@ -40,7 +40,7 @@ pub(super) fn standard_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// All candidates: those in `named` places (files or folders that the program or the user gave),
+/// Returns all candidates: those in `named` places (files or folders that the program or the user gave),
 /// then those in the `standard` folders. Within a folder they come in the order of their names.
 /// A named place that does not exist is reported, a standard folder is not.
 pub(super) fn find(named: &[PathBuf], standard: &[PathBuf]) -> Vec<Found> {
@@ -100,7 +100,7 @@ pub(super) fn missing(path: &Path, error: std::io::Error) -> Outcome {
     Outcome::Failed(Error::new(ErrorCode::HostIo, message).with_source(error))
 }
 
-/// The backend that a file's name says; empty if the name is not a plugin's.
+/// Returns the backend that a file's name says; empty if the name is not a plugin's.
 pub(super) fn backend_of(path: &Path) -> String {
     let part = path.file_name().and_then(backend_part).unwrap_or_default();
     let part = std::str::from_utf8(part).ok().filter(|name| is_backend_name(name));
@@ -112,7 +112,7 @@ fn backend_part(name: &OsStr) -> Option<&[u8]> {
     name.as_bytes().strip_prefix(PREFIX)?.strip_suffix(SUFFIX)
 }
 
-/// The file that this code was loaded from, if the loader knows it by an absolute path. None in a
+/// Returns the file that this code was loaded from, if the loader knows it by an absolute path. None in a
 /// set-uid process: of code in the executable the loader tells `argv[0]`, which is the caller's.
 fn own_library() -> Option<PathBuf> {
     if is_set_uid() {

@@ -30,7 +30,7 @@ fn outcome_of(toy: Toy, probe: Option<Probe>) -> Outcome {
     found.candidates.into_iter().next().unwrap().outcome
 }
 
-/// The outcome of probing alone, which does not load the plugin.
+/// Returns the outcome of probing alone, which does not load the plugin.
 fn probed(toy: Toy) -> Outcome {
     let folder = TempDir::new().unwrap();
     let path = plugin(folder.path(), "toy", toy);
@@ -197,7 +197,7 @@ fn a_probe_ends_with_its_program_even_if_it_is_stopped() {
     }
 }
 
-/// The states of the processes that try the plugin in `path`, and of those that it has started.
+/// Returns the states of the processes that try the plugin in `path`, and of those that it has started.
 fn probing(path: &Path) -> Vec<char> {
     let mark = format!("{PROBED_FILE}={}", path.display());
     let is_marked = |process: &Path| {

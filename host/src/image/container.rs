@@ -168,7 +168,7 @@ impl fmt::Display for ImageKind {
 }
 
 impl Image {
-    /// The images of a container, in its order; those of a container in it stand in its place.
+    /// Returns the images of a container, in its order; those of a container in it stand in its place.
     /// `None` if this is no container. An ELF file for a CPU is one if it has a section of device
     /// images. LLVM: `extractOffloadBinaries`.
     ///
@@ -253,7 +253,7 @@ impl Opening {
     }
 }
 
-/// Whether an image is nothing but a container.
+/// Returns whether an image is nothing but a container.
 fn is_pure_container(image: &Image) -> bool {
     matches!(
         image.format(),
@@ -261,7 +261,7 @@ fn is_pure_container(image: &Image) -> bool {
     )
 }
 
-/// The error of a version that this library does not know: one to come, or none at all.
+/// Returns the error of a version that this library does not know: one to come, or none at all.
 fn unknown_version(what: &str, version: u32, newest: u32) -> Error {
     const MOST_PLAUSIBLE: u32 = 255;
     match version {

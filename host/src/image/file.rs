@@ -38,12 +38,12 @@ impl WholeFile {
         Err(Error::new(ErrorKind::InvalidInput, format!("it is {what}, expected a file")))
     }
 
-    /// The regular file, for mapping; `None` if it is a pipe.
+    /// Returns the regular file, for mapping; `None` if it is a pipe.
     pub fn regular(&self) -> Option<&File> {
         self.facts.is_file().then_some(&self.file)
     }
 
-    /// The bytes, of which there may be up to `most`. Blocks while a pipe is written to.
+    /// Returns the bytes, of which there may be up to `most`. Blocks while a pipe is written to.
     ///
     /// # Errors
     /// `FileTooLarge` for more, `OutOfMemory`, `InvalidInput` for a FIFO without a writer; those of

@@ -76,7 +76,7 @@ impl Format {
         }
     }
 
-    /// The name that plugins use in their list of formats.
+    /// Returns the name that plugins use in their list of formats.
     pub fn name(self) -> &'static str {
         match self {
             Format::ElfSharedObject { .. } => "elf-so",
@@ -97,7 +97,7 @@ impl Format {
         }
     }
 
-    /// The target triple of an image, as LLVM spells it, so far as its format says it: an archive's
+    /// Returns the target triple of an image, as LLVM spells it, so far as its format says it: an archive's
     /// is that of its first member. "unknown" for the others.
     pub(crate) fn target_triple(bytes: &[u8]) -> &'static str {
         match Format::recognize(bytes) {
@@ -121,7 +121,7 @@ fn cpu_triple(machine: u16) -> &'static str {
     }
 }
 
-/// The content of an archive's first member that is no archive.
+/// Returns the content of an archive's first member that is no archive.
 fn first_member(bytes: &[u8]) -> Option<&[u8]> {
     let archive = ArchiveFile::parse(bytes).ok()?;
     let member = archive.members().next()?.ok()?.data(bytes).ok()?;

@@ -12,12 +12,12 @@ use std::sync::Arc;
 pub struct DevicePointer(pub u64);
 
 impl DevicePointer {
-    /// The address as a number.
+    /// Returns the address as a number.
     pub fn address(self) -> u64 {
         self.0
     }
 
-    /// The pointer `bytes` further on; wraps around like the device's own arithmetic.
+    /// Returns the pointer `bytes` further on; wraps around like the device's own arithmetic.
     #[must_use]
     pub fn offset(self, bytes: i64) -> DevicePointer {
         DevicePointer(self.0.wrapping_add_signed(bytes))
@@ -52,7 +52,7 @@ impl Allocation {
         self.block().kind
     }
 
-    /// The device that it belongs to.
+    /// Returns the device that it belongs to.
     pub fn device(&self) -> &Device {
         &self.device
     }

@@ -60,7 +60,7 @@ impl Block {
         self.address <= other.last() && other.address <= self.last()
     }
 
-    /// The address of its last byte.
+    /// Returns the address of its last byte.
     pub(crate) fn last(&self) -> u64 {
         self.address + (self.capacity - 1)
     }
@@ -94,7 +94,7 @@ impl Block {
     }
 }
 
-/// The class of a request, and the bytes that its blocks have: four steps per power of two, so
+/// Returns the class of a request, and the bytes that its blocks have: four steps per power of two, so
 /// that at most a quarter is wasted. `None` for what is too large to be cached.
 pub(crate) fn class_of(bytes: u64) -> Option<(usize, u64)> {
     if bytes <= BLOCK_ALIGNMENT {

@@ -66,7 +66,7 @@ impl<T: Element> Buffer<T> {
         self.allocation.pointer()
     }
 
-    /// The memory itself.
+    /// Returns the memory itself.
     pub fn allocation(&self) -> &Allocation {
         &self.allocation
     }
@@ -94,7 +94,7 @@ impl<T: Element> Buffer<T> {
         self.behind_zeros(queue, || queue.read_and_wait(&self.allocation, bytes))
     }
 
-    /// The whole content, after all that is in `queue`. Blocks until it is read.
+    /// Returns the whole content, after all that is in `queue`. Blocks until it is read.
     ///
     /// # Errors
     /// As for [`Buffer::write`].

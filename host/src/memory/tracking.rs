@@ -40,7 +40,7 @@ impl HostTracker {
         HostTracker { start: Instant::now(), ledger: Mutex::default() }
     }
 
-    /// A copy of what was counted, and for how long.
+    /// Returns a copy of what was counted, and for how long.
     pub(crate) fn snapshot(&self) -> (Ledger, Duration) {
         let ledger = self.ledger.lock();
         (ledger.clone(), self.start.elapsed())
@@ -108,7 +108,7 @@ impl DeviceTracker {
         leaked.collect()
     }
 
-    /// A copy of what was counted, and for how long.
+    /// Returns a copy of what was counted, and for how long.
     pub(super) fn snapshot(&self) -> (Ledger, Duration) {
         let state = self.state.lock();
         (state.ledger.clone(), self.host.start.elapsed())

@@ -64,7 +64,7 @@ pub(super) fn refuse<T>(what: impl std::fmt::Display) -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 
-/// All of a file.
+/// Returns all of a file.
 pub(super) fn content(file: &File) -> io::Result<Vec<u8>> {
     behind(file, 0)
 }

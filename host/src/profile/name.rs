@@ -41,7 +41,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// The name of a profile that is JSON, not a `.profraw`. What is there and no file, such as
+    /// Returns the name of a profile that is JSON, not a `.profraw`. What is there and no file, such as
     /// `/dev/null`, keeps its name.
     pub(super) fn into_json(self) -> Name {
         if self.path.metadata().is_ok_and(|known| !known.is_file() && !known.is_dir()) {
@@ -58,7 +58,7 @@ impl Name {
     }
 }
 
-/// The name that a pattern stands for.
+/// Returns the name that a pattern stands for.
 pub(super) fn expand(pattern: &str, image: &ImageFacts) -> Name {
     let (mut path, mut merges) = (String::new(), false);
     let mut rest = pattern;

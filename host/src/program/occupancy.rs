@@ -5,7 +5,7 @@ use crate::device::Device;
 use longshore_plugin_api::{Device as _, Result};
 
 impl Device {
-    /// The group size, in work-items, with which the kernel keeps most of the device busy. LLVM:
+    /// Returns the group size, in work-items, with which the kernel keeps most of the device busy. LLVM:
     /// `olCalculateOptimalOccupancy`.
     ///
     /// # Errors

@@ -54,7 +54,7 @@ impl Usage {
         Queued(self)
     }
 
-    /// Whether all that was queued was done at the last look. One load.
+    /// Returns whether all that was queued was done at the last look. One load.
     #[inline]
     pub(super) fn is_known_idle(&self) -> bool {
         self.state.load(Ordering::Acquire) == IDLE
@@ -64,7 +64,7 @@ impl Usage {
         self.passed.load(Ordering::Acquire) >= point
     }
 
-    /// The next point, unless the queue is idle.
+    /// Returns the next point, unless the queue is idle.
     pub(super) fn point(&self, open: &Open) -> Option<u64> {
         let mut points = self.points.lock();
         if self.look(open, &points) {
@@ -106,7 +106,7 @@ impl Usage {
         self.passed.store(u64::MAX, Ordering::Release);
     }
 
-    /// Whether all that was queued is done. The guard is held, so that one thread looks at a time.
+    /// Returns whether all that was queued is done. The guard is held, so that one thread looks at a time.
     fn look(&self, open: &Open, _points: &MutexGuard<'_, Points>) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
         // The replaced value was stored after work was queued, which the question then sees.

@@ -35,7 +35,7 @@ impl BackendSelection {
         Ok(BackendSelection { names, required: true })
     }
 
-    /// The same, of which those that have no plugin are left out.
+    /// Returns the same, of which those that have no plugin are left out.
     #[must_use]
     pub fn with_optional_backends(self) -> BackendSelection {
         BackendSelection { required: false, ..self }
@@ -71,7 +71,7 @@ impl fmt::Display for BackendSelection {
     }
 }
 
-/// Whether this can be a backend's name: lower case letters, digits, `-` and `_`.
+/// Returns whether this can be a backend's name: lower case letters, digits, `-` and `_`.
 pub(crate) fn is_backend_name(name: &str) -> bool {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     !name.is_empty() && name.chars().all(legal)

@@ -174,7 +174,7 @@ fn parse_entry(text: &str) -> Result<By, String> {
     Ok(By::Name(pattern.compile_matcher()))
 }
 
-/// The canonical form: 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+/// Returns the canonical form: 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     let groups: Vec<&str> = text.split('-').collect();
     if !groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) {

@@ -17,8 +17,8 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// Returns the instruction set that this program was compiled for; `None` for any other than
-    /// these.
+    /// Returns the instruction set that this program was compiled for; `None` for an unsupported
+    /// one.
     pub const fn native() -> Option<Self> {
         if cfg!(target_arch = "x86_64") {
             Some(Self::X86_64)

@@ -59,7 +59,8 @@ pub struct LinkedFunction<'a> {
     pub code: &'a [u8],
 }
 
-/// The reports on linked objects that [`DebugOptions`] selects. Any thread may use it.
+/// A reporter of linked objects, to the receivers that [`DebugOptions`] selects. Any thread may use
+/// it.
 #[derive(Debug)]
 pub struct DebugSupport {
     gdb: bool,

@@ -1,8 +1,8 @@
 //! The link graph: one object during its link.
 //!
 //! A [`LinkGraph`] has sections, blocks of content in them, symbols and edges. A symbol names a
-//! place in a block or outside of the graph. An edge makes a field in a block computed from a
-//! symbol.
+//! place in a block or outside of the graph. An edge says that a field in a block is
+//! computed from a symbol.
 //!
 //! The graph corresponds to JITLink's `LinkGraph`, with one difference that governs everything
 //! here: it is an *index over the object's bytes*. A section of the object is one block, a symbol
@@ -160,7 +160,7 @@ pub struct LinkGraph {
     properties: u32,
     segments: Vec<Segment>,
     tables: tables::Tables,
-    /// Present from allocation to finalization.
+    /// Working memory, present from allocation to finalization.
     memory: Option<WorkingMemory>,
 }
 

@@ -8,8 +8,8 @@
 //! - [`LinkGraph`](graph::LinkGraph) is one object during its link: sections, blocks, symbols and
 //!   edges. It is an index over the object's bytes, so its size and the time to build it grow with
 //!   the number of sections and nothing else.
-//! - [`MemoryManager`](memory::MemoryManager) turns its segments into memory of the executing
-//!   process.
+//! - [`MemoryManager`](memory::MemoryManager) turns a graph's segments into memory of the
+//!   executing process.
 //! - [`lazy`] makes functions that can be called before they are linked.
 //! - A [`TargetProcess`](process::TargetProcess) is the executing process: this one, or another.
 //! - `longshore-orc-rt` is the runtime library of linked code, in the executing process: frames for

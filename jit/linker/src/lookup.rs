@@ -1,4 +1,4 @@
-//! Strictness of a look-up of names, in a session or in a process.
+//! The strictness of look-ups of names, in a session or in a process.
 
 /// Whether a name that is looked up must be defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

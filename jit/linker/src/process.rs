@@ -91,7 +91,7 @@ pub type Handler = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>> + Send + Sync>;
 /// then a method does all the work, on the calling thread, before it returns.
 ///
 /// Every call can fail with [`Error::Call`], and with [`Error::ProcessGone`]. When the process
-/// ends, all outstanding and later calls fail with the latter. Addresses are valid in the process.
+/// ends, all outstanding and later calls fail with the latter. All addresses are of the process.
 pub trait ProcessCalls: Send + Sync {
     /// Returns the process's properties.
     fn facts(&self) -> &Facts;
@@ -110,8 +110,8 @@ pub trait ProcessCalls: Send + Sync {
 /// Requests and replies follow the rules of [`ProcessCalls`]. No method blocks except
 /// [`disconnect`](Self::disconnect), unless the process is this one.
 pub trait TargetProcess: ProcessCalls {
-    /// Returns its memory for linked code: the same manager each time. The manager documents how
-    /// long it needs the process.
+    /// Returns the process's memory for linked code: the same manager each time. The manager
+    /// documents how long it needs the process.
     fn memory(&self) -> Arc<dyn MemoryManager>;
 
     /// Registers a handler for calls from code of the process (ORC's `JITDispatchHandlers`), which
@@ -136,7 +136,7 @@ pub trait TargetProcess: ProcessCalls {
     /// Writes bytes at addresses.
     ///
     /// # Safety
-    /// The memory must be writable, and no thread may use it during the call.
+    /// The memory must be writable, and no thread may use it until the reply has arrived.
     unsafe fn write(&self, writes: &[(u64, &[u8])]) -> Pending<()> {
         let writes = writes.iter().map(|(address, bytes)| (*address, ByteBuf::from(*bytes)));
         // SAFETY: promised by the caller.
@@ -146,7 +146,7 @@ pub trait TargetProcess: ProcessCalls {
     /// Reads a number of bytes at each address.
     ///
     /// # Safety
-    /// The memory must be readable, and no thread may write it during the call.
+    /// The memory must be readable, and no thread may write it until the reply has arrived.
     unsafe fn read(&self, ranges: &[(u64, usize)]) -> Pending<Vec<Vec<u8>>> {
         let ranges = ranges.iter().map(|(address, size)| (*address, *size as u64)).collect();
         // SAFETY: promised by the caller.
@@ -157,7 +157,7 @@ pub trait TargetProcess: ProcessCalls {
     /// Allocates `size` bytes of zeroes for data, aligned to a power of two.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is no memory, or for another alignment.
+    /// [`Error::Memory`] if there is no memory, or if the alignment is no power of two.
     fn allocate(&self, size: u64, alignment: u64) -> Pending<u64> {
         // SAFETY: the service is sound with any numbers.
         let address = unsafe { call_service(self, memory::ALLOCATE, &(size, alignment)) };
@@ -221,7 +221,7 @@ pub trait TargetProcess: ProcessCalls {
     /// [`Error::Undefined`] with all required names that their libraries lack.
     ///
     /// # Safety
-    /// The libraries must be of this process, and stay open during the call.
+    /// The libraries must be of this process, and stay open until the reply has arrived.
     unsafe fn lookup(
         &self,
         requests: &[SymbolRequest<'_>],

@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_another_thread_is_waited_for() {
-        // At the first poll there was no waker yet.
+        // The waker of the first poll does nothing, so the first wake is lost.
         assert_eq!(wait(answered_elsewhere()), 4);
         assert_eq!(wait(async { 5 }), 5);
     }
@@ -96,8 +96,7 @@ mod tests {
         let (send, receive) = mpsc::channel();
         let ends = thread::spawn(move || {
             LATE.set(Some(Late(send)));
-            // The destructors of the variables that this call sets up run before the variable's
-            // own.
+            // Variables that this call sets up are destroyed before `LATE`.
             wait(answered_elsewhere())
         });
         assert_eq!(ends.join().unwrap(), 4);

@@ -16,7 +16,7 @@ pub(super) struct Image {
     pub(super) headers: Vec<libc::Elf64_Phdr>,
     /// The image's module number.
     pub(super) module: u64,
-    /// The address of the calling thread's block; 0 without a block yet.
+    /// The address of the calling thread's block; 0 while it has none.
     pub(super) block: u64,
     /// Whether the image is the executable.
     pub(super) is_executable: bool,
@@ -68,7 +68,7 @@ impl Image {
             self.base.wrapping_add(header.p_vaddr).wrapping_add(header.p_memsz)
         };
         let of_kind = |kind: u32| self.headers.iter().filter(move |header| header.p_type == kind);
-        // The dynamic linker makes only whole pages of the part for relocation read-only.
+        // The dynamic linker makes only whole pages of the RELRO segment read-only.
         if of_kind(libc::PT_GNU_RELRO)
             .any(|header| (start(header)..round_down(end(header))).contains(&page))
         {

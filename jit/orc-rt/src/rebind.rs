@@ -7,9 +7,9 @@
 //! take many: meanwhile other threads of the process may use either object. So the process must not
 //! use the data during the change.
 //!
-//! An address held without such a slot still refers to the original. Such addresses are in the
-//! executable for its own data, and in a library that binds its symbols itself (`-Bsymbolic`). They
-//! are also in pointers computed before and in libraries opened later.
+//! Code that holds the address without such a slot keeps the original. That is the executable for
+//! its own data, and a library that binds its symbols itself (`-Bsymbolic`). Pointers computed
+//! before and libraries opened later keep it too.
 
 use std::collections::BTreeMap;
 use std::ffi::c_char;
@@ -45,8 +45,8 @@ struct Replacement {
 }
 
 /// Copies the current bytes of an object, and makes the libraries use the copy: an
-/// `ActionFunction`. It only copies if the executable defines the original. It also only copies if
-/// the original already has a copy, which is then the source. Any thread may call it.
+/// `ActionFunction`. It does no more than copy if the executable defines the original, or if the
+/// original already has a copy, which is then the source. Any thread may call it.
 ///
 /// # Safety
 /// The argument must be made by [`argument`]. Both objects must exist, and no other code may use

@@ -1,11 +1,11 @@
-//! Re-entry: the way of a call of a function that is not linked yet to the code that provides the
+//! Re-entry: the path of a call of a function that is not linked yet, to the code that provides the
 //! function (the `__orc_rt_reentry` part of ORC's runtime).
 //!
 //! The code calls a *trampoline*, a few instructions in place of the function. The trampoline jumps
 //! to the function whose address is [`reenter_function`]. That function saves all registers, even
-//! caller-saved ones: a caller that knows the function's code relies on registers that it does not
-//! change. It calls a hook, restores the registers, and continues at the address that the hook
-//! returns, as if that address had been called directly. Arguments on the stack, results and
+//! caller-saved ones: a caller that knows the function's code relies on registers that the code
+//! does not change. It calls a hook, restores the registers, and continues at the address that the
+//! hook returns, as if that address had been called directly. Arguments on the stack, results and
 //! exceptions pass between the caller and the function, as the trampoline leaves no frame.
 //!
 //! Trampolines are emitted in batches. Each batch has a [`TrampolineHeader`], so that trampolines
@@ -40,10 +40,10 @@ pub use lock_owner::lock_owner;
 /// The header of a batch of trampolines, in the layout that the code reads.
 ///
 /// A trampoline reaches `reenter` with every register as the caller left it, with the following
-/// exceptions. On x86-64, `r11` holds the address of the header. Above the return address, the
-/// stack holds the trampoline's number within the batch (in its lower 32 bits) and the caller's
-/// `r11`. On AArch64, `x15` holds the address of the header and `x17` that of the trampoline. The
-/// caller's `x15` is at `sp`, in its own 16 bytes.
+/// exceptions. On x86-64, `r11` holds the address of the header. Two words are pushed onto the
+/// stack after the return address: the trampoline's number within the batch (in its lower 32 bits),
+/// then the caller's `r11`. On AArch64, `x15` holds the address of the header and `x17` that of the
+/// trampoline. The caller's `x15` is at `sp`, in its own 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct TrampolineHeader {
@@ -97,7 +97,7 @@ pub enum ReentryRequest {
 /// The controller's reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReentryReply {
-    /// The end of the search: the call continues.
+    /// The target at which the call continues.
     Target(ReentryTarget),
     /// The constructors to run first, on the thread that made the call, which then requests the
     /// target again.

@@ -270,7 +270,8 @@ impl Template {
 struct Ranges {
     /// Bytes never given out.
     unused: Range<u64>,
-    /// Bytes given out and given back: start and end of ranges, of which no two touch.
+    /// Bytes given back, and bytes skipped for alignment: start and end of ranges, of which no two
+    /// touch.
     freed: BTreeMap<u64, u64>,
 }
 

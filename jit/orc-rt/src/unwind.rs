@@ -1,5 +1,5 @@
-//! Unwind tables: registers the `.eh_frame` of linked code with the process's unwinder, so that
-//! exceptions and backtraces pass through the code (ORC's `RegisterEHFrames`).
+//! Unwind tables: the registration of the `.eh_frame` of linked code with the process's unwinder,
+//! so that exceptions and backtraces pass through the code (ORC's `RegisterEHFrames`).
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -21,8 +21,8 @@ pub fn argument(address: u64, size: u64) -> Vec<u8> {
 /// records ended by a zero word. Any thread may call it.
 ///
 /// # Safety
-/// The argument must be made by [`argument`]. The bytes must be frames that the unwinder accepts,
-/// and not change until they are deregistered.
+/// The argument must be made by [`argument`]. The bytes must be readable frames that the unwinder
+/// accepts, and not change until they are deregistered.
 pub(crate) unsafe extern "C" fn register(argument: *const u8, size: usize) -> *mut c_char {
     // SAFETY: guaranteed by the caller.
     unsafe { for_what_the_unwinder_wants(argument, size, __register_frame) }

@@ -180,7 +180,7 @@ impl<A: Serialize, R: DeserializeOwned> Service<A, R> {
         Self { name, types: PhantomData }
     }
 
-    /// Returns the name of the function's address.
+    /// Returns the name by which the process gives the function's address.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -195,7 +195,7 @@ impl<A: Serialize, R: DeserializeOwned> Service<A, R> {
     /// # Errors
     /// A text for malformed bytes.
     pub fn decode_reply(&self, bytes: &[u8]) -> Result<R, String> {
-        decode(bytes).map_err(|problem| format!("its answer: {problem}"))
+        decode(bytes).map_err(|problem| format!("its reply: {problem}"))
     }
 }
 

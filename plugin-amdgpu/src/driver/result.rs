@@ -46,8 +46,8 @@ results! {
     RUNTIME_MEMORY = 1052 hipErrorRuntimeMemory,
 }
 
-/// Returns whether HIP reports by this result that there is no device; versions before 6 use
-/// another result.
+/// Returns whether HIP reports by this result that there is no device. Versions before 6 have
+/// `INVALID_DEVICE` for that.
 pub(crate) fn is_no_device(result: Code) -> bool {
     matches!(result, Code::NO_DEVICE | INVALID_DEVICE)
 }

@@ -1,4 +1,4 @@
-//! Implementation of the stream driver's interface for HIP.
+//! Implementation of the trait `Driver` of `longshore-plugin-streams` for HIP.
 
 use super::types::{
     Access, DevicePtr, Event, Function, Location, Module, Pool, PoolProperties, Stream, attach,
@@ -143,7 +143,8 @@ impl longshore_plugin_streams::Driver for Driver {
         }
     }
 
-    /// Allocates from a pool. Some versions of HIP return success without memory.
+    /// Allocates from a pool. Some versions of HIP return success without memory, which counts as
+    /// too little memory.
     unsafe fn allocate_from(
         &self,
         address: &mut DevicePtr,
@@ -173,8 +174,8 @@ impl longshore_plugin_streams::Driver for Driver {
         unsafe { self.hipHostMalloc(address, bytes, flags) }
     }
 
-    /// Registers memory. HIP would register memory of other code a second time, and later undo both
-    /// registrations at once.
+    /// Registers memory, unless some of it is page-locked already: HIP would register memory of
+    /// other code a second time, and later undo both registrations at once.
     unsafe fn register(&self, address: u64, bytes: usize) -> Call {
         let last = address + (bytes - 1) as u64;
         if self.page_locked(address).is_some() || self.page_locked(last).is_some() {

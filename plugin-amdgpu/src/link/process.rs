@@ -37,11 +37,11 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Runs a program to its end, with its messages in a new file. Blocks. All processes that the
-/// program started are killed.
+/// Runs a program to its end, with its messages in a new file. Blocks. The remaining
+/// processes of the program's group are killed.
 ///
 /// # Errors
-/// Errors of [`Failed`].
+/// See [`Failed`].
 pub(super) fn run(mut command: Command, messages: &Path, limit: Duration) -> Result<Ended, Failed> {
     // A file instead of a pipe: a process that outlives the program would keep a pipe open.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(messages)?);

@@ -1,5 +1,5 @@
-//! The profile of an image: variables that HIP finds. HIP cannot read variables with hidden or
-//! internal visibility.
+//! The profile of an image: variables that HIP finds. Variables that are visible only
+//! in the image cannot be read through HIP.
 
 use super::AmdgpuImage;
 use crate::driver::Driver;

@@ -23,7 +23,7 @@
 //! | `#[without(value)]` | the answer where the optional table is missing, instead of `Unsupported` |
 //! | `#[request(Launch)]` | all parameters cross as one structure `abi::Launch` |
 //! | `#[require(expression)]` | a precondition that the plugin's side checks; `object` is the object |
-//! | `#[check(expression)]` | a bound that the host's side checks; `plugin` is the plugin's name, `answer` the answer |
+//! | `#[check(expression)]` | a bound that the host's side checks; `plugin` is the plugin's name, `reply` the answer |
 //! | `#[undo(expression)]` | takes back an answer that is beyond its bound |
 //! | `#[export(path)]`, `#[remote(path)]` | a function written by hand for that side |
 //! | `#[end]` | the end of the handle, where the trait has a `Drop` |
@@ -32,7 +32,7 @@
 //! | `#[isolated(queued)]` | the proxy counts what it queues, without waiting for it |
 //! | `#[isolated(posted)]` | the same, without an answer of the executor |
 //! | `#[isolated(waits)]` | the call waits for all that was queued before |
-//! | `#[isolated(settles)]` | the call waits for functions and memory of the program |
+//! | `#[isolated(finishes)]` | the call waits for functions and memory of the program |
 //! | `#[isolated(gives_up)]` | the call succeeds if the process of the plugin is gone |
 //!
 //! The names in these expressions and paths are those of the module in which the code is made.

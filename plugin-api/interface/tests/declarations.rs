@@ -4,7 +4,7 @@ use longshore_interface::{Interface, either, isolation, remote, remote_tables, t
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The tokens without spaces, as text.
+/// Returns the tokens without spaces, as text.
 fn text(tokens: TokenStream) -> String {
     tokens.to_string().chars().filter(|one| !one.is_whitespace()).collect()
 }
@@ -37,7 +37,7 @@ fn a_method_becomes_a_function_of_its_table_with_its_comment() {
     assert!(made.contains("pubstructDeviceTable{"), "{made}");
     assert!(made.contains(r#"#[doc="Sayshowwarmitis."]"#), "{made}");
     assert!(made.contains(r#"#[doc="Errors:"]#[doc="Asfor[`other`]."]"#), "{made}");
-    let function = "pubtemperature:unsafeextern\"C\"fn(device:*mutDeviceHandle,sensor:u32,answer:*mutu64)->*mutErrorObject,";
+    let function = "pubtemperature:unsafeextern\"C\"fn(device:*mutDeviceHandle,sensor:u32,result:*mutu64)->*mutErrorObject,";
     assert!(made.contains(function), "{made}");
 }
 
@@ -76,14 +76,14 @@ fn the_same_method_has_a_message_a_proxy_and_a_choice_between_the_two_ways() {
 }
 
 #[test]
-fn an_answer_with_a_bound_is_checked_on_both_ways() {
+fn a_reply_with_a_bound_is_checked_in_both_directions() {
     let interface = read(device(quote! {
-        #[check(bounds::warmth(plugin, answer))]
+        #[check(bounds::warmth(plugin, reply))]
         fn temperature(&self) -> Result<u32>;
     }))
     .unwrap();
     for made in [text(remote(&interface)), text(isolation(&interface))] {
-        assert!(made.contains("letchecked=bounds::warmth(plugin,answer);"), "{made}");
+        assert!(made.contains("letchecked=bounds::warmth(plugin,reply);"), "{made}");
     }
 }
 

@@ -45,7 +45,7 @@ macro_rules! objects {
                 &self.tables
             }
 
-            /// The name of the plugin, for errors.
+            /// Returns the name of the plugin, for errors.
             pub fn plugin(&self) -> &str {
                 &self.tables.plugin
             }

@@ -70,7 +70,7 @@ impl fmt::Display for Incompatible {
 
 impl std::error::Error for Incompatible {}
 
-/// A table that every plugin has.
+/// Returns a table that every plugin has.
 ///
 /// # Safety
 /// `entry` was checked, and its library stays loaded as long as the table is used.

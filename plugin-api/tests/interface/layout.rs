@@ -28,7 +28,7 @@ fn every_layout_of_an_earlier_version_is_still_there() {
     }
 }
 
-/// The types of a layout file: a line for the type, and an indented one for each field.
+/// Returns the types of a layout file: a line for the type, and an indented one for each field.
 fn types(text: &str) -> impl Iterator<Item = Vec<&str>> {
     let lines: Vec<_> = text.lines().collect();
     let starts_type = |line: &str| line.contains(" size ") && line.contains(" align ");

@@ -32,7 +32,7 @@ impl Sample {
         Sample { library, path, _folder: folder }
     }
 
-    /// Its checked entry. What comes from it must be dropped before the sample.
+    /// Returns its checked entry. What comes from it must be dropped before the sample.
     pub(crate) fn plugin(&self) -> Result<RemotePlugin, Incompatible> {
         // SAFETY: the symbol is the plugin's entry; the library outlives it, see above.
         unsafe {
@@ -55,7 +55,7 @@ impl Sample {
     }
 }
 
-/// An image of these lines, with its header and checksum.
+/// Returns an image of these lines, with its header and checksum.
 pub(crate) fn image(lines: &[&str]) -> Vec<u8> {
     let mut text = String::from("longshore-ops 1\n");
     for line in lines {
@@ -90,7 +90,7 @@ unsafe extern "C" fn no_level(_context: *mut c_void) -> u32 {
 
 unsafe extern "C" fn no_log(_: *mut c_void, _: u32, _: abi::Text, _: abi::Text) {}
 
-/// Two devices; nothing else is set.
+/// Returns two devices; nothing else is set.
 unsafe extern "C" fn device_setting(_: *mut c_void, name: abi::Text, value: abi::Sink) -> u32 {
     // SAFETY: the plugin passes a readable name and a sink of its own.
     unsafe {

@@ -1,4 +1,4 @@
-//! Implementation of the stream driver's interface for CUDA.
+//! Implementation of the trait `Driver` of `longshore-plugin-streams` for CUDA.
 
 use super::types::{
     Access, DevicePtr, Event, Function, LaunchAttribute, LaunchConfig, Location, Module, Pool,

@@ -42,7 +42,7 @@ of_function!(A B C D E F G H I);
 of_function!(A B C D E F G H I J);
 of_function!(A B C D E F G H I J K);
 
-/// Returns a type's name, so that types with the same meaning have the same name. Such types are
+/// Returns a type's normalized name: types with the same meaning have the same one. Such types are
 /// handles and pointers to the driver's objects, numbers for enumerations, and structures with
 /// other names here.
 fn plain(name: &str) -> String {
@@ -77,12 +77,12 @@ fn plain(name: &str) -> String {
 }
 
 fn pointer(kind: &str, pointee: &str) -> String {
-    let driver_error = pointee.starts_with("cudarc") && pointee.ends_with("_st");
+    let is_driver_object = pointee.starts_with("cudarc") && pointee.ends_with("_st");
     match plain(pointee).as_str() {
         structure @ ("Uuid" | "PoolProperties" | "Access" | "LaunchConfig") => {
             format!("*{kind} {structure}")
         }
-        _ if driver_error => "object".to_owned(),
+        _ if is_driver_object => "object".to_owned(),
         // Whether a pointer is `const` differs between versions of the header.
         other => format!("*{kind} {other}"),
     }

@@ -4,7 +4,7 @@
 //! `__init_array_object_<function>_<hash>_<priority>`. One kernel calls the functions in a table
 //! between `__init_array_start` and `__init_array_end`. Destructors have `fini` in place of `init`,
 //! and are called from the end to the start. The loader of the image writes the table, sorted by
-//! priority, and its bounds. An image that another linker has linked has a kernel that needs
+//! priority, and its bounds. An image that was linked in another way has a kernel that needs
 //! neither.
 
 use super::CudaImage;
@@ -19,7 +19,7 @@ pub(super) struct LifePhase {
     what: &'static str,
     entries: &'static str,
     bounds: [&'static str; 2],
-    /// Distance in bytes from the start that the kernel gets to the table.
+    /// Number of bytes before the table at which the start bound for the kernel lies.
     start_offset: u64,
     /// The variable in which device code reports a failure.
     status: &'static str,
@@ -39,8 +39,8 @@ pub(super) const DESTRUCTORS: LifePhase = LifePhase {
     what: "destructors",
     entries: "__fini_array_object_",
     bounds: ["__fini_array_start", "__fini_array_end"],
-    // LLVM 19's kernel calls nothing if the last function is at the start. No function begins 1
-    // byte before the start, so every comparison in the kernel is right.
+    // LLVM 19's kernel calls nothing if its last function is the one at the start bound. With a
+    // bound 1 byte before the table, where no function begins, every way of comparing is right.
     start_offset: 1,
     status: "__longshore_destructor_status",
 };
@@ -124,8 +124,8 @@ impl Table {
     }
 }
 
-/// Returns the number at the end of "<function>_<hash>_<priority>"; functions without a number come
-/// last.
+/// Returns the number at the end of "<function>_<hash>_<priority>"; `u32::MAX` without a number, so
+/// that such functions come last.
 fn priority(rest: &str) -> u32 {
     let number = rest.rsplit_once('_').and_then(|(_, number)| number.parse().ok());
     number.unwrap_or(u32::MAX)

@@ -120,7 +120,8 @@ fn namespace_std_is_on_the_list_as_far_as_the_library_exports_it() {
     // only the library calls; C's atomics.
     let left_out =
         ["_ZGTt", "_ZN10__gnu_norm", "_ZN10__cxxabiv1", "_ZNK10__cxxabiv1", "atomic_", "__atomic_"];
-    // Functions that the linker provides, and functions that compilers call no more or never did.
+    // Functions that the linker provides, and functions that no compiler calls, or only very old
+    // ones.
     let left_out_of_runtime = [
         "__cxa_allocate_dependent_exception",
         "__cxa_free_dependent_exception",

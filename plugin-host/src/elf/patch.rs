@@ -1,9 +1,9 @@
 //! Changes to the copy of an image that the loader opens.
 //!
 //! - The dynamic section keeps only checked tags; the other entries get a tag that the loader
-//!   ignores. So the loader runs no constructor and no destructor, and can unload the image
-//!   (`DF_1_NODELETE`). No other library can find the image by a name (`DT_SONAME`), and only the
-//!   system's search path counts (`DT_RPATH`, `DT_RUNPATH`).
+//!   ignores. So the loader runs no constructor and no destructor. Without `DF_1_NODELETE` it can
+//!   unload the image, and without `DT_SONAME` no other library can find the image by a name.
+//!   Without `DT_RPATH` and `DT_RUNPATH`, only the system's search path counts.
 //! - `DF_SYMBOLIC` is set: the image's own definitions win over the program's.
 //! - `STB_GNU_UNIQUE` symbols, which exist once per process, become weak: images stay apart.
 //! - Symbols and relocations that call resolvers become ordinary ones. Symbols that the image needs

@@ -244,7 +244,8 @@ fn check_packed(table: &[u8], target: &Target<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Types of relocations: the field is a resolver's result, or the load base is added to the field.
+/// Relocation types: the loader writes a resolver's result for [`RESOLVED`], and the load base plus
+/// the addend for [`RELATIVE`].
 #[cfg(target_arch = "x86_64")]
 pub(super) const RESOLVED: elf::RelocationType = elf::R_X86_64_IRELATIVE;
 #[cfg(target_arch = "x86_64")]

@@ -146,7 +146,7 @@ impl Segments {
             .is_some_and(|segment| segment.is(elf::PF_W) && segment.has_room(address, bytes))
     }
 
-    /// Returns whether one executable segment contains the range in the file.
+    /// Returns whether one executable segment contains the range, with all bytes of it in the file.
     pub fn holds_code(&self, address: u64, bytes: u64) -> bool {
         self.at(address).is_some_and(|segment| segment.is(elf::PF_X))
             && self.file_range(address, bytes.max(1)).is_some()

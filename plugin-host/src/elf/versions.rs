@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
         self.records += 1;
         ensure!(
             self.records <= MOST_RECORDS,
-            "the image has more than {MOST_RECORDS} version records, expected at most that number"
+            "the image has too many version records, expected at most {MOST_RECORDS}"
         );
         let known = self.found.addresses.get_or_insert(table.addresses.clone());
         known.start = known.start.min(table.addresses.start);
@@ -183,7 +183,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns the address at the offset in the record's field `at`, which is always after the record.
+/// Returns the address that a record refers to by the offset in its field `at`. Offsets only lead
+/// forward.
 fn step(address: u64, record: &[u8], at: usize) -> Result<u64> {
     let offset = u32_at(record, at).unwrap_or(0);
     address.checked_add(u64::from(offset)).ok_or_else(|| {

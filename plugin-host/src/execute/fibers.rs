@@ -203,7 +203,7 @@ impl Group {
         any
     }
 
-    /// Creates the fault of items that wait in vain.
+    /// Creates the fault of items whose waits can never end.
     fn stuck(&self) -> Fault {
         let at = |index: usize| (self.items[index].work.first, self.states[index]);
         let other = self.states.iter().position(|state| *state != self.states[0]).unwrap_or(0);

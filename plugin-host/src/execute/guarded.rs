@@ -1,8 +1,8 @@
 //! Device code other than kernels: constructors, destructors, exit handlers and resolvers, guarded
 //! as kernels are.
 //!
-//! The linker calls this code in the middle of its own work, so a fault must not leave the linker.
-//! The call returns to the linker, and the failure is kept until the end of [`watched`].
+//! The linker calls this code in the middle of its own work, so a fault must not skip the linker's
+//! frames. The call returns to the linker, and the failure is kept until the end of [`watched`].
 
 use super::fault;
 use crate::guard::Guard;

@@ -1,8 +1,8 @@
 //! Calls of device code to functions that are not linked yet.
 //!
 //! Such a call comes in the middle of a kernel, on the small stack of an item. A fault there would
-//! leave the kernel and any lock of the linker. So another thread links, while this thread waits
-//! outside of device code. If the link fails, the kernel ends as if it had failed, with the
+//! end the kernel while the linker holds its locks. So another thread links, while this thread
+//! waits outside of device code. If the link fails, the kernel ends as if it had failed, with the
 //! linker's error.
 //!
 //! Constructors, destructors and resolvers run on a linking thread, in the middle of its link. So
@@ -117,12 +117,12 @@ impl Reenter for DeviceCalls {
     fn reenter(self: Arc<Self>, call: ReentryCall) -> Result<ReentryTarget, String> {
         let guard = Guard::for_thread();
         let suspended = guard.suspend();
-        let resolve = self.resolve(call, suspended.is_in_call());
+        let target = self.resolve(call, suspended.is_in_call());
         drop(self);
         // From here on the thread can be taken out of the call at any time, so it holds nothing.
         guard.resume(suspended);
-        match resolve {
-            Ok(destination) => Ok(destination),
+        match target {
+            Ok(target) => Ok(target),
             Err(Ending::Process(message)) => Err(message),
             // SAFETY: only calls from inside `Guard::call` end this way. Device code, the hook and
             // this function hold nothing to drop.
@@ -132,8 +132,8 @@ impl Reenter for DeviceCalls {
 }
 
 impl DeviceCalls {
-    /// Returns the target of a call, or its consequence. `in_call` is whether the caller is inside
-    /// [`Guard::call`].
+    /// Returns the target of a call, or the consequence of its failure. `in_call` is whether the
+    /// caller is inside [`Guard::call`].
     fn resolve(&self, call: ReentryCall, in_call: bool) -> Result<ReentryTarget, Ending> {
         let Some(linker) = self.linker.get().and_then(Weak::upgrade) else {
             return Err(Ending::Process("its image is unloaded".to_owned()));
@@ -158,7 +158,7 @@ impl DeviceCalls {
                 let message = failed.to_string();
                 Err(Failure { error: self.image.explain(failed.error), message })
             }
-            (None, Ok(destination)) => Ok(destination),
+            (None, Ok(target)) => Ok(target),
         }
     }
 

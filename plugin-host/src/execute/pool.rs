@@ -82,7 +82,7 @@ struct Plan {
 /// Flag of a job that helpers may enter.
 const OPEN: u64 = 1 << 63;
 
-// SAFETY: the runner writes `plan` while the job is closed and empty. Helpers inside an open job
+// SAFETY: the runner writes `plan` while the job is closed and empty. Threads inside an open job
 // read it; its task is `Sync`.
 unsafe impl Sync for Job {}
 // SAFETY: as above.
@@ -93,7 +93,7 @@ impl Pool {
     /// runs a queue.
     ///
     /// # Errors
-    /// `InvalidValue` for settings other than a number of threads, and 0 or 1.
+    /// `InvalidValue` if `threads` is not a number of threads, or `pin` is neither 0 nor 1.
     pub(crate) fn new(threads: Option<&str>, pin: Option<&str>, cores: u32) -> Result<Arc<Pool>> {
         let threads = threads.map_or(Ok(cores as usize), parse_threads)?;
         let pinned = match pin.map(str::trim) {
@@ -114,8 +114,9 @@ impl Pool {
         self.helpers + 1
     }
 
-    /// Runs `total` groups on this thread and on helpers, `chunk` groups at a time. Returns whether
-    /// all groups are done, after all of them or after a failure. A panic counts as a failure.
+    /// Runs `total` groups on this thread and on helpers, `chunk` groups at a time. Blocks until
+    /// all groups are done, or until a group has failed and no thread runs a group any more.
+    /// Returns whether all groups are done. A panic counts as a failure.
     pub(crate) fn run(&self, job: &Arc<Job>, task: &dyn Task, total: u64, chunk: u64) -> bool {
         self.start();
         job.registered.call_once(|| self.bell.register(job));
@@ -306,8 +307,8 @@ impl Job {
         unsafe { (*self.plan.get()).as_ref() }.expect("an open job has a plan")
     }
 
-    /// Takes up to `count` chunks of the own range, and leaves some for other threads. Returns the
-    /// first chunk and the number of chunks.
+    /// Takes up to `count` chunks of the own range, but at most a quarter of it, rounded up: other
+    /// threads may steal the rest. Returns the first chunk and the number of chunks.
     fn take(&self, part: usize, count: u32) -> Option<(u32, u32)> {
         let range = &self.ranges[part].0;
         let share = |begin: u32, end: u32| count.min((end - begin).div_ceil(4));

@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
 
     /// Finds the failed item: runs the group again, with code that records its items. If the second
     /// run does not fail, or takes too long, the item stays unknown. The second run prints no
-    /// messages.
+    /// messages, because the first run has printed them.
     #[cold]
     fn trace(&self, stop: Stop, work: Work) -> Fault {
         let group = work.group;

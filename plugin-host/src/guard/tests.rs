@@ -23,7 +23,7 @@ fn a_limit_that_is_reached_outside_of_device_code_holds_when_it_is_back() {
         unsafe { guard.call_for(limit, leaves_and_stays, null(), null_mut()) }
     };
     assert!(matches!(result, Err(Stop::TimedOut)), "{result:?}");
-    // SAFETY: as above; the timer has ended.
+    // SAFETY: as above; a late signal of the timer is ignored.
     unsafe { Guard::for_thread().call(returns, null(), null_mut()) }.unwrap();
 }
 

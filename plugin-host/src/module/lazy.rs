@@ -107,7 +107,8 @@ fn add(bytes: Bytes, record: &Arc<LinkRecord>) -> longshore_jitlink::Result<Lazy
     let session = Session::builder()
         .with_passes(passes)
         .with_copied_process_data(device_library::is_constant);
-    // SAFETY: an image is native code, and its caller vouches for running it in this process.
+    // SAFETY: an image is native code, and the caller of the load vouches for running it in this
+    // process.
     let session = unsafe { session.build() }?;
     let calls = LateCalls::new(Arc::clone(record))?;
     let library = session.create_library(NAME);

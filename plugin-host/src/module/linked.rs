@@ -211,7 +211,8 @@ fn link(
     let session = Session::builder()
         .with_passes(passes)
         .with_copied_process_data(device_library::is_constant);
-    // SAFETY: an image is native code, and its caller vouches for running it in this process.
+    // SAFETY: an image is native code, and the caller of the load vouches for running it in this
+    // process.
     let session = unsafe { session.build() }?;
     let library = session.create_library(NAME);
     library.add_generator(DeviceLibrary::new(Arc::clone(allowed)));
@@ -324,8 +325,8 @@ impl Contents {
         self.wrong_function(|_| false).map_or(Ok(()), |problem| Err(malformed(problem)))
     }
 
-    /// Describes the first constructor or destructor that is code neither of these objects nor of
-    /// other ones.
+    /// Describes the first constructor or destructor that is neither code of these objects nor,
+    /// by `is_of_others`, code of other objects.
     pub(super) fn wrong_function(&mut self, is_of_others: impl Fn(u64) -> bool) -> Option<String> {
         self.code.sort_unstable_by_key(|range| range.start);
         let is_code = |address: u64| {

@@ -208,8 +208,8 @@ impl Loaded for Opened {
         let mut first_error = None;
         for (relative, name) in array.chain(last) {
             let called = self.code_at(relative, "destructor", &name).and_then(|address| {
-                // SAFETY: the checked image's termination array names this code, and the arguments
-                // are the loader's.
+                // SAFETY: the checked image's termination functions include this code. They take
+                // no arguments, so the zeros are harmless.
                 let called = unsafe { guarded::call(address, [0; 3]) };
                 called.map_err(|error| error.context(format_args!("destructor {name}")))
             });

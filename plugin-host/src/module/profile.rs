@@ -32,10 +32,10 @@ pub(super) struct Part {
     pub(super) bytes: u64,
 }
 
-/// Copies the sections: the parts of each kind one after the other, in the order of a linker, at
-/// the address of the first part. Also returns the raw version; if the image lacks it, the records
-/// and the compiler's version determine it. No kernel runs meanwhile: the host reads profiles after
-/// the last kernel.
+/// Copies the sections: the parts of each kind one after the other, as a linker would place them,
+/// from the address of the first part on. Also returns the raw version; if the image lacks it, the
+/// records and the compiler's version determine it. No kernel runs meanwhile: the host reads
+/// profiles after the last kernel.
 ///
 /// # Errors
 /// `Unsupported` for versions and variants with a different layout, `InvalidBinary` for records of
@@ -45,14 +45,14 @@ pub(super) fn read(parts: &[Part], compiler: Option<u32>) -> Result<Vec<ProfileS
     let joined: Vec<Joined> = kinds.filter_map(|kind| Joined::new(kind, parts)).collect();
     let of_kind = |kind| joined.iter().find(|joined| joined.kind == kind);
     let Some(counters) = of_kind(ProfileSectionKind::Counters) else { return Ok(Vec::new()) };
-    let reported = parts.iter().find(|part| part.kind == ProfileSectionKind::RawVersion);
-    let reported = reported.map(|part| (part.address, RawVersion(part.word())));
-    if let Some((_, version)) = reported {
+    let stated = parts.iter().find(|part| part.kind == ProfileSectionKind::RawVersion);
+    let stated = stated.map(|part| (part.address, RawVersion(part.word())));
+    if let Some((_, version)) = stated {
         version.layout()?;
     }
     let data = of_kind(ProfileSectionKind::Data).ok_or_else(no_records)?;
-    let (address, version) = match reported {
-        Some(reported) => reported,
+    let (address, version) = match stated {
+        Some(stated) => stated,
         None => (0, data.infer_version(counters, compiler).ok_or_else(no_version)?),
     };
     let layout = version.layout()?;
@@ -268,16 +268,16 @@ mod tests {
             let sections = read(&parts, None).unwrap();
             let layout = RawVersion(version).layout().unwrap();
             assert_eq!(first_counters(&sections, &layout), [3, 1], "version {version}");
-            let reported =
+            let copied =
                 sections.iter().find(|s| s.kind == ProfileSectionKind::RawVersion).unwrap();
-            assert_eq!(reported.contents, version.to_le_bytes());
+            assert_eq!(copied.contents, version.to_le_bytes());
         }
         // Objects of two compilers.
         let mixed = [of_long[0], of_short[0], of_counters[0], of_counters[1]];
         assert_eq!(read(&mixed, None).unwrap_err().code(), ErrorCode::InvalidBinary);
         let version = 10u64;
-        let reported = part(ProfileSectionKind::RawVersion, &version);
-        let mixed = [&mixed[..], &[reported]].concat();
+        let of_version = part(ProfileSectionKind::RawVersion, &version);
+        let mixed = [&mixed[..], &[of_version]].concat();
         assert_eq!(read(&mixed, None).unwrap_err().code(), ErrorCode::InvalidBinary);
     }
 
@@ -286,15 +286,15 @@ mod tests {
         let counters = COUNTERS;
         let of_counters = part(ProfileSectionKind::Counters, &counters);
         let version = 10u64;
-        let reported = part(ProfileSectionKind::RawVersion, &version);
+        let of_version = part(ProfileSectionKind::RawVersion, &version);
         let mut records = records::<8>(&counters, 6);
         records[1][2] = 0;
         let data = part(ProfileSectionKind::Data, &*records);
-        let refused = read(&[data, of_counters, reported], None).unwrap_err();
+        let refused = read(&[data, of_counters, of_version], None).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::InvalidBinary);
         assert!(refused.message().contains("number 1"), "{refused}");
         assert_eq!(read(&[data, of_counters], None).unwrap_err().code(), ErrorCode::InvalidBinary);
-        let refused = read(&[of_counters, reported], None).unwrap_err();
+        let refused = read(&[of_counters, of_version], None).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::Unsupported);
         assert!(refused.message().contains("-profile-correlate"), "{refused}");
     }

@@ -28,8 +28,8 @@ pub(crate) fn address_of(name: &str) -> Option<u64> {
     Some(address.expose_provenance() as u64)
 }
 
-/// Defines functions with the arguments of the C library's functions. A call ends calling device
-/// code; other code gets the C library's function.
+/// Defines functions with the arguments of the C library's functions. A call from device
+/// code ends that code; other code gets the C library's function.
 macro_rules! ends {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(#[allow(non_snake_case, reason = "names of the C library")]

@@ -185,10 +185,10 @@ fn a_host_function_holds_up_later_work_but_not_the_caller() {
 #[test]
 fn a_host_function_that_nobody_waits_for_runs_on_the_queues_thread() {
     let queue = new_queue();
-    let (tell, reported) = mpsc::channel();
-    let name = move || tell.send(thread::current().name().map(str::to_owned)).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let name = move || sender.send(thread::current().name().map(str::to_owned)).unwrap();
     queue.host_function(host(name)).unwrap();
-    let name = reported.recv().unwrap().unwrap();
+    let name = receiver.recv().unwrap().unwrap();
     assert!(name.starts_with("longshore-q"), "{name}");
 }
 
@@ -324,7 +324,7 @@ fn a_dropped_queue_runs_what_was_queued_and_its_events_stay_valid() {
 #[test]
 fn a_host_function_may_use_its_queue_but_not_wait_for_it() {
     let (queue, list) = (Arc::new(new_queue()), Arc::new(Mutex::default()));
-    let (tell, reported) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (inner, inner_list) = (Arc::clone(&queue), Arc::clone(&list));
     let function = move || {
         launch_append(&inner, &inner_list, 2, false).unwrap();
@@ -335,11 +335,11 @@ fn a_host_function_may_use_its_queue_but_not_wait_for_it() {
             copy(&inner, span(&mut to), span(&mut from), true),
         ];
         drop(inner);
-        tell.send(waited.map(|result| result.unwrap_err().code())).unwrap();
+        sender.send(waited.map(|result| result.unwrap_err().code())).unwrap();
     };
     queue.host_function(host(function)).unwrap();
     launch_append(&queue, &list, 1, false).unwrap();
-    assert_eq!(reported.recv().unwrap(), [ErrorCode::Unsupported; 3]);
+    assert_eq!(receiver.recv().unwrap(), [ErrorCode::Unsupported; 3]);
     queue.synchronize().unwrap();
     let mut list = list.lock().clone();
     list.sort_unstable();

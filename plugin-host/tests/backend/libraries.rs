@@ -237,7 +237,7 @@ fn mutexes_and_call_once_of_cpp_work() {
     }
 }
 
-/// GCC's OpenMP runtime, which other tests do not load.
+/// Tests GCC's OpenMP runtime, which no other test loads.
 #[test]
 fn openmp_of_gcc_is_used_when_the_program_has_loaded_it_for_itself() {
     let source = "#include <omp.h>

@@ -9,7 +9,7 @@ use crossbeam_skiplist::SkipMap;
 use longshore_plugin_api::{Error, ErrorCode, Result, Span};
 use std::sync::atomic::Ordering;
 
-/// Size in bytes of the smallest pages of all systems.
+/// Size in bytes of the smallest page of any supported system.
 const PAGE_BYTES: u64 = 4096;
 
 /// Page-locked memory of the program.
@@ -18,7 +18,8 @@ pub(super) struct Pinned {
     pub(super) bytes: u64,
     /// The device's address of the memory.
     device: DevicePtr,
-    /// Start of this process's registration; `None` if other code has registered the memory.
+    /// Start of the registration by backends of this driver; `None` if other code of the process
+    /// has registered the memory.
     registration: Option<u64>,
 }
 
@@ -44,8 +45,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Returns whether all of a range is host memory that the device has pinned or allocated, or
-    /// may be such.
+    /// Returns whether all of a range is pinned, or allocated as host or managed memory; managed
+    /// memory may be on the host.
     #[inline]
     pub(crate) fn covers(&mut self, memory: &Memory, start: u64, bytes: u64) -> bool {
         let end = start.saturating_add(bytes);
@@ -138,8 +139,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns whether the device has pinned or allocated any host memory, or memory that may be
-    /// there.
+    /// Returns whether the device has any pinned memory or any allocation of host or managed
+    /// memory.
     #[inline]
     pub(crate) fn has_pinned(&self) -> bool {
         self.of_host.load(Ordering::Relaxed) > 0 || !self.pinned.is_empty()
@@ -151,15 +152,15 @@ impl Memory {
         self.has_pinned() || D::registrations().has_some()
     }
 
-    /// Returns whether some of a range is host memory that the device has pinned or allocated, or
-    /// may be such.
+    /// Returns whether some of a range is memory that the device has pinned or allocated.
     #[cold]
     pub(crate) fn knows_some(&self, start: u64, bytes: u64) -> bool {
         overlaps(&self.pinned, start, bytes, |pinned| pinned.bytes)
             || overlaps(&self.live, start, bytes, |block| block.bytes)
     }
 
-    /// Returns the start and the end of the pinned or host memory that contains an address.
+    /// Returns the start and the end of the pinned, host or managed memory that contains an
+    /// address.
     fn around(&self, address: u64) -> Option<(u64, u64)> {
         let allocated = || {
             let found = find(&self.live, address).filter(|(_, block)| is_of_host(block));

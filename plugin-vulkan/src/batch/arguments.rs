@@ -92,7 +92,7 @@ impl Batch {
         Ok(pushed)
     }
 
-    /// Binds a buffer to memory that starts at an address.
+    /// Records that a buffer must be bound to the memory that starts at an address.
     fn want(&mut self, kernel: &KernelCore, index: usize, address: u64) -> Result<()> {
         let limits = &self.device.physical.limits;
         let slots = kernel.layout.slots.iter();

@@ -36,11 +36,11 @@ impl Tool {
     /// Creates the validator of this machine. Verdicts of the command are kept in the folder, which
     /// need not exist.
     pub(super) fn new(cache: Option<&Path>) -> Tool {
-        Tool::find(LIBRARY.as_ref(), command::search_path().as_deref(), cache)
+        Tool::named(LIBRARY.as_ref(), command::search_path().as_deref(), cache)
     }
 
-    /// Creates a validator with these names.
-    pub(super) fn find(soname: &OsStr, path: Option<&OsStr>, cache: Option<&Path>) -> Tool {
+    /// Creates a validator that is searched for under these names at the first use.
+    pub(super) fn named(soname: &OsStr, path: Option<&OsStr>, cache: Option<&Path>) -> Tool {
         Tool {
             soname: soname.to_owned(),
             path: path.map(OsStr::to_owned),

@@ -1,8 +1,10 @@
-//! The suite for every device of this machine, one trial for each device, form of its images and way to run its plugin.
+//! The suite for every device of this machine, with one trial for each device, form of its images
+//! and way to run its plugin.
 //!
-//! A trial runs all behaviours in one process that it starts, and a further one for the rest where a behaviour ends the
-//! process ([`supervised`]). `LONGSHORE_TEST_BEHAVIOURS` names texts, separated by commas: only behaviours in whose "group: name"
-//! one of them occurs are run. `LONGSHORE_TEST_PLUGIN` names the only plugin.
+//! A trial starts a process that runs all behaviours. If a behaviour ends the process, a further
+//! process runs the rest ([`supervised`]). `LONGSHORE_TEST_BEHAVIOURS` contains texts, separated by
+//! commas: only behaviours whose "group: name" contains one of them run. `LONGSHORE_TEST_PLUGIN`
+//! names the only plugin to test.
 
 mod plugins;
 mod runs;
@@ -51,7 +53,7 @@ fn rest_is_run() -> Result<(), Failed> {
     assert!(!output.status.success() && numbers == expected, "{said}");
     assert!(passed > 0 && failed > 1 && said.contains("\u{2717} events: "), "{said}");
     assert_eq!(said.matches("its process died of SIGSEGV").count(), failed, "{said}");
-    // All that are asked for have an outcome.
+    // Every requested behaviour has an outcome.
     let asked = longshore_conformance::behaviours()
         .filter(|behaviour| ["info", "memory", "events"].contains(&behaviour.group));
     assert_eq!(counted.iter().sum::<usize>(), asked.count(), "{said}");

@@ -1,13 +1,14 @@
-//! The plugins that the suite is run on.
+//! Plugins for the suite.
 
 use longshore_tests::world;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names the only plugin that the suite is run on.
+/// The variable with the only plugin for the suite.
 pub(crate) const ONLY: &str = "LONGSHORE_TEST_PLUGIN";
 
-/// Returns the plugin that the user names; else those of the target folder, and the sample plugin where there is a C compiler.
+/// Returns the plugin of the user; otherwise the plugins of the target folder, and the sample
+/// plugin if there is a C compiler.
 pub(crate) fn all() -> impl Iterator<Item = PathBuf> {
     let plugins = match std::env::var_os(ONLY) {
         Some(plugin) => vec![plugin.into()],
@@ -16,12 +17,12 @@ pub(crate) fn all() -> impl Iterator<Item = PathBuf> {
     plugins.into_iter()
 }
 
-/// Returns the backend in a plugin's file name.
+/// Returns the backend in the file name of a plugin.
 pub(crate) fn backend_of(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_prefix("liblongshore_plugin_")?.strip_suffix(".so")
 }
 
-/// Returns the plugins beside the CPU's, which is built if it is not there.
+/// Returns the plugins in the folder of the CPU's plugin, which is built if it is missing.
 fn built() -> Vec<PathBuf> {
     let of_cpu = world::host_plugin();
     let folder = of_cpu.parent().expect("a file is in a folder");
@@ -32,7 +33,7 @@ fn built() -> Vec<PathBuf> {
     plugins
 }
 
-/// Compiles the sample plugin, unless that was done since its sources changed; `None` without a C
+/// Compiles the sample plugin, unless it is newer than its sources. Returns `None` without a C
 /// compiler.
 fn sample() -> Option<PathBuf> {
     let root = world::root();
@@ -42,7 +43,8 @@ fn sample() -> Option<PathBuf> {
     if is_newer(&plugin, &sources) {
         return Some(plugin);
     }
-    // Several of these programs may run at once: each makes a file of its own, and puts it into place whole.
+    // Several of these programs may run at once: each compiles to a file of its own, and renames
+    // the complete file.
     let made = plugin.with_extension(std::process::id().to_string());
     let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler.args(["-std=c99", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"]);

@@ -1,9 +1,9 @@
-//! The runs of the suite with a plugin: which images, which environment, in whose process.
+//! Runs of the suite with a plugin: images, environment, process.
 //!
-//! Devices of CUDA and AMD, on doubles of their drivers where there is no GPU, are tried as they are, CUDA's with PTX and with cubins.
-//! Vulkan's devices are tried with images in SPIR-V and in WGSL, in a process of their own, and some groups with copies through
-//! staging memory, as on a GPU with memory of its own. Other plugins are tried in this process and in another, with shared
-//! memory and without.
+//! Devices of CUDA and AMD, on doubles of their drivers without a GPU, are tested unchanged, CUDA's
+//! with PTX and with cubins. Vulkan's devices are tested with SPIR-V and WGSL images, in a process
+//! of their own, and in some groups with staging memory, as on a discrete GPU. Other plugins are
+//! tested in this process and in another, with and without shared memory.
 
 use crate::plugins::backend_of;
 use crate::supervised;
@@ -14,22 +14,23 @@ use longshore_tests::doubled::Doubled;
 use longshore_tests::{effort, vulkan, world};
 use std::path::{Path, PathBuf};
 
-/// Groups of behaviours that are tried with Vulkan's plugin isolated, where not all are.
+/// Groups of behaviours for Vulkan's isolated plugin in a short test.
 const ISOLATED_GROUPS: [&str; 6] = ["copies", "events", "launches", "life", "memory", "queues"];
-/// Groups of behaviours that are tried with staging memory too.
+/// Groups of behaviours for staging memory.
 const STAGED_GROUPS: [&str; 3] = ["copies", "life", THREADS];
 const THREADS: &str = "threads";
-/// Groups of behaviours that depend on an image's form.
+/// Groups of behaviours that depend on the form of an image.
 const GROUPS_OF_IMAGES: [&str; 4] = ["bad_input", "launches", "life", "programs"];
-/// Texts in the names of behaviours; others are not run.
+/// The variable with texts in the names of behaviours to run.
 pub(crate) const ONLY: &str = "LONGSHORE_TEST_BEHAVIOURS";
 
-/// A run of behaviours with one plugin, form of images and way to run the plugin, on each of its devices.
+/// A run of behaviours with one plugin, form of images and way to run the plugin, on each of the
+/// plugin's devices.
 pub(crate) struct Run {
     plugin: PathBuf,
-    /// The part of the trials' names behind the device.
+    /// The part of trial names after the device.
     form: &'static str,
-    /// Parts of the run, which differ in the environment. A process runs one of them.
+    /// Parts of the run, with different environments. A process runs one part.
     parts: Vec<Part>,
 }
 
@@ -54,7 +55,7 @@ pub(crate) fn for_plugin(plugin: &Path) -> Vec<Run> {
     if Doubled::for_backend(backend).is_some() {
         return vec![run("", vec![Part::all(setup)])];
     }
-    // Two devices, so that there are no gaps where a platform's devices meet.
+    // Two devices, so that behaviours about two devices of a platform run too.
     let several = format!("LONGSHORE_{}_DEVICES", backend.to_uppercase());
     let environment = Environment::from_process().with(several, "2");
     let setup = setup.with_environment(environment);
@@ -67,9 +68,9 @@ pub(crate) fn for_plugin(plugin: &Path) -> Vec<Run> {
     ]
 }
 
-/// Vulkan's validation layer may be of another year than the plugin's own validator, and of another opinion on modules that
-/// no compiler would make: these are tried without it. So are threads at once, where not all is tried: in the layer they
-/// may wait 10 s for each other.
+/// Returns the parts for Vulkan. The validation layer and the plugin's own validator may differ in
+/// version, and disagree about modules that no compiler makes: such modules run without the layer.
+/// In a short test, so do concurrent threads: in the layer they may wait 10 s for each other.
 fn vulkan_parts(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
     let strict = setup.clone().with_environment(vulkan::environment());
     let wgsl = |setup: &Setup| setup.clone().with_fixtures(Fixtures::wgsl());
@@ -119,18 +120,19 @@ fn is_staged(behaviour: &Behaviour) -> bool {
 }
 
 impl Run {
-    /// Returns whether a trial that is named in full is of this run: starting drivers for nothing takes time.
+    /// Returns whether the arguments select a trial of this run: starting drivers in vain takes
+    /// time.
     pub(crate) fn is_wanted(&self, arguments: &Arguments) -> bool {
         let name = arguments.filter.as_ref().filter(|_| arguments.exact);
         name.is_none_or(|name| self.has(name))
     }
 
-    /// Returns whether a trial of this name is of this run, if the device is there.
+    /// Returns whether this run has a trial with this name, if the device exists.
     pub(crate) fn has(&self, trial: &str) -> bool {
         self.index_in(trial).is_some()
     }
 
-    /// Returns the index of the device that a trial's name names: "vulkan:1 (WGSL)".
+    /// Returns the index of the device in the name of a trial: 1 for "vulkan:1 (WGSL)".
     fn index_in(&self, trial: &str) -> Option<u32> {
         let device = trial.strip_prefix(self.backend())?.strip_prefix(':')?;
         device.strip_suffix(self.form)?.parse().ok()
@@ -156,8 +158,8 @@ impl Run {
         devices.into_iter().filter(|device| self.is_chosen(device)).map(trial).collect()
     }
 
-    /// Returns whether a device is tried where tests do not try all: further devices of a plugin are like the first to the process
-    /// that isolates it, and further devices of a double are like the first.
+    /// Returns whether a short test includes a device. For the isolating process, further devices
+    /// of a plugin are like the first. Further devices of a double are like its first.
     fn is_chosen(&self, device: &DeviceName) -> bool {
         let is_double = Doubled::for_backend(&device.backend).is_some_and(|of| of.is_double());
         let is_alike = is_double || self.form.contains("isolated");
@@ -202,7 +204,7 @@ impl Part {
     }
 }
 
-/// Runs all behaviours of a trial, and prints each outcome. The error lists those that failed.
+/// Runs all behaviours of a trial, and prints each outcome. The error lists the failed behaviours.
 fn attempt(trial: &str, parts: &[Vec<&'static Behaviour>]) -> Result<(), Failed> {
     let (mut passed, mut skipped, mut failed) = (0, 0, Vec::new());
     for (number, behaviours) in parts.iter().enumerate() {
@@ -232,7 +234,7 @@ fn attempt(trial: &str, parts: &[Vec<&'static Behaviour>]) -> Result<(), Failed>
     }
 }
 
-/// Returns the violations that the double of a driver has noted since the last call.
+/// Returns the violations that the double of a driver has recorded since the last call.
 fn complaint_of_double(device: &DeviceName) -> Option<String> {
     let of = Doubled::for_backend(&device.backend).filter(Doubled::is_double)?;
     let double = of.open_double();

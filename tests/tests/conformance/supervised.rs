@@ -1,7 +1,8 @@
-//! Behaviours of a trial in a process that outlives none of their faults: this program, started again.
+//! Behaviours of a trial in a separate process of this program, which ends with the first fatal
+//! fault.
 //!
-//! That process makes an empty file when a behaviour begins and writes the outcome into it when the behaviour has ended. A behaviour
-//! that ends the process has failed, and a further process runs the rest.
+//! The process creates an empty file at the begin of a behaviour, and writes the outcome into it at
+//! the end. A behaviour that ends the process has failed, and a further process runs the rest.
 
 use crate::runs::Run;
 use longshore_conformance::{Outcome, Setup, endings};
@@ -12,24 +13,24 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Tells a process its part of a trial.
+/// The variable with the part of a trial that a process runs.
 const PART: &str = "LONGSHORE_TEST_CONFORMANCE";
-/// The time that a process may take beyond the limit of a behaviour, to start and to end.
+/// The time beyond the limit of a behaviour in which its process must start and end.
 const MARGIN: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The part of a trial that a process is for.
+/// The part of a trial that a process runs.
 pub(crate) struct Part {
     trial: String,
-    /// The number of the run's part.
+    /// Index of the part in the run.
     number: usize,
-    /// The number of the first behaviour.
+    /// Index of the first behaviour.
     first: usize,
     /// The folder for files of outcomes.
     folder: PathBuf,
 }
 
-/// Runs all behaviours of a run's part, in as many processes as it takes. Blocks.
+/// Runs all behaviours of a part of the run, in as many processes as necessary. Blocks.
 ///
 /// # Errors
 /// A process that cannot be started, or that ends before its first behaviour.
@@ -47,7 +48,7 @@ pub(crate) fn outcomes(trial: &str, number: usize, count: usize) -> Result<Vec<O
         let ended = (part.first..count).map_while(|number| endings::read(&part.file(number)));
         outcomes.extend(ended);
         if outcomes.len() == count {
-            // The end of the process is the last behaviour's.
+            // The last behaviour has ended the process.
             let last = outcomes.pop();
             outcomes.push(endings::judge(last, status));
         } else if part.file(outcomes.len()).exists() {
@@ -63,7 +64,7 @@ pub(crate) fn outcomes(trial: &str, number: usize, count: usize) -> Result<Vec<O
 }
 
 impl Part {
-    /// Returns the part of a trial that this process is for, if there is one.
+    /// Returns the part of a trial that this process runs, if any.
     pub(crate) fn from_environment() -> Option<Part> {
         let reported = std::env::var(PART).ok()?;
         let mut parts = reported.splitn(4, '\n');
@@ -74,7 +75,7 @@ impl Part {
         Some(Part { trial, number: part, first, folder })
     }
 
-    /// Runs the behaviours of this process, in the run that has its trial.
+    /// Runs the behaviours of this process, in the run that contains the trial.
     pub(crate) fn serve(&self, find: impl FnOnce(&str) -> Option<Run>) -> ExitCode {
         let run = find(&self.trial).expect("a trial of this program");
         for number in self.first..run.count(self.number) {
@@ -85,7 +86,8 @@ impl Part {
         ExitCode::SUCCESS
     }
 
-    /// Returns the status of the process, `None` if it had to be killed because a behaviour did not end.
+    /// Returns the exit status of the process, or `None` if it was killed because a behaviour did
+    /// not end.
     fn run_in_process(&self, count: usize) -> io::Result<Option<ExitStatus>> {
         let mut command = Command::new(std::env::current_exe()?);
         let Part { trial, number, first, folder } = self;

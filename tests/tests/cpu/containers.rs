@@ -1,5 +1,5 @@
-//! Containers as images, from the program's side: which entry a device gets, with a plugin that scores
-//! and with one that does not.
+//! Containers as images for a program: the entry that a device gets, with a plugin that scores
+//! entries and with one that does not.
 
 use longshore::{
     Device, ErrorCode, Grid, Image, ImageKind, OffloadImage, OffloadKind, write_offload_binary,
@@ -19,7 +19,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Links a shared object (or with other flags another file) whose kernel `answer` writes `number`.
+/// Links a shared object, or another file by `flags`, whose kernel `answer` writes `number`.
 fn answering(folder: &Path, number: u32, flags: &[&str]) -> PathBuf {
     let source = folder.join(format!("answer{number}.c"));
     let text = format!(
@@ -60,7 +60,8 @@ fn packed(entries: &[(&str, &str, &[u8])]) -> Vec<u8> {
     write_offload_binary(&entries.iter().map(image).collect::<Vec<_>>())
 }
 
-/// Returns a level that every CPU of this machine has, a high one, and whether this CPU has that.
+/// Returns a processor level that every CPU of this machine supports, a high level, and whether
+/// this CPU supports the high one.
 #[cfg(target_arch = "x86_64")]
 fn levels() -> (&'static str, &'static str, bool) {
     ("x86-64", "x86-64-v4", std::arch::is_x86_feature_detected!("avx512vl"))
@@ -137,7 +138,7 @@ fn a_damaged_container_is_an_invalid_binary() {
     assert!(error.message().contains("OffloadBinary at offset 0"), "{error}");
 }
 
-/// Adds `content` to an ELF file as a section.
+/// Adds a section with `content` to an ELF file.
 fn embed(file: &Path, name: &str, content: &[u8]) -> Vec<u8> {
     let (section, fat) = (file.with_extension("section"), file.with_extension("fat"));
     std::fs::write(&section, content).unwrap();
@@ -187,7 +188,7 @@ fn an_entry_at_an_odd_offset_is_loaded_also_from_a_section_of_hip() {
     assert_eq!(answer(&device, embed(&executable, ".hip_fatbin", &bundle)).unwrap(), 7);
 }
 
-/// Returns an image for the sample plugin, in which `which` is the name of a kernel.
+/// Returns an image for the sample plugin, with a kernel named `which`.
 fn ops(which: &str) -> Vec<u8> {
     let text = format!("longshore-ops 1\nkernel {which} = nop\n");
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

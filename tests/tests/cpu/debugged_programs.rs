@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const CHILD: &str = "LONGSHORE_TEST_UNDER_DEBUGGER";
 const SOURCE: &str = "void k(void **a) { **(int **)a[0] = 7; }";
-/// A debugger that waits for something that never comes is given up after this.
+/// The time limit for a debugger.
 const LIMIT: Duration = Duration::from_secs(240);
 
 #[test]

@@ -1,6 +1,6 @@
-//! `include/longshore_device.h` with every clang that is installed: for every target, as C and C++, without a
-//! warning; `ptxas` takes the PTX; an image says the same of its kernels whatever it is for; and kernels on
-//! the CPU do what they say, without a runtime.
+//! `include/longshore_device.h` with every installed clang: for every target, as C and C++, without
+//! warnings. `ptxas` accepts the PTX. Images for all targets describe their kernels alike. Kernels
+//! on the CPU work without a runtime.
 
 use longshore_tests::cuda::nvidia_tool;
 use longshore_tests::device_code::clangs;
@@ -13,13 +13,14 @@ use std::process::Command;
 
 const LANGUAGES: [&str; 6] = ["c99", "c11", "c17", "c++11", "c++17", "c++20"];
 
-/// All languages, or the oldest and the newest, beside those in which code is made.
+/// Returns all languages, or in a short test the oldest and the newest. Tests that make code have
+/// their own languages.
 fn languages() -> impl Iterator<Item = &'static str> {
     let is_extreme = |language: &str| matches!(language, "c99" | "c++11" | "c++20");
     LANGUAGES.into_iter().filter(move |language| effort::is_all() || is_extreme(language))
 }
 
-/// What is compiled for.
+/// A target of the compiler.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Cpu(&'static str),
@@ -29,9 +30,9 @@ enum Target {
 
 use Target::{Amd, Cpu, Nvidia};
 
-/// The oldest clang that the header is made for.
+/// The oldest clang that the header supports.
 const OLDEST: u32 = 14;
-/// A target, and the first clang that knows it.
+/// Targets, with the first clang that supports each.
 const TARGETS: [(Target, u32); 8] = [
     (Cpu("x86_64-linux-gnu"), 14),
     (Cpu("aarch64-linux-gnu"), 14),
@@ -44,7 +45,8 @@ const TARGETS: [(Target, u32); 8] = [
 ];
 
 impl Target {
-    /// Whether only CUDA or HIP, both C++, make images for it.
+    /// Returns whether this clang compiles images of the target from CUDA or HIP only, which are
+    /// C++.
     fn needs_dialect(self, clang: u32) -> bool {
         match self {
             Cpu(_) => false,
@@ -71,7 +73,7 @@ impl Target {
     }
 }
 
-/// The versions of the clangs that are tried.
+/// Returns the versions of clang to test.
 fn versions() -> Vec<u32> {
     let version = |clang: &str| clang.strip_prefix("clang-").and_then(|text| text.parse().ok());
     clangs().into_iter().map(|clang| version(clang).expect("its name ends with it")).collect()
@@ -81,7 +83,7 @@ fn source(name: &str) -> PathBuf {
     root().join("tests/fixtures/device").join(name)
 }
 
-/// Runs a program that must succeed and say nothing.
+/// Runs a program that must succeed without output.
 fn run_quietly(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = [output.stdout, output.stderr].concat();
@@ -91,7 +93,7 @@ fn run_quietly(command: &mut Command) {
 
 fn compile(clang: u32, language: &str, flags: &str, source: &Path, to: &Path) {
     let mut command = Command::new(format!("clang-{clang}"));
-    // What follows decides the language, if it does.
+    // Later options decide the language, if they have one.
     command.args(["-x", if language.starts_with("c++") { "c++" } else { "c" }]);
     command.args(flags.split(' ')).arg(format!("-std={language}"));
     command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-unused-command-line-argument"]);
@@ -99,7 +101,7 @@ fn compile(clang: u32, language: &str, flags: &str, source: &Path, to: &Path) {
     run_quietly(command.arg(source).arg("-o").arg(to));
 }
 
-/// An image of `everything.c`; nothing if the clang cannot make it.
+/// Returns an image of `everything.c`, or `None` if the clang cannot make it.
 fn image(
     clang: u32,
     (target, since): (Target, u32),
@@ -117,12 +119,13 @@ fn image(
     Some(image)
 }
 
-/// Compiles for a kind of target: in every language without making code, in C++ without optimisation, and in C, where that is
-/// possible, with all of it. The images describe their kernels as an image for this CPU does.
+/// Compiles for a kind of target: in every language without code generation, in C++ without
+/// optimisation, and, where possible, in C with full optimisation. The images describe their
+/// kernels as an image for this CPU does.
 fn compiles(is_wanted: fn(Target) -> bool, check: impl Fn(Target, &Path)) {
     let folder = tempfile::tempdir().unwrap();
     let Some(newest) = versions().pop() else { return };
-    // C and C++ spell a parameter that is passed by value in different ways.
+    // C and C++ use different texts for a parameter by value.
     let expected = ["c11", "c++17"].map(|language| {
         let image = image(newest, TARGETS[0], language, "-O0", folder.path());
         let described = descriptions(&image.expect("every clang makes images for CPUs"));
@@ -136,7 +139,7 @@ fn compiles(is_wanted: fn(Target) -> bool, check: impl Fn(Target, &Path)) {
             }
             let optimised = if target.0.needs_dialect(clang) { "c++17" } else { "c11" };
             for (language, level) in [("c++17", "-O0"), (optimised, "-O3")] {
-                // Without optimisation there is much code; one architecture of a vendor will do.
+                // Code without optimisation is large; one architecture of each vendor is enough.
                 if level == "-O0" && target.1 > OLDEST {
                     continue;
                 }
@@ -176,7 +179,7 @@ fn clangs_compile_everything_for_nvidia_gpus_with_the_same_descriptions_and_ptxa
     compiles(|target| matches!(target, Nvidia(_)), assemble);
 }
 
-/// The descriptions of kernels in an ELF file.
+/// Returns the descriptions of kernels in an ELF file.
 fn descriptions_of_elf(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let file = object::File::parse(bytes).unwrap();
     let named = file.symbols().filter_map(|symbol| {
@@ -188,8 +191,8 @@ fn descriptions_of_elf(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
     named.collect()
 }
 
-/// The descriptions of kernels in PTX: `.b8 __longshore_kernel_NAME[BYTES] = {1, 0, ...};`, where zeros at the
-/// end may be left out.
+/// Returns the descriptions of kernels in PTX: `.b8 __longshore_kernel_NAME[BYTES] = {1, 0, ...};`.
+/// Zeros at the end may be missing.
 fn descriptions_of_ptx(text: &str) -> BTreeMap<String, Vec<u8>> {
     let lines = text.lines().filter_map(|line| line.split_once(" __longshore_kernel_"));
     let named = lines.filter_map(|(_, line)| {
@@ -225,7 +228,7 @@ fn kernels_on_the_cpu_do_what_they_say() {
                 if flags.contains("v3") && !std::is_x86_feature_detected!("avx2") {
                     continue;
                 }
-                // In C++ the operations are the same.
+                // The operations are the same in C++.
                 if language == "c++11" && flags != "-O3" && !effort::is_all() {
                     continue;
                 }

@@ -1,5 +1,5 @@
-//! Device code that ends its thread or the program, that faults where it is no kernel, that changes the modes of floating
-//! point, and that touches pages which the program has protected.
+//! Device code that ends its thread or the program, faults outside kernels, changes the
+//! floating-point modes, or accesses pages protected by the program.
 
 use longshore::{
     Device, DevicePointer, Environment, Error, ErrorCode, Grid, Image, Program, Queue,
@@ -7,7 +7,7 @@ use longshore::{
 use longshore_conformance::OwnImages;
 use longshore_tests::device_code::{Workshop, clangs};
 
-/// Returns an image in both formats, with a description of it.
+/// Returns an image in both formats, with a description of the image.
 fn both(workshop: &Workshop, name: &str, source: &str, flags: &[&str]) -> Vec<(Image, String)> {
     let Some(clang) = clangs().pop() else { return Vec::new() };
     let shared = workshop.shared(clang, name, source, flags);
@@ -15,7 +15,7 @@ fn both(workshop: &Workshop, name: &str, source: &str, flags: &[&str]) -> Vec<(I
     vec![(shared, format!("{name} as elf-so")), (object, format!("{name} as elf-o"))]
 }
 
-/// Returns the CPU; relocatable objects may use all names of the process.
+/// Returns the CPU's device. Relocatable objects may use all names of the process.
 fn device(workshop: &Workshop) -> Device {
     workshop.device(Environment::empty().with("LONGSHORE_HOST_SYMBOLS", "*"))
 }
@@ -24,14 +24,14 @@ fn load(device: &Device, image: Image) -> longshore::Result<Program> {
     device.load_own(image)
 }
 
-/// Runs a kernel in LLVM's host form, or any of one item, that takes an address.
+/// Runs a kernel in LLVM's host form, or a one-item kernel, that takes an address.
 fn run(queue: &Queue, program: &Program, kernel: &str, address: u64) -> longshore::Result<()> {
     let kernel = program.kernel(kernel)?;
-    // SAFETY: the kernels of this file take an address, of what they may use.
+    // SAFETY: the kernels of this file take an address that they may use.
     unsafe { queue.launch_and_wait(&kernel, Grid::linear(1, 1), (DevicePointer(address),)) }
 }
 
-/// Returns the same, queued, so that it runs on the queue's own thread or on this one.
+/// Queues a kernel, so that it runs on the queue's own thread or on this one.
 fn run_queued(queue: &Queue, program: &Program, kernel: &str) -> longshore::Result<()> {
     let kernel = program.kernel(kernel)?;
     // SAFETY: as above.
@@ -101,7 +101,8 @@ fn device_code_that_would_end_its_thread_or_the_program_is_an_error_of_its_queue
     }
 }
 
-/// The one of a constructor, a destructor, an exit handler and a resolver that `FAULTY` names writes to address 16.
+/// Source in which the function named by `FAULTY` writes to address 0x10: a constructor, a
+/// destructor, an exit handler or a resolver.
 const FAULTS: &str = r#"
 #include <stdlib.h>
 #define CONSTRUCTOR 1
@@ -143,7 +144,7 @@ fn constructors_and_resolvers_that_fault_are_errors_of_the_load() {
                 let error = load(&device, image.clone()).err().expect("the load fails");
                 assert_says(&error, &words);
             }
-            // The device goes on.
+            // The device still works.
             let (fine, _) = both(&workshop, "fine", FAULTS, &["-DFAULTY=0"]).remove(0);
             let (program, queue) = (load(&device, fine).unwrap(), device.queue().unwrap());
             let number = device.buffer_of(&queue, &[0_u32]).unwrap();
@@ -236,13 +237,14 @@ LONGSHORE_KERNEL(prints, (uint32_t *out)) {
 }
 "#;
 
-    /// The status bits of MXCSR, which say what has happened and change nothing.
+    /// The status bits of MXCSR, which report events and change nothing.
     const STATUS: u32 = 0x3f;
 
-    /// MXCSR without its status, the x87 control word, and the flags that must be clear.
+    /// Returns MXCSR without its status bits, the x87 control word, and the flags that must be
+    /// clear.
     fn thread_modes() -> (u32, u16, u64) {
         let (mut mxcsr, mut control, flags) = (0_u32, 0_u16, &mut 0_u64);
-        // SAFETY: stores registers in places of their sizes.
+        // SAFETY: the instructions store registers in variables of their sizes.
         unsafe {
             std::arch::asm!("stmxcsr [{}]", "fnstcw [{}]", "pushfq", "pop qword ptr [{}]",
                 in(reg) &raw mut mxcsr, in(reg) &raw mut control, in(reg) flags);
@@ -252,7 +254,7 @@ LONGSHORE_KERNEL(prints, (uint32_t *out)) {
 
     fn change() {
         let mxcsr = 0x1f80 | 0x8040 | 0x6000_u32;
-        // SAFETY: bits that the processor has.
+        // SAFETY: the processor supports these bits.
         unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr) }
     }
 
@@ -346,7 +348,8 @@ mod barriers {
     use std::ptr::null_mut;
     use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-    /// The page that the handler opens, how often it did, what it was called with, and whether the mask was right.
+    /// State of the handler: the page that it opens, the numbers of openings and of calls, and
+    /// whether the signal mask was right in all calls.
     static PAGE: AtomicU64 = AtomicU64::new(0);
     static OPENED: AtomicUsize = AtomicUsize::new(0);
     static CALLED: AtomicUsize = AtomicUsize::new(0);
@@ -354,7 +357,7 @@ mod barriers {
     const BYTES: usize = 4096;
 
     fn is_blocked(signal: c_int) -> bool {
-        // SAFETY: asks for the thread's own mask.
+        // SAFETY: the call reads the mask of this thread.
         unsafe {
             let mut mask: libc::sigset_t = std::mem::zeroed();
             libc::pthread_sigmask(libc::SIG_BLOCK, null_mut(), &raw mut mask);
@@ -368,7 +371,7 @@ mod barriers {
         MASKED.fetch_and(is_right, Ordering::Relaxed);
         let page = PAGE.load(Ordering::Relaxed);
         if (page..page + BYTES as u64).contains(&address) {
-            // SAFETY: the test's page.
+            // SAFETY: the page belongs to the test.
             unsafe {
                 libc::mprotect(page as *mut c_void, BYTES, libc::PROT_READ | libc::PROT_WRITE)
             };
@@ -386,7 +389,7 @@ mod barriers {
     }
 
     fn page(protection: c_int) -> u64 {
-        // SAFETY: a new mapping.
+        // SAFETY: the mapping is new.
         let page = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             libc::mmap(null_mut(), BYTES, protection, flags, -1, 0)
@@ -395,7 +398,7 @@ mod barriers {
     }
 
     fn install(handler: usize, flags: c_int) {
-        // SAFETY: the structure is filled as the call wants it.
+        // SAFETY: the structure is complete.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             (action.sa_sigaction, action.sa_flags) = (handler, flags);
@@ -404,7 +407,8 @@ mod barriers {
         }
     }
 
-    /// Kernels touch the page, which the handler opens, a hundred times; then one that it does not know.
+    /// Runs kernels that touch the page a hundred times, which the handler opens; then a kernel
+    /// that touches an unknown page.
     fn kernels_go_on_behind_barriers() {
         let workshop = Workshop::new();
         let Some((image, _)) = both(&workshop, "touches", TOUCHES, &["-O1"]).pop() else { return };
@@ -415,7 +419,7 @@ mod barriers {
         for round in 1..=100 {
             run(&queue, &program, "touch", barrier + 8).unwrap();
             assert_eq!(OPENED.load(Ordering::Relaxed), round);
-            // SAFETY: the test's page.
+            // SAFETY: the page belongs to the test.
             unsafe { libc::mprotect(barrier as *mut c_void, BYTES, libc::PROT_NONE) };
         }
         assert_eq!(CALLED.load(Ordering::Relaxed), 100);
@@ -425,7 +429,7 @@ mod barriers {
             let error = run(&queue, &program, "touch", other).unwrap_err();
             assert_says(&error, &["segmentation fault"]);
         }
-        // Its own fences are no barriers of the program.
+        // The CPU's own fences are not barriers of the program.
         let called = CALLED.load(Ordering::Relaxed);
         let memory = device.allocate(longshore::MemoryKind::Device, 1 << 20, 64).unwrap();
         let error = run(&queue, &program, "touch", memory.pointer().0 + (1 << 20)).unwrap_err();
@@ -448,7 +452,7 @@ mod barriers {
         kernels_go_on_behind_barriers();
     }
 
-    /// Rust's own handler has the default action take its place.
+    /// Rust's own handler restores the default action.
     #[test]
     fn a_handler_that_gives_a_fault_up_does_not_end_the_program() {
         let workshop = Workshop::new();

@@ -1,5 +1,5 @@
-//! Handles that are used or given up at awkward moments: after their program was unloaded, from a
-//! host function, while their device is closed.
+//! Handles used or dropped at unusual moments: after the unloading of their program, in a host
+//! function, during the closing of their device.
 
 use longshore::{Device, Environment, ErrorCode, Grid, MemoryKind};
 use longshore_conformance::Fixtures;
@@ -22,7 +22,7 @@ fn basic(device: &Device) -> Arc<[u8]> {
     Fixtures::built_in().image(device, "basic").unwrap().unwrap()
 }
 
-/// A host function that waits until the sender speaks.
+/// Returns a host function that waits for a message from the sender.
 fn gate() -> (Sender<()>, impl FnOnce() + Send + 'static) {
     let (open, opened): (Sender<()>, Receiver<()>) = channel();
     (open, move || assert_eq!(opened.recv(), Ok(())))

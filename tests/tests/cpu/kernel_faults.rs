@@ -1,5 +1,5 @@
-//! Kernels that fail: each failure is an error of its queue that says what happened where, and nothing else is
-//! harmed.
+//! Failing kernels: each failure is an error of its queue that names the fault and its place, and
+//! does no other harm.
 
 use longshore::{
     Device, DevicePointer, Environment, Error, ErrorCode, Grid, MemoryKind, Program, Queue,
@@ -121,7 +121,7 @@ fn grid() -> Grid {
     Grid::linear(GROUPS, ITEMS)
 }
 
-/// The error has the place, and these words.
+/// Asserts that the error has the place and these words.
 #[track_caller]
 fn assert_says(error: &Error, kernel: &str, words: &[&str]) {
     assert_eq!(error.code(), ErrorCode::BackendFailure, "{error}");
@@ -131,7 +131,7 @@ fn assert_says(error: &Error, kernel: &str, words: &[&str]) {
     }
 }
 
-/// An address that nothing is at.
+/// An unmapped address.
 const HOLE: u64 = 0x10_0000_0000;
 
 #[test]
@@ -141,7 +141,7 @@ fn each_kind_of_fault_is_an_error_with_kernel_group_and_item() {
         let (device, program, queue) = scene.open(flag);
         let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
         let one = |name: &str| program.kernel(name).unwrap();
-        // SAFETY: each kernel writes within `out`, or where nothing is.
+        // SAFETY: each kernel writes within `out`, or to unmapped memory.
         unsafe {
             let fails = |result: longshore::Result<()>| result.unwrap_err();
             for name in ["store", "store_fibers", "store_regions"] {
@@ -192,8 +192,7 @@ fn an_overflow_of_the_threads_stack_is_a_fault_like_any_other() {
     let (device, program, queue) = scene.open("-O0");
     let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
     let kernel = program.kernel("overflow").unwrap();
-    // On a thread of the queue's, on this one, and on one that the test makes.
-    // SAFETY: the kernel only overflows its stack.
+    // The kernel runs on a thread of the queue, on this thread, and on a new thread.
     unsafe {
         queue.launch(&kernel, grid(), (&out,)).unwrap();
         let error = queue.synchronize().unwrap_err();
@@ -213,8 +212,7 @@ fn a_recursion_that_overflows_the_threads_stack_is_reported_as_that() {
     let (device, program, queue) = scene.open("-O0");
     let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
     let kernel = program.kernel("recursion").unwrap();
-    // On this thread, and on one that the test makes.
-    // SAFETY: the kernel only overflows its stack.
+    // The kernel runs on this thread, and on a new one.
     let run = || unsafe { queue.launch_and_wait(&kernel, grid(), (&out,)).unwrap_err() };
     for error in [run(), std::thread::scope(|scope| scope.spawn(run).join().unwrap())] {
         assert!(error.message().contains("its stack of"), "{error}");
@@ -231,7 +229,7 @@ fn a_fault_in_one_queue_leaves_another_that_computes_alone() {
     let sum = device.buffer_of(&queue, &[0u64]).unwrap();
     let (busy, store) = (program.kernel("busy").unwrap(), program.kernel("store").unwrap());
     let rounds = 20;
-    // SAFETY: `busy` adds to one number; `store` writes where nothing is, and within `out`.
+    // SAFETY: `busy` adds to one number; `store` writes to unmapped memory, and within `out`.
     unsafe {
         for _ in 0..rounds {
             queue.launch(&busy, Grid::linear(64, 16), (&sum, 10_001u32)).unwrap();
@@ -254,7 +252,7 @@ fn a_thousand_faults_in_a_row_leak_nothing() {
     let mut kernels = kernels.iter().cycle();
     let mut fault = || {
         let kernel = kernels.next().expect("they are without end");
-        // SAFETY: the kernels write where nothing is, and within `out`.
+        // SAFETY: the kernels write to unmapped memory, and within `out`.
         unsafe { queue.launch_and_wait(kernel, grid(), (DevicePointer(HOLE), &out)).unwrap_err() };
     };
     (0..100).for_each(|_| fault());
@@ -263,7 +261,7 @@ fn a_thousand_faults_in_a_row_leak_nothing() {
     assert_eq!(Held::now().threads, before.threads);
 }
 
-/// The kinds of memory that a program can allocate.
+/// Kinds of memory that a program can allocate.
 const KINDS: [MemoryKind; 3] = [MemoryKind::Device, MemoryKind::Host, MemoryKind::Managed];
 
 const RUNS_PAST: &str = r#"
@@ -284,7 +282,7 @@ fn a_kernel_that_runs_past_a_large_buffer_or_before_it_fails() {
     for (kind, bytes) in KINDS.into_iter().flat_map(|kind| [(kind, 1_u64 << 20), (kind, 5 << 20)]) {
         let memory = device.allocate(kind, bytes, 64).unwrap();
         for (begin, words) in [(bytes, "0 bytes past the end of"), (u64::MAX, "1 bytes before")] {
-            // SAFETY: the kernel writes where nothing is.
+            // SAFETY: the kernel writes to unmapped memory.
             let run = unsafe {
                 queue.launch_and_wait(&set, Grid::linear(1, 1), (memory.pointer(), begin, 40_u64))
             };
@@ -293,7 +291,7 @@ fn a_kernel_that_runs_past_a_large_buffer_or_before_it_fails() {
             let words = format!("{words} the allocation of {bytes} bytes");
             assert!(error.message().contains(&words), "{kind:?}, {bytes} bytes: {error}");
         }
-        // SAFETY: the whole of the allocation.
+        // SAFETY: the range is the whole allocation.
         let run = unsafe {
             queue.launch_and_wait(&set, Grid::linear(1, 1), (memory.pointer(), 0_u64, bytes))
         };
@@ -309,7 +307,7 @@ fn a_kernel_that_writes_past_small_buffers_changes_nothing_of_the_programs_heap(
     let program = device.load_own(image).unwrap();
     let (queue, set) = (device.queue().unwrap(), program.kernel("set").unwrap());
     let sizes = [1_usize, 100, 256, 300, 1000, 4096, 10_000, 40_000, 100_000];
-    // Buffers on the heap would lie among the program's own data.
+    // Buffers on the heap would lie among the data of the program.
     let mut own = Vec::new();
     let mut buffers = Vec::new();
     for (kind, size) in KINDS.into_iter().cycle().zip(sizes.repeat(20)) {
@@ -318,7 +316,7 @@ fn a_kernel_that_writes_past_small_buffers_changes_nothing_of_the_programs_heap(
     }
     for (memory, size) in &buffers {
         let (begin, count) = (*size as u64, 1000_u64);
-        // SAFETY: the kernel writes into other buffers, which nothing reads, or where nothing is.
+        // SAFETY: the kernel writes into other buffers, which no code reads, or to unmapped memory.
         let _ = unsafe {
             queue.launch_and_wait(&set, Grid::linear(1, 1), (memory.pointer(), begin, count))
         };
@@ -327,7 +325,7 @@ fn a_kernel_that_writes_past_small_buffers_changes_nothing_of_the_programs_heap(
     drop(buffers);
     own.drain(..).for_each(drop);
     device.close().unwrap();
-    // The heap is whole: all of it can be had again.
+    // The heap is intact: the program can allocate all of it again.
     drop((0..1000).map(|size| vec![1_u8; size * 10]).collect::<Vec<_>>());
 }
 
@@ -348,7 +346,7 @@ fn kernels_in_llvms_host_form_fail_alike() {
     let program = device.load_own(image).unwrap();
     let queue = device.queue().unwrap();
     let number = device.buffer_of(&queue, &[0u32]).unwrap();
-    // SAFETY: the kernels write one number, or where nothing is.
+    // SAFETY: the kernels write one number, or to unmapped memory.
     unsafe {
         for (name, address, words) in [
             ("store", HOLE, "segmentation fault"),
@@ -370,7 +368,8 @@ fn kernels_in_llvms_host_form_fail_alike() {
     assert_eq!(number.to_vec(&queue).unwrap(), [7]);
 }
 
-/// What a process does after it ran kernels: its own faults are nobody else's.
+/// The variable with the action of a process after its kernels: its later faults belong to the
+/// process alone.
 const FAULT: &str = "LONGSHORE_TEST_FAULT";
 
 #[test]
@@ -409,10 +408,10 @@ fn fault_after_a_kernel(fault: &str) {
     let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
     let hole = HOLE as *const u32;
     if fault == "ignored" {
-        // SAFETY: ignores what the backend has not handled yet.
+        // SAFETY: the call ignores the signal before the backend has installed its handler.
         unsafe { libc::signal(libc::SIGSEGV, libc::SIG_IGN) };
     }
-    // SAFETY: the kernel writes where nothing is. What comes after is meant to end the process.
+    // SAFETY: the kernel writes to unmapped memory. The following fault must end the process.
     unsafe {
         let store = program.kernel("store").unwrap();
         queue.launch_and_wait(&store, grid(), (DevicePointer(HOLE), &out)).unwrap_err();
@@ -429,7 +428,7 @@ fn fault_after_a_kernel(fault: &str) {
                 let waits = libc::pthread_self();
                 std::thread::spawn(move || {
                     std::thread::sleep(Duration::from_millis(200));
-                    // As `kill` does, but to the thread that runs the kernel.
+                    // Sends the signal as `kill` does, but to the thread that runs the kernel.
                     let nothing = libc::sigval { sival_ptr: std::ptr::null_mut() };
                     libc::pthread_sigqueue(waits, libc::SIGABRT, nothing)
                 });

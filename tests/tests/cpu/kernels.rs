@@ -1,7 +1,7 @@
-//! The kernels of `kernels/kernels.c` on the CPU, against plain Rust: for each way of compiling them, all kernels,
-//! sizes and group sizes, on one thread and on several.
+//! The kernels of `kernels/kernels.c` on the CPU, compared with plain Rust: for each way of
+//! compilation, all kernels, sizes and group sizes, on one thread and on several.
 //!
-//! A few ways are tried always, all of them with `--run-ignored all` (or `-- --include-ignored`).
+//! Every run tests a few ways; `--run-ignored all` (or `-- --include-ignored`) tests all.
 
 mod checks;
 mod rig;
@@ -19,12 +19,13 @@ const PLAIN: &[&str] = &["-O0"];
 const INDEPENDENT: Shape = Shape::Object(Position::Independent);
 const FIXED: Shape = Shape::Object(Position::Fixed);
 
-/// Numbers of threads that are tried always: work is done by one, or taken from each other by several.
+/// Returns the numbers of threads for every run: one thread does all work, or several steal work
+/// from each other.
 fn threads() -> &'static [u32] {
     if effort::is_all() { &[1, 2, 5] } else { &[1, 5] }
 }
 
-/// Runs all checks, on each of these numbers of threads.
+/// Runs all checks with each of these numbers of threads.
 fn check(build: Build, threads: &[u32]) {
     if !build.is_available() {
         println!("clang-{} is not installed", build.clang);

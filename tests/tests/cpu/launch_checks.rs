@@ -1,4 +1,4 @@
-//! Launches that an image's description or the device does not allow, on the CPU, in this process and
+//! Launches forbidden by an image's description or by the device, on the CPU, in this process and
 //! isolated.
 
 use longshore::{Device, DeviceInfo, DevicePointer, Environment, ErrorCode, Grid, Untyped};
@@ -47,7 +47,7 @@ fn load(device: &Device, image: longshore::Image) -> longshore::Program {
     device.load_own(image).expect("the CPU takes it")
 }
 
-/// Launches a kernel that takes a buffer of one `u32`, and answers the error.
+/// Launches a kernel that takes a buffer of one `u32`, and returns the error.
 fn refused(device: &Device, kernel: &longshore::Kernel, grid: Grid) -> longshore::Error {
     let queue = device.queue().unwrap();
     let out = device.buffer_of(&queue, &[0u32; 512]).unwrap();
@@ -66,7 +66,7 @@ fn an_argument_of_another_kind_is_refused_and_named() {
         let floats = device.buffer_of(&queue, &[1.0f32; 4]).unwrap();
         let doubles = device.buffer_of(&queue, &[1.0f64; 4]).unwrap();
         let grid = Grid::linear(1, 4);
-        // SAFETY: launches that are refused run nothing.
+        // SAFETY: refused launches run nothing.
         let errors = unsafe {
             [
                 (queue.launch(&scale, grid, (2u32, &floats, 4u64)), "argument 0 'float factor'"),
@@ -112,7 +112,7 @@ fn arguments_that_mean_the_same_and_untyped_ones_are_passed() {
         let blocks = device.buffer_of(&queue, &[[1.0f32; 4]]).unwrap();
         let signed = device.buffer_of(&queue, &[1i16]).unwrap();
         let (two, grid) = (2f32.to_bits(), Grid::linear(1, 4));
-        // SAFETY: the kernels use four numbers at most, which are floats in truth.
+        // SAFETY: the kernels use at most four numbers, which are actually floats.
         unsafe {
             queue.launch(&scale, grid, (2f32, &floats, 4i64)).unwrap();
             queue.launch(&scale, grid, (Untyped(two), &floats, 4usize)).unwrap();
@@ -186,7 +186,7 @@ fn a_group_may_have_as_many_items_as_the_device_says() {
         for name in ["plain", "waits", "regions"] {
             let kernel = program.kernel(name).unwrap();
             for items in [[1024, 1, 1], [8, 16, 8]] {
-                // SAFETY: the kernels count in one number.
+                // SAFETY: the kernels increment one number.
                 unsafe {
                     queue.launch_and_wait(&kernel, Grid::new([1; 3], items), (&out,)).unwrap();
                 }
@@ -210,7 +210,7 @@ fn more_cooperative_groups_than_can_run_at_once_are_refused_also_without_a_barri
         let error = refused(&device, &kernel, Grid::linear(most + 1, items).with_cooperative(true));
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{name}: {error}");
         assert!(error.message().contains(&format!("expected at most {most}")), "{error}");
-        // SAFETY: the kernels count in one number.
+        // SAFETY: the kernels increment one number.
         unsafe {
             let grid = Grid::linear(most, items).with_cooperative(true);
             queue.launch_and_wait(&kernel, grid, (&out,)).unwrap();

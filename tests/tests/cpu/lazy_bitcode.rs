@@ -1,4 +1,4 @@
-//! Bitcode whose functions are compiled when they are called in an executor.
+//! Bitcode whose functions are compiled at their first call in an executor.
 
 use longshore_bitcode::{Bitcode, Compiler};
 use longshore_executor::controller::{ExecutorProcess, Spawn};
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 use tempfile::tempdir;
 
-/// A program whose `main` returns how many of its checks hold.
+/// A program whose `main` returns the number of successful checks.
 const PROGRAM: &str = r#"
 #include <stdexcept>
 #include <string>
@@ -47,7 +47,7 @@ int main() {
 }
 "#;
 
-/// The compiler of this machine; nothing where there is none, which is said.
+/// Returns the compiler of this machine. Without one, prints that and returns `None`.
 fn compiler() -> Option<Compiler> {
     match Compiler::find(&std::env::var_os("PATH").unwrap_or_default()) {
         Ok(compiler) => Some(compiler),
@@ -69,11 +69,12 @@ fn bitcode(compiler: &Compiler) -> Vec<u8> {
     fs::read(module).unwrap()
 }
 
-/// Adds a module to a program of a session lazily, and runs it there: what its `main` returns.
+/// Adds a module to a program of a session lazily, runs it there, and returns the result of its
+/// `main`.
 fn run(session: &Session, process: Arc<dyn TargetProcess>, module: &Bitcode) -> i32 {
     let library: Library = session.create_library("program");
     library.add_generator(ProcessSymbols);
-    // SAFETY: the library is meant to be opened.
+    // SAFETY: the standard library is safe to open.
     let standard = unsafe { DynamicLibrary::open_in(process, Path::new("libstdc++.so.6")) };
     library.add_generator(standard.unwrap());
     let lazy = LazyReexports::for_session(session).unwrap();
@@ -82,7 +83,7 @@ fn run(session: &Session, process: Arc<dyn TargetProcess>, module: &Bitcode) -> 
     // SAFETY: the program is sound to run.
     unsafe { files.initialize(MainArguments::default()) }.unwrap();
     let main = library.lookup("main").unwrap();
-    // SAFETY: it is the program's main function.
+    // SAFETY: `main` is the main function of the program.
     unsafe { library.run_main(main, MainArguments::default()) }.unwrap()
 }
 
@@ -95,13 +96,13 @@ fn a_program_is_compiled_as_an_executor_calls_it() {
         let spawn = Spawn::new(path).with_shared_memory(shares_memory);
         let process: Arc<dyn TargetProcess> = ExecutorProcess::spawn(&spawn).unwrap();
         let session = Session::builder().with_process(Arc::clone(&process));
-        // SAFETY: the program is sound to have in the executor.
+        // SAFETY: the program is sound to load in the executor.
         let session = unsafe { session.build() }.unwrap();
         let module = Bitcode::for_session(&session, &compiler, "it.bc", &bytes).unwrap();
         assert_eq!(run(&session, process, &module), 12, "{shares_memory}");
         let compiled = module.compiled();
         assert!(compiled > 4, "{compiled}");
-        // What it never calls.
+        // The program never calls this function.
         module.prepare("never").unwrap();
         assert_eq!(module.compiled(), compiled + 1);
     }

@@ -1,5 +1,5 @@
-//! Images that are loaded lazily, in this process and in one of their own: what is linked when, and that nothing else is
-//! different.
+//! Lazily loaded images, in this process and in one of their own: the time at which members are
+//! linked, and equal behaviour otherwise.
 
 use longshore::{
     Buffer, Device, Environment, ErrorCode, Grid, Image, Program, Queue, Result, SymbolKind,
@@ -10,7 +10,7 @@ use longshore_tests::world::{World, command, copy_into, executor, host_plugin};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A folder with the CPU's plugin, and an archive that is made there.
+/// A folder with the plugin of the CPU and an archive made there.
 struct Site(World);
 
 impl Site {
@@ -20,7 +20,7 @@ impl Site {
         Site(world)
     }
 
-    /// The CPU's device in this process, or in a process of its own.
+    /// Returns the CPU's device in this process, or in a process of its own.
     fn device(&self, is_isolated: bool) -> Device {
         let builder = self.0.host();
         let builder = match is_isolated {
@@ -30,7 +30,7 @@ impl Site {
         builder.build().unwrap().default_device().unwrap()
     }
 
-    /// A file with what `cc` makes of a source.
+    /// Returns the object file that `cc` compiles from a source.
     fn object(&self, name: &str, source: &str) -> PathBuf {
         let file = self.0.path().join(name).with_extension("c");
         std::fs::write(&file, source).unwrap();
@@ -43,7 +43,7 @@ impl Site {
         object
     }
 
-    /// An archive of one object for each source.
+    /// Returns an archive of one object for each source.
     fn archive(&self, sources: &[&str]) -> Image {
         let objects: Vec<_> = (0..)
             .zip(sources)
@@ -67,7 +67,7 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a test with a device of this process, and with one of another.
+/// Runs a test with a device in this process, and with a device in another process.
 fn here_and_isolated(test: impl Fn(&Site, &Device)) {
     for is_isolated in [false, true] {
         println!("isolated: {is_isolated}");
@@ -79,16 +79,16 @@ fn here_and_isolated(test: impl Fn(&Site, &Device)) {
 /// Launches a kernel that takes a pointer and a number, and waits for it.
 fn launch(queue: &Queue, program: &Program, kernel: &str, out: &Buffer<i32>, n: i32) -> Result<()> {
     let kernel = program.kernel(kernel)?;
-    // SAFETY: all kernels here but those of `UNUSED` take these.
+    // SAFETY: all kernels here take these arguments; only `UNUSED` has others.
     unsafe { queue.launch(&kernel, Grid::default(), (out, n))? };
     queue.synchronize()
 }
 
 const SQUARE: &str = "void square(void **a) { **(int **)a[0] = *(int *)a[1] * *(int *)a[1]; }";
-/// Its member cannot be linked.
+/// Source of a member that cannot be linked.
 const BROKEN: &str = "void nowhere(void); int beside = 9;
     void broken(void **a) { nowhere(); } void also_broken(void **a) { }";
-/// Calls what another member has, if it is told to.
+/// Source of a kernel that calls functions of another member, depending on its argument.
 const CALLER: &str = "void broken(void **a); int twice(int); void square(void **a);
     void caller(void **a) { int n = *(int *)a[1]; if (n < 0) broken(a); **(int **)a[0] = twice(n); }
     void passes(void **a) { square(a); }";
@@ -171,7 +171,7 @@ fn items_and_helpers_of_the_pool_call_what_is_not_linked() {
         let kernel = program.kernel(name).unwrap();
         let grid = || Grid::linear(GROUPS, 64);
         let launch = |bad: i32| {
-            // SAFETY: the kernel takes these, and writes one number for each item.
+            // SAFETY: the kernel takes these arguments, and writes one number for each item.
             unsafe { queue.launch(&kernel, grid(), (&out, bad))? };
             queue.synchronize()
         };
@@ -186,7 +186,7 @@ fn items_and_helpers_of_the_pool_call_what_is_not_linked() {
 
 #[test]
 fn a_first_call_for_which_an_item_has_left_no_stack_is_an_overflow_of_its_stack() {
-    // An item that waits for others has a stack of its own, whatever thread runs it.
+    // An item that waits for others has a stack of its own, on any thread.
     const DEEP: &str = r#"
         #include "longshore_device.h"
         int twice(int);
@@ -210,7 +210,7 @@ fn a_first_call_for_which_an_item_has_left_no_stack_is_an_overflow_of_its_stack(
     let out = device.buffer::<i32>(&queue, 1).unwrap();
     let kernel = program.kernel("goes").unwrap();
     let overflows = |depth: i32, calls: i32| {
-        // SAFETY: the kernel takes these, and writes one number.
+        // SAFETY: the kernel takes these arguments, and writes one number.
         let launched = unsafe { queue.launch(&kernel, Grid::linear(1, 2), (&out, depth, calls)) };
         match launched.and_then(|()| queue.synchronize()) {
             Ok(()) => false,
@@ -225,13 +225,13 @@ fn a_first_call_for_which_an_item_has_left_no_stack_is_an_overflow_of_its_stack(
         let middle = fits + (too_deep - fits) / 2;
         *(if overflows(middle, 0) { &mut too_deep } else { &mut fits }) = middle;
     }
-    // Less by less of the stack is left, by a few hundred bytes each time.
+    // Each round leaves a few hundred bytes less of the stack.
     let failed = (0..400).take_while(|less| overflows(fits - less, 1)).count();
     assert!((100..400).contains(&failed), "{failed} of 400 depths were too much");
     assert!(!overflows(fits, 1), "what is linked needs no more stack");
 }
 
-/// What has run is noted where the last kernel says.
+/// Source of a log of calls, whose address `begin` sets.
 const LOG: &str = "static int own, *log = &own; static int at;
     void note(int what) { log[at++] = what; }
     void begin(void **a) { int *old = log; log = *(int **)a[0]; for (int n = 0; n < at; n++) log[n] = old[n]; }";
@@ -348,7 +348,7 @@ fn the_profile_has_the_counters_of_what_was_linked() {
     let (program, queue) = (device.load_own_lazily(image).unwrap(), device.queue().unwrap());
     let out = device.buffer_of(&queue, &[0]).unwrap();
     (1..=3).for_each(|n| launch(&queue, &program, "caller", &out, n).unwrap());
-    // What could not be linked has left nothing behind.
+    // The failed link has left nothing behind.
     launch(&queue, &program, "broken", &out, 1).unwrap_err();
     let mut counted: Vec<_> =
         program.unload().unwrap().counters().unwrap().into_iter().map(|f| f.counts).collect();
@@ -363,7 +363,7 @@ fn a_damaged_member_is_the_error_of_what_needs_it() {
     here_and_isolated(|site, device| {
         let _ = site.archive(&[SQUARE, TWICE, CALLER]);
         let mut bytes = std::fs::read(site.0.path().join("image.a")).unwrap();
-        // The second member's header says that its sections are elsewhere.
+        // The second member's header names a wrong place of its sections.
         let members: Vec<_> =
             (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"\x7fELF")).collect();
         bytes[members[1] + 0x28..members[1] + 0x30].fill(0xff);

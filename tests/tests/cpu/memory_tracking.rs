@@ -1,4 +1,4 @@
-//! Memory tracking, as a program and its user see it.
+//! Memory tracking, for a program and its user.
 
 use longshore::{Device, Environment, Host, MemoryKind, MemoryUse};
 use longshore_tests::world::{World, copy_into, host_plugin};
@@ -11,7 +11,7 @@ fn tracking() -> (World, Host) {
     (world, host)
 }
 
-/// What was counted for a line of this file.
+/// Returns the memory use of a line of this file.
 fn at(device: &Device, line: u32) -> Option<MemoryUse> {
     let report = device.memory_report();
     let here = |site: &&longshore::CallSite| {
@@ -64,7 +64,7 @@ fn a_hosts_report_counts_closed_devices_and_their_leaks() {
     let (_world, host) = tracking();
     let device = host.default_device().unwrap();
     let lost = device.allocate(MemoryKind::Host, 300, 1).unwrap().into_raw();
-    // SAFETY: given up by `into_raw` right before.
+    // SAFETY: `into_raw` has just given the allocation up.
     unsafe { host.free(device.allocate(MemoryKind::Host, 20, 1).unwrap().into_raw()).unwrap() };
     let report = device.clone().close().unwrap();
     assert_eq!(report.leaks[0].address, lost.address());
@@ -98,7 +98,7 @@ fn without_tracking_no_past_and_no_call_stack_is_known() {
     drop(held);
 }
 
-/// Leaks, in a process of its own.
+/// The variable of the process that leaks.
 const CHILD: &str = "MEMORY_TRACKING_CHILD";
 
 #[inline(never)]

@@ -1,4 +1,5 @@
-//! One source of kernels, compiled by `longshore cc` for CPUs and GPUs, and what `longshore inspect` says of it.
+//! One source of kernels, compiled by `longshore cc` for CPUs and GPUs, and the output of
+//! `longshore inspect` for it.
 
 use longshore_tests::device_code::clangs;
 use longshore_tests::world::{command, root};
@@ -16,7 +17,7 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns each kernel's description.
+/// Returns the description of each kernel.
 fn descriptions(image: &Value) -> BTreeMap<String, Value> {
     let kernels = image["kernels"].as_array().unwrap().iter();
     let described = kernels.filter(|kernel| !kernel["description"].is_null());
@@ -26,7 +27,7 @@ fn descriptions(image: &Value) -> BTreeMap<String, Value> {
 }
 
 fn compile(clang: &str, source: &Path, targets: &str, into: &Path) {
-    // Clang 14 makes no image for sm_90.
+    // Clang 14 does not support sm_90.
     let targets = match clang {
         "clang-14" => targets.replace("nvptx64:sm_90,", ""),
         _ => targets.to_owned(),
@@ -118,7 +119,7 @@ fn what_a_kernel_prints_before_an_assertion_fails_is_printed_once() {
         assert_eq!(String::from_utf8_lossy(&ran.stdout), "item 0\nitem 1\nitem 2\n", "{clang}");
         let said = String::from_utf8_lossy(&ran.stderr);
         assert!(said.contains("item (2, 0, 0): longshore_global_id(0) < n"), "{clang}: {said}");
-        // The plugin has logged nothing that there would be to see.
+        // The plugin has logged nothing that `-vv` would print.
         assert!(!said.contains("-vv"), "{clang}: {said}");
     }
 }
@@ -131,7 +132,7 @@ LONGSHORE_KERNEL(halves, (_Float16 a, const _Float16 *x, _Float16 *y)) {
 }
 "#;
 
-/// A kernel with a parameter of a type that C's description has no word for.
+/// A kernel with a parameter of a type that descriptions in C do not have.
 const OTHER: &str = r#"
 #include "longshore_device.h"
 

@@ -1,5 +1,5 @@
-//! Profiles of images that real compilers instrumented, read by the real `llvm-profdata` of each
-//! compiler's version. Compilers that are not installed are left out, and named.
+//! Profiles of images that real compilers instrumented, read by the `llvm-profdata` of each
+//! compiler's version. The tests skip and name missing compilers.
 
 mod compilers;
 mod files;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Barrier;
 
-/// A kernel whose loop runs as often as its first argument says, one of the steps being rare, and a
+/// A kernel whose loop has as many steps as its first argument, with rare steps among them, and a
 /// destructor that counts too.
 const SOURCE: &str = r"
 typedef unsigned long u64;
@@ -29,7 +29,7 @@ void count(void **args) {
 }
 __attribute__((destructor)) void at_end(void) { step(1000); }
 ";
-/// So many that the threads meet in the kernel.
+/// Number of steps, large enough for several threads to run the kernel at once.
 const STEPS: u64 = 20_000;
 const RARE: u64 = STEPS / 100;
 const THREADS: u64 = 4;
@@ -85,7 +85,7 @@ fn code_compiled_with_a_profile_is_other_code() {
             let with = counted.assembly(&[&[using.as_str()][..], &strict].concat());
             assert_ne!(with, counted.assembly(&[]), "{}", counted.what);
             let ir = counted.assembly(&[&using, "-emit-llvm"]);
-            // The ratio of the branch to the rare step, as clang scales it: one added to each.
+            // The ratio of the branch to the rare step, in clang's scale, which adds one to each.
             let (rare, step) = (THREADS * LAUNCHES * RARE, THREADS * LAUNCHES * (STEPS - RARE));
             let weights = ir.lines().filter(|line| line.contains("branch_weights")).any(|line| {
                 [0, 1]
@@ -107,7 +107,7 @@ fn an_image_that_has_llvms_runtime_is_read_as_well() {
                 continue;
             }
             let counted = Counted::new(compiler, instrumentation, form, SOURCE);
-            // The runtime writes a file of its own.
+            // The runtime of LLVM writes a file of its own.
             let files =
                 [("LONGSHORE_PROFILE_FILE", "counted.profraw"), ("LLVM_PROFILE_FILE", "own")];
             run_in_a_process(&counted.world, &counted.image, &files);
@@ -118,7 +118,7 @@ fn an_image_that_has_llvms_runtime_is_read_as_well() {
     }
 }
 
-/// An instrumented image, and where its profile goes.
+/// An instrumented image, and the file of its profile.
 struct Counted {
     what: String,
     compiler: &'static Compiler,
@@ -137,7 +137,7 @@ impl Counted {
         Counted::with_flags(compiler, instrumentation, form, source, &[])
     }
 
-    /// An image that the compiler does not instrument.
+    /// Returns an image without the compiler's instrumentation.
     fn plain(compiler: &'static Compiler, form: Form, source: &str) -> Counted {
         let flags = form.flags(Instrumentation::FrontEnd);
         Counted::compiled(compiler, &flags, source, format!("{} {form:?}", compiler.name()))
@@ -172,7 +172,8 @@ impl Counted {
         Counted { what, compiler, world, image, profile }
     }
 
-    /// Loads the image some times, runs its kernel on several queues at once, and unloads it.
+    /// Loads the image `loads` times, each time runs its kernel on several queues at once, and
+    /// unloads it.
     fn run(&self, loads: usize) -> Vec<UnloadReport> {
         let environment = longshore::Environment::empty()
             .with("LONGSHORE_PROFILE_FILE", self.profile.as_os_str());
@@ -205,21 +206,21 @@ impl Counted {
         report
     }
 
-    /// The profile as `clang -fprofile-use` takes it.
+    /// Returns the merged profile for `clang -fprofile-use`.
     fn merged(&self) -> PathBuf {
         let merged = self.world.path().join("counted.profdata");
         output(self.compiler.profdata().arg("merge").arg(&self.profile).arg("-o").arg(&merged));
         merged
     }
 
-    /// The counts that `llvm-profdata` shows of each function.
+    /// Returns the counts of each function from `llvm-profdata`.
     fn shown(&self) -> BTreeMap<String, Vec<u64>> {
         let mut show = self.compiler.profdata();
         let show = show.args(["show", "--counts", "--all-functions"]).arg(self.merged());
         counts(&output(show))
     }
 
-    /// What the compiler makes of the source without instrumentation.
+    /// Returns the compiler's assembly of the uninstrumented source.
     fn assembly(&self, flags: &[&str]) -> String {
         let (input, into) = (self.image.with_extension("c"), self.image.with_extension("s"));
         let mut clang = self.compiler.clang();
@@ -229,8 +230,8 @@ impl Counted {
     }
 }
 
-/// Reads what `llvm-profdata show --counts --all-functions` prints: of the front end's functions the
-/// first count is in a line of its own.
+/// Reads the output of `llvm-profdata show --counts --all-functions`. For functions of the front
+/// end, the first count has a line of its own.
 fn counts(shown: &str) -> BTreeMap<String, Vec<u64>> {
     let mut functions = BTreeMap::<String, Vec<u64>>::new();
     let mut current = None;
@@ -254,7 +255,8 @@ fn by_name(functions: Vec<FunctionCounters>) -> BTreeMap<String, Vec<u64>> {
     functions.into_iter().map(|function| (function.name.unwrap(), function.counts)).collect()
 }
 
-/// Runs `longshore run` on an image, which unloads it at its end; what it says on standard error.
+/// Runs `longshore run` on an image, which the command unloads at its end. Returns the standard
+/// error of the command.
 fn run_in_a_process(world: &World, image: &Path, variables: &[(&str, &str)]) -> String {
     let mut run = Command::new(longshore_tests::world::command());
     run.arg("run").arg(image).args(["--kernel", "count", "--arg", &format!("u64={STEPS}")]);

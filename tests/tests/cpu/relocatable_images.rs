@@ -1,5 +1,5 @@
-//! Relocatable objects and archives as images, from the program's side: the whole suite, profiles that the
-//! real `llvm-profdata` reads, settings, and many lives.
+//! Relocatable objects and archives as images for a program: the whole suite, profiles for the real
+//! `llvm-profdata`, settings, and many lives.
 
 use longshore::{Acceptance, Device, Environment, ErrorCode, Grid, Image};
 use longshore_conformance::OwnImages;
@@ -8,7 +8,7 @@ use longshore_tests::world::{World, copy_into, host_plugin, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder with the header by which the suite's kernels have LLVM's host form.
+/// The folder of the header that gives the suite's kernels LLVM's host form.
 const HOST_FORM: &str = "conformance/fixtures/host";
 
 fn device(world: &World, environment: Environment) -> Device {
@@ -42,8 +42,8 @@ fn archive(folder: &Path, objects: &[PathBuf]) -> PathBuf {
     archive
 }
 
-/// Compiles the suite's images for the CPU to relocatable objects. `include` has the device header,
-/// or the one of the suite that takes its place.
+/// Compiles the suite's images for the CPU to relocatable objects. `include` is the folder of the
+/// device header, or of its replacement in the suite.
 fn relocatable_fixtures(compiler: &str, include: &str, folder: &Path) -> Fixtures {
     let sources = std::fs::read_dir(root().join("conformance/fixtures")).unwrap();
     let sources = sources.map(|source| source.unwrap().path());
@@ -88,7 +88,7 @@ fn the_suite_passes_with_work_group_kernels() {
     the_suite_passes(relocatable_fixtures("clang-19", "include", folder.path()));
 }
 
-/// What both members have, of which one copy is kept.
+/// A definition in both members; the linker keeps one copy.
 const BOTH: &str = r"
 typedef unsigned long u64;
 extern volatile u64 sink;
@@ -135,7 +135,8 @@ fn the_profile_of_an_archive_counts_in_all_of_its_members() {
     }
 }
 
-/// What `llvm-profdata` shows of an archive that was loaded, run and unloaded some times.
+/// Returns the output of `llvm-profdata` for an archive that was loaded, run and unloaded `loads`
+/// times.
 fn profile_of_loads(generate: &str, loads: usize) -> String {
     let world = World::new();
     let flags = ["-O1", "-fPIC", generate];
@@ -214,7 +215,7 @@ fn a_thousand_rounds_of_load_launch_unload_leave_nothing_behind() {
     (0..ROUNDS / 5).for_each(|_| round(&device, &image));
     let before = mappings();
     (0..ROUNDS).for_each(|_| round(&device, &image));
-    // The other tests map something meanwhile; a leak of one in each round is a thousand.
+    // Other tests map memory meanwhile. A leak of one mapping in each round is a thousand mappings.
     assert!(mappings() <= before + 64, "{} mappings, {before} before", mappings());
     assert!(device.close().unwrap().leaks.is_empty());
 }
@@ -227,7 +228,7 @@ fn round(device: &Device, image: &[u8]) {
     let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let out = device.buffer::<u64>(&queue, 1).unwrap();
     let (bump, read) = (program.kernel("bump").unwrap(), program.kernel("read_counter").unwrap());
-    // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.
+    // SAFETY: `bump` takes no arguments, `read_counter` a pointer to a u64.
     unsafe {
         queue.launch(&bump, Grid::default(), ()).unwrap();
         queue.launch(&read, Grid::default(), (&out,)).unwrap();

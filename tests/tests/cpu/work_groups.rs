@@ -1,4 +1,4 @@
-//! How the CPU runs work-group kernels: loops, regions and fibers.
+//! Execution of work-group kernels on the CPU: loops, regions and fibers.
 
 use longshore::{Environment, ErrorCode, Grid};
 use longshore_conformance::OwnImages;
@@ -133,7 +133,7 @@ fn every_item_of_a_grid_runs_once_and_knows_its_place() {
             let counts =
                 device.buffer_of(&queue, &vec![0u32; (width * height * depth) as usize]).unwrap();
             let grid = Grid::new(groups, items);
-            // SAFETY: as many counters as there are items.
+            // SAFETY: there are as many counters as items.
             unsafe { queue.launch_and_wait(&kernel, grid, (&counts, width, height)).unwrap() };
             let counts = counts.to_vec(&queue).unwrap();
             for (at, count) in (0u64..).zip(counts) {
@@ -218,7 +218,7 @@ fn what_groups_do_together_gives_no_item_of_another_kernel_a_stack() {
     everywhere(BESIDE_GROUPS, |device, program| {
         let queue = device.queue().unwrap();
         let (plain, ones) = (program.kernel("plain").unwrap(), program.kernel("ones").unwrap());
-        // Fewer groups can run at once of kernels whose items have stacks.
+        // Kernels whose items have stacks allow fewer concurrent groups.
         assert_eq!(device.max_cooperative_groups(&plain, [64, 1, 1], 0).unwrap(), 1024);
         let x = device.buffer_of(&queue, &[7u32; 64]).unwrap();
         // SAFETY: both kernels write to 64 elements.
@@ -230,7 +230,7 @@ fn what_groups_do_together_gives_no_item_of_another_kernel_a_stack() {
     });
 }
 
-/// What `lanes` gives to an item.
+/// Returns the result of `lanes` for an item.
 fn lanes(values: &[u32], item: usize) -> [u64; 12] {
     let first = item / 32 * 32;
     let present = &values[first..values.len().min(first + 32)];

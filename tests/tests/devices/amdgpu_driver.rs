@@ -1,5 +1,6 @@
-//! What the AMDGPU backend makes of HIP: of one that fails, lacks functions, is of another version, has other
-//! users in the process. On the double alone, which can be told to.
+//! The AMDGPU backend with different HIP libraries: one that fails, one that lacks functions, one
+//! of another version, one with other users in the process. These tests need the double, because
+//! they control its behaviour.
 
 mod devices;
 mod failures;

@@ -1,4 +1,5 @@
-//! What `docs/amdgpu-images.md` promises, on the first device of AMD's: a trial for each sentence.
+//! The statements of `docs/amdgpu-images.md`, on the first AMD device: one trial for each
+//! statement.
 
 mod faults;
 mod forms;
@@ -19,7 +20,7 @@ pub(crate) const SUITE: Suite = Suite {
     // SAFETY: promised by the caller.
     prepare: || unsafe {
         AMDGPU.take_driver();
-        // The double knows what this linker makes.
+        // The double accepts the output of this linker.
         std::env::set_var("LONGSHORE_AMDGPU_LINKER", amdgpu::LINKER);
     },
     child: || faults::is_done() || survival::is_done() || messages::is_done(&AMDGPU),
@@ -36,7 +37,7 @@ fn compile(source: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>> {
     amdgpu::compiled(source, processor(target), options)
 }
 
-/// A code object, and a relocatable one that the backend links.
+/// Returns a code object, and a relocatable object that the backend links.
 fn forms(setting: &Setting<'_>, text: &str) -> Vec<Vec<u8>> {
     let source = setting.source(text);
     let object = amdgpu::compiled(&source, processor(&setting.arch), &["-c"]);

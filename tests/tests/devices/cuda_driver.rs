@@ -1,5 +1,5 @@
-//! What the CUDA backend makes of its driver: of one that fails, lacks functions, has other users in the
-//! process. On the double alone, which can be told to.
+//! The CUDA backend with different drivers: one that fails, one that lacks functions, one with
+//! other users in the process. These tests need the double, because they control its behaviour.
 
 mod contexts;
 mod failures;

@@ -1,4 +1,4 @@
-//! What `docs/cuda-images.md` promises, on the first device of CUDA: a trial for each sentence.
+//! The statements of `docs/cuda-images.md`, on the first CUDA device: one trial for each statement.
 
 mod faults;
 mod forms;
@@ -11,7 +11,7 @@ use longshore_tests::cuda;
 use longshore_tests::doubled::CUDA;
 use longshore_tests::suites::Suite;
 
-/// PTX, which is assembled.
+/// The compiler to PTX, from which the assembler makes further forms.
 const COMPILER: Compiler = Compiler { compile: cuda::compiled, forms };
 
 pub(crate) const SUITE: Suite = Suite {
@@ -26,7 +26,7 @@ fn trials() -> Vec<Trial> {
     gpu_images::trials(&CUDA, COMPILER, &checks.concat())
 }
 
-/// PTX, a cubin, and a cubin that the driver links.
+/// Returns PTX, a cubin, and a cubin that the driver links.
 fn forms(setting: &Setting<'_>, text: &str) -> Vec<Vec<u8>> {
     let Some(ptx) = setting.image(text) else { return Vec::new() };
     let cubin = cuda::assembled(&ptx, &setting.arch, &[]);

@@ -1,4 +1,4 @@
-//! The kernels on CUDA: as PTX, which the driver compiles, and as machine code.
+//! The kernels on CUDA, as PTX, which the driver compiles, and as machine code.
 
 use crate::gpu_kernels::{self, Form};
 use longshore_tests::doubled::CUDA;

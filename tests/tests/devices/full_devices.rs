@@ -1,6 +1,6 @@
-//! Devices whose memory is full, which for those that live in the process's own memory is the case
-//! when its address space is; doubles have little of their own. So each trial is a process of its
-//! own, with a limit to that.
+//! Devices with full memory. For devices in the memory of the process, that means a full address
+//! space; doubles have little memory of their own. So each trial is a process with a limit of its
+//! address space.
 
 use libtest_mimic::{Failed, Trial};
 use longshore::{ErrorCode, Grid, Host, MemoryKind};
@@ -11,12 +11,12 @@ use longshore_tests::{doubled, vulkan, world};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Plugin and selector of the device that a trial's process fills.
+/// The variables with the plugin and the selector of the device that a process fills.
 const CHILD: [&str; 2] = ["LONGSHORE_TEST_FULL_PLUGIN", "LONGSHORE_TEST_FULL_DEVICE"];
-/// Address space that a process has left when it begins to fill the device.
+/// Bytes of address space that a process has left before it fills the device.
 const SPACE: u64 = 1 << 30;
 const BLOCK: u64 = 8 << 20;
-/// What can be had only if blocks of the cache are given back.
+/// Size of an allocation that succeeds only if the cache frees blocks, in bytes.
 const LARGE: u64 = 256 << 20;
 
 pub(crate) const SUITE: Suite = Suite {
@@ -29,7 +29,7 @@ pub(crate) const SUITE: Suite = Suite {
     ..Suite::new("full_devices", trials)
 };
 
-/// Returns whether this process is to fill a device; then it has.
+/// Returns whether this process is for a device to fill. If so, the test has run.
 fn is_done() -> bool {
     let [Some(plugin), Some(device)] = CHILD.map(std::env::var_os) else { return false };
     fill(plugin.into(), device.to_str().expect("it is ASCII"));
@@ -75,7 +75,7 @@ fn fill(plugin: PathBuf, device: &str) {
     let counter = device.buffer::<u64>(&queue, 1).unwrap();
     let mut before = None;
     let mut launch = || {
-        // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.
+        // SAFETY: `bump` takes no arguments, `read_counter` a pointer to a u64.
         unsafe {
             queue.launch(&bump, Grid::default(), ()).unwrap();
             queue.launch(&read, Grid::default(), (&counter,)).unwrap();
@@ -83,7 +83,7 @@ fn fill(plugin: PathBuf, device: &str) {
         let [count] = counter.to_vec(&queue).unwrap()[..] else { panic!("one number") };
         assert!(before.replace(count).is_none_or(|before| before + 1 == count), "{count}");
     };
-    // Drivers compile kernels and start threads with the first one.
+    // Drivers compile kernels and start threads with the first launch.
     launch();
     limit_address_space();
     let allocate = |bytes| device.allocate(MemoryKind::Device, bytes, 1);
@@ -93,7 +93,7 @@ fn fill(plugin: PathBuf, device: &str) {
             Ok(block) => blocks.push(block),
             Err(error) => break error,
         }
-        // The plugin may have had some before.
+        // The plugin may have allocated memory before the limit.
         assert!(blocks.len() as u64 * BLOCK <= 2 * SPACE, "more than there is");
     };
     assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
@@ -104,7 +104,7 @@ fn fill(plugin: PathBuf, device: &str) {
     blocks.pop();
     launch();
     assert_eq!(allocate(LARGE).map(drop).unwrap_err().code(), ErrorCode::OutOfResources);
-    // Memory that queued work may use is free again after that work.
+    // Memory used by queued work is free after that work.
     queue.host_function(|| std::thread::sleep(std::time::Duration::from_millis(100))).unwrap();
     drop(blocks);
     drop(allocate(LARGE).unwrap());
@@ -114,7 +114,7 @@ fn fill(plugin: PathBuf, device: &str) {
     assert!(device.close().unwrap().leaks.is_empty());
 }
 
-/// Lets the process have so much more than it has.
+/// Limits the address space to [`SPACE`] bytes more than the process has now.
 fn limit_address_space() {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();

@@ -1,5 +1,5 @@
-//! What the documents of backends for GPUs promise alike, on the first device of one: a trial for each
-//! sentence.
+//! Statements that the documents of all GPU backends share, on the first device of a backend: one
+//! trial for each statement.
 
 pub(crate) mod launches;
 pub(crate) mod life;
@@ -13,30 +13,31 @@ use longshore_conformance::OwnImages;
 use longshore_tests::doubled::Doubled;
 use std::path::{Path, PathBuf};
 
-/// A sentence, and what holds it.
+/// A statement, and the function that checks it.
 pub(crate) type Check = (&'static str, fn(&Setting<'_>));
 
-/// What a check has.
+/// The arguments of a check.
 pub(crate) struct Setting<'a> {
     pub(crate) device: &'a Device,
-    /// What the device's code is for: "sm_90", "gfx90a".
+    /// Architecture of the device's code, such as "sm_90" or "gfx90a".
     pub(crate) arch: String,
-    /// Empty, and gone afterwards. Profiles are written to it.
+    /// An empty temporary folder. Profiles are written to it.
     pub(crate) folder: &'a Path,
     compiler: Compiler,
 }
 
-/// How images of a backend are made.
+/// Functions that make images for a backend.
 #[derive(Clone, Copy)]
 pub(crate) struct Compiler {
-    /// Makes an image of a source for an architecture, with its twin for the double. `None` without the
-    /// tool.
+    /// A function that compiles a source for an architecture, with its twin for the double. It
+    /// returns `None` without the tool.
     pub(crate) compile: fn(&Path, &str, &[&str]) -> Option<Vec<u8>>,
-    /// The other forms of an image for an architecture, as far as there are tools.
+    /// A function that returns the other forms of an image for an architecture, as far as their
+    /// tools are installed.
     pub(crate) forms: fn(&Setting<'_>, &str) -> Vec<Vec<u8>>,
 }
 
-/// A program, to be run by [`Setting::runs`].
+/// The source of a program for [`Setting::runs`].
 pub(crate) const SOURCE: &str = "
 LONGSHORE_GLOBAL uint64_t counter = 5;
 LONGSHORE_CONSTANT float weights[3] = {0.25f, 0.5f, 0.25f};
@@ -44,7 +45,7 @@ LONGSHORE_KERNEL(add, (uint64_t more)) { (void)longshore_self; longshore_atomic_
 LONGSHORE_KERNEL(weigh, (float *out)) { *out = weights[1]; }
 ";
 
-/// Lists these checks, and those of all backends, for the first device of a backend.
+/// Lists these checks and the common checks of all backends, for the first device of a backend.
 pub(crate) fn trials(of: &'static Doubled, compiler: Compiler, checks: &[Check]) -> Vec<Trial> {
     let devices = of.devices().unwrap_or_else(|error| panic!("{error:?}"));
     let own = [life::CHECKS, launches::CHECKS, messages::CHECKS].concat();
@@ -79,24 +80,26 @@ fn trial(
 }
 
 impl Setting<'_> {
-    /// Returns a file with a source in C.
+    /// Writes a C source into a file, and returns the file.
     pub(crate) fn source(&self, text: &str) -> PathBuf {
         let path = self.folder.join("source.c");
         std::fs::write(&path, format!("#include \"longshore_device.h\"\n{text}")).unwrap();
         path
     }
 
-    /// Returns the usual form of a source for the device, with its twin. `None` without the compiler.
+    /// Returns the usual image of a source for the device, with its twin, or `None` without the
+    /// compiler.
     pub(crate) fn image(&self, text: &str) -> Option<Vec<u8>> {
         (self.compiler.compile)(&self.source(text), &self.arch, &[])
     }
 
-    /// Returns all forms of a source for the device, with their twins, as far as there are tools.
+    /// Returns all forms of a source for the device, with their twins, as far as their tools are
+    /// installed.
     pub(crate) fn forms(&self, text: &str) -> Vec<Vec<u8>> {
         (self.compiler.forms)(self, text)
     }
 
-    /// Loads an image of [`SOURCE`], launches its kernels, and looks at what they did.
+    /// Loads an image of [`SOURCE`], launches its kernels, and checks their results.
     pub(crate) fn runs(&self, image: &[u8], start: u64) {
         let device = self.device;
         let queue = device.queue().unwrap();

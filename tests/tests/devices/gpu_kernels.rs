@@ -1,5 +1,5 @@
-//! The kernels of `kernels/kernels.c` on the first device of a backend, against plain Rust, with a trial for each form of the
-//! image.
+//! The kernels of `kernels/kernels.c` on the first device of a backend, compared with plain Rust,
+//! with one trial for each form of the image.
 
 #[path = "../cpu/kernels/checks.rs"]
 mod checks;
@@ -14,14 +14,16 @@ use longshore_tests::doubled::Doubled;
 /// A form of image.
 pub(crate) struct Form {
     pub(crate) name: &'static str,
-    /// Makes the kernels for an architecture; `None` without the tools.
+    /// A function that compiles the kernels for an architecture; it returns `None` without the
+    /// tools.
     pub(crate) make: fn(&str) -> Option<Vec<u8>>,
 }
 
-/// Lists a trial for each form of image, for the first device of a backend. The image is made when the trial runs.
+/// Lists a trial for each form of image, for the first device of a backend. The trial makes the
+/// image.
 pub(crate) fn trials(of: &'static Doubled, forms: &'static [Form]) -> Vec<Trial> {
     let devices = of.devices().unwrap_or_else(|error| panic!("{error:?}"));
-    // All devices of a machine show the same.
+    // All devices of a machine behave alike.
     devices.first().map(|device| trials_of(of, device, forms)).unwrap_or_default()
 }
 
@@ -46,7 +48,7 @@ fn trials_of(of: &'static Doubled, device: &DeviceName, forms: &'static [Form]) 
     forms.iter().map(trial).collect()
 }
 
-/// "sm_90".
+/// Returns the architecture of the device, such as "sm_90".
 fn architecture(of: &Doubled, device: &DeviceName) -> String {
     let host = of.host().expect("the host has listed its devices");
     let facts = host.devices().iter().find(|entry| entry.facts().index == device.index);

@@ -1,5 +1,6 @@
-//! Behaviour of devices beside the conformance suite: on every device of this machine, and on doubles of the drivers that are
-//! missing. Each module is a suite, and `[module] ` begins the names of its trials.
+//! Behaviour of devices outside the conformance suite: on every device of this machine, and on
+//! doubles of missing drivers. Each module is a suite, and `[module] ` begins the names of its
+//! trials.
 
 mod amdgpu_driver;
 mod amdgpu_images;

@@ -1,5 +1,5 @@
-//! Many lives of images, on the CPU and on every device of CUDA, of AMD and of Vulkan: nothing may be left of
-//! any, on the host or on the device. `LONGSHORE_ROUNDS` says how many.
+//! Many lives of images, on the CPU and on every device of CUDA, AMD and Vulkan: none may leave
+//! anything behind, on the host or on the device. `LONGSHORE_ROUNDS` sets their number.
 
 use libtest_mimic::Trial;
 use longshore::{Device, DeviceInfo, DeviceType, Environment, Grid, InfoValue};
@@ -11,18 +11,19 @@ use longshore_tests::suites::Suite;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use longshore_tests::{gpus, vulkan};
 
-/// Rounds on the CPU, on CUDA and on AMD.
+/// Number of rounds on the CPU, on CUDA and on AMD.
 const ROUNDS: Amount<usize> = Amount { usual: 10_000, small: 100 };
-/// Rounds on a device of Vulkan, where each compiles all the pipelines of the image.
+/// Number of rounds on a Vulkan device, where each round compiles all pipelines of the image.
 const VULKAN_ROUNDS: Amount<usize> = Amount { usual: 500, small: 50 };
-/// Rounds on the double of a driver, which loads each twin into a process of its own.
+/// Number of rounds on the double of a driver, which loads each twin into a process of its own.
 const DOUBLE_ROUNDS: Amount<usize> = Amount { usual: 1_000, small: 50 };
-/// By so much a GPU's free memory may shrink for other reasons; a page per round is more.
+/// Permitted decrease of a GPU's free memory for other reasons, in MiB. A leaked page in each round
+/// is more.
 const OTHERS_MIB: u64 = 16;
 
 pub(crate) const SUITE: Suite = Suite {
     prepare: gpus::take_drivers,
-    // Each counts the memory and descriptors of the whole process.
+    // Each trial measures the memory and descriptors of the whole process.
     is_sequential: true,
     ..Suite::new("rounds", trials)
 };
@@ -47,7 +48,7 @@ fn on_gpu(name: DeviceName) -> Trial {
     let id = format!("{}:{}", name.backend, name.index);
     let said = format!("{id}: rounds of load, launch, unload leave nothing behind");
     Trial::test(said, move || {
-        // The validation layer, which other tests use, would be measured too.
+        // The validation layer of other tests would be measured too.
         let (environment, rounds) = match &*name.backend {
             "vulkan" => (vulkan::environment_without_layer(), VULKAN_ROUNDS),
             _ if gpus::is_double(&name) => (Environment::from_process(), DOUBLE_ROUNDS),
@@ -62,7 +63,7 @@ fn leave_nothing_behind(device: Device, usual: usize) {
     let asked = std::env::var("LONGSHORE_ROUNDS").ok();
     let rounds = asked.map_or(usual, |text| text.parse().expect("LONGSHORE_ROUNDS: a number"));
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    // Until caches and arenas have grown to what they keep.
+    // Caches and arenas grow to their final size in these rounds.
     let first = rounds.min(usual).min(1_000);
     (0..first).for_each(|_| round(&device, &image));
     let free_before = free_mib(&device);
@@ -85,7 +86,7 @@ fn round(device: &Device, image: &[u8]) {
     let out = device.buffer::<u64>(&queue, 1).unwrap();
     let bump = program.kernel("bump").unwrap();
     let read = program.kernel("read_counter").unwrap();
-    // SAFETY: `bump` takes nothing, `read_counter` a pointer to a u64.
+    // SAFETY: `bump` takes no arguments, `read_counter` a pointer to a u64.
     unsafe {
         queue.launch(&bump, Grid::default(), ()).unwrap();
         queue.launch(&read, Grid::default(), (&out,)).unwrap();
@@ -95,7 +96,7 @@ fn round(device: &Device, image: &[u8]) {
     program.unload().unwrap();
 }
 
-/// Free memory of a device that has memory of its own.
+/// Returns the free memory of a device with its own memory, in MiB.
 fn free_mib(device: &Device) -> Option<u64> {
     let kind = device.info(DeviceInfo::Type).ok()?;
     match device.info(DeviceInfo::FreeMemory).ok()? {

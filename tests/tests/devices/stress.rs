@@ -1,5 +1,5 @@
-//! Eight threads at once, on the CPU and on every device of CUDA, of AMD and of Vulkan, for as long as
-//! `LONGSHORE_STRESS_SECONDS` says.
+//! Eight concurrent threads, on the CPU and on every device of CUDA, AMD and Vulkan.
+//! `LONGSHORE_STRESS_SECONDS` sets their time.
 
 use libtest_mimic::Trial;
 use longshore::{Device, Environment, ErrorCode, Grid, Host, Program, Queue};
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const THREADS: u64 = 8;
-/// Seconds of a trial, unless the variable says otherwise: on the CPU, and on others.
+/// Seconds of a trial without the variable.
 const SECONDS: Amount<u64> = Amount { usual: 10, small: 1 };
 const GPU_SECONDS: Amount<u64> = Amount { usual: 4, small: 1 };
 
@@ -59,10 +59,11 @@ fn id(name: &DeviceName) -> String {
     format!("{}:{}", name.backend, name.index)
 }
 
-/// With the plugin of the device's backend alone.
+/// Creates a host with only the plugin of the device's backend.
 fn host(name: &DeviceName) -> longshore::Result<Host> {
     let environment = match &*name.backend {
-        // Under version 1.3.239 of the validation layer, calls of several threads now and then wait for each other for 10 s.
+        // In version 1.3.239 of the validation layer, calls of several threads sometimes wait for
+        // each other for 10 s.
         "vulkan" if !effort::is_all() => vulkan::environment_without_layer(),
         "vulkan" => vulkan::environment(),
         _ => Environment::from_process(),
@@ -75,7 +76,7 @@ fn duration(usual: Amount<u64>) -> Duration {
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(usual.get()))
 }
 
-/// Runs `round` on eight threads, over and over; each is told its number and that of the round.
+/// Runs `round` on eight threads repeatedly, with the number of the thread and of the round.
 fn repeat(seconds: Amount<u64>, round: impl Fn(u64, u64) + Sync) {
     let end = Instant::now() + duration(seconds);
     let one = |seed: u64| {
@@ -95,7 +96,7 @@ const OWN_QUEUES: &str = "eight threads load, launch, copy and unload at once";
 
 fn own_queues(device: Device, seconds: Amount<u64>) {
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    // A program that threads take from each other, launch while it is there, and replace.
+    // A program that threads take from each other, launch while it is loaded, and replace.
     let shared = Mutex::new(device.load_own(&image[..]).unwrap());
     repeat(seconds, |seed, number| {
         own_program(&device, &image, seed + number);
@@ -112,7 +113,7 @@ fn own_queues(device: Device, seconds: Amount<u64>) {
     assert!(device.close().unwrap().leaks.is_empty());
 }
 
-/// What nobody else touches must come out right.
+/// Uses a program of this thread alone, whose results must be right.
 fn own_program(device: &Device, image: &[u8], seed: u64) {
     const ELEMENTS: usize = 777;
     let queue = device.queue().unwrap();
@@ -133,7 +134,8 @@ fn own_program(device: &Device, image: &[u8], seed: u64) {
     program.unload().unwrap();
 }
 
-/// Launches what others may unload at any moment: it runs, or the program was unloaded.
+/// Launches a kernel that other threads may unload at any moment: it runs, or the program was
+/// unloaded.
 fn launch_shared(device: &Device, program: &Program) {
     let queue = device.queue().unwrap();
     let Ok(bump) = program.kernel("bump") else { return };
@@ -154,8 +156,8 @@ fn unload_shared(program: &Program) {
 
 const SHARED_QUEUES: &str = "eight threads share three queues, each orders its own work";
 
-/// Three queues for eight threads: what a thread queues on one comes in its order there, whatever
-/// others queue between, and events carry the order from queue to queue.
+/// Shares three queues between eight threads. The work of a thread on one queue keeps its order,
+/// whatever other threads queue meanwhile, and events carry the order from queue to queue.
 fn shared_queues(device: Device) {
     const ELEMENTS: usize = 333;
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
@@ -180,7 +182,7 @@ fn shared_queues(device: Device) {
     assert!(device.close().unwrap().leaks.is_empty());
 }
 
-/// A value goes to and fro between two devices and is doubled by a kernel on each.
+/// Sends a value to and fro between two devices; a kernel doubles it on each.
 fn between_devices(names: [&DeviceName; 2]) {
     const ELEMENTS: usize = 1000;
     let host = host(names[0]).unwrap();
@@ -204,7 +206,7 @@ fn between_devices(names: [&DeviceName; 2]) {
                     queues[here].launch(&kernels[here], Grid::default(), values).unwrap();
                 }
                 let bytes = size_of_val(&start) as u64;
-                // SAFETY: both buffers have so many bytes and live until all is done.
+                // SAFETY: both buffers have this size and live until all work is done.
                 unsafe {
                     queues[here].copy(buffers[there].pointer(), buffer.pointer(), bytes).unwrap();
                 }

@@ -1,4 +1,4 @@
-//! What `docs/vulkan-images.md` promises, on every device of Vulkan: a trial for each sentence.
+//! The statements of `docs/vulkan-images.md`, on every Vulkan device: one trial for each statement.
 
 mod arguments;
 mod groups;
@@ -11,10 +11,10 @@ use longshore_conformance::DeviceName;
 use longshore_tests::suites::Suite;
 use longshore_tests::vulkan;
 
-/// A sentence, and what holds it.
+/// A statement, and the function that checks it.
 type Check = (&'static str, fn(&Device));
 
-/// What modules in GLSL begin with.
+/// The beginning of GLSL modules.
 const HEAD: &str = "#version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -50,33 +50,33 @@ fn trials() -> Vec<Trial> {
 fn trial(device: &DeviceName, (name, check): Check, environment: Environment) -> Trial {
     let device = device.clone();
     Trial::test(format!("{}:{}: {name}", device.backend, device.index), move || {
-        // Other trials unload the same images, whose counters would be added up.
+        // Other trials unload the same images, and their counters would be added.
         let profiles = tempfile::tempdir()?;
         let pattern = profiles.path().join("%m.profraw");
         let environment = environment.with("LONGSHORE_PROFILE_FILE", pattern);
         let device = vulkan::open(&device, environment)?;
         check(&device);
-        // The validation layer may have something to say.
+        // The validation layer may report errors.
         let report = device.close()?;
         assert!(report.leaks.is_empty(), "{:?}", report.leaks);
         Ok(())
     })
 }
 
-/// A module in GLSL with one entry point.
+/// Returns a GLSL module with one entry point.
 fn glsl(entry_point: &str, source: &str) -> Vec<u8> {
     vulkan::glsl(entry_point, &[HEAD, source].concat())
 }
 
-/// The same with several, each between `#ifdef` of its name and `#endif`.
+/// Returns a module with several entry points, each between `#ifdef` of its name and `#endif`.
 fn linked(entry_points: &[&str], source: &str) -> Vec<u8> {
     vulkan::linked_glsl(entry_points, &[HEAD, source].concat())
 }
 
-/// Launches a kernel of a program and waits.
+/// Launches a kernel of a program and waits for it.
 ///
 /// # Safety
-/// As for [`Queue::launch`].
+/// See [`Queue::launch`].
 unsafe fn launch(
     queue: &Queue,
     program: &Program,
@@ -89,7 +89,7 @@ unsafe fn launch(
     unsafe { queue.launch_and_wait(&kernel, grid, arguments) }
 }
 
-/// What a call was refused with.
+/// Asserts that a call was refused with this code, and returns the error.
 #[track_caller]
 fn refused<T>(result: longshore::Result<T>, code: ErrorCode) -> Error {
     match result {
@@ -101,7 +101,7 @@ fn refused<T>(result: longshore::Result<T>, code: ErrorCode) -> Error {
     }
 }
 
-/// Fails if a message does not hold these texts.
+/// Asserts that a message contains these texts.
 #[track_caller]
 fn says(error: &Error, texts: &[&str]) {
     let message = error.message();
@@ -110,7 +110,7 @@ fn says(error: &Error, texts: &[&str]) {
     }
 }
 
-/// One of the drivers for the CPU, of which it is known what they have.
+/// Returns whether the device is that of a certain driver for the CPU, whose features are known.
 fn is_driver(device: &Device, name: &str) -> bool {
     device.name().contains(name)
 }

@@ -1,5 +1,5 @@
-//! The kernels of `kernels/vulkan` on every device of Vulkan, in GLSL and in WGSL, against plain Rust: all kernels,
-//! sizes and group sizes, with a trial for each.
+//! The kernels of `kernels/vulkan` on every Vulkan device, in GLSL and in WGSL, compared with plain
+//! Rust: all kernels, sizes and group sizes, with one trial for each.
 
 mod checks;
 mod rig;
@@ -23,7 +23,7 @@ fn trials() -> Vec<Trial> {
     trials.flat_map(|(device, language)| trials_of(device, language)).collect()
 }
 
-/// Those that images can be made of here.
+/// Returns the languages whose tools are installed.
 fn languages() -> impl Iterator<Item = Language> {
     let missing = vulkan::missing_tool();
     if let Some(tool) = missing {
@@ -43,7 +43,7 @@ fn trials_of(device: &DeviceName, language: Language) -> impl Iterator<Item = Tr
             move || {
                 let rig = rig::open(&device, language)?;
                 check(&rig);
-                // The validation layer may have something to say.
+                // The validation layer may report errors.
                 Ok(Rig::close(rig)?)
             },
         )

@@ -1,6 +1,6 @@
-//! What the AMDGPU backend makes of the library that is HIP, or that stands in its place, where that has no device:
-//! the runtime that is installed, other vendors' libraries, parts of HIP, files that are no library. The host says
-//! why, keeps nothing, and goes on with the CPU.
+//! The AMDGPU backend without a device, with different libraries as HIP: the installed runtime,
+//! other vendors' libraries, parts of HIP, invalid files. The host reports the reason, keeps no
+//! resources, and continues with the CPU.
 
 use libloading::Library;
 use longshore::{Environment, Host, Outcome};
@@ -12,21 +12,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How often each library is tried in one process, at most: `LONGSHORE_ROUNDS` may say less.
+/// Most attempts for each library in one process; `LONGSHORE_ROUNDS` may set fewer.
 const ROUNDS: usize = 400;
-/// Until caches and arenas have grown to what they keep.
+/// Number of rounds in which caches and arenas grow to their final size.
 const FIRST_ROUNDS: usize = 100;
-/// The right to open libraries, of which some take a gigabyte: what the process holds is counted.
+/// The right to open libraries, some of which take a gigabyte: the tests measure the resources of
+/// the process.
 type Alone = MutexGuard<'static, ()>;
 
-/// Waits for the test that has the process now.
+/// Waits for the test that uses the process now.
 fn alone() -> Alone {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tries a library in HIP's place, over and over; without one, HIP itself. `check` is shown what became of the
-/// plugin.
+/// Connects with a library in HIP's place repeatedly, or with HIP itself for `None`. `check` gets
+/// the outcome for the plugin.
 fn tried(_alone: &Alone, library: Option<&Path>, check: impl Fn(&Outcome)) {
     let Some(plugin) = AMDGPU.plugin() else {
         return println!("the plugin is not built; nothing was tried");
@@ -70,11 +71,11 @@ fn cpu_works(host: &Host) {
     assert_eq!(buffer.to_vec(&queue).unwrap(), [1, 2, 3]);
 }
 
-/// What the HIP of this machine answers to `hipInit`, and that answer's name. `None` without one, or if it has a
-/// device, which is printed.
+/// Returns the result of `hipInit` from this machine's HIP, and the name of the result. Without
+/// HIP, or if HIP has a device, prints that and returns `None`.
 fn runtime_without_device(_alone: &Alone) -> Option<(c_int, String)> {
     let names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
-    // SAFETY: HIP's library may be opened.
+    // SAFETY: HIP's library is safe to open.
     let Some(hip) = names.iter().find_map(|name| unsafe { Library::new(*name) }.ok()) else {
         println!("HIP is not installed; nothing was tried");
         return None;
@@ -88,10 +89,10 @@ fn runtime_without_device(_alone: &Alone) -> Option<(c_int, String)> {
             *hip.get::<unsafe extern "C" fn(c_int) -> *const c_char>("hipGetErrorName").unwrap();
         (init, count, name_of)
     };
-    // HIP does not end what it has begun.
+    // HIP does not undo its initialization.
     std::mem::forget(hip);
     let mut devices = 0;
-    // SAFETY: the output is ours; a name is a constant string.
+    // SAFETY: the output is a variable of this function; a name is a constant string.
     unsafe {
         let answer = init(0);
         if answer == 0 && count(&mut devices) == 0 && devices > 0 {
@@ -110,7 +111,7 @@ fn the_installed_runtime_has_no_device_for_its_own_reason_and_nothing_is_kept() 
     tried(&alone, None, |outcome| {
         let Outcome::NoDevice(why) = outcome else { panic!("{outcome:?}") };
         let is_said = why.contains(&name) && why.contains(&answer.to_string());
-        // Where it is initialised without a device, only their number tells.
+        // If `hipInit` succeeds without a device, only the number of devices shows that.
         assert!(is_said || answer == 0, "hipInit answers {name}, {answer}: {why}");
     });
 }
@@ -136,7 +137,7 @@ fn the_installed_runtime_keeps_no_other_backend_from_working() {
 fn the_library_of_another_vendor_is_no_hip() {
     let alone = alone();
     let loader = PathBuf::from("libvulkan.so.1");
-    // SAFETY: Vulkan's loader may be opened.
+    // SAFETY: Vulkan's loader is safe to open.
     let loader = unsafe { Library::new(&loader) }.is_ok().then_some(loader);
     let others: Vec<_> = loader.into_iter().chain(CUDA.double()).collect();
     if others.is_empty() {
@@ -152,7 +153,7 @@ fn the_library_of_another_vendor_is_no_hip() {
     }
 }
 
-/// A library of a source in C; `None` without a compiler, which is printed.
+/// Returns a library compiled from a C source. Without a compiler, prints that and returns `None`.
 fn compiled(folder: &Path, source: &str) -> Option<PathBuf> {
     let (text, library) = (folder.join("hip.c"), folder.join("libamdhip64.so"));
     std::fs::write(&text, source).unwrap();

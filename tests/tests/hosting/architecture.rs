@@ -1,4 +1,4 @@
-//! The invariants of `ARCHITECTURE.md` that can be held by looking at the sources.
+//! Invariants of `ARCHITECTURE.md` that a check of the sources can hold.
 
 mod loops;
 
@@ -6,7 +6,7 @@ use longshore_tests::world::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Every source file below a folder.
+/// Returns every source file below a folder.
 fn sources(folder: &str) -> Vec<PathBuf> {
     fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -24,13 +24,14 @@ fn sources(folder: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The part of a file before its unit tests.
+/// Returns the part of a file before its unit tests.
 fn product(file: &Path) -> String {
     let text = std::fs::read_to_string(file).unwrap();
     text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
 }
 
-/// Whether a file of a crate's sources is one of its unit tests: `tests.rs`, and all in a folder of that name.
+/// Returns whether a file of a crate's sources belongs to its unit tests: `tests.rs`, or any file
+/// in a folder of that name.
 fn is_of_tests(file: &Path) -> bool {
     let parts = file.strip_prefix(root()).expect("a file of the repository").components();
     parts
@@ -61,16 +62,18 @@ fn only_one_file_reads_the_environment() {
         .filter(|file| !is_of_tests(file) && product(file).contains("env::var"))
         .map(|file| file.strip_prefix(root()).unwrap().display().to_string())
         .collect();
-    // The command reads the variables of its own log and the locale, and PATH for the programs that it starts.
+    // The command reads the variables of its own log and the locale, and `PATH` for the programs
+    // that it starts.
     let command = ["locale", "logging", "path"].map(|file| format!("command/src/{file}.rs"));
-    // So does the Vulkan backend for `spirv-val`.
+    // The Vulkan backend reads `PATH` for `spirv-val`.
     let library = ["host/src/environment.rs", "plugin-vulkan/src/validate/installed/command.rs"];
     let allowed = |file: &String| library.contains(&&**file) || command.contains(file);
     let others: Vec<_> = readers.iter().filter(|file| !allowed(file)).collect();
     assert!(others.is_empty(), "{others:?} read the environment");
 }
 
-/// Folders of crates, and which of the workspace's packages each may depend on. The command's may be all.
+/// Folders of crates, and the packages of the workspace on which each may depend. The command may
+/// depend on all.
 const DEPENDENCIES: [(&str, &[&str]); 18] = [
     ("plugin-api/interface", &[]),
     ("plugin-api/macros", &["longshore-interface"]),

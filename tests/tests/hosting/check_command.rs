@@ -1,10 +1,10 @@
-//! `longshore-check` on plugins at fault.
+//! `longshore-check` on faulty plugins.
 
 use longshore_tests::world::{World, check_command};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
-/// A fault, and what is told of it.
+/// Faults, with their texts in the report.
 const FAULTS: [(&str, &str); 3] = [
     ("segv", "died of SIGSEGV"),
     ("abort", "died of SIGABRT"),
@@ -58,7 +58,7 @@ fn a_suite_that_is_cut_short_has_reported_how_far_it_came() {
     world.set_fault("longshore.queue", 0, "hang");
     let mut child = check(&world, &["info: ", "events: "]).stdout(Stdio::piped()).spawn().unwrap();
     let reported = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    // The first behaviour with a queue hangs; those before it are told already.
+    // The first behaviour with a queue hangs; the report already contains the earlier ones.
     let is_reported =
         reported.take_while(|line| !line.contains("events")).any(|line| line.contains('✓'));
     child.kill().unwrap();

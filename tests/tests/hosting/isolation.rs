@@ -1,4 +1,5 @@
-//! Plugins in processes of their own: whatever ends such a process, the program gets an error that says so, and goes on.
+//! Plugins in processes of their own: after the end of such a process, the program gets an error
+//! that reports it, and continues.
 
 mod faults;
 #[path = "../../../executor/tests/executor/process/permitted.rs"]

@@ -1,4 +1,4 @@
-//! Plugins in made worlds, and promises of the repository that tests hold by looking at it.
+//! Plugins in test worlds, and promises of the repository that its sources must keep.
 
 mod amdgpu_runtime;
 mod architecture;

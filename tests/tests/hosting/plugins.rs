@@ -1,5 +1,5 @@
-//! What becomes of plugin files: each kind of file that may lie in a plugin folder gets its own
-//! outcome and reason, and never keeps the others from working.
+//! Outcomes of plugin files: each kind of file in a plugin folder gets its own outcome and reason,
+//! and never disables the others.
 
 use longshore::{Candidate, ErrorCode, Host, HostBuilder, Outcome, Probe};
 use longshore_plugin_api::abi;
@@ -9,13 +9,13 @@ use longshore_tests::world::{
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-/// Returns the candidate for a backend's file.
+/// Returns the candidate for the file of a backend.
 fn candidate_of<'a>(host: &'a Host, backend: &str) -> &'a Candidate {
     let found = host.candidates().iter().find(|candidate| candidate.backend == backend);
     found.unwrap_or_else(|| panic!("no candidate for {backend}: {:?}", host.candidates()))
 }
 
-/// Asserts that a candidate failed as expected, and that the CPU's plugin beside it works.
+/// Asserts that a candidate failed as expected, and that the CPU's plugin works beside it.
 fn refused_beside_the_host(
     world: &World,
     backend: &str,
@@ -245,10 +245,10 @@ fn the_suite_checks_no_other_device_for_a_plugin_that_is_not_there() {
     let output = suite.args(["--plugin", "nosuch.so"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("there is no plugin 'nosuch.so'"), "{said}");
+    assert!(said.contains("no such plugin: 'nosuch.so'"), "{said}");
 }
 
-/// Returns the error of a program that asks for a device.
+/// Returns the error of a program that opens a device.
 fn no_device(host: HostBuilder) -> String {
     let error = host.build().unwrap().default_device().err().unwrap();
     assert_eq!(error.code(), ErrorCode::NotFound);

@@ -1,4 +1,4 @@
-//! The program of the README, with its manifest and its kernel, as a reader would take them from there.
+//! The program of the README, built from the README's text with its manifest and its kernel.
 
 use longshore_tests::device_code::clangs;
 use longshore_tests::doubled::{CUDA, Doubled};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const README: &str = include_str!("../../../README.md");
-/// Where the README's package has the library.
+/// The path of the library in the README's package.
 const LIBRARY: &str = "../longshore/host";
 
-/// The first block of this language behind a heading.
+/// Returns the first block in this language after a heading.
 fn block(heading: &str, language: &str) -> &'static str {
     let opening = format!("```{language}\n");
     let (_, section) =
@@ -27,13 +27,14 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Builds the README's package with the crates of the workspace's lock file: by cargo, which builds many of them with other
-/// features than the workspace has, where tests try all, else by the compiler.
+/// Builds the README's package with the crates of the workspace's lock file. A full test uses
+/// cargo, which builds many of the crates with other features than the workspace. A short test uses
+/// the compiler.
 fn build(folder: &Path) -> PathBuf {
     write_package(folder);
     let manifest = folder.join("Cargo.toml");
     let mut resolve = Command::new(env!("CARGO"));
-    // Crates for other systems need not be there.
+    // Crates for other systems may be missing.
     resolve.args([
         "metadata",
         "--quiet",
@@ -52,7 +53,7 @@ fn build(folder: &Path) -> PathBuf {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--offline", "--manifest-path"]).arg(&manifest);
         output(cargo.arg("--target-dir").arg(target).current_dir(root()));
-        // The next build of this kind may replace it.
+        // The next build of this kind may replace the program.
         output(Command::new("install").arg(target.join("debug/saxpy")).arg(&program));
     } else {
         let mut rustc = Command::new("rustc");
@@ -68,7 +69,7 @@ fn write_package(folder: &Path) {
     let manifest = block("## A program", "toml");
     assert!(manifest.contains(LIBRARY), "{manifest}");
     let manifest = manifest.replace(LIBRARY, root().join("host").to_str().unwrap());
-    // With the workspace's profile, so that what it has built already need not be built again.
+    // With the profile of the workspace, its built crates need no second build.
     let profile = "[workspace]\n[profile.dev]\ndebug = \"line-tables-only\"\n";
     std::fs::create_dir(folder.join("src")).unwrap();
     std::fs::write(folder.join("Cargo.toml"), format!("{manifest}\n{profile}")).unwrap();
@@ -76,7 +77,8 @@ fn write_package(folder: &Path) {
     std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
 }
 
-/// A program that sees these backends, in this order, and the double of CUDA's driver.
+/// Returns a command for a program that uses these backends, in this order, and the double of
+/// CUDA's driver.
 fn with_backends(program: &Path, backends: &str, cuda: &Doubled) -> Command {
     let mut command = Command::new(program);
     command.env("LONGSHORE_BACKEND", backends).env_remove("LONGSHORE_DEVICES");

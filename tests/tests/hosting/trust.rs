@@ -1,7 +1,8 @@
-//! Programs with more rights than their caller, and plugins that the caller, or another user, has put in their way.
+//! Programs with more rights than their caller, and plugins from the caller or another user in
+//! their folders.
 //!
-//! The program is this test's own executable, which does what [`the_program`] says. These tests need root, to give a copy of it
-//! rights and to call that as another user.
+//! The program is the executable of this test, which behaves as [`the_program`]. These tests need
+//! root: they give rights to a copy of it, and call the copy as another user.
 
 use longshore::Host;
 use longshore_capi::*;
@@ -16,15 +17,15 @@ use std::process::Command;
 use std::ptr::null_mut;
 use tempfile::TempDir;
 
-/// The user that calls, the user that owns a set-uid program, and a group.
+/// The calling user, the owner of a set-uid program, and a group.
 const CALLER: u32 = 65534;
 const OWNER: u32 = 4711;
 const GROUP: u32 = 4712;
 
-/// Set where this is to behave as the program.
+/// The variable that makes this executable behave as the program.
 const PROGRAM: &str = "TRUST_PROGRAM";
 
-/// How a program gets its rights.
+/// The origin of a program's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rights {
     None,
@@ -48,11 +49,12 @@ impl Rights {
         chown(program, Some(user), Some(group)).unwrap();
         set_mode(program, mode);
         if self == Rights::Capability {
-            // Version 2, effective; CAP_NET_BIND_SERVICE.
+            // The capability format has version 2 and the effective flag; the capability is
+            // CAP_NET_BIND_SERVICE.
             let words = [0x0200_0001_u32, 1 << 10, 0, 0, 0];
             let value: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
             let path = CString::new(program.as_os_str().as_bytes()).unwrap();
-            // SAFETY: a path, a name and bytes that are there during the call.
+            // SAFETY: the path, the name and the bytes are valid during the call.
             let set = unsafe {
                 libc::setxattr(
                     path.as_ptr(),
@@ -67,14 +69,14 @@ impl Rights {
     }
 }
 
-/// A program in root's folder, and a folder of the caller's with a hard link of it.
+/// A program in a folder of root, and a folder of the caller with a hard link to it.
 struct Place {
     root: TempDir,
     plugins: World,
 }
 
 impl Place {
-    /// `None`, which is told, where the tests do not run as root.
+    /// Creates the folders. Without root, prints that and returns `None`.
     fn new() -> Option<Place> {
         // SAFETY: the function has no precondition.
         if unsafe { libc::geteuid() } != 0 {
@@ -92,7 +94,7 @@ impl Place {
         self.root.path().join("program")
     }
 
-    /// A folder with a hard link of the program and a plugin beside it.
+    /// Returns a folder with a hard link to the program and a plugin beside it.
     fn folder_of(&self, user: u32) -> PathBuf {
         let folder = self.root.path().join(format!("of-{user}"));
         let _ = fs::remove_dir_all(&folder);
@@ -108,7 +110,7 @@ impl Place {
     }
 }
 
-/// Output of a program that another user calls.
+/// Returns the output of a program that another user calls.
 fn called(program: &Path, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(program);
     command.args(["--exact", "trust::the_program", "--nocapture"]).env(PROGRAM, "1");
@@ -127,7 +129,8 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Tells what became of the plugins that it finds, whether the C API checks its arguments, and where a profile was written to.
+/// Prints the outcomes of the plugins found, whether the C API checks its arguments, and the file
+/// of a profile.
 #[test]
 fn the_program() {
     if std::env::var_os(PROGRAM).is_none() {
@@ -148,7 +151,7 @@ fn the_program() {
         println!("plugin {} {}", candidate.path.display(), candidate.outcome);
     }
     let mut bytes = 0;
-    // SAFETY: a null handle is an error, and the size goes to a place of ours.
+    // SAFETY: a null handle is an error, and the size goes to a variable of this test.
     let result = unsafe {
         assert!(olInit(std::ptr::null()).is_null());
         let info = OL_PLATFORM_INFO_NAME;
@@ -157,7 +160,7 @@ fn the_program() {
     println!("checks: {}", result.Code == OL_ERRC_INVALID_NULL_HANDLE);
     if let Some(image) = std::env::var_os("TRUST_IMAGE") {
         let device = host.device("host:0").unwrap();
-        // SAFETY: the image is the test's own.
+        // SAFETY: the image belongs to the test.
         let program = unsafe { device.load(fs::read(image).unwrap()) }.unwrap();
         println!("profile: {:?}", program.unload().unwrap().profile_file);
     }
@@ -171,7 +174,8 @@ fn a_program_with_more_rights_than_its_caller_loads_no_plugin_of_the_callers() {
         let folder = place.folder_of(CALLER);
         let plugin = folder.join("liblongshore_plugin_sample.so");
         let plugin_name = plugin.to_str().unwrap();
-        // Beside a hard link of the program, in a variable, and where the program itself says.
+        // The plugins are beside a hard link to the program, in the folder of a variable, and where
+        // the program itself sets it.
         let beside = called(&folder.join("program"), &[]);
         assert!(beside.contains("sample.so refused"), "{rights:?}: {beside}");
         let named = called(&place.program(), &[("LONGSHORE_PLUGIN_PATH", plugin_name)]);

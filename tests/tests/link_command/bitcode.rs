@@ -1,8 +1,9 @@
-//! Programs of bitcode whose functions are compiled when they are called (`--lazy`). Those of `runs` are compiled so too.
+//! Bitcode programs whose functions are compiled at their first call (`--lazy`). The programs of
+//! `runs` are compiled so too.
 
 use super::folder::{Folder, error_of, is_installed, text};
 
-/// Returns a folder with `NAME.bc` for each source in C, if there is what compiles them.
+/// Returns a folder with `NAME.bc` for each C source, or `None` without the compiler.
 fn compile_folder(sources: &[(&str, &str)]) -> Option<Folder> {
     if !is_installed("clang-19") || !is_installed("llvm-extract-19") {
         assert!(std::env::var_os("CI").is_none(), "there is no clang-19 or llvm-extract-19");

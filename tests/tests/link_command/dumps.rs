@@ -1,4 +1,4 @@
-//! What is dumped of code that lies in a slab or runs.
+//! Dumps of code in a slab, and of running code.
 
 use super::AARCH64;
 use super::folder::{Folder, is_installed};
@@ -25,7 +25,7 @@ fn a_file_becomes_a_section_with_symbols() {
     assert_eq!(code, Some(2), "{error}");
 }
 
-/// References of many kinds, within an object and between two.
+/// Sources with references of many kinds, inside an object and between two objects.
 const REFERENCES: [(&str, &str); 2] = [
     (
         "main",
@@ -62,7 +62,7 @@ fn references(compiler: &str, flags: &[&str]) -> Folder {
 const SLAB: [&str; 6] =
     ["--slab-allocate", "100Kb", "--slab-address", "0x30000000", "--slab-page-size", "0x4000"];
 
-/// Lays [`REFERENCES`] out in the slab.
+/// Returns the dump of [`REFERENCES`] in the slab.
 fn dump_of_slab(folder: &Folder, options: &[&str]) -> Value {
     let needed = ["--abs", "__tls_get_addr=0x30000000"];
     folder.dump(&[&["main.o", "next.o"], &SLAB[..], &needed, options].concat())
@@ -85,8 +85,8 @@ fn a_dump_of_a_slab_is_consistent_for_each_architecture() {
     }
 }
 
-/// Every block lies in its section, every section in the slab in pages of its protection, and each
-/// block has as many bytes as it says.
+/// Asserts that every block lies in its section, and every section in the slab in pages with its
+/// protection. Asserts that each block has the declared number of bytes.
 fn check_sections(dump: &Value) {
     let mut pages: Vec<(u64, String)> = Vec::new();
     for section in list(dump, "files").flat_map(|file| list(file, "sections")) {
@@ -134,7 +134,7 @@ fn check_symbols(dump: &Value) {
     assert_eq!(dump["absolutes"], serde_json::json!({ "__tls_get_addr": 0x3000_0000 }));
 }
 
-/// Pointers in data and in the global offset table are the addresses of what they are for.
+/// Asserts that pointers in data and in the global offset table are the addresses of their symbols.
 fn check_pointers(dump: &Value) {
     let address = |name: &str| number(&any_symbol(dump, name)["addr"]);
     assert_eq!(word(dump, address("pointer")), address("here"));
@@ -241,7 +241,7 @@ fn a_dump_does_not_replace_what_is_linked() {
         assert!(error.contains(&format!("'{file}' would replace '{replaced}'")), "{error}");
         assert!(folder.read(file) == before);
     }
-    // Earlier dumps are replaced, and what is no file of its own is no obstacle.
+    // A dump replaces earlier ones, and may go to a special file.
     for file in ["dump.json", "dump.json", "/dev/null"] {
         assert_eq!(folder.code(&[&all, &[file][..]].concat()), Some(0));
     }
@@ -288,9 +288,9 @@ fn a_dump_has_all_bytes_in_memory_once_and_all_global_symbols() {
     assert!(ranges.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{ranges:x?}");
 }
 
-/// Gives the symbol of a section, which has no name, that of the section and a global binding.
+/// Gives the unnamed symbol of a section the name of the section and a global binding.
 fn make_section_symbol_global(folder: &Folder, object: &str, section: &str) {
-    // Objects that other tools make have such symbols, assemblers make none.
+    // Objects from some tools have such symbols, objects from assemblers do not.
     folder.run("objcopy", &[&format!("--add-symbol={section}={section}:0,global,section"), object]);
 }
 
@@ -314,7 +314,7 @@ fn absolute_fields_of_32_bits_hold_addresses_up_to_4_gib() {
         let data = number(&any_symbol(&dump, "data")["addr"]);
         assert_eq!(word(&dump, data), data | 0x1234 << 32);
     }
-    // Nothing holds more than it can.
+    // A value must fit its field.
     let (code, error) = folder.refused(&[&given[..], &["0x100000000"]].concat());
     assert_eq!(code, Some(1), "{error}");
     assert!(error.contains("R_X86_64_32 ") && error.contains("main.o"), "{error}");

@@ -1,4 +1,4 @@
-//! What cannot be linked.
+//! Programs that cannot be linked.
 
 use super::AARCH64;
 use super::folder::{Folder, is_installed};
@@ -198,7 +198,7 @@ fn symbols_in_errors_stand_as_in_the_source() {
     let (code, error) = folder.refused(&["main.o", "one.o", "two.o"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("outer::inner(int) [_ZN5outer5innerEi] is defined in"), "{error}");
-    // Both forms of the symbols of Rust.
+    // These are both forms of Rust's mangled names.
     for (symbol, name) in [
         ("_ZN4demo3run17h0123456789abcdefE", "demo::run"),
         ("_RNvNtCs1234_4demo5inner3run", "demo::inner::run"),

@@ -1,4 +1,4 @@
-//! Programs that run in an executor, and what goes wrong with that. Those of `runs` run there too.
+//! Programs in an executor, and their failures. The programs of `runs` run there too.
 
 use super::AARCH64;
 use super::folder::{Folder, error_of, is_installed, text};
@@ -45,10 +45,10 @@ fn an_executor_is_found_in_an_installation() {
     assert!(error.contains("hint: --executor=PATH"), "{error}");
 }
 
-/// An object, and the exit code or the signal with which its program ends.
+/// An object, and the exit code or the signal at the end of its program.
 type Ending = (&'static str, Option<i32>, Option<i32>);
 
-/// Programs that end in different ways.
+/// Returns programs with different ends.
 fn endings() -> (Folder, [Ending; 6]) {
     let folder = Folder::from_c(&[
         ("returns", EXIT),
@@ -69,7 +69,7 @@ fn endings() -> (Folder, [Ending; 6]) {
     (folder, endings)
 }
 
-/// An executor that listens, in a process group of its own, and its output.
+/// A listening executor in a process group of its own, and its output.
 struct Listening {
     process: Child,
     output: BufReader<ChildStdout>,
@@ -77,14 +77,14 @@ struct Listening {
 }
 
 impl Listening {
-    /// Starts one. Its key is the file `key` of the folder.
+    /// Starts an executor. Its key is the file `key` of the folder.
     fn start(folder: &Folder, options: &[&str]) -> Self {
         let key = folder.0.path().join("key");
         fs::write(&key, "a".repeat(64)).unwrap();
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         let mut listening = Command::new(world::executor());
         listening.args(["--listen", "127.0.0.1:0", "--core", "0", "--key"]).arg(&key).args(options);
-        // SAFETY: the call changes the new process alone.
+        // SAFETY: the call changes the new process only.
         unsafe {
             listening.pre_exec(|| {
                 libc::signal(libc::SIGCHLD, libc::SIG_IGN);
@@ -146,7 +146,7 @@ fn an_executor_that_listens_tells_of_a_signal_that_all_its_terminal_s_processes_
             listening.output.read_line(&mut line).unwrap();
             assert_eq!(line, "ready\n");
             let group = -libc::pid_t::try_from(listening.process.id()).unwrap();
-            // SAFETY: the group is that of the processes that listen.
+            // SAFETY: the group consists of the listening processes.
             unsafe { libc::kill(group, libc::SIGINT) };
             linking.join().unwrap()
         });
@@ -242,7 +242,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Returns the option for an executor of another machine, below an emulator.
+/// Returns the option for an executor of another machine, in an emulator.
 fn emulated(folder: &Folder) -> Option<String> {
     let executor = emulated_executor()?;
     let emulator = ["qemu-aarch64-static", "qemu-aarch64"]
@@ -258,13 +258,13 @@ fn emulated(folder: &Folder) -> Option<String> {
     Some(format!("--executor={}", path.display()))
 }
 
-/// `longshore-executor` for AArch64, if there is what it takes to build it.
+/// Returns `longshore-executor` for AArch64, if its build tools are installed.
 fn emulated_executor() -> Option<PathBuf> {
     const TARGET: &str = "aarch64-unknown-linux-gnu";
-    // The workspace's own, which has what runs on this machine.
+    // The target folder of the workspace contains the programs for this machine.
     let target_folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let output = Command::new(env!("CARGO"))
-        // One command for two test programs: dependencies have the same features in both.
+        // One command builds for two test programs: dependencies have the same features in both.
         .args(["build", "-p", "longshore-executor", "-p", "longshore-jitlink", "--bins"])
         .args(["--example", "run", "--target", TARGET, "--target-dir"])
         .arg(target_folder)
@@ -298,7 +298,7 @@ fn code_for_another_machine_is_linked_here_and_runs_in_its_executor() {
             assert_eq!(output.status.code(), Some(7));
         }
     }
-    // Compiled here, as it is called there.
+    // This machine compiles the bitcode when the other one calls it.
     if is_installed("clang-19") {
         let target = "--target=aarch64-linux-gnu";
         folder.run("clang-19", &[target, "-O1", "-fPIC", "-c", "-emit-llvm", "main.cpp"]);

@@ -1,4 +1,4 @@
-//! A folder of objects, in which the command runs.
+//! A folder of objects in which the command runs.
 
 use longshore_tests::world::command;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A folder with objects, in which the command runs.
+/// A folder with objects in which the command runs.
 pub(super) struct Folder(pub(super) TempDir);
 
 impl Folder {
@@ -24,18 +24,18 @@ impl Folder {
         folder
     }
 
-    /// Compiles a source to an object of its name, and to bitcode if that is linked in its place.
+    /// Compiles a source to an object with its name, and to bitcode if bitcode replaces objects.
     pub(super) fn compile(&self, compiler: &str, file: &str, source: &str, flags: &[&str]) {
         fs::write(self.0.path().join(file), source).expect("the folder can be written");
         self.run(compiler, &[&["-w", "-c", file], flags].concat());
-        // What goes elsewhere stays machine code.
+        // Output with another name stays machine code.
         if super::IS_BITCODE && !flags.contains(&"-o") {
             let bitcode = ["-w", "-Wno-implicit-function-declaration", "-c", "-emit-llvm", file];
             self.run("clang-19", &[&bitcode, flags].concat());
         }
     }
 
-    /// Makes an archive of objects.
+    /// Creates an archive of objects.
     pub(super) fn archive(&self, name: &str, objects: &[&str]) {
         self.run("ar", &[&["rc", name], objects].concat());
     }
@@ -48,7 +48,7 @@ impl Folder {
         assert!(output.status.success(), "{tool} {arguments:?}: {}", error_of(&output));
     }
 
-    /// `longshore link ARGUMENTS...`
+    /// Runs `longshore link ARGUMENTS...`.
     pub(super) fn link(&self, arguments: &[&str]) -> Output {
         let mut link = Command::new(command());
         link.arg("link")
@@ -62,7 +62,7 @@ impl Folder {
         output
     }
 
-    /// Gives bitcode the names of the objects beside it, if that is linked in their place, and the other way round.
+    /// Exchanges the names of bitcode and of the objects beside it, if bitcode replaces objects.
     fn swap_objects_and_bitcode(&self) {
         let files = fs::read_dir(self.0.path()).into_iter().flatten().flatten();
         let is_bitcode = |file: &PathBuf| file.extension().is_some_and(|it| it == "bc");
@@ -75,14 +75,14 @@ impl Folder {
         }
     }
 
-    /// Returns the same for a program that does nothing else than to give its exit code.
+    /// Links and runs a program without output, and returns its exit code.
     pub(super) fn code(&self, arguments: &[&str]) -> Option<i32> {
         let output = self.link(arguments);
         assert_eq!(error_of(&output), "");
         output.status.code()
     }
 
-    /// Links and runs; what is told must be told by the system's linker's program too.
+    /// Links and runs; the program from the system's linker must print the same.
     pub(super) fn link_as_the_system_does(
         &self,
         objects: &[&str],
@@ -99,7 +99,7 @@ impl Folder {
         assert_eq!(found.status, expected.status);
     }
 
-    /// Links without running, and reads what was linked.
+    /// Links without running, and returns the dump.
     pub(super) fn dump(&self, arguments: &[&str]) -> Value {
         let output = self.link(&[arguments, &["--dump-memory", "dump.json"]].concat());
         assert!(output.status.success(), "{}", error_of(&output));
@@ -111,7 +111,7 @@ impl Folder {
         fs::read(self.0.path().join(file)).expect("the file is there")
     }
 
-    /// Links in vain: the exit code and the error, which is all there is.
+    /// Links an invalid program. Returns the exit code and the error, which is the only output.
     pub(super) fn refused(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let output = self.link(arguments);
         assert_eq!(text(&output.stdout), "");

@@ -7,8 +7,8 @@ mod folder;
 #[path = "runs.rs"]
 mod runs;
 
-/// Options with which the command runs everything.
+/// Options of the command for all programs.
 const OPTIONS: &[&str] = &["--executor"];
 
-/// Whether bitcode is linked in the place of what is compiled to objects.
+/// Whether bitcode replaces objects.
 const IS_BITCODE: bool = false;

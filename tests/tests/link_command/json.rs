@@ -1,4 +1,4 @@
-//! Reading dumps.
+//! Access to dumps.
 
 use serde_json::Value;
 
@@ -30,13 +30,13 @@ pub(super) fn symbol<'a>(file: &'a Value, name: &str) -> &'a Value {
     named(file, "symbols", name).unwrap_or_else(|| panic!("no symbol {name}"))
 }
 
-/// The symbol of whichever file has it.
+/// Returns the symbol from the first file that has it.
 pub(super) fn any_symbol<'a>(dump: &'a Value, name: &str) -> &'a Value {
     let found = list(dump, "files").find_map(|file| named(file, "symbols", name));
     found.unwrap_or_else(|| panic!("no symbol {name}"))
 }
 
-/// Bytes at an address, from the block that has them.
+/// Returns the bytes at an address, from the block that contains them.
 pub(super) fn bytes(dump: &Value, address: u64, count: u64) -> Vec<u8> {
     let sections = list(dump, "files").flat_map(|file| list(file, "sections"));
     let mut blocks = sections.flat_map(|section| list(section, "blocks"));

@@ -1,4 +1,4 @@
-//! The programs of `runs`, linked as they are called, in this process.
+//! The programs of `runs`, linked at their calls, in this process.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "folder.rs"]
@@ -7,8 +7,8 @@ mod folder;
 #[path = "runs.rs"]
 mod runs;
 
-/// Options with which the command runs everything.
+/// Options of the command for all programs.
 const OPTIONS: &[&str] = &["--lazy"];
 
-/// Whether bitcode is linked in the place of what is compiled to objects.
+/// Whether bitcode replaces objects.
 const IS_BITCODE: bool = false;

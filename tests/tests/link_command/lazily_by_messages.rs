@@ -1,4 +1,5 @@
-//! The programs of `runs`, linked as they are called, in another process, to which everything is sent by messages.
+//! The programs of `runs`, linked at their calls, in another process, with all data sent by
+//! messages.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "folder.rs"]
@@ -7,8 +8,8 @@ mod folder;
 #[path = "runs.rs"]
 mod runs;
 
-/// Options with which the command runs everything.
+/// Options of the command for all programs.
 const OPTIONS: &[&str] = &["--lazy", "--executor", "--no-shared-memory"];
 
-/// Whether bitcode is linked in the place of what is compiled to objects.
+/// Whether bitcode replaces objects.
 const IS_BITCODE: bool = false;

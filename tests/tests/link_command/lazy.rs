@@ -1,13 +1,14 @@
-//! Programs of which is linked what they call, when they call it (`--lazy`). Those of `runs` are linked so too.
+//! Programs whose functions are linked at their first call (`--lazy`). The programs of `runs` are
+//! linked so too.
 
 use super::folder::{Folder, error_of, is_installed, text};
 use std::fs;
 use std::process::{Command, Output};
 
-/// Which process runs the program.
+/// Options for the process of the program.
 const PLACES: [&[&str]; 3] = [&[], &["--executor"], &["--executor", "--no-shared-memory"]];
 
-/// Links and runs in each place.
+/// Links and runs in each process.
 fn everywhere(folder: &Folder, arguments: &[&str], check: impl Fn(&Output, &str)) {
     for place in PLACES {
         let output = folder.link(&[&["--lazy"], place, arguments].concat());
@@ -15,7 +16,7 @@ fn everywhere(folder: &Folder, arguments: &[&str], check: impl Fn(&Output, &str)
     }
 }
 
-/// What the program prints and its exit code, which it must have without an error.
+/// Asserts that the program has this output and exit code, without an error.
 fn prints(folder: &Folder, arguments: &[&str], expected: &str, code: i32) {
     everywhere(folder, arguments, |output, context| {
         assert_eq!(error_of(output), "", "{context}");
@@ -80,7 +81,7 @@ fn a_damaged_member_is_an_error_of_who_calls_it() {
     folder.archive("lib.a", &["two.o"]);
     let mut bytes = folder.read("lib.a");
     let member = bytes.windows(4).position(|bytes| bytes == b"\x7fELF").expect("it has an object");
-    // The type of the file: none that is an object.
+    // This type is not that of an object file.
     bytes[member + 16] = 3;
     fs::write(folder.0.path().join("lib.a"), bytes).unwrap();
     everywhere(&folder, &["main.o", "--archive", "lib.a"], |output, context| {
@@ -108,7 +109,7 @@ fn what_is_missing_from_the_start_is_reported_before_anything_runs() {
     });
 }
 
-/// Returns a member of an archive that says when it is constructed and destroyed.
+/// Returns the source of an archive member that prints its construction and destruction.
 fn says(name: &str, body: &str) -> String {
     format!(
         r#"#include <stdio.h>
@@ -142,7 +143,7 @@ fn members_are_constructed_before_the_call_that_links_them_and_end_with_the_prog
     let three = says("three", "int three(void) { return 3; }");
     let folder = Folder::from_c(&[("main", main), ("one", &one), ("two", &two), ("three", &three)]);
     folder.archive("lib.a", &["one.o", "two.o", "three.o"]);
-    // `three` is called, and so linked, when the process ends.
+    // `three` is called, and so linked, at the end of the process.
     let expected = "begin main\nmain\nbegin one\nbegin two\none and two\n\
                     handler of two\nhandler of one\nbegin three\nhandler 3\nhandler of three\n\
                     end three\nend two\nend one\nend main\n";

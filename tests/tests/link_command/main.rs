@@ -1,5 +1,5 @@
-//! `longshore link`: what programs that it links do, what it tells other tools, and its errors.
-//! What the system's linker can do too is compared with it.
+//! `longshore link`: the behaviour of its programs, its output for other tools, and its errors.
+//! Tests compare it with the system's linker where both can do the same.
 
 #![allow(clippy::duplicate_mod, reason = "tests of programs are run in several places")]
 
@@ -20,10 +20,10 @@ mod names;
 mod options;
 mod runs;
 
-/// Options with which the command runs everything.
+/// Options of the command for all programs.
 const OPTIONS: &[&str] = &[];
 
-/// Whether bitcode is linked in the place of what is compiled to objects.
+/// Whether bitcode replaces objects.
 const IS_BITCODE: bool = false;
 
 const AARCH64: &str = "aarch64-linux-gnu-gcc";

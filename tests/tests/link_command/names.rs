@@ -1,4 +1,5 @@
-//! Names of a program for those who look for its code among libraries: sanitizers, backtraces, and libraries that it opens.
+//! Names of a program for tools that look for its code among libraries: sanitizers, backtraces, and
+//! libraries that it opens.
 
 use super::folder::{Folder, error_of, is_installed, text};
 use longshore_tests::world::command;
@@ -52,7 +53,7 @@ const OVERFLOWS: &str = "
 fn the_address_sanitizer_names_the_programs_functions() {
     let Some(library) = library_of_gcc("libasan.so") else { return };
     let folder = Folder::new();
-    // With and without a distance of the code from libraries that fits 32 bits.
+    // The distance between the code and libraries fits 32 bits in one case only.
     for way in ["-fPIC", "-fno-pic"] {
         folder.compile("gcc", "main.c", OVERFLOWS, &["-fsanitize=address", way]);
         let output = sanitized(&folder, &library);
@@ -84,7 +85,7 @@ fn the_undefined_behaviour_sanitizer_names_the_programs_functions() {
     assert!(report.contains("signed integer overflow") && report.contains(" in main "), "{report}");
 }
 
-/// Links and runs with a sanitizer's library, which is to be there first.
+/// Links and runs with the library of a sanitizer, which must be loaded first.
 fn sanitized(folder: &Folder, library: &str) -> Output {
     let mut link = Command::new(command());
     link.args(["link", "main.o"]).env("LD_PRELOAD", library).env("ASAN_OPTIONS", "detect_leaks=0");

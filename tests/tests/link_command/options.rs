@@ -1,4 +1,4 @@
-//! What options add, and what they tell.
+//! Additions and output of options.
 
 use super::folder::{Folder, error_of, is_installed, text};
 use super::runs::{LIFE, OTHER_LIFE};
@@ -157,12 +157,12 @@ fn libraries_are_found_by_their_names() {
     folder.run("gcc", &["-shared", "-fPIC", "-o", "lib/libshared.so.7", "so.c"]);
     let given = ["main.o", "-L", "lib", "-lpart", "-lshared"];
     assert_eq!(folder.code(&given), Some(42));
-    // A linker script, with a library that has no name of its own.
+    // A linker script, with a library without a name of its own.
     std::fs::write(folder.0.path().join("lib/liball.so"), "GROUP ( -lpart libshared.so.7 )")
         .unwrap();
     assert_eq!(folder.code(&["main.o", "-Llib", "-l", "all"]), Some(42));
     assert_eq!(folder.code(&["main.o", "-Llib", "-l:libpart.a", "-l:libshared.so.7"]), Some(42));
-    // A system linker finds these as well.
+    // A system linker finds these too.
     assert_eq!(folder.code(&["main.o", "-Llib", "-lall", "-lm", "-lc", "-lpthread"]), Some(42));
     let (code, error) = folder.refused(&["main.o", "-L", "lib", "-lnowhere"]);
     assert_eq!(code, Some(1));
@@ -222,7 +222,7 @@ fn counters_of_clang_are_written_as_the_system_linkers_program_does() {
         .expect("clang says where its runtime is");
     let printed = text(&printed.stdout);
     let runtime = match printed.trim() {
-        // Some distributions keep the architecture in the name.
+        // Some distributions have the architecture in the name.
         "libclang_rt.profile.a" => {
             "/usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.profile-x86_64.a"
         }

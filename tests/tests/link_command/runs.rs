@@ -1,4 +1,4 @@
-//! What programs do when they run.
+//! Behaviour of running programs.
 
 use super::folder::{Folder, error_of, is_installed, text};
 use longshore_tests::effort;
@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-/// Constructors, destructors and exit handlers say that they run, also in text that is not flushed
-/// by a newline. Ends by `exit` if there is an argument.
+/// Source whose constructors, destructors and exit handlers print a text, also without a final
+/// newline. Ends by `exit` if there is an argument.
 pub(super) const LIFE: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +142,7 @@ fn destructors_find_thread_local_variables_as_the_program_left_them() {
     }
 }
 
-/// Prints the names that objects have put into a section.
+/// Source that prints the names that objects have put into a section.
 const REGISTRY: &str = r#"
     #include <stdio.h>
     extern const char *__start_names[], *__stop_names[];
@@ -153,7 +153,7 @@ const REGISTRY: &str = r#"
 #[test]
 fn what_objects_register_in_sections_is_found() {
     if super::OPTIONS.contains(&"--lazy") {
-        // Objects that nobody calls are not linked for what they have in sections.
+        // Objects without calls are not linked for their contents of sections.
         return;
     }
     let registered = |name: &str| {
@@ -167,7 +167,7 @@ fn what_objects_register_in_sections_is_found() {
 
 #[test]
 fn sections_of_objects_with_constructors_are_between_the_bounds_too() {
-    // Bitcode has a section's bounds to itself.
+    // Each bitcode module has section bounds of its own.
     if super::IS_BITCODE {
         return;
     }
@@ -257,7 +257,7 @@ fn a_common_symbol_has_its_definition_from_an_archive() {
     let folder = Folder::new();
     folder.compile("gcc", "main.c", main, &["-fcommon"]);
     folder.compile("gcc", "cc.c", "int cc = 6;", &[]);
-    // A member whose symbol is common too is not linked.
+    // A member whose symbol is also common is not linked.
     let common = "int only[4]; int nowhere(void); int f(void) { return nowhere(); }";
     folder.compile("gcc", "only.c", common, &["-fcommon"]);
     folder.archive("lib.a", &["cc.o", "only.o"]);
@@ -307,7 +307,7 @@ fn an_entry_that_is_data_is_an_error_and_runs_nothing() {
 #[test]
 fn inline_functions_of_objects_with_constructors_are_linked_once() {
     if super::OPTIONS.contains(&"--lazy") || super::IS_BITCODE {
-        // Nothing is left out there.
+        // Nothing is omitted there.
         return;
     }
     let inline = "inline int f(int x) { return x * 3; }";
@@ -325,7 +325,7 @@ fn inline_functions_of_objects_with_constructors_are_linked_once() {
         for objects in [["main.o", "other.o"], ["other.o", "main.o"]] {
             folder.link_as_the_system_does(&objects, &options, &[]);
         }
-        // An archive that is linked whole, and a member that is wanted.
+        // The test needs an archive that is linked completely, and a member that the program needs.
         folder.archive("other.a", &["other.o"]);
         for archive in [&["other.a"][..], &["--archive", "other.a", "-u", "begin"]] {
             let output = folder.link(&[&["main.o"], archive, &options].concat());
@@ -496,7 +496,7 @@ const THROWER: &str = r#"
 #[test]
 fn exceptions_streams_and_thread_locals_of_cpp_work_wherever_the_code_may_lie() {
     let ways = [["-O0", "-fPIC"], ["-O2", "-fno-pic"], ["-O2", "-fPIE"], ["-O0", "-fno-pic"]];
-    // Where and when the code is linked changes little of what the compilers' ways do.
+    // The place and time of linking change few effects of compiler options.
     let is_plain = super::OPTIONS.is_empty() && !super::IS_BITCODE;
     let count = if is_plain || effort::is_all() { ways.len() } else { 1 };
     let compilers = ["g++", "clang++-19"].into_iter().zip([0, 1]);

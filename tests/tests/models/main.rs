@@ -1,8 +1,8 @@
-//! The lock-free parts under a model checker: all interleavings of a few threads with up to three preemptions, and all orders
-//! that the memory model allows.
+//! Lock-free code under a model checker: all interleavings of a few threads with at most three
+//! preemptions, and all orders that the memory model permits.
 
 mod rundown;
-// Unit tests of the files are no tests here, without a harness, and leave their imports unused.
+// Unit tests in these files do not run here, without a harness, and leave their imports unused.
 #[path = "../../../host/src/rundown.rs"]
 #[allow(dead_code, unused_imports)]
 mod rundown_source;
@@ -13,7 +13,7 @@ mod sync;
 
 use libtest_mimic::{Arguments, Trial};
 
-/// A program of a few threads, all of whose executions are tried.
+/// A program of a few threads; the checker runs all its executions.
 type Model = fn();
 
 fn main() {
@@ -21,7 +21,7 @@ fn main() {
     let trials = models.into_iter().map(|(name, model)| {
         Trial::test(name, move || {
             let mut checker = loom::model::Builder::new();
-            // Errors that need more changes of thread than this are not known; without a bound three threads take hours.
+            // No known error needs more preemptions; without a bound three threads take hours.
             checker.preemption_bound = Some(3);
             checker.check(model);
             Ok(())

@@ -1,5 +1,5 @@
-//! `Rundown`, which keeps every handle of the host safe, under a model checker: all interleavings of
-//! a few threads with up to three preemptions, and all orders that the memory model allows.
+//! `Rundown`, which protects every handle of the host, under a model checker: all interleavings of
+//! a few threads with at most three preemptions, and all orders that the memory model permits.
 
 use crate::Model;
 use crate::rundown_source::Rundown;
@@ -14,7 +14,7 @@ pub(crate) const MODELS: &[(&str, Model)] = &[
     ("who enters by another shard is waited for too", other_shard),
 ];
 
-/// A value whose every access the model checks against all others.
+/// A value whose accesses the model checks against all others.
 type Watched = UnsafeCell<u32>;
 
 fn read<const SHARDS: usize>(rundown: &Rundown<Watched, SHARDS>, hint: usize) -> bool {
@@ -22,11 +22,11 @@ fn read<const SHARDS: usize>(rundown: &Rundown<Watched, SHARDS>, hint: usize) ->
 }
 
 fn read_at(value: *const u32) {
-    // SAFETY: the model reports it if somebody writes at the same time.
+    // SAFETY: the model reports a concurrent write.
     assert_eq!(unsafe { *value }, 7);
 }
 
-/// Takes the value and writes to it, as a destroyer would.
+/// Takes the value and writes to it, like a destroyer.
 fn destroy<const SHARDS: usize>(rundown: &Rundown<Watched, SHARDS>) -> bool {
     let taken = rundown.take();
     // SAFETY: as above.

@@ -1,5 +1,6 @@
-//! `Slot`, in which the objects of the C API's handles are, under a model checker: all interleavings of a few threads with up
-//! to three preemptions, and all orders that the memory model allows.
+//! `Slot`, which holds the object of a handle of the C API, under a model checker: all
+//! interleavings of a few threads with at most three preemptions, and all orders that the memory
+//! model permits.
 
 use crate::Model;
 use crate::slot_source::Slot;
@@ -15,35 +16,37 @@ pub(crate) const MODELS: &[(&str, Model)] = &[
     ("who looks for an earlier object does not see the next", next_object),
 ];
 
-/// A value whose every access the model checks against all others.
+/// A value whose accesses the model checks against all others.
 type Watched = UnsafeCell<u32>;
 
 fn filled(value: u32) -> Arc<Slot<Watched>> {
     let slot = Arc::new(Slot::empty());
-    // SAFETY: it is new.
+    // SAFETY: the slot is new.
     assert_eq!(unsafe { slot.fill(UnsafeCell::new(value)) }, 0);
     slot
 }
 
-/// Looks for the object of a generation, and at it; whether the object was left to this call.
+/// Looks up the object of a generation and reads it. Returns whether this call had to drop the
+/// object.
 fn look(slot: &Slot<Watched>, generation: u32, value: u32) -> bool {
     if slot.look(generation) {
-        // SAFETY: this call looks; the model reports it if somebody writes at the same time.
+        // SAFETY: this call holds the lookup; the model reports a concurrent write.
         unsafe { slot.object() }.with(|at| assert_eq!(unsafe { *at }, value));
     }
     dropped(slot.leave())
 }
 
-/// Destroys the object of the first generation; whether this call did, and whether the object was left to it.
+/// Destroys the object of the first generation. Returns whether this call did, and whether it had
+/// to drop the object.
 fn destroy(slot: &Slot<Watched>) -> (bool, bool) {
     let is_there = slot.look(0);
     let is_destroyed = is_there && slot.destroy();
     (is_destroyed, dropped(slot.leave()))
 }
 
-/// Writes to an object, as its drop would.
+/// Writes to an object, like its drop.
 fn dropped(object: Option<Watched>) -> bool {
-    // SAFETY: the model reports it if somebody reads or writes at the same time.
+    // SAFETY: the model reports a concurrent access.
     object.map(|object| object.with_mut(|at| unsafe { *at = 0 })).is_some()
 }
 
@@ -89,7 +92,7 @@ fn next_object() {
         move || look(&slot, 0, 7)
     });
     if destroy(&slot).1 {
-        // SAFETY: the object was taken out, so the place is empty and this call's.
+        // SAFETY: the object was taken out, so the place is empty and belongs to this call.
         assert_eq!(unsafe { slot.fill(UnsafeCell::new(8)) }, 1);
         assert!(!look(&slot, 1, 8));
     }

@@ -1,10 +1,11 @@
-//! The model checker's primitives in the place of the library's and of the C API's, with the same methods.
+//! The primitives of the model checker in place of those of the library and the C API, with the
+//! same methods.
 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
-/// Holds the lock but while its condition variable waits.
+/// A guard that holds the lock, except while its condition variable waits.
 pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
 
 impl<T> Mutex<T> {

@@ -4,7 +4,7 @@ use longshore_capi::*;
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 
-/// The devices of the library.
+/// Returns the devices of the library.
 pub(crate) fn devices() -> Vec<ol_device_handle_t> {
     unsafe extern "C" fn add(device: ol_device_handle_t, found: *mut c_void) -> bool {
         // SAFETY: it is the list below.
@@ -17,7 +17,7 @@ pub(crate) fn devices() -> Vec<ol_device_handle_t> {
     devices
 }
 
-/// An event at the end of a queue.
+/// Returns an event at the end of a queue.
 pub(crate) fn event(queue: ol_queue_handle_t) -> ol_event_handle_t {
     let mut event = null_mut();
     // SAFETY: the event is written to the variable.
@@ -25,7 +25,7 @@ pub(crate) fn event(queue: ol_queue_handle_t) -> ol_event_handle_t {
     event
 }
 
-/// A kernel of a program.
+/// Returns a kernel of a program.
 pub(crate) fn kernel(program: ol_program_handle_t, name: &CStr) -> ol_symbol_handle_t {
     let mut kernel = null_mut();
     // SAFETY: the symbol is written to the variable.
@@ -33,7 +33,7 @@ pub(crate) fn kernel(program: ol_program_handle_t, name: &CStr) -> ol_symbol_han
     kernel
 }
 
-/// The size of a launch of one item.
+/// Returns the size of a launch of one item.
 pub(crate) fn one_item() -> ol_kernel_launch_size_args_t {
     let one = ol_dimensions_t { x: 1, y: 1, z: 1 };
     ol_kernel_launch_size_args_t {
@@ -50,13 +50,13 @@ pub(crate) fn ok(result: ol_result_t) {
     assert!(result.is_null(), "{:?}: {}", code(result), said(result));
 }
 
-/// The code of a result.
+/// Returns the code of a result.
 pub(crate) fn code(result: ol_result_t) -> ol_errc_t {
     // SAFETY: results live as long as the process.
     unsafe { result.as_ref() }.map_or(OL_ERRC_SUCCESS, |error| error.Code)
 }
 
-/// The details of a result.
+/// Returns the details of a result.
 pub(crate) fn said(result: ol_result_t) -> String {
     // SAFETY: as in `code`; details are texts.
     let text = unsafe { result.as_ref().map(|error| CStr::from_ptr(error.Details)) };

@@ -1,4 +1,4 @@
-//! What `longshore devices --json` says.
+//! Devices in the output of `longshore devices --json`.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -10,21 +10,23 @@ pub(super) struct Device {
     /// "vulkan:0".
     pub(super) id: String,
     pub(super) name: String,
-    /// By which it is known however many drivers there are.
+    /// Identity of the device, whatever the number of drivers.
     pub(super) uuid: Option<String>,
     /// "gpu", "integrated-gpu", "cpu" or "host".
     pub(super) kind: String,
-    /// What else the results depend on.
+    /// Further facts on which the results depend.
     pub(super) facts: Vec<(String, String)>,
 }
 
 impl Device {
-    /// What stands in for one, behind a double of its driver, is none, and has that in its name.
+    /// Returns whether the device is a real GPU. The name of a double of a driver's device contains
+    /// "double".
     pub(super) fn is_gpu(&self) -> bool {
         self.kind.ends_with("gpu") && !self.name.contains("double")
     }
 
-    /// For `LONGSHORE_DEVICES`. Tests may add drivers, by which indices change.
+    /// Returns the value of `LONGSHORE_DEVICES` for this device. Tests may add drivers, which
+    /// changes indices.
     pub(super) fn selection(&self) -> String {
         let backend = self.id.split(':').next().unwrap_or_default();
         let uuid = self.uuid.as_ref();
@@ -38,7 +40,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// Reads the array.
+/// Reads the JSON array.
 ///
 /// # Errors
 /// Text that is no array of devices.
@@ -55,7 +57,7 @@ fn device(device: &Value) -> Result<Device> {
     Ok(Device { id, name, uuid: text("uuid"), kind, facts: facts(device) })
 }
 
-/// The driver's version, and what the platform and the device say in a few words.
+/// Returns the version of the driver, and the short texts of the platform and the device.
 fn facts(device: &Value) -> Vec<(String, String)> {
     const LONGEST: usize = 80;
     let own = ["type", "vendor", "driver_version", "uuid"].map(|key| (key, &device[key]));

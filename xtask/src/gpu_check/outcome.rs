@@ -1,15 +1,15 @@
-//! What a suite printed.
+//! Outcomes read from the output of suites.
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It has counted what it found.
+    /// The numbers of passed, failed and skipped tests.
     Counted(Counts),
-    /// Figures, as they were printed, and why there are not more.
+    /// Printed figures, and the reason why further figures are missing.
     Figures(String, Option<String>),
-    /// It ended before it had a result.
+    /// The reason why the step ended without a result.
     Failed(String),
-    /// Why there is no result.
+    /// The reason why the step did not run.
     NotRun(String),
 }
 
@@ -18,18 +18,18 @@ pub(super) struct Counts {
     pub(super) passed: usize,
     pub(super) failed: usize,
     pub(super) skipped: usize,
-    /// What failed, with what is said of it.
+    /// Failed tests with their messages.
     pub(super) failures: Vec<String>,
-    /// What was skipped and why, also by tests that passed without having tried what they are for.
+    /// Skipped tests with reasons, also of passed tests that could not try their subject.
     pub(super) skips: Vec<String>,
-    /// What tests have measured, as they say it.
+    /// Measurements, in the words of the tests.
     pub(super) measures: Vec<String>,
 }
 
-/// How a line begins in which a test says what it has measured.
+/// Beginning of a line with a measurement of a test.
 const MEASURED: &str = "measured: ";
 
-/// Returns the report of `longshore check`.
+/// Reads the output of `longshore check`.
 pub(super) fn conformance_outcome(text: &str, succeeded: bool) -> Outcome {
     let (mut counts, mut group, mut is_counted) = (Counts::default(), "", false);
     let mut lines = text.lines().peekable();
@@ -50,7 +50,7 @@ pub(super) fn conformance_outcome(text: &str, succeeded: bool) -> Outcome {
     counted(counts, is_counted, succeeded, text)
 }
 
-/// What `cargo test` printed, with the output of the tests that passed.
+/// Reads the output of `cargo test` with the output of passed tests.
 pub(super) fn tests_outcome(text: &str, succeeded: bool) -> Outcome {
     let (mut counts, mut is_counted) = (Counts::default(), false);
     let (mut test, mut failures) = ("", None);
@@ -58,7 +58,7 @@ pub(super) fn tests_outcome(text: &str, succeeded: bool) -> Outcome {
         if let Some(name) = line.strip_prefix("---- ") {
             test = name.trim_end_matches(" ----").trim_end_matches(" stdout");
         } else if line == "failures:" {
-            // What failed is said first, then the names are listed.
+            // cargo prints the output of failed tests first, then a list of their names.
             failures = Some(Vec::new());
         } else if let Some(result) = line.strip_prefix("test result: ") {
             let result = result.split_once(". ").map_or(result, |(_, numbers)| numbers);
@@ -72,10 +72,10 @@ pub(super) fn tests_outcome(text: &str, succeeded: bool) -> Outcome {
             failures.push(name.to_owned());
         } else {
             let (speaker, said) = spoken(line, test);
-            // What a test says without capture follows its name, until its result.
+            // Output of a test without capture follows its name, until its result.
             let is_result = matches!(said, "ok" | "FAILED") || said.starts_with("ignored");
             test = if is_result { "" } else { speaker };
-            // Of what is missing many tests may say the same.
+            // Many tests may report the same missing program.
             let skip = skip(line, speaker, said).filter(|skip| !counts.skips.contains(skip));
             counts.skips.extend(skip);
             counts
@@ -92,7 +92,7 @@ pub(super) fn tests_outcome(text: &str, succeeded: bool) -> Outcome {
     counted(counts, is_counted, succeeded, text)
 }
 
-/// Who says what in a line; `test` says what stands by itself.
+/// Splits a line into a test's name and its message; `test` is the name for a line without one.
 fn spoken<'a>(line: &'a str, test: &'a str) -> (&'a str, &'a str) {
     let test_line = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
     let (test, said) = test_line.unwrap_or((test, line));
@@ -103,7 +103,7 @@ fn test_line(test: &str, said: &str) -> String {
     if test.is_empty() { said.to_owned() } else { format!("{test}: {said}") }
 }
 
-/// What a line says of a test that was left out, or that tried nothing.
+/// Returns the reason for a test that was skipped or tried nothing.
 fn skip(line: &str, test: &str, said: &str) -> Option<String> {
     let is_skip = line.starts_with("test ") && said.starts_with("ignored")
         || ["skipped", "nothing was tried", "nothing is tried", "not tried"]
@@ -112,7 +112,7 @@ fn skip(line: &str, test: &str, said: &str) -> Option<String> {
     is_skip.then(|| test_line(test, said))
 }
 
-/// Returns the report of NVIDIA's checker, with that of the suite which it has watched between.
+/// Reads the report of NVIDIA's checker, which contains the report of the suite.
 pub(super) fn sanitizer_outcome(text: &str, succeeded: bool) -> Outcome {
     const OF_CHECKER: &str = "=========";
     let (checker, suite): (Vec<_>, Vec<_>) =
@@ -134,7 +134,7 @@ pub(super) fn sanitizer_outcome(text: &str, succeeded: bool) -> Outcome {
     }
 }
 
-/// Returns the figures of a benchmark.
+/// Reads the figures of a benchmark.
 pub(super) fn benchmark_outcome(text: &str, succeeded: bool) -> Outcome {
     let figures = text.trim_end().to_owned();
     match (succeeded, figures.trim().is_empty()) {
@@ -145,7 +145,7 @@ pub(super) fn benchmark_outcome(text: &str, succeeded: bool) -> Outcome {
     }
 }
 
-/// Returns a suite that fails must have counted a failure: else it was cut short.
+/// Returns the outcome for these counts. A failed suite without a counted failure was cut short.
 fn counted(counts: Counts, is_counted: bool, succeeded: bool, text: &str) -> Outcome {
     match is_counted {
         true if succeeded || counts.failed > 0 => Outcome::Counted(counts),
@@ -162,8 +162,8 @@ fn add(counts: &mut Counts, [passed, failed, skipped]: [usize; 3]) {
     counts.skipped += skipped;
 }
 
-/// Returns the numbers in "12 passed, 0 failed, 3 skipped", between semicolons too. What follows is
-/// ignored.
+/// Returns the numbers in "12 passed, 0 failed, 3 skipped", also between semicolons. Ignores the
+/// rest.
 fn numbers(text: &str, words: [&str; 3]) -> Option<[usize; 3]> {
     let mut parts = text.split([',', ';']).map(str::trim);
     let mut numbers = [0; 3];

@@ -1,4 +1,4 @@
-//! NVIDIA's checker of what kernels do with memory, over the conformance suite.
+//! The conformance suite under NVIDIA's checker of memory accesses.
 
 use super::section::Step;
 use super::{not_run, outcome, step};
@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROGRAM: &str = "compute-sanitizer";
-/// Its tools, and what the steps with them are called.
+/// Tools of the checker, and names of their steps.
 const TOOLS: [(&str, &str); 2] = [
     ("memcheck", "Conformance under compute-sanitizer, memcheck"),
     ("initcheck", "Conformance under compute-sanitizer, initcheck"),
 ];
-/// Images that the driver refuses are part of the suite. The command becomes another program.
+/// Options of the checker. The suite contains images that the driver refuses, and the command
+/// starts another program.
 const OPTIONS: [&str; 3] =
     ["--error-exitcode=1", "--report-api-errors=no", "--target-processes=all"];
 
@@ -25,7 +26,7 @@ pub(super) fn steps(suite: impl Fn() -> Command) -> Vec<Step> {
     TOOLS.map(one).into()
 }
 
-/// On PATH, else where CUDA's toolkit is.
+/// Returns the checker on `PATH`, or in the folder of CUDA's toolkit.
 fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let toolkit = std::env::var_os("CUDA_HOME").map(|home| PathBuf::from(home).join("bin"));

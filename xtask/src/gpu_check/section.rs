@@ -1,4 +1,4 @@
-//! The results on one device, as a section in markdown.
+//! The results on one device, as a section in Markdown.
 
 use super::devices::Device;
 use super::outcome::{Counts, Outcome};
@@ -58,7 +58,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Failures and skips one by one, and figures.
+/// Writes the failures, the skips and the figures.
 fn details(f: &mut fmt::Formatter<'_>, step: &Step) -> fmt::Result {
     match &step.outcome {
         Outcome::Counted(counts) => {
@@ -79,7 +79,7 @@ fn list(f: &mut fmt::Formatter<'_>, step: &str, what: &str, items: &[String]) ->
     items.iter().try_for_each(|item| writeln!(f, "- {item}"))
 }
 
-/// Text that stays in its cell of a table.
+/// Returns text that stays in its cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,4 +1,4 @@
-//! What `capi/src` declares, as its macros are given it.
+//! Declarations in the macros of `capi/src`.
 
 use super::comment_line;
 use anyhow::{Context, Result};
@@ -12,10 +12,10 @@ use syn::{
     bracketed, parenthesized, token,
 };
 
-/// The files, in the order in which the header shows what they declare.
+/// Files with declarations, in the order of the header.
 const FILES: [&str; 3] = ["types/enumerations.rs", "types/structures.rs", "functions.rs"];
 
-/// Something that is declared, and the lines that are said of it.
+/// A declaration and its comment lines.
 pub(super) struct Declaration {
     pub(super) comment: Vec<String>,
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(super) struct Declaration {
 
 pub(super) enum What {
     Enumeration(Vec<Enumerator>),
-    /// A pointer to the structure of that name, which nobody looks into.
+    /// A pointer to the opaque structure of that name.
     Handle(Ident),
     Structure(Vec<Variable>),
     Alias(Type),
@@ -45,10 +45,10 @@ pub(super) struct Variable {
 }
 
 pub(super) struct Function {
-    /// The same that takes a place in the program too.
+    /// The variant of the function that takes a source location of the program.
     pub(super) twin: Ident,
     pub(super) parameters: Vec<Variable>,
-    /// What is refused, in this order, and the code for it.
+    /// Refused conditions in the order of their checks, with their error codes.
     pub(super) refused: Vec<(Expr, Ident)>,
 }
 
@@ -92,20 +92,20 @@ fn given_to(invoked: &Macro) -> syn::Result<Vec<Declaration>> {
     each.parse2(invoked.tokens.clone())
 }
 
-/// `pub type name = type;`
+/// Parses `pub type name = type;`.
 fn alias(item: ItemType) -> Declaration {
     let comment = comment(&item.attrs);
     Declaration { comment, name: item.ident.to_string(), what: What::Alias(*item.ty) }
 }
 
-/// `{ NAME = number, ... }`
+/// Parses `{ NAME = number, ... }`.
 fn enumeration(input: ParseStream<'_>) -> syn::Result<What> {
     let body;
     braced!(body in input);
     list(&body).map(What::Enumeration)
 }
 
-/// `= object;`
+/// Parses `= object;`.
 fn handle(input: ParseStream<'_>) -> syn::Result<What> {
     input.parse::<Token![=]>()?;
     let object = input.parse()?;
@@ -113,14 +113,15 @@ fn handle(input: ParseStream<'_>) -> syn::Result<What> {
     Ok(What::Handle(object))
 }
 
-/// `{ field: type, ... }`
+/// Parses `{ field: type, ... }`.
 fn structure(input: ParseStream<'_>) -> syn::Result<What> {
     let body;
     braced!(body in input);
     list(&body).map(What::Structure)
 }
 
-/// `, twin(parameter: type, ...) { condition => Code, ... } => work [what shows a property];`
+/// Parses `, twin(parameter: type, ...) { condition => Code, ... } => work [what shows a
+/// property];`.
 fn function(input: ParseStream<'_>) -> syn::Result<What> {
     input.parse::<Token![,]>()?;
     let twin = input.parse()?;

@@ -1,5 +1,6 @@
-//! The header of the C API. C has here more than cbindgen writes: enumerators that nothing in Rust has, structures of
-//! functions' parameters, and what functions refuse.
+//! The header of the C API. It contains more than cbindgen writes: enumerators without a
+//! counterpart in Rust, structures of functions' parameters, and the refused conditions of
+//! functions.
 
 use super::declarations::{self, Declaration, Enumerator, Function, Variable, What};
 use crate::root;
@@ -11,13 +12,13 @@ use syn::{
     BareFnArg, BinOp, Expr, GenericArgument, PathArguments, ReturnType, Type, TypeBareFn, UnOp,
 };
 
-/// The header, but for what `capi/src` declares.
+/// The header without the declarations of `capi/src`.
 const TEMPLATE: &str = include_str!("OffloadAPI.h.in");
-/// The one function whose parameter C++ need not name.
+/// The only function whose parameter has no name in C++.
 const OPTIONAL_PARAMETER: &str = "olInit";
 const COLUMNS: usize = 100;
 
-/// Where the header lies.
+/// Returns the path of the header.
 pub fn path() -> PathBuf {
     root().join("capi/include/OffloadAPI.h")
 }
@@ -25,7 +26,7 @@ pub fn path() -> PathBuf {
 /// Generates the header from `capi/src`.
 ///
 /// # Errors
-/// Source that cannot be read, parsed or said in C.
+/// Source that cannot be read, parsed or expressed in C.
 pub fn generate() -> Result<String> {
     let mut sections = Sections::default();
     for declaration in declarations::read(&root().join("capi/src"))? {
@@ -39,7 +40,7 @@ pub fn generate() -> Result<String> {
 #[derive(Default)]
 struct Sections {
     declarations: String,
-    /// The functions that take a place in the program.
+    /// The functions that take a source location of the program.
     twins: String,
     /// Structures of functions' parameters.
     parameters: String,
@@ -100,7 +101,8 @@ fn print_comment(lines: &[String], indentation: &str, to: &mut String) {
     }
 }
 
-/// An enumeration. In C it has two enumerators more, the second of which makes it 32 bits wide.
+/// Prints an enumeration. In C it has two further enumerators, and the second makes it 32 bits
+/// wide.
 fn print_enumeration(name: &str, enumerators: &[Enumerator], to: &mut String) -> Result<()> {
     writeln!(to, "typedef enum {name} {{")?;
     for Enumerator { comment, name, number } in enumerators {
@@ -127,7 +129,7 @@ fn print_callback(name: &str, function: &TypeBareFn, to: &mut String) -> Result<
     Ok(writeln!(to, "typedef {returned} (*{name})({});", parameters.join(", "))?)
 }
 
-/// The structure of a function's parameters, if it has any.
+/// Prints the structure of a function's parameters, if it has any.
 fn print_parameters(name: &str, parameters: &[Variable], to: &mut String) -> Result<()> {
     if parameters.is_empty() {
         return Ok(());
@@ -150,7 +152,7 @@ fn print_prototype(name: &str, parameters: &[String], to: &mut String) {
     });
 }
 
-/// The function that a type is a nullable pointer to.
+/// Returns the function that a type is a nullable pointer to.
 fn callback(kind: &Type) -> Option<&TypeBareFn> {
     let Type::Path(path) = kind else { return None };
     match &path.path.segments.last()?.arguments {
@@ -162,7 +164,7 @@ fn callback(kind: &Type) -> Option<&TypeBareFn> {
     }
 }
 
-/// A declaration of a variable.
+/// Returns a declaration of a variable in C.
 fn variable(kind: &Type, name: &str) -> Result<String> {
     Ok(join(&in_c(kind)?, name))
 }
@@ -176,7 +178,7 @@ fn pointer_to(kind: &str) -> String {
     join(kind, "*")
 }
 
-/// A type, unless it is one of functions.
+/// Returns a type in C; types of functions are errors.
 fn in_c(kind: &Type) -> Result<String> {
     Ok(match kind {
         Type::Ptr(pointer) => match (&*pointer.elem, pointer.const_token) {
@@ -194,14 +196,14 @@ fn in_c(kind: &Type) -> Result<String> {
                 "usize" => "size_t".to_owned(),
                 "f32" => "float".to_owned(),
                 _ if name.starts_with("ol_") => name,
-                _ => bail!("what {name} is in C is not known"),
+                _ => bail!("type {name} has no known name in C"),
             }
         }
-        _ => bail!("no pointer and no name of a type"),
+        _ => bail!("unsupported type: expected a pointer or the name of a type"),
     })
 }
 
-/// A condition over parameters.
+/// Returns a condition over parameters in C.
 fn condition_in_c(condition: &Expr) -> Result<String> {
     Ok(match condition {
         Expr::Binary(binary) => {
@@ -228,6 +230,6 @@ fn condition_in_c(condition: &Expr) -> Result<String> {
             let literal = &literal.lit;
             quote::quote!(#literal).to_string()
         }
-        _ => bail!("what a check asks cannot be said in C"),
+        _ => bail!("unsupported expression in a check: it has no form in C"),
     })
 }

@@ -1,4 +1,5 @@
-//! The header of the plugin interface, which cbindgen makes, and what of the interface is frozen.
+//! The header of the plugin interface, which cbindgen generates, and the frozen part of the
+//! interface.
 
 use super::{COMMAND, read, source, write};
 use crate::root;
@@ -7,7 +8,7 @@ use longshore_plugin_api::abi::{INTERFACE_MAJOR, INTERFACE_MINOR};
 use longshore_plugin_api::describe_layouts;
 use std::path::PathBuf;
 
-/// Where the header lies.
+/// Returns the path of the header.
 pub fn path() -> PathBuf {
     root().join("plugin-api/include/longshore_plugin.h")
 }
@@ -15,7 +16,7 @@ pub fn path() -> PathBuf {
 /// Generates the header from `plugin-api/src`.
 ///
 /// # Errors
-/// Source that cannot be read, parsed or said in C.
+/// Source that cannot be read, parsed or expressed in C.
 pub fn generate() -> Result<String> {
     let crate_folder = root().join("plugin-api");
     let source = source::gather(&crate_folder.join("src"))?;
@@ -38,7 +39,7 @@ pub fn generate() -> Result<String> {
 /// Checks that neither the layouts nor the header's declarations differ from the frozen ones.
 ///
 /// # Errors
-/// What differs.
+/// A difference; the message names the folder of the frozen copy.
 pub fn check_frozen(header: &str) -> Result<()> {
     let frozen_header = read(&frozen_folder().join("longshore_plugin.h"))?;
     let frozen_layout = read(&frozen_folder().join("layout.txt"))?;
@@ -47,8 +48,9 @@ pub fn check_frozen(header: &str) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "the interface differs from its frozen copy in {}. What is published never changes: add a \
-         table or a version instead. Before the first release `{COMMAND} --bless` rewrites the copy",
+        "the interface differs from its frozen copy in {}. A published interface never changes: \
+         add a table or a version instead. Before the first release `{COMMAND} --bless` rewrites \
+         the copy",
         frozen_folder().display()
     )
 }
@@ -59,12 +61,12 @@ pub(super) fn freeze(header: &str) -> Result<()> {
     write(&frozen_folder().join("layout.txt"), &describe_layouts())
 }
 
-/// Where the frozen files of this version of the interface lie.
+/// Returns the folder of the frozen files of this version of the interface.
 fn frozen_folder() -> PathBuf {
     root().join(format!("plugin-api/abi/{INTERFACE_MAJOR}.{INTERFACE_MINOR}"))
 }
 
-/// The lines of a header that are no comments.
+/// Returns the lines of a header without comments.
 fn declarations(header: &str) -> impl Iterator<Item = &str> {
     header.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"))
 }

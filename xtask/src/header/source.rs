@@ -1,7 +1,7 @@
-//! The Rust source that cbindgen reads: the interface's items alone, under their names in C.
+//! Rust source for cbindgen: only the items of the interface, under their names in C.
 //!
-//! cbindgen expands no macros and knows no items outside the files it is given, so this file
-//! gathers the items, writes out the two macros among them, and renames.
+//! cbindgen expands no macros and sees no items outside the given files. This module gathers the
+//! items, expands their two macros, and renames them.
 
 use super::comment_line;
 use anyhow::{Context, Result};
@@ -14,7 +14,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Expr, Ident, Item, ItemEnum, Meta, Token, Type};
 
-/// The files that hold the interface, in the order in which the header shows them.
+/// Files of the interface, in the order of the header.
 const FILES: [&str; 6] =
     ["error.rs", "info.rs", "request.rs", "abi/values.rs", "interface.rs", "abi/entry.rs"];
 
@@ -22,7 +22,7 @@ const FILES: [&str; 6] =
 pub(super) struct Source {
     /// Rust source with the names of C.
     pub(super) text: String,
-    /// The names of its types, in order.
+    /// The names of the types, in order.
     pub(super) types: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ fn is_number(constant: &Type) -> bool {
     matches!(constant, Type::Path(path) if path.path.is_ident("u32") || path.path.is_ident("u64"))
 }
 
-/// The body of `opaque!`: names, which become types that C only declares.
+/// The body of `opaque!`: names of types that C only declares.
 struct OpaqueTypes(Vec<Item>);
 
 impl Parse for OpaqueTypes {
@@ -119,15 +119,15 @@ impl Parse for Queries {
     }
 }
 
-/// Returns the enumeration that `device_info!` makes, each query with the type of its answer.
+/// Returns the enumeration of `device_info!`, with the type of the reply for each query.
 fn device_info(queries: Queries) -> ItemEnum {
     let variants = queries.0.into_iter().map(|(attributes, name, value, kind)| {
         let answer = format!(" Answer: {}.", answer_in_c(&kind.to_string()));
         quote! { #(#attributes)* #[doc = #answer] #name = #value }
     });
     syn::parse_quote! {
-        /// A query about a device. Values below 0x1000 are those of LLVM's `ol_device_info_t`
-        /// (without `PLATFORM`, which the host answers itself); the others are Longshore's own.
+        /// A query about a device. Values below 0x1000 equal LLVM's `ol_device_info_t` (without
+        /// `PLATFORM`, which the host answers itself); all further values are Longshore's own.
         #[repr(u32)]
         pub enum DeviceInfo { #(#variants),* }
     }
@@ -145,10 +145,11 @@ fn answer_in_c(kind: &str) -> &'static str {
     }
 }
 
-/// From names in Rust to names in C.
+/// A map from names in Rust to names in C.
 struct Names {
     types: BTreeMap<String, String>,
-    /// Also what the comments call enumerations and their values: "`memory_kind`", "`NOT_FOUND`".
+    /// Names in comments of enumerations and their values, such as "`memory_kind`" and
+    /// "`NOT_FOUND`".
     comments: BTreeMap<String, String>,
 }
 
@@ -189,14 +190,14 @@ impl Names {
                 let shouty = variant.ident.to_string().to_shouty_snake_case();
                 self.comments.insert(shouty, in_c.clone());
             }
-            // Comments that Rust and C share call codes as Rust does.
+            // Comments shared by Rust and C use the Rust names of codes.
             if rust == "ErrorCode" {
                 self.comments.insert(variant.ident.to_string(), in_c);
             }
         }
     }
 
-    /// Gives an item its name in C, and leaves of its attributes what matters to C.
+    /// Gives an item its name in C, and keeps only the attributes that matter to C.
     fn rename(&mut self, item: &mut Item) {
         if let Item::Enum(item) = item {
             let name = item.ident.to_string();
@@ -264,7 +265,7 @@ fn wrapped(comment: &str) -> Vec<String> {
     lines
 }
 
-/// `ErrorCode::NotFound` is `LONGSHORE_ERROR_NOT_FOUND`.
+/// Returns the name of a constant in C: `LONGSHORE_ERROR_NOT_FOUND` for `ErrorCode::NotFound`.
 fn constant_name(enumeration: &str, variant: &Ident) -> String {
     let stem = enumeration.trim_end_matches("Code").trim_end_matches("Kind");
     let (stem, variant) = (stem.to_shouty_snake_case(), variant.to_string());

@@ -1,4 +1,4 @@
-//! Holds that the C headers are what their sources say, in C and in C++.
+//! Tests that the C headers match their sources, in C and in C++.
 
 mod declared;
 mod llvm;
@@ -17,7 +17,7 @@ const COMPILERS: [(&str, &str, &str); 4] = [
     ("clang++-19", "-std=c++17", "c++"),
 ];
 
-/// How a type lies in memory.
+/// The layout of a type in memory.
 #[derive(Clone, Debug, PartialEq)]
 struct Layout {
     name: String,
@@ -35,7 +35,7 @@ impl Layout {
     }
 }
 
-/// A program that prints a line like `Layout::numbers` for each of a header's types.
+/// Returns a program that prints a line like `Layout::numbers` for each of a header's types.
 fn layout_program(header: &str, layouts: &[Layout]) -> String {
     let mut program = format!("#include <stdio.h>\n#include \"{header}\"\n");
     program.push_str("#define ALIGN(type) offsetof(struct align_##type, second)\n");
@@ -84,7 +84,7 @@ fn compile(
     }
 }
 
-/// Runs a program that prints.
+/// Runs a program and returns its output.
 fn run(program: &Path) -> String {
     text_of(Command::new(program).output().unwrap())
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask install`, into a folder that is moved before it is used.
+//! `cargo xtask install`, into a folder that is moved before use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use xtask::install::{self, Profile};
 use xtask::process;
 use xtask::test::BUILT;
 
-/// Ends well if there is a device, of the backend that its environment leaves.
+/// A program that succeeds if the backend of its environment has a device.
 const PROGRAM: &str = r#"
 #include <offload/OffloadAPI.h>
 #include <OffloadAPI.h>
@@ -41,7 +41,7 @@ add_executable(static program.c)
 target_link_libraries(static LLVMOffload::static)
 "#;
 
-/// What was installed, where it was moved to. Made once for a process.
+/// The moved installation, made once for a process.
 struct Installed {
     folder: TempDir,
 }
@@ -51,7 +51,7 @@ impl Installed {
         self.folder.path().join("a/folder/further/down")
     }
 
-    /// A folder beside it, for a test.
+    /// Returns a new folder of a test, beside the installation.
     fn beside(&self, name: &str) -> PathBuf {
         let folder = self.folder.path().join(name);
         fs::create_dir_all(&folder).unwrap();
@@ -74,7 +74,7 @@ fn installed() -> &'static Installed {
     &INSTALLED
 }
 
-/// Without the variables that say where plugins are.
+/// Returns a command without the variables for plugin folders.
 fn run(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
     command.env_remove("LONGSHORE_PLUGIN_PATH").env_remove("LONGSHORE_DEVICES");
@@ -127,7 +127,7 @@ fn programs_that_cmake_made_find_the_moved_plugins() {
     printed(cmake.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())));
     printed(Command::new("cmake").current_dir(&folder).args(["--build", "build"]));
     printed(&mut run(folder.join("build/shared")));
-    // One that has the library in it looks beside itself.
+    // A program linked with the static library looks for plugins beside itself.
     let program = prefix.join("bin/static");
     fs::copy(folder.join("build/static"), &program).unwrap();
     printed(&mut run(program));
@@ -164,7 +164,7 @@ fn what_is_installed_has_its_documentation_its_samples_and_its_commit() {
     assert!(version.contains(&format!("(commit {commit})")), "{version}: {commit}");
 }
 
-/// The pages in a folder and below.
+/// Returns the pages in a folder and below.
 fn pages(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let pages = |path: PathBuf| match path.is_dir() {

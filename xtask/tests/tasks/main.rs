@@ -1,4 +1,4 @@
-//! The repository's tasks that others rely on: the headers that they write, and what they install.
+//! Tasks of the repository on which others rely: the generated headers and the installation.
 
 mod header;
 mod install;

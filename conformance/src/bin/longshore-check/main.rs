@@ -1,4 +1,4 @@
-//! Runs the conformance suite on the devices of this machine, for authors of plugins.
+//! The command that runs the conformance suite on devices of this machine, for authors of plugins.
 
 mod isolated;
 mod print;
@@ -19,33 +19,34 @@ const FAILED: u8 = 4;
 
 /// Checks that devices behave as Longshore's plugin interface promises.
 ///
-/// Exit status: 0 if no behaviour failed, 2 for bad usage, 3 if there is no device to check, 4 if one failed.
+/// Exit status 0 means no failed behaviour, status 2 bad usage, status 3 no device to check, status
+/// 4 a failed behaviour.
 #[derive(Parser)]
 #[command(name = "longshore-check", version)]
 struct Options {
-    /// Which devices, such as "cuda:0" or "vulkan:*llvmpipe*"; by default all
+    /// Devices to check, such as "cuda:0" or "vulkan:*llvmpipe*"; by default all
     #[arg(long, value_name = "SELECTION")]
     device: Option<String>,
-    /// A plugin that is searched before all others; without --device, only the devices of such
-    /// plugins are checked
+    /// Plugin to search before all others; without --device, only the devices of such plugins are
+    /// checked
     #[arg(long, value_name = "FILE")]
     plugin: Vec<PathBuf>,
-    /// Images for your device, each named for what it is: basic.*, clash.*, life.*, failing.*
+    /// Images for your device, named after their purpose: basic.*, clash.*, life.*, failing.*
     #[arg(long, value_name = "FOLDER")]
     fixtures: Option<PathBuf>,
-    /// Run each behaviour in a process of its own: one that dies has failed, and the others still run
+    /// Run each behaviour in a process of its own: a crash is a failure, and the others still run
     #[arg(long)]
     isolated: bool,
-    /// The one behaviour that this process is for
+    /// Behaviour that this process runs
     #[arg(long, hide = true, requires_all = ["outcome", "device"])]
     behaviour: Option<String>,
-    /// The file for its outcome
+    /// File for the outcome
     #[arg(long, hide = true)]
     outcome: Option<PathBuf>,
     /// List the behaviours and do nothing
     #[arg(long)]
     list: bool,
-    /// Only behaviours in whose "group: name" one of these texts occurs
+    /// Only behaviours whose "group: name" contains one of these texts
     filter: Vec<String>,
 }
 
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if behaviours().all(|behaviour| !filter.admits(behaviour)) {
-        eprintln!("error: no behaviour has one of these texts in it; --list shows them");
+        eprintln!("error: no behaviour contains one of these texts; --list prints all behaviours");
         return ExitCode::from(USAGE);
     }
     if let (Some(behaviour), Some(outcome)) = (&options.behaviour, &options.outcome) {
@@ -66,12 +67,12 @@ fn main() -> ExitCode {
     }
     match setup(&options).and_then(|setup| Ok((setup.devices()?, setup))) {
         Ok((devices, setup)) if !devices.is_empty() => check(&setup, &devices, &filter, &options),
-        Ok(_) => no_device("there is none; `longshore plugins` tells why"),
+        Ok(_) => no_device("none found; `longshore plugins` prints the reasons"),
         Err(error) => no_device(&error.to_string()),
     }
 }
 
-/// Is the process of one behaviour.
+/// Runs in the process of one behaviour.
 fn serve(options: &Options, behaviour: &str, outcome: &Path) -> ExitCode {
     let device = options.device.as_deref().unwrap_or_default();
     let served = setup(options).map_err(io::Error::other);
@@ -99,7 +100,7 @@ fn setup(options: &Options) -> longshore::Result<Setup> {
     }
     for plugin in &options.plugin {
         if !plugin.exists() {
-            let message = format!("there is no plugin '{}'", plugin.display());
+            let message = format!("no such plugin: '{}'", plugin.display());
             return Err(Error::new(ErrorCode::NotFound, message));
         }
         setup = setup.with_plugin(plugin);
@@ -117,10 +118,10 @@ fn check(setup: &Setup, devices: &[DeviceName], filter: &Filter, options: &Optio
     if failed.sum::<usize>() == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }
 
-/// Answers how many behaviours failed.
+/// Checks a device and returns the number of failed behaviours.
 fn check_device(setup: &Setup, device: &DeviceName, filter: &Filter, options: &Options) -> usize {
     let count = behaviours().filter(|behaviour| filter.admits(behaviour)).count();
-    // Draws nothing where standard error is no terminal.
+    // The bar draws nothing if standard error is not a terminal.
     let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {wide_msg}");
     let bar = ProgressBar::new(count as u64)
         .with_style(style.expect("the template is well-formed"))
@@ -144,7 +145,7 @@ fn no_device(why: &str) -> ExitCode {
     ExitCode::from(NO_DEVICE)
 }
 
-/// The backend in a plugin's file name.
+/// Returns the name of the backend in the file name of a plugin.
 fn backend_of(plugin: &Path) -> Option<&str> {
     plugin.file_name()?.to_str()?.strip_prefix("liblongshore_plugin_")?.strip_suffix(".so")
 }

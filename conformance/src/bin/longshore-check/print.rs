@@ -1,11 +1,11 @@
-//! The report, printed as it comes about.
+//! The report, printed line by line.
 
 use longshore_conformance::{Behaviour, DeviceName, Outcome};
 use longshore_plugin_api::printable;
 use std::io::{self, Write};
 
-/// The part of the report on one device. Each line is printed when its behaviour has ended, so that a
-/// suite that is cut short shows how far it came.
+/// The part of the report on one device. Each line is printed at the end of its behaviour, so that
+/// the report of an interrupted suite shows its progress.
 pub(super) struct DeviceReport {
     group: &'static str,
     passed: usize,
@@ -14,13 +14,13 @@ pub(super) struct DeviceReport {
 }
 
 impl DeviceReport {
-    /// Prints the device's name.
+    /// Prints the name of the device.
     pub(super) fn begin(device: &DeviceName) -> DeviceReport {
         unless_unread(writeln!(io::stdout(), "{}", printable(&device.name)));
         DeviceReport { group: "", passed: 0, failed: 0, skipped: 0 }
     }
 
-    /// Prints how a behaviour ended.
+    /// Prints the outcome of a behaviour.
     pub(super) fn add(&mut self, behaviour: &Behaviour, outcome: &Outcome) {
         unless_unread(self.print(behaviour, outcome));
         match outcome {
@@ -30,7 +30,7 @@ impl DeviceReport {
         }
     }
 
-    /// Prints the numbers, and returns how many behaviours failed.
+    /// Prints the totals, and returns the number of failed behaviours.
     pub(super) fn end(self) -> usize {
         let DeviceReport { passed, failed, skipped, .. } = self;
         let numbers = format!("  {passed} passed, {failed} failed, {skipped} skipped\n");
@@ -57,7 +57,7 @@ impl DeviceReport {
     }
 }
 
-/// Says so if the output was lost, but not if its reader wants no more: `| head`.
+/// Reports lost output, except if the reader has closed the pipe, as `| head` does.
 pub(super) fn unless_unread(written: io::Result<()>) {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -45,7 +45,7 @@ impl IsolatedDevice {
         Request::Device(self.id, call)
     }
 
-    /// Returns the device's number, for a caller of the same process.
+    /// Returns the device's number, for a request to the same process over `link`.
     ///
     /// # Errors
     /// `Unsupported` for a device of another process.
@@ -82,7 +82,8 @@ impl IsolatedDevice {
 /// Greatest alignment of shared memory in bytes.
 const GREATEST_ALIGNMENT: u64 = 1 << 30;
 
-/// Returns the result of releasing an object. The end of its process has released it already.
+/// Returns the result of releasing an object; success if its process is gone, since the end of the
+/// process has released the object.
 pub(in crate::plugin) fn given_up(link: &Link, result: Result<()>) -> Result<()> {
     if link.is_here() && link.is_alive() { result } else { Ok(()) }
 }

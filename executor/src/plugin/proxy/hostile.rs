@@ -152,10 +152,6 @@ impl Service for Absurd {
             Request::Module(_, ModuleCall::Global { .. }) => {
                 encode_reply(GlobalAddress::new(u64::MAX, many("global", 2) as u64 - 1))
             }
-            Request::Module(_, ModuleCall::Global { .. }) => encode_reply(GlobalAddress {
-                address: u64::MAX,
-                bytes: many("global", 2) as u64 - 1,
-            }),
             Request::Accepts { .. } => {
                 encode_reply(Acceptance::Refused("x".repeat(many("refusal", 1 << 20))))
             }

@@ -88,8 +88,9 @@ impl Isolation {
         self
     }
 
-    /// Sets a function that receives the name of each setting that the plugin has looked up while
-    /// connecting. For a plugin that looks up many, the function receives some of them.
+    /// Sets a function that receives, once the plugin is connected, the name of each setting that
+    /// the plugin has looked up meanwhile. For a plugin that looks up many, it receives some of
+    /// them.
     #[must_use]
     pub fn with_setting_observer(mut self, asked: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.asked = Arc::new(asked);

@@ -324,7 +324,7 @@ impl Link {
     }
 }
 
-/// Returns a function that has the executor unmap memory, unless the link is about to be dropped.
+/// Returns a function that has the executor unmap memory, unless the link is being dropped.
 fn unmap(executor: &Executor, callbacks: &Arc<Callbacks>, is_closing: &Arc<AtomicBool>) -> Unmap {
     let (peer, callbacks) = (Arc::downgrade(executor.peer()), Arc::clone(callbacks));
     let is_closing = Arc::clone(is_closing);
@@ -360,7 +360,7 @@ impl Drop for Link {
     }
 }
 
-/// Returns the error of calls that need shared memory.
+/// Returns the error of a call that needs shared memory on a link without any.
 pub(super) fn nothing_shared() -> Error {
     let problem = "the isolated device shares no memory with this process, so it has no host or managed memory";
     Error::new(ErrorCode::Unsupported, problem)

@@ -11,7 +11,8 @@ use crate::arena::Piece;
 use crate::plugin::interface::messages::ModuleCall;
 use crate::plugin::protocol::{Id, Request};
 
-/// A loaded image. The end of its process loses its destructors and its profile counters.
+/// A loaded image. When its process ends, its destructors do not run and its profile counters are
+/// lost.
 pub struct IsolatedModule {
     link: Arc<Link>,
     id: Id,

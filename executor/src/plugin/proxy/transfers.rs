@@ -65,7 +65,7 @@ impl Transfers {
         number
     }
 
-    /// Takes memory back. Blocks while a piece is copied; afterwards no piece is.
+    /// Takes memory back. Blocks while a piece is copied; afterwards no piece is copied.
     pub(super) fn take_back(&self, number: u64) {
         let found = self.all.lock().remove(&number);
         if let Some(memory) = found {

@@ -14,8 +14,8 @@ use crate::ranges::FreeRanges;
 const SIZES: [u64; 3] = [1 << 40, 1 << 36, 1 << 33];
 /// Bytes of a piece of staging memory.
 pub(super) const STAGING: u64 = 4 << 20;
-/// Bytes of addresses after each block that neither process maps: a kernel that runs past the
-/// block's last page faults.
+/// Bytes of addresses after each block without memory in either process: a kernel that runs past
+/// the block's last page faults.
 const FENCE: u64 = 64 << 10;
 /// Number of pieces of staging memory kept for the next copies.
 const KEPT: usize = 4;

@@ -216,7 +216,7 @@ impl Server {
     fn load(&self, peer: &Arc<Peer>, device: Id, image: Image<'_>, loading: Loading) -> Result<Id> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
         // SAFETY: the buffer's bytes stay in place until the module is dropped; the module precedes
-        // the buffer in [`Module`].
+        // the buffer in `Module`.
         let bytes = unsafe { ImageBytes::new(image.bytes()) };
         let module = device.device.load(bytes, loading)?;
         let kernels = Mutex::default();

@@ -32,8 +32,8 @@ impl SharedMemory {
                 Ok(true)
             }
             Ok(at) => {
-                // Linux before 4.17 does not know the flag. SAFETY: the mapping was made above, and
-                // nothing uses it.
+                // Linux before 4.17 does not know the flag.
+                // SAFETY: the mapping was made above, and nothing uses it.
                 let _ = unsafe { rustix::mm::munmap(at, bytes as usize) };
                 Ok(false)
             }

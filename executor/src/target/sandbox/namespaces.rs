@@ -98,8 +98,7 @@ impl First {
     }
 
     /// Waits until the namespace has no process left, and returns the exit status of number 2. With
-    /// the controller's socket, number 2 is killed some time after the
-    /// controller's end.
+    /// the controller's socket, number 2 is killed some time after the controller's end.
     pub(in crate::target) fn end(mut self, controller: Option<BorrowedFd<'_>>) -> ExitStatus {
         let own = attend(self.process, Role::Wait, controller, self.held);
         let mut reported = [0; 4];

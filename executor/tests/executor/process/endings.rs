@@ -97,8 +97,8 @@ fn outlives_its_controller(spawn: &Spawn, meanwhile: impl Fn(&[u32])) -> bool {
     let controller = unsafe { libc::fork() };
     if controller == 0 {
         let executor = spawn.start(Arc::new(NoService)).unwrap();
-        // The executor must end even if another process has inherited the socket. SAFETY: that
-        // child sleeps, and is killed below.
+        // The executor must end even if another process has inherited the socket.
+        // SAFETY: that child sleeps, and is killed below.
         let sibling = unsafe { libc::fork() };
         if sibling != 0 {
             let ids = [executor.child().id(), sibling as u32].map(u32::to_le_bytes);

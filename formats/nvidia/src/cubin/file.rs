@@ -224,11 +224,17 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// Returns a table with the number of headers in the file's header, which the driver trusts.
-fn table<T: Pod>(bytes: &[u8], start: u64, count: u16, reported: u16) -> Result<&[T], Malformed> {
+/// Returns a table of headers. The driver trusts the number and the size of the entries in the
+/// file's header.
+fn table<T: Pod>(
+    bytes: &[u8],
+    start: u64,
+    count: u16,
+    entry_bytes: u16,
+) -> Result<&[T], Malformed> {
     match count {
         0 => Ok(&[]),
-        _ if usize::from(reported) != size_of::<T>() => {
+        _ if usize::from(entry_bytes) != size_of::<T>() => {
             Err(malformed("its headers do not have the size of ELF headers"))
         }
         _ => bytes

@@ -15,10 +15,10 @@ const FIRST_TO_RESERVE: u32 = 90;
 /// Returns the kernels of a cubin for architecture `number`.
 pub(super) fn read(file: &File<'_>, number: u32) -> Result<Vec<Kernel>, Malformed> {
     let facts = ByFunction::read(file)?;
-    let mut reported = HashSet::new();
+    let mut seen = HashSet::new();
     let mut kernels = Vec::new();
     for (index, symbol) in (0..).zip(&file.symbols) {
-        if !symbol.is_kernel() || symbol.name.is_empty() || !reported.insert(symbol.name) {
+        if !symbol.is_kernel() || symbol.name.is_empty() || !seen.insert(symbol.name) {
             continue;
         }
         let mut kernel = Kernel { name: symbol.name.to_owned(), ..Kernel::default() };

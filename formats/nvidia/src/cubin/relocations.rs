@@ -89,7 +89,7 @@ fn stored_at(variable: &Variable, offset: u64) -> i64 {
     i64::from_le_bytes(bytes)
 }
 
-/// Returns the name and the addend of a symbol. A section's symbol is replaced by the variable at
+/// Returns the name of a symbol and the addend. A section's symbol is replaced by the variable at
 /// that place.
 fn target(
     file: &File<'_>,
@@ -121,7 +121,7 @@ fn add(references: &mut References, kind: u32, reference: Reference) {
 /// Variables by their places.
 struct Places<'a> {
     variables: &'a [Variable],
-    /// Section, offset, size and index of each variable, in this order.
+    /// Section, offset, size and index of each variable, sorted.
     order: Vec<(u32, u64, u64, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Data stored behind an entry's header, and its decompression.
+//! Data stored after an entry's header, and its decompression.
 
 use super::malformed;
 use crate::Malformed;

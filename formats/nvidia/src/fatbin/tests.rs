@@ -9,7 +9,7 @@ struct Made {
     stored: Vec<u8>,
     compressed_bytes: u32,
     inflated_bytes: u64,
-    /// The bytes behind the header's fixed part.
+    /// The bytes after the header's fixed part.
     more: Vec<u8>,
 }
 

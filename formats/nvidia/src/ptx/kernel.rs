@@ -4,7 +4,7 @@ use super::value::number;
 use super::variable::declared;
 use crate::Kernel;
 
-/// Reads the tokens behind `.entry`: `name ( parameters ) limits`.
+/// Reads the tokens after `.entry`: `name ( parameters ) limits`.
 pub(super) fn read<'a>(tokens: &[&'a str]) -> Option<(&'a str, Kernel)> {
     let (name, rest) = tokens.split_first()?;
     let end = if rest.first() == Some(&"(") { end_of_parameters(rest) } else { 0 };
@@ -30,7 +30,7 @@ fn size(parameter: &[&str]) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// Returns the three sizes behind a directive; omitted sizes are 1.
+/// Returns the three sizes after a directive; omitted sizes are 1.
 fn three_behind(directive: &str, limits: &[&str]) -> Option<[u32; 3]> {
     let at = limits.iter().position(|token| *token == directive)?;
     let given = limits[at + 1..].iter().filter(|token| **token != ",");

@@ -30,8 +30,8 @@ impl<'a> SharedMemory<'a> {
         self.functions.push(body);
     }
 
-    /// Returns the bytes of shared memory that a kernel uses, after all functions were added.
-    /// `None` if functions use some, and the kernel may call them.
+    /// Returns the bytes of shared memory that a kernel uses. All variables and functions must have
+    /// been added before. `None` if functions use some, and the kernel may call them.
     pub(super) fn for_kernel(&mut self, body: &str) -> Option<u64> {
         let Use { bytes, calls } = self.used_by(body);
         if calls && self.is_used_by_function() {

@@ -10,7 +10,7 @@ pub(super) struct Statement<'a> {
     pub(super) body: Option<&'a str>,
 }
 
-/// Returns the next statement. Directives at the head of a text have no end: the tokens behind
+/// Returns the next statement. Directives at the head of a text have no end: the tokens after
 /// their first argument go in front of the next statement, where no reader looks at them.
 pub(super) fn next_statement<'a>(tokens: &mut Tokens<'a>) -> Option<Statement<'a>> {
     let mut found = Vec::new();

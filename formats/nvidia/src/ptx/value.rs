@@ -3,7 +3,7 @@
 use crate::Reference;
 use crate::contents::{References, without_zeros_at_end};
 
-/// The value behind a "=".
+/// The value after a "=".
 pub(super) struct Value {
     pub(super) bytes: Vec<u8>,
     pub(super) references: Vec<Reference>,
@@ -69,7 +69,7 @@ impl<'a> Element<'a> {
                 "(" => sign.open(),
                 ")" => sign.close(),
                 token => {
-                    let is_negative = sign.take_term();
+                    let is_negative = sign.take();
                     if let Some(term) = number(token) {
                         if at == 0 && tokens.get(1) == Some(&"(") {
                             element.byte = byte_of_mask(term);
@@ -111,14 +111,15 @@ impl Sign {
 
     fn open(&mut self) {
         self.outer.push(self.inner);
-        self.inner = self.take_term();
+        self.inner = self.take();
     }
 
     fn close(&mut self) {
         self.inner = self.outer.pop().unwrap_or_default();
     }
 
-    fn take_term(&mut self) -> bool {
+    /// Returns whether the next term is negative, and resets its own sign.
+    fn take(&mut self) -> bool {
         std::mem::take(&mut self.is_negative) != self.inner
     }
 }
@@ -132,7 +133,7 @@ fn byte_of_mask(mask: u64) -> Option<u8> {
     (0..8).find(|index| mask == 0xff << (8 * index))
 }
 
-/// Parses a floating-point number: bits behind `0f` or `0d`, or decimal with a point or an
+/// Parses a floating-point number: bits after `0f` or `0d`, or decimal with a point or an
 /// exponent.
 fn float(token: &str) -> Option<f64> {
     match token.as_bytes() {

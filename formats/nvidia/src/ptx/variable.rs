@@ -21,7 +21,7 @@ struct Shape {
     alignment: Option<u64>,
 }
 
-/// Returns the variables in the tokens behind a state space: `[.align N] [.attribute(...)] .type
+/// Returns the variables in the tokens after a state space: `[.align N] [.attribute(...)] .type
 /// name[dimensions] [= value], name ...`. Variables of opaque types (textures, samplers, surfaces)
 /// are skipped.
 pub(super) fn declared<'a>(tokens: &[&'a str]) -> Vec<Declared<'a>> {
@@ -65,7 +65,7 @@ fn shape<'a, 'b>(tokens: &'b [&'a str]) -> Option<(Shape, &'b [&'a str])> {
     Some((Shape { element_bytes: element_bytes?, lanes, alignment }, rest))
 }
 
-/// Reads `name[dimensions] [= value]`, and returns it with the tokens behind its comma.
+/// Reads `name[dimensions] [= value]`, and returns it with the tokens after its comma.
 fn declarator<'a, 'b>(
     shape: &Shape,
     tokens: &'b [&'a str],

@@ -53,7 +53,7 @@ impl Usage {
                 "several constants {SUBGROUP_SIZE}, with defaults {sizes:?}: expected one default"
             )));
         }
-        Ok(SubgroupSize::with_default(sizes.first().copied().unwrap_or(0)))
+        Ok(SubgroupSize::from_default(sizes.first().copied().unwrap_or(0)))
     }
 
     /// Returns the size in bytes of the shared variables, as Vulkan counts it, without the

@@ -8,8 +8,8 @@ use super::weight::Declarations;
 /// Most constants in the computation of a length, counted at each use.
 const MOST_CONSTANTS: u32 = 256;
 
-/// Returns the value of an integer expression, if it consists of numbers and constants with `+ - *
-/// / % << >> & | ^`. Exact in 32 bits, signed or not; `None` for any other expression.
+/// Returns the value of an integer expression of numbers and constants with the operators
+/// `+ - * / % << >> & | ^`. Exact in 32 bits, signed or not; `None` for any other expression.
 pub(super) fn evaluate(declarations: &Declarations<'_>, expression: Range<usize>) -> Option<u64> {
     value(declarations, expression, &Cell::new(MOST_CONSTANTS))
 }
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
                 "/" => left.checked_div(right)?,
                 _ => left.checked_rem(right)?,
             };
-            // A larger value depends on the types.
+            // The meaning of a larger value depends on the types.
             left = Some(left).filter(|value| *value <= i32::MAX as u64)?;
         }
         Some(left)

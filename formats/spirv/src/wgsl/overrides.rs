@@ -82,7 +82,7 @@ pub(super) fn hints(module: &Module, resolved: &Module) -> Hints {
             group,
             dynamic_shared: uses(DYNAMIC_SHARED),
             subgroup_size: match uses(SUBGROUP_SIZE) {
-                true => SubgroupSize::with_default(subgroup_size),
+                true => SubgroupSize::from_default(subgroup_size),
                 false => SubgroupSize::Any,
             },
         };

@@ -59,7 +59,7 @@ pub(super) struct Declarations<'a> {
     pub(super) tokens: &'a [&'a str],
     /// Initial values of constants.
     pub(super) constants: HashMap<&'a str, Range<usize>>,
-    /// Types behind aliases, and bodies of structures.
+    /// Types of aliases, and bodies of structures.
     types: HashMap<&'a str, Range<usize>>,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn read(opening: &mut Opening, image: &Image, depth: usize) -> Result
     Ok(())
 }
 
-/// The rest of the image from the next bundle on. Only zeros lie between bundles.
+/// Returns the rest of the image from the next bundle on. Only zeros lie between bundles.
 fn next(image: &Image, start: usize) -> Option<Image> {
     let gap = image.bytes().get(start..)?.iter().position(|byte| *byte != 0)?;
     let rest = image.part(start + gap..image.bytes().len())?;
@@ -64,7 +64,7 @@ fn read_one(opening: &mut Opening, image: &Image, depth: usize) -> Result<usize>
     Ok(end)
 }
 
-/// The entry that is described at an offset, and where its description ends.
+/// Returns the entry that is described at an offset, and where its description ends.
 fn entry(image: &Image, at: u64) -> Option<(ContainerEntry, u64)> {
     let fields = Fields(image.bytes());
     let id_bytes = fields.u64(at.checked_add(16)?)?;
@@ -75,7 +75,7 @@ fn entry(image: &Image, at: u64) -> Option<(ContainerEntry, u64)> {
     Some((entry_of_id(image.part(start..end)?, &id), at + 24 + id_bytes))
 }
 
-/// An entry by its id: "hip-amdgcn-amd-amdhsa--gfx90a:xnack+". The triple has four parts, the last
+/// Returns an entry by its id: "hip-amdgcn-amd-amdhsa--gfx90a:xnack+". The triple has four parts, the last
 /// of which may be empty; earlier clangs left it out before a GPU's name.
 pub(super) fn entry_of_id(image: Image, id: &str) -> ContainerEntry {
     let mut parts = id.splitn(6, '-');

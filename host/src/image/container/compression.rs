@@ -14,7 +14,7 @@ pub(super) enum Method {
     Zstd,
 }
 
-/// The method of bytes that do not say it elsewhere.
+/// Returns the method of bytes that do not say it elsewhere.
 pub(super) fn method_of(compressed: &[u8]) -> Method {
     match compressed {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Method::Zstd,
@@ -54,7 +54,7 @@ pub(super) fn inflate(
     Ok(())
 }
 
-/// The bundle in the compressed one that `bytes` start with, and where that ends.
+/// Returns the bundle in the compressed one that `bytes` start with, and where that ends.
 ///
 /// The header is "CCOB", version and method (16 bits each), sizes and a 64-bit checksum, which is
 /// left unread: version 1 has the decompressed size alone (32 bits), version 2 before it that of the

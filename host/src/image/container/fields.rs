@@ -26,7 +26,7 @@ impl<'a> Fields<'a> {
         self.0.get(start..end)
     }
 
-    /// The string that ends with NUL.
+    /// Returns the string that ends with NUL.
     pub(super) fn terminated(self, at: u64) -> Option<String> {
         let rest = self.0.get(usize::try_from(at).ok()?..)?;
         let end = rest.iter().take(LONGEST_TEXT).position(|byte| *byte == 0);

@@ -92,7 +92,7 @@ fn read_one(opening: &mut Opening, binary: &Image, header: &Header, depth: usize
     Ok(())
 }
 
-/// The binary as it was before all behind its header was compressed.
+/// Returns the binary as it was before all behind its header was compressed.
 fn inflate(opening: &mut Opening, binary: &Image, header: &Header) -> Result<Image> {
     let beyond = || invalid(format!("its entries start at {}, beyond it", header.entries_at));
     let start = usize::try_from(header.entries_at).map_err(|_| beyond())?;

@@ -47,7 +47,7 @@ fn what_is_written_is_read_again_and_lies_in_the_same_storage() {
     }
 }
 
-/// A binary of a later version: `images` with one property each.
+/// Returns a binary of a later version: `images` with one property each.
 fn later_version(version: u32, images: &[(&str, &[u8])]) -> Vec<u8> {
     let header_bytes = if version >= 3 { 40 } else { 32 };
     let strings_at = header_bytes + 40 * images.len();
@@ -154,7 +154,7 @@ fn what_is_decompressed_is_neither_more_nor_less_than_claimed_nor_beyond_the_lim
     }
 }
 
-/// A bundle with these ids and images, which start at multiples of `alignment`.
+/// Returns a bundle with these ids and images, which start at multiples of `alignment`.
 fn bundle(images: &[(&str, &[u8])], alignment: usize) -> Vec<u8> {
     let ids: usize = images.iter().map(|(id, _)| 24 + id.len()).sum();
     let mut bytes = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
@@ -267,7 +267,7 @@ fn one_file_cannot_claim_more_images_than_the_limit() {
     assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
 }
 
-/// The tools of LLVM 19 or 22 by name, those of one version that is installed.
+/// Returns the tools of LLVM 19 or 22 by name, those of one version that is installed.
 fn tools() -> Vec<[String; 3]> {
     let all = ["19", "22"].map(|version| {
         ["clang", "clang-offload-packager", "clang-offload-bundler"]
@@ -295,7 +295,7 @@ fn file(folder: &Path, name: &str, content: &[u8]) -> PathBuf {
     path
 }
 
-/// Two images of different lengths, that compress well.
+/// Returns two images of different lengths, that compress well.
 fn samples(folder: &Path) -> [(PathBuf, Vec<u8>); 2] {
     [("a", 3001), ("b", 1000)].map(|(name, count)| {
         let content = name.repeat(count).into_bytes();

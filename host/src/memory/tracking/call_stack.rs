@@ -61,7 +61,7 @@ struct Frame<'a> {
     places: Vec<&'a str>,
 }
 
-/// A backtrace as `std` writes it without the frames of this library, up to that with the place
+/// Returns a backtrace as `std` writes it without the frames of this library, up to that with the place
 /// `call`, and of the runtime. A text of another form stays as it is.
 fn trimmed(text: &str, call: &Location<'_>) -> String {
     let frames = frames(text);
@@ -82,7 +82,7 @@ fn trimmed(text: &str, call: &Location<'_>) -> String {
     if kept.is_empty() { text.to_owned() } else { kept }
 }
 
-/// Each starts with a line like "   3: name".
+/// Returns each starts with a line like "   3: name".
 fn frames(text: &str) -> Vec<Frame<'_>> {
     let mut frames: Vec<Frame<'_>> = Vec::new();
     for line in text.lines() {

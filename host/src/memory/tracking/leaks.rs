@@ -25,7 +25,7 @@ struct Group {
 }
 
 impl LeakTable<'_> {
-    /// The largest first.
+    /// Returns the largest first.
     fn groups(&self) -> Vec<Group> {
         let mut leaks: Vec<&Leak> = self.leaks.iter().collect();
         leaks.sort_by_key(|leak| (Reverse(leak.bytes), leak.address));

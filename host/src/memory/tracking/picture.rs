@@ -33,7 +33,7 @@ const SIZES: [(f64, &str); 5] = [
 ];
 
 impl MemoryReport {
-    /// The timeline as a picture, in SVG: stacked by kind, with axes and a legend, readable on
+    /// Returns the timeline as a picture, in SVG: stacked by kind, with axes and a legend, readable on
     /// light and dark ground. It needs nothing beside it: no fonts, no scripts. With the crate's
     /// feature `svg`.
     pub fn timeline_svg(&self) -> String {
@@ -41,7 +41,7 @@ impl MemoryReport {
     }
 }
 
-/// The picture in SVG.
+/// Returns the picture in SVG.
 fn draw(report: &MemoryReport) -> String {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
@@ -113,7 +113,7 @@ fn points(report: &MemoryReport) -> Vec<TimelinePoint> {
     points
 }
 
-/// The corners of the line below which the first of the shown kinds lie, in nanoseconds and bytes:
+/// Returns the corners of the line below which the first of the shown kinds lie, in nanoseconds and bytes:
 /// each level holds until the next point.
 fn steps(points: &[TimelinePoint], end: Duration, kinds: usize) -> Vec<(f64, f64)> {
     let mut corners = vec![(0.0, 0.0)];
@@ -128,7 +128,7 @@ fn steps(points: &[TimelinePoint], end: Duration, kinds: usize) -> Vec<(f64, f64
     corners
 }
 
-/// The largest unit of which `most` is at least one, else the smallest.
+/// Returns the largest unit of which `most` is at least one, else the smallest.
 fn scale<'a>(most: f64, units: &[(f64, &'a str)]) -> (f64, &'a str) {
     let fits = units.iter().rev().find(|(unit, _)| most >= *unit);
     fits.or(units.first()).copied().unwrap_or((1.0, ""))

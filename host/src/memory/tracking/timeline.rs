@@ -71,7 +71,7 @@ fn extremes(points: &[TimelinePoint]) -> impl Iterator<Item = TimelinePoint> {
 mod tests {
     use super::*;
 
-    /// A wild but repeatable course.
+    /// Returns a wild but repeatable course.
     fn course(len: u64) -> Vec<[u64; KINDS]> {
         let noise = |i: u64, salt: u64| (i + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
         (0..len).map(|i| [noise(i, 1), noise(i, 2), noise(i, 3)]).collect()

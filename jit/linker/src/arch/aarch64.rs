@@ -1,4 +1,4 @@
-//! AArch64: the relocations of "ELF for the Arm 64-bit Architecture", and their relaxation of loads
+//! AArch64: the relocations of "ELF for the Arm 64-bit Architecture", and its relaxation of loads
 //! from the GOT. JITLink's counterpart is `aarch64.h` with `ELF_aarch64.cpp`.
 
 mod field;
@@ -86,8 +86,8 @@ impl Arch for Aarch64 {
     }
 }
 
-/// Returns the instruction that replaces one with a GOT slot, and the relocation that then applies
-/// to it.
+/// Returns the replacement of an instruction that uses a GOT slot, and the relocation that then
+/// applies to it; `None` for an instruction that cannot be rewritten.
 ///
 /// `ADRP x, slot` becomes `ADRP x, target`, and `LDR x, [y, slot]` becomes `ADD x, y, target`. A
 /// load to XZR cannot be rewritten: register 31 is SP in ADD.

@@ -100,7 +100,7 @@ impl Reaching for Aarch64 {
             | elf::R_AARCH64_MOVW_UABS_G2
             | elf::R_AARCH64_MOVW_UABS_G2_NC
             | elf::R_AARCH64_MOVW_UABS_G3 => Reach::Any,
-            // Pairs of instructions: the second adds to the first one's result.
+            // Pairs of instructions: the second one uses the first one's result.
             elf::R_AARCH64_ADR_PREL_PG_HI21
             | elf::R_AARCH64_ADR_PREL_PG_HI21_NC
             | elf::R_AARCH64_ADD_ABS_LO12_NC

@@ -230,8 +230,9 @@ enum Load {
 
 impl Load {
     /// Returns the instruction whose displacement is at `offset`. The relocation kind locates the
-    /// opcode; the plain `GOTPCREL` does not, so any bytes could stand there. An addend other than
-    /// -4, that of a displacement at the end of an instruction, reads something else than the slot.
+    /// opcode; the plain `GOTPCREL` does not, so any bytes could stand there. With an addend
+    /// other than -4, that of a displacement at the end of an instruction, the instruction reads
+    /// something else than the slot.
     #[inline]
     fn decode(kind: u32, content: &[u8], offset: usize, addend: i64) -> Option<Self> {
         let end = offset.checked_add(4)?;

@@ -6,10 +6,10 @@
 //! belongs to the process and not to a value.
 //!
 //! The debugger fixes both names, and LLVM and other users of the interface define them as well. So
-//! they are weak here: a program that statically links several definitions has one of them, and all
-//! users share its list. The names are also hidden: each shared library has a list of its own, and
-//! the debugger reads each of them. They are in the symbol table that debuggers read, and go when
-//! that table is stripped.
+//! they are weak here: in a program that statically links several definitions, the system's linker
+//! takes one, and all users share its list. The names are also hidden: each shared library has a
+//! list of its own, and the debugger reads each of them. They are in the symbol table that
+//! debuggers read, and go when that table is stripped.
 //!
 //! A lock guards the list. Users of another definition have a lock of their own, so a program that
 //! statically links LLVM's JIT too must not register objects with both at the same time.

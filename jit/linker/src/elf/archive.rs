@@ -29,7 +29,7 @@ impl Archive {
         };
         let archive = ArchiveFile::parse(&**bytes).map_err(|e| malformed(&e))?;
         if archive.is_thin() {
-            let problem = "it is a thin archive, whose members are other files; add these files, or make a regular archive".to_owned();
+            let problem = "it is a thin archive, whose members are other files; link these files, or make a regular archive".to_owned();
             return Err(Error::Unsupported { file: name.to_owned(), problem });
         }
         let mut members = Vec::new();

@@ -48,7 +48,7 @@ pub(crate) struct View<'a> {
     extended: &'a [U32<LittleEndian>],
 }
 
-/// The kind of a symbol's definition.
+/// The place of a symbol's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Home {
     Undefined,
@@ -266,10 +266,10 @@ enum Problem {
     Unsupported(String),
 }
 
-/// The message for an object with bitcode for link-time optimization.
+/// The message for an object that was compiled for link-time optimization alone.
 pub(crate) const NO_MACHINE_CODE: &str = "it was compiled with -flto and has no machine code: compile it without, or with -ffat-lto-objects";
 
-/// The common symbol that marks such an object of gcc.
+/// The common symbol by which gcc marks an object for link-time optimization alone.
 pub(crate) const SLIM: &[u8] = b"__gnu_lto_slim";
 
 /// The first bytes of bitcode, without and with a wrapper.
@@ -377,8 +377,8 @@ fn outside(bytes: &[u8], index: usize, section: &Section) -> String {
     )
 }
 
-/// Returns the string that starts at `offset`, without its terminating zero; empty without a
-/// string.
+/// Returns the string that starts at `offset`, without its terminating zero; empty if no terminated
+/// string is there.
 fn string(table: &[u8], offset: u32) -> &[u8] {
     let rest = table.get(offset as usize..).unwrap_or(&[]);
     memchr::memchr(0, rest).map_or(&[], |end| &rest[..end])

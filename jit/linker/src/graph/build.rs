@@ -191,8 +191,8 @@ impl LinkGraph {
         (0..view.sections.len() as u32).filter_map(move |index| group_at(view, index))
     }
 
-    /// Returns the signatures of the COMDAT groups with sections for memory of which none is live
-    /// any more.
+    /// Returns the signatures of the dead COMDAT groups: groups that have sections for memory, and
+    /// no live one any more.
     pub(crate) fn dead_groups(&self) -> impl Iterator<Item = &[u8]> {
         let view = self.object.view();
         let is_dead = move |group: &Group<'_>| {

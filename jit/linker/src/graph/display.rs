@@ -1,4 +1,4 @@
-//! The text form of a graph, for debugging.
+//! The text form of a graph, for human readers.
 
 use std::fmt;
 

@@ -159,7 +159,8 @@ impl LinkGraph {
         }
     }
 
-    /// Raises the alignment of a common symbol's block to `alignment` bytes; ignores absurd values.
+    /// Raises the alignment of a common symbol's block to at least `alignment` bytes; ignores
+    /// absurd values.
     pub(crate) fn align_common(&mut self, symbol: SymbolId, alignment: u64) {
         let Some(Definition::Block(block, _)) = self.redefined.get(&symbol.0).copied() else {
             return;

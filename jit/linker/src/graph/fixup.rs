@@ -31,8 +31,9 @@ struct Values<'a> {
 }
 
 impl LinkGraph {
-    /// Returns whether the memory assumed to be within reach is so, now that addresses are known.
-    /// If not, the graph must be laid out again with entries for everything outside of it.
+    /// Returns whether all targets that layout assumed to be within reach are, now that addresses
+    /// are known. If not, the graph must be laid out again with entries for everything outside of
+    /// it.
     pub(crate) fn is_within(&self, reach: Reach) -> bool {
         match self.architecture() {
             _ if reach == Reach::Graph => true,
@@ -78,8 +79,8 @@ impl LinkGraph {
         values.apply_edges::<A>(block, content, 0, true)
     }
 
-    /// Returns the slot and the address of each indirect function of this graph, which returns the
-    /// address to use.
+    /// Returns, for each indirect function of this graph, the slot for the address that the
+    /// function returns, and the function's own address.
     pub(crate) fn indirect_functions(&self) -> Vec<(u64, u64)> {
         let Some(slots) = self.tables.indirect_got.map(|block| self.block_address(block)) else {
             return Vec::new();
@@ -400,7 +401,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// Returns the address of a symbol, or the fault of a discarded one.
+    /// Returns the address of a symbol, or [`Fault::Discarded`] if its block was taken out.
     fn present(&self, address: u64, symbol: SymbolId) -> Result<u64, Fault> {
         let gone = || match self.graph.definition_in(self.view, symbol) {
             Definition::Block(block, _) => self.graph.live_address(block).is_none(),

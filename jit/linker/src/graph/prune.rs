@@ -1,4 +1,4 @@
-//! Pruning: the removal of unreached blocks.
+//! Pruning: the removal of blocks that no root reaches.
 
 use hashbrown::HashMap;
 use object::elf;

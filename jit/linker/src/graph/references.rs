@@ -13,8 +13,8 @@ use crate::arch::x86_64::X86_64;
 impl LinkGraph {
     /// Redirects references that take the address of a global function, other than calls, to the
     /// function's name. Where another object defines the name, the function has the same address in
-    /// all objects. `all_is_low` means that instructions of limited reach suffice too. Must precede
-    /// [`Self::scan`].
+    /// all objects. References of limited reach are redirected only if `all_is_low`, that is, if
+    /// all memory is within their reach. Must precede [`Self::scan`].
     pub(crate) fn take_addresses_by_name(&mut self, all_is_low: bool) {
         match self.architecture() {
             Architecture::X86_64 => self.take_addresses_as::<X86_64>(all_is_low),

@@ -378,7 +378,8 @@ impl LinkGraph {
 }
 
 impl Tables {
-    /// Returns the need of an edge for its target, and records it in the tables.
+    /// Returns the bits of [`need`] that an edge gives its target. Records in the tables whether
+    /// the graph needs low memory, the address of its GOT, and the entry of its TLS module.
     #[inline]
     fn note<A: Reaching>(&mut self, need: Need, edge: super::Edge, content: &[u8]) -> u16 {
         let bits = match need {

@@ -103,7 +103,7 @@ fn x86_64_trampoline(index: u32, to_head: u32) -> [u8; TRAMPOLINE_SIZE as usize]
 
 /// Returns `bti c; adr x17, .-4; b head; udf`: `x17` is the address of the trampoline.
 fn aarch64_trampoline(to_head: u32) -> [u8; TRAMPOLINE_SIZE as usize] {
-    /// The bits of a branch with its distance, in words.
+    /// The bits of a branch instruction that hold its distance, in words.
     const DISTANCE: u32 = (1 << 26) - 1;
     // A branch's distance counts from its start, which is the third word.
     let distance = to_head.wrapping_sub(8).cast_signed() >> 2;

@@ -141,8 +141,8 @@ impl Addition {
 const LOOKS: Duration = Duration::from_secs(1);
 
 impl InitializerLock {
-    /// Takes the lock for a thread that executes the library's code; a thread that already holds it
-    /// takes it again.
+    /// Waits for the lock, and takes it for a thread that executes the library's code. A thread
+    /// that already holds the lock takes it again without waiting.
     ///
     /// # Errors
     /// An error if the executing process is gone, since its thread may never release the lock.
@@ -160,8 +160,8 @@ impl InitializerLock {
         Ok(InitializerGuard { initializer_lock: self, number })
     }
 
-    /// Takes the lock for a call whose constructors run from here: on this thread, if this process
-    /// executes the library's code.
+    /// Takes the lock as [`Self::take`] does, for a call whose constructors run from here: on this
+    /// thread, if this process executes the library's code.
     pub(super) fn take_for(
         &self,
         call: ReentryCall,
@@ -172,7 +172,8 @@ impl InitializerLock {
         self.take(number, library)
     }
 
-    /// Takes the lock for this thread's own work on the library, which is not a call from its code.
+    /// Takes the lock as [`Self::take`] does, for this thread's own work on the library, which is
+    /// not a call from its code.
     pub(super) fn take_here(&self, library: &Library) -> Result<InitializerGuard<'_>> {
         /// A bit that distinguishes threads of this process from threads of the executing one.
         const CONTROLLER: u64 = 1 << 63;
@@ -180,8 +181,8 @@ impl InitializerLock {
         self.take(reentry::lock_owner() | of_other, library)
     }
 
-    /// Returns a hold that was [kept](InitializerGuard::keep); `None` if another thread owns the
-    /// lock.
+    /// Returns a hold that was [kept](InitializerGuard::keep); `None` if the lock is free or owned
+    /// by another thread.
     pub(super) fn resume(&self, number: u64) -> Option<InitializerGuard<'_>> {
         let taken = self.taken.lock();
         (taken.times > 0 && taken.by == number)

@@ -70,12 +70,12 @@ impl LazyReexports {
     /// A session that prunes links only the parts of a piece that the first call reaches. Parts
     /// that it has pruned are not linked later.
     ///
-    /// A function has the address of its entry. This includes the code of its own object, if that
-    /// takes the address from a slot or as 64 bits, as code compiled with `-fPIC` does. It also
-    /// includes all code if all memory of the session is [low](crate::memory::Placement::Low) and
-    /// nothing is pruned. A function of two names has two addresses. Constructors run if the
-    /// addition is [initialized](LazyFiles::initialize), or run as a
-    /// [program](LazyFiles::run_program).
+    /// A function has the address of its entry. This also holds for code of the function's own
+    /// object that takes the address from a slot or as 64 bits, as code compiled with `-fPIC` does.
+    /// It holds for all code of that object if all memory of the session is
+    /// [low](crate::memory::Placement::Low) and nothing is pruned. A function of two names has two
+    /// addresses. Constructors run if the addition is [initialized](LazyFiles::initialize), or run
+    /// as a [program](LazyFiles::run_program).
     ///
     /// ```no_run
     /// # use longshore_jitlink::{Session, lazy::LazyReexports};
@@ -286,7 +286,7 @@ impl LazyFiles {
 
 impl Addition {
     /// Returns the definition of a name that other objects see, from the first source that has it.
-    /// Only sources that define symbols for weak references count for such a reference.
+    /// For a weak reference, only sources whose definitions satisfy weak references count.
     fn defined(&self, name: &str, is_weak: bool) -> Result<Option<Defined>> {
         let mut sources = self.sources.iter().filter(|source| !is_weak || source.answers_weak());
         sources.find_map(|source| source.defined(name).transpose()).transpose()
@@ -310,7 +310,8 @@ struct Entries {
     manager: Weak<Manager>,
     /// Number of the addition, because the addition itself would keep the session alive.
     number: usize,
-    /// Code already made, because a repeated link requests the same entries.
+    /// Code already made, because a link that is repeated after a failure requests the same
+    /// entries.
     made: Mutex<HashMap<Arc<[Reexport]>, BatchCode>>,
 }
 

@@ -2,11 +2,11 @@
 
 use crate::Error;
 
-/// A receiver of events of entries (ORC's `LazyReexportsManager::Listener`), for example to link
+/// A receiver of events about entries (ORC's `LazyReexportsManager::Listener`), for example to link
 /// the next likely calls in advance.
 pub trait Listener: Send + Sync {
-    /// Handles the creation of entries of these names. The session may be locked, so the listener
-    /// must not use it here.
+    /// Handles the coming creation of entries of these names. The session may be locked, so the
+    /// listener must not use it here.
     fn reexports_created(&self, names: &mut dyn Iterator<Item = &str>) {
         _ = names;
     }

@@ -258,7 +258,8 @@ impl Manager {
     }
 
     /// Returns the target of a call that needs no look-up, because another call has redirected the
-    /// entry. Otherwise does the work that must precede waiting for the lock.
+    /// entry. Otherwise does the work that can precede waiting for other threads, and returns
+    /// `None`.
     fn arrive(
         &self,
         batch: &Batch,
@@ -333,7 +334,7 @@ impl FailedCall {
 }
 
 impl Implementations {
-    /// Does the work before the look-up of an implementation that needs no lock.
+    /// Does the part of the work for an implementation that needs no lock, before its look-up.
     fn prepare(&self, name: &str) -> Result<()> {
         match self {
             Self::Library(_) => Ok(()),

@@ -62,8 +62,8 @@ pub trait Source: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Returns whether the source's definitions satisfy weak references, as an object's do; an
-    /// archive's member does not.
+    /// Returns whether the source's definitions satisfy weak references, as an object's do; the
+    /// definitions of archive members do not.
     fn answers_weak(&self) -> bool {
         false
     }

@@ -86,7 +86,7 @@ pub struct TrampolineBatch {
 /// The place of trampolines in a graph.
 #[derive(Debug, Clone, Copy)]
 pub struct Trampolines {
-    /// The symbol from which they are addressed.
+    /// The symbol from which the trampolines are addressed.
     pub symbol: SymbolId,
     /// Offset in bytes of the first trampoline from the symbol.
     pub first: u64,

@@ -67,7 +67,7 @@ impl InFlight {
         let mut mapping =
             Mapping::new(layout.size, layout.alignment, request.placement, access).map_err(fail)?;
         // With alignments larger than a page, the padding may contain whole pages that are never
-        // written: page faults allocate the others.
+        // written. All pages are left to page faults then.
         let dense = request.segments().all(|segment| segment.alignment <= page_size);
         for range in dense.then(|| layout.content_pages()).into_iter().flatten() {
             mapping.populate(range).map_err(|e| fail(e.to_string()))?;

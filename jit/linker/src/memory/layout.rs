@@ -10,8 +10,8 @@ use crate::{Error, Result};
 /// The largest size of a reservation in bytes: code reaches its data with signed 32-bit distances.
 const MAX_SIZE: u64 = 1 << 31;
 
-/// The places of a request's segments: those segments of one kind together, code before constants
-/// before data.
+/// The places of a request's segments: segments of one kind together, code before constants before
+/// data.
 #[derive(Debug)]
 pub(crate) struct Layout {
     /// The segments in the order of the request.

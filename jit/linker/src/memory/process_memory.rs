@@ -86,7 +86,7 @@ struct Writable {
     pages: Arc<dyn SharedPages>,
 }
 
-// SAFETY: the address is only used for copies, while the pages are kept.
+// SAFETY: the address is only used to copy bytes and to store words, while the pages are kept.
 unsafe impl Send for Writable {}
 // SAFETY: as above.
 unsafe impl Sync for Writable {}
@@ -260,8 +260,8 @@ impl Drop for Reservation {
 }
 
 struct InFlight {
-    // The reservation must precede the content: the process gives its pages back before they are
-    // free in the file.
+    // Fields are dropped in this order, and the reservation must go before the content: the process
+    // gives its pages back before they are free in the file.
     reservation: Reservation,
     content: Content,
     address: u64,
@@ -271,7 +271,7 @@ struct InFlight {
     shares: Arc<RwLock<Shares>>,
 }
 
-/// The number of messages with content under way. A process has a limit for all messages.
+/// The largest number of messages with content under way, since a process limits all its messages.
 const AT_ONCE: usize = 16;
 
 /// The limit for the content in a message, in bytes.

@@ -290,8 +290,9 @@ impl State {
     }
 }
 
-/// Returns whether each object keeps its own definition of a name, which must be a pointer to a
-/// personality function. Otherwise all objects with exceptions would use the first one.
+/// Returns whether each object keeps its own definition of a name, although one would suffice: a
+/// pointer to a personality function. Otherwise all objects with exceptions would use the first
+/// object's.
 fn is_own_copy(name: &[u8]) -> bool {
     name.starts_with(b"DW.ref.")
 }
@@ -321,12 +322,13 @@ enum Failure {
     Conflict(EntryId),
     /// A library without room for another name.
     Full,
-    /// An excess over the limit for the names' total size, in bytes.
+    /// Names whose total size exceeds this limit in bytes.
     Names(usize),
     NoMachineCode,
 }
 
-/// The guaranteed limit for the names of an object's definitions in bytes, for objects of any size.
+/// The total size in bytes that the names of an object's definitions may have at any size of the
+/// object.
 const MAX_NAMES: usize = 1 << 20;
 
 enum Choice {
@@ -335,7 +337,7 @@ enum Choice {
     Conflict,
 }
 
-/// The precedence of a definition among those definitions with its name.
+/// The precedence of a definition among the definitions of its name.
 #[derive(PartialEq, Eq)]
 enum Rank {
     Weak,

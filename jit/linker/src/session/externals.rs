@@ -49,7 +49,7 @@ impl Shared {
         }
     }
 
-    /// Returns the addresses of the process's data among those addresses that code refers to as
+    /// Returns the addresses of the process's data among the addresses that code refers to as
     /// near. One call asks the process for all of them.
     pub(super) fn process_data(&self, state: &State, members: &[Linking]) -> Result<HashSet<u64>> {
         let of_process = |found: Found| {

@@ -44,7 +44,7 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// Whether it is a thread-local variable.
     pub thread_local: bool,
-    /// Whether it may stay undefined: no archive member is taken for it.
+    /// Whether it may stay undefined: such a request adds no member of an archive.
     pub weak: bool,
     /// Whether an object of the library must define it, as code with hidden visibility requires; an
     /// address does not satisfy the request.
@@ -206,8 +206,8 @@ impl StaticArchive {
     ///
     /// # Errors
     /// [`Error::Malformed`](crate::Error::Malformed) for a damaged archive. Members that are not
-    /// objects for this linker are left out. For members with link-time optimization, whose names
-    /// are in another format, the log has a warning.
+    /// objects for this linker are left out. For members compiled for link-time optimization,
+    /// whose names are elsewhere, the log has a warning.
     pub fn new(name: &str, bytes: Bytes) -> Result<Self> {
         let members = Archive::read(name, &bytes)?.members;
         let mut defines = HashMap::new();

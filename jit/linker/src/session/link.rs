@@ -319,8 +319,8 @@ impl Shared {
         batch: &mut Batch,
         members: Range<usize>,
     ) -> Result<()> {
-        let reported = &batch.members[members.clone()];
-        let externals = parallel(self.options.threads, reported, |linking| {
+        let referring = &batch.members[members.clone()];
+        let externals = parallel(self.options.threads, referring, |linking| {
             Ok(self.externals(state, Some(batch), &batch.process_data, linking))
         })?;
         for (linking, externals) in batch.members[members].iter_mut().zip(externals) {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The time that the links of a session have taken, step by step, and their total amount. Failed
-/// links count with their completed steps.
+/// The time that the links of a session have taken, step by step, and the amount of linked code.
+/// Failed links count with their completed steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkTimes {

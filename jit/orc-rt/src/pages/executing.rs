@@ -150,7 +150,7 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // The map is emptied rather than forgotten, because an emptied map owns memory too.
+        // The allocations are forgotten, but the map is freed: an emptied map owns memory too.
         std::mem::take(&mut self.0.get_mut().live).into_values().for_each(std::mem::forget);
     }
 }

@@ -122,13 +122,13 @@ impl Mapping {
         Ok(())
     }
 
-    /// Frees the file's memory when the pages are dropped. `self` must be a mapping of a file.
+    /// Has the file's memory freed when the pages are dropped. `self` must be a mapping of a file.
     pub fn own_file(&mut self) {
         self.owns_file = true;
     }
 
-    /// Frees the file's memory. Only writable pages allow it. The file itself stays while another
-    /// part of it is mapped.
+    /// Frees the memory of these pages in the file, which would otherwise stay while any other part
+    /// of the file is mapped. Only writable pages allow it.
     fn empty_file(&self) -> io::Result<()> {
         let access = MprotectFlags::READ | MprotectFlags::WRITE;
         // SAFETY: the pages belong to `self`, which is being dropped; their contents are not needed

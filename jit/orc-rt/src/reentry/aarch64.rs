@@ -1,9 +1,9 @@
 //! Re-entry on AArch64.
 //!
 //! All registers reach the function as the caller left them, not only argument registers.
-//! Exceptions are the flags, `x16` and `x17`, which any branch between two files may change. GCC's
-//! `-fipa-ra` keeps values in registers across the call of a function whose known code does not
-//! change them. The first-fault register of SVE and the registers of SME are not saved.
+//! Exceptions are the flags, and `x16` and `x17`, which any branch between two files may change.
+//! GCC's `-fipa-ra` keeps values in registers across the call of a function whose known code does
+//! not change them. The first-fault register of SVE and the registers of SME are not saved.
 
 use std::arch::naked_asm;
 

@@ -27,7 +27,8 @@ macro_rules! reenter_saving {
     ($save:literal, $restore:literal) => {
         naked_asm!(
             ".cfi_startproc",
-            // Above the return address lie the number of the trampoline and the caller's `r11`.
+            // The number of the trampoline and the caller's `r11` were pushed after the return
+            // address.
             ".cfi_def_cfa_offset 24",
             "push rbp",
             ".cfi_def_cfa_offset 32",

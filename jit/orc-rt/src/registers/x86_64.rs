@@ -98,8 +98,8 @@ pub(super) fn call_keeping(descriptor: &[u64; 2], legacy: bool, changed: &[usize
     before.vector[..2].copy_from_slice(&0x37fu16.to_le_bytes());
     before.vector[24..32].copy_from_slice(&0xffff_0000_1f80u64.to_le_bytes());
     let extended = vector_state::find() > Saving::Legacy && !legacy;
-    // SSE, AVX and AVX-512: for other states not every pattern is valid. SAFETY: the processor has
-    // the feature, and the operating system uses it.
+    // SSE, AVX and AVX-512: for other states not every pattern is valid.
+    // SAFETY: the processor has the feature, and the operating system uses it.
     let enabled = if extended { unsafe { _xgetbv(0) } } else { 0 };
     let mask = enabled & 0b1110_0110;
     before.vector[512..576].fill(0);

@@ -54,7 +54,7 @@ pub struct CodeSymbol {
     pub is_function: bool,
     /// Whether another definition may replace this one.
     pub is_weak: bool,
-    /// Whether libraries may use it.
+    /// Whether libraries may use the symbol.
     pub is_exported: bool,
 }
 

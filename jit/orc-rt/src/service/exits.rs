@@ -38,8 +38,8 @@ pub struct LibraryEnd {
 /// The handlers and destructors of an object's end: the exit handlers run first, then the
 /// destructors.
 ///
-/// A handler belongs to the object if its function or its argument is in the object's memory: a
-/// destructor may be another library's.
+/// A handler belongs to the object if its function or its argument is in the object's memory, or
+/// the argument in its thread-local storage: a destructor may be another library's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectEnd {
     /// The exit scope of the object's library.

@@ -49,7 +49,7 @@ pub struct Name {
     pub thread_local: bool,
 }
 
-/// The object of a name.
+/// A symbol found by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Symbol {
     /// The address of a function or of data.

@@ -39,7 +39,7 @@ pub struct Wanted {
     pub name: String,
     /// Size in bytes: whole pages.
     pub size: u64,
-    /// Alignment of their address in bytes: a power of two, at least a page.
+    /// Alignment of the pages in bytes: a power of two, at least a page.
     pub alignment: u64,
     /// The requested place.
     pub placement: Placement,

@@ -23,7 +23,7 @@ services! {
 /// The thread-local variables of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewThreadLocals {
-    /// The address of their initial contents, which must be valid until the storage is released.
+    /// The address of the initial contents, which must be valid until the storage is released.
     /// Static storage does not use it.
     pub template: u64,
     /// Size of the contents in bytes.
@@ -32,8 +32,8 @@ pub struct NewThreadLocals {
     pub size: u64,
     /// Alignment in bytes, a power of two.
     pub alignment: u64,
-    /// The address of the [`StaticTls`] that gives them a fixed offset from the thread pointer.
-    /// Without one, each thread gets its block at its first use.
+    /// The address of the [`StaticTls`] that gives the variables a fixed offset from the thread
+    /// pointer. Without one, each thread gets its block at its first use.
     pub reserve: Option<u64>,
 }
 
@@ -46,7 +46,8 @@ pub struct ThreadLocals {
     pub module: u64,
     /// The number added to a variable's offset in the second word of a pair.
     pub module_offset: u64,
-    /// The offset of their start from the thread pointer, if it is the same in every thread.
+    /// The offset of the variables' start from the thread pointer, if it is the same in every
+    /// thread.
     pub from_thread_pointer: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! The pool runs every group once, with any stealing.
+//! Tests of the pool: it runs every group once, whichever threads steal.
 
 use super::*;
 use std::sync::atomic::AtomicU8;
@@ -33,12 +33,12 @@ fn pool(threads: usize) -> Arc<Pool> {
 
 #[test]
 fn settings_that_cannot_be_understood_are_reported_by_the_names_of_their_variables() {
-    let reported = |threads, pin| Pool::new(threads, pin, 1).err().unwrap().message().to_owned();
+    let refusal = |threads, pin| Pool::new(threads, pin, 1).err().unwrap().message().to_owned();
     for wrong in ["", "0", "x", "100000"] {
-        let error = reported(Some(wrong), None);
+        let error = refusal(Some(wrong), None);
         assert!(error.starts_with(&format!("LONGSHORE_HOST_THREADS is '{wrong}'")), "{error}");
     }
-    assert_eq!(reported(None, Some("on")), "LONGSHORE_HOST_PIN is 'on', expected 0 or 1");
+    assert_eq!(refusal(None, Some("on")), "LONGSHORE_HOST_PIN is 'on', expected 0 or 1");
 }
 
 #[test]

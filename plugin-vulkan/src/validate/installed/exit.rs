@@ -2,8 +2,8 @@
 //!
 //! `exit` destroys the library's tables, while programs may load modules until their last static
 //! destructor. Exit handlers run newest first, and a function of the library may register a handler
-//! for a table at its first call. So this file registers its own handler again after each call, and
-//! it runs before all handlers of the library.
+//! for a table at its first call. So this file registers its own handler again after each call: the
+//! handler runs before all handlers of the library.
 
 use libloading::os::unix::{Library, Symbol};
 use parking_lot::{Mutex, RwLock};

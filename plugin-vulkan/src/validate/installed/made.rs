@@ -46,8 +46,8 @@ impl Folder {
     /// Replaces the command.
     pub(crate) fn put_command(&self, script: &str) {
         let (new, runs) = (self.path().join("new"), self.path().join("runs"));
-        // Another process writes the program, because a process that writes it must not be forked
-        // at its start.
+        // Another process writes the program. If this process wrote it, a fork of another thread
+        // could inherit the open file, and the program could not be started (`ETXTBSY`).
         let text = format!("#!/bin/sh\necho run >> '{}'\n{script}\n", runs.display());
         let source = self.path().join("source");
         std::fs::write(&source, text).unwrap();

@@ -60,14 +60,14 @@ fn library(definitions: &str) -> (Folder, PathBuf) {
     Folder::with_library(&format!("{definitions}\n{LIBRARY_IN_C}"))
 }
 
-fn find_tool(library: impl AsRef<OsStr>, folder: &Folder, cache: Option<&Path>) -> Tool {
-    Tool::find(library.as_ref(), Some(folder.path().as_os_str()), cache)
+fn new_tool(library: impl AsRef<OsStr>, folder: &Folder, cache: Option<&Path>) -> Tool {
+    Tool::named(library.as_ref(), Some(folder.path().as_os_str()), cache)
 }
 
 #[track_caller]
 fn is_not_used(library: &Path, texts: &[&str]) {
     let commands = Folder::with_validator();
-    let tool = find_tool(library, &commands, None);
+    let tool = new_tool(library, &commands, None);
     assert_eq!(tool.verdict(&[1, 2, 3], RULES), Ok(Verdict::Valid));
     assert_eq!(commands.runs(), 3, "the command is tried with two modules, then asked");
     let why = Library::open(library.as_ref()).err().expect("it was opened");
@@ -80,7 +80,7 @@ fn is_not_used(library: &Path, texts: &[&str]) {
 fn the_library_is_asked_where_there_is_one_and_no_process_is_started() {
     let (_made, file) = library("");
     let commands = Folder::with_validator();
-    let tool = find_tool(&file, &commands, None);
+    let tool = new_tool(&file, &commands, None);
     assert!(tool.can_judge(&[1, 2, 3], RULES));
     assert_eq!(tool.verdict(&[1, 2, 3], RULES), Ok(Verdict::Valid));
     assert_eq!(commands.runs(), 0);
@@ -141,7 +141,7 @@ fn the_library_of_spirv_tools_is_usable() {
 #[test]
 fn a_kept_verdict_starts_no_process_in_this_or_another_tool() {
     let (commands, cache) = (Folder::with_validator(), TempDir::new().unwrap());
-    let tool = || find_tool(NO_LIBRARY, &commands, Some(cache.path()));
+    let tool = || new_tool(NO_LIBRARY, &commands, Some(cache.path()));
     let mut invalid = [0; 27];
     invalid[26] = 3;
     let first = tool();
@@ -166,7 +166,7 @@ fn a_kept_verdict_starts_no_process_in_this_or_another_tool() {
 fn a_failure_is_not_kept() {
     let cache = TempDir::new().unwrap();
     let commands = Folder::with_validator_that("if [ $words = 3 ]; then kill -SEGV $$; fi");
-    let tool = find_tool(NO_LIBRARY, &commands, Some(cache.path()));
+    let tool = new_tool(NO_LIBRARY, &commands, Some(cache.path()));
     for runs in [3, 4] {
         let failed = tool.verdict(&[1, 2, 3], RULES);
         assert!(matches!(failed, Err(Unjudged::Failed(_))), "{failed:?}");
@@ -177,7 +177,7 @@ fn a_failure_is_not_kept() {
 #[test]
 fn a_torn_file_of_verdicts_has_the_command_asked_again() {
     let (commands, cache) = (Folder::with_validator(), TempDir::new().unwrap());
-    let tool = find_tool(NO_LIBRARY, &commands, Some(cache.path()));
+    let tool = new_tool(NO_LIBRARY, &commands, Some(cache.path()));
     tool.verdict(&[1, 2, 3], RULES).unwrap();
     for entry in std::fs::read_dir(cache.path()).unwrap() {
         let file = entry.unwrap().path();

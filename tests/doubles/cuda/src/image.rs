@@ -141,8 +141,8 @@ fn kernel(kernel: longshore_format_nvidia::Kernel) -> image::Kernel {
     }
 }
 
-/// Computes the offsets of arguments. An argument is aligned to its size, up to the largest power
-/// of two that divides it.
+/// Computes the offsets of arguments. An argument is aligned to the largest power of two that
+/// divides its size, at most 8 bytes.
 fn arguments(sizes: &[u32]) -> Vec<Argument> {
     let mut end = 0usize;
     let argument = |size: &u32| {

@@ -7,7 +7,7 @@
 //! `entry.rs` enters and checks a call, which then is a plain function of the module for its
 //! subject. [`broken`] records a violation of the contract. `object.rs` looks up handles,
 //! `range.rs` looks up pointers. Each object belongs to a [`Context`](context::Context). A device
-//! has several contexts, or one if the vendor's interface has no contexts.
+//! may have several contexts, or has one if the vendor's interface has no contexts.
 //!
 //! The modules depend on each other in this order:
 //!

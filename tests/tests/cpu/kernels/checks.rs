@@ -1,4 +1,4 @@
-//! The kernels one by one, for sizes around those of groups, blocks and vectors.
+//! The kernels one by one, with sizes near the sizes of groups, blocks and vectors.
 
 use super::rig::Rig;
 use longshore_conformance::amount::Amount;
@@ -28,9 +28,9 @@ const SIZES: Numbers<usize> = Amount {
     ],
     small: &[1, 33, 257],
 };
-/// Items of a group, where a kernel takes any.
+/// Numbers of items in a group, for kernels that take any number.
 const GROUP_ITEMS: Numbers<u32> = Amount { usual: &[1, 7, 32, 100, 256], small: &[32, 100] };
-/// Groups, where each does a part: some have nothing to do.
+/// Numbers of groups for kernels that split their work: some groups have no work.
 const PARTS: Numbers<u32> = Amount { usual: &[1, 2, 3, 20], small: &[1, 3] };
 const MATRICES: Numbers<[u32; 3]> = Amount {
     usual: &[

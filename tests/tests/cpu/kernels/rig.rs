@@ -1,4 +1,4 @@
-//! The CPU with the kernels.
+//! The CPU with the kernels of an image.
 
 use longshore::{Environment, Host};
 use longshore_tests::kernels::Kernels;
@@ -6,7 +6,7 @@ use longshore_tests::world::host_plugin;
 
 pub(crate) type Rig = longshore_tests::kernels::Rig<Kernels>;
 
-/// The CPU with so many threads, and the kernels of an image.
+/// Returns the CPU with `threads` threads, and the kernels of an image.
 pub(crate) fn rig(image: &[u8], threads: u32) -> Rig {
     let environment = Environment::empty().with("LONGSHORE_HOST_THREADS", threads.to_string());
     let host = Host::builder().with_environment(environment).with_only_given_plugins();

@@ -1,15 +1,15 @@
-//! The compilers whose profiles are read, and what their options are.
+//! Compilers whose profiles the tests read, and their options.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A version of clang, and of `llvm-profdata`, which reads what its own version writes.
+/// A version of clang, and the `llvm-profdata` of the same version.
 pub(crate) struct Compiler {
     pub(crate) version: u32,
     pub(crate) raw_version: u8,
 }
 
-/// Debian 12 has all but 18.
+/// Tested compilers; Debian 12 lacks only version 18.
 pub(crate) const COMPILERS: [Compiler; 5] = [
     Compiler { version: 14, raw_version: 8 },
     Compiler { version: 16, raw_version: 8 },
@@ -18,14 +18,14 @@ pub(crate) const COMPILERS: [Compiler; 5] = [
     Compiler { version: 22, raw_version: 10 },
 ];
 
-/// Where counting is put into the code.
+/// The stage of the compiler that inserts the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instrumentation {
     Ir,
     FrontEnd,
 }
 
-/// What an image is.
+/// The form of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Object,
@@ -34,7 +34,7 @@ pub(crate) enum Form {
     SharedObjectWithRuntime,
 }
 
-/// Those that need no runtime.
+/// Forms of images that need no runtime.
 pub(crate) const FORMS: [Form; 3] = [Form::Object, Form::FixedObject, Form::SharedObject];
 
 impl Compiler {
@@ -50,7 +50,7 @@ impl Compiler {
         Command::new(format!("llvm-profdata-{}", self.version))
     }
 
-    /// Whether it is installed; says so if not.
+    /// Returns whether the compiler is installed; prints a missing one.
     pub(crate) fn is_there(&self) -> bool {
         let starts = |mut command: Command, arguments: &[&str]| {
             command.args(arguments).stdout(Stdio::null()).status().is_ok_and(|it| it.success())
@@ -67,15 +67,15 @@ impl Compiler {
         is_there
     }
 
-    /// Whether it comes with LLVM's runtime for profiles.
+    /// Returns whether LLVM's runtime for profiles is installed for the compiler.
     pub(crate) fn has_runtime(&self) -> bool {
         let file = format!("libclang_rt.profile-{}.a", std::env::consts::ARCH);
         let folder = output(self.clang().arg("-print-resource-dir"));
         Path::new(folder.trim()).join("lib/linux").join(file).is_file()
     }
 
-    /// The options with which it counts exactly in kernels that run on several threads. Before 18
-    /// clang forgets `-fprofile-update=atomic` where it instruments IR.
+    /// Returns the options for exact counts in kernels on several threads. clang before 18 ignores
+    /// `-fprofile-update=atomic` in IR instrumentation.
     pub(crate) fn exact(&self, instrumentation: Instrumentation) -> Vec<&'static str> {
         let mut options = vec![instrumentation.option(), "-fprofile-update=atomic"];
         if self.version < 18 && instrumentation == Instrumentation::Ir {
@@ -104,8 +104,8 @@ impl Instrumentation {
 }
 
 impl Form {
-    /// The options that make it. Values are recorded by functions of the runtime, which objects get
-    /// from Longshore, and shared objects do not.
+    /// Returns the options for this form. Functions of the runtime record values: objects get these
+    /// functions from Longshore, shared objects do not.
     pub(crate) fn flags(self, instrumentation: Instrumentation) -> Vec<&'static str> {
         match (self, instrumentation) {
             (Form::Object, _) => vec!["-c", "-fPIC"],
@@ -121,7 +121,7 @@ impl Form {
     }
 }
 
-/// What a command prints, which must succeed.
+/// Returns the output of a command, which must succeed.
 pub(crate) fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);

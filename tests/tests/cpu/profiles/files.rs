@@ -1,16 +1,16 @@
-//! Where profiles go, and what is printed of them, by processes of their own.
+//! Files and printed messages of profiles, in processes of their own.
 
 use super::compilers::{COMPILERS, Form, Instrumentation, output};
 use super::{Counted, RARE, SOURCE, STEPS, counts, run_in_a_process};
 use std::path::{Path, PathBuf};
 
-/// An image of the first compiler that is there.
+/// Returns an image of the first installed compiler.
 fn image() -> Option<Counted> {
     let compiler = COMPILERS.iter().rev().find(|compiler| compiler.is_there())?;
     Some(Counted::new(compiler, Instrumentation::FrontEnd, Form::Object, SOURCE))
 }
 
-/// How often the rare step ran, of all that is in a file.
+/// Returns the number of rare steps in all profiles of a file.
 fn rare_steps(counted: &Counted, profile: &Path) -> u64 {
     let merged = counted.world.path().join("merged.profdata");
     output(counted.compiler.profdata().arg("merge").arg(profile).arg("-o").arg(&merged));
@@ -19,7 +19,7 @@ fn rare_steps(counted: &Counted, profile: &Path) -> u64 {
     counts(&shown)["rare"][0]
 }
 
-/// The only profile in a folder.
+/// Returns the only profile in a folder.
 fn only_profile(folder: &Path) -> PathBuf {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let profiles: Vec<_> = files.collect();

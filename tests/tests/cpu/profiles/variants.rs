@@ -1,4 +1,4 @@
-//! Counters of other kinds than those that count all parts of a function, and what reads them.
+//! Counters that do not count all parts of a function, and their readers.
 
 use super::compilers::{COMPILERS, Compiler, Form, Instrumentation, output};
 use super::{Counted, LAUNCHES, RARE, SOURCE, STEPS, THREADS, by_name};

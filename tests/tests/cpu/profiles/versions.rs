@@ -1,11 +1,12 @@
-//! Raw version 9, whose compiler, clang 18, few machines have. Where it is, the other tests try it.
-//! Here its sections are written by hand, and the file that is made of them is turned into one of
-//! version 10, which `llvm-profdata-19` reads: each version of it reads its own alone.
+//! Raw version 9 of profiles. Its compiler is clang 18, which few machines have; with clang 18 the
+//! other tests check the version too. This test writes the sections by hand, and converts the file
+//! to version 10 for `llvm-profdata-19`: each version of the tool reads only its own format.
 
 use super::Counted;
 use super::compilers::{COMPILERS, Form};
 
-/// A kernel and its record as clang 18 lays it out: two kinds of value sites, then the bitmap's size.
+/// A kernel and its record in the layout of clang 18: two kinds of value sites, then the size of
+/// the bitmap.
 const SOURCE: &str = r#"
 asm(".section __llvm_prf_cnts, \"aw\"\n .balign 8\n counters: .quad 0, 5\n"
     ".section __llvm_prf_data, \"aw\"\n .balign 8\n"
@@ -42,11 +43,11 @@ fn as_version_10(file: &[u8]) -> Vec<u8> {
     assert_eq!(header[9], 7, "bytes of names");
     assert_eq!(header[13], 1, "the last kind of values");
     header[1] = 10;
-    // No tables of virtual functions, and no names of theirs.
+    // The file has no virtual tables and no names of them.
     header.splice(13.., [0, 0, 2]);
     let (record, rest) = rest.split_at(RECORD_BYTES);
     let mut record = record.to_vec();
-    // The bitmap's size is behind a third kind of value sites.
+    // The size of the bitmap follows a third kind of value sites.
     record.copy_within(56..60, 60);
     record[56..60].fill(0);
     let header: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();

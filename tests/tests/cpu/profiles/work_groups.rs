@@ -4,8 +4,8 @@ use super::{COMPILERS, Counted, Form, Instrumentation};
 use longshore::{Grid, Image};
 use longshore_conformance::OwnImages;
 
-/// Each item takes `steps` steps, every tenth a rare one; in one kernel by a loop over items, in the others by
-/// regions and on fibers.
+/// Kernels in which each item takes `steps` steps, every tenth a rare one: with a loop over items,
+/// with regions, and on fibers.
 const SOURCE: &str = r#"
 #include "longshore_device.h"
 LONGSHORE_FUNCTION __attribute__((noinline)) void step(volatile uint32_t *sink) { *sink = 1; }

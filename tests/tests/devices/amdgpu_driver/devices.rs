@@ -1,4 +1,4 @@
-//! Other users of HIP in the process: the device that is current, and memory that is registered.
+//! Other users of HIP in the process: the current device, and registered memory.
 
 use super::{Case, ROUND};
 use longshore_conformance::OwnImages;
@@ -30,7 +30,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 /// # Safety
-/// `F` is the type of HIP's function of this name.
+/// `F` is the type of HIP's function with this name.
 unsafe fn function<F: Copy>(double: &Double, name: &str) -> F {
     // SAFETY: promised by the caller.
     *unsafe { double.library().get::<F>(name) }.expect("the double has the function")
@@ -38,7 +38,7 @@ unsafe fn function<F: Copy>(double: &Double, name: &str) -> F {
 
 fn current(double: &Double) -> c_int {
     let mut device = -1;
-    // SAFETY: the function has this type; the output is ours.
+    // SAFETY: the function has this type; the output is a variable of this function.
     let asked = unsafe {
         function::<unsafe extern "C" fn(*mut c_int) -> u32>(double, "hipGetDevice")(&mut device)
     };
@@ -91,7 +91,7 @@ fn registered_memory_is_taken(double: &Double) {
     let queue = device.queue().unwrap();
     let memory = vec![7u8; BYTES];
     let start = memory.as_ptr().cast_mut().cast::<c_void>();
-    // SAFETY: the functions have these types; the memory stays until it is unregistered.
+    // SAFETY: the functions have these types; the memory lives until its unregistration.
     unsafe {
         type Register = unsafe extern "C" fn(*mut c_void, usize, c_uint) -> u32;
         let register = function::<Register>(double, "hipHostRegister");

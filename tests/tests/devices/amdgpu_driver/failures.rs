@@ -1,4 +1,4 @@
-//! Calls of HIP that fail, one at a time.
+//! Failing calls of HIP, one at a time.
 
 use super::{Case, ROUND};
 use longshore_tests::doubled::{self, Double, Functions};
@@ -16,9 +16,9 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-/// With all that the backend can use.
+/// Lets each call fail once, with all optional features of the backend.
 fn each_call_fails_once(double: &Double) {
-    // SAFETY: the process has no other thread that looks at its environment.
+    // SAFETY: no other thread of the process reads the environment.
     unsafe { std::env::set_var("LONGSHORE_AMDGPU_POOLS", "1") };
     doubled::each_call_fails_once(double, &ROUND, &FUNCTIONS);
 }
@@ -58,7 +58,7 @@ const FUNCTIONS: Functions = Functions {
         "hipDeviceTotalMem",
         "hipGetDevicePropertiesR0600",
     ],
-    // There is no context that would end what is in it.
+    // HIP has no context whose end would also end its objects.
     only_ends: &[
         ("hipEventDestroy", "event"),
         ("hipHostFree", "page-locked host memory"),

@@ -1,4 +1,4 @@
-//! Kernels that fault, where HIP survives that, and what becomes of the device.
+//! Faulting kernels where HIP survives them, and the later state of the device.
 
 use super::{Case, ROUND};
 use longshore::ErrorCode;
@@ -15,6 +15,6 @@ fn a_fault_loses_the_device(double: &Double) {
     assert_eq!(error.code(), ErrorCode::BackendFailure);
     let vendor = error.vendor().unwrap();
     assert_eq!((vendor.name.as_str(), vendor.number), ("hipErrorIllegalAddress", 700));
-    // HIP has no context to make anew.
+    // HIP has no context that the backend could create anew.
     assert_eq!(ROUND.run().unwrap_err().vendor().unwrap().number, 700);
 }

@@ -1,4 +1,4 @@
-//! Versions of HIP, and devices that lack something.
+//! Versions of HIP, and devices without some features.
 
 use super::{Case, ROUND};
 use longshore::{Environment, ErrorCode, Host, Outcome};
@@ -97,7 +97,7 @@ fn memory_comes_from_a_pool(double: &Double) {
     let queue = device.queue().unwrap();
     drop(device.buffer_of(&queue, &[1u8; 1000]).unwrap());
     assert_eq!(double.calls_of("hipMallocFromPoolAsync"), 1);
-    // HIP says that all went well, and gives nothing.
+    // HIP reports success but returns no memory.
     let error = device.allocate(longshore::MemoryKind::Device, 1 << 40, 1).map(drop).unwrap_err();
     assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
     drop(queue);

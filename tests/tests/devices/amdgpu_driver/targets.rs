@@ -1,4 +1,4 @@
-//! Code objects for generic targets: which devices run them, and when.
+//! Code objects for generic targets: the devices that run them, and the conditions.
 
 use super::{Case, ROUND};
 use longshore::{Acceptance, Device, DeviceInfo, ErrorCode, Grid, write_offload_binary};
@@ -33,13 +33,14 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 const DEVICES: &str = "devices=2;target=gfx1100,gfx942:sramecc+:xnack-";
-/// The devices, with the generic targets that stand for them.
+/// Devices, with the generic targets that include them.
 const TARGETS: [[&str; 2]; 2] = [["gfx1100", "gfx11-generic"], ["gfx942", "gfx9-4-generic"]];
 const SOURCE: &str = "#include \"longshore_device.h\"
 LONGSHORE_KERNEL(answer, (uint64_t *out)) { (void)longshore_self; *out = ANSWER; }
 ";
 
-/// Code whose kernel gives this answer; nothing without a compiler for it, which is printed.
+/// Returns code whose kernel returns `answer`. Without a compiler for the target, prints that and
+/// returns `None`.
 fn answering(answer: u64, target: &str) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("answer.c");
@@ -61,7 +62,7 @@ fn answer(device: &Device, image: &[u8]) -> u64 {
     answer
 }
 
-/// Does something with each device, and with the processor and the generic one of [`TARGETS`].
+/// Calls `check` for each device, with the processor and the generic target of [`TARGETS`].
 fn on_each(double: &Double, check: impl Fn(&Device, [&str; 2])) {
     let host = ROUND.host().unwrap();
     for (index, targets) in TARGETS.into_iter().enumerate() {
@@ -119,7 +120,8 @@ fn the_suite_has_generic_images(double: &Double) {
     assert_clean(double);
 }
 
-/// That the suite has no image for a device may be for want of that compiler.
+/// Asserts that the device is the one whose code only clang 22 compiles, and prints that its test
+/// is skipped.
 fn only_clang_22_knows(device: &Device) {
     let arch = device.info(DeviceInfo::Architecture).unwrap();
     assert_eq!(arch.as_text(), Some("gfx950"), "the suite has no image for it");

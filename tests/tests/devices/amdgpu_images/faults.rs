@@ -1,4 +1,4 @@
-//! A kernel that faults. HIP may end the process, or go on with a device that is of no use any more: so each fault
+//! A faulting kernel. HIP may end the process, or continue with an unusable device: so each fault
 //! has a process of its own.
 
 use super::{Check, Setting};
@@ -21,18 +21,20 @@ pub(super) const CHECKS: &[Check] = &[
     ("a kernel that faults ends the process where HIP does so", a_fault_ends_the_process),
 ];
 
-/// Where the image is, for a process whose kernel is to fault.
+/// The variable with the image file of a process whose kernel must fault.
 const IMAGE: &str = "LONGSHORE_TEST_AMDGPU_FAULT";
-/// The device on which it does.
+/// The variable with the device of the fault.
 const DEVICE: &str = "LONGSHORE_TEST_AMDGPU_FAULT_DEVICE";
-/// Where it does: one of [`PLACES`].
+/// The variable with the address of the fault: one of [`PLACES`].
 const PLACE: &str = "LONGSHORE_TEST_AMDGPU_FAULT_PLACE";
-/// Below the first page, which some GPUs ignore, and in a page that may not be touched.
+/// Addresses of faults: below the end of the first page, which some GPUs ignore, and in an
+/// inaccessible page.
 const PLACES: [&str; 2] = ["null", "reserved"];
-/// A fault for which a process takes longer is one that nobody tells.
+/// The time limit of a process: a slower fault counts as unreported.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Returns whether this process is for a fault; then it has had it, and the device said so.
+/// Returns whether this process is for a fault. If so, the fault has happened, and the device has
+/// reported it.
 pub(super) fn is_done() -> bool {
     let Some(image) = std::env::var_os(IMAGE) else { return false };
     let image = std::fs::read(image).unwrap();
@@ -44,7 +46,7 @@ pub(super) fn is_done() -> bool {
     true
 }
 
-/// Returns the address at which the kernel of this process is to fault.
+/// Returns the address of the fault in this process.
 fn place() -> DevicePointer {
     if std::env::var(PLACE).unwrap() == PLACES[0] {
         return DevicePointer(0x10);
@@ -52,7 +54,7 @@ fn place() -> DevicePointer {
     // The page stays reserved, so that no allocation gets its address.
     let page = memmap2::MmapOptions::new().len(4096).map_anon().unwrap();
     let address = page.as_ptr() as u64;
-    // SAFETY: nothing uses the page, which is never given back.
+    // SAFETY: no code uses the page, which is never unmapped.
     assert_eq!(unsafe { libc::mprotect(page.as_ptr() as *mut _, 4096, libc::PROT_NONE) }, 0);
     std::mem::forget(page);
     DevicePointer(address)
@@ -71,7 +73,7 @@ fn a_fault_is_reported(setting: &Setting<'_>) {
     }
 }
 
-/// On the double alone, which can be told to: the test knows that end.
+/// Checks the end of the process on the double, whose faults end it in a known way.
 fn a_fault_ends_the_process(setting: &Setting<'_>) {
     const ABORTED: i32 = 6;
     if !AMDGPU.is_double() {
@@ -83,7 +85,8 @@ fn a_fault_ends_the_process(setting: &Setting<'_>) {
     }
 }
 
-/// How a process ended whose kernel faulted, and what it said; nothing without the compiler.
+/// Returns the exit status and the output of a process with a faulting kernel, or `None` without
+/// the compiler.
 fn faulted(
     setting: &Setting<'_>,
     place: &str,
@@ -99,13 +102,13 @@ fn faulted(
         let settings = std::env::var(variable).unwrap_or_default();
         command.env(variable, format!("{settings};{more}"));
     }
-    // Some versions of ROCm leave a dump where the process is.
+    // Some versions of ROCm write a dump into the working folder.
     command.current_dir(setting.folder);
     let status = ended(spawned(&mut command, &said));
     Some((status, std::fs::read_to_string(said).unwrap()))
 }
 
-/// Started, with a file for what it says: however much that is, it does not wait for a reader.
+/// Starts a process whose output goes to a file: a large output does not block it.
 fn spawned(command: &mut Command, said: &Path) -> Child {
     let file = File::create(said).unwrap();
     command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap()
@@ -114,7 +117,7 @@ fn spawned(command: &mut Command, said: &Path) -> Child {
 /// Blocks until the process ends.
 ///
 /// # Panics
-/// If it does not; then it is ended.
+/// If the process does not end in time; then it is killed.
 fn ended(mut child: Child) -> ExitStatus {
     let start = Instant::now();
     while start.elapsed() < TIMEOUT {
@@ -128,11 +131,12 @@ fn ended(mut child: Child) -> ExitStatus {
     panic!("{TIMEOUT:?} after a kernel's fault the process had not ended");
 }
 
-/// The device is lost, and says so from then on.
+/// Runs a kernel that faults. The device is then lost, and reports that from then on.
 fn fault(device: &Device, program: &Program, place: DevicePointer) {
     let (queue, other) = (device.queue().unwrap(), device.queue().unwrap());
     let weigh = program.kernel("weigh").unwrap();
-    // SAFETY: the kernel writes where no memory is: the device is lost, and perhaps this process, which is for that.
+    // SAFETY: the kernel writes to unmapped memory: the device is lost, and perhaps also this
+    // process, which exists for that.
     unsafe { queue.launch(&weigh, Grid::default(), (place,)).unwrap() };
     let error = queue.synchronize().unwrap_err();
     println!("measured: {error}");

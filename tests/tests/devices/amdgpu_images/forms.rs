@@ -1,4 +1,4 @@
-//! The forms of images that are loaded.
+//! Forms of images that the backend loads.
 
 use super::{Check, Setting, compile, processor};
 use crate::gpu_images::SOURCE;
@@ -66,7 +66,7 @@ fn messages_go_to_a_ring(setting: &Setting<'_>) {
         global.read::<u64>(&queue).unwrap()
     });
     assert_eq!(rings[0], rings[1], "a device has one ring");
-    // SAFETY: a ring is memory of the host, and begins with its capacity and what of it is used.
+    // SAFETY: a ring is host memory, and begins with its capacity and its used bytes.
     let head = unsafe { *(rings[0] as *const [u32; 2]) };
     assert_eq!(head, [PRINTF_BYTES - 8, 0]);
     for program in programs {

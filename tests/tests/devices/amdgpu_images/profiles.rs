@@ -1,4 +1,4 @@
-//! Profiles that clang makes.
+//! Profiles of images from clang.
 
 use super::{Check, Setting, processor};
 use crate::gpu_images::profiles::{COUNTED, INSTRUMENT, counts_are_right};
@@ -7,7 +7,7 @@ use longshore_tests::amdgpu;
 pub(super) const CHECKS: &[Check] =
     &[("llvm-profdata reads the profile of a code object", the_profile_is_read)];
 
-/// The first that lets others see the variables of a profile.
+/// The first clang that exports the variables of a profile.
 const COMPILER: &str = "clang-22";
 
 fn the_profile_is_read(setting: &Setting<'_>) {

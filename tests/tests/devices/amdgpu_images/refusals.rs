@@ -1,4 +1,4 @@
-//! What is refused, and what is said of it.
+//! Refused images and their messages.
 
 use super::{Check, Setting, compile, processor};
 use longshore::{Acceptance, Error, ErrorCode};
@@ -51,7 +51,7 @@ fn names_both(setting: &Setting<'_>, image: &[u8], target: &str) {
     refused(setting, image, ErrorCode::InvalidBinary);
 }
 
-/// The processors that clang 19 is to make images for; one of them may be the device's.
+/// Compiles images with clang 19 for several processors, of which one may be the device's own.
 fn other_processors_are_named(setting: &Setting<'_>) {
     let others = ["gfx90a", "gfx942", "gfx1100", "gfx1201"];
     for other in others.into_iter().filter(|other| *other != processor(&setting.arch)) {

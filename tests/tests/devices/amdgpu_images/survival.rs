@@ -1,4 +1,4 @@
-//! Code objects over which some versions of HIP end the process: made by the real tools, then changed
+//! Code objects with which some versions of HIP end the process: the output of real tools, changed
 //! byte by byte.
 
 use super::{Check, Setting};
@@ -20,16 +20,17 @@ LONGSHORE_GLOBAL uint64_t counter = 5;
 LONGSHORE_KERNEL(add, (uint64_t more)) { (void)longshore_self; longshore_atomic_add(&counter, more); }
 ";
 
-/// Where the image is, for a process in which HIP is asked to load it without the backend.
+/// The variable with the image file of a process in which HIP loads the image without the backend.
 const IMAGE: &str = "LONGSHORE_TEST_AMDGPU_SURVIVAL";
 
-/// Whether this process is for a load; then HIP has survived it.
+/// Returns whether this process is for a load. If so, HIP has survived the load.
 pub(super) fn is_done() -> bool {
     let Some(image) = std::env::var_os(IMAGE) else { return false };
     let image = std::fs::read(image).unwrap();
     let path = AMDGPU.double().unwrap();
     let mut module = 0usize;
-    // SAFETY: the double is a library for tests; the functions have these types, and the image is whole.
+    // SAFETY: the double is a library for tests; the functions have these types, and the image is
+    // complete.
     unsafe {
         let hip = libloading::Library::new(path).unwrap();
         let init: libloading::Symbol<'_, unsafe extern "C" fn(u32) -> u32> =
@@ -43,7 +44,7 @@ pub(super) fn is_done() -> bool {
     true
 }
 
-/// A linked code object of 64 bits, to be changed.
+/// A linked 64-bit code object for changes.
 struct Code(Vec<u8>);
 
 impl Code {
@@ -59,7 +60,7 @@ impl Code {
         self.get(60, 2)
     }
 
-    /// Where the header of a section stands.
+    /// Returns the offset of the header of a section.
     fn section(&self, index: usize) -> usize {
         self.get(40, 8) + index * 64
     }
@@ -73,13 +74,13 @@ impl Code {
         headers.find(|at| self.get(at + 4, 4) == kind).expect("there is one")
     }
 
-    /// The header of the first segment that has bytes and is loaded.
+    /// Returns the offset of the header of the first loaded segment with bytes.
     fn segment(&self) -> usize {
         let mut headers = (0..self.get(56, 2)).map(|index| self.get(32, 8) + index * 56);
         headers.find(|at| self.get(*at, 4) == 1 && self.get(at + 32, 8) > 0).expect("there is one")
     }
 
-    /// Where the symbol of an object stands in a table of this type.
+    /// Returns the offset of the symbol of an object in a table of this type.
     fn object(&self, table: usize) -> usize {
         let header = self.section_of_type(table);
         let (start, bytes) = (self.get(header + 24, 8), self.get(header + 32, 8));
@@ -88,7 +89,7 @@ impl Code {
     }
 }
 
-/// A change that makes a code object deadly.
+/// A change that makes a code object fatal for HIP, with its name.
 type Change = (&'static str, fn(&mut Code));
 
 const CHANGES: &[Change] = &[
@@ -118,7 +119,7 @@ const CHANGES: &[Change] = &[
     }),
 ];
 
-/// All code objects that HIP does not survive, by what is wrong with them.
+/// Returns all code objects that HIP does not survive, with their faults.
 fn deadly(setting: &Setting<'_>) -> Option<Vec<(&'static str, Vec<u8>)>> {
     let image = setting.image(SOURCE)?;
     let changed = CHANGES.iter().map(|(what, change)| {
@@ -131,7 +132,7 @@ fn deadly(setting: &Setting<'_>) -> Option<Vec<(&'static str, Vec<u8>)>> {
     Some(changed.chain(stripped).collect())
 }
 
-/// The image after a tool of LLVM; nothing without the tool, which is printed.
+/// Returns the image after a tool of LLVM. Without the tool, prints that and returns `None`.
 fn by_tool(setting: &Setting<'_>, image: &[u8], tool: &str, option: &str) -> Option<Vec<u8>> {
     let file = setting.folder.join("stripped.co");
     std::fs::write(&file, image).unwrap();
@@ -160,14 +161,14 @@ fn stripped_images_run(setting: &Setting<'_>) {
     let program = setting.device.load_own(&stripped[..]).unwrap();
     let (add, counter) = (program.kernel("add").unwrap(), program.global("counter").unwrap());
     let queue = setting.device.queue().unwrap();
-    // SAFETY: the kernel adds to a number of the program's.
+    // SAFETY: the kernel adds to a variable of the program.
     unsafe { queue.launch_and_wait(&add, Grid::default(), (3u64,)).unwrap() };
     assert_eq!(counter.read::<u64>(&queue).unwrap(), 8);
     drop((add, counter));
     program.unload().unwrap();
 }
 
-/// On the double alone: what real ones survive differs between their versions.
+/// Checks the double only: real versions of HIP survive different images.
 fn the_double_dies_of_deadly_images(setting: &Setting<'_>) {
     if !AMDGPU.is_double() {
         return println!("not tried: HIP is no double");
@@ -182,7 +183,7 @@ fn the_double_dies_of_deadly_images(setting: &Setting<'_>) {
     assert!(loaded_alone(setting, &image).success());
 }
 
-/// How a process ended in which the double was asked to load an image.
+/// Returns the exit status of a process in which the double loads an image.
 fn loaded_alone(setting: &Setting<'_>, image: &[u8]) -> std::process::ExitStatus {
     let path = setting.folder.join("loaded.co");
     std::fs::write(&path, image).unwrap();

@@ -29,14 +29,14 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-/// What another user calls.
+/// Calls of another user of the driver.
 pub(crate) struct Other<'a>(pub(crate) &'a Double);
 
 type Context = *mut c_void;
 
 impl Other<'_> {
     /// # Safety
-    /// `F` is the type of the driver's function of this name.
+    /// `F` is the type of the driver's function with this name.
     unsafe fn function<F: Copy>(&self, name: &str) -> F {
         // SAFETY: promised by the caller.
         *unsafe { self.0.library().get::<F>(name) }.expect("the double has the function")
@@ -44,7 +44,7 @@ impl Other<'_> {
 
     fn context(&self, device: c_int) -> Context {
         let mut context = null_mut();
-        // SAFETY: the functions have these types; the output is ours.
+        // SAFETY: the functions have these types; the output is a variable of this method.
         unsafe {
             let init = self.function::<unsafe extern "C" fn(c_uint) -> u32>("cuInit");
             assert_eq!(init(0), 0);
@@ -57,7 +57,7 @@ impl Other<'_> {
 
     fn current(&self) -> Context {
         let mut context = null_mut();
-        // SAFETY: the function has this type; the output is ours.
+        // SAFETY: the function has this type; the output is a variable of this method.
         unsafe {
             type Get = unsafe extern "C" fn(*mut Context) -> u32;
             assert_eq!(self.function::<Get>("cuCtxGetCurrent")(&mut context), 0);
@@ -66,7 +66,7 @@ impl Other<'_> {
     }
 
     fn destroy(&self, context: Context) {
-        // SAFETY: the function has this type; the context is ours.
+        // SAFETY: the function has this type; the context belongs to this user.
         unsafe {
             type Destroy = unsafe extern "C" fn(Context) -> u32;
             assert_eq!(self.function::<Destroy>("cuCtxDestroy_v2")(context), 0);
@@ -76,7 +76,7 @@ impl Other<'_> {
     /// Retains the primary context of the first device.
     fn retain(&self) -> Context {
         let mut context = null_mut();
-        // SAFETY: the functions have these types; the output is ours.
+        // SAFETY: the functions have these types; the output is a variable of this method.
         unsafe {
             let init = self.function::<unsafe extern "C" fn(c_uint) -> u32>("cuInit");
             assert_eq!(init(0), 0);
@@ -88,7 +88,7 @@ impl Other<'_> {
 
     /// Releases the primary context of the first device.
     pub(crate) fn release(&self) {
-        // SAFETY: the function has this type; it was retained.
+        // SAFETY: the function has this type; the context was retained.
         unsafe {
             type Release = unsafe extern "C" fn(c_int) -> u32;
             assert_eq!(self.function::<Release>("cuDevicePrimaryCtxRelease_v2")(0), 0);
@@ -96,7 +96,7 @@ impl Other<'_> {
     }
 
     fn set_current(&self, context: Context) {
-        // SAFETY: the function has this type; the context is live, or none.
+        // SAFETY: the function has this type; the context is live or null.
         unsafe {
             type Set = unsafe extern "C" fn(Context) -> u32;
             assert_eq!(self.function::<Set>("cuCtxSetCurrent")(context), 0);
@@ -153,14 +153,14 @@ fn registered_memory_is_taken(double: &Double) {
     let memory = vec![7u8; BYTES];
     let start = memory.as_ptr().cast_mut().cast::<c_void>();
     other.set_current(other.retain());
-    // SAFETY: the functions have these types; the memory stays until it is unregistered.
+    // SAFETY: the functions have these types; the memory lives until its unregistration.
     unsafe {
         type Register = unsafe extern "C" fn(*mut c_void, usize, c_uint) -> u32;
         let register = other.function::<Register>("cuMemHostRegister_v2");
         assert_eq!(register(start, BYTES, DEVICEMAP), 0);
         device.pin(start, BYTES as u64).unwrap();
         device.unpin(start).unwrap();
-        // Part of it is theirs, and part nobody's.
+        // The other user has registered a part of this memory only.
         let more = vec![0u8; BYTES];
         assert_eq!(register(more.as_ptr().cast_mut().cast(), BYTES / 2, DEVICEMAP), 0);
         let refused = device.pin(more.as_ptr().cast_mut().cast(), BYTES as u64).map(drop);

@@ -1,4 +1,4 @@
-//! Calls of the driver that fail, one at a time.
+//! Failing calls of the driver, one at a time.
 
 use super::contexts::Other;
 use super::{Case, ROUND};
@@ -24,14 +24,14 @@ const FUNCTIONS: Functions = Functions {
     other_way: &[],
     endings: &ENDINGS,
     about_devices: &ABOUT_DEVICES,
-    // A pool is of no context: what does not end it, keeps it.
+    // A pool belongs to no context: if the call that destroys it fails, the pool stays.
     only_ends: &[("cuMemPoolDestroy", "pool")],
     kept: Some(("cuDevicePrimaryCtxRelease_v2", |double| Other(double).release())),
 };
 
-/// What is only a hint, or a question to which there is another way: at the end the context is entered in
-/// another one, a thread is left without a context that is gone if that can be, threads that queues share enter it
-/// with each call where they cannot for long, and who would sleep until an event is reached can wait awake.
+/// Calls that are hints, or have an alternative if they fail. At the end, the backend enters the
+/// context with another call. A thread may keep a destroyed context. Threads shared by queues enter
+/// the context for each call instead of once. A wait for an event spins instead of sleeping.
 const NOT_NEEDED: [&str; 15] = [
     "cuCtxGetCurrent",
     "cuCtxPopCurrent_v2",
@@ -49,7 +49,7 @@ const NOT_NEEDED: [&str; 15] = [
     "cuPointerGetAttribute",
     "cuStreamQuery",
 ];
-/// What ends the life of something, which the driver keeps if the call fails.
+/// Calls that end the life of an object, which the driver keeps if the call fails.
 const ENDINGS: [&str; 9] = [
     "cuDevicePrimaryCtxRelease_v2",
     "cuEventDestroy_v2",
@@ -61,7 +61,7 @@ const ENDINGS: [&str; 9] = [
     "cuModuleUnload",
     "cuStreamDestroy_v2",
 ];
-/// Questions about a device; one that does not answer them is passed over if there are others.
+/// Queries about a device. A device that fails them is skipped if there are others.
 const ABOUT_DEVICES: [&str; 5] = [
     "cuDeviceGet",
     "cuDeviceGetAttribute",

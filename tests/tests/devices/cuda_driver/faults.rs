@@ -1,4 +1,4 @@
-//! Kernels that fault, and what becomes of the device.
+//! Faulting kernels, and the later state of the device.
 
 use super::{Case, ROUND};
 use longshore::ErrorCode;

@@ -1,4 +1,4 @@
-//! Drivers and devices that lack something.
+//! Drivers and devices without some features.
 
 use super::{Case, ROUND};
 use longshore::{Environment, ErrorCode, Outcome};

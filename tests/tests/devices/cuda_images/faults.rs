@@ -1,5 +1,5 @@
-//! A kernel that faults: its process goes on, and is told which it was. In a process of its own, whose
-//! context is of no use any more then.
+//! A faulting kernel: its process survives, and gets the reason. The test uses a process of its
+//! own, whose context is unusable after the fault.
 
 use super::{Check, Setting};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, Host};
@@ -13,10 +13,10 @@ pub(super) const CHECKS: &[Check] = &[(
     a_fault_is_reported,
 )];
 
-/// The device whose kernel faults in this process.
+/// The variable with the device whose kernel faults in this process.
 const DEVICE: &str = "LONGSHORE_TEST_CUDA_FAULT";
 
-/// Returns whether this process is for a fault; then it has had it.
+/// Returns whether this process is for a fault. If so, the fault has happened.
 pub(super) fn is_done() -> bool {
     let Some(device) = std::env::var_os(DEVICE) else { return false };
     let host =
@@ -24,7 +24,7 @@ pub(super) fn is_done() -> bool {
     let host = host.build().unwrap();
     let device = host.device(device.to_str().expect("it is ASCII")).unwrap();
     fault(&device);
-    // What else the device says is the same.
+    // All later calls of the device fail alike.
     assert!(device.close().is_err());
     true
 }
@@ -43,7 +43,7 @@ fn fault(device: &Device) {
     let image = Fixtures::built_in().image(device, "basic").unwrap().unwrap();
     let program = device.load_own(&image[..]).unwrap();
     let read = program.kernel("read_counter").unwrap();
-    // SAFETY: the kernel writes where no memory is: the device is lost, and nothing else.
+    // SAFETY: the kernel writes to unmapped memory: the device is lost, and nothing else.
     unsafe { queue.launch(&read, Grid::default(), (DevicePointer(0x10),)).unwrap() };
     let error = queue.synchronize().unwrap_err();
     println!("measured: {error}");

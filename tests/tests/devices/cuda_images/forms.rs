@@ -1,4 +1,4 @@
-//! The forms of images that are loaded.
+//! Forms of images that the backend loads.
 
 use super::{Check, Setting};
 use crate::gpu_images::SOURCE;

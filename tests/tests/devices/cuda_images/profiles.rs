@@ -1,4 +1,4 @@
-//! Profiles that clang makes.
+//! Profiles of images from clang.
 
 use super::{Check, Setting};
 use crate::gpu_images::profiles::{COUNTED, INSTRUMENT, counts_are_right};
@@ -22,7 +22,8 @@ fn the_profile_of_a_cubin_is_read(setting: &Setting<'_>) {
     counts_are_right(setting, &cubin);
 }
 
-/// PTX with counters, and the twin of what the driver gets: the backend shows it the profile.
+/// Returns PTX with counters. The double has twins of this PTX and of the PTX from the backend, in
+/// which the variables of the profile are visible.
 fn instrumented(setting: &Setting<'_>) -> Option<Vec<u8>> {
     let source = setting.source(COUNTED);
     let options = [&INSTRUMENT[..], &FOR_NVPTX[..]].concat();

@@ -1,4 +1,4 @@
-//! What is refused, and what is said of it.
+//! Refused images and their messages.
 
 use super::{Check, Setting};
 use longshore::{Acceptance, Error, ErrorCode};

@@ -1,4 +1,4 @@
-//! What launches may ask for.
+//! Options of launches.
 
 use super::{Check, Setting};
 use longshore::{DeviceInfo, ErrorCode, Grid};
@@ -28,7 +28,7 @@ LONGSHORE_GROUP_KERNEL(spread, (uint32_t *out, uint32_t words)) {
     let most = setting.device.info(DeviceInfo::WorkGroupLocalMemSize).unwrap().as_u64().unwrap();
     let launch = |bytes: u64| {
         let grid = Grid::linear(1, 32).with_shared_bytes(bytes);
-        // SAFETY: the kernel writes one number, and uses as much shared memory as it has.
+        // SAFETY: the kernel writes one number, and uses only its own shared memory.
         unsafe { queue.launch_and_wait(&spread, grid, (&out, (bytes / 4) as u32)) }
     };
     for bytes in [4096, 48 << 10, 64 << 10, most].into_iter().filter(|bytes| *bytes <= most) {
@@ -82,7 +82,7 @@ LONGSHORE_KERNEL(scale, (float factor, float *x, uint64_t n)) {
     let floats = setting.device.buffer_of(&queue, &[1.5f32; 4]).unwrap();
     let doubles = setting.device.buffer_of(&queue, &[1.5f64; 4]).unwrap();
     let grid = Grid::linear(1, 4);
-    // SAFETY: launches that are refused run nothing, and the last one is right.
+    // SAFETY: refused launches run nothing, and the last one is valid.
     unsafe {
         for (result, words) in [
             (queue.launch(&scale, grid, (2u32, &floats, 4u64)), "argument 0 'float factor'"),
@@ -117,7 +117,7 @@ fn groups_wait_for_each_other(setting: &Setting<'_>) {
     let arrived = setting.device.buffer_of(&queue, &[0u32]).unwrap();
     let seen = setting.device.buffer_of(&queue, &[0u32; GROUPS as usize]).unwrap();
     let grid = Grid::linear(GROUPS, 1).with_cooperative(true);
-    // SAFETY: the kernel counts in one number and writes one for each group.
+    // SAFETY: the kernel increments one number and writes one for each group.
     unsafe { queue.launch_and_wait(&meet, grid, (&arrived, &seen)).unwrap() };
     assert_eq!(seen.to_vec(&queue).unwrap(), [GROUPS; GROUPS as usize]);
     drop(meet);

@@ -1,4 +1,4 @@
-//! Constructors and destructors that clang makes, in images of all forms.
+//! Constructors and destructors from clang, in images of all forms.
 
 use super::{Check, SOURCE, Setting};
 use longshore::Grid;
@@ -36,7 +36,7 @@ __attribute__((destructor)) static void only(void) { *place = 77; }
         let out = setting.device.buffer_of(&queue, &[0u64]).unwrap();
         let program = setting.device.load_own(&image[..]).unwrap();
         let remember = program.kernel("remember").unwrap();
-        // SAFETY: `remember` keeps the pointer until the program is unloaded; `out` outlives that.
+        // SAFETY: `remember` keeps the pointer until the program is unloaded; `out` lives longer.
         unsafe { queue.launch_and_wait(&remember, Grid::default(), (&out,)).unwrap() };
         drop(remember);
         program.unload().unwrap();

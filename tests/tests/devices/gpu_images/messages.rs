@@ -1,4 +1,4 @@
-//! What kernels print. In a process of its own, whose output is looked at.
+//! Messages of kernels, in a process of its own with captured output.
 
 use super::{Check, Setting};
 use longshore::{Grid, Host};
@@ -10,9 +10,9 @@ use std::process::Command;
 pub(super) const CHECKS: &[Check] =
     &[("what kernels print is there when the queue was waited for", messages_are_printed)];
 
-/// Where the image is, for a process that is to print.
+/// The variable with the image file of a process that must print.
 const IMAGE: &str = "LONGSHORE_TEST_MESSAGES";
-/// The device that prints.
+/// The variable with the device that prints.
 const DEVICE: &str = "LONGSHORE_TEST_MESSAGES_DEVICE";
 const SOURCE: &str = "
 LONGSHORE_KERNEL(say, (int n, double x)) {
@@ -21,7 +21,7 @@ LONGSHORE_KERNEL(say, (int n, double x)) {
 ";
 const GROUPS: u32 = 40;
 
-/// Whether this process is one that prints; then it has.
+/// Returns whether this process is one that prints. If so, it has printed.
 pub(crate) fn is_done(of: &Doubled) -> bool {
     let Some(image) = std::env::var_os(IMAGE) else { return false };
     let image = std::fs::read(PathBuf::from(image)).unwrap();

@@ -1,4 +1,4 @@
-//! Profiles that clang makes.
+//! Profiles of images from clang.
 
 use super::Setting;
 use longshore::Grid;
@@ -14,7 +14,7 @@ LONGSHORE_KERNEL(count, (uint64_t n)) {
 }
 ";
 
-/// What clang 19 has in place of `-fprofile-generate` for GPUs.
+/// Options of clang 19 for GPUs in place of `-fprofile-generate`.
 pub(crate) const INSTRUMENT: [&str; 6] = [
     "-Xclang",
     "-fprofile-instrument=llvm",
@@ -24,7 +24,7 @@ pub(crate) const INSTRUMENT: [&str; 6] = [
     "-disable-vp",
 ];
 
-/// `longshore_counted` is called 30 times, 10 of them with a multiple of three.
+/// Checks the counts: `longshore_counted` is called 30 times, 10 times with a multiple of three.
 pub(crate) fn counts_are_right(setting: &Setting<'_>, image: &[u8]) {
     let queue = setting.device.queue().unwrap();
     let program = setting.device.load_own(image).unwrap();
@@ -40,7 +40,7 @@ pub(crate) fn counts_are_right(setting: &Setting<'_>, image: &[u8]) {
     let counts = ours.lines().find_map(|line| line.trim().strip_prefix("Block counts: "));
     let mut counts: Vec<u64> = numbers(counts.unwrap_or_else(|| panic!("{shown}")));
     counts.sort_unstable();
-    // One of the two branches has a counter.
+    // The compiler counts two of three places: the function and its two branches.
     assert!(counts == [10, 20] || counts == [10, 30] || counts == [20, 30], "{shown}");
 }
 

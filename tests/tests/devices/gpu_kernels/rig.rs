@@ -1,4 +1,4 @@
-//! A device of a backend with the kernels.
+//! A device of a backend with the kernels of an image.
 
 use longshore::Result;
 use longshore_conformance::DeviceName;

@@ -1,4 +1,4 @@
-//! How arguments arrive.
+//! Passing of arguments.
 
 use super::{Check, glsl, is_driver, launch, linked, refused, says};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, MemoryKind, RawArguments};
@@ -24,7 +24,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("launches in a row have their own pointers and values", launches_in_a_row),
 ];
 
-/// The alignment that every device takes for bound pointers.
+/// An alignment in bytes that every device accepts for bound pointers.
 const ANY_ALIGNMENT: i64 = 256;
 
 fn large_push_constants(device: &Device) {
@@ -57,7 +57,7 @@ fn large_push_constants(device: &Device) {
             expected[1..46].as_ptr().cast(),
             expected[46..].as_ptr().cast(),
         ];
-        // SAFETY: the values have these sizes; `result` has room for all.
+        // SAFETY: the values have these sizes; `result` is large enough for all.
         unsafe {
             let arguments = RawArguments::new(&values, &[8, 4, 180, 8]).unwrap();
             queue.launch(&kernel, Grid::default(), arguments).unwrap();
@@ -81,7 +81,7 @@ fn uniform_buffers(device: &Device) {
     );
     let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let kernel = program.kernel("stored").unwrap();
-    // The columns of a matrix are 16 bytes apart here; behind the last is nothing.
+    // The columns of a matrix are 16 bytes apart here; there is no padding after the last.
     assert_eq!(kernel.attributes().argument_sizes, Some(vec![8, 4, 12, 4, 24]));
     let result = device.buffer::<f32>(&queue, 9).unwrap();
     let (address, a, b, c) = (result.pointer().address(), 1.0f32, [2.0f32, 3.0, 4.0], 5.0f32);
@@ -93,7 +93,7 @@ fn uniform_buffers(device: &Device) {
         (&raw const c).cast(),
         d.as_ptr().cast(),
     ];
-    // SAFETY: the values have these sizes; `result` has room for all.
+    // SAFETY: the values have these sizes; `result` is large enough for all.
     unsafe {
         let arguments = RawArguments::new(&values, &[8, 4, 12, 4, 24]).unwrap();
         queue.launch(&kernel, Grid::default(), arguments).unwrap();
@@ -160,7 +160,7 @@ fn offset_pointers(device: &Device) {
     let numbers = device.buffer_of(&queue, &[7u32; 300]).unwrap();
     for times in [1, 4] {
         let pointer = numbers.pointer().offset(times * ANY_ALIGNMENT);
-        // SAFETY: there are four numbers from there on.
+        // SAFETY: the range has four numbers.
         unsafe { launch(&queue, &program, "counted", Grid::default(), (pointer,)) }.unwrap();
     }
     let mut expected = [7u32; 300];
@@ -180,10 +180,10 @@ fn measure() { result = arrayLength(&numbers); }
 ";
     let (queue, program) = (device.queue().unwrap(), device.load_own(&source[..]).unwrap());
     let result = device.buffer_of(&queue, &[0u32]).unwrap();
-    // Most of them come in blocks of one size.
+    // Most of these sizes use blocks of one size.
     for length in [1000, 900, 1024, 897, 1000, 1, 3, 100_000] {
         let numbers = device.buffer::<u32>(&queue, length).unwrap();
-        // SAFETY: it takes two pointers and writes one number.
+        // SAFETY: the kernel takes two pointers and writes one number.
         unsafe { launch(&queue, &program, "measure", Grid::default(), (&numbers, &result)) }
             .unwrap();
         assert_eq!(result.to_vec(&queue).unwrap(), [length as u32]);
@@ -194,7 +194,7 @@ fn misaligned_pointers(device: &Device) {
     let (queue, program) = (device.queue().unwrap(), device.load_own(COUNTING.as_bytes()).unwrap());
     let numbers = device.buffer_of(&queue, &[7u32; 300]).unwrap();
     let pointer = numbers.pointer().offset(4);
-    // SAFETY: there are four numbers from there on.
+    // SAFETY: the range has four numbers.
     let launched = unsafe { launch(&queue, &program, "counted", Grid::default(), (pointer,)) };
     if launched.is_ok() {
         let known = is_driver(device, "llvmpipe") || is_driver(device, "SwiftShader");
@@ -219,7 +219,7 @@ fn pointers_in_blocks(device: &Device) {
     let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let numbers = device.buffer_of(&queue, &[0u32; 8]).unwrap();
     let at = |index: i64| numbers.pointer().offset(4 * index);
-    // SAFETY: these are numbers, or nothing.
+    // SAFETY: the pointers are to numbers, or null.
     unsafe {
         launch(&queue, &program, "counted", Grid::default(), (at(1), at(7))).unwrap();
         launch(&queue, &program, "counted", Grid::default(), (at(3), DevicePointer(0))).unwrap();
@@ -236,7 +236,7 @@ fn addresses_as_numbers(device: &Device) {
     );
     let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let numbers = device.buffer_of(&queue, &[5u32, 6]).unwrap();
-    // SAFETY: there are two numbers.
+    // SAFETY: the buffer has two numbers.
     unsafe { launch(&queue, &program, "counted", Grid::default(), (&numbers,)) }.unwrap();
     assert_eq!(numbers.to_vec(&queue).unwrap(), [5, 7]);
 }
@@ -260,12 +260,12 @@ fn shared_memory(device: &Device) {
             }
         };
         let place = numbers.pointer().address() as *mut [u32; 4];
-        // SAFETY: both kinds are the host's while the queue is idle.
+        // SAFETY: the host may access both kinds of memory while the queue is idle.
         unsafe { place.write([0; 4]) };
         for image in &images {
             let program = device.load_own(image).unwrap();
             let arguments = (numbers.pointer(),);
-            // SAFETY: there are four numbers, and more.
+            // SAFETY: the range has at least four numbers.
             unsafe { launch(&queue, &program, "counted", Grid::default(), arguments) }.unwrap();
         }
         // SAFETY: as above.
@@ -277,7 +277,7 @@ fn wrong_arguments(device: &Device) {
     let (queue, program) = (device.queue().unwrap(), device.load_own(COUNTING.as_bytes()).unwrap());
     let attributes = program.kernel("counted").unwrap().attributes().clone();
     assert_eq!(attributes.argument_sizes, Some(vec![8]));
-    // SAFETY: all are refused.
+    // SAFETY: all launches are refused.
     unsafe {
         let none = launch(&queue, &program, "counted", Grid::default(), ());
         refused(none, ErrorCode::InvalidArgument);
@@ -309,13 +309,14 @@ fn set_second() { second[0] = values.n; }
     assert_eq!(sizes("writes_second"), Some(vec![8, 4]));
     assert_eq!(sizes("writes_nothing"), Some(vec![]));
     let numbers = device.buffer_of(&queue, &[0u32]).unwrap();
-    // SAFETY: there is a number.
+    // SAFETY: the buffer has a number.
     unsafe { launch(&queue, &program, "writes_second", Grid::default(), (&numbers, 9u32)) }
         .unwrap();
     assert_eq!(numbers.to_vec(&queue).unwrap(), [9]);
 }
 
-/// Whatever the launch before had, of the same kernel or of another.
+/// Launches several kernels in a row: earlier launches, of the same kernel or another, do not
+/// matter.
 fn launches_in_a_row(device: &Device) {
     let image = linked(
         &["nine", "bound", "pushed"],
@@ -338,7 +339,7 @@ fn launches_in_a_row(device: &Device) {
     let (nine, bound, pushed) = (nine.unwrap(), bound.unwrap(), pushed.unwrap());
     let [a, b] = [0u32, 0].map(|zero| device.buffer_of(&queue, &[zero]).unwrap());
     let grid = Grid::default();
-    // SAFETY: the kernels take a pointer to a number, and two of them a number.
+    // SAFETY: the kernels take a pointer to a number, and two of them also a number.
     unsafe {
         queue.launch(&nine, grid, (&a,)).unwrap();
         queue.launch(&nine, grid, (&a,)).unwrap();

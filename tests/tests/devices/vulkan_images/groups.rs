@@ -23,7 +23,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("many sizes of one kernel do not disturb each other", many_sizes),
 ];
 
-/// Writes the size of its groups and how many items ran.
+/// Source of a kernel that writes the size of its groups and the number of items that ran.
 const COUNTED: &str = "
 layout(push_constant) uniform Arguments { Numbers result; };
 void main() {
@@ -31,7 +31,7 @@ void main() {
   atomicAdd(result.at[3], 1);
 }";
 
-/// Returns the size that groups have, and how many items of one group ran.
+/// Returns the size of the groups, and the number of items of one group that ran.
 #[track_caller]
 fn counted(device: &Device, program: &Program, kernel: &str, items: [u32; 3]) -> [u32; 4] {
     let queue = device.queue().unwrap();
@@ -48,7 +48,7 @@ fn fixed_sizes(device: &Device) {
     assert_eq!(kernel.attributes().required_group, [64, 1, 1]);
     assert_eq!(counted(device, &program, "fixed", [64, 1, 1]), [64, 1, 1, 64]);
     let queue = device.queue().unwrap();
-    // SAFETY: it is refused.
+    // SAFETY: the launch is refused.
     let launched = unsafe { queue.launch(&kernel, Grid::linear(1, 32), (DevicePointer(0),)) };
     says(&refused(launched, ErrorCode::InvalidArgument), &["64", "32"]);
 }
@@ -71,7 +71,7 @@ fn partly_free_sizes(device: &Device) {
     assert_eq!(kernel.attributes().required_group, [0, 2, 1]);
     assert_eq!(counted(device, &program, "partly", [5, 2, 1]), [5, 2, 1, 10]);
     let queue = device.queue().unwrap();
-    // SAFETY: it is refused.
+    // SAFETY: the launch is refused.
     let launched = unsafe { queue.launch(&kernel, Grid::linear(1, 5), (DevicePointer(0),)) };
     refused(launched, ErrorCode::InvalidArgument);
 }
@@ -94,7 +94,7 @@ fn huge_sizes(device: &Device) {
     assert_eq!(counted(device, &program, "freely", [most, 1, 1]), [most, 1, 1, most]);
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("freely").unwrap());
     for items in [[most + 1, 1, 1], [most, 2, 1], [u32::MAX; 3]] {
-        // SAFETY: it is refused.
+        // SAFETY: the launch is refused.
         let launched =
             unsafe { queue.launch(&kernel, Grid::new([1; 3], items), (DevicePointer(0),)) };
         refused(launched, ErrorCode::InvalidArgument);
@@ -102,7 +102,7 @@ fn huge_sizes(device: &Device) {
 }
 
 fn huge_fixed_sizes(device: &Device) {
-    // Too many in a dimension, or only together.
+    // Too many items in one dimension, or only in all dimensions together.
     for sizes in ["1048576 1 1", "128 128 64", "1 64 64"] {
         let module = MINIMAL.replace("LocalSize 1 1 1", &format!("LocalSize {sizes}"));
         let error = refused(device.load_own(vulkan::assembled(&module)), ErrorCode::Unsupported);
@@ -147,7 +147,7 @@ fn dynamic_shared(device: &Device) {
             let numbers: Vec<u32> = (100..=100 + items).collect();
             let buffer = device.buffer_of(&queue, &numbers).unwrap();
             let grid = Grid::linear(1, items).with_shared_bytes(4 * u64::from(items));
-            // SAFETY: there is room for `items` numbers and one.
+            // SAFETY: the buffer has space for `items` numbers and one.
             unsafe { launch(&queue, &program, "reversed", grid, (&buffer,)) }.unwrap();
             let expected: Vec<u32> = (100..100 + items).rev().chain([4 * items]).collect();
             assert_eq!(buffer.to_vec(&queue).unwrap(), expected);
@@ -159,7 +159,7 @@ fn no_dynamic_shared(device: &Device) {
     let source = ["layout(local_size_x = 1) in;", COUNTED].concat();
     let program = device.load_own(glsl("plain", &source)).unwrap();
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("plain").unwrap());
-    // SAFETY: it is refused.
+    // SAFETY: the launch is refused.
     let launched = unsafe {
         queue.launch(&kernel, Grid::default().with_shared_bytes(16), (DevicePointer(0),))
     };
@@ -173,7 +173,7 @@ fn huge_dynamic_shared(device: &Device) {
     let numbers = device.buffer_of(&queue, &[0u32; 2]).unwrap();
     for bytes in [1 << 26, u64::from(u32::MAX), 1 << 32, u64::MAX] {
         let grid = Grid::default().with_shared_bytes(bytes);
-        // SAFETY: it is refused.
+        // SAFETY: the launch is refused.
         let launched = unsafe { queue.launch_and_wait(&kernel, grid, (&numbers,)) };
         let error = launched.expect_err("the device has less");
         let right = [ErrorCode::InvalidArgument, ErrorCode::OutOfResources];
@@ -196,7 +196,7 @@ void main() {
     let numbers = device.buffer_of(&queue, &[7u32, 0]).unwrap();
     let with = |bytes| {
         let grid = Grid::default().with_shared_bytes(bytes);
-        // SAFETY: there are two numbers.
+        // SAFETY: the buffer has two numbers.
         unsafe { launch(&queue, &program, "scratched", grid, (&numbers,)) }
     };
     says(&refused(with(0), ErrorCode::InvalidArgument), &["no elements"]);
@@ -220,7 +220,7 @@ fn summed(@builtin(local_invocation_index) at: u32) {
     let (queue, program) = (device.queue().unwrap(), device.load_own(&source[..]).unwrap());
     let sums = device.buffer_of(&queue, &[7u32; 64]).unwrap();
     for _ in 0..2 {
-        // SAFETY: there are 64 sums.
+        // SAFETY: the buffer has 64 sums.
         unsafe { launch(&queue, &program, "summed", Grid::linear(1, 64), (&sums,)) }.unwrap();
         assert_eq!(sums.to_vec(&queue).unwrap(), [64; 64]);
     }
@@ -242,7 +242,7 @@ fn subgroup_kernel(required: u32) -> Vec<u8> {
     glsl("sized", &source)
 }
 
-/// Returns the size that the kernel was told, and that it had.
+/// Returns the sub-group size that the kernel reads, and the one that it had.
 fn subgroup(device: &Device, required: u32) -> longshore::Result<[u32; 2]> {
     let (queue, program) = (device.queue()?, device.load_own(subgroup_kernel(required))?);
     let result = device.buffer_of(&queue, &[0u32; 2])?;

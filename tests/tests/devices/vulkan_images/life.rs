@@ -45,7 +45,7 @@ fn globals(device: &Device) {
     assert_eq!(sizes, Some(vec![4]));
     global("place").write(&queue, [0.0f32, 0.0, 1.5]).unwrap();
     for by in [1u32, 10] {
-        // SAFETY: it takes a number.
+        // SAFETY: the kernel takes a number.
         unsafe { launch(&queue, &program, "counted", Grid::default(), (by,)) }.unwrap();
     }
     assert_eq!(global("count").read::<u32>(&queue).unwrap(), 11);
@@ -102,7 +102,7 @@ fn shared_globals(device: &Device) {
     let image = linked(&["added", "multiplied", "stored"], SHARED);
     let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
     let result = device.buffer_of(&queue, &[0u32]).unwrap();
-    // SAFETY: they take a number, and a place for one.
+    // SAFETY: the kernels take a number, and a place for one.
     unsafe {
         launch(&queue, &program, "added", Grid::default(), (7u32,)).unwrap();
         launch(&queue, &program, "multiplied", Grid::default(), (6u32,)).unwrap();
@@ -127,7 +127,8 @@ void main() { longshore_globals.count = 1; }
     says(&error, &["longshore_globals"]);
 }
 
-/// Each appends a digit; what the destructors append is seen in the counters.
+/// Source of constructors and destructors that each append a digit; the counters show the digits of
+/// the destructors.
 const ORDER: &str = "
 layout(local_size_x = 1) in;
 layout(buffer_reference, std430) buffer Globals { uvec2 order; uvec2 llvm_prf_cnts[2]; };
@@ -221,7 +222,7 @@ fn profile(device: &Device) {
     let program = device.load_own(linked(&ORDER_ENTRY_POINTS, ORDER)).unwrap();
     let queue = device.queue().unwrap();
     for _ in 0..3 {
-        // SAFETY: it takes no arguments.
+        // SAFETY: the kernel takes no arguments.
         unsafe { launch(&queue, &program, "marked", Grid::default(), ()) }.unwrap();
     }
     let report = program.unload().unwrap();
@@ -255,7 +256,7 @@ fn stored() { numbers[values.at] = values.value; }
     let kernel = program.kernel("stored").unwrap();
     let numbers = device.buffer_of(&queue, &vec![0u32; LAUNCHES as usize]).unwrap();
     for i in 0..LAUNCHES {
-        // SAFETY: there are so many numbers.
+        // SAFETY: the buffer has that number of elements.
         unsafe { queue.launch(&kernel, Grid::default(), (i, 3 * i, &numbers)) }.unwrap();
     }
     let expected: Vec<u32> = (0..LAUNCHES).map(|i| 3 * i).collect();
@@ -273,7 +274,7 @@ fn slowly() { for (var i = 0u; i < 50000; i++) { numbers[0] += 1u; } }
     let start = memory.as_ptr().align_offset(HALF);
     let memory = &mut memory[start..start + 2 * HALF];
     let second = memory[HALF..].as_mut_ptr();
-    // SAFETY: the memory outlives the device's use of it, and is unpinned at the end.
+    // SAFETY: the memory outlives its use by the device, and is unpinned at the end.
     let pinned = match unsafe { device.pin(second.cast(), HALF as u64) } {
         Err(error) if error.code() == ErrorCode::Unsupported => return,
         pinned => pinned.unwrap(),
@@ -281,7 +282,8 @@ fn slowly() { for (var i = 0u; i < 50000; i++) { numbers[0] += 1u; } }
     let (queue, program) = (device.queue().unwrap(), device.load_own(&source[..]).unwrap());
     let copy = device.buffer::<u8>(&queue, 2 * HALF).unwrap();
     let slowly = program.kernel("slowly").unwrap();
-    // SAFETY: the kernel counts in pinned memory, the copy reads all of it; both are waited for.
+    // SAFETY: the kernel counts in pinned memory, and the copy reads all of it; the test waits for
+    // both.
     unsafe {
         queue.launch(&slowly, Grid::default(), (pinned,)).unwrap();
         queue.copy_from_host(copy.pointer(), memory.as_ptr().cast(), 2 * HALF as u64).unwrap();
@@ -290,7 +292,7 @@ fn slowly() { for (var i = 0u; i < 50000; i++) { numbers[0] += 1u; } }
     let copied = copy.to_vec(&queue).unwrap();
     let count = u32::from_le_bytes(*copied[HALF..].first_chunk().unwrap());
     assert_eq!(count, 50_000);
-    // SAFETY: nothing uses it any more.
+    // SAFETY: nothing uses the memory any more.
     unsafe { device.unpin(second.cast()) }.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Modules that are refused, and that the device works on afterwards.
+//! Refused modules, after which the device still works.
 
 use super::{Check, glsl, is_driver, launch, refused, says};
 use longshore::{Acceptance, Device, ErrorCode, Grid};
@@ -21,8 +21,8 @@ pub(crate) const CHECKS: &[Check] = &[
     ("a buffer that must be larger than the device can bind is refused", large_buffers),
 ];
 
-/// Without the validation layer: it may be of another year than the plugin's own validator, and of
-/// another opinion on a module that no compiler would make.
+/// Checks without the validation layer. The layer and the plugin's own validator may differ in
+/// version, and disagree about a module that no compiler makes.
 pub(crate) const WITHOUT_LAYER: &[Check] = &[("a module with flipped bits does no harm", flipped)];
 
 const DOUBLED: &str = "
@@ -40,11 +40,11 @@ fn doubled() -> Vec<u8> {
     glsl("doubled", DOUBLED)
 }
 
-/// The device works on.
+/// Checks that the device still works.
 fn works(device: &Device) {
     let (queue, program) = (device.queue().unwrap(), device.load_own(doubled()).unwrap());
     let numbers = device.buffer_of(&queue, &[1u32, 2, 3]).unwrap();
-    // SAFETY: there are three numbers.
+    // SAFETY: the buffer has three numbers.
     unsafe { launch(&queue, &program, "doubled", Grid::default(), (&numbers, 3u32)) }.unwrap();
     assert_eq!(numbers.to_vec(&queue).unwrap(), [2, 4, 6]);
 }
@@ -67,7 +67,7 @@ fn flipped(device: &Device) {
             let bit = random() as usize % (8 * image.len());
             changed[bit / 8] ^= 1 << (bit % 8);
         }
-        // What is still a module may be loaded; it is not launched.
+        // A changed module that is still valid may be loaded; the test does not launch it.
         if let Err(error) = device.load_own(&changed) {
             let right = [
                 ErrorCode::InvalidBinary,
@@ -83,11 +83,11 @@ fn flipped(device: &Device) {
 }
 
 fn invalid(device: &Device) {
-    // Returns a number where nothing is returned.
+    // The module returns a number from a void function.
     let module = MINIMAL.replace("OpReturn", "OpReturnValue %number");
     let error = refused(device.load_own(vulkan::assembled(&module)), ErrorCode::InvalidBinary);
     says(&error, &["OpReturnValue"]);
-    // Vulkan's own rules: kernels are void.
+    // The module breaks a rule of Vulkan: the execution model `Kernel` is not allowed.
     let module = MINIMAL.replace("GLCompute %main", "Kernel %main");
     let error = device.load_own(vulkan::assembled(&module)).err().expect("refused");
     assert!(!error.message().is_empty());
@@ -144,7 +144,7 @@ fn other_stages(device: &Device) {
              OpExecutionMode %main OriginUpperLeft
              OpExecutionMode",
     );
-    // Two entry points may not share a function whose modes are of both.
+    // Two entry points must not share a function that has the modes of both.
     let module = module.replace("Fragment %main", "Fragment %paint");
     let module = module.replace("%main OriginUpperLeft", "%paint OriginUpperLeft");
     let module = module
@@ -184,7 +184,7 @@ fn lacking_features(device: &Device) {
                 assert!(!is_driver(device, "SwiftShader"), "it has {feature}");
                 let queue = device.queue().unwrap();
                 let numbers = device.buffer_of(&queue, &[21u32]).unwrap();
-                // SAFETY: there is a number.
+                // SAFETY: the buffer has a number.
                 unsafe { launch(&queue, &program, "widened", Grid::default(), (&numbers,)) }
                     .unwrap();
                 assert_eq!(numbers.to_vec(&queue).unwrap(), [42], "{feature}");
@@ -215,7 +215,7 @@ fn wgsl_errors(device: &Device) {
     let source = "// One line.\n@compute @workgroup_size(1)\nfn lost() {\n  missing = 1u;\n}\n";
     let error = refused(device.load_own(source.as_bytes()), ErrorCode::CompileFailure);
     says(&error, &["missing", "4:3"]);
-    // A rule of the language and not of its grammar.
+    // The source breaks a rule of the language, not of its grammar.
     let source = "@compute @workgroup_size(1)\nfn wrong() {\n  let x: u32 = 1.5f;\n}\n";
     let error = refused(device.load_own(source.as_bytes()), ErrorCode::CompileFailure);
     says(&error, &["3:"]);
@@ -248,11 +248,11 @@ fn bad_wgsl(device: &Device) {
     ];
     for source in sources {
         let shown: String = source.chars().take(80).collect();
-        // What a launch may yet make good is refused by the launch.
+        // The launch refuses a module that only the launch can complete.
         let loaded = device.load_own(source.as_bytes()).and_then(|program| {
             let (name, _) = program.symbols()?.pop().expect("it has a kernel");
             let queue = device.queue()?;
-            // SAFETY: the kernels take no arguments; they should not run.
+            // SAFETY: the kernels take no arguments, and must not run.
             unsafe { launch(&queue, &program, &name, Grid::default(), ()) }
         });
         let error = loaded.err().unwrap_or_else(|| panic!("it ran: {shown}"));
@@ -288,7 +288,7 @@ fn large_groups(device: &Device) {
     works(device);
 }
 
-/// Numbers without a pattern, the same in every run (xorshift).
+/// Returns a source of numbers without a pattern, the same in every run (xorshift).
 fn random() -> impl FnMut() -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     move || {

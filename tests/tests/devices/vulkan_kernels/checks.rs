@@ -1,4 +1,4 @@
-//! The kernels one by one, for sizes around those of groups and blocks.
+//! The kernels one by one, with sizes near the sizes of groups and blocks.
 
 use super::rig::Rig;
 use longshore::Grid;
@@ -21,16 +21,18 @@ pub(crate) const CHECKS: [Check; 8] = [
 ];
 
 const SIZES: [usize; 10] = [1, 2, 31, 32, 33, 255, 256, 257, 1000, 4097];
-/// Items of a group, where a kernel takes any; every device of Vulkan has groups of 128.
+/// Numbers of items in a group, for kernels that take any number. Every Vulkan device supports 128
+/// items.
 const GROUP_ITEMS: [u32; 5] = [1, 7, 32, 100, 128];
-/// Groups, where each does a part: some have nothing to do.
+/// Numbers of groups for kernels that split their work: some groups have no work.
 const PARTS: [u32; 4] = [1, 2, 3, 20];
 const MATRICES: [[u32; 3]; 7] =
     [[1, 1, 1], [2, 3, 5], [31, 33, 32], [64, 64, 64], [65, 63, 1], [1, 130, 65], [100, 70, 129]];
 const TILE: u32 = 16;
 const BODIES: [usize; 6] = [1, 2, 33, 255, 257, 600];
 const FACTOR: f32 = 3.0;
-/// Vulkan's square root and division may be off by some units where the bounds count on none.
+/// Factor for the error bounds: Vulkan permits an error of some units in square root and division,
+/// where the bounds assume none.
 const NBODY_SLACK: f64 = 2.0;
 
 fn check_saxpy(rig: &Rig) {
@@ -100,7 +102,7 @@ fn check_histogram(rig: &Rig) {
     for (n, groups) in pairs(SIZES, PARTS) {
         let x = bytes(9, n);
         let (x_there, bins) = (rig.buffer(&x), rig.buffer(&[1u32; 256]));
-        // SAFETY: there are n bytes, more behind them, and 256 bins.
+        // SAFETY: the buffer has n bytes and more behind them; there are 256 bins.
         unsafe { rig.kernels.launch("histogram", parts(groups), (&x_there, &bins, n as u32)) };
         let expected: Vec<_> = histogram(&x).iter().map(|count| count + 1).collect();
         rig.expect(&format!("{n} in {groups}"), &bins, &expected);

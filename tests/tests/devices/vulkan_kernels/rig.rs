@@ -1,4 +1,4 @@
-//! A device of Vulkan with the kernels.
+//! A Vulkan device with the kernels.
 
 use longshore::{ArgumentList, Device, Grid, Kernel, Program, Queue, Result};
 use longshore_conformance::DeviceName;
@@ -21,12 +21,12 @@ const NAMES: [&str; 9] = [
 ];
 const WGSL: &str = include_str!("../../../kernels/vulkan/kernels.wgsl");
 
-/// What the kernels are written in.
+/// The language of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
-    /// A module for each kernel.
+    /// GLSL, with a module for each kernel.
     Glsl,
-    /// One for all.
+    /// WGSL, with one module for all kernels.
     Wgsl,
 }
 
@@ -46,7 +46,7 @@ impl Kernels {
     /// Queues a launch.
     ///
     /// # Safety
-    /// As for [`Queue::launch`].
+    /// See [`Queue::launch`].
     pub(crate) unsafe fn launch(&self, name: &str, grid: Grid, arguments: impl ArgumentList) {
         // SAFETY: promised by the caller.
         unsafe { self.queue.launch(&self.kernels[name], grid, arguments) }.unwrap();

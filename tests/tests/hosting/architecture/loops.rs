@@ -1,12 +1,13 @@
-//! The invariant of `ARCHITECTURE.md` that no more than three files import each other in a loop.
+//! The invariant of `ARCHITECTURE.md` that at most three files import each other in a loop.
 //!
-//! A file imports another one if its product code names an item by the other one's module: in a `use`, or by a path that begins
-//! with `crate`, `self`, `super` or a module of its own. No import is counted of
+//! A file imports another one if its product code names an item by the other one's module: in a
+//! `use`, or by a path that begins with `crate`, `self`, `super` or a module of its own. The test
+//! does not count imports of
 //!
-//! - a crate's root, which is the crate's face and hands on what others define;
-//! - a module by one that lies below it: a file and its folder are one thing;
-//! - an item by a module that merely hands it on, by `pub use` of a module of its own: whoever names that module imports it, and
-//!   not the one that defines the item.
+//! - a crate's root, which is the face of the crate and re-exports items of other files;
+//! - a module by a module below it: a file and its folder are one unit;
+//! - an item by a module that only re-exports it, by `pub use` of a module of its own: code that
+//!   names that module imports it, and not the module that defines the item.
 
 use longshore_tests::world::root;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -15,12 +16,12 @@ use std::fmt::Write as _;
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
-/// Most files of a loop.
+/// Greatest number of files in a loop.
 const MOST_FILES: usize = 3;
 
-/// A module, by its names from the crate's root on, which has none.
+/// A module: its names from the crate's root; the root has none.
 type Module = Vec<String>;
-/// Modules that each module imports, and the names that it takes from them.
+/// Imported modules of each module, with the imported names.
 type Imports = BTreeMap<Module, BTreeMap<Module, BTreeSet<String>>>;
 
 #[test]
@@ -34,10 +35,11 @@ fn no_more_than_three_files_import_each_other_in_a_loop() {
     assert!(found.is_empty(), "too many files import each other:\n{found}");
 }
 
-/// Returns the roots of all libraries and programs, with the folders of their packages. Test binaries are none of them.
+/// Returns the roots of all libraries and programs, with the folders of their packages, without
+/// test binaries.
 fn crate_roots() -> Vec<(String, PathBuf)> {
     let mut roots = Vec::new();
-    // The doubles of drivers and what tests share are libraries and programs too.
+    // The doubles of drivers and the shared code of tests are libraries and programs too.
     for folder in [root().to_owned(), root().join("tests")] {
         collect_roots(&folder, &mut roots);
     }
@@ -71,14 +73,14 @@ struct Source {
 }
 
 impl Source {
-    /// Reads a crate's root, and the files of all modules below.
+    /// Reads the root of a crate, and the files of all its modules.
     fn read(crate_root: &Path) -> Source {
         let mut source = Source { files: BTreeMap::new() };
         source.add(Vec::new(), crate_root.to_owned(), crate_root.parent().unwrap());
         source
     }
 
-    /// Adds a module and those below it, whose files lie in `folder`.
+    /// Adds a module and its submodules, whose files are in `folder`.
     fn add(&mut self, module: Module, file: PathBuf, folder: &Path) {
         let text = std::fs::read_to_string(&file)
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -107,7 +109,7 @@ impl Source {
         imports
     }
 
-    /// Returns a loop's imports, for people.
+    /// Returns the imports of a loop as readable text.
     fn shown(&self, package: &str, files: &[Module]) -> String {
         let imports = self.imports();
         let file = |module: &Module| self.files[module].0.strip_prefix(root()).unwrap().display();
@@ -124,7 +126,7 @@ impl Source {
     }
 }
 
-/// Returns the names of the modules that have files of their own, and the paths that attributes give them.
+/// Returns the names of the modules with files of their own, and the paths in their attributes.
 fn declared(tokens: &TokenStream) -> Vec<(String, Option<String>)> {
     let tokens: Vec<_> = tokens.clone().into_iter().collect();
     let mut found = Vec::new();
@@ -143,7 +145,7 @@ fn declared(tokens: &TokenStream) -> Vec<(String, Option<String>)> {
     found
 }
 
-/// Leaves out items, statements and fields that are there for tests alone.
+/// Removes items, statements and fields for tests only.
 fn without_tests(tokens: TokenStream) -> TokenStream {
     let mut kept = Vec::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -166,7 +168,7 @@ fn without_tests(tokens: TokenStream) -> TokenStream {
     kept.into_iter().collect()
 }
 
-/// Returns whether an attribute is `cfg(test)`, or `cfg(all(..))` with that.
+/// Returns whether an attribute is `cfg(test)`, or `cfg(all(..))` with `test` in it.
 fn is_of_tests(attribute: TokenStream) -> bool {
     let text = attribute.to_string().replace(' ', "");
     text == "cfg(test)"
@@ -204,7 +206,7 @@ fn skip(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) {
     }
 }
 
-/// A look through a file for the modules that it names.
+/// A scan of a file for the modules that it names.
 struct Scan<'a> {
     source: &'a Source,
     /// The file's module.
@@ -212,16 +214,16 @@ struct Scan<'a> {
     found: BTreeMap<Module, BTreeSet<String>>,
 }
 
-/// Where a path stands.
+/// The place of a path.
 struct Place<'a> {
-    /// The module, which may be inline.
+    /// The module of the path, which may be inline.
     at: &'a Module,
-    /// Whether it is in a `use` that makes names public.
+    /// Whether the path is in a `use` that makes names public.
     is_handed_on: bool,
 }
 
 impl Scan<'_> {
-    /// Looks through the tokens of a module, which is the file's or lies in the file.
+    /// Scans the tokens of a module, which is the module of the file or inside the file.
     fn tokens(&mut self, tokens: TokenStream, at: &mut Module) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut index = 0;
@@ -261,7 +263,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Looks through what stands in a `use`, or in braces of one behind a path.
+    /// Scans the tokens of a `use`, or in braces after a path in a `use`.
     fn tree(&mut self, tokens: &[TokenTree], before: &[String], place: &Place<'_>) {
         let (mut segments, length) = path(tokens);
         segments.splice(0..0, before.iter().cloned());
@@ -276,7 +278,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Notes the file that a path leads to, if it is another one of the crate.
+    /// Records the file of a path, if it is another file of the crate.
     fn note(&mut self, path: &[String], place: &Place<'_>) {
         let at = place.at;
         let files = &self.source.files;
@@ -299,7 +301,7 @@ impl Scan<'_> {
             }
             rest = others;
         }
-        // An inline module is in the file of one above it.
+        // The file of an inline module is that of a module above.
         while !files.contains_key(&target) {
             target.pop();
         }
@@ -312,7 +314,7 @@ impl Scan<'_> {
     }
 }
 
-/// Returns whether a visibility stands at the end of some tokens.
+/// Returns whether some tokens end with a visibility.
 fn is_public(before: &[TokenTree]) -> bool {
     let before = match before {
         [before @ .., TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => {
@@ -323,10 +325,11 @@ fn is_public(before: &[TokenTree]) -> bool {
     matches!(before.last(), Some(TokenTree::Ident(word)) if word == "pub")
 }
 
-/// Returns the path at the begin of some tokens, and how many tokens it takes: with `::` at its end, if a group or a star follows.
+/// Returns the path at the beginning of some tokens, and the number of its tokens. It ends with
+/// `::` if a group or a star follows.
 fn path(tokens: &[TokenTree]) -> (Vec<String>, usize) {
     let (mut segments, mut length) = (Vec::new(), 0);
-    // A path from the root of all crates.
+    // The path begins at the root of all crates.
     if let [first, second, ..] = tokens
         && is_mark(first, ':')
         && is_mark(second, ':')
@@ -348,7 +351,7 @@ fn is_mark(token: &TokenTree, mark: char) -> bool {
     matches!(token, TokenTree::Punct(found) if found.as_char() == mark)
 }
 
-/// Returns the sets of modules of which each reaches each other one.
+/// Returns the sets of modules that all reach each other.
 fn loops(imports: &Imports) -> Vec<Vec<Module>> {
     let reached: BTreeMap<&Module, BTreeSet<&Module>> =
         imports.keys().map(|module| (module, reached_from(module, imports))).collect();
@@ -362,7 +365,7 @@ fn loops(imports: &Imports) -> Vec<Vec<Module>> {
     found
 }
 
-/// Returns the modules that a module imports, directly or by others.
+/// Returns the modules that a module imports, directly or through others.
 fn reached_from<'a>(module: &Module, imports: &'a Imports) -> BTreeSet<&'a Module> {
     let mut reached = BTreeSet::new();
     let mut next = vec![module.clone()];
@@ -376,7 +379,7 @@ fn reached_from<'a>(module: &Module, imports: &'a Imports) -> BTreeSet<&'a Modul
     reached
 }
 
-/// Returns a crate of these files.
+/// Returns the loops of a crate with these files.
 fn made(files: &[(&str, &str)]) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

@@ -1,4 +1,4 @@
-//! A plugin, a kernel or a signal ends the process.
+//! Processes ended by a plugin, a kernel or a signal.
 
 use crate::isolation::support::{assert_lost, children, comes_true, isolated, process_of, round};
 use longshore::{DeviceInfo, Grid, Host, MemoryKind, Outcome, PlatformInfo};
@@ -6,7 +6,7 @@ use longshore_conformance::OwnImages;
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
 use std::time::{Duration, Instant};
 
-/// The functions of each table that every plugin has.
+/// The required tables of a plugin, with the numbers of their functions.
 const TABLES: [(&str, usize); 5] = [
     ("longshore.platform", 5),
     ("longshore.device", 10),
@@ -16,7 +16,7 @@ const TABLES: [(&str, usize); 5] = [
 ];
 const LIMIT: Duration = Duration::from_millis(300);
 
-/// What an error says of an end.
+/// Returns the text of an error for an end of the process.
 fn cause(kind: &str) -> &'static str {
     match kind {
         "abort" => "SIGABRT",
@@ -27,7 +27,7 @@ fn cause(kind: &str) -> &'static str {
     }
 }
 
-/// Each function of a plugin faults in turn, in a round of all functions.
+/// Lets each function of a plugin fault in turn, in a round of all functions.
 fn each_function_faults(kind: &str) {
     let world = World::new();
     let plugin = world.add_faulty("faulty");
@@ -120,7 +120,7 @@ fn killed_at_any_moment_of_a_round_the_process_is_a_lost_device_and_nothing_hang
         let device = entry.open().unwrap();
         let killer = std::thread::spawn(move || {
             std::thread::sleep(whole * step / 40);
-            // SAFETY: sends a signal to the child that the host has not waited for.
+            // SAFETY: the call sends a signal to a child for which the host has not waited.
             unsafe { libc::kill(process, libc::SIGKILL) };
         });
         let went = round(&device);
@@ -160,14 +160,13 @@ fn a_killed_process_is_noticed_at_once_by_who_waits_and_names_the_kernel() {
         // SAFETY: as above.
         unsafe { libc::kill(process, libc::SIGKILL) };
         std::thread::sleep(Duration::from_millis(50));
-        // Who waits also waits for the function that is under way.
+        // A wait also covers the running function.
         drop(open);
         waiting.join().unwrap()
     });
     assert_lost(&waiting.0, "SIGKILL");
     assert!(waiting.0.message().contains("'bump'"), "{}", waiting.0);
-    // What both had is the program's still.
-    // SAFETY: host memory of 64 bytes.
+    // Memory that both processes shared still belongs to the program.
     unsafe { (shared.pointer().address() as *mut u8).write_bytes(1, 64) };
     // SAFETY: `bump` takes no arguments.
     assert_lost(&unsafe { queue.launch(&bump, Grid::default(), ()) }.unwrap_err(), "SIGKILL");
@@ -188,7 +187,7 @@ fn host_functions_that_a_lost_process_has_not_run_are_run() {
         let done = done.clone();
         queue.host_function(move || done.send(index).unwrap()).unwrap();
     }
-    // SAFETY: the child is there.
+    // SAFETY: the child is alive.
     unsafe { libc::kill(process_of(&host, &plugin), libc::SIGKILL) };
     drop(open);
     queue.synchronize().unwrap_err();
@@ -204,7 +203,7 @@ fn other_devices_go_on_when_one_is_lost() {
     let host =
         world.host().with_isolated_backends("faulty").with_executor(executor()).build().unwrap();
     let (lost, other) = (host.device("faulty:0").unwrap(), host.device("host:0").unwrap());
-    // SAFETY: the child is there.
+    // SAFETY: the child is alive.
     unsafe { libc::kill(process_of(&host, &faulty), libc::SIGKILL) };
     assert!(comes_true(|| lost.queue().is_err()));
     round(&other).unwrap();
@@ -212,7 +211,7 @@ fn other_devices_go_on_when_one_is_lost() {
     round(&host.device("faulty:0").unwrap()).unwrap();
 }
 
-/// Waits for itself to be asked; the plugin's own fault handlers do not see it.
+/// Source of a kernel that ends the process; the plugin's own fault handlers do not see the end.
 const EXITING: &str =
     "#include <err.h>\nvoid leave(void **arguments) { (void)arguments; err(3, \"the end\"); }\n";
 
@@ -231,13 +230,13 @@ fn a_kernel_that_exits_is_named() {
     let device = host.default_device().unwrap();
     let program = device.load_own(std::fs::read(&library).unwrap()).unwrap();
     let (queue, leave) = (device.queue().unwrap(), program.kernel("leave").unwrap());
-    // SAFETY: `leave` looks at no arguments.
+    // SAFETY: `leave` reads no arguments.
     let error = unsafe { queue.launch_and_wait(&leave, Grid::default(), ()) }.unwrap_err();
     assert_lost(&error, "exited with code 3");
     assert!(error.message().contains("'leave'"), "{error}");
 }
 
-/// A constructor that does not end.
+/// Source of a constructor that does not end.
 const SLEEPING: &str =
     "#include <unistd.h>\n__attribute__((constructor)) void start(void) { for (;;) pause(); }\n";
 

@@ -1,4 +1,4 @@
-//! The program itself: it forks, or it ends.
+//! Actions of the program: it forks, or it ends.
 
 use crate::isolation::support::{assert_lost, children, comes_true, isolated, process_of, round};
 use longshore::{Grid, MemoryKind};
@@ -16,20 +16,21 @@ fn a_forked_child_gets_errors_and_leaves_the_parents_device_alone() {
     let queue = device.queue().unwrap();
     let shared = device.allocate(MemoryKind::Host, 1 << 16, 1).unwrap();
     let bytes = shared.pointer().address() as *mut u8;
-    // SAFETY: host memory of this size.
+    // SAFETY: the range is host memory of this size.
     unsafe { bytes.write_bytes(7, 1 << 16) };
-    // SAFETY: the child uses what does not depend on other threads, as far as this test can tell, and ends by `_exit`.
+    // SAFETY: the child uses only code that does not depend on other threads, as far as this test
+    // can know, and ends by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let refused = queue.synchronize().is_err() && device.queue().is_err();
         drop((queue, shared));
         drop(device);
         drop(host);
-        // SAFETY: ends the child.
+        // SAFETY: the call ends the child.
         unsafe { libc::_exit(i32::from(!refused)) };
     }
     let mut status = -1;
-    // SAFETY: waits for the child made above.
+    // SAFETY: the call waits for the child of this test.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert_eq!(status, 0, "the child did not get errors, or did not end");
     round(&device).unwrap();
@@ -38,7 +39,7 @@ fn a_forked_child_gets_errors_and_leaves_the_parents_device_alone() {
     queue.synchronize().unwrap();
 }
 
-/// Runs as a program of its own: opens an isolated device, says so, and waits to be killed.
+/// Runs as a separate program: opens an isolated device, reports that, and waits for a signal.
 #[test]
 #[ignore = "what another test starts"]
 fn program_that_is_killed() {
@@ -79,7 +80,7 @@ fn no_process_stays_when_the_program_is_killed() {
     let read = || std::fs::read_to_string(&file).ok().and_then(|text| text.parse::<i32>().ok());
     assert!(comes_true(|| read().is_some()));
     let executor = read().unwrap();
-    // SAFETY: asks whether a process is there.
+    // SAFETY: the call only checks whether a process exists.
     let is_there = || unsafe { libc::kill(executor, 0) } == 0;
     assert!(is_there());
     program.kill().unwrap();
@@ -97,7 +98,7 @@ fn rounds_with_and_without_a_killed_process_leave_nothing_behind() {
             let device = host.default_device().unwrap();
             round(&device).unwrap();
             if index % 2 == 1 {
-                // SAFETY: the child is there.
+                // SAFETY: the child is alive.
                 unsafe { libc::kill(process_of(&host, &plugin), libc::SIGKILL) };
                 assert!(comes_true(|| device.queue().is_err()));
                 assert_lost(&device.queue().err().unwrap(), "SIGKILL");
@@ -108,7 +109,7 @@ fn rounds_with_and_without_a_killed_process_leave_nothing_behind() {
     let before = Held::now();
     rounds(30);
     assert!(comes_true(|| Held::now().threads <= before.threads), "{before:?} {:?}", Held::now());
-    // Those of the last process before may still have been counted.
+    // The count may still have included descriptors of the previous process.
     let are_closed = || Held::now().descriptors <= before.descriptors;
     assert!(comes_true(are_closed), "{before:?} {:?}", Held::now());
     let after = Held::now();
@@ -116,7 +117,7 @@ fn rounds_with_and_without_a_killed_process_leave_nothing_behind() {
     assert!(comes_true(|| children().is_empty()), "{:?}", children());
 }
 
-/// More than a connection has slots for.
+/// Number of threads, which exceeds the slots of a connection.
 const THREADS: usize = 300;
 
 #[test]
@@ -126,10 +127,10 @@ fn hundreds_of_threads_wait_for_host_functions_that_launch_and_wait() {
     let host = isolated(&world, None).unwrap();
     let device = host.default_device().unwrap();
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    // SAFETY: the image is the suite's own.
+    // SAFETY: the image belongs to the suite.
     let program = unsafe { device.load(&*image) }.unwrap();
     let (bump, read) = (program.kernel("bump").unwrap(), program.kernel("read_counter").unwrap());
-    // All functions run at the same time, and so do the calls in which their threads wait.
+    // All functions run at the same time, and so do the waiting calls of their threads.
     let all_run = Arc::new(Barrier::new(THREADS));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -151,7 +152,8 @@ fn hundreds_of_threads_wait_for_host_functions_that_launch_and_wait() {
     assert!(out.to_vec(&queue).unwrap()[0] > 5, "no kernel has run");
 }
 
-/// Runs as a program of its own, in which files may have as many bytes as a variable says: a larger one would end it.
+/// Runs as a separate program whose files may have as many bytes as a variable sets: a larger file
+/// would end the process.
 #[test]
 #[ignore = "what another test starts"]
 fn program_with_small_files() {
@@ -160,7 +162,7 @@ fn program_with_small_files() {
     copy_into(&world, &host_plugin());
     let bytes = bytes.parse().unwrap();
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-    // SAFETY: sets a limit of this process.
+    // SAFETY: the call sets a limit of this process.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
     round(&isolated(&world, None).unwrap().default_device().unwrap()).unwrap();
     round(&world.host().build().unwrap().default_device().unwrap()).unwrap();
@@ -168,7 +170,7 @@ fn program_with_small_files() {
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
     let mut large = image.to_vec();
     large.resize(usize::try_from(bytes).unwrap().min(1 << 27) + 4096, 0);
-    // SAFETY: it is refused, or the suite's own with zeros behind it.
+    // SAFETY: the image is refused, or it is the image of the suite with zeros after it.
     let loaded = unsafe { device.load(large) };
     if bytes < 1 << 27 {
         let error = loaded.err().expect("it is larger than a file may be");

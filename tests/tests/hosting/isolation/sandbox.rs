@@ -1,4 +1,4 @@
-//! The sandbox of isolated plugins: each attempt to leave it, one by one.
+//! The sandbox of isolated plugins, tested with each attempt to leave it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use longshore_tests::world::{World, copy_into, executor, host_plugin, root};
 use crate::isolation::permitted::has_namespaces;
 use crate::isolation::support::round;
 
-/// Attempts at what drivers and kernels need, which succeed in the sandbox.
+/// Attempts at actions that drivers and kernels need, which succeed in the sandbox.
 const NEEDED: [&str; 10] = [
     "own_thread",
     "own_thread_name",
@@ -39,7 +39,7 @@ const MEMORY: [&str; 7] = [
     "memory_of_parent",
     "memory_of_parents_parent",
 ];
-/// Attempts that only a namespace of process numbers refuses.
+/// Attempts that only a namespace of process IDs refuses.
 const NUMBERS: [&str; 7] = [
     "affinity_of_other",
     "priority_of_other",
@@ -49,7 +49,7 @@ const NUMBERS: [&str; 7] = [
     "descriptor_of_other",
     "number_of_system",
 ];
-/// Attempts that namespaces refuse without a filter of system calls, too.
+/// Attempts that namespaces refuse, also without a filter of system calls.
 const APART: [&str; 19] = [
     "compare",
     "trace",
@@ -72,7 +72,7 @@ const APART: [&str; 19] = [
     "segment_of_other",
 ];
 
-/// The aims of the attempts, which end with this.
+/// The targets of the attempts, which end when this is dropped.
 struct Aims {
     world: World,
     victim: Child,
@@ -97,7 +97,7 @@ impl Aims {
             UnixListener::bind_addr(&address).unwrap(),
         );
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        // SAFETY: makes a segment that nothing maps.
+        // SAFETY: the call creates a segment that is not mapped.
         let segment = unsafe { libc::shmget(libc::IPC_PRIVATE, 4096, 0o600) };
         Self { world, victim, tcp, abstract_name, segment, _sockets: sockets }
     }
@@ -117,21 +117,21 @@ impl Aims {
         settings.into_iter().fold(Environment::empty(), set)
     }
 
-    /// Returns an address in the victim's stack, where it has nothing yet.
+    /// Returns an unused address in the victim's stack.
     fn writable_address(&self) -> u64 {
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.victim.id())).unwrap();
         let stack = maps.lines().find(|line| line.ends_with("[stack]")).unwrap();
         u64::from_str_radix(stack.split('-').next().unwrap(), 16).unwrap()
     }
 
-    /// How each attempt ended: 0, or the number of its error.
+    /// Returns the result of each attempt: 0, or the number of its error.
     fn tried(
         &self,
         sandbox: IsolateSandbox,
         executor: &Path,
     ) -> Result<BTreeMap<String, i32>, String> {
         let builder =
-            self.world.host().environment(self.environment()).with_isolated_backends("all");
+            self.world.host().with_environment(self.environment()).with_isolated_backends("all");
         let host = builder.with_executor(executor).with_isolate_sandbox(sandbox).build().unwrap();
         let Outcome::NoDriver(reported) = &host.candidates()[0].outcome else {
             return Err(host.candidates()[0].to_string());
@@ -148,7 +148,7 @@ impl Drop for Aims {
     fn drop(&mut self) {
         self.victim.kill().unwrap();
         self.victim.wait().unwrap();
-        // SAFETY: the segment is this test's.
+        // SAFETY: the segment belongs to this test.
         unsafe { libc::shmctl(self.segment, libc::IPC_RMID, std::ptr::null_mut()) };
     }
 }
@@ -157,7 +157,7 @@ fn fixture(name: &str) -> PathBuf {
     root().join("tests/fixtures/sandbox").join(name)
 }
 
-/// Returns an executor as on a kernel without Landlock.
+/// Returns an executor that runs as on a kernel without Landlock.
 fn without_landlock(world: &World, flags: &[&str]) -> PathBuf {
     let path = world.path().join("executor");
     let mut compile = Command::new("cc");
@@ -168,7 +168,7 @@ fn without_landlock(world: &World, flags: &[&str]) -> PathBuf {
 }
 
 fn has_landlock() -> bool {
-    // SAFETY: asks for the version; no memory is passed.
+    // SAFETY: the call only returns the version; it gets no memory.
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) > 0 }
 }
 

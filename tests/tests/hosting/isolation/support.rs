@@ -1,4 +1,4 @@
-//! A round of all that a device does, and what is left of processes.
+//! A round of all functions of a device, and the remains of processes.
 
 use longshore::{Device, Error, ErrorCode, Grid, Host, MemoryKind, Result};
 use longshore_conformance::Fixtures;
@@ -7,7 +7,7 @@ use longshore_tests::world::{World, executor};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A host that runs the plugins of a world in processes of their own.
+/// Returns a host that runs the plugins of a world in processes of their own.
 pub(crate) fn isolated(world: &World, limit: Option<Duration>) -> Result<Host> {
     let builder = world.host().with_isolated_backends("all").with_executor(executor());
     match limit {
@@ -16,7 +16,8 @@ pub(crate) fn isolated(world: &World, limit: Option<Duration>) -> Result<Host> {
     }
 }
 
-/// Does everything once: memory of all kinds, an image, launches, copies, fills, host functions, events.
+/// Uses each function once: memory of all kinds, an image, launches, copies, fills, host functions,
+/// events.
 pub(crate) fn round(device: &Device) -> Result<()> {
     let image = Fixtures::built_in().image(device, "basic")?.expect("there is an image for it");
     let program = device.load_own(&*image)?;
@@ -49,7 +50,7 @@ pub(crate) fn round(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Processes that this one has started and that have not been waited for.
+/// Returns the child processes that have not been waited for.
 pub(crate) fn children() -> Vec<String> {
     let here = std::process::id();
     let tasks = std::fs::read_dir(format!("/proc/{here}/task")).unwrap().flatten();
@@ -58,7 +59,7 @@ pub(crate) fn children() -> Vec<String> {
     listed.flat_map(|all| all.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// Whether something becomes true within some seconds.
+/// Returns whether the condition becomes true within some seconds.
 pub(crate) fn comes_true(condition: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !condition() {
@@ -70,14 +71,14 @@ pub(crate) fn comes_true(condition: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Asserts that an error is the loss of a process, and says all that is known of it.
+/// Asserts that an error reports the loss of a process with all known facts.
 pub(crate) fn assert_lost(error: &Error, cause: &str) {
     let message = error.message();
     assert!(message.contains("is gone") && message.contains(cause), "{message}");
     assert!(message.contains("the device is lost"), "{message}");
 }
 
-/// The processes' number in the reason of a candidate: "process 123".
+/// Returns the process ID in the reason of a candidate: 123 in "process 123".
 pub(crate) fn process_of(host: &Host, plugin: &Path) -> i32 {
     let candidate = host.candidates().iter().find(|candidate| candidate.path == plugin).unwrap();
     let reason = candidate.outcome.reason();

@@ -1,4 +1,4 @@
-//! The validator of modules for Vulkan, where the backend is isolated.
+//! The validator of Vulkan modules, with an isolated backend.
 
 use longshore::{Device, DeviceInfo, Environment, ErrorCode, InfoValue, IsolateSandbox};
 use longshore_conformance::OwnImages;
@@ -7,7 +7,8 @@ use longshore_tests::world::{World, copy_into, executor};
 
 const WGSL: &[u8] = b"@compute @workgroup_size(1) fn nothing() {}";
 
-/// Checks a device of the isolated backend, and what its properties say of the validator. Does nothing without lavapipe.
+/// Checks a device of the isolated backend, with the text of its properties about the validator.
+/// Does nothing without lavapipe.
 fn with_a_device(sandbox: IsolateSandbox, setting: &str, check: impl Fn(&Device, &str)) {
     let Some(plugin) = vulkan::plugin().filter(|_| vulkan::lavapipe().is_some()) else {
         return println!("nothing is tried: the Vulkan plugin or lavapipe is not there");

@@ -27,7 +27,7 @@ pub(crate) struct LaunchArguments {
 static LET_GO: AtomicBool = AtomicBool::new(true);
 
 impl Call {
-    /// The call that succeeds.
+    /// Returns the call that succeeds.
     pub(crate) fn valid(world: &World, function: &'static Function) -> Call {
         let mut call = Call { function, words: Vec::new(), keep: Vec::new() };
         call.words = call.arguments(world);
@@ -184,7 +184,7 @@ pub(crate) fn sizes(
     }
 }
 
-/// A property of a launch.
+/// Returns a property of a launch.
 pub(crate) fn property(kind: ol_kernel_launch_prop_type_t, data: usize) -> ol_kernel_launch_prop_t {
     ol_kernel_launch_prop_t { r#type: kind, data: data as *mut c_void }
 }

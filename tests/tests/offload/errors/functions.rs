@@ -96,13 +96,13 @@ functions! {
 }
 
 impl Function {
-    /// The one of this name.
+    /// Returns the one of this name.
     pub(crate) fn named(name: &str) -> &'static Function {
         let found = FUNCTIONS.iter().find(|function| function.name == name);
         found.unwrap_or_else(|| panic!("there is no function {name}"))
     }
 
-    /// The place of a parameter.
+    /// Returns the place of a parameter.
     pub(crate) fn position(&self, parameter: &str) -> usize {
         let found = self.parameters.iter().position(|name| *name == parameter);
         found.unwrap_or_else(|| panic!("{} has no parameter {parameter}", self.name))
@@ -122,7 +122,7 @@ impl Function {
     }
 }
 
-/// The next word as what the function takes.
+/// Returns the next word as what the function takes.
 fn next<T>(words: &mut std::slice::Iter<usize>, parameter: &str) -> T {
     let word = words.next().unwrap_or_else(|| panic!("no word for {parameter}"));
     assert!(size_of::<T>() <= size_of::<usize>());

@@ -7,7 +7,7 @@ use crate::errors::world::{World, ok};
 use longshore_capi::*;
 use std::ptr::null;
 
-/// Whether a row is about a time at which the library is not in use.
+/// Returns whether a row is about a time at which the library is not in use.
 pub(crate) fn is_outside(row: &Row) -> bool {
     row.made == "not initialised" || ["olInit", "olShutDown"].contains(&row.function.as_str())
 }

@@ -19,7 +19,7 @@ pub(crate) const SYSTEM: [&str; 4] = ["-lgcc_s", "-lpthread", "-lm", "-ldl"];
 const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/offload");
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
-/// A program, made of a file unless there is one that is newer than all that it is made of.
+/// Returns a program, made of a file unless there is one that is newer than all that it is made of.
 pub(crate) fn program(file: &str, linked: Linked) -> Result<PathBuf, Failed> {
     let (source, library) = (source(file), library(linked)?);
     let kind = if linked == Linked::Shared { "shared" } else { "static" };
@@ -55,7 +55,7 @@ pub(crate) fn check(file: &str) -> Ended {
     Ok(Completion::Completed)
 }
 
-/// The library, made of what cargo has built if it is older.
+/// Returns the library, made of what cargo has built if it is older.
 pub(crate) fn library(linked: Linked) -> Result<PathBuf, Failed> {
     let shared = xtask::offload_library::link(&folder()).map_err(|error| format!("{error:#}"))?;
     Ok(match linked {
@@ -64,7 +64,7 @@ pub(crate) fn library(linked: Linked) -> Result<PathBuf, Failed> {
     })
 }
 
-/// The folder with what cargo has built.
+/// Returns the folder with what cargo has built.
 pub(crate) fn folder() -> PathBuf {
     let test = std::env::current_exe().expect("an executable has a path");
     test.ancestors().nth(2).expect("tests are in a folder of that folder").to_owned()
@@ -74,7 +74,7 @@ fn source(file: &str) -> PathBuf {
     root().join("tests/fixtures/offload").join(file)
 }
 
-/// The compiler for the language of a file, of those for C and C++; with the oldest version of it that the header is for.
+/// Returns the compiler for the language of a file, of those for C and C++; with the oldest version of it that the header is for.
 fn compiler([c, cpp]: [&str; 2], file: &str) -> Command {
     let is_c = file.ends_with(".c");
     let mut compiler = Command::new(if is_c { c } else { cpp });

@@ -96,7 +96,7 @@ fn exports() -> Ended {
     }
 }
 
-/// The functions that the header declares.
+/// Returns the functions that the header declares.
 fn declared() -> Result<BTreeSet<String>, Failed> {
     let header = std::fs::read_to_string(root().join("capi/include/OffloadAPI.h"))?;
     let declared = header.lines().filter_map(|line| {

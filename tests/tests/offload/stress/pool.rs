@@ -26,7 +26,7 @@ impl Slots {
         self.0[random.below(SLOTS)].swap(handle as usize, Relaxed) as *mut T
     }
 
-    /// All that are not null.
+    /// Returns all that are not null.
     pub(crate) fn all<T>(&self) -> impl Iterator<Item = *mut T> {
         let handles = self.0.iter().map(|slot| slot.load(Relaxed));
         handles.filter(|handle| *handle != 0).map(|handle| handle as *mut T)
@@ -54,7 +54,7 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// Whether that is so once in so many times.
+    /// Returns whether that is so once in so many times.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

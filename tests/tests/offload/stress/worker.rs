@@ -82,7 +82,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A piece of memory that nobody has used; none, when all were.
+    /// Returns a piece of memory that nobody has used; none, when all were.
     pub(crate) fn piece(&mut self) -> Option<*mut c_void> {
         let start = self.used_pieces * PIECE;
         let piece = self.pieces.get_mut(start..start + PIECE)?;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use syn::{FnArg, ForeignItem, GenericArgument, Item, PathArguments, ReturnType, Type};
 
-/// Folder of the libclang whose clang other tests use. Without it `bindgen` takes any.
+/// The folder of the libclang of version 19, as in other tests. Without it `bindgen` takes any.
 const LIBCLANG: &str = "/usr/lib/llvm-19/lib";
 const ARGUMENTS: [&str; 5] = [
     "--default-enum-style",
@@ -19,7 +19,7 @@ const ARGUMENTS: [&str; 5] = [
     "--no-rustfmt-bindings",
 ];
 
-/// The declarations of a header. Types are told in Rust.
+/// The declarations of a header. Types are written in Rust.
 #[derive(Default)]
 pub(crate) struct Declared {
     /// Enumerations, names and numbers of all enumerators.
@@ -119,7 +119,7 @@ impl Declared {
             let Some(layout) = self.layouts.get_mut(name) else { continue };
             match word.as_str() {
                 "align_of" => layout.whole[1] = number(),
-                // Behind the structure, or behind a pointer to it.
+                // The name follows the structure, or a pointer to the structure.
                 "offset_of" | "addr_of" => {
                     layout.fields.push((number(), plain(&words[at + 2])));
                 }
@@ -135,8 +135,8 @@ pub(crate) fn signature(parameters: &[Variable], returned: &str) -> String {
     format!("fn({}) -> {returned}", list.join(", "))
 }
 
-/// Returns the output of `bindgen`; `None` if it or libclang is not installed, which fails where
-/// `CI` is set.
+/// Returns the output of `bindgen`, or `None` if it or libclang is not installed. Fails in the
+/// second case where `CI` is set.
 fn bindings(output: io::Result<Output>) -> Option<String> {
     let why = match output {
         Ok(output) if output.status.success() => {

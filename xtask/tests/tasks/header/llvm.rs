@@ -1,4 +1,4 @@
-//! What LLVM's OffloadAPI.h declares, as llvm-23.1.txt says it.
+//! Declarations of LLVM's OffloadAPI.h, from llvm-23.1.txt.
 
 use crate::header::Layout;
 use crate::header::declared::Variable;
@@ -11,7 +11,7 @@ pub(crate) struct Fact {
     pub(crate) items: Vec<String>,
 }
 
-/// The facts of these kinds.
+/// Returns the facts of these kinds.
 pub(crate) fn facts(kinds: &[&str]) -> Vec<Fact> {
     let text = include_str!("llvm-23.1.txt");
     let mut facts: Vec<Fact> = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn facts(kinds: &[&str]) -> Vec<Fact> {
 }
 
 impl Fact {
-    /// How the type lies in memory.
+    /// Returns the layout of the type in memory.
     pub(crate) fn layout(&self) -> Layout {
         let field = |item: &String| {
             let (offset, field) = item.split_once(' ').unwrap();
@@ -51,7 +51,8 @@ pub(crate) fn variable(declaration: &str) -> Variable {
     (name.to_owned(), in_rust(&declaration[..kind.len() + 1]))
 }
 
-/// Returns a type of C in Rust: a name and any number of pointers, of which the innermost may point to a constant.
+/// Returns a type of C in Rust: a name and any number of pointers, of which the innermost may point
+/// to a constant.
 pub(crate) fn in_rust(kind: &str) -> String {
     let (name, pointers) = kind.split_at(kind.find('*').unwrap_or(kind.len()));
     let (is_const, name) = match name.trim().strip_prefix("const ") {

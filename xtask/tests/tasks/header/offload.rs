@@ -1,4 +1,4 @@
-//! The header of the C API: its declarations, as bindgen reads them, beside LLVM's.
+//! The declarations of the C API's header, as bindgen reads them, compared with LLVM's.
 
 use crate::header::declared::{Declared, Variable, signature};
 use crate::header::llvm::{Fact, facts, in_rust, variable};
@@ -51,7 +51,7 @@ fn the_enumerators_of_rust_are_llvms() {
     assert_eq!(rust, llvm);
 }
 
-/// Those of LLVM 23.1, and six of earlier ones.
+/// Functions of LLVM 23.1, and six of earlier versions.
 const FUNCTIONS: usize = 41 + 6;
 
 #[test]
@@ -81,7 +81,7 @@ fn its_types_are_made_of_llvms_types() {
     let types = types.chain(callbacks).chain(enumerations);
     let llvm: BTreeMap<_, _> = types.map(|(name, kind)| (name.to_owned(), kind)).collect();
     let mut aliases = declared.aliases;
-    // Names of C, of which the header makes use.
+    // Names of C that the header uses.
     aliases.retain(|name, _| name.starts_with("ol_"));
     assert_eq!(aliases, llvm);
     let llvm: BTreeMap<_, _> = facts(&["struct"])

@@ -23,9 +23,9 @@ fn a_plugin_compiles_as_c99_and_as_cpp17() {
         let Some(path) = compile(compiler, &arguments, SMALL_PLUGIN, folder.path()) else {
             continue;
         };
-        // SAFETY: just compiled, and without initialisers.
+        // SAFETY: the test has just compiled the library, which has no initialisers.
         let library = unsafe { libloading::Library::new(path) }.unwrap();
-        // SAFETY: only the symbol's presence is asked for.
+        // SAFETY: the test only checks that the symbol exists.
         assert!(unsafe { library.get::<*const u8>(b"longshore_plugin") }.is_ok(), "{compiler:?}");
     }
 }

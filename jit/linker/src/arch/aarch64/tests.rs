@@ -360,7 +360,8 @@ impl Random {
         self.0
     }
 
-    /// Returns a number of up to 64 bits, or its negative. Every length in bits is equally likely.
+    /// Returns a number of up to 64 bits, or its negative. All lengths in bits are
+    /// about equally likely.
     fn number(&mut self) -> u64 {
         let bits = self.next() % 64;
         let number = self.next() >> bits;

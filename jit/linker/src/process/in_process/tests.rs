@@ -48,7 +48,7 @@ fn memory_that_there_is_not_is_an_error() {
         let error = wait(process().allocate(size, alignment)).unwrap_err();
         assert!(matches!(error, Error::Memory { .. }), "{error}");
     }
-    // SAFETY: the read fails before it touches memory, since no process has so large a range.
+    // SAFETY: there is no room for a result of that size, so nothing is read.
     let error = unsafe { wait(process().read(&[(0x1000, usize::MAX)])) }.unwrap_err();
     assert!(matches!(error, Error::Memory { .. }), "{error}");
 }

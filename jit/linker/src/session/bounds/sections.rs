@@ -100,7 +100,7 @@ impl SharedSections {
                 [first, *other].map(|member| members[member].graph.name().to_string());
             let name = for_message(&name);
             let problem = format!(
-                "its sections named {name} cannot lie together with the same sections of {first}, as __start_{name} and __stop_{name} \
+                "its sections named {name} cannot lie together with the sections of that name in {first}, as __start_{name} and __stop_{name} \
                  require: they differ in protection"
             );
             return Err(Error::Unsupported { file: other, problem });

@@ -315,11 +315,11 @@ fn in_its_own_process(test: &str, body: fn()) {
 }
 
 /// Runs the rest of a test like [`in_its_own_process`], with further environment variables, and
-/// returns its output; empty in the other process.
+/// returns the output of the child process. Ends that process instead of returning there.
 fn run_in_its_own_process(test: &str, environment: &[(&str, &str)], body: fn()) -> String {
     if std::env::var_os(CHILD).is_some() {
         body();
-        // The rest of the test is for the other process alone.
+        // The code after this call is for the parent process alone.
         std::process::exit(0);
     }
     let mut command = Command::new(std::env::current_exe().unwrap());

@@ -136,13 +136,13 @@ fn variables_at_a_fixed_offset_are_not_destroyed_when_they_are_gone() {
         let _other = add(&library, "destroy.o", flags, destroys);
         let object = add(&library, "it.o", flags, STATIC_VARIABLE);
         let f = library.lookup("f").unwrap();
-        let ((tell, reported), (go, may_go)) = (channel(), channel::<()>());
+        let ((called, was_called), (go, may_go)) = (channel(), channel::<()>());
         let thread = thread::spawn(move || {
             call(f);
-            tell.send(()).unwrap();
+            called.send(()).unwrap();
             may_go.recv().unwrap();
         });
-        reported.recv().unwrap();
+        was_called.recv().unwrap();
         object.remove(Removal::Unused).unwrap();
         go.send(()).unwrap();
         thread.join().unwrap();

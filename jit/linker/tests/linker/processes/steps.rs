@@ -90,7 +90,7 @@ fn a_program_lives_and_leaves_nothing_behind() {
     process.notes().assert_nothing_is_in_flight("at the end");
 }
 
-/// Returns the steps of a life.
+/// Returns the names of the steps of a session's life.
 fn steps(sources: &Sources) -> Vec<String> {
     let process = Arc::new(Watched::new(Plan::Live));
     live(&process, sources).unwrap();

@@ -30,7 +30,7 @@ pub struct Context {
     limits: Mutex<BTreeMap<u32, usize>>,
 }
 
-/// The context that a device always has.
+/// The primary context of a device, which no program has to create.
 #[derive(Default)]
 pub struct Primary {
     /// Number of times that programs retained the context.

@@ -43,14 +43,14 @@ pub(super) fn memory(argument: &str, how: &str) -> Vec<Mutation> {
     }
 }
 
-/// The address of what was just freed.
+/// Returns the address of what was just freed.
 fn freed(world: &World) -> usize {
     let address = made("olMemAlloc", &[world.first().objects.device, 1, 4096]);
     ok("olMemFree", &[address]);
     address
 }
 
-/// The address of a program's variable.
+/// Returns the address of a program's variable.
 fn variable(world: &World) -> usize {
     let query = OL_SYMBOL_INFO_GLOBAL_VARIABLE_ADDRESS.0 as usize;
     made("olGetSymbolInfo", &[world.first().global, query, 8])

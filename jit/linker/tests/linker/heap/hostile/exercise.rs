@@ -9,7 +9,7 @@ use longshore_jitlink::memory::{Lifetime, SlabMemory};
 use longshore_jitlink::session::{Lookup, Passes, Removal, Stage, StaticArchive};
 use longshore_jitlink::{Architecture, Result, Session};
 
-/// The memory for links in bytes: larger objects are errors of the memory manager.
+/// Size of the memory for links in bytes: larger objects are errors of the memory manager.
 pub(crate) const SLAB_SIZE: u64 = 1 << 20;
 /// Address of the memory, in the first 2 GiB, as code without `-fPIC` requires it.
 const SLAB: u64 = 0x1000_0000;

@@ -104,12 +104,12 @@ fn a_resolver_that_calls_an_entry_first_while_it_is_linked_is_told_instead_of_wa
     let world = World::new(&[c("-O1 -fPIC", "long slow(void) { return 5; }")]);
     let _entries = world.add(&["slow"]);
     let failures: Arc<Mutex<Vec<String>>> = Arc::default();
-    let reported = Arc::clone(&failures);
+    let list = Arc::clone(&failures);
     extern "C" fn none() -> i64 {
         -1
     }
     world.lazy.on_failure(move |call| {
-        reported.lock().unwrap().push(call.to_string());
+        list.lock().unwrap().push(call.to_string());
         none as *const () as u64
     });
     let source = "long e_slow(void);
@@ -318,12 +318,12 @@ fn a_backtrace_of_what_a_first_call_does_leads_to_the_caller() {
     let _caller = world.library.add_object("caller.o", caller).unwrap();
     let [caller, end] = ["caller", "end"].map(|name| world.library.lookup(name).unwrap());
     let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
-    let reported = Arc::clone(&seen);
+    let frames = Arc::clone(&seen);
     extern "C" fn none() -> i64 {
         0
     }
     world.lazy.on_failure(move |_| {
-        *reported.lock().unwrap() = backtrace();
+        *frames.lock().unwrap() = backtrace();
         none as *const () as u64
     });
     assert_eq!(value(&world.library, "caller"), 1);
@@ -367,9 +367,9 @@ fn a_listener_may_have_what_is_called_next_linked() {
         }
     }
     let listener = Arc::new(Speculates(Mutex::default()));
-    let reported: Arc<dyn Listener> = Arc::clone(&listener) as _;
+    let notified: Arc<dyn Listener> = Arc::clone(&listener) as _;
     let symbols = LinkedRedirectables::new(ThisProcess);
-    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(reported)).unwrap();
+    let lazy = LazyReexports::new(LinkedTrampolines::new(), symbols, Some(notified)).unwrap();
     let objects = ["long first(void) { return 1; }", "long next(void) { return 2; }"]
         .map(|source| c("-O1 -fPIC", source));
     let world = World::with(session(), lazy, &objects);

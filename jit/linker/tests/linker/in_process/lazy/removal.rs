@@ -101,7 +101,7 @@ fn a_call_that_waits_for_its_implementation_goes_on_there_when_the_entries_are_g
         let _filling = world.try_add(filling).unwrap();
         world.library.lookup("f0").unwrap();
         gate.open.store(true, Ordering::Release);
-        // The call continued before or after the removal of the batch, because it held the batch.
+        // The call may have continued before or after the removal of the batch: it held the batch.
         assert_eq!(call.join().unwrap(), 3);
     });
 }
