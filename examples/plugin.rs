@@ -27,15 +27,11 @@ impl Backend for Example {
 }
 
 impl Plugin for Example {
-    const DESCRIPTION: Description = Description {
-        backend: "example",
-        name: "An example",
-        version: "1.0.0",
-        vendor: "Longshore",
-        image_formats: "example",
-        driver: "",
-        unloadable: false,
-    };
+    const DESCRIPTION: Description = Description::new("example")
+        .with_name("An example")
+        .with_version("1.0.0")
+        .with_vendor("Longshore")
+        .with_image_formats("example");
 
     fn connect(_: Services) -> Result<Connected<Example>> {
         Ok(Connected::Platform(Example))
@@ -49,6 +45,7 @@ impl Platform<Example> for Example {
             PlatformInfo::Name => name.to_owned(),
             PlatformInfo::VendorName => vendor.to_owned(),
             PlatformInfo::Version => version.to_owned(),
+            query => return Err(query.unanswered_by(name)),
         })
     }
 
@@ -127,8 +124,9 @@ impl Module<Example> for Image {
             let message = format!("unknown kernel '{name}', expected 'saxpy'");
             return Err(Error::new(ErrorCode::NotFound, message));
         }
-        let argument_sizes = Some(vec![8, 4, 8, 8]);
-        Ok((Arc::new(Saxpy), KernelAttributes { argument_sizes, ..Default::default() }))
+        let mut attributes = KernelAttributes::default();
+        attributes.argument_sizes = Some(vec![8, 4, 8, 8]);
+        Ok((Arc::new(Saxpy), attributes))
     }
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {

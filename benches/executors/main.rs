@@ -71,8 +71,8 @@ fn rounds(pair: &mut PingPong) -> Contender<'_> {
 
 fn calls(report: &mut Report) -> Result<()> {
     let sleeping = process(Spawn::new(executor()))?;
-    let spinning = process(Spawn::new(executor()).spin(Duration::from_micros(50)))?;
-    let stream = process(Spawn::new(executor()).shares_memory(false))?;
+    let spinning = process(Spawn::new(executor()).with_spin(Duration::from_micros(50)))?;
+    let stream = process(Spawn::new(executor()).with_shared_memory(false))?;
     let (mut futex, mut spin) =
         (PingPong::new(Waiting::Asleep)?, PingPong::new(Waiting::Spinning)?);
     let [floor, ours] = in_rounds([Some(rounds(&mut futex)), Some(call(&sleeping))]);
@@ -126,7 +126,7 @@ fn look_ups(report: &mut Report) -> Result<()> {
         "getenv",
     ];
     let sleeping = process(Spawn::new(executor()))?;
-    let spinning = process(Spawn::new(executor()).spin(Duration::from_micros(50)))?;
+    let spinning = process(Spawn::new(executor()).with_spin(Duration::from_micros(50)))?;
     let names =
         NAMES.map(|name| WantedSymbol { name, thread_local: false, lookup: Lookup::Required });
     let requests = [SymbolRequest { library: ProcessLibrary::GLOBAL, names: &names }];
@@ -181,7 +181,7 @@ fn life(report: &mut Report) -> Result<()> {
     let [floor, ours, boxed, noticed] = in_rounds([
         Some(Contender { round: Box::new(nothing) }),
         Some(Contender { round: Box::new(start(|spawn| spawn)) }),
-        Some(Contender { round: Box::new(start(|spawn| spawn.argument("--sandbox"))) }),
+        Some(Contender { round: Box::new(start(|spawn| spawn.with_argument("--sandbox"))) }),
         Some(Contender { round: Box::new(notice) }),
     ]);
     if let (Some(floor), Some(ours)) = (floor, ours) {

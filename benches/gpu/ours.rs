@@ -27,8 +27,9 @@ pub(crate) fn host(of: Doubled, environment: Environment) -> Result<Host> {
     let plugin = of
         .plugin()
         .with_context(|| format!("cargo build --release -p longshore-plugin-{backend}"))?;
-    let host = Host::builder().environment(environment).only_given_plugins().plugin(plugin);
-    Ok(host.backends(backend).build()?)
+    let host =
+        Host::builder().with_environment(environment).with_only_given_plugins().with_plugin(plugin);
+    Ok(host.with_backends(backend).build()?)
 }
 
 /// Returns the UUID, by which the driver finds the device.

@@ -32,10 +32,10 @@ impl Bench {
 
     fn tracking(track: bool) -> Bench {
         let host = Host::builder()
-            .track(track)
-            .only_given_plugins()
-            .plugin(host_plugin())
-            .backends("host")
+            .with_tracking(track)
+            .with_only_given_plugins()
+            .with_plugin(host_plugin())
+            .with_backends("host")
             .build()
             .expect("the host plugin is built: cargo build --release -p longshore-plugin-host");
         let device = host.default_device().expect("the CPU is there");
@@ -176,7 +176,7 @@ fn discovery(criterion: &mut Criterion) {
     }
     let empty = tempfile::tempdir().expect("a folder");
     let search = |folder: &std::path::Path| {
-        Host::builder().only_given_plugins().plugin(folder).candidates().unwrap().len()
+        Host::builder().with_only_given_plugins().with_plugin(folder).candidates().unwrap().len()
     };
     let mut group = criterion.benchmark_group("discovery_100_candidates");
     group.bench_function("floor", |b| b.iter(|| search(empty.path())));
@@ -211,7 +211,8 @@ fn opening(criterion: &mut Criterion) {
         b.iter_batched(
             &mut fresh,
             |file| {
-                let host = Host::builder().only_given_plugins().plugin(file).build().unwrap();
+                let host =
+                    Host::builder().with_only_given_plugins().with_plugin(file).build().unwrap();
                 host.default_device().unwrap()
             },
             BatchSize::PerIteration,

@@ -67,8 +67,9 @@ impl Operation {
 impl Rig {
     fn new(of: &Doubled, device: u32) -> anyhow::Result<Rig> {
         let plugin = of.plugin().context("the plugin is not built")?;
-        let host = Host::builder().environment(Environment::from_process()).cache_limit(0);
-        let host = host.only_given_plugins().plugin(plugin).build()?;
+        let host =
+            Host::builder().with_environment(Environment::from_process()).with_cache_limit(0);
+        let host = host.with_only_given_plugins().with_plugin(plugin).build()?;
         let device = host.device(&format!("{}:{device}", of.backend))?;
         let (queue, basic) = (device.queue()?, device.load_own(&*image(&device, "basic")?)?);
         Ok(Rig { device, queue, basic })

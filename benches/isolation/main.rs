@@ -31,9 +31,11 @@ struct Side {
 
 impl Side {
     fn new(isolated: bool) -> Result<Self> {
-        let builder = Host::builder().environment(Environment::empty()).only_given_plugins();
-        let builder = builder.plugin(host_plugin()).executor(executor());
-        let host = if isolated { builder.isolate("host") } else { builder }.build()?;
+        let builder =
+            Host::builder().with_environment(Environment::empty()).with_only_given_plugins();
+        let builder = builder.with_plugin(host_plugin()).with_executor(executor());
+        let host =
+            if isolated { builder.with_isolated_backends("host") } else { builder }.build()?;
         let device = host.default_device()?;
         let image = Fixtures::built_in().image(&device, "basic")?.context("an image")?;
         let nop = device.load_own(&*image)?.kernel("nop")?;

@@ -26,7 +26,10 @@ impl Ours {
         if let Some(threads) = threads {
             environment = environment.with("LONGSHORE_HOST_THREADS", threads.to_string());
         }
-        let host = Host::builder().environment(environment).only_given_plugins().plugin(plugin()?);
+        let host = Host::builder()
+            .with_environment(environment)
+            .with_only_given_plugins()
+            .with_plugin(plugin()?);
         let device = host.build()?.default_device()?;
         Ok(Ours { kernels: Kernels::new(&device, image)?, device })
     }

@@ -21,7 +21,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let executor = executor()?;
     let (program, implementations) = (compile(&program()?)?, compile(&implementations()?)?);
     let round = |shares| {
-        let spawn = Spawn::new(&executor).shares_memory(shares);
+        let spawn = Spawn::new(&executor).with_shared_memory(shares);
         let (program, implementations) = (&program, &implementations);
         let round = move || time(&spawn, program, implementations).expect("the program is good");
         Some(Contender { round: Box::new(round) })
@@ -48,7 +48,7 @@ fn executor() -> Result<PathBuf> {
 fn time(spawn: &Spawn, program: &bytes::Bytes, implementations: &bytes::Bytes) -> Result<Duration> {
     let process: Arc<dyn TargetProcess> = ExecutorProcess::spawn(spawn)?;
     // SAFETY: the objects are this benchmark's.
-    let session = unsafe { Session::builder().process(process).build() }?;
+    let session = unsafe { Session::builder().with_process(process).build() }?;
     let lazy = LazyReexports::for_session(&session)?;
     let (library, inner) = (session.create_library("program"), session.create_library("inner"));
     library.add_generator(ProcessSymbols);

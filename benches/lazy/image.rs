@@ -18,7 +18,7 @@ pub(crate) struct Cpu {
 
 impl Cpu {
     pub(crate) fn open(archive: Bytes) -> Result<Cpu> {
-        let host = Host::builder().plugin(host_plugin()).build()?;
+        let host = Host::builder().with_plugin(host_plugin()).build()?;
         Ok(Cpu { device: host.default_device()?, image: archive.to_vec().into() })
     }
 

@@ -56,7 +56,10 @@ pub(crate) fn peak(workload: &Workload) -> Result<Option<MemoryPeak>> {
 fn link(objects: &[Bytes], threads: usize) -> Result<(Duration, Arc<CountingMemory>)> {
     let memory = Arc::new(CountingMemory::default());
     let start = Instant::now();
-    let builder = Session::builder().memory(memory.clone()).threads(threads).phony_externals(PHONY);
+    let builder = Session::builder()
+        .with_memory(memory.clone())
+        .with_threads(threads)
+        .with_phony_externals(PHONY);
     // SAFETY: compilers have made the objects, and none of their code is called.
     let session = unsafe { builder.build() }?;
     let library = session.create_library("workload");

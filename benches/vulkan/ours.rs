@@ -44,6 +44,7 @@ impl Ours {
 /// Creates a host with the Vulkan plugin alone.
 pub(crate) fn host(environment: Environment) -> Result<Host> {
     let plugin = vulkan::plugin().context("cargo build --release -p longshore-plugin-vulkan")?;
-    let host = Host::builder().environment(environment).only_given_plugins().plugin(plugin);
-    Ok(host.backends("vulkan").build()?)
+    let host =
+        Host::builder().with_environment(environment).with_only_given_plugins().with_plugin(plugin);
+    Ok(host.with_backends("vulkan").build()?)
 }

@@ -133,7 +133,7 @@ pub(crate) unsafe fn initialize(arguments: *const ol_init_args_t) -> Result<()> 
         let backends = unsafe { wanted_backends(arguments) }?;
         let mut builder = Host::builder();
         if let Some(backends) = backends {
-            builder = builder.backends_if_there(backends);
+            builder = builder.with_optional_backends(backends);
         }
         let context = Context::new(builder.build()?, count.cycles);
         CONTEXT.store(Some(Arc::new(context)));

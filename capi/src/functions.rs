@@ -263,7 +263,7 @@ functions! {
 
     /// Blocks until an event is complete. The error is the first of the work in front of the event that no olSyncQueue
     /// had returned when the event was reached; each call returns it, and the next olSyncQueue of the event's queue does
-    /// as well. OL_ERRC_INVALID_QUEUE in a host function that the event is behind, which would wait for itself.
+    /// as well. OL_ERRC_UNSUPPORTED in a host function that the event is behind, which would wait for itself.
     olSyncEvent, olSyncEventWithCodeLoc(Event: ol_event_handle_t) {
         Event.is_null() => InvalidNullHandle,
     } => event::synchronize;
@@ -308,7 +308,7 @@ functions! {
 
     /// Waits for the queues that use a program, runs its destructors and unloads it. The handles of its symbols are
     /// invalid from now on. If the wait fails, because work of such a queue has failed or the call is made in a host
-    /// function (OL_ERRC_INVALID_QUEUE), the program stays loaded and all its handles valid: call again, where a
+    /// function (OL_ERRC_UNSUPPORTED), the program stays loaded and all its handles valid: call again, where a
     /// failure is not returned twice. After a later error, such as that of a destructor, the program is unloaded all the
     /// same. Blocks.
     olDestroyProgram, olDestroyProgramWithCodeLoc(Program: ol_program_handle_t) {

@@ -23,7 +23,7 @@ use crate::path;
 use build::{Build, Job};
 use clang::Compilers;
 use clap::Args;
-use longshore::{Environment, OffloadImage, OffloadKind, write_offload_binary};
+use longshore::{Environment, OffloadImage, write_offload_binary};
 use source::{Language, Source};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -195,12 +195,11 @@ impl Cc {
         if self.raw {
             return Ok(images.concat());
         }
-        let entries = builds.iter().zip(&images).map(|(build, bytes)| OffloadImage {
-            image_kind: build.target.image_kind(self.cubin),
-            offload_kind: OffloadKind::None,
-            triple: build.target.triple(),
-            arch: build.target.architecture(),
-            bytes,
+        let entries = builds.iter().zip(&images).map(|(build, bytes)| {
+            OffloadImage::new(bytes)
+                .with_image_kind(build.target.image_kind(self.cubin))
+                .with_triple(build.target.triple())
+                .with_arch(build.target.architecture())
         });
         Ok(write_offload_binary(&entries.collect::<Vec<_>>()))
     }

@@ -36,13 +36,13 @@ impl CommonOptions {
 
     /// Returns a host's builder with these options.
     pub(crate) fn builder(&self) -> HostBuilder {
-        let builder = Host::builder().environment(self.environment());
-        let mut builder = self.plugin.iter().fold(builder, HostBuilder::plugin);
+        let builder = Host::builder().with_environment(self.environment());
+        let mut builder = self.plugin.iter().fold(builder, HostBuilder::with_plugin);
         if let Some(backends) = &self.backend {
-            builder = builder.backends(backends);
+            builder = builder.with_backends(backends);
         }
         if let Some(devices) = &self.devices {
-            builder = builder.devices(devices);
+            builder = builder.with_devices(devices);
         }
         builder
     }
@@ -73,7 +73,7 @@ impl CommonOptions {
         track: bool,
     ) -> Result<Device, Failure> {
         let builder = self.builder();
-        let host = build(if track { builder.track(true) } else { builder })?;
+        let host = build(if track { builder.with_tracking(true) } else { builder })?;
         if host.devices().is_empty() {
             return Err(no_device(&host));
         }

@@ -43,16 +43,16 @@ pub(crate) fn kind_name(kind: Option<DeviceType>) -> &'static str {
         Some(DeviceType::IntegratedGpu) => "integrated-gpu",
         Some(DeviceType::Cpu) => "cpu",
         Some(DeviceType::Host) => "host",
-        None => "unknown",
+        _ => "unknown",
     }
 }
 
 fn platform(device: &DeviceEntry) -> Map<String, Value> {
-    let answer = |query| {
-        let text = reported(device.platform_info(query), device, query)?;
+    let answer = |query: &PlatformInfo| {
+        let text = reported(device.platform_info(*query), device, query)?;
         Some((snake_case(query), Value::from(text)))
     };
-    PlatformInfo::ALL.into_iter().filter_map(answer).collect()
+    PlatformInfo::ALL.iter().filter_map(answer).collect()
 }
 
 fn answers(device: &DeviceEntry) -> Map<String, Value> {
@@ -105,6 +105,8 @@ fn value(query: DeviceInfo, answer: &InfoValue) -> Value {
         (_, InfoValue::U64(number)) => (*number).into(),
         (_, InfoValue::Dimensions(xyz)) => json!(xyz),
         (_, InfoValue::Uuid(uuid)) => uuid_text(*uuid).into(),
+        // A type of a later version, as its bytes.
+        (_, other) => json!(other.to_bytes()),
     }
 }
 

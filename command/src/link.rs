@@ -302,25 +302,25 @@ impl Link {
         executor: Option<&Arc<ExecutorProcess>>,
     ) -> Result<Session, Failure> {
         let mut builder = Session::builder()
-            .architecture(architecture)
-            .threads(self.threads)
-            .passes(self.passes(dump));
+            .with_architecture(architecture)
+            .with_threads(self.threads)
+            .with_passes(self.passes(dump));
         if self.gc_sections {
-            builder = builder.prune();
+            builder = builder.with_pruning();
         }
         if self.phony_externals {
-            builder = builder.phony_externals(0xbad);
+            builder = builder.with_phony_externals(0xbad);
         }
         if self.runs(place) {
             let listing = if self.rdynamic { Listing::Exports } else { Listing::Names };
-            builder = builder.list_program(listing);
+            builder = builder.with_program_listing(listing);
         }
         if self.lazy && architecture == Architecture::X86_64 {
             // Code that is not position-independent may come later, and refers to what was linked before.
-            builder = builder.placement(Placement::Low);
+            builder = builder.with_placement(Placement::Low);
         }
         if self.slab.is_wanted() {
-            builder = builder.memory(Arc::new(self.slab.memory()?));
+            builder = builder.with_memory(Arc::new(self.slab.memory()?));
         }
         Ok(match place {
             // SAFETY: this process is there to run the program that it is given.
@@ -336,16 +336,16 @@ impl Link {
         executor: Option<&Arc<ExecutorProcess>>,
     ) -> Result<SessionBuilder, Failure> {
         let builder = match executor.cloned() {
-            Some(executor) => builder.process(executor),
-            None => builder.static_tls(static_tls_reserve!(STATIC_TLS).map_err(Error::from)?),
+            Some(executor) => builder.with_process(executor),
+            None => builder.with_static_tls(static_tls_reserve!(STATIC_TLS).map_err(Error::from)?),
         };
-        let builder = builder.rebind_process_data();
+        let builder = builder.with_rebound_process_data();
         let options =
             DebugOptions { gdb: self.gdb, perf_map: self.perf_map, jitdump: self.jitdump.clone() };
         if options == DebugOptions::default() {
             return Ok(builder);
         }
-        Ok(builder.debug(DebugSupport::new(options)?))
+        Ok(builder.with_debug(DebugSupport::new(options)?))
     }
 
     fn passes(&self, dump: Option<&Arc<Dump>>) -> Passes {

@@ -64,14 +64,14 @@ impl Plugins {
         let of_backends = CommonOptions { devices: None, ..common.clone() };
         let all = CommonOptions { backend: None, ..of_backends.clone() };
         let host = self
-            .build(of_backends.builder().environment(any_device))
-            .or_else(|_| self.build(all.builder().environment(any_backend)))?;
+            .build(of_backends.builder().with_environment(any_device))
+            .or_else(|_| self.build(all.builder().with_environment(any_backend)))?;
         Ok((host, Err(selection_failure(error))))
     }
 
     fn build(&self, mut builder: HostBuilder) -> longshore::Result<Host> {
         if let Some(probe) = self.probe() {
-            builder = builder.probe(probe);
+            builder = builder.with_probe(probe);
         }
         builder.build()
     }
@@ -81,7 +81,7 @@ impl Plugins {
             return None;
         }
         // Without its own path the command can still load the plugins itself.
-        std::env::current_exe().ok().map(Probe::with)
+        std::env::current_exe().ok().map(Probe::new)
     }
 }
 

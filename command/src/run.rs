@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use argument::{ArgumentSpec, Save};
 use clap::Args;
 use longshore::units;
-use longshore::{Device, ErrorCode, Grid, Image, Kernel, Program, Queue, SymbolKind};
+use longshore::{Device, ErrorCode, Grid, Image, Kernel, LoadOptions, Program, Queue, SymbolKind};
 use memory::Prepared;
 use report::{Report, Times};
 use std::path::PathBuf;
@@ -117,12 +117,8 @@ impl Run {
         let device = common.open(self.device.as_deref(), &image, self.tracking.is_wanted())?;
         let start = Instant::now();
         // SAFETY: the user, who names the image in order to run it, vouches for its code.
-        let program = unsafe {
-            match self.lazy {
-                true => device.load_lazily(image)?,
-                false => device.load(image)?,
-            }
-        };
+        let program =
+            unsafe { device.load_with(image, &LoadOptions::new().with_lazy_linking(self.lazy))? };
         let load = start.elapsed();
         match (self.list, &self.kernel) {
             (true, _) => symbols::print(&program, self.json)?,

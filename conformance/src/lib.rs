@@ -8,7 +8,7 @@
 //! ```no_run
 //! # fn main() -> longshore::Result<()> {
 //! use longshore_conformance::{Filter, Setup};
-//! let setup = Setup::new().plugin("liblongshore_plugin_mine.so");
+//! let setup = Setup::new().with_plugin("liblongshore_plugin_mine.so");
 //! for device in setup.devices()? {
 //!     let report = setup.run_all(&device, &Filter::all(), |_, _| {});
 //!     println!("{}: {} failed", device.name, report.failed());

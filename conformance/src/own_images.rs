@@ -1,8 +1,8 @@
 //! Loading of trusted images in tests.
 
-use longshore::{Device, Image, Program, Result};
+use longshore::{Device, Image, LoadOptions, Program, Result};
 
-/// Methods for images of the suite and of its user: [`Device::load`] and [`Device::load_lazily`]
+/// Methods for images of the suite and of its user: [`Device::load`] and [`Device::load_with`]
 /// without an `unsafe` block in each test.
 ///
 /// For tests only: a caller of these methods makes the promise that [`Device::load`] requires.
@@ -16,7 +16,7 @@ pub trait OwnImages {
     /// Loads an image lazily. May block.
     ///
     /// # Errors
-    /// Errors of [`Device::load_lazily`].
+    /// Errors of [`Device::load_with`].
     fn load_own_lazily(&self, image: impl Into<Image>) -> Result<Program>;
 }
 
@@ -29,6 +29,6 @@ impl OwnImages for Device {
 
     fn load_own_lazily(&self, image: impl Into<Image>) -> Result<Program> {
         // SAFETY: as above.
-        unsafe { self.load_lazily(image) }
+        unsafe { self.load_with(image, &LoadOptions::new().with_lazy_linking(true)) }
     }
 }

@@ -113,7 +113,7 @@ fn plugin() -> PathBuf {
 
 #[test]
 fn the_plugin_runs_its_kernel() {
-    let host = Host::builder().only_given_plugins().plugin(plugin()).build().unwrap();
+    let host = Host::builder().with_only_given_plugins().with_plugin(plugin()).build().unwrap();
     let device = host.device("example:0").unwrap();
     let image = Image::from(b"longshore-example: saxpy\n".to_vec());
     let program = device.load_own(image).unwrap();
@@ -127,7 +127,7 @@ fn the_plugin_runs_its_kernel() {
 
 #[test]
 fn the_plugin_passes_the_suite() {
-    let setup = Setup::new().plugin(plugin()).backends("example");
+    let setup = Setup::new().with_plugin(plugin()).with_backends("example");
     let device = setup.devices().unwrap().remove(0);
     let report = setup.run_all(&device, &Filter::all(), |_, _| {});
     let failed: Vec<_> = report

@@ -103,7 +103,7 @@ impl Listener {
 
     /// Sets the time allowed to a peer for the whole greeting; the default is 10 s.
     #[must_use]
-    pub fn greeting_limit(mut self, limit: Duration) -> Self {
+    pub fn with_greeting_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }

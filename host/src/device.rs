@@ -3,6 +3,7 @@
 mod close;
 pub(crate) mod core;
 pub(crate) mod events;
+mod info;
 mod memory;
 mod pool_totals;
 
@@ -49,7 +50,8 @@ impl Device {
         self.core.facts.index
     }
 
-    /// Answers a query. LLVM: `olGetDeviceInfo`.
+    /// Answers a query. A getter, such as [`Device::compute_units`], returns the answer in its own
+    /// type. LLVM: `olGetDeviceInfo`.
     ///
     /// # Errors
     /// `Unimplemented` if the device has no answer.
@@ -102,7 +104,7 @@ impl Device {
     ///
     /// # Errors
     /// The first error of any step; the others are logged. `Uninitialized` if it was closed.
-    /// `InvalidQueue` in a host function of one of its queues, where it stays open.
+    /// `Unsupported` in a host function of one of its queues, where it stays open.
     pub fn close(self) -> Result<CloseReport> {
         host_function::refuse_inside(self.id(), "closing a device")?;
         self.core.close()

@@ -248,7 +248,7 @@ impl<'a> Judge<'a> {
         let (file, facts) = match open_to_read(&found.path) {
             Ok(opened) => opened,
             Err(error) => {
-                let outcome = search::missing(&found.path, &error);
+                let outcome = search::missing(&found.path, error);
                 return Some(Judged::unopened(found, None, outcome));
             }
         };

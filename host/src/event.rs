@@ -72,7 +72,7 @@ impl Event {
     ///
     /// # Errors
     /// The first failure of the work in front of it, see [`Event`]; those of
-    /// [`Event::is_complete`]. `InvalidQueue` in a host function of the event's own queue, if it is
+    /// [`Event::is_complete`]. `Unsupported` in a host function of the event's own queue, if it is
     /// recorded behind that function, which would wait for itself.
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_own_queue()?;
@@ -112,14 +112,12 @@ impl Event {
     }
 
     /// # Errors
-    /// `InvalidQueue` where the calling thread runs a function that the event is recorded behind.
+    /// `Unsupported` where the calling thread runs a function that the event is recorded behind.
     fn refuse_own_queue(&self) -> Result<()> {
         if !host_function::is_inside_queue(self.shared.queue) || self.is_complete()? {
             return Ok(());
         }
-        let message = "a host function waits for an event behind it on its own queue, which waits \
-                       for the host function";
-        Err(Error::new(ErrorCode::InvalidQueue, message))
+        Err(Error::would_deadlock("waiting for an event", "its own queue, in front of the event,"))
     }
 
     pub(crate) fn with<R>(&self, body: impl FnOnce(&AnyEvent) -> Result<R>) -> Result<R> {

@@ -134,7 +134,7 @@ impl Host {
         }
         let Some(first) = refusals.first() else { return Err(self.absence().error()) };
         let messages: Vec<_> = refusals.iter().map(Error::message).collect();
-        Err(Error::new(first.code(), messages.join("\n")))
+        Err(Error::new(first.code(), messages.join("\n")).with_source(first.clone()))
     }
 
     /// Returns the live allocation or global that an address lies in, on whichever device. O(log n).
@@ -222,7 +222,8 @@ impl DeviceEntry {
         self.plugin.description()
     }
 
-    /// Answers a query without opening it. LLVM: `olGetDeviceInfo`.
+    /// Answers a query without opening it. A getter, such as [`DeviceEntry::compute_units`], returns
+    /// the answer in its own type. LLVM: `olGetDeviceInfo`.
     ///
     /// # Errors
     /// `Unimplemented` if the device has no answer.

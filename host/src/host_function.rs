@@ -4,7 +4,7 @@
 //! function. So closing and unloading ask [`is_inside`]: asked for, they are refused; as the drop
 //! of a last handle, they move to a thread of their own.
 
-use longshore_plugin_api::{Error, ErrorCode, HostFunction, Result, abi};
+use longshore_plugin_api::{Error, HostFunction, Result, abi};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,13 +75,24 @@ fn is_any_running(is_it: impl Fn(&Of) -> bool) -> bool {
 /// Refuses what waits for the device's queues.
 ///
 /// # Errors
-/// `InvalidQueue` inside a function of one of them.
+/// `Unsupported` inside a function of one of them.
 pub(crate) fn refuse_inside(device: u64, what: &str) -> Result<()> {
     if !is_inside(device) {
         return Ok(());
     }
-    let message = format!("{what} in a host function of a queue of the device would wait for it");
-    Err(Error::new(ErrorCode::InvalidQueue, message))
+    Err(Error::would_deadlock(what, "a queue of the device"))
+}
+
+/// Refuses a call that waits for the queue.
+///
+/// # Errors
+/// `Unsupported` inside a function of the queue.
+#[inline]
+pub(crate) fn refuse_inside_queue(queue: u64, call: &str) -> Result<()> {
+    if !is_inside_queue(queue) {
+        return Ok(());
+    }
+    Err(Error::would_deadlock(call, "the same queue"))
 }
 
 /// Does `work` on a thread of its own. If there can be none, it is forgotten and logged.
@@ -113,6 +124,7 @@ unsafe extern "C" fn call(context: *mut c_void) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longshore_plugin_api::ErrorCode;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -129,7 +141,12 @@ mod tests {
             let inner = || assert!(is_inside(1) && is_inside(2) && is_inside_queue(10));
             queue(of(2), inner, outer).unwrap();
             assert!(is_inside(1) && !is_inside(2) && is_inside_queue(10) && !is_inside_queue(20));
-            assert_eq!(refuse_inside(1, "x").unwrap_err().code(), ErrorCode::InvalidQueue);
+            assert_eq!(refuse_inside(1, "x").unwrap_err().code(), ErrorCode::Unsupported);
+            let refused = refuse_inside_queue(10, "synchronizing a queue").unwrap_err();
+            assert_eq!(refused.code(), ErrorCode::Unsupported);
+            let start = "synchronizing a queue in a host function of the same queue would deadlock";
+            assert!(refused.message().starts_with(start), "{refused}");
+            assert_eq!(refuse_inside_queue(20, "x"), Ok(()));
         };
         run(of(1), function);
         assert_eq!(refuse_inside(1, "x"), Ok(()));

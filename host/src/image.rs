@@ -48,7 +48,8 @@ impl Image {
                 }
                 _ => ErrorCode::HostIo,
             };
-            Error::new(code, format!("cannot read the image '{}': {error}", path.display()))
+            let message = format!("cannot read the image '{}': {error}", path.display());
+            Error::new(code, message).with_source(error)
         })?;
         Ok(Image::from(bytes))
     }
@@ -127,5 +128,21 @@ impl From<Mmap> for Image {
     fn from(map: Mmap) -> Image {
         let range = 0..map.len();
         Image { storage: Storage::Mapped(Arc::new(map)), range }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_the_source_of_the_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Image::read(folder.path().join("gone")).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::NotFound);
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+        assert_eq!(cause.unwrap().kind(), std::io::ErrorKind::NotFound);
+        assert!(error.message().ends_with(&cause.unwrap().to_string()), "{error}");
     }
 }

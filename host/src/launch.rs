@@ -2,7 +2,6 @@
 
 use crate::memory::{Buffer, DevicePointer, Element};
 use crate::program::Kernel;
-use bytemuck::NoUninit;
 use longshore_plugin_api::{ArgumentKind, ArgumentType, Error, ErrorCode, LaunchShape, Result};
 use std::any::TypeId;
 use std::ffi::c_void;
@@ -44,17 +43,17 @@ impl Grid {
         self
     }
 
-    /// Returns the same with all groups running at once.
+    /// Returns the same with all groups running at once, or not.
     #[must_use]
-    pub fn cooperative(mut self) -> Grid {
-        self.cooperative = true;
+    pub fn with_cooperative(mut self, cooperative: bool) -> Grid {
+        self.cooperative = cooperative;
         self
     }
 
     /// Returns the same with groups in clusters of this many in x, y and z: those of a cluster run at once and
     /// reach each other's shared memory. CUDA: `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
     #[must_use]
-    pub fn in_clusters(mut self, groups: [u32; 3]) -> Grid {
+    pub fn with_clusters(mut self, groups: [u32; 3]) -> Grid {
         self.cluster = Some(groups);
         self
     }
@@ -75,7 +74,11 @@ impl Grid {
             }
         }
         kernel.check_group(items)?;
-        Ok(LaunchShape { groups, items, cluster, dynamic_shared_bytes, cooperative, wait })
+        Ok(LaunchShape::new(groups, items)
+            .with_cluster(cluster)
+            .with_dynamic_shared_bytes(dynamic_shared_bytes)
+            .with_cooperative(cooperative)
+            .with_wait(wait))
     }
 
     #[cold]
@@ -96,8 +99,8 @@ impl Grid {
 /// (`[f32; 4]`), or a [`DevicePointer`], whose elements are unknown. [`Untyped`] passes a value of
 /// another kind.
 pub trait Argument {
-    /// What the kernel receives.
-    type Stored: NoUninit;
+    /// The value that the kernel receives: plain data without padding.
+    type Stored: Element;
 
     /// The kind of the value; `None`, the default, fits every declared kind.
     const KIND: Option<ArgumentKind> = None;

@@ -27,6 +27,11 @@
 //! what it stands for; using one whose device was closed or whose program was unloaded is the
 //! error `Uninitialized`.
 //!
+//! The feature `bytemuck` makes an [`Element`] of each type that implements `bytemuck::NoUninit` and
+//! `bytemuck::AnyBitPattern`, so of each `bytemuck::Pod`. Without the feature, numbers and arrays of
+//! them are elements, and types for which a program implements [`Element`]. The feature `svg` draws
+//! timelines of memory.
+//!
 //! Which backend is used is the user's choice, by `LONGSHORE_BACKEND` and `LONGSHORE_DEVICES`.
 //! The crate knows no vendor. Start reading at [`host`](Host), then follow `program::life`, which
 //! holds the order in which an image lives and dies.
@@ -69,16 +74,16 @@ pub use memory::{
     Element, MemoryReport, MemoryUse, TimelinePoint,
 };
 pub use profile::FunctionCounters;
-pub use program::{Global, Kernel, Program, UnloadReport};
+pub use program::{Global, Kernel, LoadOptions, Program, UnloadReport};
 pub use queue::Queue;
 pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
 
 /// What a plugin says of itself.
 pub type PluginDescription = longshore_plugin_api::Description<String>;
 pub use longshore_plugin_api::{
-    Acceptance, ArgumentKind, ArgumentType, DeviceInfo, DeviceType, Error, ErrorCode, InfoValue,
-    KernelAttributes, MemoryKind, PlatformInfo, PoolTracker, PrefetchTarget, ProfileSection,
-    ProfileSectionKind, Result, SymbolKind, VendorError,
+    Acceptance, ArgumentKind, ArgumentType, DeviceInfo, DeviceType, Error, ErrorCode, FpCapability,
+    InfoType, InfoValue, KernelAttributes, MemoryKind, PlatformInfo, PoolTracker, PrefetchTarget,
+    ProfileSection, ProfileSectionKind, Result, SymbolKind, VendorError,
 };
 
 /// What any thread may use.

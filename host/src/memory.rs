@@ -4,12 +4,14 @@ mod allocation;
 mod block;
 mod buffer;
 mod device_memory;
+pub(crate) mod element;
 mod pending;
 mod table;
 mod tracking;
 
 pub use allocation::{Allocation, DevicePointer};
-pub use buffer::{Buffer, Element};
+pub use buffer::Buffer;
+pub use element::Element;
 pub use table::{AllocationInfo, AllocationOwner};
 pub use tracking::{CallSite, CallStack, MemoryReport, MemoryUse, TimelinePoint};
 

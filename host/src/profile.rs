@@ -49,7 +49,7 @@ pub(crate) fn write(
         };
     written.map_err(|error| {
         let message = format!("cannot write the profile '{}': {error}", name.path.display());
-        Error::new(ErrorCode::HostIo, message)
+        Error::new(ErrorCode::HostIo, message).with_source(error)
     })?;
     Ok(Some(name.path))
 }

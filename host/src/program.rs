@@ -3,17 +3,18 @@
 pub(crate) mod core;
 mod life;
 mod occupancy;
+mod options;
 mod suitable;
 mod symbols;
 
 pub use life::UnloadReport;
+pub use options::LoadOptions;
 pub use symbols::{Global, Kernel};
 
 use crate::device::Device;
 use crate::host_function;
 use crate::image::Image;
 use core::{ProgramCore, unloaded};
-use life::Loading;
 use longshore_plugin_api::{Error, ErrorCode, Module as _, Result, SymbolKind};
 use std::sync::Arc;
 
@@ -63,7 +64,7 @@ impl Device {
     /// # Ok(()) }
     /// ```
     pub unsafe fn load(&self, image: impl Into<Image>) -> Result<Program> {
-        Program::load(self, image.into(), Loading::Whole)
+        Program::load(self, image.into(), &LoadOptions::new())
     }
 
     /// Loads an image as [`Device::load`] does if the backend verifies it entirely, so that its source
@@ -73,33 +74,40 @@ impl Device {
     /// # Errors
     /// As for [`Device::load`], and `Unsupported` for an image that the backend does not verify.
     pub fn load_verified(&self, image: impl Into<Image>) -> Result<Program> {
-        Program::load(self, image.into(), Loading::Verified)
+        Program::load(self, image.into(), &LoadOptions::new().with_verification(true))
     }
 
-    /// Loads an image, and puts off what can be: of a relocatable object or an archive on the CPU, a member is linked when one of
-    /// its functions is first called, so that an archive of many kernels is loaded in the time of its index. The first launch
-    /// of a kernel links the member that has it, before it is queued. To find a kernel links nothing; to find a global links
-    /// what defines it.
-    ///
-    /// Constructors of a member run once, in the order of their priorities, before the first of its functions; those of a member
-    /// that is never called do not. Destructors of those that are linked run when the program is unloaded, in reverse.
-    ///
-    /// This is about time only. Images of other kinds, and those of backends that cannot put anything off, are loaded whole.
+    /// Loads an image as [`Device::load`] does, with options. Blocks.
     ///
     /// # Errors
-    /// As for [`Device::load`], for what is read of the image now. What is found later is an error of the launch, with the same
-    /// code: `LinkFailure` for undefined symbols, `InvalidBinary` for a damaged member. The program can be used further.
+    /// As for [`Device::load`]; with [`LoadOptions::with_verification`] also `Unsupported` for an image
+    /// that the backend does not verify. Of an image that is linked lazily they are those of the
+    /// parts that are read now: a later error is one of the launch, with the same code, such as
+    /// `LinkFailure` for undefined symbols and `InvalidBinary` for a damaged member. The program
+    /// can be used further.
     ///
     /// # Safety
     /// As for [`Device::load`].
-    pub unsafe fn load_lazily(&self, image: impl Into<Image>) -> Result<Program> {
-        Program::load(self, image.into(), Loading::Lazy)
+    ///
+    /// ```no_run
+    /// # fn load(device: &longshore::Device) -> longshore::Result<()> {
+    /// let options = longshore::LoadOptions::new().with_lazy_linking(true);
+    /// // SAFETY: the build made kernels.a of kernels of this program.
+    /// let program = unsafe { device.load_with(longshore::Image::read("kernels.a")?, &options)? };
+    /// # Ok(()) }
+    /// ```
+    pub unsafe fn load_with(
+        &self,
+        image: impl Into<Image>,
+        options: &LoadOptions,
+    ) -> Result<Program> {
+        Program::load(self, image.into(), options)
     }
 }
 
 impl Program {
-    fn load(device: &Device, image: Image, loading: Loading) -> Result<Program> {
-        let core = ProgramCore::load(device, image, loading)?;
+    fn load(device: &Device, image: Image, options: &LoadOptions) -> Result<Program> {
+        let core = ProgramCore::load(device, image, options)?;
         Ok(Program { shared: Arc::new(Shared { core, device: device.clone() }) })
     }
 
@@ -145,7 +153,7 @@ impl Program {
     /// # Errors
     /// The first failure among that work that nobody was told of; the queue's own next
     /// synchronization answers it as well, this method does not again. `Uninitialized` if the
-    /// program was unloaded, `InvalidQueue` in a host function of a queue of the device.
+    /// program was unloaded, `Unsupported` in a host function of a queue of the device.
     pub fn synchronize(&self) -> Result<()> {
         host_function::refuse_inside(self.device().id(), "waiting for a program")?;
         let _loaded = self.core().module.enter(0).ok_or_else(unloaded)?;
@@ -158,7 +166,7 @@ impl Program {
     ///
     /// # Errors
     /// The first error of any step; the others are logged. `Uninitialized` if it was unloaded
-    /// before. `InvalidQueue` in a host function of a queue of the device, where nothing is done
+    /// before. `Unsupported` in a host function of a queue of the device, where nothing is done
     /// but that dropping the last handle unloads it on another thread.
     pub fn unload(self) -> Result<UnloadReport> {
         host_function::refuse_inside(self.device().id(), "unloading a program")?;

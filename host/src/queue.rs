@@ -90,7 +90,8 @@ impl Queue {
 
     /// Queues a function of the program; what is queued later waits for its return. It runs on a
     /// thread of the plugin's, or of a caller that waits for the queue. It must not wait for its
-    /// own queue. A panic in it is logged. LLVM: `olLaunchHostFunction`.
+    /// own queue: such a call would deadlock, and is `Unsupported`. A panic in it is logged. LLVM:
+    /// `olLaunchHostFunction`.
     ///
     /// # Errors
     /// Those of the driver; the function is dropped then.
@@ -151,8 +152,10 @@ impl Queue {
     /// Blocks until all that was queued before the call is done. LLVM: `olSyncQueue`.
     ///
     /// # Errors
-    /// The first error among that work that nobody was told of.
+    /// The first error among that work that nobody was told of. `Unsupported` in a host function of
+    /// this queue.
     pub fn synchronize(&self) -> Result<()> {
+        self.refuse_inside("synchronizing a queue")?;
         self.open()?.queue.synchronize()?;
         self.core.take_pending_error()
     }
@@ -189,6 +192,9 @@ impl Queue {
         arguments: impl ArgumentList,
         wait: bool,
     ) -> Result<()> {
+        if wait {
+            self.refuse_inside("launching a kernel and waiting for it")?;
+        }
         let open = self.open()?;
         let _queued = (!wait).then(|| self.core.queueing());
         let program = kernel.program();
@@ -204,6 +210,15 @@ impl Queue {
                 unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), sizes.len()) };
             open.queue.launch(kernel.remote(), &shape, arguments)
         })
+    }
+
+    /// Refuses a call that waits for this queue.
+    ///
+    /// # Errors
+    /// `Unsupported` in a host function of this queue.
+    #[inline]
+    fn refuse_inside(&self, call: &str) -> Result<()> {
+        host_function::refuse_inside_queue(self.core.number(), call)
     }
 
     pub(crate) fn core(&self) -> &Arc<QueueCore> {

@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn entries_for_the_triples_of_all_compilers_are_scored_and_those_for_others_are_not() {
         let device = Target::parse("gfx942:sramecc+:xnack-").unwrap();
-        let score = |triple| score(&ImageEntry { bytes: &head(), triple, arch: "gfx942" }, &device);
+        let score = |triple| score(&ImageEntry::new(&head(), triple, "gfx942"), &device);
         for triple in
             ["", "amdgcn-amd-amdhsa", "amdgcn-amd-amdhsa--", "amdgpu9.4-amd-amdhsa-unknown"]
         {

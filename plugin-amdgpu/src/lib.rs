@@ -71,6 +71,7 @@ impl StreamBackend for AmdgpuBackend {
             PlatformInfo::Name => "HIP".to_owned(),
             PlatformInfo::VendorName => "AMD".to_owned(),
             PlatformInfo::Version => driver.version_text(),
+            query => return Err(query.unanswered_by("HIP")),
         })
     }
 
@@ -100,15 +101,12 @@ impl StreamBackend for AmdgpuBackend {
 }
 
 impl Plugin for AmdgpuBackend {
-    const DESCRIPTION: Description = Description {
-        backend: "amdgpu",
-        name: "Longshore AMDGPU backend",
-        version: env!("CARGO_PKG_VERSION"),
-        vendor: "Longshore",
-        image_formats: "code-object",
-        driver: "libamdhip64.so",
-        unloadable: false,
-    };
+    const DESCRIPTION: Description = Description::new("amdgpu")
+        .with_name("Longshore AMDGPU backend")
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .with_vendor("Longshore")
+        .with_image_formats("code-object")
+        .with_driver("libamdhip64.so");
 
     fn connect(services: Services) -> Result<Connected<AmdgpuPlatform>> {
         platform::connect(Settings::read(|name| services.setting(name))?)

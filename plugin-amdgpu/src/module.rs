@@ -141,6 +141,7 @@ impl Image<Driver> for AmdgpuImage {
                 self.kernel(name).is_some_and(|kernel| kernel.kind == KernelKind::Normal)
             }
             SymbolKind::Global => self.globals.contains(name),
+            _ => false,
         }
     }
 
@@ -156,15 +157,14 @@ impl Image<Driver> for AmdgpuImage {
             Error::new(ErrorCode::InvalidBinary, message)
         })?;
         let sizes = kernel.arguments.iter().map(|argument| argument.bytes);
-        Ok(KernelAttributes {
-            argument_sizes: Some(sizes.collect()),
-            max_group_items: kernel.max_group_items.unwrap_or(0),
-            static_shared_bytes: u64::from(kernel.static_shared_bytes),
-            private_bytes: u64::from(kernel.private_bytes),
-            registers: kernel.registers.unwrap_or(0),
-            required_group: kernel.required_group.unwrap_or_default(),
-            ..KernelAttributes::default()
-        })
+        let mut attributes = KernelAttributes::default();
+        attributes.argument_sizes = Some(sizes.collect());
+        attributes.max_group_items = kernel.max_group_items.unwrap_or(0);
+        attributes.static_shared_bytes = u64::from(kernel.static_shared_bytes);
+        attributes.private_bytes = u64::from(kernel.private_bytes);
+        attributes.registers = kernel.registers.unwrap_or(0);
+        attributes.required_group = kernel.required_group.unwrap_or_default();
+        Ok(attributes)
     }
 
     fn description(&self, kernel: &str) -> Option<Cow<'_, [u8]>> {

@@ -5,6 +5,7 @@ use std::fmt;
 /// Kind of an argument. The values are those in kernel descriptions.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ArgumentKind {
     /// A signed integer.
     Signed = 1,

@@ -163,7 +163,7 @@ impl<L: Send + 'static> Crew<L> {
             Some(bytes) => builder.stack_size(bytes),
             None => builder,
         };
-        builder.spawn(|| self.work()).map_err(|error| no_thread(&name, &error))?;
+        builder.spawn(|| self.work()).map_err(|error| no_thread(&name, error))?;
         state.threads += 1;
         Ok(())
     }
@@ -207,7 +207,7 @@ impl<L: Send + 'static> Crew<L> {
         const NAME: &str = "longshore-crew";
         if !state.is_overseen {
             let builder = thread::Builder::new().name(NAME.to_owned());
-            builder.spawn(|| self.add_threads()).map_err(|error| no_thread(NAME, &error))?;
+            builder.spawn(|| self.add_threads()).map_err(|error| no_thread(NAME, error))?;
             state.is_overseen = true;
         }
         Ok(())
@@ -235,9 +235,9 @@ impl<L: Send + 'static> Crew<L> {
 }
 
 #[cold]
-fn no_thread(name: &str, error: &std::io::Error) -> Error {
+fn no_thread(name: &str, error: std::io::Error) -> Error {
     let message = format!("thread '{name}' for queues cannot be started: {error}");
-    Error::new(ErrorCode::OutOfResources, message)
+    Error::new(ErrorCode::OutOfResources, message).with_source(error)
 }
 
 #[cfg(test)]

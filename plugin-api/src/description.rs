@@ -5,6 +5,7 @@ use crate::abi::{INTERFACE_MAJOR, INTERFACE_MINOR};
 /// The description of a plugin: a constant of the plugin, or a copy of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Description<Text = &'static str> {
     /// The backend that it provides: "cuda", "host". Lower case letters, digits, `-` and `_`.
     pub backend: Text,
@@ -23,6 +24,79 @@ pub struct Description<Text = &'static str> {
     pub unloadable: bool,
 }
 
+impl Description {
+    /// Returns the description of a plugin for `backend` that takes no image, wants no driver and
+    /// is not unloadable; its other texts are empty.
+    pub const fn new(backend: &'static str) -> Description {
+        Description {
+            backend,
+            name: "",
+            version: "",
+            vendor: "",
+            image_formats: "",
+            driver: "",
+            unloadable: false,
+        }
+    }
+
+    /// Returns the same description with [`Description::name`] set.
+    #[must_use]
+    pub const fn with_name(mut self, name: &'static str) -> Description {
+        self.name = name;
+        self
+    }
+
+    /// Returns the same description with [`Description::version`] set.
+    #[must_use]
+    pub const fn with_version(mut self, version: &'static str) -> Description {
+        self.version = version;
+        self
+    }
+
+    /// Returns the same description with [`Description::vendor`] set.
+    #[must_use]
+    pub const fn with_vendor(mut self, vendor: &'static str) -> Description {
+        self.vendor = vendor;
+        self
+    }
+
+    /// Returns the same description with [`Description::image_formats`] set, separated by commas.
+    #[must_use]
+    pub const fn with_image_formats(mut self, formats: &'static str) -> Description {
+        self.image_formats = formats;
+        self
+    }
+
+    /// Returns the same description with [`Description::driver`] set.
+    #[must_use]
+    pub const fn with_driver(mut self, driver: &'static str) -> Description {
+        self.driver = driver;
+        self
+    }
+}
+
+impl<Text> Description<Text> {
+    /// Returns the same description with [`Description::unloadable`] set.
+    #[must_use]
+    pub const fn with_unloadable(mut self, unloadable: bool) -> Description<Text> {
+        self.unloadable = unloadable;
+        self
+    }
+
+    /// Returns the same description with `change` applied to each text.
+    pub fn map<U>(self, mut change: impl FnMut(Text) -> U) -> Description<U> {
+        Description {
+            backend: change(self.backend),
+            name: change(self.name),
+            version: change(self.version),
+            vendor: change(self.vendor),
+            image_formats: change(self.image_formats),
+            driver: change(self.driver),
+            unloadable: self.unloadable,
+        }
+    }
+}
+
 /// Name of the section that the note lies in.
 pub const NOTE_SECTION: &str = ".note.longshore";
 /// Owner of the note, with the NUL that the ELF format wants.
@@ -32,6 +106,7 @@ pub const NOTE_TYPE: u32 = 1;
 
 /// What a plugin's ELF note tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Note {
     /// Major version of the interface that the plugin was built with.
     pub interface_major: u32,

@@ -5,11 +5,13 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// What kind of error it is. The values are those of LLVM's `ol_errc_t`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum ErrorCode {
     /// None of the others, or a code that this version does not know.
     Unknown = 1,
@@ -35,7 +37,8 @@ pub enum ErrorCode {
     InvalidValue = 11,
     /// Valid, but not built yet, or a query that the device does not answer.
     Unimplemented = 12,
-    /// Valid, but this device or plugin cannot do it.
+    /// Valid, but this device or plugin cannot do it, or the call cannot be made in a host function,
+    /// where it would deadlock.
     Unsupported = 13,
     /// The device assembler failed.
     AssembleFailure = 14,
@@ -63,7 +66,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, in order of their values.
-    pub const ALL: [ErrorCode; 24] = [
+    pub const ALL: &[ErrorCode] = &[
         ErrorCode::Unknown,
         ErrorCode::HostIo,
         ErrorCode::InvalidBinary,
@@ -133,6 +136,7 @@ impl ErrorCode {
 /// A vendor's own error: what its API calls it and its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct VendorError {
     /// `CUDA_ERROR_OUT_OF_MEMORY`.
     pub name: String,
@@ -142,11 +146,22 @@ pub struct VendorError {
 
 /// An error: a code and a message that names the object, the value that was wrong and what was
 /// expected, with the vendor's own error where there was one.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.describe())]
+///
+/// An error that was made from another error has that as its [`source`](std::error::Error::source)
+/// within the process. Only code, message and the vendor's own error cross the boundary between a
+/// plugin and the host, and that between processes. Errors are equal whatever their sources are.
+#[derive(Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "ErrorFacts", into = "ErrorFacts"))]
-pub struct Error(Box<ErrorFacts>);
+pub struct Error(Box<Contents>);
+
+#[derive(Clone)]
+struct Contents {
+    facts: ErrorFacts,
+    source: Option<Source>,
+}
+
+type Source = Arc<dyn std::error::Error + Send + Sync>;
 
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -161,7 +176,7 @@ struct ErrorFacts {
 impl From<ErrorFacts> for Error {
     fn from(facts: ErrorFacts) -> Error {
         let mut error = Error::new(facts.code, facts.message);
-        error.0.is_breach = facts.is_breach;
+        error.0.facts.is_breach = facts.is_breach;
         match facts.vendor {
             Some(VendorError { name, number }) => error.with_vendor(name, number),
             None => error,
@@ -171,7 +186,7 @@ impl From<ErrorFacts> for Error {
 
 impl From<Error> for ErrorFacts {
     fn from(error: Error) -> ErrorFacts {
-        *error.0
+        error.0.facts
     }
 }
 
@@ -188,7 +203,20 @@ impl Error {
     /// characters of the message become escapes, as of [`printable`].
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
         let message = in_print(bounded(message.into()));
-        Error(Box::new(ErrorFacts { code, message, vendor: None, is_breach: false }))
+        let facts = ErrorFacts { code, message, vendor: None, is_breach: false };
+        Error(Box::new(Contents { facts, source: None }))
+    }
+
+    /// Returns the `Unsupported` error of a call that waits in a host function of `queue`, which waits
+    /// for the end of that function. `call` names the call: "synchronizing a queue".
+    #[cold]
+    pub fn would_deadlock(call: impl fmt::Display, queue: &str) -> Error {
+        let message = format!(
+            "{call} in a host function of {queue} would deadlock: the call waits for the function, \
+             which waits for the call; make the call on another thread, or after the function has \
+             returned"
+        );
+        Error::new(ErrorCode::Unsupported, message)
     }
 
     /// Returns the error that a caught panic becomes: "the launch panicked: ...".
@@ -210,7 +238,15 @@ impl Error {
     #[must_use]
     pub fn with_vendor(mut self, name: impl Into<String>, number: i64) -> Error {
         let name = in_print(bounded(name.into()));
-        self.0.vendor = Some(VendorError { name, number });
+        self.0.facts.vendor = Some(VendorError { name, number });
+        self
+    }
+
+    /// Returns the same error with another error that caused it, for
+    /// [`source`](std::error::Error::source). The message stays: it has the text of the cause already.
+    #[must_use]
+    pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Error {
+        self.0.source = Some(Arc::new(source));
         self
     }
 
@@ -218,43 +254,65 @@ impl Error {
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Error {
         let doing = in_print(doing.to_string());
-        self.0.message = bounded(format!("{doing}: {}", self.0.message));
+        self.0.facts.message = bounded(format!("{doing}: {}", self.0.facts.message));
         self
     }
 
     /// Returns the code.
     pub fn code(&self) -> ErrorCode {
-        self.0.code
+        self.0.facts.code
     }
 
     /// Returns the message alone.
     pub fn message(&self) -> &str {
-        &self.0.message
+        &self.0.facts.message
     }
 
     /// Returns the same error as a breach; see [`Error::is_breach`].
     #[must_use]
     pub fn into_breach(mut self) -> Error {
-        self.0.is_breach = true;
+        self.0.facts.is_breach = true;
         self
     }
 
     /// Returns whether a plugin's answer lies beyond one of the [`bounds`](crate::bounds). Then the plugin is
     /// at fault, not its driver or device.
     pub fn is_breach(&self) -> bool {
-        self.0.is_breach
+        self.0.facts.is_breach
     }
 
     /// Returns the vendor's own error, if there was one.
     pub fn vendor(&self) -> Option<&VendorError> {
-        self.0.vendor.as_ref()
+        self.0.facts.vendor.as_ref()
     }
 
     fn describe(&self) -> String {
-        match &self.0.vendor {
-            Some(vendor) => format!("{} [{} {}]", self.0.message, vendor.name, vendor.number),
-            None => self.0.message.clone(),
+        let ErrorFacts { message, vendor, .. } = &self.0.facts;
+        match vendor {
+            Some(vendor) => format!("{message} [{} {}]", vendor.name, vendor.number),
+            None => message.clone(),
         }
+    }
+}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Error) -> bool {
+        self.0.facts == other.0.facts
+    }
+}
+
+impl Eq for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.0.source.as_deref()?;
+        Some(source)
     }
 }
 
@@ -291,7 +349,7 @@ fn in_print(text: String) -> String {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.0.code, self.describe())
+        write!(f, "{:?}: {}", self.code(), self.describe())
     }
 }
 
@@ -314,8 +372,32 @@ mod tests {
     }
 
     #[test]
+    fn a_source_is_kept_by_clones_and_does_not_make_errors_differ() {
+        use std::error::Error as _;
+        let plain = Error::new(ErrorCode::HostIo, "cannot read 'f': denied");
+        assert!(plain.source().is_none());
+        let cause = std::io::Error::new(std::io::ErrorKind::PermissionDenied, "denied");
+        let error = plain.clone().with_source(cause);
+        assert_eq!(error, plain);
+        let changed = error.clone().context("loading").with_vendor("E", 1).into_breach();
+        for error in [error, changed] {
+            let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+            assert_eq!(cause.unwrap().kind(), std::io::ErrorKind::PermissionDenied);
+        }
+    }
+
+    #[test]
+    fn a_deadlock_is_unsupported_and_says_what_to_do() {
+        let error = Error::would_deadlock("closing a device", "a queue of that device");
+        assert_eq!(error.code(), ErrorCode::Unsupported);
+        let message = error.message();
+        assert!(message.starts_with("closing a device in a host function of a queue of that"));
+        assert!(message.contains("on another thread"), "{message}");
+    }
+
+    #[test]
     fn codes_survive_the_trip_through_their_numbers() {
-        for code in ErrorCode::ALL {
+        for &code in ErrorCode::ALL {
             assert_eq!(ErrorCode::from_raw(code as u32), code);
         }
         assert_eq!(ErrorCode::from_raw(0), ErrorCode::Unknown);

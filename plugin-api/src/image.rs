@@ -2,6 +2,7 @@
 
 /// An image of a container, and what the container says of it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct ImageEntry<'a> {
     /// The image.
     pub bytes: &'a [u8],
@@ -11,9 +12,18 @@ pub struct ImageEntry<'a> {
     pub arch: &'a str,
 }
 
+impl<'a> ImageEntry<'a> {
+    /// Returns an image with the target triple and the architecture of its container, each empty if
+    /// the container has none.
+    pub const fn new(bytes: &'a [u8], triple: &'a str, arch: &'a str) -> ImageEntry<'a> {
+        ImageEntry { bytes, triple, arch }
+    }
+}
+
 /// Answer of [`Device::accepts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Acceptance {
     /// `load` would try it.
     Accepted,

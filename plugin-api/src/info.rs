@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 /// What type the answer of a device query has, as bytes written to the sink (little endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InfoType {
     /// UTF-8 without NUL.
     Text,
@@ -23,6 +24,7 @@ pub enum InfoType {
 /// The answer to a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum InfoValue {
     /// A string.
     Text(String),
@@ -142,6 +144,7 @@ device_info! {
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum PlatformInfo {
     /// The platform's name: "CUDA", "x86_64".
     Name = 0,
@@ -153,14 +156,15 @@ pub enum PlatformInfo {
 
 impl PlatformInfo {
     /// Every query.
-    pub const ALL: [PlatformInfo; 3] =
-        [PlatformInfo::Name, PlatformInfo::VendorName, PlatformInfo::Version];
+    pub const ALL: &[PlatformInfo] =
+        &[PlatformInfo::Name, PlatformInfo::VendorName, PlatformInfo::Version];
 }
 
 /// What a device is. The values are those of LLVM's `ol_device_type_t`, with integrated GPUs as
 /// an addition.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum DeviceType {
     /// A GPU with memory of its own.
     Gpu = 2,
@@ -176,6 +180,7 @@ pub enum DeviceType {
 /// `ol_device_fp_capability_flag_t`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FpCapability {
     /// Division and square root are correctly rounded.
     CorrectlyRoundedDivideSqrt = 1,
@@ -220,6 +225,11 @@ impl PlatformInfo {
     pub fn from_raw(value: u32) -> Result<PlatformInfo> {
         let found = Self::ALL.iter().find(|query| **query as u32 == value);
         found.copied().ok_or_else(|| unknown("platform", value))
+    }
+
+    /// Returns the `Unimplemented` error of a query that `who`, a platform, cannot answer.
+    pub fn unanswered_by(self, who: impl Display) -> Error {
+        Error::new(ErrorCode::Unimplemented, format!("{who} has no answer to {self:?}"))
     }
 }
 

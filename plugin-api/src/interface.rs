@@ -388,11 +388,11 @@ interface! {
         fn is_idle(&self) -> Result<bool>;
 
         /// Blocks until all work that was queued before the call is done or failed: none of it runs any more when the call
-        /// returns, also with an error, unless that is `InvalidQueue`.
+        /// returns, also with an error, except in a host function of this queue.
         ///
         /// # Errors
-        /// The first error among that work that no call was told. `InvalidQueue` in a host function of this queue, which
-        /// would wait for itself.
+        /// The first error among that work that no call was told. `Unsupported` at once in a host function of this queue,
+        /// which would wait for itself.
         #[isolated(waits)]
         fn synchronize(&self) -> Result<()>;
 

@@ -31,6 +31,7 @@ pub const KERNEL_NOTE: &str = "longshore_note";
 
 /// A kernel as its description says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KernelDescription {
     /// How it was written.
     pub form: KernelForm,
@@ -44,6 +45,7 @@ pub struct KernelDescription {
 
 /// How a kernel was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KernelForm {
     /// As the code of one work-item.
     Items,
@@ -53,6 +55,7 @@ pub enum KernelForm {
 
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ArgumentDescription {
     /// Its size.
     pub bytes: u32,
@@ -221,6 +224,7 @@ impl KernelNote {
 
 /// Whose a note is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NoteOwner<'a> {
     /// The kernel of this name, in whose code it stands.
     Kernel(&'a str),

@@ -11,6 +11,7 @@ pub struct RawVersion(pub u64);
 /// Where the fields of a data section's record are, in bytes from its start. All numbers are
 /// little-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecordLayout {
     /// Size of a record.
     pub bytes: usize,

@@ -10,12 +10,14 @@ use crate::argument_type::ArgumentType;
 use crate::bounds::{limits, received};
 use crate::error::{Error, ErrorCode, Result, unsupported};
 use std::ffi::c_void;
+use std::fmt::Display;
 use std::marker::PhantomData;
 
 /// Where an allocation lives. The values are those of LLVM's `ol_alloc_type_t`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum MemoryKind {
     /// Page-locked host memory that the device can reach.
     Host = 0,
@@ -25,10 +27,19 @@ pub enum MemoryKind {
     Managed = 2,
 }
 
+impl MemoryKind {
+    /// Returns the `Unsupported` error of memory of a kind that `who`, a device, lacks.
+    pub fn unsupported_by(self, who: impl Display) -> Error {
+        let message = format!("{who} has no {self:?} memory (kind {})", self as u32);
+        Error::new(ErrorCode::Unsupported, message)
+    }
+}
+
 /// Where a prefetch moves memory to.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum PrefetchTarget {
     /// To the queue's device. LLVM: `OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE`.
     Device = 1,
@@ -40,6 +51,7 @@ pub enum PrefetchTarget {
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum SymbolKind {
     /// A kernel.
     Kernel = 0,
@@ -60,6 +72,7 @@ pub(crate) fn no_global(name: &str, symbols: &[(String, SymbolKind)]) -> Error {
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum ProfileSectionKind {
     /// `__llvm_prf_cnts`: the counters.
     Counters = 0,
@@ -77,6 +90,7 @@ pub enum ProfileSectionKind {
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Loading {
     /// All of it, while it is loaded.
     AtOnce = 0,
@@ -141,6 +155,7 @@ pub enum Place<'a, D> {
 }
 
 /// A copy between two places.
+#[non_exhaustive]
 pub struct CopyRequest<'a, D> {
     /// Where to.
     pub destination: Span,
@@ -155,6 +170,24 @@ pub struct CopyRequest<'a, D> {
 }
 
 impl<'a, D> CopyRequest<'a, D> {
+    /// Returns a copy from `source` to `destination`, which is as long, that the caller does not wait
+    /// for.
+    pub fn new(
+        destination: Span,
+        destination_place: Place<'a, D>,
+        source: Span,
+        source_place: Place<'a, D>,
+    ) -> CopyRequest<'a, D> {
+        CopyRequest { destination, destination_place, source, source_place, wait: false }
+    }
+
+    /// Returns the same copy with [`CopyRequest::wait`] set.
+    #[must_use]
+    pub fn with_wait(mut self, wait: bool) -> CopyRequest<'a, D> {
+        self.wait = wait;
+        self
+    }
+
     /// Returns the same copy between devices of another type.
     ///
     /// # Errors
@@ -180,6 +213,7 @@ impl<'a, D> CopyRequest<'a, D> {
 /// The shape of a launch. `groups` and `items` are at least 1 in each dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct LaunchShape {
     /// Work-groups in x, y, z.
     pub groups: [u32; 3],
@@ -197,6 +231,52 @@ pub struct LaunchShape {
 }
 
 impl LaunchShape {
+    /// Returns the shape of `groups` work-groups of `items` work-items each, in x, y, z: without
+    /// clusters, dynamic shared memory and cooperation, for a caller that does not wait.
+    #[inline]
+    pub const fn new(groups: [u32; 3], items: [u32; 3]) -> LaunchShape {
+        LaunchShape {
+            groups,
+            items,
+            cluster: None,
+            dynamic_shared_bytes: 0,
+            cooperative: false,
+            wait: false,
+        }
+    }
+
+    /// Returns the same shape with [`LaunchShape::cluster`] set.
+    #[inline]
+    #[must_use]
+    pub const fn with_cluster(mut self, cluster: Option<[u32; 3]>) -> LaunchShape {
+        self.cluster = cluster;
+        self
+    }
+
+    /// Returns the same shape with [`LaunchShape::dynamic_shared_bytes`] set, in bytes.
+    #[inline]
+    #[must_use]
+    pub const fn with_dynamic_shared_bytes(mut self, bytes: u64) -> LaunchShape {
+        self.dynamic_shared_bytes = bytes;
+        self
+    }
+
+    /// Returns the same shape with [`LaunchShape::cooperative`] set.
+    #[inline]
+    #[must_use]
+    pub const fn with_cooperative(mut self, cooperative: bool) -> LaunchShape {
+        self.cooperative = cooperative;
+        self
+    }
+
+    /// Returns the same shape with [`LaunchShape::wait`] set.
+    #[inline]
+    #[must_use]
+    pub const fn with_wait(mut self, wait: bool) -> LaunchShape {
+        self.wait = wait;
+        self
+    }
+
     /// Refuses clusters, for a device that has none.
     ///
     /// # Errors
@@ -311,9 +391,10 @@ impl HostFunction {
     }
 }
 
-/// What a kernel is.
+/// What a kernel is. A plugin fills in the fields of the default, in which nothing is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct KernelAttributes {
     /// Address of the code, 0 if the device does not tell.
     pub address: u64,
@@ -345,6 +426,7 @@ pub struct KernelAttributes {
 /// A global variable on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct GlobalAddress {
     /// Device address.
     pub address: u64,
@@ -352,9 +434,17 @@ pub struct GlobalAddress {
     pub bytes: u64,
 }
 
+impl GlobalAddress {
+    /// Returns a variable of `bytes` bytes at a device address.
+    pub const fn new(address: u64, bytes: u64) -> GlobalAddress {
+        GlobalAddress { address, bytes }
+    }
+}
+
 /// A profile section, copied from the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ProfileSection {
     /// What it holds.
     pub kind: ProfileSectionKind,
@@ -362,6 +452,13 @@ pub struct ProfileSection {
     pub address: u64,
     /// Its bytes.
     pub contents: Vec<u8>,
+}
+
+impl ProfileSection {
+    /// Returns a section of `kind` that lies at `address` on the device.
+    pub const fn new(kind: ProfileSectionKind, address: u64, contents: Vec<u8>) -> ProfileSection {
+        ProfileSection { kind, address, contents }
+    }
 }
 
 pub use crate::abi::PoolTracker;

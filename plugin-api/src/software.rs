@@ -69,7 +69,7 @@ impl SoftwareQueue {
         let builder = thread::Builder::new().name("longshore-queue".to_owned());
         let started = builder.spawn(move || run_all(queued, &errors)).map_err(|error| {
             let message = format!("a thread for a queue cannot be started: {error}");
-            Error::new(ErrorCode::OutOfResources, message)
+            Error::new(ErrorCode::OutOfResources, message).with_source(error)
         })?;
         let last = Arc::<Record>::default();
         last.reach(None);
@@ -114,8 +114,7 @@ impl SoftwareQueue {
         if thread::current().id() != self.thread {
             return Ok(());
         }
-        let message = "a host function waits for its own queue, which waits for the function";
-        Err(Error::new(ErrorCode::InvalidQueue, message))
+        Err(Error::would_deadlock("waiting for a queue", "the same queue"))
     }
 }
 

@@ -82,7 +82,7 @@ mod tests {
         let device = Arch::new(9, 0);
         let score = |target: &str, triple, arch| {
             let text = ptx(target);
-            score(&ImageEntry { bytes: text.as_bytes(), triple, arch }, device)
+            score(&ImageEntry::new(text.as_bytes(), triple, arch), device)
         };
         let [old, near, exact, own] =
             ["sm_52", "sm_80", "sm_90", "sm_90a"].map(|arch| score(arch, "", arch));

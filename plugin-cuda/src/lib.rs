@@ -69,6 +69,7 @@ impl StreamBackend for CudaBackend {
             PlatformInfo::Name => "CUDA".to_owned(),
             PlatformInfo::VendorName => "NVIDIA".to_owned(),
             PlatformInfo::Version => driver.version_text(),
+            query => return Err(query.unanswered_by("CUDA")),
         })
     }
 
@@ -101,15 +102,12 @@ impl StreamBackend for CudaBackend {
 }
 
 impl Plugin for CudaBackend {
-    const DESCRIPTION: Description = Description {
-        backend: "cuda",
-        name: "Longshore CUDA backend",
-        version: env!("CARGO_PKG_VERSION"),
-        vendor: "Longshore",
-        image_formats: "cubin,ptx,fatbin",
-        driver: "libcuda.so.1",
-        unloadable: false,
-    };
+    const DESCRIPTION: Description = Description::new("cuda")
+        .with_name("Longshore CUDA backend")
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .with_vendor("Longshore")
+        .with_image_formats("cubin,ptx,fatbin")
+        .with_driver("libcuda.so.1");
 
     fn connect(services: Services) -> Result<Connected<CudaPlatform>> {
         platform::connect(Settings::read(|name| services.setting(name))?)

@@ -114,7 +114,7 @@ impl CudaImage {
             }
             if let Some(found) = module.variable(&other.name)? {
                 let address = found.address.wrapping_add(place.offset).wrapping_sub(its.offset);
-                return Ok(Some(GlobalAddress { address, bytes: variable.bytes }));
+                return Ok(Some(GlobalAddress::new(address, variable.bytes)));
             }
         }
         Ok(None)
@@ -144,15 +144,15 @@ impl Image<Driver> for CudaImage {
         };
         let of_image = self.contents().kernels.iter().find(|kernel| kernel.name == name);
         let argument_sizes = of_image.map(|kernel: &Kernel| kernel.argument_sizes.clone());
-        Ok(KernelAttributes {
-            argument_sizes: argument_sizes.or_else(|| parameters(device, function)),
-            max_group_items: attribute(function_attribute::MAX_THREADS_PER_BLOCK)? as u32,
-            static_shared_bytes: attribute(function_attribute::SHARED_SIZE_BYTES)?,
-            private_bytes: attribute(function_attribute::LOCAL_SIZE_BYTES)?,
-            registers: attribute(function_attribute::NUM_REGS)? as u32,
-            required_group: of_image.and_then(|kernel| kernel.required_group).unwrap_or_default(),
-            ..KernelAttributes::default()
-        })
+        let mut found = KernelAttributes::default();
+        found.argument_sizes = argument_sizes.or_else(|| parameters(device, function));
+        found.max_group_items = attribute(function_attribute::MAX_THREADS_PER_BLOCK)? as u32;
+        found.static_shared_bytes = attribute(function_attribute::SHARED_SIZE_BYTES)?;
+        found.private_bytes = attribute(function_attribute::LOCAL_SIZE_BYTES)?;
+        found.registers = attribute(function_attribute::NUM_REGS)? as u32;
+        found.required_group =
+            of_image.and_then(|kernel| kernel.required_group).unwrap_or_default();
+        Ok(found)
     }
 
     fn description(&self, kernel: &str) -> Option<Cow<'_, [u8]>> {

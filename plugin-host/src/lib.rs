@@ -73,15 +73,11 @@ impl Backend for HostBackend {
 }
 
 impl Plugin for HostBackend {
-    const DESCRIPTION: Description = Description {
-        backend: "host",
-        name: "Longshore CPU backend",
-        version: env!("CARGO_PKG_VERSION"),
-        vendor: "Longshore",
-        image_formats: "elf-so,elf-o,archive",
-        driver: "",
-        unloadable: false,
-    };
+    const DESCRIPTION: Description = Description::new("host")
+        .with_name("Longshore CPU backend")
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .with_vendor("Longshore")
+        .with_image_formats("elf-so,elf-o,archive");
 
     fn connect(services: Services) -> Result<Connected<HostPlatform>> {
         let settings = Settings {

@@ -187,10 +187,7 @@ impl HostModule {
         if symbol.kind == kind {
             return Ok(symbol);
         }
-        let (found, asked) = match kind {
-            SymbolKind::Kernel => ("global variable", "kernel"),
-            SymbolKind::Global => ("kernel", "global variable"),
-        };
+        let (found, asked) = (kind_name(symbol.kind), kind_name(kind));
         Err(Error::new(
             ErrorCode::SymbolKind,
             format!("'{name}' is a {found} of the image, expected a {asked}"),
@@ -210,16 +207,14 @@ impl HostModule {
 impl Module<HostBackend> for HostModule {
     fn kernel(&self, name: &str) -> Result<(Arc<HostKernel>, KernelAttributes)> {
         let Symbol { address, bytes: code_bytes, .. } = self.symbol_of(SymbolKind::Kernel, name)?;
-        let mut attributes = KernelAttributes {
-            address,
-            code_bytes,
-            max_group_items: MOST_GROUP_ITEMS,
-            ..KernelAttributes::default()
-        };
+        let mut attributes = KernelAttributes::default();
+        attributes.address = address;
+        attributes.code_bytes = code_bytes;
+        attributes.max_group_items = MOST_GROUP_ITEMS;
         let code = match kernels::description(&*self.image, name)? {
             Some(description) => {
                 let notes = self.image.notes().for_kernel(name);
-                let mode = kernels::mode(description.form, notes);
+                let mode = kernels::mode(name, description.form, notes)?;
                 let required = description.required_group;
                 description.complete(&mut attributes);
                 attributes.static_shared_bytes = notes.shared_bytes;
@@ -247,7 +242,7 @@ impl Module<HostBackend> for HostModule {
 
     fn global(&self, name: &str) -> Result<GlobalAddress> {
         let Symbol { address, bytes, .. } = self.symbol_of(SymbolKind::Global, name)?;
-        Ok(GlobalAddress { address, bytes })
+        Ok(GlobalAddress::new(address, bytes))
     }
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
@@ -313,9 +308,14 @@ fn check_shared(kernel: &str, bytes: u64) -> Result<()> {
 }
 
 fn not_found(kind: SymbolKind, name: &str) -> Error {
-    let what = match kind {
+    let what = kind_name(kind);
+    Error::new(ErrorCode::NotFound, format!("the image has no {what} '{name}'"))
+}
+
+fn kind_name(kind: SymbolKind) -> &'static str {
+    match kind {
         SymbolKind::Kernel => "kernel",
         SymbolKind::Global => "global variable",
-    };
-    Error::new(ErrorCode::NotFound, format!("the image has no {what} '{name}'"))
+        _ => "symbol of another kind",
+    }
 }

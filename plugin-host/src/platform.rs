@@ -58,6 +58,7 @@ impl Platform<HostBackend> for HostPlatform {
             PlatformInfo::Name => std::env::consts::ARCH,
             PlatformInfo::VendorName => "Longshore",
             PlatformInfo::Version => env!("CARGO_PKG_VERSION"),
+            query => return Err(query.unanswered_by("the CPU")),
         };
         Ok(answer.to_owned())
     }

@@ -19,7 +19,7 @@ const SMALL_BYTES: u64 = 4 << 10;
 /// waits for an event. Commands that wait (`shape.wait`, `copy.wait`) on an idle queue run on the
 /// calling thread. [`Queue::synchronize`] may run pending commands, including host functions, on
 /// the calling thread. A host function may use its own queue, but a call that waits for that queue
-/// is `InvalidQueue`.
+/// is `Unsupported`.
 ///
 /// Overlapping ranges copy as if through a buffer. Dropping the queue does not wait: its queued
 /// commands still run.

@@ -27,7 +27,7 @@ use crate::crew::{Attended, crew};
 use crate::execute::{Engine, Job, Launch};
 use crate::record::Record;
 use crate::spin::spin_until;
-use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
+use longshore_plugin_api::{Arguments, Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -145,7 +145,7 @@ impl SubmissionQueue {
     /// Blocks until all commands queued before the call are done. May run them.
     ///
     /// # Errors
-    /// The first pending failure. `InvalidQueue` on the thread that runs the queue's commands,
+    /// The first pending failure. `Unsupported` on the thread that runs the queue's commands,
     /// which would wait for itself.
     pub(crate) fn synchronize(self: &Arc<SubmissionQueue>) -> Result<()> {
         self.refuse_runner()?;
@@ -160,7 +160,7 @@ impl SubmissionQueue {
     }
 
     /// # Errors
-    /// `InvalidQueue` on the thread that runs the queue's commands.
+    /// `Unsupported` on the thread that runs the queue's commands.
     #[inline]
     pub(crate) fn refuse_runner(&self) -> Result<()> {
         if self.runner.load(Ordering::Relaxed) == this_thread() { Err(own_queue()) } else { Ok(()) }
@@ -498,6 +498,5 @@ fn this_thread() -> usize {
 
 #[cold]
 fn own_queue() -> Error {
-    let message = "a host function waits for its own queue, which waits for the host function";
-    Error::new(ErrorCode::InvalidQueue, message)
+    Error::would_deadlock("waiting for a queue", "the same queue")
 }

@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn only_triples_of_this_machine_are_taken() {
-        let entry = |triple| ImageEntry { bytes: &[], triple, arch: "" };
+        let entry = |triple| ImageEntry::new(&[], triple, "");
         let own = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         assert!(score(&entry(&own)) > 0 && score(&entry("")) > 0);
         for other in ["nvptx64-nvidia-cuda", "amdgcn-amd-amdhsa", "riscv64-linux-gnu", "x"] {

@@ -97,6 +97,9 @@ impl Memory {
         bytes: u64,
         alignment: u64,
     ) -> Result<u64> {
+        if !matches!(kind, MemoryKind::Device | MemoryKind::Host | MemoryKind::Managed) {
+            return Err(kind.unsupported_by(&device.facts().name));
+        }
         if kind == MemoryKind::Managed && !self.managed {
             let message = format!("'{}' has no managed memory", device.facts().name);
             return Err(Error::new(ErrorCode::Unsupported, message));
@@ -260,7 +263,8 @@ impl Memory {
                 }
                 (MemoryKind::Device, None) => driver.allocate(&mut address, bytes)?,
                 (MemoryKind::Host, _) => driver.allocate_host(&mut address, bytes)?,
-                (MemoryKind::Managed, _) => driver.allocate_managed(&mut address, bytes)?,
+                // Managed: `allocate` refuses every other kind.
+                (_, _) => driver.allocate_managed(&mut address, bytes)?,
             }
         }
         Ok(address)
@@ -278,8 +282,8 @@ impl Memory {
                         true => driver.free(block.base),
                         false => Err(failure),
                     }),
-                MemoryKind::Device | MemoryKind::Managed => driver.free(block.base),
                 MemoryKind::Host => driver.free_host(block.base),
+                _ => driver.free(block.base),
             }
         }
     }

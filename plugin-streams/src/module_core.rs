@@ -63,7 +63,7 @@ impl<D: Driver> ModuleCore<D> {
             Err(failure) if failure.is(Code::NOT_FOUND) => Ok(None),
             found => {
                 let found = self.device.check(format_args!("looking for global '{name}'"), found);
-                found.map(|()| Some(GlobalAddress { address, bytes: bytes as u64 }))
+                found.map(|()| Some(GlobalAddress::new(address, bytes as u64)))
             }
         }
     }
@@ -108,14 +108,7 @@ impl<D: Driver> ModuleCore<D> {
     /// As for [`ModuleCore::read`].
     pub fn run(&self, kernel: Function, what: &str) -> Result<()> {
         let (service, one): (Stream, _) = (self.device.service(), [1; 3]);
-        let shape = LaunchShape {
-            groups: one,
-            items: one,
-            cluster: None,
-            dynamic_shared_bytes: 0,
-            cooperative: false,
-            wait: true,
-        };
+        let shape = LaunchShape::new(one, one).with_wait(true);
         let in_flight = self.device.register_service();
         let number = self.device.registry().name_kernel(&what.into());
         in_flight.note(number);
@@ -153,7 +146,7 @@ impl<D: Driver> ModuleCore<D> {
         let Some(found) = self.variable(name)?.filter(|found| found.bytes >= 4) else {
             return Ok(());
         };
-        let value = self.read(GlobalAddress { bytes: 4, ..found })?;
+        let value = self.read(GlobalAddress::new(found.address, 4))?;
         match value.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)) {
             Some(0) | None => Ok(()),
             Some(status) => {

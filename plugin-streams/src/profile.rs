@@ -53,7 +53,7 @@ mod tests {
     fn addresses_of_counters_become_distances() {
         let mut record = vec![0; 64];
         record[16..24].copy_from_slice(&0x9000u64.to_le_bytes());
-        let section = |kind, address, contents| ProfileSection { kind, address, contents };
+        let section = |kind, address, contents| ProfileSection::new(kind, address, contents);
         let mut sections = [
             section(ProfileSectionKind::Data, 0x1000, record),
             section(ProfileSectionKind::Counters, 0x9000, vec![0; 8]),

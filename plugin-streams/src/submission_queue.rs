@@ -21,7 +21,7 @@ use crate::device_core::DeviceCore;
 use crate::driver::{Context, Driver};
 use crate::lane::Lane;
 use crate::record::Record;
-use longshore_plugin_api::{AtWork, Error, ErrorCode, Result};
+use longshore_plugin_api::{AtWork, Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -137,7 +137,7 @@ impl<D: Driver> SubmissionQueue<D> {
     /// Blocks until all that was queued before the call is done.
     ///
     /// # Errors
-    /// The pending error; a lost device; `InvalidQueue` on the thread that runs a function of this
+    /// The pending error; a lost device; `Unsupported` on the thread that runs a function of this
     /// queue, which would wait for itself.
     #[inline]
     pub(crate) fn synchronize(&self) -> Result<()> {
@@ -158,7 +158,7 @@ impl<D: Driver> SubmissionQueue<D> {
     /// Returns an error for a wait by a function of this queue.
     ///
     /// # Errors
-    /// `InvalidQueue` on the thread that runs a function of this queue, which would wait for
+    /// `Unsupported` on the thread that runs a function of this queue, which would wait for
     /// itself.
     pub(crate) fn refuse_runner(&self) -> Result<()> {
         match self.keeps.load(Ordering::Acquire) {
@@ -246,6 +246,5 @@ fn refuse_runner<D: Driver>(state: &State<D>) -> Result<()> {
 
 #[cold]
 fn own_queue() -> Error {
-    let message = "a host function waits for its own queue, which waits for the host function";
-    Error::new(ErrorCode::InvalidQueue, message)
+    Error::would_deadlock("waiting for a queue", "the same queue")
 }

@@ -354,6 +354,8 @@ pub(crate) fn prefetch<D: Driver>(
     let to = match target {
         PrefetchTarget::Device => Location::Device(device.ordinal()),
         PrefetchTarget::Host => Location::Host,
+        // A hint that this version does not know moves nothing.
+        _ => return Ok(()),
     };
     let (start, bytes, stream) = (range.address(), range.bytes() as usize, lane.stream());
     // SAFETY: the range is live managed memory, the stream is live.

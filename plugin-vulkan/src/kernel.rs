@@ -144,14 +144,13 @@ impl VulkanKernel {
             GroupSize::Fixed(items) => items,
             GroupSize::Free(_) => 0,
         });
-        KernelAttributes {
-            argument_sizes: Some(shape.parameters.iter().map(|one| one.bytes).collect()),
-            argument_types: shape.parameters.iter().map(argument_type).collect(),
-            max_group_items: self.device.physical.limits.group_items,
-            static_shared_bytes: shape.static_shared_bytes.into(),
-            required_group: required,
-            ..KernelAttributes::default()
-        }
+        let mut attributes = KernelAttributes::default();
+        attributes.argument_sizes = Some(shape.parameters.iter().map(|one| one.bytes).collect());
+        attributes.argument_types = shape.parameters.iter().map(argument_type).collect();
+        attributes.max_group_items = self.device.physical.limits.group_items;
+        attributes.static_shared_bytes = shape.static_shared_bytes.into();
+        attributes.required_group = required;
+        attributes
     }
 
     fn refuse(&self, code: ErrorCode, what: String) -> Result<()> {

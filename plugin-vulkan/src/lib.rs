@@ -82,15 +82,12 @@ impl Backend for VulkanBackend {
 }
 
 impl Plugin for VulkanBackend {
-    const DESCRIPTION: Description = Description {
-        backend: "vulkan",
-        name: "Longshore Vulkan backend",
-        version: env!("CARGO_PKG_VERSION"),
-        vendor: "Longshore",
-        image_formats: "spirv,wgsl",
-        driver: "libvulkan.so.1",
-        unloadable: false,
-    };
+    const DESCRIPTION: Description = Description::new("vulkan")
+        .with_name("Longshore Vulkan backend")
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .with_vendor("Longshore")
+        .with_image_formats("spirv,wgsl")
+        .with_driver("libvulkan.so.1");
 
     fn connect(services: Services) -> Result<Connected<VulkanPlatform>> {
         VulkanPlatform::connect(&platform::Settings::read(|name| services.setting(name))?)

@@ -89,6 +89,7 @@ impl Memory {
                 return Err(no_managed(&self.device.physical.name));
             }
             MemoryKind::Managed => MemoryLocation::CpuToGpu,
+            kind => return Err(kind.unsupported_by(&self.device.physical.name)),
         };
         let mut moved = Vec::new();
         let region = loop {

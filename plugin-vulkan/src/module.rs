@@ -119,14 +119,7 @@ impl VulkanModule {
 
     /// Runs one constructor or destructor and checks its status variable.
     fn run(&self, kernel: &VulkanKernel, queue: &VulkanQueue, status: &str) -> Result<()> {
-        let shape = LaunchShape {
-            groups: [1; 3],
-            items: kernel.own_size().group,
-            cluster: None,
-            dynamic_shared_bytes: 0,
-            cooperative: false,
-            wait: true,
-        };
+        let shape = LaunchShape::new([1; 3], kernel.own_size().group).with_wait(true);
         // SAFETY: the kernel has no arguments; the image is responsible for its behaviour.
         let none = unsafe { Arguments::from_raw(std::ptr::null(), std::ptr::null(), 0) };
         queue.launch(kernel, &shape, none)?;
@@ -172,7 +165,7 @@ impl longshore_plugin_api::Module<VulkanBackend> for VulkanModule {
         let member = self.code.globals().iter().find(|member| member.name == name);
         if let (Some(member), Some(globals)) = (member, &self.globals) {
             let address = globals.region.address + u64::from(member.offset);
-            return Ok(GlobalAddress { address, bytes: member.bytes.into() });
+            return Ok(GlobalAddress::new(address, member.bytes.into()));
         }
         if self.kernels.contains_key(name) {
             return Err(wrong_kind(name, "a kernel", "global"));
@@ -226,7 +219,7 @@ impl longshore_plugin_api::Module<VulkanBackend> for VulkanModule {
         let mut sections = Vec::new();
         for (kind, name) in SECTIONS {
             if let Some((address, contents)) = self.read_global(name)? {
-                sections.push(ProfileSection { kind, address, contents });
+                sections.push(ProfileSection::new(kind, address, contents));
             }
         }
         Ok(sections)
@@ -236,7 +229,7 @@ impl longshore_plugin_api::Module<VulkanBackend> for VulkanModule {
 fn parse(device: &DeviceCore, image: &[u8]) -> Result<Module> {
     let most = device.physical.limits.push_constant_bytes.min(MOST_PUSH_CONSTANTS);
     let zeroes = device.physical.features.zeroes_shared_memory();
-    Module::parse(image, Target::new(most).zeroes_shared_memory(zeroes)).map_err(fault)
+    Module::parse(image, Target::new(most).with_zeroed_shared_memory(zeroes)).map_err(fault)
 }
 
 #[cold]

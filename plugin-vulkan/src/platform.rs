@@ -99,6 +99,7 @@ impl Platform<VulkanBackend> for VulkanPlatform {
             PlatformInfo::Name => "Vulkan".to_owned(),
             PlatformInfo::VendorName => "Khronos".to_owned(),
             PlatformInfo::Version => Version(self.instance.version).to_string(),
+            query => return Err(query.unanswered_by("Vulkan")),
         })
     }
 

@@ -17,7 +17,7 @@ const CAPTURED_BYTES: u64 = 64 << 10;
 /// processes the work. A queue occupies a thread while it has work, and none while it waits for
 /// another queue. [`Queue::synchronize`] may run pending work, including host functions, on the
 /// calling thread. A host function may use its own queue, but a call that waits for that queue is
-/// `InvalidQueue`.
+/// `Unsupported`.
 ///
 /// The first launch of a kernel with a new size blocks until the driver has compiled its pipeline.
 /// Overlapping ranges copy as if through a buffer. Dropping the queue does not wait.

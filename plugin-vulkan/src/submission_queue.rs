@@ -19,7 +19,7 @@ use crate::device_core::DeviceCore;
 use crate::place::Place;
 use crate::timeline::{Awaited, Timeline};
 use crate::transfer::CopyJob;
-use longshore_plugin_api::{Error, ErrorCode, HostFunction, Result};
+use longshore_plugin_api::{Error, HostFunction, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl SubmissionQueue {
     /// Blocks until all work queued before the call is done. May run it.
     ///
     /// # Errors
-    /// The first pending failure, or a lost device. `InvalidQueue` on the thread that runs a host
+    /// The first pending failure, or a lost device. `Unsupported` on the thread that runs a host
     /// function of this queue, which would wait for itself.
     pub(crate) fn synchronize(self: &Arc<SubmissionQueue>) -> Result<()> {
         self.refuse_runner()?;
@@ -245,7 +245,7 @@ impl SubmissionQueue {
     }
 
     /// # Errors
-    /// `InvalidQueue` on the thread that runs a host function of this queue.
+    /// `Unsupported` on the thread that runs a host function of this queue.
     #[inline]
     pub(crate) fn refuse_runner(&self) -> Result<()> {
         if self.runner.load(Ordering::Relaxed) == this_thread() { Err(own_queue()) } else { Ok(()) }
@@ -555,6 +555,5 @@ fn this_thread() -> usize {
 
 #[cold]
 fn own_queue() -> Error {
-    let message = "a host function waits for its own queue, which waits for the host function";
-    Error::new(ErrorCode::InvalidQueue, message)
+    Error::would_deadlock("waiting for a queue", "the same queue")
 }

@@ -104,11 +104,9 @@ pub fn share_with_repaired(image: &[u8], stripped: &[u8]) {
 
 /// Returns an entry of a container, for the triple of most compilers.
 pub fn entry<'a>(arch: &'a str, bytes: &'a [u8]) -> OffloadImage<'a> {
-    OffloadImage {
-        bytes,
-        offload_kind: OffloadKind::Hip,
-        image_kind: ImageKind::Object,
-        triple: "amdgcn-amd-amdhsa",
-        arch,
-    }
+    OffloadImage::new(bytes)
+        .with_image_kind(ImageKind::Object)
+        .with_offload_kind(OffloadKind::Hip)
+        .with_triple("amdgcn-amd-amdhsa")
+        .with_arch(arch)
 }

@@ -38,7 +38,7 @@ impl Workshop {
 
     /// Opens the CPU with settings of its own.
     pub fn device(&self, environment: Environment) -> Device {
-        let host = self.world.host().environment(environment).build();
+        let host = self.world.host().with_environment(environment).build();
         host.and_then(|host| host.default_device()).expect("the CPU is a device")
     }
 

@@ -129,7 +129,7 @@ impl Doubled {
     /// Returns whether the machine's own driver shows a device to this process.
     fn has_gpu(&self) -> bool {
         let Some(plugin) = self.plugin() else { return false };
-        let devices = Setup::new().plugin(plugin).backends(self.backend).devices();
+        let devices = Setup::new().with_plugin(plugin).with_backends(self.backend).devices();
         devices.is_ok_and(|devices| !devices.is_empty())
     }
 
@@ -151,7 +151,7 @@ impl Doubled {
             eprintln!("nothing is tried on {backend}: there is no GPU, and {double} is not built");
             return Ok(Vec::new());
         }
-        let devices = Setup::new().plugin(plugin).backends(*backend).devices()?;
+        let devices = Setup::new().with_plugin(plugin).with_backends(*backend).devices()?;
         let is_narrowed = Environment::from_process().devices().is_some();
         let is_there = !devices.is_empty() || is_narrowed || !self.is_double();
         assert!(is_there, "{double} shows no device");
@@ -189,7 +189,11 @@ impl Doubled {
     /// If the plugin is not built.
     pub fn host_with(&self, environment: Environment) -> Result<Host> {
         let plugin = self.plugin().expect("the plugin is built");
-        Host::builder().environment(environment).only_given_plugins().plugin(plugin).build()
+        Host::builder()
+            .with_environment(environment)
+            .with_only_given_plugins()
+            .with_plugin(plugin)
+            .build()
     }
 }
 

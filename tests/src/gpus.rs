@@ -53,7 +53,11 @@ pub fn host(device: &DeviceName, environment: Environment) -> Result<Host> {
         None => vulkan::plugin(),
     };
     let plugin = plugin.expect("it has listed its devices");
-    Host::builder().environment(environment).only_given_plugins().plugin(plugin).build()
+    Host::builder()
+        .with_environment(environment)
+        .with_only_given_plugins()
+        .with_plugin(plugin)
+        .build()
 }
 
 /// Returns whether a selection has, or may have, devices of a backend.

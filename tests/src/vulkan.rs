@@ -114,7 +114,11 @@ pub fn devices() -> Result<Vec<DeviceName>> {
     if !has_validation_layer() {
         eprintln!("calls of Vulkan are not validated: the validation layer is not installed");
     }
-    Setup::new().environment(environment()).plugin(plugin).backends("vulkan").devices()
+    Setup::new()
+        .with_environment(environment())
+        .with_plugin(plugin)
+        .with_backends("vulkan")
+        .devices()
 }
 
 /// Opens one of [`devices`] with these variables. Blocks.
@@ -126,6 +130,7 @@ pub fn devices() -> Result<Vec<DeviceName>> {
 /// If the plugin is gone.
 pub fn open(name: &DeviceName, environment: Environment) -> Result<Device> {
     let plugin = plugin().expect("it has listed its devices");
-    let host = Host::builder().environment(environment).only_given_plugins().plugin(plugin);
+    let host =
+        Host::builder().with_environment(environment).with_only_given_plugins().with_plugin(plugin);
     host.build()?.device(&format!("{}:{}", name.backend, name.index))
 }

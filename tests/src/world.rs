@@ -114,7 +114,10 @@ impl World {
 
     /// Returns a host that sees this folder alone, and no variables of the process.
     pub fn host(&self) -> HostBuilder {
-        Host::builder().environment(Environment::empty()).only_given_plugins().plugin(self.path())
+        Host::builder()
+            .with_environment(Environment::empty())
+            .with_only_given_plugins()
+            .with_plugin(self.path())
     }
 
     fn compile_c(&self, backend: &str, source: &str, flags: &[&str]) -> PathBuf {

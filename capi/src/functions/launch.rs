@@ -27,7 +27,7 @@ pub(crate) unsafe fn launch(
     let mut grid = unsafe { grid(size) }?;
     // SAFETY: promised by the caller.
     if unsafe { is_cooperative(properties) }? {
-        grid = grid.cooperative();
+        grid = grid.with_cooperative(true);
     }
     let (pointers, sizes) = match count {
         0 => (&[][..], &[][..]),

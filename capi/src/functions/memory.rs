@@ -77,6 +77,8 @@ fn reply(address: *const c_void, query: ol_mem_info_t) -> Result<InfoReply> {
             MemoryKind::Host => OL_ALLOC_TYPE_HOST.0,
             MemoryKind::Device => OL_ALLOC_TYPE_DEVICE.0,
             MemoryKind::Managed => OL_ALLOC_TYPE_MANAGED.0,
+            // The number of a kind that LLVM does not know yet.
+            kind => kind as u32,
         })),
         _ => Err(info::unknown("piece of memory", query.0)),
     }

@@ -45,6 +45,10 @@ pub(crate) unsafe fn get(
             device_handle: owner.device_handle,
         }),
         SymbolKind::Global => SymbolObject::Global(owner.program.global(&key.1)?),
+        kind => {
+            let message = format!("{kind:?} is no kind of symbols that olGetSymbol finds");
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
     };
     let handle = context::keep(&symbol::ALL, made, context.cycle)?;
     known.insert(key, handle as usize);

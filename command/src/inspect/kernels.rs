@@ -37,7 +37,8 @@ impl Kernels {
         let Some(owner) = note_owner(symbol) else { return false };
         let uses = match owner {
             NoteOwner::Kernel(kernel) => self.notes.entry(kernel.to_owned()).or_default(),
-            NoteOwner::Image => &mut self.of_image,
+            // A note that is not a kernel's is the image's.
+            _ => &mut self.of_image,
         };
         match KernelNote::parse(content) {
             Some(note) => uses.add(note),
@@ -111,6 +112,7 @@ fn describe(known: KernelDescription, uses: Uses, of_image: Uses) -> Description
         KernelForm::Regions => "regions",
         KernelForm::Items if uses.waits() || of_image.waits() => "fibers",
         KernelForm::Items => "loop",
+        _ => "unknown",
     };
     let argument = |argument: &longshore_plugin_api::ArgumentDescription| ArgumentReport {
         bytes: argument.bytes,

@@ -351,6 +351,7 @@ pub(super) fn form_name(form: KernelForm) -> &'static str {
     match form {
         KernelForm::Items => "items",
         KernelForm::Regions => "regions",
+        _ => "unknown",
     }
 }
 
@@ -361,5 +362,6 @@ pub(super) fn kind_name(kind: ArgumentKind) -> &'static str {
         ArgumentKind::Float => "float",
         ArgumentKind::Pointer => "pointer",
         ArgumentKind::Structure => "structure",
+        _ => "unknown",
     }
 }

@@ -62,7 +62,7 @@ impl Executor {
             "" => installed()?,
             name => PathBuf::from(name),
         };
-        let spawn = Spawn::new(path).shares_memory(!self.no_shared_memory);
+        let spawn = Spawn::new(path).with_shared_memory(!self.no_shared_memory);
         ExecutorProcess::spawn(&spawn).map_err(failure)
     }
 

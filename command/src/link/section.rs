@@ -17,6 +17,10 @@ pub(super) fn object(section: &SectionFile, architecture: Architecture) -> Resul
     let architecture = match architecture {
         Architecture::X86_64 => object::Architecture::X86_64,
         Architecture::Aarch64 => object::Architecture::Aarch64,
+        other => {
+            let message = format!("section {}: no objects are made for {other:?}", section.name);
+            return Err(Failure::new(Exit::Runtime, message));
+        }
     };
     let mut object = Object::new(BinaryFormat::Elf, architecture, Endianness::Little);
     let id = object.add_section(Vec::new(), section.name.clone().into(), SectionKind::ReadOnlyData);

@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<[u32; 3], String> {
 /// Returns the grid of a launch.
 pub(super) fn build(groups: [u32; 3], items: [u32; 3], shared: u64, cooperative: bool) -> Grid {
     let grid = Grid::new(groups, items).with_shared_bytes(shared);
-    if cooperative { grid.cooperative() } else { grid }
+    if cooperative { grid.with_cooperative(true) } else { grid }
 }
 
 #[cfg(test)]

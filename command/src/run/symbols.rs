@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::{output, table};
 use longshore::units;
-use longshore::{Global, Kernel, Program, SymbolKind};
+use longshore::{Error, ErrorCode, Global, Kernel, Program, SymbolKind};
 use serde::Serialize;
 
 /// A kernel or global, as JSON shows it. What the image and the device do not tell is null.
@@ -30,6 +30,10 @@ pub(super) fn print(program: &Program, json: bool) -> Result<(), Failure> {
     let symbols = program.symbols()?.into_iter().map(|(name, kind)| match kind {
         SymbolKind::Kernel => program.kernel(&name).map(|kernel| kernel_symbol(&kernel)),
         SymbolKind::Global => program.global(&name).map(|global| global_symbol(name, &global)),
+        kind => {
+            let message = format!("'{name}' is a symbol of the unknown kind {kind:?}");
+            Err(Error::new(ErrorCode::Unsupported, message))
+        }
     });
     let symbols: Vec<Symbol> = symbols.collect::<longshore::Result<_>>()?;
     if json {

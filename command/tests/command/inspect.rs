@@ -307,12 +307,12 @@ fn container(folder: &Path) -> PathBuf {
     compile.args(["-shared", "-fPIC", "-nostdlib", "-o"]).arg(&library).arg(source);
     assert!(compile.status().unwrap().success());
     let library = std::fs::read(library).unwrap();
-    let image = |offload_kind, triple, arch, bytes| OffloadImage {
-        image_kind: ImageKind::Object,
-        offload_kind,
-        triple,
-        arch,
-        bytes,
+    let image = |offload_kind, triple, arch, bytes| {
+        OffloadImage::new(bytes)
+            .with_image_kind(ImageKind::Object)
+            .with_offload_kind(offload_kind)
+            .with_triple(triple)
+            .with_arch(arch)
     };
     let packed = write_offload_binary(&[
         image(OffloadKind::OpenMp, "x86_64-unknown-linux-gnu", "x86-64-v3", &library),
@@ -370,13 +370,10 @@ fn a_fatbin_shows_its_entries_alone_and_in_a_container() {
         ".version 8.0\n.target sm_90a\n.visible .entry run(.param .u64 x)\n{ ret; }\n";
     let folder = tempfile::tempdir().unwrap();
     let fatbin = fatbin(&[(90, 0x10_0000, TEXT), (80, 0, TEXT)]);
-    let packed = write_offload_binary(&[OffloadImage {
-        image_kind: ImageKind::Fatbinary,
-        offload_kind: OffloadKind::Cuda,
-        triple: "nvptx64-nvidia-cuda",
-        arch: "",
-        bytes: &fatbin,
-    }]);
+    let packed = write_offload_binary(&[OffloadImage::new(&fatbin)
+        .with_image_kind(ImageKind::Fatbinary)
+        .with_offload_kind(OffloadKind::Cuda)
+        .with_triple("nvptx64-nvidia-cuda")]);
     let path = folder.path().join("image");
     for bytes in [&fatbin, &packed] {
         std::fs::write(&path, bytes).unwrap();
@@ -540,12 +537,8 @@ fn spirv_of_wgsl() -> Vec<u8> {
 fn wgsl_and_spirv_in_a_container_are_the_same_kernel() {
     let folder = tempfile::tempdir().unwrap();
     let spirv = spirv_of_wgsl();
-    let image = |image_kind, triple, bytes| OffloadImage {
-        image_kind,
-        offload_kind: OffloadKind::None,
-        triple,
-        arch: "",
-        bytes,
+    let image = |image_kind, triple, bytes| {
+        OffloadImage::new(bytes).with_image_kind(image_kind).with_triple(triple)
     };
     let packed = write_offload_binary(&[
         image(ImageKind::Spirv, "spirv-unknown-vulkan1.2-compute", &spirv),

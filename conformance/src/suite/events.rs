@@ -208,7 +208,7 @@ fn own_functions_are_not_waited_for(cx: &Context) -> Check {
     let answers = answers.lock().unwrap_or_else(PoisonError::into_inner).clone();
     ensure_eq!(answers.len(), 2, "waits in the host function");
     answers[0].clone()?;
-    refused(answers[1].clone(), ErrorCode::InvalidQueue, "an event behind the function")
+    refused(answers[1].clone(), ErrorCode::Unsupported, "an event behind the function")
 }
 
 fn events_outlive_queues(cx: &Context) -> Check {

@@ -86,7 +86,7 @@ fn numbers_are_plausible(cx: &Context) -> Check {
 
 fn a_platform_says_what_it_is(cx: &Context) -> Check {
     for entry in cx.host().devices() {
-        for query in PlatformInfo::ALL {
+        for &query in PlatformInfo::ALL {
             let text = entry.platform_info(query)?;
             ensure!(!text.is_empty(), "{query:?} of {}'s platform is empty", entry.name());
         }

@@ -247,7 +247,8 @@ fn cooperative_launches_run(cx: &Context) -> Check {
     let able = cx.device().info(DeviceInfo::CooperativeLaunchSupport).ok();
     let able = able == Some(InfoValue::Bool(true));
     // SAFETY: `bump` takes no arguments.
-    let launched = unsafe { queue.launch_and_wait(&bump, Grid::default().cooperative(), ()) };
+    let launched =
+        unsafe { queue.launch_and_wait(&bump, Grid::default().with_cooperative(true), ()) };
     if able {
         launched?;
         ensure_eq!(basic.global(&queue)?, 6, "counter");
@@ -263,7 +264,7 @@ fn launches_in_clusters_run(cx: &Context) -> Check {
     let counter = || basic.global("counter")?.read::<u64>(&queue);
     // SAFETY: `bump` takes no arguments.
     let launch = |groups, cluster| unsafe {
-        queue.launch_and_wait(&bump, Grid::linear(groups, 1).in_clusters(cluster), ())
+        queue.launch_and_wait(&bump, Grid::linear(groups, 1).with_clusters(cluster), ())
     };
     for (groups, cluster) in [(3, [2, 1, 1]), (4, [0, 1, 1]), (4, [1, 2, 1])] {
         let what = format!("clusters of {cluster:?} of {groups} groups");

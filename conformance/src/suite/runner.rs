@@ -79,28 +79,28 @@ impl Setup {
 
     /// Uses these variables instead of the environment of the process.
     #[must_use]
-    pub fn environment(mut self, environment: Environment) -> Setup {
+    pub fn with_environment(mut self, environment: Environment) -> Setup {
         self.environment = environment;
         self
     }
 
     /// Adds a plugin, or a folder of plugins, that is searched before all others.
     #[must_use]
-    pub fn plugin(mut self, path: impl Into<PathBuf>) -> Setup {
+    pub fn with_plugin(mut self, path: impl Into<PathBuf>) -> Setup {
         self.plugins.push(path.into());
         self
     }
 
     /// Selects backends, as `LONGSHORE_BACKEND` does.
     #[must_use]
-    pub fn backends(mut self, selection: impl Into<String>) -> Setup {
+    pub fn with_backends(mut self, selection: impl Into<String>) -> Setup {
         self.backends = Some(selection.into());
         self
     }
 
     /// Selects the devices of [`Setup::devices`], as `LONGSHORE_DEVICES` does.
     #[must_use]
-    pub fn select(mut self, selection: impl Into<String>) -> Setup {
+    pub fn with_devices(mut self, selection: impl Into<String>) -> Setup {
         self.devices = Some(selection.into());
         self
     }
@@ -108,14 +108,14 @@ impl Setup {
     /// Runs the plugins in processes of their own, with this executor, with or without shared
     /// memory.
     #[must_use]
-    pub fn isolated(mut self, executor: impl Into<PathBuf>, shares_memory: bool) -> Setup {
+    pub fn with_isolation(mut self, executor: impl Into<PathBuf>, shares_memory: bool) -> Setup {
         self.isolated = Some(Isolated { executor: executor.into(), shares_memory });
         self
     }
 
     /// Uses these images.
     #[must_use]
-    pub fn fixtures(mut self, fixtures: Fixtures) -> Setup {
+    pub fn with_fixtures(mut self, fixtures: Fixtures) -> Setup {
         self.fixtures = fixtures;
         self
     }
@@ -200,21 +200,21 @@ impl Setup {
     }
 
     fn host(&self, environment: Environment, devices: Option<&str>) -> Result<Host> {
-        let mut builder = Host::builder().environment(environment);
+        let mut builder = Host::builder().with_environment(environment);
         for plugin in &self.plugins {
-            builder = builder.plugin(plugin);
+            builder = builder.with_plugin(plugin);
         }
         if let Some(backends) = &self.backends {
-            builder = builder.backends(backends);
+            builder = builder.with_backends(backends);
         }
         if let Some(isolated) = &self.isolated {
-            builder = builder.isolate("all").executor(&isolated.executor);
+            builder = builder.with_isolated_backends("all").with_executor(&isolated.executor);
             if !isolated.shares_memory {
-                builder = builder.isolate_without_shared_memory();
+                builder = builder.with_isolate_shared_memory(false);
             }
         }
         if let Some(devices) = devices {
-            builder = builder.devices(devices);
+            builder = builder.with_devices(devices);
         }
         builder.build()
     }

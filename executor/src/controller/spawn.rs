@@ -83,28 +83,28 @@ impl Spawn {
 
     /// Sets whether both sides share memory; the default is to share. Without shared memory all
     /// data goes through the stream.
-    pub fn shares_memory(mut self, shares: bool) -> Self {
+    pub fn with_shared_memory(mut self, shares: bool) -> Self {
         self.shares_memory = shares;
         self
     }
 
     /// Sets the time for which a waiting thread of either side spins before it sleeps: see
     /// [`Options::spin`].
-    pub fn spin(mut self, spin: Duration) -> Self {
+    pub fn with_spin(mut self, spin: Duration) -> Self {
         self.options.spin = spin;
         self
     }
 
     /// Sets the time in which the process must end once asked to; the default is 2 s. Afterwards
     /// the process is killed.
-    pub fn ending(mut self, limit: Duration) -> Self {
+    pub fn with_ending_limit(mut self, limit: Duration) -> Self {
         self.ending = limit;
         self
     }
 
     /// Adds an option of the executable, as described in its help: `--no-exec`, or `--memory` and a
     /// number.
-    pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
+    pub fn with_argument(mut self, argument: impl Into<OsString>) -> Self {
         self.limits.push(argument.into());
         self
     }

@@ -15,7 +15,7 @@ use longshore_orc_rt::service::run;
 
 fn both_ways(test: impl Fn(Arc<ExecutorProcess>)) {
     for shares in [true, false] {
-        let spawn = Spawn::new(env!("CARGO_BIN_EXE_longshore-executor")).shares_memory(shares);
+        let spawn = Spawn::new(env!("CARGO_BIN_EXE_longshore-executor")).with_shared_memory(shares);
         test(ExecutorProcess::spawn(&spawn).unwrap());
     }
 }
@@ -62,7 +62,7 @@ fn in_the_sandbox_no_program_is_run_and_no_network_reached() {
     let denied = |sandboxed: bool| {
         let mut spawn = Spawn::new(env!("CARGO_BIN_EXE_longshore-executor"));
         if sandboxed {
-            spawn = spawn.argument("--sandbox");
+            spawn = spawn.with_argument("--sandbox");
         }
         let process = ExecutorProcess::spawn(&spawn).unwrap();
         let (library, address) = (ProcessLibrary::GLOBAL, |name| WantedSymbol {

@@ -36,10 +36,11 @@ impl World {
         listener: Option<Arc<dyn Listener>>,
     ) -> Self {
         let spawn =
-            Spawn::new(env!("CARGO_BIN_EXE_longshore-executor")).shares_memory(shares_memory);
+            Spawn::new(env!("CARGO_BIN_EXE_longshore-executor")).with_shared_memory(shares_memory);
         let process: Arc<dyn TargetProcess> = ExecutorProcess::spawn(&spawn).unwrap();
         // SAFETY: the objects belong to these tests, and are sound to run in the executor.
-        let session = unsafe { Session::builder().process(Arc::clone(&process)).build() }.unwrap();
+        let session =
+            unsafe { Session::builder().with_process(Arc::clone(&process)).build() }.unwrap();
         let lazy = match listener {
             None => LazyReexports::for_session(&session),
             listener => {

@@ -110,7 +110,7 @@ fn silent_peers_do_not_lock_out_the_controller_that_has_the_key() {
 fn silent_peers_of_one_address_push_out_each_other_alone() {
     let key = Key::new([3; Key::BYTES]);
     let listener = Listener::bind("127.0.0.1:0", key.clone()).unwrap();
-    let listener = listener.greeting_limit(Duration::from_secs(1000));
+    let listener = listener.with_greeting_limit(Duration::from_secs(1000));
     let address = listener.address().unwrap();
     let accepting = thread::spawn(move || listener.accept().map(drop));
     let mut other = connect_from([127, 0, 0, 2], address);
@@ -155,7 +155,7 @@ fn is_waiting(peer: &mut TcpStream) -> bool {
 fn a_peer_that_takes_too_long_is_sent_away_while_others_are_greeted() {
     let key = Key::new([3; Key::BYTES]);
     let listener = Listener::bind("127.0.0.1:0", key.clone()).unwrap();
-    let listener = listener.greeting_limit(Duration::from_millis(50));
+    let listener = listener.with_greeting_limit(Duration::from_millis(50));
     let address = listener.address().unwrap().to_string();
     let accepting = thread::spawn(move || listener.accept().unwrap());
     let mut slow = TcpStream::connect(&address).unwrap();

@@ -180,7 +180,7 @@ impl Target {
     /// (`shaderZeroInitializeWorkgroupMemory`), as WGSL requires. Without this, each work-group
     /// does so.
     #[must_use]
-    pub const fn zeroes_shared_memory(self, zeroes: bool) -> Target {
+    pub const fn with_zeroed_shared_memory(self, zeroes: bool) -> Target {
         Target { zeroes_shared_memory: zeroes, ..self }
     }
 }

@@ -59,8 +59,8 @@ impl IsolateSandbox {
     pub(super) fn apply_to(self, spawn: Spawn) -> Spawn {
         match self {
             IsolateSandbox::Off => spawn,
-            IsolateSandbox::Available => spawn.argument("--sandbox"),
-            IsolateSandbox::Required => spawn.argument("--sandbox=required"),
+            IsolateSandbox::Available => spawn.with_argument("--sandbox"),
+            IsolateSandbox::Required => spawn.with_argument("--sandbox=required"),
         }
     }
 }
@@ -68,21 +68,21 @@ impl IsolateSandbox {
 impl IsolateLimits {
     /// Limits of private writable memory, in bytes.
     #[must_use]
-    pub fn memory_bytes(mut self, bytes: u64) -> IsolateLimits {
+    pub fn with_memory_bytes(mut self, bytes: u64) -> IsolateLimits {
         self.memory_bytes = Some(bytes);
         self
     }
 
     /// Limits the processor time.
     #[must_use]
-    pub fn processor_time(mut self, time: Duration) -> IsolateLimits {
+    pub fn with_processor_time(mut self, time: Duration) -> IsolateLimits {
         self.processor_time = Some(time);
         self
     }
 
     /// Limits the number of open descriptors.
     #[must_use]
-    pub fn open_files(mut self, number: u64) -> IsolateLimits {
+    pub fn with_open_files(mut self, number: u64) -> IsolateLimits {
         self.open_files = Some(number);
         self
     }
@@ -136,7 +136,7 @@ impl IsolateLimits {
         let options =
             [("--data", self.memory_bytes), ("--cpu", seconds), ("--files", self.open_files)];
         let set = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        set.fold(spawn, |spawn, (name, value)| spawn.argument(format!("{name}={value}")))
+        set.fold(spawn, |spawn, (name, value)| spawn.with_argument(format!("{name}={value}")))
     }
 }
 
@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn limits_are_read_with_their_units() {
         let expected = IsolateLimits::default()
-            .memory_bytes(4 << 30)
-            .processor_time(Duration::from_millis(1500))
-            .open_files(256);
+            .with_memory_bytes(4 << 30)
+            .with_processor_time(Duration::from_millis(1500))
+            .with_open_files(256);
         assert_eq!(limits("memory=4GiB, time=1.5,files=256"), Ok(expected));
         assert_eq!(limits("memory=4096").unwrap().memory_bytes, Some(4096));
         assert_eq!(limits(""), Ok(IsolateLimits::default()));
@@ -176,9 +176,9 @@ mod tests {
 
     #[test]
     fn a_limit_of_the_program_goes_before_that_of_the_user() {
-        let program = IsolateLimits::default().open_files(9);
+        let program = IsolateLimits::default().with_open_files(9);
         let both = program.or(limits("files=100,memory=1MiB").unwrap());
-        assert_eq!(both, program.memory_bytes(1 << 20));
+        assert_eq!(both, program.with_memory_bytes(1 << 20));
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Isolator {
         environment: &Environment,
     ) -> Result<(LoadedPlugin, Outcome), Outcome> {
         let executor = self.executor(&candidate.path, environment).map_err(Outcome::Failed)?;
-        let spawn = Spawn::new(executor).shares_memory(!self.config.is_bare);
+        let spawn = Spawn::new(executor).with_shared_memory(!self.config.is_bare);
         let spawn = self.limits.apply_to(self.sandbox.apply_to(spawn));
         let backend = candidate.backend.clone();
         let log = move |record: Record<'_>| {
@@ -124,11 +124,11 @@ impl Isolator {
         let level = log::max_level().max(LevelFilter::Info) as u32;
         let asking = candidate.backend.clone();
         let isolation = Isolation::new(spawn, library, &candidate.backend)
-            .settings(environment.settings(&candidate.backend))
-            .on_asked(move |name| note_setting(&asking, name))
-            .time_limit(self.time_limit)
-            .connect_limit(self.connect_time_limit)
-            .log(level, log);
+            .with_settings(environment.settings(&candidate.backend))
+            .with_setting_observer(move |name| note_setting(&asking, name))
+            .with_time_limit(self.time_limit)
+            .with_connect_limit(self.connect_time_limit)
+            .with_log(level, log);
         match isolation.open() {
             Ok(Opened::Platform(platform)) => {
                 let outcome = Outcome::Isolated(platform.process());

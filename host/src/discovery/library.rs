@@ -62,7 +62,7 @@ impl LoadedPlugin {
     /// Returns a plugin that another process has.
     pub(super) fn isolated(platform: IsolatedPlatform, path: &Path) -> LoadedPlugin {
         // Its code is not in this process.
-        let description = Description { unloadable: false, ..platform.description().clone() };
+        let description = platform.description().clone().with_unloadable(false);
         let platform = AnyPlatform::There(platform);
         LoadedPlugin { platform, library: None, description, path: path.to_owned() }
     }
@@ -78,7 +78,7 @@ impl LoadedPlugin {
         // SAFETY: the library's constructors run, as with any library that a program links; that
         // the file comes from someone trusted was checked before.
         let library = unsafe { Library::open(Some(loader_path), RTLD_NOW | RTLD_LOCAL) };
-        let library = library.map_err(|error| failed(path, &error))?;
+        let library = library.map_err(|error| failed(path, error))?;
         let mut library = Resident { library: Some(library), closable: false };
         let entry = library.entry()?;
         // SAFETY: the plugin's own entry; `library` outlives all that comes from it.
@@ -138,10 +138,10 @@ impl Drop for Resident {
     }
 }
 
-fn failed(path: &Path, error: &libloading::Error) -> Outcome {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+fn failed(path: &Path, error: libloading::Error) -> Outcome {
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     let message = format!("opening '{}': {error}{}", path.display(), cause.unwrap_or_default());
-    Outcome::Failed(Error::new(ErrorCode::BackendFailure, message))
+    Outcome::Failed(Error::new(ErrorCode::BackendFailure, message).with_source(error))
 }
 
 fn incompatible(why: Incompatible) -> Outcome {

@@ -52,21 +52,24 @@ impl Probe {
     ///
     /// Processes that the plugin starts end with the probe. A probe contains mistakes; it does not
     /// contain malice: the plugin has all rights of the user in it.
-    pub fn with(command: impl Into<PathBuf>) -> Probe {
+    pub fn new(command: impl Into<PathBuf>) -> Probe {
         let arguments = vec!["__probe".into()];
         Probe { command: command.into(), arguments, limit: DEFAULT_LIMIT }
     }
 
     /// Other arguments before FILE than `__probe`.
     #[must_use]
-    pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Probe {
+    pub fn with_arguments(
+        mut self,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Probe {
         self.arguments = arguments.into_iter().map(Into::into).collect();
         self
     }
 
     /// Returns another time limit for each plugin.
     #[must_use]
-    pub fn limit(mut self, limit: Duration) -> Probe {
+    pub fn with_limit(mut self, limit: Duration) -> Probe {
         self.limit = limit;
         self
     }
@@ -74,7 +77,7 @@ impl Probe {
     /// With the `longshore` command in the folder of the running executable.
     pub(super) fn beside_executable() -> Probe {
         let executable = std::env::current_exe().unwrap_or_default();
-        Probe::with(executable.with_file_name("longshore"))
+        Probe::new(executable.with_file_name("longshore"))
     }
 
     /// Tries the plugin in another process, which sees the settings of `environment`.
@@ -85,7 +88,8 @@ impl Probe {
             Err(error) => {
                 let (command, path) = (self.command.display(), path.display());
                 let message = format!("probing '{path}' with '{command}': {error}");
-                Outcome::Failed(Error::new(ErrorCode::HostToolNotFound, message))
+                let failed = Error::new(ErrorCode::HostToolNotFound, message);
+                Outcome::Failed(failed.with_source(error))
             }
         }
     }
@@ -132,7 +136,8 @@ impl Running {
         let how = match (listened, self.end) {
             (Err(error), _) => {
                 let message = format!("waiting for the probing process: {error}");
-                return Outcome::Failed(Error::new(ErrorCode::HostIo, message));
+                let failed = Error::new(ErrorCode::HostIo, message);
+                return Outcome::Failed(failed.with_source(error));
             }
             (Ok(false), _) => format!("it did not answer within {limit:?} and was killed"),
             (Ok(true), Some(status)) => match self.verdict.take().filter(|_| status.success()) {
@@ -278,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_probing_command_that_is_missing_is_named() {
-        let outcome = Probe::with("/nowhere/longshore").run(Path::new("/x"), &Environment::empty());
+        let outcome = Probe::new("/nowhere/longshore").run(Path::new("/x"), &Environment::empty());
         let Outcome::Failed(error) = outcome else { panic!("{outcome:?}") };
         assert_eq!(error.code(), ErrorCode::HostToolNotFound);
         assert!(error.message().contains("'/nowhere/longshore'"), "{error}");
@@ -286,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_probing_command_that_is_none_has_crashed_with_its_last_words() {
-        let probe = Probe::with("/bin/sh").arguments(["-c", "echo mistaken >&2; exit 3"]);
+        let probe = Probe::new("/bin/sh").with_arguments(["-c", "echo mistaken >&2; exit 3"]);
         let outcome = probe.run(Path::new("/x"), &Environment::empty());
         let Outcome::Crashed(how) = outcome else { panic!("{outcome:?}") };
         assert!(how.contains("without an answer") && how.contains("exit status: 3"), "{how}");

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 /// A file that was considered as a plugin, or a named place where there was none.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Candidate {
     /// Where it is; absolute.
     pub path: PathBuf,

@@ -50,7 +50,7 @@ pub(super) fn find(named: &[PathBuf], standard: &[PathBuf]) -> Vec<Found> {
         match std::fs::metadata(&path) {
             Ok(place) if place.is_dir() => scan(&path, &mut found),
             Ok(_) => found.push(candidate(path)),
-            Err(error) => found.push(unreachable(path, &error)),
+            Err(error) => found.push(unreachable(path, error)),
         }
     }
     for folder in standard {
@@ -66,7 +66,7 @@ pub(super) fn find(named: &[PathBuf], standard: &[PathBuf]) -> Vec<Found> {
 fn scan(folder: &Path, into: &mut Vec<Found>) {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) => return into.push(unreachable(folder.to_owned(), &error)),
+        Err(error) => return into.push(unreachable(folder.to_owned(), error)),
     };
     let names = entries.flatten().map(|entry| entry.file_name());
     let mut names: Vec<_> = names.filter(|name| backend_part(name).is_some()).collect();
@@ -87,17 +87,17 @@ fn candidate(path: PathBuf) -> Found {
     Found { path, backend: String::new(), verdict: Some(verdict) }
 }
 
-fn unreachable(path: PathBuf, error: &std::io::Error) -> Found {
+fn unreachable(path: PathBuf, error: std::io::Error) -> Found {
     Found { backend: backend_of(&path), verdict: Some(missing(&path, error)), path }
 }
 
 /// What became of a file or folder that cannot be read.
-pub(super) fn missing(path: &Path, error: &std::io::Error) -> Outcome {
+pub(super) fn missing(path: &Path, error: std::io::Error) -> Outcome {
     if error.kind() == ErrorKind::NotFound {
         return Outcome::Missing;
     }
     let message = format!("reading '{}': {error}", path.display());
-    Outcome::Failed(Error::new(ErrorCode::HostIo, message))
+    Outcome::Failed(Error::new(ErrorCode::HostIo, message).with_source(error))
 }
 
 /// Returns the backend that a file's name says; empty if the name is not a plugin's.

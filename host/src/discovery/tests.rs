@@ -45,7 +45,7 @@ fn probe() -> Probe {
          discovery::tests::as_the_probing_process",
         program.display()
     );
-    Probe::with("/bin/sh").arguments(["-c", &run])
+    Probe::new("/bin/sh").with_arguments(["-c", &run])
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_plugin_that_ends_its_process_costs_only_the_probing_process() {
 #[test]
 fn a_plugin_that_hangs_is_given_up_at_the_limit() {
     let begin = Instant::now();
-    let outcome = outcome_of(Toy::Hang, Some(probe().limit(Duration::from_millis(300))));
+    let outcome = outcome_of(Toy::Hang, Some(probe().with_limit(Duration::from_millis(300))));
     let Outcome::Crashed(how) = outcome else { panic!("{outcome}") };
     assert!(how.contains("did not answer within 300ms"), "{how}");
     assert!(begin.elapsed() < Duration::from_secs(10));
@@ -141,7 +141,7 @@ fn a_plugin_that_hangs_is_given_up_at_the_limit() {
 #[test]
 fn a_good_plugin_passes_the_probe_even_if_it_prints() {
     assert_eq!(outcome_of(Toy::Good, Some(probe())), Outcome::Loaded);
-    assert_eq!(outcome_of(Toy::Noisy, Some(probe().limit(Duration::MAX))), Outcome::Loaded);
+    assert_eq!(outcome_of(Toy::Noisy, Some(probe().with_limit(Duration::MAX))), Outcome::Loaded);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn what_a_plugin_prints_is_not_kept_but_for_its_last_words() {
 
 #[test]
 fn what_a_plugin_starts_ends_with_the_probe() {
-    let short = probe().limit(Duration::from_secs(1));
+    let short = probe().with_limit(Duration::from_secs(1));
     for (toy, probe, label) in [
         (Toy::Parent, probe(), "loaded"),
         (Toy::AbortingParent, probe(), "crashed"),
@@ -182,7 +182,7 @@ fn a_probe_ends_with_its_program_even_if_it_is_stopped() {
         // SAFETY: the child probes and is killed. The other thread of the test is the harness's, which waits for this one.
         let program = unsafe { libc::fork() };
         if program == 0 {
-            probe().limit(Duration::from_secs(1000)).run(&path, &Environment::empty());
+            probe().with_limit(Duration::from_secs(1000)).run(&path, &Environment::empty());
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(1) };
         }

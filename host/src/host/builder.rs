@@ -36,21 +36,21 @@ pub struct HostBuilder {
 impl HostBuilder {
     /// Uses these variables instead of the process's own.
     #[must_use]
-    pub fn environment(mut self, environment: Environment) -> Self {
+    pub fn with_environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
     }
 
     /// Returns a plugin, or a folder of plugins, that is searched before all others.
     #[must_use]
-    pub fn plugin(mut self, path: impl Into<PathBuf>) -> Self {
+    pub fn with_plugin(mut self, path: impl Into<PathBuf>) -> Self {
         self.plugins.push(path.into());
         self
     }
 
     /// Searches no folder that neither the program nor `LONGSHORE_PLUGIN_PATH` named.
     #[must_use]
-    pub fn only_given_plugins(mut self) -> Self {
+    pub fn with_only_given_plugins(mut self) -> Self {
         self.only_given_plugins = true;
         self
     }
@@ -58,22 +58,22 @@ impl HostBuilder {
     /// Returns the backends that the program can use: "cuda,host". The user's `LONGSHORE_BACKEND` holds as
     /// well: a backend must be named by both.
     #[must_use]
-    pub fn backends(mut self, selection: impl Into<String>) -> Self {
+    pub fn with_backends(mut self, selection: impl Into<String>) -> Self {
         self.backends = Some(selection.into());
         self
     }
 
-    /// As [`HostBuilder::backends`], but a backend that has no plugin is no error.
+    /// As [`HostBuilder::with_backends`], but a backend that has no plugin is no error.
     #[must_use]
-    pub fn backends_if_there(mut self, selection: impl Into<String>) -> Self {
+    pub fn with_optional_backends(mut self, selection: impl Into<String>) -> Self {
         self.backends_may_be_missing = true;
-        self.backends(selection)
+        self.with_backends(selection)
     }
 
     /// Returns the devices that the program can use: "cuda:0,2;!vulkan:*llvmpipe*". The user's
     /// `LONGSHORE_DEVICES` holds as well: a device must be named by both.
     #[must_use]
-    pub fn devices(mut self, selection: impl Into<String>) -> Self {
+    pub fn with_devices(mut self, selection: impl Into<String>) -> Self {
         self.devices = Some(selection.into());
         self
     }
@@ -81,7 +81,7 @@ impl HostBuilder {
     /// Tries each plugin in a process of its own before it is loaded, whatever `LONGSHORE_PROBE`
     /// says.
     #[must_use]
-    pub fn probe(mut self, probe: Probe) -> Self {
+    pub fn with_probe(mut self, probe: Probe) -> Self {
         self.probe = Some(probe);
         self
     }
@@ -90,7 +90,7 @@ impl HostBuilder {
     /// `LONGSHORE_ISOLATE` names. If such a process ends, whatever the cause, its devices answer with an error that says so, and
     /// can be opened again. What it costs is said in `docs/isolation.md`.
     #[must_use]
-    pub fn isolate(mut self, selection: impl Into<String>) -> Self {
+    pub fn with_isolated_backends(mut self, selection: impl Into<String>) -> Self {
         self.isolate.backends.push(selection.into());
         self
     }
@@ -98,14 +98,14 @@ impl HostBuilder {
     /// How long a call to an isolated plugin may take, what waits for kernels too, whatever `LONGSHORE_ISOLATE_TIME_LIMIT` says. Then
     /// its process is killed. Time in which it waits for the program's own functions does not count.
     #[must_use]
-    pub fn isolate_time_limit(mut self, limit: Duration) -> Self {
+    pub fn with_isolate_time_limit(mut self, limit: Duration) -> Self {
         self.isolate.time_limit = Some(limit);
         self
     }
 
     /// Returns the rights of the processes of isolated plugins, whatever `LONGSHORE_ISOLATE_SANDBOX` says.
     #[must_use]
-    pub fn isolate_sandbox(mut self, sandbox: IsolateSandbox) -> Self {
+    pub fn with_isolate_sandbox(mut self, sandbox: IsolateSandbox) -> Self {
         self.isolate.sandbox = Some(sandbox);
         self
     }
@@ -113,7 +113,7 @@ impl HostBuilder {
     /// Returns the resources of each process of an isolated plugin. A limit that is set here goes before the same of
     /// `LONGSHORE_ISOLATE_LIMITS`.
     #[must_use]
-    pub fn isolate_limits(mut self, limits: IsolateLimits) -> Self {
+    pub fn with_isolate_limits(mut self, limits: IsolateLimits) -> Self {
         self.isolate.limits = limits;
         self
     }
@@ -121,28 +121,29 @@ impl HostBuilder {
     /// How long it may take until an isolated plugin is opened and connected, and until it answers each query before a device is
     /// opened, whatever `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT` says; usually 10 s. Then its process is killed.
     #[must_use]
-    pub fn isolate_connect_time_limit(mut self, limit: Duration) -> Self {
+    pub fn with_isolate_connect_time_limit(mut self, limit: Duration) -> Self {
         self.isolate.connect_time_limit = Some(limit);
         self
     }
 
-    /// Shares no memory with isolated plugins: all goes over a socket. Host and managed memory are `Unsupported` then.
+    /// Shares memory with isolated plugins, as by default, or does not: then all goes over a socket, and
+    /// host and managed memory are `Unsupported`.
     #[must_use]
-    pub fn isolate_without_shared_memory(mut self) -> Self {
-        self.isolate.is_bare = true;
+    pub fn with_isolate_shared_memory(mut self, shared: bool) -> Self {
+        self.isolate.is_bare = !shared;
         self
     }
 
     /// Returns the executable in which isolated plugins run, whatever `LONGSHORE_EXECUTOR` says.
     #[must_use]
-    pub fn executor(mut self, executable: impl Into<PathBuf>) -> Self {
+    pub fn with_executor(mut self, executable: impl Into<PathBuf>) -> Self {
         self.isolate.executor = Some(executable.into());
         self
     }
 
     /// How many bytes of freed memory each device keeps for reuse; 256 MiB by default, 0 for none.
     #[must_use]
-    pub fn cache_limit(mut self, bytes: u64) -> Self {
+    pub fn with_cache_limit(mut self, bytes: u64) -> Self {
         self.cache_limit = Some(bytes);
         self
     }
@@ -151,7 +152,7 @@ impl HostBuilder {
     /// program, keeps its call stack while it is live, and prints what leaked to standard error
     /// when its device closes. Costs some microseconds for each allocation; nothing if it is off.
     #[must_use]
-    pub fn track(mut self, track: bool) -> Self {
+    pub fn with_tracking(mut self, track: bool) -> Self {
         self.track = Some(track);
         self
     }
@@ -213,7 +214,7 @@ impl HostBuilder {
     fn backend_selection(&self) -> Result<Option<BackendSelection>> {
         let selection = self.backends.as_deref().map(BackendSelection::parse).transpose()?;
         Ok(match self.backends_may_be_missing {
-            true => selection.map(BackendSelection::if_there),
+            true => selection.map(BackendSelection::with_optional_backends),
             false => selection,
         })
     }
@@ -290,7 +291,7 @@ fn choose(
     let selections = if selections.is_empty() { &default } else { selections };
     let mut chosen: Option<Vec<usize>> = None;
     for selection in selections {
-        let named = selection.clone().backends_first(backends_ordered).select(&facts)?;
+        let named = selection.clone().with_backends_first(backends_ordered).select(&facts)?;
         chosen = Some(match chosen {
             None => named,
             Some(before) => before.into_iter().filter(|index| named.contains(index)).collect(),

@@ -1,19 +1,14 @@
 //! Typed memory of a device.
 
 use super::allocation::{Allocation, DevicePointer};
+use super::element::{self, Element};
 use crate::device::Device;
 use crate::queue::Queue;
 use crate::queue::core::QueueCore;
-use bytemuck::{AnyBitPattern, NoUninit};
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// A type whose values can lie in a [`Buffer`]: plain data, valid for any bytes.
-pub trait Element: NoUninit + AnyBitPattern + Send + Sync {}
-
-impl<T: NoUninit + AnyBitPattern + Send + Sync> Element for T {}
 
 /// `len` values of `T` in a device's memory, freed on drop as an [`Allocation`] is.
 ///
@@ -84,7 +79,7 @@ impl<T: Element> Buffer<T> {
     /// [`Queue::synchronize`].
     pub fn write(&self, queue: &Queue, values: &[T]) -> Result<()> {
         self.fits(values.len())?;
-        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let bytes = element::bytes(values);
         self.behind_zeros(queue, || queue.write_and_wait(&self.allocation, bytes))
     }
 
@@ -95,9 +90,7 @@ impl<T: Element> Buffer<T> {
     /// As for [`Buffer::write`].
     pub fn read(&self, queue: &Queue, values: &mut [T]) -> Result<()> {
         self.fits(values.len())?;
-        let bytes = size_of_val(values);
-        // SAFETY: any bytes are a `T`; the slice is borrowed exclusively until the copy is done.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), bytes) };
+        let bytes = element::bytes_mut(values);
         self.behind_zeros(queue, || queue.read_and_wait(&self.allocation, bytes))
     }
 
@@ -106,7 +99,7 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// As for [`Buffer::write`].
     pub fn to_vec(&self, queue: &Queue) -> Result<Vec<T>> {
-        let mut values = vec![T::zeroed(); self.len];
+        let mut values = vec![element::zero::<T>(); self.len];
         self.read(queue, &mut values)?;
         Ok(values)
     }
@@ -116,7 +109,7 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// Those of [`Queue::synchronize`].
     pub fn fill(&self, queue: &Queue, value: T) -> Result<()> {
-        let pattern = bytemuck::bytes_of(&value);
+        let pattern = element::bytes(std::slice::from_ref(&value));
         self.behind_zeros(queue, || queue.fill_and_wait(&self.allocation, pattern))
     }
 

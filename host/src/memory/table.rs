@@ -35,6 +35,7 @@ pub struct AllocationInfo {
 
 /// Who a range of addresses was handed out to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AllocationOwner {
     /// An allocation of the program.
     Allocation {

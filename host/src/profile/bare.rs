@@ -121,7 +121,7 @@ mod tests {
     const BYTE_COVERAGE: u64 = 1 << 60;
 
     fn sections(counters: &[u64], raw_version: Option<u64>) -> Vec<ProfileSection> {
-        let section = |kind, contents| ProfileSection { kind, address: 0, contents };
+        let section = |kind, contents| ProfileSection::new(kind, 0, contents);
         let counters = counters.iter().flat_map(|count| count.to_le_bytes()).collect();
         let version = raw_version.map(|version| version.to_le_bytes().to_vec());
         let version = version.map(|word| section(ProfileSectionKind::RawVersion, word));

@@ -11,7 +11,7 @@ pub(super) fn sections(version: u64, names: &[u8]) -> Vec<ProfileSection> {
     record[16..24].copy_from_slice(&0x1000u64.wrapping_sub(0x2000).to_le_bytes());
     record[layout.counter_count] = 2;
     let counts = [7u64, 41].map(u64::to_le_bytes).concat();
-    let section = |kind, address, contents| ProfileSection { kind, address, contents };
+    let section = |kind, address, contents| ProfileSection::new(kind, address, contents);
     vec![
         section(ProfileSectionKind::Counters, 0x1000, counts),
         section(ProfileSectionKind::Data, 0x2000, record),

@@ -1,6 +1,7 @@
 //! The life of an image: the order in which it is loaded and unloaded, alike for every backend.
 
 use super::core::{ProgramCore, unloaded};
+use super::options::LoadOptions;
 use super::suitable;
 use crate::device::Device;
 use crate::device::core::DeviceCore;
@@ -14,17 +15,6 @@ use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// When an image is linked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loading {
-    /// When it is loaded.
-    Whole,
-    /// As it is used, where the backend can.
-    Lazy,
-    /// When it is loaded, and only if the backend verifies all of it.
-    Verified,
-}
 
 /// What unloading a program found.
 #[derive(Clone, Debug, Default)]
@@ -60,25 +50,20 @@ impl ProgramCore {
     pub(crate) fn load(
         device: &Device,
         image: Image,
-        loading: Loading,
+        options: &LoadOptions,
     ) -> Result<Arc<ProgramCore>> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let owner = device.core();
         let remote = owner.remote.enter(0).ok_or_else(|| device.closed())?;
         let image = suitable::choose(device, &remote, image)?;
-        if loading == Loading::Verified {
+        if options.must_be_verified() {
             suitable::check_verified(device, &remote, &image)?;
         }
         let load = || {
             // SAFETY: `image` is kept in the core, below, until after the module was unloaded; the
             // bytes lie on the heap or in a map, where moving `image` leaves them.
             let bytes = unsafe { ImageBytes::new(image.bytes()) };
-            match loading {
-                Loading::Whole | Loading::Verified => {
-                    remote.load(bytes, longshore_plugin_api::Loading::AtOnce)
-                }
-                Loading::Lazy => remote.load(bytes, longshore_plugin_api::Loading::Lazily),
-            }
+            remote.load(bytes, options.loading())
         };
         let module = load().or_else(|error| match error.code() {
             ErrorCode::OutOfResources => {

@@ -125,7 +125,7 @@ fn suitability(
         return Ok(Suitability::Refused("it is the code of a program, not of a device".to_owned()));
     }
     let bytes = entry.image.bytes();
-    let asked = ImageEntry { bytes, triple: &entry.triple, arch: &entry.arch };
+    let asked = ImageEntry::new(bytes, &entry.triple, &entry.arch);
     let score = match remote.score(&asked) {
         Ok(score) => Some(score),
         Err(error) if error.code() == ErrorCode::Unsupported => None,

@@ -3,7 +3,7 @@
 use super::Program;
 use super::core::unloaded;
 use crate::backend::{AnyKernel, AnyModule};
-use crate::memory::{DevicePointer, Element};
+use crate::memory::{DevicePointer, Element, element};
 use crate::queue::Queue;
 use crate::rundown::RundownGuard;
 use longshore_plugin_api::{
@@ -233,11 +233,8 @@ impl Global {
     /// [`Queue::synchronize`](crate::Queue::synchronize).
     pub fn read<T: Element>(&self, queue: &Queue) -> Result<T> {
         self.fits::<T>()?;
-        let mut value = T::zeroed();
-        // SAFETY: any bytes are a `T`, and `value` is borrowed exclusively here.
-        let bytes = unsafe {
-            std::slice::from_raw_parts_mut((&raw mut value).cast::<u8>(), size_of::<T>())
-        };
+        let mut value = element::zero::<T>();
+        let bytes = element::bytes_mut(std::slice::from_mut(&mut value));
         let _loaded = self.program.core().module.enter(0).ok_or_else(unloaded)?;
         queue.read_from(self.pointer(), self.program.device(), bytes)?;
         Ok(value)
@@ -250,7 +247,8 @@ impl Global {
     pub fn write<T: Element>(&self, queue: &Queue, value: T) -> Result<()> {
         self.fits::<T>()?;
         let _loaded = self.program.core().module.enter(0).ok_or_else(unloaded)?;
-        queue.write_to(self.pointer(), self.program.device(), bytemuck::bytes_of(&value))
+        let bytes = element::bytes(std::slice::from_ref(&value));
+        queue.write_to(self.pointer(), self.program.device(), bytes)
     }
 
     fn fits<T>(&self) -> Result<()> {

@@ -2,8 +2,9 @@
 
 use super::usage::{Queued, Usage};
 use crate::backend::{AnyDevice, AnyQueue};
+use crate::host_function;
 use crate::rundown::{Rundown, RundownGuard};
-use longshore_plugin_api::{Error, ErrorCode, Queue as _, Result};
+use longshore_plugin_api::{Error, Queue as _, Result};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,11 +56,11 @@ impl Point {
     pub(crate) fn wait(&self) -> bool {
         let usage = &self.queue.usage;
         // A queue that is being closed passes all points when that is done.
-        if let Some(open) = self.queue.open() {
-            let waited = self.queue.tell_user(open.queue.synchronize());
-            if !waited.is_err_and(|error| error.code() == ErrorCode::InvalidQueue) {
-                usage.passed(self.number);
-            }
+        if let Some(open) = self.queue.open()
+            && !host_function::is_inside_queue(self.queue.number)
+        {
+            self.queue.tell_user(&open.queue.synchronize());
+            usage.passed(self.number);
         }
         usage.has_passed(self.number)
     }
@@ -187,18 +188,19 @@ impl QueueCore {
     /// Blocks until all that was queued is done. The queue's own user hears of a failure too.
     ///
     /// # Errors
-    /// The first among that work that was not told; `InvalidQueue` in a host function of this queue.
+    /// The first among that work that was not told; `Unsupported` in a host function of this queue.
     pub(crate) fn wait_for_all(&self) -> Result<()> {
-        self.tell_user(self.remote.enter(0).map_or(Ok(()), |open| open.queue.synchronize()))
+        host_function::refuse_inside_queue(self.number, "waiting for a queue")?;
+        let waited = self.remote.enter(0).map_or(Ok(()), |open| open.queue.synchronize());
+        self.tell_user(&waited);
+        waited
     }
 
-    /// Keeps a failure for the queue's own user, unless it is that of a wait in a host function.
-    fn tell_user(&self, waited: Result<()>) -> Result<()> {
-        waited.inspect_err(|error| {
-            if error.code() != ErrorCode::InvalidQueue {
-                self.keep_pending_error(error.clone());
-            }
-        })
+    /// Keeps a failure for the queue's own user.
+    fn tell_user(&self, waited: &Result<()>) {
+        if let Err(error) = waited {
+            self.keep_pending_error(error.clone());
+        }
     }
 
     /// Forgets a program that nobody queues any more.

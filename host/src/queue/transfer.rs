@@ -74,8 +74,7 @@ impl Queue {
         let (destination, source) =
             unsafe { (Span::new(to as u64, bytes), Span::new(from as u64, bytes)) };
         let (destination_place, source_place) = (Place::Host, Place::Host);
-        let copy =
-            CopyRequest { destination, destination_place, source, source_place, wait: false };
+        let copy = CopyRequest::new(destination, destination_place, source, source_place);
         let (open, _queued) = self.open_to_queue()?;
         open.queue.copy(&copy)
     }
@@ -99,13 +98,12 @@ impl Queue {
         // SAFETY: promised by the caller; both ranges are live, as the table says.
         let (destination, source) =
             unsafe { (Span::new(to.address(), bytes), Span::new(from.address(), bytes)) };
-        open.queue.copy(&CopyRequest {
+        open.queue.copy(&CopyRequest::new(
             destination,
-            destination_place: Place::Device(to_other.as_deref().unwrap_or(&open.device)),
+            Place::Device(to_other.as_deref().unwrap_or(&open.device)),
             source,
-            source_place: Place::Device(from_other.as_deref().unwrap_or(&open.device)),
-            wait: false,
-        })
+            Place::Device(from_other.as_deref().unwrap_or(&open.device)),
+        ))
     }
 
     /// Queues a fill of `bytes` bytes with copies of `pattern`, which is captured during the call.
@@ -198,6 +196,9 @@ impl Queue {
         }
         let owner = self.owner(to, bytes)?;
         self.device.check_same(&owner, "the memory to fill")?;
+        if wait {
+            self.refuse_inside("filling memory and waiting for it")?;
+        }
         let open = self.open()?;
         let _queued = (!wait).then(|| self.core.queueing());
         // SAFETY: promised by the caller; the range is live, as the table says.
@@ -215,6 +216,9 @@ impl Queue {
         bytes: u64,
         wait: bool,
     ) -> Result<()> {
+        if wait {
+            self.refuse_inside("copying memory and waiting for it")?;
+        }
         let open = self.open()?;
         let _queued = (!wait).then(|| self.core.queueing());
         let other = self.reach(owner)?;
@@ -223,20 +227,12 @@ impl Queue {
             unsafe { (Span::new(device.address(), bytes), Span::new(host, bytes)) };
         let on_device = Place::Device(&**other.as_deref().unwrap_or(&open.device));
         open.queue.copy(&match direction {
-            Direction::ToDevice => CopyRequest {
-                destination: device,
-                destination_place: on_device,
-                source: host,
-                source_place: Place::Host,
-                wait,
-            },
-            Direction::ToHost => CopyRequest {
-                destination: host,
-                destination_place: Place::Host,
-                source: device,
-                source_place: on_device,
-                wait,
-            },
+            Direction::ToDevice => {
+                CopyRequest::new(device, on_device, host, Place::Host).with_wait(wait)
+            }
+            Direction::ToHost => {
+                CopyRequest::new(host, Place::Host, device, on_device).with_wait(wait)
+            }
         })
     }
 

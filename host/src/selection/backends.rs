@@ -37,7 +37,7 @@ impl BackendSelection {
 
     /// Returns the same, of which those that have no plugin are left out.
     #[must_use]
-    pub fn if_there(self) -> BackendSelection {
+    pub fn with_optional_backends(self) -> BackendSelection {
         BackendSelection { required: false, ..self }
     }
 
@@ -108,6 +108,6 @@ mod tests {
         assert!(error.message().contains("'cuda'; there are: host, vulkan"), "{error}");
         let error = selection.check(&[]).unwrap_err();
         assert!(error.message().ends_with("there are: none"), "{error}");
-        assert_eq!(selection.if_there().check(&["vulkan"]), Ok(()));
+        assert_eq!(selection.with_optional_backends().check(&["vulkan"]), Ok(()));
     }
 }

@@ -11,6 +11,7 @@ const GRAMMAR: &str = "expected terms separated by ';', each \"backend:list\" or
 
 /// What there is to choose by.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeviceFacts {
     /// The device's backend.
     pub backend: String,
@@ -22,6 +23,14 @@ pub struct DeviceFacts {
     pub uuid: Option<[u8; 16]>,
     /// The type of the device; `None` if the plugin reports none, or one unknown to this version.
     pub kind: Option<DeviceType>,
+}
+
+impl DeviceFacts {
+    /// Returns the facts of a device without UUID and of unknown type, for a selection.
+    pub fn new(backend: impl Into<String>, index: u32, name: impl Into<String>) -> DeviceFacts {
+        let (backend, name) = (backend.into(), name.into());
+        DeviceFacts { backend, index, name, uuid: None, kind: None }
+    }
 }
 
 /// "cuda:0 (NVIDIA H200)".
@@ -89,7 +98,7 @@ impl DeviceSelection {
     /// Makes the default order keep backends together, in the order in which their devices are
     /// given: what holds when the user named backends in order of preference.
     #[must_use]
-    pub fn backends_first(mut self, yes: bool) -> DeviceSelection {
+    pub fn with_backends_first(mut self, yes: bool) -> DeviceSelection {
         self.backends_first = yes;
         self
     }
@@ -223,7 +232,7 @@ fn kind_rank(kind: Option<DeviceType>) -> u32 {
         // The same processor, by a detour.
         Some(DeviceType::Cpu) => 3,
         // No program gets it unasked while there is a device that is known.
-        None => 4,
+        _ => 4,
     }
 }
 
@@ -275,7 +284,7 @@ mod tests {
 
     #[test]
     fn preferred_backends_stay_together() {
-        let selection = DeviceSelection::default().backends_first(true);
+        let selection = DeviceSelection::default().with_backends_first(true);
         assert_eq!(selection.select(&machine()), Ok(vec![0, 1, 2, 5, 4, 3]));
     }
 

@@ -64,7 +64,10 @@ impl Absurd {
     pub(crate) fn host(&self) -> HostBuilder {
         let profile = self.folder.path().join("profile_%p.profraw");
         let environment = Environment::empty().with("LONGSHORE_PROFILE_FILE", profile);
-        Host::builder().environment(environment).only_given_plugins().plugin(self.path())
+        Host::builder()
+            .with_environment(environment)
+            .with_only_given_plugins()
+            .with_plugin(self.path())
     }
 
     fn path(&self) -> PathBuf {

@@ -108,7 +108,7 @@ fn executor() -> PathBuf {
 
 /// Limits that a process keeps in which no answer beyond a bound is believed.
 fn limits() -> IsolateLimits {
-    IsolateLimits::default().memory_bytes(MOST_BYTES as u64)
+    IsolateLimits::default().with_memory_bytes(MOST_BYTES as u64)
 }
 
 #[test]
@@ -117,8 +117,12 @@ fn such_a_plugin_in_a_process_of_its_own_costs_the_same() {
     let executor = executor();
     let folder = tempfile::tempdir().unwrap();
     let sum = sum(seeds(60), |seed| {
-        let host = seeded.host(seed).isolate("all").executor(&executor).isolate_limits(limits());
-        let host = if seed % 4 == 3 { host.isolate_without_shared_memory() } else { host };
+        let host = seeded
+            .host(seed)
+            .with_isolated_backends("all")
+            .with_executor(&executor)
+            .with_isolate_limits(limits());
+        let host = if seed % 4 == 3 { host.with_isolate_shared_memory(false) } else { host };
         seeded::walk(host, folder.path())
     });
     println!("{sum:?}");
@@ -157,8 +161,12 @@ fn such_an_answer_is_an_error_in_a_process_of_its_own_which_takes_no_memory_for_
     let executor = executor();
     for shares_memory in [true, false] {
         are_reported(|absurd| {
-            let host = absurd.host().isolate("all").executor(&executor).isolate_limits(limits());
-            if shares_memory { host } else { host.isolate_without_shared_memory() }
+            let host = absurd
+                .host()
+                .with_isolated_backends("all")
+                .with_executor(&executor)
+                .with_isolate_limits(limits());
+            if shares_memory { host } else { host.with_isolate_shared_memory(false) }
         });
     }
 }
@@ -181,7 +189,7 @@ fn memory_in_use_is_not_handed_out_again() {
         ("addresses inside", 1, 48, Some(of_others)),
     ] {
         let absurd = Absurd::new(wrong);
-        let isolated = absurd.host().isolate("all").executor(&executor);
+        let isolated = absurd.host().with_isolated_backends("all").with_executor(&executor);
         for host in [absurd.host(), isolated] {
             let (second, given_back) = absurd::second_allocation(host, device);
             let said = second.as_ref().err().map(|error| error.message());

@@ -3,8 +3,8 @@
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use longshore::{
-    ArgumentType, Device, DeviceInfo, Environment, Grid, Host, HostBuilder, Image, MemoryKind,
-    Outcome, PlatformInfo, PrefetchTarget, Program, Queue, RawArguments,
+    ArgumentType, Device, DeviceInfo, Environment, Grid, Host, HostBuilder, Image, LoadOptions,
+    MemoryKind, Outcome, PlatformInfo, PrefetchTarget, Program, Queue, RawArguments,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,8 +62,10 @@ impl Seeded {
         let environment = Environment::empty()
             .with("LONGSHORE_SEEDED_SEED", seed.to_string())
             .with("LONGSHORE_PROFILE_FILE", profile);
-        let host = Host::builder().environment(environment).only_given_plugins();
-        host.plugin(self.path()).track(seed % 16 == 1).cache_limit((seed % 3) << 20)
+        let host = Host::builder().with_environment(environment).with_only_given_plugins();
+        host.with_plugin(self.path())
+            .with_tracking(seed % 16 == 1)
+            .with_cache_limit((seed % 3) << 20)
     }
 
     fn path(&self) -> PathBuf {
@@ -110,7 +112,7 @@ pub(crate) fn walk(builder: HostBuilder, folder: &Path) -> Walked {
     }
     for entry in host.devices().iter().take(4) {
         let _ = (entry.name(), entry.plugin().clone());
-        for query in PlatformInfo::ALL {
+        for &query in PlatformInfo::ALL {
             walked.some(entry.platform_info(query));
         }
         for query in DeviceInfo::ALL {
@@ -159,7 +161,9 @@ fn device_calls(walked: &mut Walked, host: &Host, device: &Device) {
     let programs = unsafe {
         [
             walked.some(device.load(&b"an image"[..])),
-            walked.some(device.load_lazily(&b"another"[..])),
+            walked.some(
+                device.load_with(&b"another"[..], &LoadOptions::new().with_lazy_linking(true)),
+            ),
         ]
     };
     for program in programs.into_iter().flatten() {
@@ -244,7 +248,7 @@ fn program_calls(walked: &mut Walked, device: &Device, program: &Program, queue:
         let required = attributes.required_group.map(|items| items.max(1));
         for items in [[1; 3], required, [u32::MAX; 3]] {
             let grid = Grid::new([4, 2, 1], items);
-            for grid in [grid, grid.cooperative(), grid.in_clusters([2, 1, 1])] {
+            for grid in [grid, grid.with_cooperative(true), grid.with_clusters([2, 1, 1])] {
                 // SAFETY: the plugin runs nothing, and reads no arguments.
                 let launched = unsafe {
                     let arguments = RawArguments::new(&pointers, &sizes).unwrap();

@@ -260,10 +260,15 @@ fn architecture_of(triple: &str) -> Option<Architecture> {
 fn target(session: &Session, name: &str, triple: &str) -> Result<String> {
     let process = session.process().map(|process| process.facts().triple.clone());
     let architecture = architecture_of(triple);
-    let own = process.unwrap_or_else(|| match session.architecture() {
-        Architecture::X86_64 => "x86_64-unknown-linux-gnu".to_owned(),
-        Architecture::Aarch64 => "aarch64-unknown-linux-gnu".to_owned(),
-    });
+    let own = match (process, session.architecture()) {
+        (Some(triple), _) => triple,
+        (None, Architecture::X86_64) => "x86_64-unknown-linux-gnu".to_owned(),
+        (None, Architecture::Aarch64) => "aarch64-unknown-linux-gnu".to_owned(),
+        (None, other) => {
+            let problem = format!("is to be compiled for {other:?}, which has no bitcode");
+            return Err(Error::Unsupported { file: name.to_owned(), problem });
+        }
+    };
     if triple.is_empty() {
         return Ok(own);
     }

@@ -24,8 +24,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Code that is not position-independent has its thread-local variables at fixed offsets from
     // the thread pointer.
-    let builder =
-        Session::builder().static_tls(static_tls_reserve!(16 * 1024)?).rebind_process_data();
+    let builder = Session::builder()
+        .with_static_tls(static_tls_reserve!(16 * 1024)?)
+        .with_rebound_process_data();
     // SAFETY: this process exists to run the given program.
     let session = unsafe { builder.build() }?;
     let program = session.create_library("program");

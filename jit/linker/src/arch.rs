@@ -8,6 +8,7 @@ use std::fmt;
 
 /// An instruction set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Architecture {
     /// x86-64, little-endian, 64-bit pointers.
     X86_64,

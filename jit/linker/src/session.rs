@@ -83,7 +83,7 @@ pub struct SessionBuilder {
 /// The objects of a library that a look-up links although nothing needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Also {
-    /// Objects that have constructors. A session that [prunes](SessionBuilder::prune) keeps only
+    /// Objects that have constructors. A session that [prunes](SessionBuilder::with_pruning) keeps only
     /// the parts that the constructors need.
     Constructors,
     /// All objects that have been added.
@@ -178,26 +178,26 @@ impl Session {
 
 impl SessionBuilder {
     /// Sets the process that executes the code. The default is this process.
-    pub fn process(mut self, process: Arc<dyn TargetProcess>) -> Self {
+    pub fn with_process(mut self, process: Arc<dyn TargetProcess>) -> Self {
         self.process = Some(process);
         self
     }
 
     /// Sets the instruction set. The default is that of the executing process.
-    pub fn architecture(mut self, architecture: Architecture) -> Self {
+    pub fn with_architecture(mut self, architecture: Architecture) -> Self {
         self.architecture = Some(architecture);
         self
     }
 
     /// Sets the memory manager, which must belong to the executing process. The default is that
     /// process's own manager.
-    pub fn memory(mut self, memory: Arc<dyn MemoryManager>) -> Self {
+    pub fn with_memory(mut self, memory: Arc<dyn MemoryManager>) -> Self {
         self.memory = Some(memory);
         self
     }
 
     /// Sets the number of threads that link several objects at once. The default is 1.
-    pub fn threads(mut self, threads: usize) -> Self {
+    pub fn with_threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
         self
     }
@@ -205,32 +205,32 @@ impl SessionBuilder {
     /// Sets the placement of memory. A link of code that is not position-independent always uses
     /// [`Placement::Low`]; code that will be linked together with such code later wants that
     /// placement too.
-    pub fn placement(mut self, placement: Placement) -> Self {
+    pub fn with_placement(mut self, placement: Placement) -> Self {
         self.options.placement = placement;
         self
     }
 
     /// Removes from each object everything that the looked-up symbols do not reach. Later look-ups
     /// do not find the removed parts.
-    pub fn prune(mut self) -> Self {
+    pub fn with_pruning(mut self) -> Self {
         self.options.prunes = true;
         self
     }
 
     /// Gives undefined symbols this address, instead of an error.
-    pub fn phony_externals(mut self, address: u64) -> Self {
+    pub fn with_phony_externals(mut self, address: u64) -> Self {
         self.options.phony_externals = Some(address);
         self
     }
 
     /// Runs these passes over every graph.
-    pub fn passes(mut self, passes: Passes) -> Self {
+    pub fn with_passes(mut self, passes: Passes) -> Self {
         self.options.passes = passes;
         self
     }
 
     /// Reports linked code to debuggers and profilers.
-    pub fn debug(mut self, debug: DebugSupport) -> Self {
+    pub fn with_debug(mut self, debug: DebugSupport) -> Self {
         self.options.debug = Some(debug);
         self
     }
@@ -238,7 +238,7 @@ impl SessionBuilder {
     /// Makes the executing process list the code linked with a program's entry
     /// ([`Library::link_program`]) as one of its libraries. That library is closed when the first
     /// of these objects is removed, or with the session.
-    pub fn list_program(mut self, listing: Listing) -> Self {
+    pub fn with_program_listing(mut self, listing: Listing) -> Self {
         self.options.listing = Some(listing);
         self
     }
@@ -246,7 +246,7 @@ impl SessionBuilder {
     /// Sets the reserve in this process for thread-local variables at a fixed offset from the
     /// thread pointer. The default is the reserve that the executing process has [set
     /// aside](longshore_orc_rt::set_static_tls), if any.
-    pub fn static_tls(mut self, reserve: &'static StaticTls) -> Self {
+    pub fn with_static_tls(mut self, reserve: &'static StaticTls) -> Self {
         self.static_tls = Some(reserve);
         self
     }
@@ -265,7 +265,7 @@ impl SessionBuilder {
     /// Data of the executable, and data with a copy in another library or session, is copied
     /// without redirecting its users. Code linked before the copy was made, and libraries opened
     /// afterwards, use the original.
-    pub fn rebind_process_data(mut self) -> Self {
+    pub fn with_rebound_process_data(mut self) -> Self {
         self.options.rebinds_process_data = true;
         self
     }
@@ -277,7 +277,7 @@ impl SessionBuilder {
     /// not change. Other data is out of the reach of code that is not position-independent: a link
     /// of code that refers to it fails with [`Error::Relocation`]. The session calls
     /// `may_be_copied` during links, so it must not use the session itself.
-    pub fn copy_process_data(
+    pub fn with_copied_process_data(
         mut self,
         may_be_copied: impl Fn(&str) -> bool + Send + Sync + 'static,
     ) -> Self {

@@ -23,7 +23,7 @@ impl AmdgpuImage {
                 continue;
             };
             let contents = module.read(place)?;
-            sections.push(ProfileSection { kind, address: place.address, contents });
+            sections.push(ProfileSection::new(kind, place.address, contents));
         }
         make_relative(&mut sections);
         Ok(sections)

@@ -70,7 +70,8 @@ typedef enum longshore_error_code {
     LONGSHORE_ERROR_INVALID_VALUE = 11,
     // Valid, but not built yet, or a query that the device does not answer.
     LONGSHORE_ERROR_UNIMPLEMENTED = 12,
-    // Valid, but this device or plugin cannot do it.
+    // Valid, but this device or plugin cannot do it, or the call cannot be made in a host function,
+    // where it would deadlock.
     LONGSHORE_ERROR_UNSUPPORTED = 13,
     // The device assembler failed.
     LONGSHORE_ERROR_ASSEMBLE_FAILURE = 14,
@@ -654,10 +655,9 @@ typedef struct longshore_queue_table {
     // Says whether all work that was queued is done. Errors: Those of the driver.
     struct longshore_error_object *(*is_idle)(struct longshore_queue *queue, uint32_t *result);
     // Blocks until all work that was queued before the call is done or failed: none of it runs any
-    // more when the call returns, also with an error, unless that is
-    // `LONGSHORE_ERROR_INVALID_QUEUE`. Errors: The first error among that work that no call was
-    // told. `LONGSHORE_ERROR_INVALID_QUEUE` in a host function of this queue, which would wait for
-    // itself.
+    // more when the call returns, also with an error, except in a host function of this queue.
+    // Errors: The first error among that work that no call was told. `LONGSHORE_ERROR_UNSUPPORTED`
+    // at once in a host function of this queue, which would wait for itself.
     struct longshore_error_object *(*synchronize)(struct longshore_queue *queue);
     // Gives the queue up without waiting: work that was queued still runs.
     struct longshore_error_object *(*destroy)(struct longshore_queue *queue);

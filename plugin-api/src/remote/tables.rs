@@ -12,6 +12,7 @@ with_interface!(longshore_interface_macros::remote_tables_of);
 
 /// Why a library cannot be used as a plugin by this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Incompatible {
     /// The symbol is there but is no entry.
     NoEntry,

@@ -153,7 +153,7 @@ fn work_cannot_wait_for_its_own_queue() {
         Ok(())
     };
     queue.push(false, Box::new(work)).unwrap();
-    assert_eq!(passed.recv(), Ok((ErrorCode::InvalidQueue, ErrorCode::InvalidQueue)));
+    assert_eq!(passed.recv(), Ok((ErrorCode::Unsupported, ErrorCode::Unsupported)));
     wait(&queue).unwrap();
 }
 

@@ -292,14 +292,7 @@ fn load(device: &RemoteDevice, image: &[u8]) -> Result<Loaded> {
 }
 
 fn launch(queue: &RemoteQueue, kernel: &RemoteKernel, arguments: &[&[u8]]) -> Result<()> {
-    let shape = LaunchShape {
-        groups: [4, 1, 1],
-        items: [32, 1, 1],
-        cluster: None,
-        dynamic_shared_bytes: 0,
-        cooperative: false,
-        wait: false,
-    };
+    let shape = LaunchShape::new([4, 1, 1], [32, 1, 1]);
     let pointers: Vec<_> = arguments.iter().map(|a| a.as_ptr().cast()).collect();
     let sizes: Vec<_> = arguments.iter().map(|a| a.len()).collect();
     // SAFETY: arrays of as many entries, whose values live during the call.
@@ -319,6 +312,6 @@ fn copy(
     let (destination, source) =
         unsafe { (Span::new(to, bytes as u64), Span::new(from, bytes as u64)) };
     let (destination_place, source_place) = (place(to_device), place(from_device));
-    let request = CopyRequest { destination, destination_place, source, source_place, wait: false };
+    let request = CopyRequest::new(destination, destination_place, source, source_place);
     queue.copy(&request).unwrap();
 }

@@ -26,7 +26,7 @@ impl CudaImage {
                 continue;
             };
             let contents = module.read(place)?;
-            sections.push(ProfileSection { kind, address: place.address, contents });
+            sections.push(ProfileSection::new(kind, place.address, contents));
         }
         make_relative(&mut sections);
         Ok(sections)

@@ -37,14 +37,7 @@ unsafe extern "C" fn groups(arguments: *const *const c_void, work: *mut Work) {
 fn is_helped(engine: &Engine, kernel: &Kernel, are_long: bool) -> bool {
     let is_helped = AtomicBool::new(false);
     let argument = Groups { runner: thread::current().id(), are_long, is_helped };
-    let shape = LaunchShape {
-        groups: [64, 1, 1],
-        items: [1; 3],
-        cluster: None,
-        dynamic_shared_bytes: 0,
-        cooperative: false,
-        wait: true,
-    };
+    let shape = LaunchShape::new([64, 1, 1], [1; 3]).with_wait(true);
     let arguments = [(&raw const argument).cast::<c_void>()];
     // SAFETY: the kernel reads its one argument.
     let result =

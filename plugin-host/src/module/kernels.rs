@@ -4,8 +4,8 @@
 use super::loaded::Loaded;
 use crate::kernel::Mode;
 use longshore_plugin_api::{
-    KERNEL_DESCRIPTION_PREFIX, KernelDescription, KernelForm, KernelNote, NoteOwner, Result,
-    note_owner,
+    Error, ErrorCode, KERNEL_DESCRIPTION_PREFIX, KernelDescription, KernelForm, KernelNote,
+    NoteOwner, Result, note_owner,
 };
 use object::read::archive::ArchiveFile;
 use object::read::elf::ElfFile64;
@@ -42,14 +42,18 @@ pub(super) fn description(image: &dyn Loaded, kernel: &str) -> Result<Option<Ker
 }
 
 /// Returns the mode in which a kernel's items run.
-pub(super) fn mode(form: KernelForm, notes: Notes) -> Mode {
-    match form {
+pub(super) fn mode(kernel: &str, form: KernelForm, notes: Notes) -> Result<Mode> {
+    Ok(match form {
         KernelForm::Regions => Mode::Regions,
         KernelForm::Items if notes.has_barrier || notes.has_subgroup || notes.has_grid_barrier => {
             Mode::Fibers
         }
         KernelForm::Items => Mode::Loop,
-    }
+        form => {
+            let message = format!("kernel '{kernel}' has form {form:?}, expected items or regions");
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+    })
 }
 
 impl ImageNotes {
@@ -93,7 +97,8 @@ impl ImageNotes {
                 NoteOwner::Kernel(kernel) => {
                     self.kernels.entry(kernel.to_owned()).or_default().add(note)
                 }
-                NoteOwner::Image => self.helpers.add(note),
+                // A note that is not a kernel's holds for all kernels.
+                _ => self.helpers.add(note),
             }
         }
     }

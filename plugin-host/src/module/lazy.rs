@@ -104,7 +104,9 @@ fn add(bytes: Bytes, record: &Arc<LinkRecord>) -> longshore_jitlink::Result<Lazy
         let (contents, into) = (into.take_from(graphs)?, Arc::clone(&into));
         Ok(move || into.linked.lock().add(contents))
     });
-    let session = Session::builder().passes(passes).copy_process_data(device_library::is_constant);
+    let session = Session::builder()
+        .with_passes(passes)
+        .with_copied_process_data(device_library::is_constant);
     // SAFETY: an image is native code, and the caller of the load vouches for running it in this
     // process.
     let session = unsafe { session.build() }?;

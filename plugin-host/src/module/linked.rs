@@ -208,7 +208,9 @@ fn link(
     let mut passes = Passes::default();
     let into = Arc::clone(contents);
     passes.add(Stage::PostFixup, move |graph| into.lock().take_from(graph));
-    let session = Session::builder().passes(passes).copy_process_data(device_library::is_constant);
+    let session = Session::builder()
+        .with_passes(passes)
+        .with_copied_process_data(device_library::is_constant);
     // SAFETY: an image is native code, and the caller of the load vouches for running it in this
     // process.
     let session = unsafe { session.build() }?;

@@ -61,7 +61,7 @@ pub(super) fn read(parts: &[Part], compiler: Option<u32>) -> Result<Vec<ProfileS
     let copied = copied.expect("every joined section was copied");
     adjust_records(data, copied, &layout, counters, of_kind(ProfileSectionKind::Bitmap))?;
     let (kind, contents) = (ProfileSectionKind::RawVersion, version.0.to_le_bytes().to_vec());
-    sections.push(ProfileSection { kind, address, contents });
+    sections.push(ProfileSection::new(kind, address, contents));
     Ok(sections)
 }
 
@@ -192,7 +192,7 @@ impl Joined {
 
     fn copy(&self) -> ProfileSection {
         let contents = self.parts.iter().flat_map(|(part, _)| part.copy()).collect();
-        ProfileSection { kind: self.kind, address: self.start(), contents }
+        ProfileSection::new(self.kind, self.start(), contents)
     }
 }
 

@@ -115,7 +115,8 @@ impl Loaded {
 
     /// Reads an `int` of the image.
     pub(crate) fn int(&self, name: &str) -> i32 {
-        let GlobalAddress { address, bytes } = self.global(name).expect("the image has the global");
+        let GlobalAddress { address, bytes, .. } =
+            self.global(name).expect("the image has the global");
         assert_eq!(bytes, 4, "{name}");
         // SAFETY: the address is a variable of the loaded image.
         unsafe { std::ptr::with_exposed_provenance::<i32>(address as usize).read() }
@@ -130,7 +131,8 @@ impl Loaded {
 
     /// Returns a variable of the image, of this type.
     pub(crate) fn global_at<T>(&self, name: &str) -> &T {
-        let GlobalAddress { address, bytes } = self.global(name).expect("the image has the global");
+        let GlobalAddress { address, bytes, .. } =
+            self.global(name).expect("the image has the global");
         assert!(bytes as usize >= size_of::<T>(), "{name}");
         // SAFETY: the address is a variable of the loaded image, at least as large, and aligned by
         // its compiler.

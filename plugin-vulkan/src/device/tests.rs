@@ -123,14 +123,7 @@ fn load(device: &VulkanDevice) -> Result<VulkanModule> {
 }
 
 fn launch(queue: &VulkanQueue, kernel: &VulkanKernel, memory: u64, wait: bool) -> Result<()> {
-    let shape = LaunchShape {
-        groups: [1; 3],
-        items: [ITEMS as u32, 1, 1],
-        cluster: None,
-        dynamic_shared_bytes: 0,
-        cooperative: false,
-        wait,
-    };
+    let shape = LaunchShape::new([1; 3], [ITEMS as u32, 1, 1]).with_wait(wait);
     let (pointers, sizes) = ([(&raw const memory).cast::<c_void>()], [size_of::<u64>()]);
     // SAFETY: the kernel takes a pointer to one number per item.
     let arguments = unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), 1) };
@@ -148,13 +141,9 @@ fn copy_in(
     // length.
     let (source, destination) =
         unsafe { (Span::new(values.as_ptr() as u64, BYTES), Span::new(memory, BYTES)) };
-    queue.copy(&CopyRequest {
-        destination,
-        destination_place: Place::Device(device),
-        source,
-        source_place: Place::Host,
-        wait,
-    })
+    queue.copy(
+        &CopyRequest::new(destination, Place::Device(device), source, Place::Host).with_wait(wait),
+    )
 }
 
 fn copy_out(queue: &VulkanQueue, device: &VulkanDevice, memory: u64) -> Result<[u32; ITEMS]> {
@@ -162,13 +151,9 @@ fn copy_out(queue: &VulkanQueue, device: &VulkanDevice, memory: u64) -> Result<[
     // SAFETY: the copy is waited for, and both ranges have the same length.
     let (source, destination) =
         unsafe { (Span::new(memory, BYTES), Span::new(values.as_mut_ptr() as u64, BYTES)) };
-    queue.copy(&CopyRequest {
-        destination,
-        destination_place: Place::Host,
-        source,
-        source_place: Place::Device(device),
-        wait: true,
-    })?;
+    queue.copy(
+        &CopyRequest::new(destination, Place::Host, source, Place::Device(device)).with_wait(true),
+    )?;
     Ok(values)
 }
 

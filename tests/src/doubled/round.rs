@@ -45,8 +45,11 @@ impl Round {
     pub fn host(&self) -> Result<Host> {
         let plugin = self.of.plugin().expect("the plugin is built");
         let environment = Environment::from_process().with("LONGSHORE_PROFILE_FILE", "/dev/null");
-        let host = Host::builder().environment(environment).cache_limit(0).only_given_plugins();
-        let host = host.plugin(plugin).build()?;
+        let host = Host::builder()
+            .with_environment(environment)
+            .with_cache_limit(0)
+            .with_only_given_plugins();
+        let host = host.with_plugin(plugin).build()?;
         match &host.candidates()[0].outcome {
             Outcome::Failed(error) => Err(error.clone()),
             _ => Ok(host),
@@ -84,9 +87,9 @@ impl Round {
         // SAFETY: `bump` takes no argument, `read_counter` a pointer to a u64.
         unsafe {
             queue.launch(&bump, Grid::default(), ())?;
-            queue.launch(&bump, Grid::default().cooperative(), ())?;
+            queue.launch(&bump, Grid::default().with_cooperative(true), ())?;
             match self.clusters {
-                Some(sizes) => queue.launch(&bump, Grid::linear(2, 1).in_clusters(sizes), ())?,
+                Some(sizes) => queue.launch(&bump, Grid::linear(2, 1).with_clusters(sizes), ())?,
                 None => queue.launch(&bump, Grid::linear(2, 1), ())?,
             }
             queue.launch(&bump, Grid::default().with_shared_bytes(self.shared_bytes), ())?;

@@ -42,14 +42,14 @@ struct Part {
 /// Returns the runs with a plugin.
 pub(crate) fn for_plugin(plugin: &Path) -> Vec<Run> {
     let backend = backend_of(plugin).expect("a plugin's file name");
-    let setup = Setup::new().plugin(plugin).backends(backend);
+    let setup = Setup::new().with_plugin(plugin).with_backends(backend);
     let run = |form, parts: Vec<Part>| Run { plugin: plugin.to_owned(), form, parts };
     if backend == "vulkan" {
         return vulkan_parts(&setup).into_iter().map(|(form, parts)| run(form, parts)).collect();
     }
     if backend == "cuda" {
         let cubins =
-            Part { setup: setup.clone().fixtures(Fixtures::cubins()), is_tried: is_of_images };
+            Part { setup: setup.clone().with_fixtures(Fixtures::cubins()), is_tried: is_of_images };
         return vec![run("", vec![Part::all(setup)]), run(" (cubin)", vec![cubins])];
     }
     if Doubled::for_backend(backend).is_some() {
@@ -58,9 +58,9 @@ pub(crate) fn for_plugin(plugin: &Path) -> Vec<Run> {
     // Two devices, so that behaviours about two devices of a platform run too.
     let several = format!("LONGSHORE_{}_DEVICES", backend.to_uppercase());
     let environment = Environment::from_process().with(several, "2");
-    let setup = setup.environment(environment);
+    let setup = setup.with_environment(environment);
     let isolated =
-        |shares_memory| Part::all(setup.clone().isolated(world::executor(), shares_memory));
+        |shares_memory| Part::all(setup.clone().with_isolation(world::executor(), shares_memory));
     vec![
         run(" (isolated)", vec![isolated(true)]),
         run(" (isolated, nothing shared)", vec![isolated(false)]),
@@ -72,18 +72,18 @@ pub(crate) fn for_plugin(plugin: &Path) -> Vec<Run> {
 /// version, and disagree about modules that no compiler makes: such modules run without the layer.
 /// In a short test, so do concurrent threads: in the layer they may wait 10 s for each other.
 fn vulkan_parts(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
-    let strict = setup.clone().environment(vulkan::environment());
-    let wgsl = |setup: &Setup| setup.clone().fixtures(Fixtures::wgsl());
+    let strict = setup.clone().with_environment(vulkan::environment());
+    let wgsl = |setup: &Setup| setup.clone().with_fixtures(Fixtures::wgsl());
     let of_wgsl =
         |setup| Part { setup, is_tried: if effort::is_all() { is_for_layers } else { is_of_wgsl } };
     let staging = vulkan::environment().with("LONGSHORE_VULKAN_STAGING", "always");
-    let staged = Part { setup: setup.clone().environment(staging), is_tried: is_staged };
+    let staged = Part { setup: setup.clone().with_environment(staging), is_tried: is_staged };
     let staging = vulkan::environment_without_layer().with("LONGSHORE_VULKAN_STAGING", "always");
     let staged_threads = Part {
-        setup: setup.clone().environment(staging),
+        setup: setup.clone().with_environment(staging),
         is_tried: |behaviour| behaviour.group == THREADS && !is_for_layers(behaviour),
     };
-    let isolated = strict.clone().isolated(world::executor(), true);
+    let isolated = strict.clone().with_isolation(world::executor(), true);
     let of_isolated = |setup| Part {
         setup,
         is_tried: if effort::is_all() { is_for_layers } else { is_isolated },

@@ -50,12 +50,12 @@ fn own_triple() -> String {
 }
 
 fn packed(entries: &[(&str, &str, &[u8])]) -> Vec<u8> {
-    let image = |&(triple, arch, bytes): &(_, _, _)| OffloadImage {
-        image_kind: ImageKind::Object,
-        offload_kind: OffloadKind::OpenMp,
-        triple,
-        arch,
-        bytes,
+    let image = |&(triple, arch, bytes): &(_, _, _)| {
+        OffloadImage::new(bytes)
+            .with_image_kind(ImageKind::Object)
+            .with_offload_kind(OffloadKind::OpenMp)
+            .with_triple(triple)
+            .with_arch(arch)
     };
     write_offload_binary(&entries.iter().map(image).collect::<Vec<_>>())
 }
@@ -111,12 +111,8 @@ fn if_nothing_fits_the_error_names_every_entry_and_why() {
 fn modules_for_vulkan_are_shown_to_every_plugin() {
     let world = World::new();
     let device = host_device(&world);
-    let image = |image_kind, triple, bytes| OffloadImage {
-        image_kind,
-        offload_kind: OffloadKind::None,
-        triple,
-        arch: "",
-        bytes,
+    let image = |image_kind, triple, bytes| {
+        OffloadImage::new(bytes).with_image_kind(image_kind).with_triple(triple)
     };
     let container = write_offload_binary(&[
         image(ImageKind::Spirv, "spirv64-unknown-unknown", b"\x03\x02\x23\x07 and so on"),

@@ -45,7 +45,7 @@ fn groups_of_a_cooperative_launch_wait_for_each_other() {
             let (groups, items, rounds) = (7u32, 5u32, 9u32);
             let n = groups * items;
             let values = device.buffer_of(&queue, &(0..n).collect::<Vec<u32>>()).unwrap();
-            let grid = Grid::linear(groups, items).cooperative();
+            let grid = Grid::linear(groups, items).with_cooperative(true);
             // SAFETY: one element for each item.
             unsafe { queue.launch_and_wait(&kernel, grid, (&values, rounds)).unwrap() };
             let expected: Vec<u32> = (0..n).map(|i| (i + rounds * items) % n + rounds).collect();
@@ -64,8 +64,8 @@ fn a_launch_that_cannot_be_cooperative_is_refused() {
     let values = device.buffer_of(&queue, &[0u32; 64]).unwrap();
     for (grid, words) in [
         (Grid::linear(2, 32), "must be launched cooperatively"),
-        (Grid::linear(5000, 1).cooperative(), "expected at most 1024"),
-        (Grid::linear(17, 1024).cooperative(), "expected at most 16"),
+        (Grid::linear(5000, 1).with_cooperative(true), "expected at most 1024"),
+        (Grid::linear(17, 1024).with_cooperative(true), "expected at most 16"),
     ] {
         // SAFETY: the launch is refused.
         let error = unsafe { queue.launch_and_wait(&kernel, grid, (&values, 1u32)) }.unwrap_err();
@@ -83,7 +83,7 @@ fn a_grid_barrier_that_only_some_groups_reach_is_an_error() {
         let program = device.load_own(workshop.image(clang, "grid", GRID, &["-O2"])).unwrap();
         let (queue, kernel) = (device.queue().unwrap(), program.kernel("uneven").unwrap());
         let values = device.buffer_of(&queue, &[0u32; 64]).unwrap();
-        let grid = Grid::linear(8, 8).cooperative();
+        let grid = Grid::linear(8, 8).with_cooperative(true);
         // SAFETY: one element for each item.
         let error = unsafe { queue.launch_and_wait(&kernel, grid, (&values,)) }.unwrap_err();
         assert_eq!(error.code(), ErrorCode::BackendFailure);

@@ -35,7 +35,8 @@ fn both_ways(test: impl Fn(&Device, &longshore::Program)) {
     let image = workshop.image(clang, "source", SOURCE, &["-O2"]);
     let world = World::new();
     copy_into(&world, &host_plugin());
-    let isolated = world.host().isolate("all").executor(executor()).build().unwrap();
+    let isolated =
+        world.host().with_isolated_backends("all").with_executor(executor()).build().unwrap();
     for device in [workshop.device(Environment::empty()), isolated.default_device().unwrap()] {
         let program = load(&device, image.clone());
         test(&device, &program);
@@ -164,7 +165,7 @@ fn a_group_has_no_more_items_than_the_device_says() {
             assert_eq!(kernel.attributes().max_group_items, 1024);
             for items in [[1025, 1, 1], [32, 33, 1], [11, 10, 10], [u32::MAX; 3], [1 << 31, 2, 1]] {
                 let grid = Grid::new([1; 3], items);
-                for grid in [grid, grid.cooperative()] {
+                for grid in [grid, grid.with_cooperative(true)] {
                     let error = refused(device, &kernel, grid);
                     assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
                     assert!(error.message().contains("at most 1024 items"), "{error}");
@@ -206,12 +207,12 @@ fn more_cooperative_groups_than_can_run_at_once_are_refused_also_without_a_barri
     for (name, items) in [("plain", 1), ("plain", 1024), ("waits", 64), ("regions", 3)] {
         let kernel = program.kernel(name).unwrap();
         let most = device.max_cooperative_groups(&kernel, [items, 1, 1], 0).unwrap();
-        let error = refused(&device, &kernel, Grid::linear(most + 1, items).cooperative());
+        let error = refused(&device, &kernel, Grid::linear(most + 1, items).with_cooperative(true));
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{name}: {error}");
         assert!(error.message().contains(&format!("expected at most {most}")), "{error}");
         // SAFETY: the kernels increment one number.
         unsafe {
-            let grid = Grid::linear(most, items).cooperative();
+            let grid = Grid::linear(most, items).with_cooperative(true);
             queue.launch_and_wait(&kernel, grid, (&out,)).unwrap();
         }
     }

@@ -93,9 +93,9 @@ fn a_program_is_compiled_as_an_executor_calls_it() {
     let bytes = bitcode(&compiler);
     for shares_memory in [true, false] {
         let path = world::command().with_file_name("longshore-executor");
-        let spawn = Spawn::new(path).shares_memory(shares_memory);
+        let spawn = Spawn::new(path).with_shared_memory(shares_memory);
         let process: Arc<dyn TargetProcess> = ExecutorProcess::spawn(&spawn).unwrap();
-        let session = Session::builder().process(Arc::clone(&process));
+        let session = Session::builder().with_process(Arc::clone(&process));
         // SAFETY: the program is sound to load in the executor.
         let session = unsafe { session.build() }.unwrap();
         let module = Bitcode::for_session(&session, &compiler, "it.bc", &bytes).unwrap();

@@ -24,7 +24,7 @@ impl Site {
     fn device(&self, is_isolated: bool) -> Device {
         let builder = self.0.host();
         let builder = match is_isolated {
-            true => builder.isolate("all").executor(executor()),
+            true => builder.with_isolated_backends("all").with_executor(executor()),
             false => builder,
         };
         builder.build().unwrap().default_device().unwrap()
@@ -343,7 +343,7 @@ fn the_profile_has_the_counters_of_what_was_linked() {
     let image = site.archive_of(&parts);
     let profile = site.0.path().join("lazy.profraw");
     let environment = Environment::empty().with("LONGSHORE_PROFILE_FILE", profile.as_os_str());
-    let host = site.0.host().environment(environment).build().unwrap();
+    let host = site.0.host().with_environment(environment).build().unwrap();
     let device = host.default_device().unwrap();
     let (program, queue) = (device.load_own_lazily(image).unwrap(), device.queue().unwrap());
     let out = device.buffer_of(&queue, &[0]).unwrap();

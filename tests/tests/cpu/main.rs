@@ -14,5 +14,6 @@ mod lazy_images;
 mod memory_tracking;
 mod one_source;
 mod profiles;
+mod public_api;
 mod relocatable_images;
 mod work_groups;

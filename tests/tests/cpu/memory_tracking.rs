@@ -7,7 +7,7 @@ use std::process::Command;
 fn tracking() -> (World, Host) {
     let world = World::new();
     copy_into(&world, &host_plugin());
-    let host = world.host().track(true).build().unwrap();
+    let host = world.host().with_tracking(true).build().unwrap();
     (world, host)
 }
 
@@ -44,7 +44,7 @@ fn small_blocks_take_the_place_of_larger_ones_in_a_full_cache() {
     const LARGE: u64 = 1 << 20;
     let world = World::new();
     copy_into(&world, &host_plugin());
-    let host = world.host().cache_limit(2 * LARGE).build().unwrap();
+    let host = world.host().with_cache_limit(2 * LARGE).build().unwrap();
     let device = host.default_device().unwrap();
     let allocate = |bytes| device.allocate(MemoryKind::Device, bytes, 1).unwrap();
     let cached = || {
@@ -112,7 +112,7 @@ fn what_leaked_is_printed_with_call_stacks_when_the_device_closes() {
         let world = World::new();
         copy_into(&world, &host_plugin());
         let environment = Environment::from_process();
-        let host = world.host().environment(environment).build().unwrap();
+        let host = world.host().with_environment(environment).build().unwrap();
         let device = host.default_device().unwrap();
         (0..3).for_each(|_| a_function_that_leaks(&device));
         return;

@@ -177,7 +177,7 @@ impl Counted {
     fn run(&self, loads: usize) -> Vec<UnloadReport> {
         let environment = longshore::Environment::empty()
             .with("LONGSHORE_PROFILE_FILE", self.profile.as_os_str());
-        let host = self.world.host().environment(environment).build().unwrap();
+        let host = self.world.host().with_environment(environment).build().unwrap();
         let device = host.default_device().unwrap();
         (0..loads).map(|_| self.run_once(&device)).collect()
     }

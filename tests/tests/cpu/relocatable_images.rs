@@ -13,7 +13,7 @@ const HOST_FORM: &str = "conformance/fixtures/host";
 
 fn device(world: &World, environment: Environment) -> Device {
     copy_into(world, &host_plugin());
-    world.host().environment(environment).build().unwrap().default_device().unwrap()
+    world.host().with_environment(environment).build().unwrap().default_device().unwrap()
 }
 
 fn run(command: &mut Command) -> String {
@@ -58,8 +58,9 @@ fn relocatable_fixtures(compiler: &str, include: &str, folder: &Path) -> Fixture
 
 fn the_suite_passes(fixtures: Fixtures) {
     let environment = Environment::empty().with("LONGSHORE_HOST_DEVICES", "2");
-    let setup = Setup::new().environment(environment).plugin(host_plugin()).backends("host");
-    let setup = setup.fixtures(fixtures);
+    let setup =
+        Setup::new().with_environment(environment).with_plugin(host_plugin()).with_backends("host");
+    let setup = setup.with_fixtures(fixtures);
     let device = setup.devices().unwrap().remove(0);
     let mut failed = Vec::new();
     let report = setup.run_all(&device, &Filter::all(), |behaviour, outcome| {

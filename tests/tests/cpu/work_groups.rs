@@ -381,7 +381,7 @@ fn settings_that_cannot_be_understood_are_named() {
         [("THREADS", "0"), ("THREADS", "many"), ("THREADS", "9999"), ("PIN", "yes")]
     {
         let environment = Environment::empty().with(format!("LONGSHORE_HOST_{name}"), value);
-        let host = world.host().environment(environment).build().unwrap();
+        let host = world.host().with_environment(environment).build().unwrap();
         let said = format!("{:?}", host.candidates());
         assert!(host.default_device().is_err());
         assert!(said.contains(name) && said.contains(value), "{said}");

@@ -64,9 +64,10 @@ fn in_a_process(plugin: PathBuf, device: &str) -> Result<(), Failed> {
 
 fn fill(plugin: PathBuf, device: &str) {
     let is_cpu = device.starts_with("host:");
-    let host =
-        Host::builder().environment(vulkan::environment_without_layer()).cache_limit(u64::MAX);
-    let host = host.only_given_plugins().plugin(plugin).build().unwrap();
+    let host = Host::builder()
+        .with_environment(vulkan::environment_without_layer())
+        .with_cache_limit(u64::MAX);
+    let host = host.with_only_given_plugins().with_plugin(plugin).build().unwrap();
     let device = host.device(device).unwrap();
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
     let (queue, program) = (device.queue().unwrap(), device.load_own(&image[..]).unwrap());

@@ -51,9 +51,9 @@ fn host(plugins: &[PathBuf], library: Option<&Path>) -> Host {
         Some(library) => Environment::empty().with("LONGSHORE_AMDGPU_DRIVER", library),
         None => Environment::empty(),
     };
-    let mut builder = Host::builder().environment(environment).only_given_plugins();
+    let mut builder = Host::builder().with_environment(environment).with_only_given_plugins();
     for plugin in plugins {
-        builder = builder.plugin(plugin);
+        builder = builder.with_plugin(plugin);
     }
     builder.build().expect("a backend without a device does not stop the others")
 }

@@ -71,8 +71,8 @@ fn a_plugin_that_aborts_in_connect_costs_only_the_probe() {
     let world = World::new();
     world.add_sample("aborts", &["-DABORT_IN_CONNECT"]);
     copy_into(&world, &host_plugin());
-    let probe = Probe::with(command());
-    let host = world.host().probe(probe).build().unwrap();
+    let probe = Probe::new(command());
+    let host = world.host().with_probe(probe).build().unwrap();
     assert_eq!(candidate_of(&host, "host").outcome, Outcome::Loaded);
     let candidate = candidate_of(&host, "aborts");
     assert!(matches!(candidate.outcome, Outcome::Crashed(..)), "{candidate}");
@@ -93,7 +93,7 @@ fn the_first_plugin_of_a_backend_wins_and_the_second_is_shadowed() {
     let (first, second) = (World::new(), World::new());
     let winner = copy_into(&first, &host_plugin());
     copy_into(&second, &host_plugin());
-    let host = first.host().plugin(second.path()).build().unwrap();
+    let host = first.host().with_plugin(second.path()).build().unwrap();
     let outcomes: Vec<_> = host.candidates().iter().map(|c| &c.outcome).collect();
     assert_eq!(outcomes[0], &Outcome::Loaded);
     assert!(matches!(outcomes[1], Outcome::Shadowed { .. }), "{:?}", outcomes[1]);
@@ -211,7 +211,7 @@ fn a_backend_that_is_not_wanted_is_never_opened() {
     let world = World::new();
     world.add_sample("aborts", &["-DABORT_IN_CONNECT"]);
     copy_into(&world, &host_plugin());
-    let host = world.host().backends("host").build().unwrap();
+    let host = world.host().with_backends("host").build().unwrap();
     assert!(matches!(candidate_of(&host, "aborts").outcome, Outcome::RuledOut(..)));
 }
 
@@ -219,7 +219,7 @@ fn a_backend_that_is_not_wanted_is_never_opened() {
 fn a_backend_that_is_not_there_is_an_error_that_names_what_is() {
     let world = World::new();
     copy_into(&world, &host_plugin());
-    let error = world.host().backends("nosuch").build().err().unwrap();
+    let error = world.host().with_backends("nosuch").build().err().unwrap();
     assert_eq!(error.code(), ErrorCode::NotFound);
     assert!(error.message().contains("nosuch") && error.message().contains("host"), "{error}");
 }
@@ -262,7 +262,7 @@ fn a_program_without_a_device_learns_why_and_what_helps() {
     let place = format!("no plugin was found in '{}'\nput a plugin", world.path().display());
     assert!(said.contains(&place), "{said}");
     copy_into(&world, &host_plugin());
-    let said = no_device(world.host().devices("!host:*"));
+    let said = no_device(world.host().with_devices("!host:*"));
     assert!(said.contains("the selection \"!host:*\" leaves out all"), "{said}");
     assert!(said.contains("\n  host:0 (") && !said.contains("put a plugin"), "{said}");
     let error = world.host().build().unwrap().device("!host:0").err().unwrap();

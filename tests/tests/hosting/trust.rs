@@ -137,14 +137,14 @@ fn the_program() {
         return;
     }
     if let Some(plugin) = std::env::var_os("TRUST_FIRST") {
-        drop(Host::builder().only_given_plugins().plugin(plugin).build().unwrap());
+        drop(Host::builder().with_only_given_plugins().with_plugin(plugin).build().unwrap());
     }
     let mut builder = Host::builder();
     if let Some(plugin) = std::env::var_os("TRUST_PLUGIN") {
-        builder = builder.plugin(plugin);
+        builder = builder.with_plugin(plugin);
     }
     if let Some(executor) = std::env::var_os("TRUST_EXECUTOR") {
-        builder = builder.isolate("all").executor(executor);
+        builder = builder.with_isolated_backends("all").with_executor(executor);
     }
     let host = builder.build().unwrap();
     for candidate in host.candidates() {
@@ -305,8 +305,8 @@ fn a_plugin_below_a_folder_that_others_can_write_is_refused() {
     world.add_sample("sample", &[]);
     fs::rename(world.plugin("sample"), folder.join("liblongshore_plugin_sample.so")).unwrap();
     let outcome = |folder: &Path| {
-        let host = Host::builder().environment(longshore::Environment::empty());
-        let host = host.only_given_plugins().plugin(folder).build().unwrap();
+        let host = Host::builder().with_environment(longshore::Environment::empty());
+        let host = host.with_only_given_plugins().with_plugin(folder).build().unwrap();
         host.candidates()[0].outcome.to_string()
     };
     set_mode(&loose, 0o777);
@@ -329,8 +329,9 @@ fn a_link_of_another_user_is_not_followed() {
     let link = open.join("liblongshore_plugin_sample.so");
     symlink(target, &link).unwrap();
     let outcome = || {
-        let host = Host::builder().environment(longshore::Environment::empty());
-        host.only_given_plugins().plugin(&link).build().unwrap().candidates()[0].to_string()
+        let host = Host::builder().with_environment(longshore::Environment::empty());
+        host.with_only_given_plugins().with_plugin(&link).build().unwrap().candidates()[0]
+            .to_string()
     };
     assert!(outcome().contains("loaded"), "{}", outcome());
     std::os::unix::fs::lchown(&link, Some(CALLER), Some(CALLER)).unwrap();

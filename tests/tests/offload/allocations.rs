@@ -79,8 +79,8 @@ fn first_device() -> ol_device_handle_t {
 }
 
 fn device() -> Device {
-    let host = Host::builder().environment(Environment::empty()).only_given_plugins();
-    let host = host.plugin(host_plugin()).build().unwrap();
+    let host = Host::builder().with_environment(Environment::empty()).with_only_given_plugins();
+    let host = host.with_plugin(host_plugin()).build().unwrap();
     host.default_device().unwrap()
 }
 

@@ -85,8 +85,8 @@ fn first_device() -> ol_device_handle_t {
 }
 
 fn image(name: &str) -> Vec<u8> {
-    let host = Host::builder().environment(Environment::empty()).only_given_plugins();
-    let host = host.plugin(host_plugin()).build().unwrap();
+    let host = Host::builder().with_environment(Environment::empty()).with_only_given_plugins();
+    let host = host.with_plugin(host_plugin()).build().unwrap();
     let device = host.default_device().unwrap();
     Fixtures::built_in().image(&device, name).unwrap().unwrap().to_vec()
 }

@@ -76,8 +76,8 @@ impl Drop for Library {
 
 /// Returns an image of the suite for the CPU.
 fn image(name: &str) -> Vec<u8> {
-    let host = Host::builder().environment(Environment::empty()).only_given_plugins();
-    let host = host.plugin(host_plugin()).build().unwrap();
+    let host = Host::builder().with_environment(Environment::empty()).with_only_given_plugins();
+    let host = host.with_plugin(host_plugin()).build().unwrap();
     let device = host.default_device().unwrap();
     Fixtures::built_in().image(&device, name).unwrap().unwrap().to_vec()
 }

@@ -266,8 +266,8 @@ fn alone(on: &On) -> MutexGuard<'static, ()> {
 
 /// Returns an image for the first device.
 fn image(on: &On) -> Vec<u8> {
-    let host = Host::builder().environment(Environment::empty()).only_given_plugins();
-    let host = host.plugin((on.plugins)().swap_remove(0)).build().unwrap();
+    let host = Host::builder().with_environment(Environment::empty()).with_only_given_plugins();
+    let host = host.with_plugin((on.plugins)().swap_remove(0)).build().unwrap();
     let device = host.default_device().unwrap();
     Fixtures::built_in().image(&device, "basic").unwrap().unwrap().to_vec()
 }

@@ -96,20 +96,20 @@ fn list(filter: &Filter) -> io::Result<()> {
 fn setup(options: &Options) -> longshore::Result<Setup> {
     let mut setup = Setup::new();
     if let Some(folder) = &options.fixtures {
-        setup = setup.fixtures(Fixtures::built_in().with_folder(folder)?);
+        setup = setup.with_fixtures(Fixtures::built_in().with_folder(folder)?);
     }
     for plugin in &options.plugin {
         if !plugin.exists() {
             let message = format!("no such plugin: '{}'", plugin.display());
             return Err(Error::new(ErrorCode::NotFound, message));
         }
-        setup = setup.plugin(plugin);
+        setup = setup.with_plugin(plugin);
     }
     let backends: Vec<_> = options.plugin.iter().filter_map(|path| backend_of(path)).collect();
     Ok(match &options.device {
-        Some(selection) => setup.select(selection),
+        Some(selection) => setup.with_devices(selection),
         None if backends.is_empty() => setup,
-        None => setup.backends(backends.join(",")),
+        None => setup.with_backends(backends.join(",")),
     })
 }
 

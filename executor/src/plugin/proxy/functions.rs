@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use longshore_plugin_api::{Error, ErrorCode, HostFunction, Result};
+use longshore_plugin_api::{Error, HostFunction, Result};
 use parking_lot::{Condvar, Mutex};
 
 /// The queued and the running functions.
@@ -105,14 +105,12 @@ impl Functions {
     /// Refuses to wait for a queue inside one of its own functions.
     ///
     /// # Errors
-    /// `InvalidQueue` inside a function of the queue.
+    /// `Unsupported` inside a function of the queue.
     pub(super) fn refuse_inside(&self, queue: u64) -> Result<()> {
         if !self.is_inside(Some(queue)) {
             return Ok(());
         }
-        let problem =
-            "waiting for a queue in a host function of its own would wait for that function";
-        Err(Error::new(ErrorCode::InvalidQueue, problem))
+        Err(Error::would_deadlock("waiting for a queue", "the same queue"))
     }
 }
 

@@ -99,16 +99,9 @@ impl Service for Hostile {
 }
 
 fn description(name: &str) -> Description<String> {
-    let text = || "made up".to_owned();
-    Description {
-        backend: text(),
-        name: name.to_owned(),
-        version: text(),
-        vendor: text(),
-        image_formats: text(),
-        driver: text(),
-        unloadable: false,
-    }
+    let mut description = Description::new("").map(|_| "made up".to_owned());
+    description.name = name.to_owned();
+    description
 }
 
 /// A service with correct replies except one.
@@ -150,18 +143,15 @@ impl Service for Absurd {
                 encode_reply(InfoValue::Text("x".repeat(many("device_info", 1 << 20))))
             }
             Request::Kernel { .. } => {
-                let attributes = KernelAttributes {
-                    argument_sizes: Some(vec![8; many("kernel", 1 << 20)]),
-                    argument_types: vec![ArgumentType::UNKNOWN; many("types", 1 << 20)],
-                    private_bytes: if self.is("private") { u64::MAX } else { 0 },
-                    ..Default::default()
-                };
+                let mut attributes = KernelAttributes::default();
+                attributes.argument_sizes = Some(vec![8; many("kernel", 1 << 20)]);
+                attributes.argument_types = vec![ArgumentType::UNKNOWN; many("types", 1 << 20)];
+                attributes.private_bytes = if self.is("private") { u64::MAX } else { 0 };
                 encode_reply((1_u64, attributes))
             }
-            Request::Module(_, ModuleCall::Global { .. }) => encode_reply(GlobalAddress {
-                address: u64::MAX,
-                bytes: many("global", 2) as u64 - 1,
-            }),
+            Request::Module(_, ModuleCall::Global { .. }) => {
+                encode_reply(GlobalAddress::new(u64::MAX, many("global", 2) as u64 - 1))
+            }
             Request::Accepts { .. } => {
                 encode_reply(Acceptance::Refused("x".repeat(many("refusal", 1 << 20))))
             }
@@ -172,7 +162,7 @@ impl Service for Absurd {
             Request::Module(_, ModuleCall::Profile {}) => {
                 let address = if self.is("section") { u64::MAX } else { 0 };
                 let (kind, contents) = (ProfileSectionKind::Counters, vec![0_u8; 2]);
-                let section = ProfileSection { kind, address, contents };
+                let section = ProfileSection::new(kind, address, contents);
                 encode_reply(Sections(vec![section; many("profile", 10_000)]))
             }
             Request::Device(_, DeviceCall::OptimalGroupItems { .. }) => {
@@ -225,7 +215,9 @@ fn executor(folder: &Path, variable: &str, value: &str) -> PathBuf {
 }
 
 fn platform(executor: PathBuf, shares_memory: bool) -> Option<Box<IsolatedPlatform>> {
-    let spawn = Spawn::new(executor).shares_memory(shares_memory).ending(Duration::from_millis(50));
+    let spawn = Spawn::new(executor)
+        .with_shared_memory(shares_memory)
+        .with_ending_limit(Duration::from_millis(50));
     match Isolation::new(spawn, "/made/up", "made up").open() {
         Ok(Opened::Platform(platform)) => Some(platform),
         _ => None,
@@ -277,8 +269,10 @@ fn first_error(platform: &IsolatedPlatform) -> longshore_plugin_api::Result<()> 
 fn an_executor_that_reports_what_no_plugin_has_is_told_from_others_by_the_value() {
     let folder = tempfile::tempdir().unwrap();
     let open = |what: &str| {
-        let spawn = Spawn::new(executor(folder.path(), ABSURD, what)).shares_memory(false);
-        match Isolation::new(spawn.ending(Duration::from_millis(50)), "/made/up", "toy").open() {
+        let spawn = Spawn::new(executor(folder.path(), ABSURD, what)).with_shared_memory(false);
+        match Isolation::new(spawn.with_ending_limit(Duration::from_millis(50)), "/made/up", "toy")
+            .open()
+        {
             Ok(Opened::Platform(platform)) => first_error(&platform),
             Err(Refusal::Failed(error)) => Err(error),
             Err(other) => panic!("{what}: {other}"),
@@ -345,19 +339,12 @@ fn use_all(device: &IsolatedDevice) {
         let _ = (module.pool_tracker(), module.profile());
     }
     if let (Ok(module), Ok(queue)) = (&module, &queue) {
-        let shape = LaunchShape {
-            groups: [1; 3],
-            items: [1; 3],
-            cluster: None,
-            dynamic_shared_bytes: 0,
-            cooperative: false,
-            wait: false,
-        };
+        let shape = LaunchShape::new([1; 3], [1; 3]);
         // SAFETY: the list is empty, so the pointers are not read.
         let arguments = || unsafe { Arguments::from_raw(std::ptr::null(), std::ptr::null(), 0) };
         if let Ok((kernel, _)) = module.kernel("kernel") {
             for wait in [false, false, true] {
-                let _ = queue.launch(&kernel, &LaunchShape { wait, ..shape }, arguments());
+                let _ = queue.launch(&kernel, &shape.with_wait(wait), arguments());
             }
         }
     }
@@ -392,13 +379,9 @@ fn copy(device: &IsolatedDevice, queue: &super::queue::IsolatedQueue, bytes: usi
         let [destination, source] = ends;
         let (destination, source) =
             if to_device { (destination, source) } else { (source, destination) };
-        let _ = queue.copy(&CopyRequest {
-            destination: destination.0,
-            destination_place: destination.1,
-            source: source.0,
-            source_place: source.1,
-            wait,
-        });
+        let _ = queue.copy(
+            &CopyRequest::new(destination.0, destination.1, source.0, source.1).with_wait(wait),
+        );
     }
     if !wait {
         // After this no other thread touches the memory.

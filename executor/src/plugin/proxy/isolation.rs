@@ -83,7 +83,7 @@ impl Isolation {
 
     /// Sets the names and values of the plugin's settings, which the plugin looks up.
     #[must_use]
-    pub fn settings(mut self, settings: Vec<(String, String)>) -> Self {
+    pub fn with_settings(mut self, settings: Vec<(String, String)>) -> Self {
         self.settings = settings;
         self
     }
@@ -92,7 +92,7 @@ impl Isolation {
     /// the plugin has looked up meanwhile. For a plugin that looks up many, it receives some of
     /// them.
     #[must_use]
-    pub fn on_asked(mut self, asked: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn with_setting_observer(mut self, asked: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.asked = Arc::new(asked);
         self
     }
@@ -100,7 +100,11 @@ impl Isolation {
     /// Sets the receiver of the plugin's log records up to `level`: 0 for none, 1 for errors, up to
     /// 5. Called from any thread; it must not block for long.
     #[must_use]
-    pub fn log(mut self, level: u32, log: impl Fn(Record<'_>) + Send + Sync + 'static) -> Self {
+    pub fn with_log(
+        mut self,
+        level: u32,
+        log: impl Fn(Record<'_>) + Send + Sync + 'static,
+    ) -> Self {
         self.log_level = level;
         self.log = Arc::new(log);
         self
@@ -109,7 +113,7 @@ impl Isolation {
     /// Sets the time limit of a call, including calls that wait for kernels. A process that exceeds
     /// it is killed. The default is no limit.
     #[must_use]
-    pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
+    pub fn with_time_limit(mut self, limit: Option<Duration>) -> Self {
         self.time_limit = limit;
         self
     }
@@ -118,7 +122,7 @@ impl Isolation {
     /// platform and its devices: see [`Isolation::CONNECT_LIMIT`]. A process that exceeds it is
     /// killed.
     #[must_use]
-    pub fn connect_limit(mut self, limit: Duration) -> Self {
+    pub fn with_connect_limit(mut self, limit: Duration) -> Self {
         self.connect_limit = limit;
         self
     }

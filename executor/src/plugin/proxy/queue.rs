@@ -61,7 +61,7 @@ impl IsolatedQueue {
     /// waiting.
     ///
     /// # Errors
-    /// `InvalidQueue` in a host function of this queue, and every error of `wait`.
+    /// `Unsupported` in a host function of this queue, and every error of `wait`.
     pub(in crate::plugin) fn waiting<T>(&self, wait: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.link.is_here() {
             self.link.callbacks.functions.refuse_inside(self.id)?;

@@ -34,13 +34,13 @@ impl Server {
         let (to, from) = (device(copy.to_device)?, device(copy.from_device)?);
         // SAFETY: the host guarantees the ranges, on behalf of the program.
         let request = unsafe {
-            CopyRequest {
-                destination: Span::new(copy.to, copy.bytes),
-                destination_place: place(to.as_ref()),
-                source: Span::new(copy.from, copy.bytes),
-                source_place: place(from.as_ref()),
-                wait: copy.wait,
-            }
+            CopyRequest::new(
+                Span::new(copy.to, copy.bytes),
+                place(to.as_ref()),
+                Span::new(copy.from, copy.bytes),
+                place(from.as_ref()),
+            )
+            .with_wait(copy.wait)
         };
         let copied = queue.queue.copy(&request);
         if copy.wait { queue.encode_reply(copied) } else { copied }
@@ -114,13 +114,9 @@ pub(super) unsafe fn copy_in(
 ) -> Result<()> {
     // SAFETY: guaranteed by the caller.
     let (destination, source) = unsafe { (Span::new(to, bytes), Span::new(from, bytes)) };
-    queue.queue.copy(&CopyRequest {
-        destination,
-        destination_place: Place::Device(device),
-        source,
-        source_place: Place::Host,
-        wait,
-    })
+    queue.queue.copy(
+        &CopyRequest::new(destination, Place::Device(device), source, Place::Host).with_wait(wait),
+    )
 }
 
 /// Queues a copy to memory of this process.
@@ -137,13 +133,9 @@ pub(super) unsafe fn copy_out(
 ) -> Result<()> {
     // SAFETY: guaranteed by the caller.
     let (destination, source) = unsafe { (Span::new(to, bytes), Span::new(from, bytes)) };
-    queue.queue.copy(&CopyRequest {
-        destination,
-        destination_place: Place::Host,
-        source,
-        source_place: Place::Device(device),
-        wait,
-    })
+    queue.queue.copy(
+        &CopyRequest::new(destination, Place::Host, source, Place::Device(device)).with_wait(wait),
+    )
 }
 
 /// Creates a buffer of `bytes` zeroes.

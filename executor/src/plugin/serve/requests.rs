@@ -161,7 +161,7 @@ impl Server {
         arch: &str,
     ) -> Result<u32> {
         let (device, image) = (self.devices.get(device)?, self.image(peer, image)?);
-        device.device.score(&ImageEntry { bytes: image.bytes(), triple, arch })
+        device.device.score(&ImageEntry::new(image.bytes(), triple, arch))
     }
 
     /// Imports shared memory. Pinning replaces importing if the plugin cannot import; the device

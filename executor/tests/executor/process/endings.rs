@@ -50,7 +50,8 @@ fn calls_of_one_that_is_killed_end_with_the_signal() {
 
 #[test]
 fn one_that_is_stopped_is_killed_when_it_is_dropped() {
-    let executor = spawn().ending(Duration::from_millis(50)).start(Arc::new(NoService)).unwrap();
+    let executor =
+        spawn().with_ending_limit(Duration::from_millis(50)).start(Arc::new(NoService)).unwrap();
     let id = executor.child().id();
     kill_process(Pid::from_raw(id as i32).unwrap(), Signal::STOP).unwrap();
     let limit = Duration::from_millis(20);
@@ -65,7 +66,7 @@ fn one_that_is_stopped_is_killed_when_it_is_dropped() {
 #[test]
 fn none_stays_when_its_controller_is_killed() {
     for shares in [true, false] {
-        let stays = outlives_its_controller(&spawn().shares_memory(shares), |_| {});
+        let stays = outlives_its_controller(&spawn().with_shared_memory(shares), |_| {});
         assert!(!stays, "an executor stays, sharing memory: {shares}");
     }
 }
@@ -80,7 +81,7 @@ fn one_that_is_stopped_ends_when_its_controller_is_killed() {
             }
         }
     };
-    for spawn in [spawn(), spawn().argument("--sandbox")] {
+    for spawn in [spawn(), spawn().with_argument("--sandbox")] {
         assert!(!outlives_its_controller(&spawn, stop), "{spawn:?} stays");
         let stop_the_one_that_serves = |processes: &[u32]| stop(&processes[..1]);
         assert!(!outlives_its_controller(&spawn, stop_the_one_that_serves), "{spawn:?} stays");

@@ -16,7 +16,7 @@ use crate::process::permitted::has_namespaces;
 use crate::process::support::{ECHO, NoService, children, is_gone, open_files, spawn, status};
 
 fn sandboxed() -> Spawn {
-    spawn().argument("--sandbox").ending(Duration::from_millis(200))
+    spawn().with_argument("--sandbox").with_ending_limit(Duration::from_millis(200))
 }
 
 /// Returns the three processes in the order of their start. `None` where the system permits no
@@ -156,8 +156,11 @@ fn signals_to_the_process_that_was_started_reach_the_one_that_serves() {
         if three().is_none() {
             return;
         }
-        let executor =
-            sandboxed().argument("--core").argument("0").start(Arc::new(NoService)).unwrap();
+        let executor = sandboxed()
+            .with_argument("--core")
+            .with_argument("0")
+            .start(Arc::new(NoService))
+            .unwrap();
         let second = executor.child().id();
         let outer = parent(parent(second));
         // The signal stays pending in the stopped serving process, so the started process goes on.

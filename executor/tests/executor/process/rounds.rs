@@ -18,7 +18,8 @@ fn rounds_leave_no_process_no_descriptor_and_no_memory() {
     let rounds = std::env::var("LONGSHORE_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
     assert!(rounds as usize > STACKS, "a mapping that each round left behind would not be seen");
     let round = |number: u32| {
-        let executor = spawn().shares_memory(number % 4 != 3).start(Arc::new(NoService)).unwrap();
+        let executor =
+            spawn().with_shared_memory(number % 4 != 3).start(Arc::new(NoService)).unwrap();
         let argument = vec![number as u8; 1 + (number as usize * 37) % 9000];
         assert_eq!(executor.peer().call(ECHO, &argument).unwrap(), argument);
         if let Some(arena) = executor.arena() {

@@ -44,7 +44,11 @@ fn it_is_in_a_session_of_its_own() {
 
 #[test]
 fn limits_are_the_process_s() {
-    let spawn = spawn().argument("--core").argument("0").argument("--files").argument("99");
+    let spawn = spawn()
+        .with_argument("--core")
+        .with_argument("0")
+        .with_argument("--files")
+        .with_argument("99");
     let executor = spawn.start(Arc::new(NoService)).unwrap();
     let limits =
         std::fs::read_to_string(format!("/proc/{}/limits", executor.child().id())).unwrap();

@@ -30,7 +30,7 @@ pub(crate) fn spawn() -> Spawn {
 /// Runs a test with an executor that shares memory, and with one that does not.
 pub(crate) fn both_ways(test: impl Fn(Executor)) {
     for shares in [true, false] {
-        let executor = spawn().shares_memory(shares).start(Arc::new(NoService)).unwrap();
+        let executor = spawn().with_shared_memory(shares).start(Arc::new(NoService)).unwrap();
         assert_eq!(executor.peer().call(ECHO, b"hello").unwrap(), b"hello");
         test(executor);
     }

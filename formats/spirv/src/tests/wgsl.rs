@@ -272,5 +272,5 @@ fn shared_memory_is_zeroed_by_the_device_if_it_can() {
         let opcodes = module.words()[5..].iter().filter(|word| **word == STORE);
         opcodes.count()
     };
-    assert!(stores(MANY.zeroes_shared_memory(true)) < stores(MANY));
+    assert!(stores(MANY.with_zeroed_shared_memory(true)) < stores(MANY));
 }

@@ -35,17 +35,18 @@ pub(super) fn inflate(
     into: &mut Vec<u8>,
 ) -> Result<()> {
     opening.make(usize::try_from(bytes).unwrap_or(usize::MAX))?;
-    let damaged = |error: &dyn std::fmt::Display| invalid(format!("its compressed data: {error}"));
+    let damaged =
+        |error: std::io::Error| invalid(format!("its compressed data: {error}")).with_source(error);
     let before = into.len();
     // One byte more than promised is enough to notice that there is more.
     let read = match method {
         Method::Zlib => ZlibDecoder::new(compressed).take(bytes + 1).read_to_end(into),
         Method::Zstd => StreamingDecoder::new_with_max_window_size(compressed, bytes.max(1 << 20))
-            .map_err(|error| damaged(&error))?
+            .map_err(|error| invalid(format!("its compressed data: {error}")).with_source(error))?
             .take(bytes + 1)
             .read_to_end(into),
     };
-    read.map_err(|error| damaged(&error))?;
+    read.map_err(damaged)?;
     let found = into.len() - before;
     if found as u64 != bytes {
         return Err(invalid(format!("it claims {bytes} bytes when decompressed, and has {found}")));

@@ -5,6 +5,7 @@ use super::{ImageKind, OffloadKind};
 
 /// An image that is to lie in an OffloadBinary. LLVM: `OffloadBinary::OffloadingImage`.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct OffloadImage<'a> {
     /// What the bytes are.
     pub image_kind: ImageKind,
@@ -16,6 +17,42 @@ pub struct OffloadImage<'a> {
     pub arch: &'a str,
     /// The image.
     pub bytes: &'a [u8],
+}
+
+impl<'a> OffloadImage<'a> {
+    /// Returns an image of no stated kind for no stated runtime, without triple and architecture.
+    pub const fn new(bytes: &'a [u8]) -> OffloadImage<'a> {
+        let (image_kind, offload_kind) = (ImageKind::None, OffloadKind::None);
+        OffloadImage { image_kind, offload_kind, triple: "", arch: "", bytes }
+    }
+
+    /// Returns the same image with [`OffloadImage::image_kind`] set.
+    #[must_use]
+    pub const fn with_image_kind(mut self, kind: ImageKind) -> OffloadImage<'a> {
+        self.image_kind = kind;
+        self
+    }
+
+    /// Returns the same image with [`OffloadImage::offload_kind`] set.
+    #[must_use]
+    pub const fn with_offload_kind(mut self, kind: OffloadKind) -> OffloadImage<'a> {
+        self.offload_kind = kind;
+        self
+    }
+
+    /// Returns the same image with [`OffloadImage::triple`] set.
+    #[must_use]
+    pub const fn with_triple(mut self, triple: &'a str) -> OffloadImage<'a> {
+        self.triple = triple;
+        self
+    }
+
+    /// Returns the same image with [`OffloadImage::arch`] set.
+    #[must_use]
+    pub const fn with_arch(mut self, arch: &'a str) -> OffloadImage<'a> {
+        self.arch = arch;
+        self
+    }
 }
 
 /// Writes OffloadBinaries of version 1, one for each image, one after the other: what

@@ -19,7 +19,7 @@ const SHOWN_SITES: usize = 20;
 /// What a device, or all devices of a host, allocated. A copy: what is allocated later does not
 /// change it.
 ///
-/// Without tracking (`LONGSHORE_TRACK`, [`HostBuilder::track`](crate::HostBuilder::track)) only
+/// Without tracking (`LONGSHORE_TRACK`, [`HostBuilder::with_tracking`](crate::HostBuilder::with_tracking)) only
 /// what is live and what is cached is known; the rest is as if no more had ever been allocated,
 /// and there is no timeline.
 ///

@@ -11,6 +11,7 @@ const NEIGHBOURS: usize = 8;
 
 /// How many bytes were live from one time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TimelinePoint {
     /// When it was, by a monotonic clock, since tracking began: when the host was made.
     pub at: Duration,

@@ -169,7 +169,7 @@ fn a_module_of_a_newer_llvm_is_refused_with_what_to_install() {
 #[test]
 fn a_module_for_another_machine_is_refused_with_both() {
     let Some(compiler) = compiler() else { return };
-    let session = Session::builder().architecture(Architecture::Aarch64);
+    let session = Session::builder().with_architecture(Architecture::Aarch64);
     let session = session.build_without_execution().unwrap();
     for target in ["x86_64-unknown-linux-gnu", "aarch64-apple-darwin", "aarch64_be-linux-gnu"] {
         let flags = format!("-O1 --target={target}");

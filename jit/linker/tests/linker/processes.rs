@@ -25,5 +25,5 @@ use watched::{Plan, Watched};
 
 /// Returns a session whose code such a process executes.
 fn executed(session: SessionBuilder) -> SessionBuilder {
-    session.process(Arc::new(Watched::new(Plan::Live)))
+    session.with_process(Arc::new(Watched::new(Plan::Live)))
 }

@@ -56,7 +56,7 @@ fn run_all(counted: &Counted) {
     let environment = longshore::Environment::empty()
         .with("LONGSHORE_PROFILE_FILE", counted.profile.as_os_str())
         .with("LONGSHORE_HOST_THREADS", "4");
-    let host = counted.world.host().environment(environment).build().unwrap();
+    let host = counted.world.host().with_environment(environment).build().unwrap();
     let device = host.default_device().unwrap();
     let program = device.load_own(Image::read(&counted.image).unwrap()).unwrap();
     let queue = device.queue().unwrap();

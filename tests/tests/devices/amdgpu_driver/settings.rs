@@ -90,8 +90,9 @@ fn settings_are_passed_on(double: &Double) {
 
 fn memory_comes_from_a_pool(double: &Double) {
     let environment = Environment::from_process().with("LONGSHORE_AMDGPU_POOLS", "1");
-    let host = Host::builder().environment(environment).cache_limit(0).only_given_plugins();
-    let host = host.plugin(ROUND.of.plugin().unwrap()).build().unwrap();
+    let host =
+        Host::builder().with_environment(environment).with_cache_limit(0).with_only_given_plugins();
+    let host = host.with_plugin(ROUND.of.plugin().unwrap()).build().unwrap();
     let device = host.device("amdgpu:0").unwrap();
     let queue = device.queue().unwrap();
     drop(device.buffer_of(&queue, &[1u8; 1000]).unwrap());

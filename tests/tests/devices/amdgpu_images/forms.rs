@@ -2,7 +2,7 @@
 
 use super::{Check, Setting, compile, processor};
 use crate::gpu_images::SOURCE;
-use longshore::{OffloadImage, write_offload_binary};
+use longshore::write_offload_binary;
 use longshore_conformance::OwnImages;
 use longshore_tests::amdgpu::{self, entry};
 
@@ -34,7 +34,7 @@ fn the_best_entry_is_loaded(setting: &Setting<'_>) {
 fn all_triples_are_known(setting: &Setting<'_>) {
     let Some(image) = setting.image(SOURCE) else { return };
     for triple in ["amdgcn-amd-amdhsa", "amdgcn-amd-amdhsa--", "amdgpu9.4-amd-amdhsa-unknown"] {
-        let entry = OffloadImage { triple, ..entry(processor(&setting.arch), &image) };
+        let entry = entry(processor(&setting.arch), &image).with_triple(triple);
         setting.runs(&write_offload_binary(&[entry]), 5);
     }
 }

@@ -19,7 +19,8 @@ const DEVICE: &str = "LONGSHORE_TEST_CUDA_FAULT";
 /// Returns whether this process is for a fault. If so, the fault has happened.
 pub(super) fn is_done() -> bool {
     let Some(device) = std::env::var_os(DEVICE) else { return false };
-    let host = Host::builder().only_given_plugins().plugin(CUDA.plugin().expect("it is built"));
+    let host =
+        Host::builder().with_only_given_plugins().with_plugin(CUDA.plugin().expect("it is built"));
     let host = host.build().unwrap();
     let device = host.device(device.to_str().expect("it is ASCII")).unwrap();
     fault(&device);

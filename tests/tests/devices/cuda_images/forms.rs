@@ -39,11 +39,9 @@ fn the_best_entry_is_loaded(setting: &Setting<'_>) {
 }
 
 fn entry<'a>(image_kind: ImageKind, arch: &'a str, bytes: &'a [u8]) -> OffloadImage<'a> {
-    OffloadImage {
-        bytes,
-        offload_kind: OffloadKind::Cuda,
-        image_kind,
-        triple: "nvptx64-nvidia-cuda",
-        arch,
-    }
+    OffloadImage::new(bytes)
+        .with_image_kind(image_kind)
+        .with_offload_kind(OffloadKind::Cuda)
+        .with_triple("nvptx64-nvidia-cuda")
+        .with_arch(arch)
 }

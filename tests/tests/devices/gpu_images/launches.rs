@@ -116,7 +116,7 @@ fn groups_wait_for_each_other(setting: &Setting<'_>) {
     let meet = program.kernel("meet").unwrap();
     let arrived = setting.device.buffer_of(&queue, &[0u32]).unwrap();
     let seen = setting.device.buffer_of(&queue, &[0u32; GROUPS as usize]).unwrap();
-    let grid = Grid::linear(GROUPS, 1).cooperative();
+    let grid = Grid::linear(GROUPS, 1).with_cooperative(true);
     // SAFETY: the kernel increments one number and writes one for each group.
     unsafe { queue.launch_and_wait(&meet, grid, (&arrived, &seen)).unwrap() };
     assert_eq!(seen.to_vec(&queue).unwrap(), [GROUPS; GROUPS as usize]);
@@ -131,7 +131,7 @@ fn too_many_groups_are_refused(setting: &Setting<'_>) {
     let meet = program.kernel("meet").unwrap();
     let most = setting.device.max_cooperative_groups(&meet, [1; 3], 0).unwrap();
     let out = setting.device.buffer::<u32>(&queue, 1).unwrap();
-    let grid = Grid::linear(most + 1, 1).cooperative();
+    let grid = Grid::linear(most + 1, 1).with_cooperative(true);
     // SAFETY: refused.
     let error = unsafe { queue.launch_and_wait(&meet, grid, (&out, &out)) }.unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");

@@ -27,7 +27,7 @@ pub(crate) fn is_done(of: &Doubled) -> bool {
     let image = std::fs::read(PathBuf::from(image)).unwrap();
     let device = std::env::var(DEVICE).unwrap();
     let plugin = of.plugin().expect("it is built");
-    let host = Host::builder().only_given_plugins().plugin(plugin).build().unwrap();
+    let host = Host::builder().with_only_given_plugins().with_plugin(plugin).build().unwrap();
     let device = host.device(&device).unwrap();
     let queue = device.queue().unwrap();
     let program = device.load_own(&image[..]).unwrap();

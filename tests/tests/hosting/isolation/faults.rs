@@ -200,7 +200,8 @@ fn other_devices_go_on_when_one_is_lost() {
     let world = World::new();
     let faulty = world.add_faulty("faulty");
     copy_into(&world, &host_plugin());
-    let host = world.host().isolate("faulty").executor(executor()).build().unwrap();
+    let host =
+        world.host().with_isolated_backends("faulty").with_executor(executor()).build().unwrap();
     let (lost, other) = (host.device("faulty:0").unwrap(), host.device("host:0").unwrap());
     // SAFETY: the child is alive.
     unsafe { libc::kill(process_of(&host, &faulty), libc::SIGKILL) };
@@ -250,7 +251,11 @@ fn a_plugin_whose_library_or_platform_does_not_come_up_in_time_is_killed() {
     let variables = longshore::Environment::empty()
         .with("LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT", "0.3")
         .with("LONGSHORE_PROBE", "1");
-    let host = world.host().environment(variables).isolate("all").executor(executor());
+    let host = world
+        .host()
+        .with_environment(variables)
+        .with_isolated_backends("all")
+        .with_executor(executor());
     let host = host.build().unwrap();
     for candidate in host.candidates() {
         let reason = candidate.outcome.reason();
@@ -268,8 +273,8 @@ fn a_plugin_that_does_not_answer_what_it_is_asked_at_first_is_killed() {
     world.add_faulty("faulty");
     let host = |function| {
         world.set_fault("longshore.platform", function, "hang");
-        let host = world.host().isolate("all").executor(executor());
-        host.isolate_connect_time_limit(LIMIT).build().unwrap()
+        let host = world.host().with_isolated_backends("all").with_executor(executor());
+        host.with_isolate_connect_time_limit(LIMIT).build().unwrap()
     };
     let asked = host(0).devices()[0].platform_info(PlatformInfo::Name).unwrap_err();
     assert_lost(&asked, "no answer within 300ms");

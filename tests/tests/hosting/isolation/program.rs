@@ -45,11 +45,11 @@ fn a_forked_child_gets_errors_and_leaves_the_parents_device_alone() {
 fn program_that_is_killed() {
     let Some(folder) = std::env::var_os("LONGSHORE_TEST_PLUGINS") else { return };
     let host = longshore::Host::builder()
-        .environment(longshore::Environment::empty())
-        .only_given_plugins()
-        .plugin(&folder)
-        .isolate("all")
-        .executor(longshore_tests::world::executor())
+        .with_environment(longshore::Environment::empty())
+        .with_only_given_plugins()
+        .with_plugin(&folder)
+        .with_isolated_backends("all")
+        .with_executor(longshore_tests::world::executor())
         .build()
         .unwrap();
     let device = host.default_device().unwrap();

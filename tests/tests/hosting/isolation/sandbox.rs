@@ -130,8 +130,9 @@ impl Aims {
         sandbox: IsolateSandbox,
         executor: &Path,
     ) -> Result<BTreeMap<String, i32>, String> {
-        let builder = self.world.host().environment(self.environment()).isolate("all");
-        let host = builder.executor(executor).isolate_sandbox(sandbox).build().unwrap();
+        let builder =
+            self.world.host().with_environment(self.environment()).with_isolated_backends("all");
+        let host = builder.with_executor(executor).with_isolate_sandbox(sandbox).build().unwrap();
         let Outcome::NoDriver(reported) = &host.candidates()[0].outcome else {
             return Err(host.candidates()[0].to_string());
         };
@@ -275,9 +276,9 @@ fn the_cpu_does_its_work_in_the_sandbox() {
     let world = World::new();
     copy_into(&world, &host_plugin());
     for is_bare in [false, true] {
-        let builder = world.host().isolate("all").executor(executor());
-        let builder = builder.isolate_sandbox(IsolateSandbox::Available);
-        let builder = if is_bare { builder.isolate_without_shared_memory() } else { builder };
+        let builder = world.host().with_isolated_backends("all").with_executor(executor());
+        let builder = builder.with_isolate_sandbox(IsolateSandbox::Available);
+        let builder = if is_bare { builder.with_isolate_shared_memory(false) } else { builder };
         let host: Host = builder.build().unwrap();
         let device = host.default_device().unwrap();
         round(&device).unwrap();
@@ -289,10 +290,14 @@ fn the_cpu_does_its_work_in_the_sandbox() {
 fn limits_of_the_process_are_those_that_were_asked_for() {
     let world = World::new();
     let plugin = copy_into(&world, &host_plugin());
-    let limits = IsolateLimits::default().open_files(77);
+    let limits = IsolateLimits::default().with_open_files(77);
     let environment = Environment::empty().with("LONGSHORE_ISOLATE_LIMITS", "memory=1GiB,time=90");
-    let builder = world.host().environment(environment).isolate("all").executor(executor());
-    let host = builder.isolate_limits(limits).build().unwrap();
+    let builder = world
+        .host()
+        .with_environment(environment)
+        .with_isolated_backends("all")
+        .with_executor(executor());
+    let host = builder.with_isolate_limits(limits).build().unwrap();
     let process = crate::isolation::support::process_of(&host, &plugin);
     let reported = fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
     let limit = |name: &str| {

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Returns a host that runs the plugins of a world in processes of their own.
 pub(crate) fn isolated(world: &World, limit: Option<Duration>) -> Result<Host> {
-    let builder = world.host().isolate("all").executor(executor());
+    let builder = world.host().with_isolated_backends("all").with_executor(executor());
     match limit {
-        Some(limit) => builder.isolate_time_limit(limit).build(),
+        Some(limit) => builder.with_isolate_time_limit(limit).build(),
         None => builder.build(),
     }
 }

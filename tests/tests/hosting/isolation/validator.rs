@@ -16,8 +16,12 @@ fn with_a_device(sandbox: IsolateSandbox, setting: &str, check: impl Fn(&Device,
     let world = World::new();
     copy_into(&world, &plugin);
     let environment = Environment::empty().with("LONGSHORE_VULKAN_VALIDATOR", setting);
-    let host = world.host().environment(environment).isolate("vulkan").isolate_sandbox(sandbox);
-    let host = host.executor(executor()).build().unwrap();
+    let host = world
+        .host()
+        .with_environment(environment)
+        .with_isolated_backends("vulkan")
+        .with_isolate_sandbox(sandbox);
+    let host = host.with_executor(executor()).build().unwrap();
     let device = host.device("vulkan:*").unwrap();
     let InfoValue::Text(properties) = device.info(DeviceInfo::Properties).unwrap() else {
         panic!("properties are text")

@@ -185,8 +185,8 @@ pub(crate) fn devices() -> Vec<usize> {
 }
 
 fn image(plugin: PathBuf) -> Vec<u8> {
-    let host = Host::builder().environment(Environment::empty()).only_given_plugins();
-    let host = host.plugin(plugin).build().unwrap();
+    let host = Host::builder().with_environment(Environment::empty()).with_only_given_plugins();
+    let host = host.with_plugin(plugin).build().unwrap();
     let device = host.default_device().unwrap();
     Fixtures::built_in().image(&device, "basic").unwrap().unwrap().to_vec()
 }

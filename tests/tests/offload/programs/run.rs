@@ -159,8 +159,8 @@ fn images(on: On, folder: &Path) -> Result<Vec<PathBuf>, Failed> {
         On::Double(_) => Environment::from_process(),
         _ => Environment::empty(),
     };
-    let host = Host::builder().environment(environment).only_given_plugins();
-    let host = host.plugin(on.plugin().ok_or("the plugin is gone")?).build()?;
+    let host = Host::builder().with_environment(environment).with_only_given_plugins();
+    let host = host.with_plugin(on.plugin().ok_or("the plugin is gone")?).build()?;
     let device = host.device(&format!("{on}:0"))?;
     let mut files = Vec::new();
     for name in IMAGES {

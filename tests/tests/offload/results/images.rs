@@ -21,13 +21,10 @@ fn is_valid(device: ol_device_handle_t, image: &[u8]) -> bool {
 }
 
 fn packed(triple: &str, bytes: &[u8]) -> Vec<u8> {
-    write_offload_binary(&[OffloadImage {
-        image_kind: ImageKind::Object,
-        offload_kind: OffloadKind::OpenMp,
-        triple,
-        arch: "",
-        bytes,
-    }])
+    write_offload_binary(&[OffloadImage::new(bytes)
+        .with_image_kind(ImageKind::Object)
+        .with_offload_kind(OffloadKind::OpenMp)
+        .with_triple(triple)])
 }
 
 fn a_container_with_an_image_for_the_device_is_valid() {
@@ -51,7 +48,7 @@ fn a_container_with_an_image_for_the_device_is_valid() {
 
 fn occupancy_is_answered_or_unsupported_for_any_shared_memory_that_a_group_can_have() {
     let library = Library::start();
-    let host = Host::builder().environment(Environment::from_process()).build().unwrap();
+    let host = Host::builder().with_environment(Environment::from_process()).build().unwrap();
     for (device, entry) in library.devices().into_iter().zip(host.devices()) {
         let opened = entry.open().unwrap();
         let Ok(Some(image)) = Fixtures::built_in().image(&opened, "basic") else { continue };

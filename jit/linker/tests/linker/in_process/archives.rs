@@ -80,7 +80,7 @@ fn a_weak_reference_is_to_the_member_that_another_reference_takes() {
     let strong = "long m(void), g(void); long both(void) { return 10 * g() + m(); }";
     for prune in [false, true] {
         let session = Session::builder();
-        let session = if prune { session.prune() } else { session };
+        let session = if prune { session.with_pruning() } else { session };
         let objects = [c("-fPIC", weak), c("-fPIC", strong)];
         let library = with_member(library_of(session, &objects), "long m(void) { return 1; }");
         assert_eq!(value(&library, "both"), 11);
@@ -90,7 +90,7 @@ fn a_weak_reference_is_to_the_member_that_another_reference_takes() {
 #[test]
 fn a_member_that_was_pruned_is_no_second_definition() {
     let library = with_member(
-        library_of(Session::builder().prune(), &[]),
+        library_of(Session::builder().with_pruning(), &[]),
         "long m(void) { return 1; } __attribute__((section(\".text.x\"))) long x(void) { return 2; }",
     );
     assert_eq!(value(&library, "m"), 1);
@@ -121,13 +121,13 @@ fn a_strong_definition_of_a_member_counts_for_all_of_the_link() {
 
 #[test]
 fn a_strong_definition_of_a_member_is_not_pruned() {
-    let library = displaced(Session::builder().prune());
+    let library = displaced(Session::builder().with_pruning());
     assert_eq!(call(value(&library, "both") as u64), 2);
 }
 
 #[test]
 fn a_root_that_a_member_displaces_is_found() {
-    for session in [Session::builder(), Session::builder().prune()] {
+    for session in [Session::builder(), Session::builder().with_pruning()] {
         let library = displaced(session);
         let names = [("foo", Lookup::Required), ("baz", Lookup::Required)];
         let found = library.lookup_all(&names).unwrap();

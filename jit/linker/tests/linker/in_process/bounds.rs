@@ -129,15 +129,15 @@ fn with_pass(
         pass(graph);
         Ok(())
     });
-    let session = Session::builder().passes(passes);
-    library_of(if prunes { session.prune() } else { session }, &[object])
+    let session = Session::builder().with_passes(passes);
+    library_of(if prunes { session.with_pruning() } else { session }, &[object])
 }
 
 #[test]
 fn nothing_lies_between_the_bounds_of_a_section_that_another_object_has() {
     let group =
         ".section x,\"aG\",@progbits,signature,comdat; .globl signature; signature: .quad 1";
-    for session in [Session::builder(), Session::builder().prune()] {
+    for session in [Session::builder(), Session::builder().with_pruning()] {
         let objects = [measured("first", group), measured("second", group)];
         let library = library_of(session, &objects);
         assert_eq!(value(&library, "first"), 8);
@@ -149,7 +149,7 @@ fn nothing_lies_between_the_bounds_of_a_section_that_another_object_has() {
 fn sections_of_zeroes_have_bounds() {
     let zeroes = ".data; .quad 1; .bss; .zero 5
         .section x,\"aw\",@nobits,unique,1; .zero 24; .section x,\"aw\",@nobits,unique,2; .zero 8";
-    for session in [Session::builder(), Session::builder().prune()] {
+    for session in [Session::builder(), Session::builder().with_pruning()] {
         let library = library_of(session, &[measured("length", zeroes)]);
         assert_eq!(value(&library, "length"), 32);
     }
@@ -226,7 +226,7 @@ fn each_of_many_sections_has_its_own_bounds() {
     for index in 0..COUNT {
         source += &format!(".section x{index},\"a\"; .zero {}\n", index % 7);
     }
-    for session in [Session::builder(), Session::builder().prune()] {
+    for session in [Session::builder(), Session::builder().with_pruning()] {
         let library = library_of(session, &[assembly(&source)]);
         let table = library.lookup("table").unwrap() as *const i64;
         for index in 0..COUNT {
@@ -255,7 +255,7 @@ fn pruning_keeps_the_sections_of_all_objects_whose_bounds_something_live_refers_
     );
     let eight = with_part("eight", 8, ".quad needed; ");
     let objects = [measured("size", ""), root, eight, needed];
-    let library = library_of(Session::builder().prune(), &objects);
+    let library = library_of(Session::builder().with_pruning(), &objects);
     assert_eq!(value(&library, "root"), 8 + 8 + 4);
 }
 
@@ -267,7 +267,7 @@ fn objects_with_constructors_are_linked_together_with_what_is_looked_up() {
             .text; begin{bytes}: ret; .globl other{bytes}; other{bytes}: call nowhere{bytes}; ret"
         ))
     };
-    for session in [Session::builder(), Session::builder().prune()] {
+    for session in [Session::builder(), Session::builder().with_pruning()] {
         let own = measured("size", ".section x,\"a\"; .skip 1");
         let defined = assembly(
             ".text; .globl nowhere2, nowhere4; nowhere2: ret

@@ -242,7 +242,7 @@ fn what_may_not_be_copied_is_out_of_reach() {
     in_its_own_process("what_may_not_be_copied_is_out_of_reach", || {
         let _shared = Shared::open(SHARED);
         let copied_only = |name: &'static str| {
-            let builder = Session::builder().copy_process_data(move |copied| copied == name);
+            let builder = Session::builder().with_copied_process_data(move |copied| copied == name);
             // SAFETY: as above.
             let library = unsafe { builder.build() }.unwrap().create_library("program");
             library.add_generator(ProcessSymbols);
@@ -344,7 +344,8 @@ fn library() -> Library {
     let reserve = static_tls_reserve!(4096).unwrap();
     // SAFETY: the objects are programs of these tests, which are sound in this process.
     let session =
-        unsafe { Session::builder().static_tls(reserve).rebind_process_data().build() }.unwrap();
+        unsafe { Session::builder().with_static_tls(reserve).with_rebound_process_data().build() }
+            .unwrap();
     let library = session.create_library("program");
     library.add_generator(ProcessSymbols);
     library

@@ -111,7 +111,7 @@ const STATIC_VARIABLE: &str = "
 
 fn with_static_tls() -> Library {
     let reserve = longshore_orc_rt::static_tls_reserve!(4096).unwrap();
-    library_of(Session::builder().static_tls(reserve), &[])
+    library_of(Session::builder().with_static_tls(reserve), &[])
 }
 
 #[test]

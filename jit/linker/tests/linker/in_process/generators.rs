@@ -189,7 +189,7 @@ fn libc_strlen() -> i64 {
 #[test]
 fn undefined_symbols_can_have_a_phony_address() {
     // SAFETY: the object is a program of this test.
-    let session = unsafe { Session::builder().phony_externals(0x1234).build() }.unwrap();
+    let session = unsafe { Session::builder().with_phony_externals(0x1234).build() }.unwrap();
     let library = session.create_library("program");
     let _f = library
         .add_object("f.o", c("-fPIC", "extern char x; char *f(void) { return &x; }"))

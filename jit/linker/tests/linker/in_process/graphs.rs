@@ -36,7 +36,7 @@ pub(crate) fn with_pass(
     stage: Stage,
     pass: impl Fn(&mut LinkGraph) + Send + Sync + 'static,
 ) -> Library {
-    library_of(Session::builder().passes(passes(stage, pass)), &[c("-O1 -fPIC", source)])
+    library_of(Session::builder().with_passes(passes(stage, pass)), &[c("-O1 -fPIC", source)])
 }
 
 /// Adds a function that returns a number to a graph.
@@ -165,8 +165,8 @@ fn passes_run_at_their_stages_in_their_order() {
                 Ok(())
             });
         }
-        let builder = Session::builder().passes(passes);
-        let builder = if prune { builder.prune() } else { builder };
+        let builder = Session::builder().with_passes(passes);
+        let builder = if prune { builder.with_pruning() } else { builder };
         let library = library_of(builder, &[c("-O1", "long f(void) { return 5; }")]);
         assert_eq!(value(&library, "f"), 5);
         let expected: Vec<_> = stages
@@ -297,7 +297,7 @@ fn a_pass_that_fails_fails_the_link_and_changes_nothing() {
             })
         });
         let library = library_of(
-            Session::builder().passes(passes),
+            Session::builder().with_passes(passes),
             &[c("-O1", "long f(void) { return 5; }")],
         );
         assert_eq!(failure(library.lookup("f")), "0.o: not today");
@@ -364,7 +364,7 @@ fn passes_run_once_when_a_link_is_laid_out_again() {
             Ok(())
         });
     }
-    link_out_of_reach(Session::builder().passes(passes));
+    link_out_of_reach(Session::builder().with_passes(passes));
     assert_eq!(*seen.lock().unwrap(), stages);
 }
 
@@ -467,7 +467,7 @@ fn the_constructors_of_a_graph_made_by_hand_run() {
         graph.add_edge(block, Edge { offset: 0, kind: R_X86_64_64, target, addend: 0 });
         graph
     };
-    for builder in [Session::builder(), Session::builder().prune()] {
+    for builder in [Session::builder(), Session::builder().with_pruning()] {
         let library = library_of(builder, &[]);
         crate::in_process::support::define_trace(&library);
         let _made = library.add_graph(made).unwrap();

@@ -370,7 +370,7 @@ fn code_in_init_is_called_with_an_aligned_stack_and_is_not_pruned() {
     let source = ".section .init,\"ax\"; call inside
         .section .text.inside,\"ax\"; inside: lea 8(%rsp), %rdi; and $15, %edi; add $5, %edi; jmp trace@PLT
         .text; .globl f; f: mov $1, %eax; ret";
-    let library = library_of(Session::builder().prune(), &[assembly(source)]);
+    let library = library_of(Session::builder().with_pruning(), &[assembly(source)]);
     define_trace(&library);
     assert_eq!(value(&library, "f"), 1);
     initialize(&library);

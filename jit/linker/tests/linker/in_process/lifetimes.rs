@@ -118,7 +118,7 @@ impl Drop for Counted {
 
 fn counting() -> (Arc<Counting>, SessionBuilder) {
     let memory = Arc::new(Counting::default());
-    (Arc::clone(&memory), Session::builder().memory(memory))
+    (Arc::clone(&memory), Session::builder().with_memory(memory))
 }
 
 fn passes(stage: Stage, pass: impl Fn(&mut LinkGraph) + Send + Sync + 'static) -> Passes {
@@ -143,7 +143,7 @@ fn the_pages_of_a_section_for_finalization_are_gone_after_the_link() {
             graph.set_lifetime(section, lifetime);
             assert_eq!(graph.section(section).lifetime, lifetime);
         });
-        let library = library_of(Session::builder().passes(passes), &[c("-fPIC", source)]);
+        let library = library_of(Session::builder().with_passes(passes), &[c("-fPIC", source)]);
         let temporary = support::variable(&library, "where") as u64;
         assert!(temporary != 0);
         assert_eq!([is_mapped(temporary), is_mapped(temporary + 32767)], [expected; 2]);
@@ -158,7 +158,7 @@ fn code_for_finalization_is_gone_and_the_rest_stays() {
     let passes = passes(Stage::PostPrune, |graph| {
         graph.set_lifetime(graph.block(block_of(graph, "a")).section, Lifetime::Finalize);
     });
-    let library = library_of(Session::builder().passes(passes), &[assembly(source)]);
+    let library = library_of(Session::builder().with_passes(passes), &[assembly(source)]);
     assert_eq!(value(&library, "b"), 2);
     assert!(!is_mapped(library.lookup("a").unwrap()));
 }
@@ -178,7 +178,7 @@ fn profilers_are_informed_of_no_code_that_is_gone() {
     let debug = DebugSupport::new(DebugOptions { jitdump, ..DebugOptions::default() }).unwrap();
     let file = debug.jitdump().unwrap().to_owned();
     let library = library_of(
-        Session::builder().passes(passes).debug(debug),
+        Session::builder().with_passes(passes).with_debug(debug),
         &[c("-fPIC -ffunction-sections", source)],
     );
     assert_eq!(value(&library, "kept_by_it"), 1);
@@ -210,7 +210,7 @@ fn content_without_memory_is_fixed_up_on_demand() {
         assert_eq!((before[..8] == [0; 8], &first), (true, &again));
         *noted.lock().unwrap() = Some(first);
     });
-    let library = library_of(Session::builder().passes(passes), &[assembly(WITHOUT_MEMORY)]);
+    let library = library_of(Session::builder().with_passes(passes), &[assembly(WITHOUT_MEMORY)]);
     assert_eq!(value(&library, "f"), 3);
     let expected = [library.lookup("f").unwrap() + 2, 77].map(u64::to_le_bytes).concat();
     assert_eq!(seen.lock().unwrap().as_deref(), Some(&expected[..]));
@@ -229,7 +229,7 @@ fn blocks_that_nobody_changes_stay_borrowed_from_the_object() {
         assert!(within_object(graph, "untouched") && !within_object(graph, "tools"));
         assert_eq!(graph.content(block_of(graph, "untouched")), 99_u64.to_le_bytes());
     });
-    let library = library_of(Session::builder().passes(passes), &[assembly(WITHOUT_MEMORY)]);
+    let library = library_of(Session::builder().with_passes(passes), &[assembly(WITHOUT_MEMORY)]);
     assert_eq!(value(&library, "f"), 3);
 }
 
@@ -246,7 +246,7 @@ fn references_between_sections_without_memory_are_offsets() {
         let one = block_of(graph, "one");
         *noted.lock().unwrap() = graph.fix_up_no_alloc(one).unwrap().to_vec();
     });
-    let library = library_of(Session::builder().passes(passes), &[assembly(source)]);
+    let library = library_of(Session::builder().with_passes(passes), &[assembly(source)]);
     assert_eq!(value(&library, "f"), 3);
     assert_eq!(*seen.lock().unwrap(), [12_u32, 8].map(u32::to_le_bytes).concat());
 }
@@ -272,7 +272,7 @@ fn a_section_that_a_pass_takes_the_memory_from_costs_none() {
         graph.set_lifetime(graph.block(block_of(graph, "large")).section, Lifetime::NoAlloc);
     });
     let (memory, session) = counting();
-    let library = library_of(session.passes(passes), &[c("-fPIC -fdata-sections", source)]);
+    let library = library_of(session.with_passes(passes), &[c("-fPIC -fdata-sections", source)]);
     assert_eq!(value(&library, "f"), 3);
     assert!(memory.bytes.load(Ordering::SeqCst) < 1000);
 }

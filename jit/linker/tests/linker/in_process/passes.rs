@@ -41,7 +41,7 @@ fn a_call_to_a_block_that_a_pass_takes_out_is_an_error() {
         Definition::Block(block, _) => graph.set_live(block, false),
         other => panic!("{other:?}"),
     };
-    let session = Session::builder().passes(passes(Stage::Prune, take_out));
+    let session = Session::builder().with_passes(passes(Stage::Prune, take_out));
     let error = failure(library_of(session, &[assembly(source)]).lookup("f"));
     assert!(error.contains("R_X86_64_PLTOFF64"), "{error}");
 }

@@ -28,7 +28,7 @@ fn pruned(objects: &[bytes::Bytes]) -> (Library, Live) {
         noted.lock().unwrap().extend(named);
         Ok(())
     });
-    (library_of(Session::builder().prune().passes(passes), objects), live)
+    (library_of(Session::builder().with_pruning().with_passes(passes), objects), live)
 }
 
 fn is_live(live: &Live, section: &str) -> bool {
@@ -196,7 +196,7 @@ fn sections_for_tools_stay_and_keep_nothing() {
         Ok(())
     });
     let library = library_of(
-        Session::builder().prune().passes(passes),
+        Session::builder().with_pruning().with_passes(passes),
         &[c(
             &format!("{SECTIONS} -g"),
             "long root(void) { return 1; } long unused(void) { return 2; }",
@@ -222,7 +222,7 @@ fn a_block_that_a_pass_keeps_alive_is_linked() {
         Ok(())
     });
     let library = library_of(
-        Session::builder().prune().passes(passes),
+        Session::builder().with_pruning().with_passes(passes),
         &[c(
             SECTIONS,
             "long root(void) { return 1; } long kept(void) { return 2; } long gone(void) { return 3; }",
@@ -404,14 +404,14 @@ fn using() -> bytes::Bytes {
 
 #[test]
 fn an_inline_function_that_an_earlier_link_has_pruned_is_taken_from_another_object() {
-    let library = library_of(Session::builder().prune(), &[hardly_using(), using()]);
+    let library = library_of(Session::builder().with_pruning(), &[hardly_using(), using()]);
     assert_eq!(value(&library, "root"), 1);
     assert_eq!(call(value(&library, "function") as u64), 4);
 }
 
 #[test]
 fn an_object_that_is_added_after_a_group_was_pruned_brings_it() {
-    let library = library_of(Session::builder().prune(), &[hardly_using()]);
+    let library = library_of(Session::builder().with_pruning(), &[hardly_using()]);
     assert_eq!(value(&library, "root"), 1);
     let _late = library.add_object("late.o", using()).unwrap();
     assert_eq!(call(value(&library, "function") as u64), 4);
@@ -423,7 +423,7 @@ fn a_weak_function_that_an_earlier_link_has_pruned_is_taken_from_another_object(
     let objects =
         ["long root(void) { return 1; }", "long function(void) { return (long)&answer; }"]
             .map(|source| c(SECTIONS, &format!("{weak} {source}")));
-    let library = library_of(Session::builder().prune(), &objects);
+    let library = library_of(Session::builder().with_pruning(), &objects);
     assert_eq!(value(&library, "root"), 1);
     assert_eq!(call(value(&library, "function") as u64), 4);
 }

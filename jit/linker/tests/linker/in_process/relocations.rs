@@ -102,7 +102,7 @@ fn objects_of_different_code_models_are_linked_together() {
     for one in models {
         for other in models {
             // Code that is not position-independent must lie low, and so must its targets.
-            let session = Session::builder().placement(Placement::Low);
+            let session = Session::builder().with_placement(Placement::Low);
             let objects = [c(one, ONE), c(other, OTHER)];
             assert_eq!(
                 value(&library_of(session, &objects), "compute"),
@@ -119,7 +119,7 @@ fn the_c_library_is_called_and_its_data_used_when_it_is_out_of_reach() {
     for flags in
         ["-fPIC", "-fPIE", "-fPIC -fno-plt", "-fno-pic", "-fPIC -O2", "-fPIC -mcmodel=large"]
     {
-        let session = Session::builder().placement(Placement::Low);
+        let session = Session::builder().with_placement(Placement::Low);
         let library = library_of(session, &[c(flags, ONE), c(flags, OTHER)]);
         let address = library.lookup("compute").unwrap();
         assert!(address < 1 << 31, "{address:#x}");
@@ -148,7 +148,7 @@ fn a_function_has_one_address_for_all_objects() {
         c("-fPIC -mcmodel=large", &source.replace("NAME", "three")),
         compute,
     ];
-    let library = library_of(Session::builder().placement(Placement::Low), &objects);
+    let library = library_of(Session::builder().with_placement(Placement::Low), &objects);
     let address = library.lookup("compute").unwrap() as i64;
     assert_eq!(["one", "two", "three"].map(|name| value(&library, name)), [address; 3]);
 }
@@ -186,7 +186,7 @@ fn relaxed_loads_of_every_form_compute_the_same() {
         .globl second; second: mov near_data@GOTPCREL+4(%rip), %eax; ret
     ";
     for placement in [Placement::Anywhere, Placement::Low] {
-        let session = Session::builder().placement(placement);
+        let session = Session::builder().with_placement(placement);
         let library = library_of(session, &[assembly(source), c("-fPIC", NEAR)]);
         for (name, expected) in [
             ("move", 10),
@@ -258,7 +258,7 @@ fn offsets_from_the_got_find_slots_data_and_functions() {
         .data; .globl local; local: .quad 5
     ";
     for placement in [Placement::Anywhere, Placement::Low] {
-        let library = library_of(Session::builder().placement(placement), &[assembly(source)]);
+        let library = library_of(Session::builder().with_placement(placement), &[assembly(source)]);
         let target = far as *const () as u64;
         library.define_absolute("target", target).unwrap();
         for name in ["slot32", "slot64", "slotplt64", "slotpc64"] {

@@ -40,8 +40,8 @@ fn several_threads_link_the_same() {
             noted.lock().unwrap().insert(graph.name().to_string(), (entries, blocks));
             Ok(())
         });
-        let builder = Session::builder().threads(threads).passes(passes);
-        let library = library_of(if prune { builder.prune() } else { builder }, &objects);
+        let builder = Session::builder().with_threads(threads).with_passes(passes);
+        let library = library_of(if prune { builder.with_pruning() } else { builder }, &objects);
         assert_eq!(value(&library, "f0"), 1000 + (0..20).sum::<i64>());
         std::mem::take(&mut *contents.lock().unwrap())
     };
@@ -69,7 +69,7 @@ fn notes_of_a_link_are_taken_once_and_delivered_if_it_succeeds() {
         c("-fPIC", "long two(void) { return 2; }"),
         c("-fPIC", "long nowhere(void); long three(void) { return nowhere(); }"),
     ];
-    let library = library_of(Session::builder().threads(2).passes(passes), &objects);
+    let library = library_of(Session::builder().with_threads(2).with_passes(passes), &objects);
     assert_eq!(value(&library, "one"), 3);
     assert_eq!(*links.lock().unwrap(), [["0.o", "1.o"]]);
     failure(library.lookup("three"));
@@ -85,7 +85,7 @@ fn notes_that_are_errors_fail_the_link_and_nothing_is_delivered() {
         Err::<fn(), _>(Error::Unsupported { file, problem: "it is not wanted".to_owned() })
     });
     let objects = [c("-fPIC", "long one(void) { return 1; }")];
-    let library = library_of(Session::builder().passes(passes), &objects);
+    let library = library_of(Session::builder().with_passes(passes), &objects);
     for _ in 0..2 {
         assert_eq!(failure(library.lookup("one")), "0.o: it is not wanted");
     }
@@ -97,7 +97,7 @@ fn several_threads_report_the_same_errors() {
     objects.pop();
     objects.push(assembly(".globl f6; f6: call nowhere; .data; .quad nor_here"));
     let errors = [1, 4].map(|threads| {
-        failure(library_of(Session::builder().threads(threads), &objects).lookup("f0"))
+        failure(library_of(Session::builder().with_threads(threads), &objects).lookup("f0"))
     });
     assert_eq!(errors[0], errors[1]);
     assert!(
@@ -108,7 +108,7 @@ fn several_threads_report_the_same_errors() {
 #[test]
 fn look_ups_from_several_threads_at_once_find_the_same() {
     for threads in [1, 4] {
-        let library = library_of(Session::builder().threads(threads), &chain(16));
+        let library = library_of(Session::builder().with_threads(threads), &chain(16));
         let start = Barrier::new(8);
         let found: Vec<Vec<u64>> = thread::scope(|scope| {
             let look_up = |thread: usize| {
@@ -181,8 +181,10 @@ fn clones_of_a_library_are_the_same_library() {
 
 #[test]
 fn an_object_for_another_architecture_is_refused() {
-    let session =
-        Session::builder().architecture(Architecture::Aarch64).build_without_execution().unwrap();
+    let session = Session::builder()
+        .with_architecture(Architecture::Aarch64)
+        .build_without_execution()
+        .unwrap();
     let library = session.create_library("program");
     let error = failure(library.add_object("x.o", assembly(".globl f; f: ret")));
     assert_eq!(error, "x.o: it is for X86_64, the session links for Aarch64");
@@ -199,7 +201,8 @@ fn code_of_another_architecture_is_linked_at_the_addresses_of_its_memory() {
             continue;
         }
         let memory = Arc::new(SlabMemory::new(0x10_0000_0000, 1 << 20, 4096).unwrap());
-        let session = Session::builder().architecture(Architecture::Aarch64).memory(memory.clone());
+        let session =
+            Session::builder().with_architecture(Architecture::Aarch64).with_memory(memory.clone());
         let library = session.build_without_execution().unwrap().create_library("program");
         for (name, source) in [("f.o", source), ("near.o", near)] {
             let _object = library.add_object(name, compile(compiler, "c", flags, source)).unwrap();
@@ -232,8 +235,10 @@ fn stubs_of_another_architecture_are_made_only_for_what_is_out_of_reach() {
         Ok(())
     });
     let memory = Arc::new(SlabMemory::new(0x10_0000_0000, 1 << 20, 4096).unwrap());
-    let session =
-        Session::builder().architecture(Architecture::Aarch64).memory(memory).passes(passes);
+    let session = Session::builder()
+        .with_architecture(Architecture::Aarch64)
+        .with_memory(memory)
+        .with_passes(passes);
     let library = session.build_without_execution().unwrap().create_library("program");
     let _f = library.add_object("f.o", object(source)).unwrap();
     let _near = library

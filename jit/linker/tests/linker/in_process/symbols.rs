@@ -275,7 +275,7 @@ fn discarded_groups_take_their_sections_and_frames_along() {
     let objects = ["one", "two"].map(|name| cpp("-fPIC -O0", &source.replace("NAME", name)));
     let others = cpp("-fPIC", "struct E { ~E(); }; E::~E() {} void may_throw() {}");
     let library = crate::in_process::support::library_of(
-        Session::builder().passes(passes),
+        Session::builder().with_passes(passes),
         &[objects[0].clone(), objects[1].clone(), others],
     );
     crate::in_process::support::add_cpp_runtime(&library);
@@ -364,7 +364,7 @@ fn what_a_program_exports_is_found_in_the_process_until_the_session_ends() {
     };
     let source = "long exported_by_a_test(void) { return 1; } long entry(void) { return 2; }";
     for (listing, is_found) in [(Listing::Names, false), (Listing::Exports, true)] {
-        let session = Session::builder().list_program(listing);
+        let session = Session::builder().with_program_listing(listing);
         let library = library_of(session, &[c("-fPIC", source)]);
         library.link_program(("entry", Lookup::Required), &[], Also::All).unwrap();
         assert_eq!(of_process() != 0, is_found);

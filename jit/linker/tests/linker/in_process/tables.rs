@@ -27,7 +27,7 @@ fn recording_entries(session: SessionBuilder) -> (SessionBuilder, Entries) {
         noted.lock().unwrap().push(entry);
         Ok(())
     });
-    (session.passes(passes), entries)
+    (session.with_passes(passes), entries)
 }
 
 fn entries_of(entries: &Entries, object: &str) -> (Vec<String>, Vec<String>) {
@@ -63,7 +63,7 @@ fn define_far(library: &Library) {
 #[test]
 fn the_got_and_the_stubs_hold_only_what_is_out_of_reach() {
     for flags in ["-fPIC -O1", "-fPIC -O1 -fno-plt"] {
-        let low = Session::builder().placement(Placement::Low);
+        let low = Session::builder().with_placement(Placement::Low);
         let (session, entries) = recording_entries(low);
         let library = library_of(session, &[c(flags, USES_TARGETS), c("-fPIC", NEAR)]);
         define_far(&library);
@@ -78,11 +78,11 @@ fn the_got_and_the_stubs_hold_only_what_is_out_of_reach() {
 
 #[test]
 fn targets_within_reach_need_no_entries() {
-    let (session, entries) = recording_entries(Session::builder().placement(Placement::Low));
+    let (session, entries) = recording_entries(Session::builder().with_placement(Placement::Low));
     let library = library_of(session, &[c("-fPIC -O1", USES_TARGETS), c("-fPIC", NEAR)]);
     // The addresses are fixed, and within reach of the first 2 GiB.
     let provider = library_of(
-        Session::builder().placement(Placement::Low),
+        Session::builder().with_placement(Placement::Low),
         &[c("-fPIC", "long far_data = 300; long far(void) { return 1000; }")],
     );
     for name in ["far", "far_data"] {
@@ -94,7 +94,7 @@ fn targets_within_reach_need_no_entries() {
 
 #[test]
 fn loads_that_cannot_be_relaxed_keep_their_entries() {
-    let (session, entries) = recording_entries(Session::builder().placement(Placement::Low));
+    let (session, entries) = recording_entries(Session::builder().with_placement(Placement::Low));
     let unrelaxed = "-fPIC -O1 -Wa,-mrelax-relocations=no";
     let library = library_of(session, &[c(unrelaxed, USES_TARGETS), c("-fPIC", NEAR)]);
     define_far(&library);

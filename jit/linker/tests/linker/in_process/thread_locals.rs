@@ -15,7 +15,7 @@ use super::support::{
 /// pointer.
 fn with_static_tls(objects: &[bytes::Bytes]) -> Library {
     let reserve = longshore_orc_rt::static_tls_reserve!(4096).unwrap();
-    library_of(Session::builder().static_tls(reserve), objects)
+    library_of(Session::builder().with_static_tls(reserve), objects)
 }
 
 const DEFINES: &str = "

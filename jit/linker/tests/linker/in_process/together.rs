@@ -73,7 +73,8 @@ fn a_reference_that_a_pass_adds_after_pruning_is_refused() {
         Ok(())
     });
     let object = assembly(".globl f\nf: .quad 0\n.quad 0");
-    let error =
-        failure(library_of(Session::builder().prune().passes(passes), &[object]).lookup("f"));
+    let error = failure(
+        library_of(Session::builder().with_pruning().with_passes(passes), &[object]).lookup("f"),
+    );
     assert!(error.contains("a pass has added a reference after pruning"), "{error}");
 }

@@ -12,7 +12,7 @@ use crate::processes::watched::{Plan, Watched};
 fn messages(count: usize) -> Vec<String> {
     let process = Arc::new(Watched::new(Plan::Live));
     // SAFETY: the program is sound in this process.
-    let session = unsafe { Session::builder().process(process.clone()).build() }.unwrap();
+    let session = unsafe { Session::builder().with_process(process.clone()).build() }.unwrap();
     let library = session.create_library("program");
     for index in 0..count {
         let source = format!(

@@ -36,7 +36,7 @@ impl Other {
     }
 
     fn session(self) -> SessionBuilder {
-        Session::builder().process(Arc::new(self))
+        Session::builder().with_process(Arc::new(self))
     }
 }
 
@@ -113,12 +113,12 @@ fn stand_ins_are_those_of_the_process() {
 #[test]
 fn what_only_this_process_can_do_is_refused_for_another_one() {
     let debug = DebugSupport::new(DebugOptions { gdb: true, ..DebugOptions::default() }).unwrap();
-    let refused = failure(build(Other::new().session().debug(debug)));
+    let refused = failure(build(Other::new().session().with_debug(debug)));
     assert!(refused.contains("of this process only"), "{refused}");
     let reserve = longshore_orc_rt::static_tls_reserve!(64).unwrap();
-    let refused = failure(build(Other::new().session().static_tls(reserve)));
+    let refused = failure(build(Other::new().session().with_static_tls(reserve)));
     assert!(refused.contains("sets its own aside"), "{refused}");
-    let refused = failure(build(Other::new().session().architecture(Architecture::X86_64)));
+    let refused = failure(build(Other::new().session().with_architecture(Architecture::X86_64)));
     assert!(refused.contains("executes Aarch64, the session links for X86_64"), "{refused}");
 }
 

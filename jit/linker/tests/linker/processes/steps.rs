@@ -56,9 +56,9 @@ impl Sources {
 fn live(process: &Arc<Watched>, sources: &Sources) -> Result<i32> {
     let reserve = longshore_orc_rt::static_tls_reserve!(4096).map_err(Error::from)?;
     let executes: Arc<dyn TargetProcess> = process.clone();
-    let builder = Session::builder().process(executes.clone()).static_tls(reserve);
+    let builder = Session::builder().with_process(executes.clone()).with_static_tls(reserve);
     // SAFETY: the programs of these tests are sound in this process.
-    let session = unsafe { builder.rebind_process_data().build() }?;
+    let session = unsafe { builder.with_rebound_process_data().build() }?;
     let library = session.create_library("program");
     define_trace(&library);
     let object = library.add_object("cpp.o", sources.cpp.clone())?;
@@ -154,7 +154,7 @@ fn a_link_that_failed_can_be_done_again() {
     ];
     for step in 0.. {
         let process = Arc::new(Watched::new(Plan::FailAt(step)));
-        let builder = Session::builder().process(process.clone());
+        let builder = Session::builder().with_process(process.clone());
         let session = {
             // SAFETY: as above.
             unsafe { builder.build() }.unwrap()

@@ -63,14 +63,10 @@ impl Modules {
     pub(super) fn launch(&self, queue: &HostQueue, launch: &Launch) -> Reply {
         let twin = self.get(launch.module)?;
         let kernel = twin.kernel(&launch.kernel).map_err(refusal)?;
-        let shape = LaunchShape {
-            groups: launch.groups,
-            items: launch.items,
-            cluster: None,
-            dynamic_shared_bytes: launch.shared_bytes,
-            cooperative: launch.cooperative,
-            wait: true,
-        };
+        let shape = LaunchShape::new(launch.groups, launch.items)
+            .with_dynamic_shared_bytes(launch.shared_bytes)
+            .with_cooperative(launch.cooperative)
+            .with_wait(true);
         let arguments = &launch.arguments;
         let pointers: Vec<*const c_void> =
             arguments.iter().map(|value| value.as_ptr().cast()).collect();

@@ -49,12 +49,12 @@ pub(crate) fn link(bytes: &Bytes, mode: Mode) -> Result<()> {
     let mut passes = Passes::default();
     passes.add(Stage::PostFixup, fix_up_no_alloc);
     let mut builder = Session::builder()
-        .architecture(architecture(bytes))
-        .memory(slab.clone())
-        .phony_externals(mode.externals)
-        .passes(passes);
+        .with_architecture(architecture(bytes))
+        .with_memory(slab.clone())
+        .with_phony_externals(mode.externals)
+        .with_passes(passes);
     if mode.prunes {
-        builder = builder.prune();
+        builder = builder.with_pruning();
     }
     let session = builder.build_without_execution()?;
     let library = session.create_library("hostile");

@@ -336,7 +336,7 @@ fn a_backtrace_of_what_a_first_call_does_leads_to_the_caller() {
 #[test]
 fn entries_work_in_a_session_that_takes_out_what_nothing_reaches() {
     // SAFETY: the object is a program of this test.
-    let session = unsafe { longshore_jitlink::Session::builder().prune().build() }.unwrap();
+    let session = unsafe { longshore_jitlink::Session::builder().with_pruning().build() }.unwrap();
     let lazy = LazyReexports::for_session(&session).unwrap();
     let object =
         c("-O1 -fPIC -ffunction-sections", "long a(void) { return 1; } long b(void) { return 2; }");

@@ -35,7 +35,7 @@ fn linked(architecture: Architecture) -> (Vec<Part>, Vec<u64>) {
         }
         Ok(())
     });
-    let session = Session::builder().architecture(architecture).passes(passes);
+    let session = Session::builder().with_architecture(architecture).with_passes(passes);
     let session = session.build_without_execution().unwrap();
     let library = session.create_library("program");
     let trampolines = LinkedTrampolines::with_hook(REENTER, HOOK, CONTEXT);

@@ -89,6 +89,7 @@ fn uses_slot(architecture: Architecture, kind: u32) -> bool {
             elf::R_AARCH64_LD64_GOT_LO12_NC,
             elf::R_AARCH64_LD64_GOTPAGE_LO15,
         ],
+        other => panic!("no fields of {other:?} are compared"),
     };
     kinds.iter().any(|known| known.0 == kind)
 }
@@ -99,6 +100,7 @@ fn instruction(architecture: Architecture, field: &Field) -> std::ops::Range<usi
     match architecture {
         Architecture::X86_64 => at - 2..at + 4,
         Architecture::Aarch64 => at..at + 4,
+        other => panic!("no instructions of {other:?} are compared"),
     }
 }
 
@@ -109,6 +111,7 @@ impl Placed<'_> {
         match self.architecture {
             Architecture::X86_64 => self.x86_64_leads_to(field),
             Architecture::Aarch64 => self.aarch64_leads_to(field),
+            other => panic!("no instructions of {other:?} are compared"),
         }
     }
 

@@ -59,9 +59,9 @@ pub(crate) fn link(architecture: Architecture, objects: &[(String, Vec<u8>)], lo
         Ok(())
     });
     let session = Session::builder()
-        .architecture(architecture)
-        .memory(Arc::new(SlabMemory::new(start, 0x200_0000, 0x1000).unwrap()))
-        .passes(passes)
+        .with_architecture(architecture)
+        .with_memory(Arc::new(SlabMemory::new(start, 0x200_0000, 0x1000).unwrap()))
+        .with_passes(passes)
         .build_without_execution()
         .unwrap();
     let library = session.create_library("program");

@@ -1,0 +1,158 @@
+//! A method for each query about a device, with the type of its answer.
+
+use super::Device;
+use crate::host::DeviceEntry;
+use longshore_plugin_api::{DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, Result};
+
+macro_rules! getters {
+    ($( $(#[$doc:meta])* $name:ident: $kind:ty = $query:ident; )*) => {
+        getters!(Device { $( $(#[$doc])* $name: $kind = $query; )* });
+        getters!(DeviceEntry { $( $(#[$doc])* $name: $kind = $query; )* });
+    };
+    ($of:ident { $( $(#[$doc:meta])* $name:ident: $kind:ty = $query:ident; )* }) => {
+        impl $of { $(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// `Unimplemented` if the device has no answer; those of the driver.
+            pub fn $name(&self) -> Result<$kind> {
+                let query = DeviceInfo::$query;
+                self.info(query).and_then(|value| <$kind>::answered(query, value))
+            }
+        )* }
+    };
+}
+
+getters! {
+    /// Returns the type of the device. `InvalidEnumeration` for a type that this version does not
+    /// know. LLVM: `OL_DEVICE_INFO_TYPE`.
+    device_type: DeviceType = Type;
+    /// Returns the name that the driver gives the device. LLVM: `OL_DEVICE_INFO_NAME`.
+    device_name: String = Name;
+    /// Returns the name under which the device is sold. LLVM: `OL_DEVICE_INFO_PRODUCT_NAME`.
+    product_name: String = ProductName;
+    /// Returns the unique identifier "<backend>-<uuid or index>". LLVM: `OL_DEVICE_INFO_UID`.
+    uid: String = Uid;
+    /// Returns the name of the vendor. LLVM: `OL_DEVICE_INFO_VENDOR`.
+    vendor: String = Vendor;
+    /// Returns the version of the driver. LLVM: `OL_DEVICE_INFO_DRIVER_VERSION`.
+    driver_version: String = DriverVersion;
+    /// Returns the most work-items of a group. LLVM: `OL_DEVICE_INFO_MAX_WORK_GROUP_SIZE`.
+    max_work_group_size: u32 = MaxWorkGroupSize;
+    /// Returns the most work-items of a group in x, y and z. LLVM:
+    /// `OL_DEVICE_INFO_MAX_WORK_GROUP_SIZE_PER_DIMENSION`.
+    max_work_group_size_per_dimension: [u32; 3] = MaxWorkGroupSizePerDimension;
+    /// Returns the most work-items of a launch. LLVM: `OL_DEVICE_INFO_MAX_WORK_SIZE`.
+    max_work_size: u32 = MaxWorkSize;
+    /// Returns the most work-items of a launch in x, y and z. LLVM:
+    /// `OL_DEVICE_INFO_MAX_WORK_SIZE_PER_DIMENSION`.
+    max_work_size_per_dimension: [u32; 3] = MaxWorkSizePerDimension;
+    /// Returns the number that PCI-SIG has assigned to the vendor. LLVM: `OL_DEVICE_INFO_VENDOR_ID`.
+    vendor_id: u32 = VendorId;
+    /// Returns the number of compute units that work in parallel. LLVM:
+    /// `OL_DEVICE_INFO_NUM_COMPUTE_UNITS`.
+    compute_units: u32 = NumComputeUnits;
+    /// Returns the highest clock rate in MHz. LLVM: `OL_DEVICE_INFO_MAX_CLOCK_FREQUENCY`.
+    max_clock_mhz: u32 = MaxClockFrequency;
+    /// Returns the clock rate of the memory in MHz. LLVM: `OL_DEVICE_INFO_MEMORY_CLOCK_RATE`.
+    memory_clock_mhz: u32 = MemoryClockRate;
+    /// Returns the size of a device address in bits. LLVM: `OL_DEVICE_INFO_ADDRESS_BITS`.
+    address_bits: u32 = AddressBits;
+    /// Returns the size of the largest allocation in bytes. LLVM:
+    /// `OL_DEVICE_INFO_MAX_MEM_ALLOC_SIZE`.
+    max_allocation_bytes: u64 = MaxMemAllocSize;
+    /// Returns the size of the device's memory in bytes. LLVM: `OL_DEVICE_INFO_GLOBAL_MEM_SIZE`.
+    global_memory_bytes: u64 = GlobalMemSize;
+    /// Returns the most shared memory of a group in bytes. LLVM:
+    /// `OL_DEVICE_INFO_WORK_GROUP_LOCAL_MEM_SIZE`.
+    work_group_local_memory_bytes: u64 = WorkGroupLocalMemSize;
+    /// Returns the abilities of single precision, bits of [`FpCapability`](crate::FpCapability).
+    /// LLVM: `OL_DEVICE_INFO_SINGLE_FP_CONFIG`.
+    single_fp_config: u32 = SingleFpConfig;
+    /// Returns the abilities of double precision, bits of [`FpCapability`](crate::FpCapability).
+    /// LLVM: `OL_DEVICE_INFO_DOUBLE_FP_CONFIG`.
+    double_fp_config: u32 = DoubleFpConfig;
+    /// Returns the abilities of half precision, bits of [`FpCapability`](crate::FpCapability).
+    /// LLVM: `OL_DEVICE_INFO_HALF_FP_CONFIG`.
+    half_fp_config: u32 = HalfFpConfig;
+    /// Returns the native vector width for 8-bit integers, in elements. LLVM:
+    /// `OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_CHAR`.
+    native_vector_width_i8: u32 = NativeVectorWidthChar;
+    /// Returns the native vector width for 16-bit integers, in elements. LLVM:
+    /// `OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_SHORT`.
+    native_vector_width_i16: u32 = NativeVectorWidthShort;
+    /// Returns the native vector width for 32-bit integers, in elements. LLVM:
+    /// `OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_INT`.
+    native_vector_width_i32: u32 = NativeVectorWidthInt;
+    /// Returns the native vector width for 64-bit integers, in elements. LLVM:
+    /// `OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_LONG`.
+    native_vector_width_i64: u32 = NativeVectorWidthLong;
+    /// Returns the native vector width for single precision, in elements. LLVM:
+    /// `OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_FLOAT`.
+    native_vector_width_f32: u32 = NativeVectorWidthFloat;
+    /// Returns the native vector width for double precision, in elements. LLVM:
+    /// `OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_DOUBLE`.
+    native_vector_width_f64: u32 = NativeVectorWidthDouble;
+    /// Returns the native vector width for half precision, in elements. LLVM:
+    /// `OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_HALF`.
+    native_vector_width_f16: u32 = NativeVectorWidthHalf;
+    /// Returns whether the device has single precision. LLVM: `OL_DEVICE_INFO_SINGLE_FP_SUPPORT`.
+    supports_single_fp: bool = SingleFpSupport;
+    /// Returns whether the device has double precision. LLVM: `OL_DEVICE_INFO_DOUBLE_FP_SUPPORT`.
+    supports_double_fp: bool = DoubleFpSupport;
+    /// Returns whether the device has half precision. LLVM: `OL_DEVICE_INFO_HALF_FP_SUPPORT`.
+    supports_half_fp: bool = HalfFpSupport;
+    /// Returns whether the device has cooperative launches. LLVM:
+    /// `OL_DEVICE_INFO_COOPERATIVE_LAUNCH_SUPPORT`.
+    supports_cooperative_launch: bool = CooperativeLaunchSupport;
+    /// Returns the vendor's UUID of the device. LLVM has no such query.
+    uuid: [u8; 16] = Uuid;
+    /// Returns the PCI address "0000:65:00.0". LLVM has no such query.
+    pci_address: String = PciAddress;
+    /// Returns the architecture that images are compiled for: "x86_64", "sm_90", "gfx942". LLVM has
+    /// no such query.
+    architecture: String = Architecture;
+    /// Returns the memory that is free now, in bytes. LLVM has no such query.
+    free_memory_bytes: u64 = FreeMemory;
+    /// Returns further properties, one `name=value` per line. LLVM has no such query.
+    properties: String = Properties;
+}
+
+/// The type of a getter's answer.
+trait Answer: Sized {
+    /// # Errors
+    /// `BackendFailure` for an answer of another type than the query's.
+    fn answered(query: DeviceInfo, value: InfoValue) -> Result<Self>;
+}
+
+macro_rules! answers {
+    ($($kind:ty: $variant:ident),*) => { $(
+        impl Answer for $kind {
+            fn answered(query: DeviceInfo, value: InfoValue) -> Result<$kind> {
+                match value {
+                    InfoValue::$variant(value) => Ok(value),
+                    other => Err(mismatch(query, &other)),
+                }
+            }
+        }
+    )* };
+}
+
+answers!(String: Text, bool: Bool, u32: U32, u64: U64, [u32; 3]: Dimensions, [u8; 16]: Uuid);
+
+impl Answer for DeviceType {
+    fn answered(query: DeviceInfo, value: InfoValue) -> Result<DeviceType> {
+        let number = u32::answered(query, value)?;
+        DeviceType::from_raw(number).ok_or_else(|| {
+            let message = format!("the device has type {number}, which this version does not know");
+            Error::new(ErrorCode::InvalidEnumeration, message)
+        })
+    }
+}
+
+#[cold]
+fn mismatch(query: DeviceInfo, value: &InfoValue) -> Error {
+    let expected = query.value_type();
+    let message = format!("the answer to {query:?} is {value:?}, expected a value of {expected:?}");
+    Error::new(ErrorCode::BackendFailure, message)
+}

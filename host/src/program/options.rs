@@ -1,0 +1,70 @@
+//! Options of loading.
+
+use longshore_plugin_api::Loading;
+
+/// Options of [`Device::load_with`](crate::Device::load_with). The default are those of
+/// [`Device::load`](crate::Device::load): the whole image is linked at once and need not be verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadOptions {
+    is_lazy: bool,
+    must_be_verified: bool,
+}
+
+impl LoadOptions {
+    /// Returns the options of [`Device::load`](crate::Device::load).
+    pub const fn new() -> LoadOptions {
+        LoadOptions { is_lazy: false, must_be_verified: false }
+    }
+
+    /// Returns the same options with lazy linking on or off. The backend then puts off what it can: of a
+    /// relocatable object or an archive on the CPU, a member is linked when one of its functions is
+    /// first called. An archive of many kernels is loaded in the time of its index. The first launch
+    /// of a kernel links its member, before the launch is queued. A search for a kernel links
+    /// nothing; a search for a global links the member that defines it.
+    ///
+    /// Constructors of a member run once, in the order of their priorities, before the first of its
+    /// functions; those of a member that is never called do not. Destructors of linked members run
+    /// when the program is unloaded, in reverse.
+    ///
+    /// The option is about time only. Images of other kinds are linked at once, and so are images
+    /// for a backend that cannot put anything off.
+    #[must_use]
+    pub const fn with_lazy_linking(mut self, lazy: bool) -> LoadOptions {
+        self.is_lazy = lazy;
+        self
+    }
+
+    /// Returns the same options with verification required or not. An image that the backend does not
+    /// verify entirely is then refused, as by
+    /// [`Device::load_verified`](crate::Device::load_verified).
+    #[must_use]
+    pub const fn with_verification(mut self, required: bool) -> LoadOptions {
+        self.must_be_verified = required;
+        self
+    }
+
+    pub(super) fn must_be_verified(&self) -> bool {
+        self.must_be_verified
+    }
+
+    /// Returns the option as the plugin takes it.
+    pub(super) fn loading(&self) -> Loading {
+        if self.is_lazy { Loading::Lazily } else { Loading::AtOnce }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_links_at_once_without_verification() {
+        assert_eq!(LoadOptions::new(), LoadOptions::default());
+        assert_eq!(LoadOptions::new().loading(), Loading::AtOnce);
+        assert!(!LoadOptions::new().must_be_verified());
+        let both = LoadOptions::new().with_lazy_linking(true).with_verification(true);
+        assert_eq!((both.loading(), both.must_be_verified()), (Loading::Lazily, true));
+        let neither = both.with_lazy_linking(false).with_verification(false);
+        assert_eq!(neither, LoadOptions::new());
+    }
+}
