@@ -7,20 +7,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns shared objects of the sources alone: without libraries, a runtime or start files. The
-/// folder `host` has sources for the CPU only, and a header that replaces the device header.
+/// Returns the shared objects to make of the sources alone: without libraries, runtime or start
+/// files. The folder `host` has sources for the CPU only, and a header that replaces the device
+/// header.
 pub(crate) fn for_the_cpu(folder: &Path, out: &Path) -> Vec<Image> {
     // Rust's linker driver is also the compiler.
     let compiler = env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
     let host = folder.join("host");
-    let of_source = |source: &PathBuf| {
+    let compiled = |source: &PathBuf| {
         let file = place(out, source, "so");
         let mut command = Command::new(&compiler);
         command.args(["-O2", "-fPIC", "-shared", "-nostdlib", "-I"]).arg(&host);
         command.arg("-o").arg(&file).arg(source);
         Image::new("elf-so", file, vec![command])
     };
-    [sources(folder, "c"), sources(&host, "c")].concat().iter().map(of_source).collect()
+    [sources(folder, "c"), sources(&host, "c")].concat().iter().map(compiled).collect()
 }
 
 /// A form of images for GPUs.
@@ -49,7 +50,7 @@ const FORMS: [Form; 14] = [
             "-S",
         ],
     },
-    // Images for GPUs that run no generic code, one per GPU.
+    // Images of one GPU each, with its own instructions.
     code_object("gfx908.co", &["-mcpu=gfx908"]),
     code_object("gfx90a.co", &["-mcpu=gfx90a"]),
     code_object("gfx942.co", &["-mcpu=gfx942"]),
@@ -57,7 +58,7 @@ const FORMS: [Form; 14] = [
     code_object("gfx1100.co", &["-mcpu=gfx1100"]),
     code_object("gfx1200.co", &["-mcpu=gfx1200"]),
     code_object("gfx1201.co", &["-mcpu=gfx1201"]),
-    // Images for several GPUs each, for all other GPUs.
+    // Images of several GPUs each, for GPUs without an image of their own.
     code_object("gfx9-generic.co", &["-mcpu=gfx9-generic", VERSION_6]),
     Form {
         // clang-19 does not support this target.
@@ -92,8 +93,8 @@ const fn code_object(extension: &'static str, processor: &'static [&'static str]
 /// Compiles every source for every form.
 pub(crate) fn for_gpus(folder: &Path, include: &Path, out: &Path) -> Vec<Image> {
     let sources = sources(folder, "c");
-    let of_form = |form: &Form| {
-        let of_source = |source: &PathBuf| {
+    let images = |form: &Form| {
+        let image = |source: &PathBuf| {
             let file = place(out, source, form.extension);
             let mut compiler = Command::new(form.tools[0]);
             compiler.args(form.options).args(form.processor).arg("-O2");
@@ -101,24 +102,24 @@ pub(crate) fn for_gpus(folder: &Path, include: &Path, out: &Path) -> Vec<Image> 
             Image::new(form.format, file, vec![compiler])
         };
         let is_made = are_installed(form.extension, form.tools);
-        sources.iter().filter(|_| is_made).map(of_source).collect::<Vec<_>>()
+        sources.iter().filter(|_| is_made).map(image).collect::<Vec<_>>()
     };
-    FORMS.iter().flat_map(of_form).collect()
+    FORMS.iter().flat_map(images).collect()
 }
 
-/// Returns machine code for sm_90 of the PTX images, if NVIDIA's assembler is installed. Code with
-/// an undefined function has none.
+/// Returns machine code for sm_90 of the PTX images, if NVIDIA's assembler is installed. It refuses
+/// an image with an undefined function, which is then left out.
 pub(crate) fn cubins(made: &[Image]) -> Vec<Image> {
     println!("cargo::rerun-if-env-changed=PTXAS");
     println!("cargo::rerun-if-changed=../target/nvcc");
     let Some(assembler) = ptxas() else { return Vec::new() };
-    let of_text = |image: &Image| {
+    let assembled = |image: &Image| {
         let file = image.file.with_extension("cubin");
         let mut command = Command::new(&assembler);
         command.args(["-arch", "sm_90", "-o"]).arg(&file).arg(&image.file);
         Image { is_optional: true, ..Image::new("cubin", file, vec![command]) }
     };
-    made.iter().filter(|image| image.format == "ptx").map(of_text).collect()
+    made.iter().filter(|image| image.format == "ptx").map(assembled).collect()
 }
 
 /// Returns the path of NVIDIA's assembler: that of `cargo xtask test --install`, or another

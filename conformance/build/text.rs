@@ -17,17 +17,17 @@ pub(crate) fn with_checksums(folder: &Path, out: &Path) -> Vec<Image> {
 
 /// Expands `#include` in WGSL sources; the language has no such directive.
 pub(crate) fn wgsl(folder: &Path, out: &Path) -> Vec<Image> {
-    let of_source = |source: &Path| written("wgsl", place(out, source, "wgsl"), &complete(source));
-    sources(folder, "wgsl").iter().map(|source| of_source(source)).collect()
+    let expanded = |source: &Path| written("wgsl", place(out, source, "wgsl"), &complete(source));
+    sources(folder, "wgsl").iter().map(|source| expanded(source)).collect()
 }
 
 /// Returns a source with its included files inserted.
 fn complete(source: &Path) -> String {
-    let of_line = |line: &str| match included(line) {
+    let expanded = |line: &str| match included(line) {
         Some(file) => complete(&source.with_file_name(file)),
         None => format!("{line}\n"),
     };
-    read(source).lines().map(of_line).collect()
+    read(source).lines().map(expanded).collect()
 }
 
 /// Returns the file that a line includes.

@@ -39,13 +39,13 @@ fn compile_glsl(source: &Path, out: &Path) -> Image {
 
 /// Returns the names after `#ifdef` in a source and its included files, in order.
 fn entry_points(source: &Path) -> Vec<String> {
-    let of_line = |line: &str| match line.strip_prefix("#ifdef ") {
+    let names = |line: &str| match line.strip_prefix("#ifdef ") {
         Some(name) => vec![name.to_owned()],
         None => included(line)
             .map(|file| entry_points(&source.with_file_name(file)))
             .unwrap_or_default(),
     };
-    read(source).lines().flat_map(of_line).collect()
+    read(source).lines().flat_map(names).collect()
 }
 
 fn assemble(source: &Path, out: &Path) -> Image {

@@ -33,8 +33,8 @@ pub fn read(file: &Path) -> Option<Outcome> {
     }
 }
 
-/// Combines the outcome from a process with the exit status of the process: `None` if it had to be
-/// killed.
+/// Combines the outcome that a process has written with the exit status of the process, which is
+/// `None` if the process had to be killed.
 pub fn judge(outcome: Option<Outcome>, status: Option<ExitStatus>) -> Outcome {
     let end = match status {
         Some(status) if status.success() => None,

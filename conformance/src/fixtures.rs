@@ -36,8 +36,8 @@ impl Fixtures {
         Fixtures::in_formats(|format| format == "wgsl")
     }
 
-    /// Returns machine code for sm_90 of the built-in PTX images. The list is empty if NVIDIA's
-    /// assembler was missing at build time.
+    /// Returns machine code for sm_90 of the built-in PTX images; nothing if NVIDIA's assembler was
+    /// missing at build time.
     pub fn cubins() -> Fixtures {
         Fixtures::in_formats(|format| format == "cubin")
     }
@@ -83,8 +83,8 @@ impl Fixtures {
         Ok(None)
     }
 
-    /// Returns the reasons of the device for not accepting the images of this name in one of these
-    /// formats. `formats` is the list of its plugin, separated by commas.
+    /// Returns the device's reasons to refuse the images of this name in one of `formats`, the
+    /// comma-separated list of its plugin.
     ///
     /// # Errors
     /// Errors of [`Device::accepts`].

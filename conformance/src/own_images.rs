@@ -22,8 +22,8 @@ pub trait OwnImages {
 
 impl OwnImages for Device {
     fn load_own(&self, image: impl Into<Image>) -> Result<Program> {
-        // SAFETY: the code of the images belongs to the tests, or to the user of the check with
-        // images. Devices refuse damaged copies before they run.
+        // SAFETY: the images' code is the tests' own, or that of the user of a check with images.
+        // Devices refuse damaged copies before they run.
         unsafe { self.load(image) }
     }
 

@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn the_page_says_check_where_a_behaviour_does() {
-        let of_plugins = promises().into_iter().filter(|(number, _)| number.starts_with("P-"));
-        for (number, caught_by) in of_plugins {
+        let plugin_promises = promises().into_iter().filter(|(number, _)| number.starts_with("P-"));
+        for (number, caught_by) in plugin_promises {
             let checked = caught_by.contains("check");
             assert_eq!(checked, named().contains(number), "{number} is caught by: {caught_by}");
         }

@@ -62,7 +62,7 @@ fn truncated_images_are_refused(cx: &Context) -> Check {
     works(cx)
 }
 
-/// Number of images with a flipped bit for a device, unless `LONGSHORE_FLIPPED_BITS` is set.
+/// Number of images with a flipped bit that a device gets, unless `LONGSHORE_FLIPPED_BITS` is set.
 const SAMPLES: usize = 2500;
 
 fn samples() -> usize {
@@ -82,7 +82,7 @@ fn flipped_headers_do_no_harm(cx: &Context) -> Check {
 
 fn flipped_bits_do_no_harm(cx: &Context) -> Check {
     const PASSES: usize = 5;
-    /// The time limit for devices that compile images: they check fewer images.
+    /// The time limit, for devices that compile images: such a device gets fewer of them.
     const ENOUGH: Duration = Duration::from_secs(30);
     let end = Instant::now() + ENOUGH;
     let image = cx.image("basic")?;
@@ -181,9 +181,9 @@ fn load(cx: &Context, image: &[u8]) -> Result<()> {
 }
 
 fn rightly(error: &Error, image: &[u8], also: &[ErrorCode], what: &str) -> Check {
-    let of_source: &[_] = if is_source(image) { &[ErrorCode::CompileFailure] } else { &[] };
+    let in_source: &[_] = if is_source(image) { &[ErrorCode::CompileFailure] } else { &[] };
     let always: &[_] = &[ErrorCode::InvalidBinary, ErrorCode::LinkFailure];
-    let expected = [always, of_source, also].concat();
+    let expected = [always, in_source, also].concat();
     ensure!(
         expected.contains(&error.code()),
         "{what}: expected one of {expected:?}, got {error:?}"

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 behaviour_list! { "close":
-    "closing reports what was not freed, and where it was allocated" ["H-8"] leaks_are_reported;
+    "closing reports unfreed memory, and the place of its allocation" ["H-8"] leaks_are_reported;
     "closing finds no leaks where all was freed" ["P-35"] freed_memory_is_no_leak;
-    "closing waits for what was queued" ["P-52", "H-8"] closing_waits;
-    "what is used after closing is refused" ["H-4"] use_after_close_is_refused;
+    "closing waits for queued work" ["P-52", "H-8"] closing_waits;
+    "use after closing is refused" ["H-4"] use_after_close_is_refused;
     "a closed device can be opened again" ["P-60"] devices_reopen;
     "an open device is opened once" ["H-4"] open_devices_are_shared;
     "dropping the last handle closes the device" ["H-8"] dropping_closes;

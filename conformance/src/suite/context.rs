@@ -68,8 +68,8 @@ impl Context {
             return Ok(other);
         }
         let (backend, index) = (self.device.backend(), self.device.index());
-        let of_platform = |facts: &DeviceFacts| facts.backend == backend && facts.index != index;
-        let Some(entry) = find(&self.host, of_platform) else {
+        let is_other = |facts: &DeviceFacts| facts.backend == backend && facts.index != index;
+        let Some(entry) = find(&self.host, is_other) else {
             return Err(Stop::Skipped(format!("the platform '{backend}' has no second device")));
         };
         let other = entry.open()?;
@@ -258,7 +258,7 @@ pub(super) fn or_skip<T>(result: Result<T>) -> Result<T, Stop> {
     })
 }
 
-/// Returns `len` bytes that differ from their neighbours and for each `seed`.
+/// Returns `len` bytes, each different from its neighbours, and different for each `seed`.
 pub(super) fn bytes(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ seed).collect()
 }

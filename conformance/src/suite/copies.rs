@@ -12,7 +12,7 @@ behaviour_list! { "copies":
     "copies beyond an allocation are refused" ["H-5"] copies_beyond_are_refused;
     "copies on one queue happen in order" ["P-45", "P-50"] copies_are_in_order;
     "many queued copies from the program's memory keep their order" ["P-45"] many_copies_are_in_order;
-    "copies from pinned memory read what the queue has written there" ["P-45"] pinned_is_read_late;
+    "copies from pinned memory see earlier copies of the queue to it" ["P-45"] pinned_is_read_late;
     "fills repeat patterns of any length" ["P-45"] fills_repeat_patterns;
     "fills stay within their range" ["P-45"] fills_stay_within;
     "the pattern of a fill is captured at the call" ["P-46"] patterns_are_captured;

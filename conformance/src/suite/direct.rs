@@ -209,10 +209,10 @@ impl Device<'_> {
     pub(super) fn set_logical_size(&self, address: u64, bytes: u64) -> Option<Result<()>> {
         let set_logical_size = self.plugin.device.set_logical_size;
         // SAFETY: an open device.
-        let reported = unsafe { taken(set_logical_size(self.held.handle, address, bytes)) };
-        match reported {
+        let set = unsafe { taken(set_logical_size(self.held.handle, address, bytes)) };
+        match set {
             Err(error) if error.code() == ErrorCode::Unsupported => None,
-            reported => Some(reported),
+            set => Some(set),
         }
     }
 

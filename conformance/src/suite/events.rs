@@ -195,20 +195,20 @@ fn own_functions_are_not_waited_for(cx: &Context) -> Check {
     let gate = Gate::in_front_of(&queue)?;
     let before = queue.record()?;
     let behind = Arc::new(OnceLock::<Event>::new());
-    let answers = Arc::new(Mutex::new(Vec::new()));
-    let (seen, reported) = (Arc::clone(&behind), Arc::clone(&answers));
+    let results = Arc::new(Mutex::new(Vec::new()));
+    let (seen, filled) = (Arc::clone(&behind), Arc::clone(&results));
     queue.host_function(move || {
         let events = [Some(&before), seen.get()];
         let waited = events.into_iter().flatten().map(Event::synchronize);
-        *reported.lock().unwrap_or_else(PoisonError::into_inner) = waited.collect();
+        *filled.lock().unwrap_or_else(PoisonError::into_inner) = waited.collect();
     })?;
     let _ = behind.set(queue.record()?);
     gate.open();
     queue.synchronize()?;
-    let answers = answers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    ensure_eq!(answers.len(), 2, "waits in the host function");
-    answers[0].clone()?;
-    refused(answers[1].clone(), ErrorCode::Unsupported, "an event behind the function")
+    let results = results.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    ensure_eq!(results.len(), 2, "waits in the host function");
+    results[0].clone()?;
+    refused(results[1].clone(), ErrorCode::Unsupported, "an event behind the function")
 }
 
 fn events_outlive_queues(cx: &Context) -> Check {

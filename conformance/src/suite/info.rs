@@ -8,11 +8,12 @@ use longshore_plugin_api::{InfoType, Result};
 behaviour_list! { "info":
     "every device query has an answer of its type, or none"
         ["P-20"] every_query_is_answered_in_its_type;
-    "a device says what it is" ["P-20"] a_device_says_what_it_is;
+    "a device reports its name, vendor, driver and type"
+        ["P-20"] a_device_reports_its_name;
     "answers are the same before and after opening" ["P-19"] answers_do_not_change_by_opening;
     "each device has a unique id of its own" ["P-21"] unique_ids_are_unique;
     "numbers are plausible" ["P-20"] numbers_are_plausible;
-    "a platform says what it is" ["P-20"] a_platform_says_what_it_is;
+    "a platform replies to every query with a text" ["P-20"] a_platform_replies;
     "a device can be asked for its peers" ["P-56"] peers_can_be_asked_for;
 }
 
@@ -26,7 +27,7 @@ fn every_query_is_answered_in_its_type(cx: &Context) -> Check {
     Ok(())
 }
 
-fn a_device_says_what_it_is(cx: &Context) -> Check {
+fn a_device_reports_its_name(cx: &Context) -> Check {
     for query in [DeviceInfo::Name, DeviceInfo::Vendor, DeviceInfo::DriverVersion] {
         let value = cx.device().info(query)?;
         let text = value.as_text().unwrap_or_default();
@@ -84,7 +85,7 @@ fn numbers_are_plausible(cx: &Context) -> Check {
     Ok(())
 }
 
-fn a_platform_says_what_it_is(cx: &Context) -> Check {
+fn a_platform_replies(cx: &Context) -> Check {
     for entry in cx.host().devices() {
         for &query in PlatformInfo::ALL {
             let text = entry.platform_info(query)?;

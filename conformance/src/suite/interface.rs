@@ -13,17 +13,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 behaviour_list! { "interface":
-    "the description says what the note says" ["P-6"] the_description_is_that_of_the_note;
+    "the description agrees with the note" ["P-6"] the_description_agrees_with_the_note;
     "unknown tables are null, before connecting and after" ["P-10"] unknown_tables_are_null;
     "a table stays the same" ["P-11"] tables_stay_the_same;
     "unknown queries are refused" ["P-20"] unknown_queries_are_refused;
     "devices that are not there are refused" ["P-20"] absent_devices_are_refused;
     "an error lives until it is released, by another thread" ["P-28", "P-29"] errors_live;
-    "what is no image of the device has score 0" ["P-61"] what_cannot_run_has_no_score;
+    "data that is no image of the device has score 0" ["P-61"] other_data_has_no_score;
     "unknown kinds of memory are refused" ["P-32"] unknown_kinds_are_refused;
     "memory is freed once, by its base, as its kind" ["P-35"] wrong_frees_are_refused;
-    "logical sizes are those of live allocations and within them" ["P-63"] wrong_logical_sizes_are_refused;
-    "an image that is loaded lazily does what it does" ["P-66"] a_lazily_loaded_image_does_what_it_does;
+    "a logical size is within its live allocation" ["P-63"] wrong_logical_sizes_are_refused;
+    "a lazily loaded image behaves like one loaded at once" ["P-66"] lazy_loading_changes_nothing;
     "imported memory is an allocation, and the host's again when it is freed" ["P-65"] imported_memory_is_an_allocation;
     "unknown flags of a launch are refused" ["P-47"] unknown_launch_flags_are_refused;
     "unknown flags of a copy are refused" ["P-47"] unknown_copy_flags_are_refused;
@@ -34,10 +34,11 @@ behaviour_list! { "interface":
     "a library that may be closed leaves no thread" ["P-8"] closable_libraries_leave_nothing;
 }
 
-/// The time for which the system may still list a joined thread, or another ending thread.
+/// The time for which the system may still list a joined thread, or a thread of another test that
+/// ends.
 const THREADS_LIMIT: Duration = Duration::from_secs(5);
 
-fn the_description_is_that_of_the_note(cx: &Context) -> Check {
+fn the_description_agrees_with_the_note(cx: &Context) -> Check {
     let entry = cx.entry()?;
     let candidates = cx.host().candidates();
     let path = entry.plugin_path();
@@ -45,10 +46,10 @@ fn the_description_is_that_of_the_note(cx: &Context) -> Check {
     let Some(note) = found.and_then(|candidate| candidate.note.as_ref()) else {
         return Err(Stop::Failed(format!("the host has found no note in '{}'", path.display())));
     };
-    let said = entry.plugin();
-    ensure_eq!(said.backend, note.backend, "backend");
-    ensure_eq!(said.image_formats, note.image_formats, "image formats");
-    ensure_eq!(said.driver, note.driver, "driver library");
+    let described = entry.plugin();
+    ensure_eq!(described.backend, note.backend, "backend");
+    ensure_eq!(described.image_formats, note.image_formats, "image formats");
+    ensure_eq!(described.driver, note.driver, "driver library");
     Ok(())
 }
 
@@ -141,7 +142,7 @@ fn unknown_kinds_are_refused(cx: &Context) -> Check {
     Ok(())
 }
 
-fn what_cannot_run_has_no_score(cx: &Context) -> Check {
+fn other_data_has_no_score(cx: &Context) -> Check {
     let (plugin, image) = (plugin(cx)?, cx.image("basic")?);
     let platform = connect(cx, &plugin)?;
     let device = open(cx, &platform)?;
@@ -167,11 +168,11 @@ fn wrong_logical_sizes_are_refused(cx: &Context) -> Check {
     let address = device.allocate(kind, BYTES)?;
     // SAFETY: nothing uses the memory.
     let free = || unsafe { device.free(kind, address) };
-    let Some(reported) = device.set_logical_size(address, 1) else {
+    let Some(set) = device.set_logical_size(address, 1) else {
         free()?;
         return Err(Stop::Skipped("the plugin does not use logical sizes".to_owned()));
     };
-    reported?;
+    set?;
     let again = |address, bytes| device.set_logical_size(address, bytes).unwrap_or(Ok(()));
     again(address, BYTES)?;
     for bytes in [0, BYTES + 1, u64::MAX] {
@@ -220,7 +221,7 @@ fn imported_memory_is_an_allocation(cx: &Context) -> Check {
 /// The number copied to imported memory.
 static PATTERN: u64 = 0x0102_0304_0506_0708;
 
-fn a_lazily_loaded_image_does_what_it_does(cx: &Context) -> Check {
+fn lazy_loading_changes_nothing(cx: &Context) -> Check {
     let (plugin, image) = (plugin(cx)?, cx.image("basic")?);
     let platform = connect(cx, &plugin)?;
     let device = open(cx, &platform)?;

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 
 behaviour_list! { "launches":
     "a kernel computes" ["P-45"] a_kernel_computes;
-    "a kernel writes what it is asked for" ["P-45"] a_kernel_writes;
+    "a kernel writes the requested elements and no others" ["P-45"] a_kernel_writes;
     "arguments of every size arrive" ["P-46"] arguments_arrive;
     "many arguments arrive, each in its place" ["P-46"] many_arguments_arrive;
     "the values of arguments are captured at the call" ["P-46"] arguments_are_captured;
@@ -15,11 +15,11 @@ behaviour_list! { "launches":
     "a kernel without arguments runs" ["P-46"] empty_lists_work;
     "grids with a zero are refused" ["H-5"] empty_grids_are_refused;
     "groups beyond the device's limit are refused" ["P-47"] huge_groups_are_refused;
-    "a wrong number of arguments is refused where the image tells it" ["P-42"] counts_are_checked;
-    "arguments of a wrong size are refused where the image tells it" ["P-42"] sizes_are_checked;
+    "a wrong number of arguments is refused if the image describes them" ["P-42"] counts_are_checked;
+    "arguments of a wrong size are refused if the image describes them" ["P-42"] sizes_are_checked;
     "kernels of another device are refused" ["H-4"] foreign_kernels_are_refused;
     "buffers of another device are refused" ["H-4"] foreign_buffers_are_refused;
-    "occupancy questions are answered or unsupported" ["P-58"] occupancy_can_be_asked_for;
+    "occupancy queries are answered or unsupported" ["P-58"] occupancy_can_be_asked_for;
     "a cooperative launch runs or is unsupported" ["P-47"] cooperative_launches_run;
     "a launch in clusters runs or is unsupported" ["P-64"] launches_in_clusters_run;
 }
@@ -47,7 +47,7 @@ fn a_kernel_writes(cx: &Context) -> Check {
     let (program, queue) = (cx.load("basic")?, cx.queue()?);
     let iota = program.kernel("iota")?;
     let out = cx.device().buffer_of(&queue, &[u32::MAX; 5000])?;
-    // SAFETY: iota (out, u64) writes 4999 elements of 5000 elements; `out` outlives it.
+    // SAFETY: iota (out, u64) writes all elements but the last; `out` outlives it.
     unsafe { queue.launch(&iota, Grid::default(), (&out, 4999u64))? };
     let found = out.to_vec(&queue)?;
     ensure!(found[..4999].iter().copied().eq(0..4999), "the elements are wrong");

@@ -127,8 +127,8 @@ fn the_tracker_is_read_last(cx: &Context) -> Check {
 fn the_profile_is_read_last(cx: &Context) -> Check {
     let report = cx.load("life")?.unload()?;
     ensure_eq!(counters(&report)?, [COUNTED, 2], "counters");
-    let of_kind = |kind| report.profile.iter().find(|section| section.kind == kind);
-    let bytes = |kind| of_kind(kind).map(|section| section.contents.clone()).unwrap_or_default();
+    let find = |kind| report.profile.iter().find(|section| section.kind == kind);
+    let bytes = |kind| find(kind).map(|section| section.contents.clone()).unwrap_or_default();
     ensure_eq!(bytes(ProfileSectionKind::Data).len(), 64, "bytes of the data section");
     let names = bytes(ProfileSectionKind::Names);
     ensure!(names.starts_with(b"\x0e\0longshore_life"), "the names are {names:?}");

@@ -11,9 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 behaviour_list! { "memory":
-    "allocations of any size are apart and hold what is written"
+    "allocations of any size are apart and keep their contents"
         ["P-32", "P-33"] sizes_are_kept_apart;
-    "addresses have the alignment that is asked for" ["P-32"] alignment_is_kept;
+    "addresses have the requested alignment" ["P-32"] alignment_is_kept;
     "sizes of zero and beyond the device are refused" ["P-36"] impossible_sizes_are_refused;
     "alignments that are no power of two are refused" ["H-5"] odd_alignments_are_refused;
     "alignments that no memory can hold are refused" ["P-36"] huge_alignments_are_refused;
@@ -21,7 +21,7 @@ behaviour_list! { "memory":
     "the host reads managed memory right after synchronizing" ["P-34"] managed_memory_is_readable;
     "an address is known by its allocation" ["P-33"] an_address_is_known;
     "only the first address of a live allocation can be freed" ["P-35"] freeing_is_checked;
-    "the memory report counts what is live" ["P-35"] live_memory_is_counted;
+    "the memory report counts live allocations" ["P-35"] live_memory_is_counted;
     "freed memory can be allocated again, many times" ["P-35"] memory_comes_back;
     "pinned memory can be unpinned once" ["P-55"] pinning_is_undone_once;
     "pinned memory is copied like any other" ["P-55"] pinned_memory_is_copied;

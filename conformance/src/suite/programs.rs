@@ -17,14 +17,14 @@ behaviour_list! { "programs":
     "an image that is loaded twice is two programs" ["P-43"] loading_twice_makes_two;
     "an image can be loaded and unloaded many times" ["P-30"] loading_is_repeatable;
     "all kernels and globals are listed" ["P-41"] symbols_are_listed;
-    "a name that is not there is refused, naming others" ["P-41"] unknown_names_are_refused;
+    "an unknown name is refused, with a list of known names" ["P-41"] unknown_names_are_refused;
     "a symbol of the other kind is refused" ["P-41"] kinds_are_told_apart;
     "a symbol found twice is the same" ["P-42"] symbols_are_stable;
     "globals are read and written" ["P-43"] globals_are_read_and_written;
     "the address of a global is device memory" ["P-43"] globals_are_memory;
     "unloading waits for the kernels that were launched" ["H-7"] unloading_waits;
     "a kernel keeps its program loaded" ["P-42"] kernels_keep_programs;
-    "what is used after unloading is refused" ["H-4"] use_after_unload_is_refused;
+    "use after unloading is refused" ["H-4"] use_after_unload_is_refused;
     "a program can be loaded on two devices" ["P-43"] two_devices_are_apart;
 }
 

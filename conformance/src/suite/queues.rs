@@ -18,13 +18,13 @@ behaviour_list! { "queues":
     "copies and fills behind a blocked host function do not block"
         ["P-24", "P-49"] copying_does_not_block;
     "a queue is idle when all is done, and not before" ["P-54"] idleness_is_known;
-    "synchronizing waits for what was queued" ["P-54"] synchronizing_waits;
+    "synchronizing waits for queued work" ["P-54"] synchronizing_waits;
     "a wait with a limit ends when its time is up, and cancels nothing"
         ["P-54"] limited_waits_end;
     "a wait with a limit runs nothing on the waiting thread" ["P-54"] limited_waits_run_nothing;
     "queues do not wait for each other" ["P-24"] queues_are_independent;
     "many queues work at once" ["P-23", "P-45"] many_queues_work;
-    "what was queued runs after its queue was dropped" ["P-52"] dropped_queues_finish;
+    "queued work runs after its queue is dropped" ["P-52"] dropped_queues_finish;
     "a queue takes work from many threads" ["P-23"] many_threads_share_a_queue;
     "host functions run in the queue's order" ["P-45", "P-49"] host_functions_are_ordered;
     "host functions and kernels see each other's work" ["P-49"] host_functions_share_memory;

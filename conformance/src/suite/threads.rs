@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 behaviour_list! { "threads":
     "eight threads load, launch, copy and unload at once" ["P-23"] threads_do_everything;
     "eight threads allocate and free at once" ["P-23"] threads_allocate;
-    "a program is unloaded while others launch it" ["P-23"] unloading_races_with_launching;
-    "a device is closed while others use it" ["P-23"] closing_races_with_use;
+    "a program is unloaded while other threads launch it" ["P-23"] unloading_races_with_launching;
+    "a device is closed while other threads use it" ["P-23"] closing_races_with_use;
 }
 
 const THREADS: usize = 8;
 const PERIOD: Duration = Duration::from_millis(300);
-/// The time limit for work that ends by an event.
+/// The time limit of threads that use a program or device until another thread ends its life.
 const LIMIT: Duration = Duration::from_secs(6);
 
 fn threads_do_everything(cx: &Context) -> Check {

@@ -15,8 +15,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Runs a behaviour in a process of its own. Blocks.
 pub(super) fn run(options: &Options, device: &DeviceName, behaviour: &Behaviour) -> Outcome {
-    attempt(options, device, behaviour)
-        .unwrap_or_else(|error| Outcome::Failed(format!("cannot start a process for it: {error}")))
+    attempt(options, device, behaviour).unwrap_or_else(|error| {
+        Outcome::Failed(format!("cannot run it in a process of its own: {error}"))
+    })
 }
 
 fn attempt(options: &Options, device: &DeviceName, behaviour: &Behaviour) -> io::Result<Outcome> {

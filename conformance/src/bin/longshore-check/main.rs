@@ -19,8 +19,8 @@ const FAILED: u8 = 4;
 
 /// Checks that devices behave as Longshore's plugin interface promises.
 ///
-/// Exit status 0 means no failed behaviour, status 2 bad usage, status 3 no device to check, status
-/// 4 a failed behaviour.
+/// Exits with status 0 if no behaviour failed, status 2 for bad usage, status 3 if there is no
+/// device to check, status 4 if a behaviour failed.
 #[derive(Parser)]
 #[command(name = "longshore-check", version)]
 struct Options {
