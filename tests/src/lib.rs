@@ -18,6 +18,7 @@ pub mod effort;
 pub mod gpus;
 pub mod held;
 pub mod kernels;
+pub mod pages;
 pub mod programs;
 pub mod suites;
 pub mod vulkan;

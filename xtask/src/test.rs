@@ -26,7 +26,7 @@ const fn compiler(name: &'static str, program: &'static str) -> Package {
     }
 }
 
-const PACKAGES: [Package; 36] = [
+const PACKAGES: [Package; 37] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -34,6 +34,7 @@ const PACKAGES: [Package; 36] = [
     },
     Package { name: "g++", probe: ("g++", VERSION), skipped: "the headers as C++17" },
     Package { name: "make", probe: ("make", VERSION), skipped: "the sample plugin in C" },
+    Package { name: "patch", probe: ("patch", VERSION), skipped: "the guide to plugins in C" },
     Package {
         name: "cmake",
         probe: ("cmake", VERSION),

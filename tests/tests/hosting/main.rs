@@ -3,7 +3,7 @@
 mod amdgpu_runtime;
 mod architecture;
 mod check_command;
+mod guides;
 mod isolation;
 mod plugins;
-mod readme;
 mod trust;
