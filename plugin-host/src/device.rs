@@ -62,7 +62,7 @@ impl Device<HostBackend> for HostDevice {
     fn load(&self, image: ImageBytes, loading: Loading) -> Result<HostModule> {
         match loading {
             Loading::Lazily => HostModule::load_lazily(image, &self.allowed),
-            // What a later version puts off may also be done at once.
+            // Work that a later version defers may also be done at once.
             _ => HostModule::load(image, &self.allowed),
         }
     }

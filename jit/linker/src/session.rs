@@ -83,8 +83,8 @@ pub struct SessionBuilder {
 /// The objects of a library that a look-up links although nothing needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Also {
-    /// Objects that have constructors. A session that [prunes](SessionBuilder::with_pruning) keeps only
-    /// the parts that the constructors need.
+    /// Objects that have constructors. A session that [prunes](SessionBuilder::with_pruning) keeps
+    /// only the parts that the constructors need.
     Constructors,
     /// All objects that have been added.
     All,

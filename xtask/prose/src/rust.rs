@@ -274,7 +274,10 @@ fn is_message(value: &str) -> bool {
     let code = [
         ";\n", "#include", "{\n", "fn ", "->", "=>", "::", "\t", " = ", "define ", "%", "OpE", "Op",
     ];
-    words.count() >= 3 && !code.iter().any(|code| value.contains(code))
+    // A directive of an assembler begins with a full stop.
+    words.count() >= 3
+        && !value.trim_start().starts_with('.')
+        && !code.iter().any(|code| value.contains(code))
 }
 
 /// Returns the lines of a doc comment without its marks.

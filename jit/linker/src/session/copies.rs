@@ -3,12 +3,12 @@
 //! Code that is not position-independent refers to `stdout` of the C library by a near address. A
 //! system linker reserves room in the program for such data, and the dynamic linker makes the
 //! libraries use that room.
-//! [`SessionBuilder::rebind_process_data`](super::SessionBuilder::with_rebound_process_data) does the
+//! [`with_rebound_process_data`](super::SessionBuilder::with_rebound_process_data) does the
 //! same here.
 //!
 //! Otherwise the library keeps using its own data, and the code gets a copy of the value at link
 //! time. Such a copy is right for data that does not change afterwards, such as `stdout`.
-//! [`SessionBuilder::copy_process_data`](super::SessionBuilder::with_copied_process_data) selects that
+//! [`with_copied_process_data`](super::SessionBuilder::with_copied_process_data) selects that
 //! data; all other data is out of the code's reach. Code compiled with `-fPIC` needs no copies.
 //!
 //! Copies go with the last object that uses them.
