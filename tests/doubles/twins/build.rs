@@ -17,7 +17,7 @@ const OBJCOPY: &str = "llvm-objcopy-19";
 const FORMS: [&str; 3] = ["ptx", "cubin", "co"];
 
 fn main() {
-    let [images, sources, include] = ["IMAGES", "SOURCES", "INCLUDE"].map(reported);
+    let [images, sources, include] = ["IMAGES", "SOURCES", "INCLUDE"].map(published);
     let twins = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("twins");
     fs::create_dir_all(&twins).expect("OUT_DIR is writable");
     for folder in [&images, &sources, &include] {
@@ -43,7 +43,7 @@ fn main() {
 }
 
 /// Returns a path that the suite's build script has published under a name.
-fn reported(name: &str) -> PathBuf {
+fn published(name: &str) -> PathBuf {
     let variable = format!("DEP_LONGSHORE_CONFORMANCE_{name}");
     std::env::var_os(&variable).unwrap_or_else(|| panic!("the suite says {name}")).into()
 }
@@ -58,8 +58,8 @@ fn by_source(images: &Path, sources: &Path) -> BTreeMap<PathBuf, Vec<Vec<u8>>> {
         let name = name.split('.').next().unwrap_or_default();
         if FORMS.contains(&form) {
             let image = fs::read(&file).expect("the suite has written it");
-            let of_source = found.entry(sources.join(name).with_extension("c")).or_default();
-            of_source.extend((!image.is_empty()).then_some(image));
+            let source_images = found.entry(sources.join(name).with_extension("c")).or_default();
+            source_images.extend((!image.is_empty()).then_some(image));
         }
     }
     found

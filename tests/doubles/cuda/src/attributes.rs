@@ -18,7 +18,7 @@ pub(crate) fn device(device: Out<i32>, ordinal: i32) -> DriverResult {
 
 /// Stores an attribute of a device.
 pub(crate) fn attribute(value: Out<i32>, which: u32, device: i32) -> DriverResult {
-    device::attribute(value, which, device, |of| value_of(machine()?, of, device, which))
+    device::attribute(value, which, device, |found| value_of(machine()?, found, device, which))
 }
 
 /// Returns the maximum of a group's shared memory in bytes, with a raised attribute.
@@ -76,8 +76,13 @@ pub(crate) fn has_clusters(capability: (u32, u32)) -> bool {
 }
 
 /// Returns an attribute by its number; `None` if there is no such attribute.
-fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> DriverResult<Option<i32>> {
-    let (capability, limits) = (capability(&driver().settings), &of.limits);
+fn value_of(
+    machine: &Machine,
+    found: &Device,
+    device: i32,
+    which: u32,
+) -> DriverResult<Option<i32>> {
+    let (capability, limits) = (capability(&driver().settings), &found.limits);
     let yes = |condition: bool| i32::from(condition);
     Ok(Some(match which {
         // Limits of launches.

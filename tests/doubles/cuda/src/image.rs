@@ -21,7 +21,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Finds the image for the devices at an address. The caller has no size.
+    /// Finds the image for the devices at an address. The caller does not know the size.
     ///
     /// # Errors
     /// The reason for a refusal.
@@ -58,7 +58,7 @@ impl Image {
             let runs = arch.cubin_runs_on(device);
             return if runs { Ok(()) } else { Err(Refusal::new(Code::NO_BINARY_FOR_GPU, "")) };
         }
-        let (version, newest) = (self.contents.ptx_version, newest_ptx(version::driver_numbers()));
+        let (version, newest) = (self.contents.ptx_version, newest_ptx(version::cuda_version()));
         if let Some((major, minor)) = version.filter(|version| *version > newest) {
             let log = format!(
                 "ptxas application ptx input, line 1; fatal   : Unsupported .version {major}.{minor}; current \

@@ -1,4 +1,4 @@
-//! Links by NVIDIA's own tools.
+//! Linking with NVIDIA's own tools.
 //!
 //! The output is real. Its twin consists of the twins of all inputs.
 
@@ -177,18 +177,18 @@ fn run(inputs: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, Refusal> {
         let object = file.with_extension("cubin");
         let mut command = Command::new(&ptxas);
         command.arg("-c").arg(&arch).arg(&file).arg("-o").arg(&object);
-        tell(command, INVALID_PTX)?;
+        run_tool(command, INVALID_PTX)?;
         objects.push(object);
     }
     let output = folder.path().join("linked.cubin");
     let mut command = Command::new(&nvlink);
     command.arg(&arch).args(&objects).arg("-o").arg(&output);
-    tell(command, Code::UNKNOWN)?;
+    run_tool(command, Code::UNKNOWN)?;
     std::fs::read(&output).map_err(system)
 }
 
 /// Runs a tool; its output becomes the log of a failure.
-fn tell(mut command: Command, code: Code) -> Result<(), Refusal> {
+fn run_tool(mut command: Command, code: Code) -> Result<(), Refusal> {
     let output = command.output().map_err(system)?;
     if output.status.success() {
         return Ok(());

@@ -90,11 +90,11 @@ fn described(
 }
 
 /// Returns the version of CUDA.
-pub(crate) fn driver_numbers() -> (u32, u32) {
+pub(crate) fn cuda_version() -> (u32, u32) {
     driver().settings.version("driver", (12, 8))
 }
 
 fn version_number() -> i32 {
-    let (major, minor) = driver_numbers();
+    let (major, minor) = cuda_version();
     (major * 1000 + minor * 10) as i32
 }

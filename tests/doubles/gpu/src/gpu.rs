@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A GPU process. Dropping it kills the process at any point.
+/// A GPU process. Dropping it kills the process, idle or not.
 pub(crate) struct Gpu {
     child: Mutex<Child>,
     control: Mutex<UnixStream>,
@@ -51,8 +51,8 @@ impl Gpu {
             Error::new(error.kind(), format!("starting {}: {error}", program.display()))
         });
         let (child, control) = (Mutex::new(started?), Mutex::new(ours));
-        // The command holds the other end of the connection, which closes only when the process
-        // ends.
+        // The command holds a copy of the other end, which must close when the process ends: the
+        // driver sees the end of the process by that.
         drop(command);
         let gpu = Gpu { child, control, name, slot };
         protocol::receive(&*gpu.control.lock())?;
@@ -126,7 +126,7 @@ fn ask(connection: &UnixStream, request: &Request) -> Reply {
     protocol::decode_reply(&answer).unwrap_or_else(|| Err(gone(Error::other("no answer"))))
 }
 
-/// A writer that raises no SIGPIPE, by which a program would die that does not ignore the signal.
+/// A writer that raises no SIGPIPE, which would kill a program that does not ignore the signal.
 struct Quiet<'a>(&'a UnixStream);
 
 impl io::Write for Quiet<'_> {

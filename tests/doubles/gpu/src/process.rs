@@ -37,16 +37,16 @@ pub(crate) fn run(arguments: &[String]) -> io::Result<()> {
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     // This message announces that the process accepts connections from now on.
     protocol::send(&control, &[])?;
-    let lines = Arc::clone(&processor);
-    std::thread::spawn(move || accept(&listener, &lines));
-    processor.answer(&control);
+    let shared = Arc::clone(&processor);
+    std::thread::spawn(move || accept(&listener, &shared));
+    processor.serve(&control);
     Ok(())
 }
 
 fn accept(listener: &UnixListener, processor: &Arc<Processor>) {
     for line in listener.incoming().flatten() {
         let processor = Arc::clone(processor);
-        std::thread::spawn(move || processor.answer(&line));
+        std::thread::spawn(move || processor.serve(&line));
     }
 }
 
@@ -67,7 +67,7 @@ impl Processor {
     }
 
     /// Replies to the requests of a connection in their order, until the connection ends.
-    fn answer(&self, connection: &UnixStream) {
+    fn serve(&self, connection: &UnixStream) {
         let Ok(queue) = self.device.create_queue() else { return };
         while let Ok(message) = protocol::receive(connection) {
             let reply = match Request::decode(&message) {

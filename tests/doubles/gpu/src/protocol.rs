@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 /// A request of the driver. The comments say what the reply contains.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Makes pages of a window accessible or inaccessible. The reply is empty.
+    /// Change of the access to pages of a window. The reply is empty.
     Protect {
         /// First byte.
         address: u64,
@@ -18,7 +18,7 @@ pub enum Request {
         /// Whether the pages are accessible from now on.
         accessible: bool,
     },
-    /// Load of an object, or an archive of objects, as a module. The reply is empty.
+    /// Loading of an object, or an archive of objects, as a module. The reply is empty.
     Load {
         /// Number of the new module.
         module: u64,
@@ -30,14 +30,14 @@ pub enum Request {
         /// The module.
         module: u64,
     },
-    /// Looks up a name in a module. The reply is a [`Symbol`] in three numbers, or empty.
+    /// Look-up of a name in a module. The reply is a [`Symbol`] in three numbers, or empty.
     Find {
         /// The module.
         module: u64,
         /// Name of the symbol.
         name: String,
     },
-    /// Looks up a function's profile counters in a module. The reply is a [`Symbol`] in three
+    /// Look-up of a function's profile counters in a module. The reply is a [`Symbol`] in three
     /// numbers, or empty.
     Counters {
         /// The module.
@@ -59,7 +59,7 @@ pub enum Request {
         /// New contents.
         contents: Vec<u8>,
     },
-    /// Complete run of a kernel. The reply is empty.
+    /// Launch of a kernel, which has ended at the reply. The reply is empty.
     Launch(Launch),
     /// Run of a module's constructors or destructors. The reply is empty.
     Life {
@@ -68,7 +68,7 @@ pub enum Request {
         /// Whether to run the destructors.
         ends: bool,
     },
-    /// Calls functions without arguments, one after the other. The reply is empty.
+    /// Calls of functions without arguments, one after the other. The reply is empty.
     Call {
         /// The functions' module.
         module: u64,
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_read_back_what_they_were_made_of() {
+    fn replies_can_be_read_back() {
         let fault = Fault { kind: FaultKind::Assertion, message: "no".to_owned() };
         for reply in [Ok(vec![1]), Ok(Vec::new()), Err(fault)] {
             assert_eq!(decode_reply(&encode_reply(&reply)), Some(reply));

@@ -41,10 +41,10 @@ impl SubmissionQueue {
     /// Creates an idle queue, whose thread has this name.
     pub(crate) fn new(name: &str) -> SubmissionQueue {
         let shared = Arc::<Shared>::default();
-        let of_thread = Arc::clone(&shared);
+        let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || of_thread.work())
+            .spawn(move || worker.work())
             .expect("a test has threads to spare");
         SubmissionQueue { shared, thread: Mutex::new(Some(thread)) }
     }
@@ -136,7 +136,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn work_is_done_in_order_also_behind_a_dropped_line() {
+    fn jobs_run_in_order_even_after_their_queue_is_dropped() {
         let (sender, receiver) = mpsc::channel();
         let queue = SubmissionQueue::new("test");
         let tickets: Vec<_> = (0..10)
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_abandoned_work_goes_on() {
+    fn a_wait_for_an_abandoned_job_ends() {
         let (open, gate) = mpsc::channel::<()>();
         let queue = SubmissionQueue::new("test");
         let first = queue.push(Box::new(move || {

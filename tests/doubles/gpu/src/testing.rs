@@ -128,7 +128,7 @@ impl Said {
         assert!(!stderr.contains("longshore double"), "{stderr}");
     }
 
-    /// Checks that the double reported exactly this violation.
+    /// Checks that the double reported a violation whose line contains `what`.
     ///
     /// # Panics
     /// If it did not.

@@ -33,12 +33,17 @@ pub(crate) fn attribute(value: Out<i32>, which: u32, device: i32) -> DriverResul
     if version::major() < 6 && LATER.iter().any(|numbers| numbers.contains(&which)) {
         return Err(Code::INVALID_VALUE);
     }
-    device::attribute(value, which, device, |of| value_of(machine()?, of, device, which))
+    device::attribute(value, which, device, |found| value_of(machine()?, found, device, which))
 }
 
 /// Returns an attribute by its number; `None` if there is no such attribute.
-fn value_of(machine: &Machine, of: &Device, device: i32, which: u32) -> DriverResult<Option<i32>> {
-    let limits = &of.limits;
+fn value_of(
+    machine: &Machine,
+    found: &Device,
+    device: i32,
+    which: u32,
+) -> DriverResult<Option<i32>> {
+    let limits = &found.limits;
     let yes = |condition: bool| i32::from(condition);
     Ok(Some(match which {
         // Limits of launches.

@@ -13,13 +13,13 @@
 //! | --- | --- | --- |
 //! | `twins` | the folder of twins | no image can be loaded |
 //! | `devices` | the number of devices, up to 8; 0 for a runtime without devices | 1 |
-//! | `target` | IDs, the last for the rest: `gfx90a:xnack+,gfx1100` | `gfx90a:sramecc+:xnack-` |
+//! | `target` | target IDs, the last repeated: `gfx90a:xnack+,gfx1100` | `gfx90a:sramecc+:xnack-` |
 //! | `memory` | of each device: `4G` | 8G |
 //! | `multiprocessors` | compute units of each device | 4 |
 //! | `version` | the version of HIP: 5, 6 or 7, with an optional minor version: `6.4` | 7.2 |
 //! | `init` | the result of `hipInit`, and of all functions that need it | 0 |
 //! | `pools`, `managed`, `peer` | 0 for devices without the feature | 1 |
-//! | `fault` | `abort`: a fault of a kernel ends the process, as on AMD's GPUs | error 700 |
+//! | `fault` | `abort`: an access outside memory ends the process, as on GPUs | error 700 |
 //! | `missing` | functions that the runtime lacks: `hipMemPoolCreate,hipMemPrefetchAsync` | |
 //! | `fail` | number and result of a function's failing call: `hipMalloc:3:2,...` | |
 //! | `slow` | delays, also of the work itself: `hipMalloc:500us,kernel:9us,copy:9us` | |

@@ -29,7 +29,7 @@ impl Code<'_> {
             return Some("the section with names is missing");
         };
         if *kind != STRTAB || names.is_empty() {
-            return Some("the section with names is empty");
+            return Some("the section with names is empty, or not a string table");
         }
         if sections.iter().skip(1).any(|(_, kind, _)| *kind == NULL) {
             return Some("a section has no type");
@@ -67,7 +67,7 @@ impl Code<'_> {
         headers.map(section).collect()
     }
 
-    /// Returns each loaded segment: its offset in the file, and its addresses.
+    /// Returns each loaded segment: its number of bytes in the file, and its addresses.
     fn segments(&self) -> Vec<(u64, Range<u64>)> {
         let (start, count) = (self.number(32, 8), self.number(56, 2));
         let headers = (0..count).map(|index| start.wrapping_add(index * 56));

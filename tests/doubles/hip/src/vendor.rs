@@ -56,7 +56,7 @@ impl Vendor for Hip {
         if version::major() < 6 { MEMORY_TYPES_BEFORE_6 } else { MEMORY_TYPES }
     }
 
-    fn tells_low_half_of_sizes(&self) -> bool {
+    fn reports_low_half_of_sizes(&self) -> bool {
         true
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn device_count(count: Out<i32>) -> DriverResult {
 
 /// Stores the version as a number; "6.4" becomes the number 60400000.
 pub(crate) fn runtime_version(version: Out<i32>) -> DriverResult {
-    let (major, minor) = runtime_numbers();
+    let (major, minor) = hip_version();
     version.put((major * 10_000_000 + minor * 100_000) as i32)
 }
 
@@ -56,9 +56,9 @@ pub(crate) fn error_text(result: u32) -> &'static CStr {
 
 /// Returns the major version of HIP, which determines the double's features.
 pub(crate) fn major() -> u32 {
-    runtime_numbers().0
+    hip_version().0
 }
 
-fn runtime_numbers() -> (u32, u32) {
+fn hip_version() -> (u32, u32) {
     driver().settings.version("version", (7, 2))
 }

@@ -3,7 +3,6 @@
 //!
 //! The build script compiles each source once. The hash of an image in any form (PTX, cubin or code
 //! object) leads to the object.
-//! image's hash.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The meaning of every address.
+//! All ranges of addresses that the driver knows.
 
 use super::context::Context;
 use super::registration::Registration;
@@ -30,7 +30,7 @@ pub(crate) struct Block {
     pub(crate) flags: u64,
     /// Number that no other block ever has.
     pub(crate) id: u64,
-    /// Whether the block is freed once a stream reaches that point.
+    /// Whether a stream frees the block once it reaches the free.
     is_ending: AtomicBool,
 }
 
@@ -141,7 +141,7 @@ impl Blocks {
         match self.find(address) {
             Some(block) => format!("{address:#x}, in {},", block.describe()),
             None if is_in_window(address) => {
-                format!("{address:#x}, device memory that is not allocated (any more),")
+                format!("{address:#x}, unallocated device memory,")
             }
             None => format!("{address:#x}, unknown to the driver,"),
         }

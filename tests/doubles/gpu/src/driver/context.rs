@@ -2,7 +2,7 @@
 
 use super::lane::{Lane, Lanes, Order};
 use super::object::Object;
-use super::state::tell;
+use super::state::print_error;
 use super::value::Out;
 use super::{Code, DriverResult, Scope, driver};
 use crate::protocol::{Fault, FaultKind, Request};
@@ -89,7 +89,7 @@ pub fn set_limit(limits: &[(u32, usize)], limit: u32, value: usize) -> DriverRes
     Ok(())
 }
 
-/// Returns the value of a limit. `limits` has each known limit with its default.
+/// Stores the value of a limit. `limits` has each known limit with its default.
 pub fn limit(limits: &[(u32, usize)], value: Out<usize>, limit: u32) -> DriverResult {
     let found = limits.iter().find(|(known, _)| *known == limit);
     let (_, default) = found.ok_or(Code::UNSUPPORTED_LIMIT)?;
@@ -147,7 +147,7 @@ impl Context {
         if self.fault.compare_exchange(0, code.0, order, first).is_ok()
             && driver().settings.get("quiet").is_none()
         {
-            tell(&fault.message);
+            print_error(&fault.message);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::blocks::Block;
 use super::context::Context;
 use super::memory::release;
-use super::state::tell;
+use super::state::print_error;
 use super::{Code, DriverResult, driver, machine, object};
 use crate::{Gpu, HasKind as _};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub fn create(device: usize) -> DriverResult<Arc<Context>> {
     let machine = machine()?;
     let gpu = Gpu::start(machine.program(), machine.windows()).map_err(|error| {
-        tell(&error);
+        print_error(&error);
         Code::OPERATING_SYSTEM
     })?;
     let context = object::add(|handle| Context::new(handle, device, gpu));

@@ -41,8 +41,8 @@ fn pending(event: &Event) -> Option<Ticket> {
     record.as_ref().map(|record| record.ticket.clone()).filter(|ticket| !ticket.is_done())
 }
 
-/// Creates an event in the current context. The valid flags are common to all drivers, but for at
-/// most one of the vendor's own, `own`.
+/// Creates an event in the current context. Valid are the flags common to all drivers, and at most
+/// one of the vendor's own flags, `own`.
 pub fn create(event: Out<usize>, flags: u32, own: u32) -> DriverResult {
     let context = current()?;
     let known = BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS | own;
@@ -119,7 +119,7 @@ pub fn synchronize(event: usize) -> DriverResult {
     check_context(&event)
 }
 
-/// Returns the time between two events, with the documented resolution of half a microsecond.
+/// Stores the time between two events, with the documented resolution of half a microsecond.
 pub fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> DriverResult {
     current()?;
     let (start, end) = (object::get::<Event>(start)?, object::get::<Event>(end)?);

@@ -46,7 +46,7 @@ impl Object for Function {
 }
 
 impl Function {
-    /// Returns the kernel of this name, which the module must have.
+    /// Creates the function of a kernel, which the module must have.
     pub(crate) fn new(handle: usize, module: &Module, name: &str) -> Function {
         let kernels = &module.contents.kernels;
         let kernel = kernels.iter().find(|kernel| kernel.name == name).cloned();
@@ -99,7 +99,7 @@ pub fn product(sizes: [u32; 3]) -> u64 {
     sizes.iter().fold(1, |product, size| product.saturating_mul(u64::from(*size)))
 }
 
-/// Returns the function with a name.
+/// Stores the function with a name.
 pub fn named(function: Out<usize>, module: usize, name: Text) -> DriverResult {
     current()?;
     let module = object::get::<Module>(module)?;
@@ -135,7 +135,7 @@ pub fn current_function(handle: usize) -> DriverResult<Arc<Function>> {
     Ok(function)
 }
 
-/// Returns an attribute by its number: one that all drivers have, or one from `own`, which has the
+/// Stores an attribute by its number: one that all drivers have, or one from `own`, which has the
 /// defaults.
 pub fn attribute(value: Out<i32>, which: u32, function: usize, own: &[(u32, i32)]) -> DriverResult {
     let function = current_function(function)?;

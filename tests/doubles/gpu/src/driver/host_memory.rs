@@ -93,7 +93,7 @@ pub fn unregister(address: u64) -> DriverResult {
     context.check()
 }
 
-/// Returns the devices' address for an address of the host.
+/// Stores the devices' address for an address of the host.
 pub fn device_pointer(device: Out<u64>, address: u64, flags: u32) -> DriverResult {
     current()?;
     if flags != 0 {
@@ -117,7 +117,7 @@ pub fn device_pointer(device: Out<u64>, address: u64, flags: u32) -> DriverResul
     }
 }
 
-/// Returns the flags with which host memory was allocated or registered.
+/// Stores the flags with which host memory was allocated or registered.
 pub fn flags(flags: Out<u32>, address: u64) -> DriverResult {
     current()?;
     match machine()?.blocks.find(address) {

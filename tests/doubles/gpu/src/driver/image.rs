@@ -51,7 +51,7 @@ pub struct Kernel {
     pub registers: u32,
     /// Static shared memory of a group, in bytes.
     pub static_shared_bytes: u64,
-    /// Stack memory of an item, in bytes.
+    /// Private memory of an item outside its registers, in bytes.
     pub private_bytes: u64,
 }
 

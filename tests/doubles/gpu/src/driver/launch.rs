@@ -18,7 +18,7 @@ pub struct Shape {
     pub groups: [u32; 3],
     /// Number of items of a group in each dimension.
     pub items: [u32; 3],
-    /// Number of groups in a cluster, for devices with clusters.
+    /// Number of groups of a cluster in each dimension, for devices with clusters.
     pub cluster: [u32; 3],
     /// Dynamic shared memory of a group, in bytes.
     pub shared_bytes: u32,
@@ -113,9 +113,9 @@ fn check(function: &Function, shape: &Shape) -> DriverResult {
         return Err(code_of(misfit));
     }
     driver().vendor.check_launch(function, shape)?;
-    let of_each =
+    let groups_of_each =
         occupancy::groups(function, product(shape.items) as u32, u64::from(shape.shared_bytes));
-    let most = u64::from(of_each) * u64::from(machine()?.multiprocessors);
+    let most = u64::from(groups_of_each) * u64::from(machine()?.multiprocessors);
     if shape.is_cooperative && product(shape.groups) > most {
         return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
     }

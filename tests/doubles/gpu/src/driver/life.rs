@@ -43,7 +43,7 @@ pub(crate) fn at_end() {
         .settings
         .get("report")
         .map(|path| std::fs::OpenOptions::new().create(true).append(true).open(path));
-    // A failed write has no reader, so it is ignored.
+    // A failed write is ignored: nothing could read a report of it.
     let _ = match file {
         Some(Ok(mut file)) => file.write_all(text.as_bytes()),
         _ => std::io::stderr().write_all(text.as_bytes()),

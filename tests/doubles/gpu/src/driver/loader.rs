@@ -33,7 +33,7 @@ pub(crate) struct Variables {
     pub(crate) seen: BTreeMap<String, u64>,
 }
 
-/// A placement of an image's variables.
+/// A loader of an image's variables.
 pub(crate) struct Loader<'a> {
     pub(crate) context: &'a Arc<Context>,
     pub(crate) module: u64,
@@ -72,8 +72,8 @@ impl Loader<'_> {
             return Ok(block?.address);
         };
         if symbol.bytes != bytes {
-            let (name, of_twin) = (&variable.name, symbol.bytes);
-            let log = format!("'{name}' has {bytes} bytes, in the double's twin {of_twin}\n");
+            let (name, twin_bytes) = (&variable.name, symbol.bytes);
+            let log = format!("'{name}' has {bytes} bytes, in the double's twin {twin_bytes}\n");
             return Err(Refusal::new(Code::INVALID_IMAGE, log));
         }
         machine()?.blocks.add(context, Kind::Variable, symbol.address, bytes, OF_MODULE);
@@ -90,12 +90,12 @@ impl Loader<'_> {
     }
 
     fn place_section(&self, section: u32, variables: &mut Variables) -> Result<(), Refusal> {
-        let of_section = |variable| {
+        let placed_at = |variable| {
             let variable: &Variable = variable;
             let place = variable.place.filter(|place| place.section == section)?;
             Some((variable, place.offset))
         };
-        let placed: Vec<_> = self.variables().filter_map(of_section).collect();
+        let placed: Vec<_> = self.variables().filter_map(placed_at).collect();
         let end = placed.iter().map(|(variable, offset)| offset + variable.bytes).max();
         let start = self.window()?.take_addresses(end.unwrap_or(0));
         let start = start.ok_or(Code::OUT_OF_MEMORY)?;
@@ -169,12 +169,12 @@ impl Loader<'_> {
         let Some(function) = name.strip_prefix(COUNTERS).filter(|_| found.is_none()) else {
             return Ok(found);
         };
-        let of_name = |of: &str| self.variables().find(|variable| variable.name == of);
-        let record = of_name(&format!("{RECORD}{function}"));
+        let named = |name: &str| self.variables().find(|variable| variable.name == name);
+        let record = named(&format!("{RECORD}{function}"));
         let hash = record.and_then(|record| record.initial.first_chunk());
         let (Some(hash), Ok(gpu)) = (hash, self.context.gpu()) else { return Ok(None) };
         let found = gpu.counters(self.module, u64::from_le_bytes(*hash))?;
-        let bytes = of_name(name).map(|variable| variable.bytes);
+        let bytes = named(name).map(|variable| variable.bytes);
         Ok(found.filter(|counters| Some(counters.bytes) == bytes))
     }
 

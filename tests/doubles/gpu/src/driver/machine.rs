@@ -2,7 +2,7 @@
 
 use super::blocks::Blocks;
 use super::context::{Context, Primary};
-use super::state::tell;
+use super::state::print_error;
 use super::{Code, Driver, DriverResult, driver};
 use crate::Window;
 use crate::window::{self, MOST_DEVICES};
@@ -94,7 +94,7 @@ pub fn initialize() -> DriverResult {
     let _one = ONE.lock();
     if !is_initialized() {
         let machine = Machine::new(driver()).map_err(|error| {
-            tell(&error);
+            print_error(&error);
             Code::OPERATING_SYSTEM
         })?;
         let _ = MACHINE.set(machine);

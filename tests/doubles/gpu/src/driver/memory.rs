@@ -11,7 +11,7 @@ use std::sync::Arc;
 const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;
 
-/// Returns the free bytes and all bytes of the current device's memory.
+/// Stores the free bytes and all bytes of the current device's memory.
 pub fn info(free: Out<usize>, total: Out<usize>) -> DriverResult {
     let context = current()?;
     let (limit, used) = machine()?.devices[context.device].window.usage();
@@ -162,8 +162,8 @@ pub fn prefetch(address: u64, bytes: usize, device: i32, stream: usize) -> Drive
     let (_, stream) = stream::for_work(stream)?;
     let block = machine()?.blocks.find(address);
     if !block.is_some_and(|block| matches!(block.kind, Kind::Managed)) {
-        // For memory that cannot move, a device without access to pageable memory returns this
-        // code.
+        // Not a violation: a device without access to pageable memory returns this code for memory
+        // that cannot move.
         return Err(Code::INVALID_VALUE);
     }
     device_range(address, bytes as u64)?;
@@ -217,9 +217,9 @@ pub fn can_access_peer(can: Out<i32>, device: i32, peer: i32) -> DriverResult {
 }
 
 fn show_peer(context: &Context, peer: &Context, accessible: bool) -> DriverResult {
-    let of_peer =
+    let is_peers =
         |block: &Block| block.context.handle == peer.handle && matches!(block.kind, Kind::Device);
-    for block in machine()?.blocks.select(of_peer) {
+    for block in machine()?.blocks.select(is_peers) {
         block.show_to(context, accessible);
     }
     Ok(())

@@ -87,7 +87,7 @@ pub fn unload(module: usize) -> DriverResult {
     context.check()
 }
 
-/// Returns the address and the size of a variable.
+/// Stores the address and the size of a variable.
 pub fn global(address: Out<u64>, bytes: Out<usize>, module: usize, name: Text) -> DriverResult {
     current()?;
     let module = object::get::<Module>(module)?;

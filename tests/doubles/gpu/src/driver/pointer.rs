@@ -67,7 +67,7 @@ fn put(value: Untyped, which: u32, pointer: u64, block: &Block) -> DriverResult 
         IS_MANAGED => value.put(u8::from(matches!(block.kind, Kind::Managed))),
         DEVICE_ORDINAL => value.put(block.context.device as i32),
         RANGE_START => value.put(block.address),
-        RANGE_BYTES => match driver().vendor.tells_low_half_of_sizes() {
+        RANGE_BYTES => match driver().vendor.reports_low_half_of_sizes() {
             true => value.put(block.bytes as u32),
             false => value.put(block.bytes as usize),
         },

@@ -203,12 +203,12 @@ pub fn trim(pool: usize, keep: usize) -> DriverResult {
 
 /// Returns the bytes of a device's memory that pools hold but do not use.
 pub(crate) fn unused_bytes(device: usize) -> u64 {
-    let of_device = |pool: &Arc<Pool>| pool.device == device;
+    let is_of_device = |pool: &Arc<Pool>| pool.device == device;
     let unused = |pool: Arc<Pool>| {
         let state = pool.state.lock();
         state.reserved - state.used
     };
-    object::all().into_iter().filter(of_device).map(unused).sum()
+    object::all().into_iter().filter(is_of_device).map(unused).sum()
 }
 
 /// Releases the unused memory of a device's pools.
@@ -245,8 +245,9 @@ fn give_access(pool: &Pool, device: usize, accessible: bool) {
     if !changed {
         return;
     }
-    let of_pool = |block: &Block| matches!(block.kind, Kind::Pooled(of) if of == pool.handle);
-    for block in machine.blocks.select(of_pool) {
+    let is_of_pool =
+        |block: &Block| matches!(block.kind, Kind::Pooled(handle) if handle == pool.handle);
+    for block in machine.blocks.select(is_of_pool) {
         let contexts = machine.contexts.lock().clone();
         for context in contexts.iter().filter(|context| context.device == device) {
             block.show_to(context, accessible);

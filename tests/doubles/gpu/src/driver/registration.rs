@@ -6,7 +6,7 @@
 
 use parking_lot::Mutex;
 
-/// Bytes that are compared at a time.
+/// Maximum number of bytes that are compared at a time.
 const PIECE: usize = 64;
 
 /// Registered host memory and its shadow.

@@ -74,6 +74,6 @@ pub fn broken(code: Code, what: impl AsRef<str>) -> Code {
 }
 
 /// Prints a line on standard error.
-pub(crate) fn tell(what: &dyn std::fmt::Display) {
+pub(crate) fn print_error(what: &dyn std::fmt::Display) {
     eprintln!("longshore double of {}: {what}", driver().vendor.name());
 }

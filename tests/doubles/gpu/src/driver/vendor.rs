@@ -44,7 +44,7 @@ pub trait Vendor: Sync {
     fn memory_types(&self) -> [u32; 2];
 
     /// Returns whether a block's size in pointer attributes has only 32 bits.
-    fn tells_low_half_of_sizes(&self) -> bool {
+    fn reports_low_half_of_sizes(&self) -> bool {
         false
     }
 

@@ -8,12 +8,12 @@ use longshore_plugin_host::HostModule;
 
 /// Returns the counters of a function. `function` is the first field of the function's record, a
 /// hash of its name, which is the same for all targets.
-pub(super) fn function_symbol(module: &HostModule, function: u64) -> Option<Symbol> {
+pub(super) fn find(module: &HostModule, function: u64) -> Option<Symbol> {
     let sections = module.profile().ok()?;
-    let of_kind = |kind| sections.iter().find(|section: &&ProfileSection| section.kind == kind);
-    let version = of_kind(ProfileSectionKind::RawVersion)?.contents.first_chunk()?;
+    let section = |kind| sections.iter().find(|section: &&ProfileSection| section.kind == kind);
+    let version = section(ProfileSectionKind::RawVersion)?.contents.first_chunk()?;
     let layout = RawVersion(u64::from_le_bytes(*version)).layout().ok()?;
-    let data = of_kind(ProfileSectionKind::Data)?;
+    let data = section(ProfileSectionKind::Data)?;
     let mut records = data.contents.chunks_exact(layout.bytes).enumerate();
     let is_of_function = |record: &[u8]| record.first_chunk() == Some(&function.to_le_bytes());
     let (index, record) = records.find(|(_, record)| is_of_function(record))?;

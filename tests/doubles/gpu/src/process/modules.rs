@@ -55,7 +55,7 @@ impl Modules {
     /// Returns the profile's counters of a function.
     pub(super) fn counters(&self, module: u64, function: u64) -> Reply {
         let twin = self.get(module)?;
-        let found = counters::function_symbol(&twin.module, function);
+        let found = counters::find(&twin.module, function);
         Ok(found.map(|symbol| symbol.encode()).unwrap_or_default())
     }
 

@@ -36,7 +36,6 @@ pub(super) fn take_all_above(limit: u64) -> io::Result<()> {
 ///
 /// # Errors
 /// A file that cannot be opened or mapped.
-/// If the file cannot be opened or mapped.
 pub(super) fn map_window(driver: &str, window: &str) -> io::Result<()> {
     let (base, file) = window.split_once(':').ok_or_else(|| Error::other("a window"))?;
     let base: u64 = base.parse().map_err(Error::other)?;

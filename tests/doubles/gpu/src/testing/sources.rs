@@ -13,8 +13,8 @@ __attribute__((destructor(200))) static void before_last(void) { note(3); }
 LONGSHORE_KERNEL(nothing, (uint64_t x)) { (void)x; }
 "#;
 
-/// An image with a kernel `count`, whose argument is a number of calls. Each call adds one of three
-/// numbers to `total`.
+/// An image with a kernel `count`, whose argument is a number of calls of a function. The function
+/// gets the number of each call, and adds multiples of 3 to `total`.
 pub const COUNTED: &str = r#"
 #include <longshore_device.h>
 LONGSHORE_GLOBAL volatile uint64_t total;

@@ -14,8 +14,8 @@ pub struct Twins {
 }
 
 impl Twins {
-    /// Creates an empty folder. Returns `None`, and prints a line, without a suitable clang or one
-    /// of these tools.
+    /// Creates an empty folder. Returns `None`, and prints a line, if `clang-19`, `llvm-objcopy-19`
+    /// or one of `tools` is not installed.
     ///
     /// # Panics
     /// If files cannot be written.
@@ -77,12 +77,12 @@ impl Twins {
         std::fs::read(&file).expect("it is there")
     }
 
-    /// Makes the twin of one image the twin of another, too.
+    /// Makes the twin of the image `first` the twin of another image, too.
     ///
     /// # Panics
     /// If the first image has no twin.
-    pub fn share(&self, of: &[u8], image: &[u8]) {
-        std::fs::copy(self.twin(of), self.twin(image)).expect("there is room for files");
+    pub fn share(&self, first: &[u8], image: &[u8]) {
+        std::fs::copy(self.twin(first), self.twin(image)).expect("there is room for files");
     }
 
     /// Returns the path of an image's twin.

@@ -115,7 +115,7 @@ impl Hip {
         values
     }
 
-    /// Loads an image. Returns the failing result otherwise.
+    /// Loads an image, or returns the failing result.
     pub(crate) fn load(&self, image: &[u8]) -> Result<usize, u32> {
         let mut module = 0;
         match self.hipModuleLoadData(&mut module, image.as_ptr()) {
