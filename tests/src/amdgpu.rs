@@ -44,13 +44,13 @@ fn compiled_by_any(
 ) -> Option<Vec<u8>> {
     let compiler = compiler_knowing(compilers, processor(target))?;
     let image = compile(compiler, source, target, options);
-    let of_twin: Vec<_> = options.iter().copied().filter(|option| *option != "-c").collect();
-    twin_by(compiler, &image, source, &of_twin);
+    let twin_options: Vec<_> = options.iter().copied().filter(|option| *option != "-c").collect();
+    twin_by(compiler, &image, source, &twin_options);
     Some(image)
 }
 
-/// Compiles like [`compiled`], but without a twin, for options that a twin cannot have, or for a
-/// source without a twin.
+/// Compiles like [`compiled`], but without a twin: the twin needs other options, or the source
+/// cannot have one.
 ///
 /// # Panics
 /// If the source does not compile.

@@ -31,8 +31,8 @@ pub fn compiled(source: &Path, arch: &str, options: &[&str]) -> Option<Vec<u8>> 
     Some(image)
 }
 
-/// Compiles like [`compiled`], but without a twin, for options that a twin cannot have, or for a
-/// source without a twin.
+/// Compiles like [`compiled`], but without a twin: the twin needs other options, or the source
+/// cannot have one.
 ///
 /// # Panics
 /// If the source does not compile.

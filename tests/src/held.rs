@@ -139,8 +139,8 @@ fn lasting_growth(numbers: impl DoubleEndedIterator<Item = usize>) -> usize {
     // The last number has no later one.
     growth.drain(..growth.len().min(1));
     growth.sort_unstable_by(|one, other| other.cmp(one));
-    let of_a_third = growth.get(growth.len() / 3).copied().unwrap_or(0);
-    growth.iter().sum::<usize>().min(of_a_third * growth.len())
+    let third_part = growth.get(growth.len() / 3).copied().unwrap_or(0);
+    growth.iter().sum::<usize>().min(third_part * growth.len())
 }
 
 #[cfg(test)]

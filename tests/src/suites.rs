@@ -80,7 +80,7 @@ impl Suite {
     }
 }
 
-/// Runs the `main` function of a program with these suites. Blocks until all trials have ended.
+/// Runs these suites, as the `main` function of their program. Blocks until all trials have ended.
 pub fn main(suites: &[Suite]) -> ExitCode {
     let arguments = Arguments::from_args();
     let filter = arguments.filter.as_deref().unwrap_or_default();

@@ -28,12 +28,12 @@ impl Default for World {
 }
 
 impl World {
-    /// Returns an empty folder.
+    /// Creates an empty folder.
     pub fn new() -> World {
         World { folder: TempDir::new().expect("a temporary folder") }
     }
 
-    /// Returns its path.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -61,10 +61,10 @@ macro_rules! cases_of_queues {
                 },
             },
             Case {
-                name: "queues that wait when the device is lost are told so, and call their functions",
+                name: "queues that wait when the device is lost report the loss, and call their functions",
                 driver: "devices=1",
                 check: |double| {
-                    parked::queues_that_wait_are_told_that_the_device_is_lost(double, &$round)
+                    parked::waiting_queues_report_a_lost_device(double, &$round)
                 },
             },
         ]
@@ -141,7 +141,7 @@ pub fn everything_works(double: &Double, round: &Round) {
     assert_clean(double);
 }
 
-/// Asserts that a round fails as managed memory is unsupported, and that the error says so.
+/// Asserts that a round fails because managed memory is unsupported, and that the error says so.
 ///
 /// # Panics
 /// If the assertion fails.
@@ -152,8 +152,8 @@ pub fn managed_memory_is_unsupported(double: &Double, round: &Round) {
     assert_clean(double);
 }
 
-/// Runs a round for each function of the driver that is missing. Each round has a process of its
-/// own, as the driver's functions are looked up once.
+/// Runs one round for each function of the driver, with a driver that lacks the function. Each
+/// round has a process of its own, as the driver's functions are looked up once.
 ///
 /// # Panics
 /// If a process fails.

@@ -100,8 +100,8 @@ impl Trial<'_> {
         match failed {
             Ok(()) => assert!(may_pass || is_retried, "{what} of {usually}, without a report"),
             Err(error) => {
-                let reported = error.vendor().map(|vendor| vendor.number);
-                assert_eq!(reported, Some(i64::from(result)), "{what}: {error}");
+                let number = error.vendor().map(|vendor| vendor.number);
+                assert_eq!(number, Some(i64::from(result)), "{what}: {error}");
                 assert_eq!(error.code(), code, "{what}: {error}");
             }
         }

@@ -19,15 +19,15 @@ pub fn a_function_finds_its_device_current(double: &Double, round: &Round, ask: 
             [0, 1].map(|index| host.device(&format!("{}:{index}", round.of.backend)).unwrap());
         let queues = [0, 1].map(|index: usize| devices[index].queue().unwrap());
         for index in (0..20).map(|turn| turn % 2) {
-            let (tell, reported) = mpsc::channel();
+            let (sender, receiver) = mpsc::channel();
             let function = move || {
                 let mut current = -1;
                 // SAFETY: the output is ours.
                 let asked = unsafe { ask(&mut current) };
-                let _ = tell.send((asked, current));
+                let _ = sender.send((asked, current));
             };
             queues[index].host_function(function).unwrap();
-            assert_eq!(reported.recv(), Ok((0, index as c_int)));
+            assert_eq!(receiver.recv(), Ok((0, index as c_int)));
             queues[index].synchronize().unwrap();
         }
         drop(queues);

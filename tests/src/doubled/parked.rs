@@ -54,7 +54,7 @@ pub fn dropped_queues_are_done_before_their_device_is_closed(double: &Double, ro
 ///
 /// # Panics
 /// If the assertion fails.
-pub fn queues_that_wait_are_told_that_the_device_is_lost(double: &Double, round: &Round) {
+pub fn waiting_queues_report_a_lost_device(double: &Double, round: &Round) {
     let host = round.host().unwrap();
     let device = host.device(&format!("{}:0", round.of.backend)).unwrap();
     let (blocked, other) = (device.queue().unwrap(), device.queue().unwrap());

@@ -109,7 +109,7 @@ pub(super) fn lua() -> Result<Vec<Case>, Unavailable> {
     let files = files_with(&suite, &["lua"]);
     let parts: Vec<_> = files.iter().filter(|file| !skipped.contains(file)).map(part).collect();
     let all = Step::new("-e _U=true all.lua").stable(Output::None);
-    let of_suite = |name, steps| Case {
+    let suite_case = |name, steps| Case {
         files: Some(suite.clone()),
         compare_files: false,
         ..Case::new(name, steps)
@@ -119,8 +119,8 @@ pub(super) fn lua() -> Result<Vec<Case>, Unavailable> {
     let error = Step::new("-e").arg("error('on purpose')").exit(1).stable(Output::Stdout);
     Ok(vec![
         tour,
-        of_suite("its suite, in parts", parts),
-        of_suite("its suite", vec![all]),
+        suite_case("its suite, in parts", parts),
+        suite_case("its suite", vec![all]),
         Case::new("an error", [error]),
     ])
 }

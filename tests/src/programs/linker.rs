@@ -121,8 +121,8 @@ impl Outcome {
     /// `None` if they are equal.
     pub fn difference(&self, other: &Outcome) -> Option<String> {
         let mut steps = self.steps.iter().zip(&other.steps).enumerate();
-        let of_steps = steps.find(|(_, (expected, found))| expected != found);
-        if let Some((index, (expected, found))) = of_steps {
+        let different = steps.find(|(_, (expected, found))| expected != found);
+        if let Some((index, (expected, found))) = different {
             return Some(format!("step {index}: {}", expected.difference(found)));
         }
         let names = self.files.keys().chain(other.files.keys());

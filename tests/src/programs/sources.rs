@@ -206,6 +206,6 @@ fn check(file: &Path, hash: &str) -> Result<(), Unavailable> {
     let output = Command::new("sha256sum").arg("--").arg(file).output()?;
     let found = String::from_utf8_lossy(&output.stdout);
     let found = found.split_whitespace().next().unwrap_or("unknown").to_owned();
-    let reported = format!("the SHA-256 of {} is {found}, not {hash}", file.display());
-    if found == hash { Ok(()) } else { Err(Unavailable(reported)) }
+    let message = format!("the SHA-256 of {} is {found}, not {hash}", file.display());
+    if found == hash { Ok(()) } else { Err(Unavailable(message)) }
 }
