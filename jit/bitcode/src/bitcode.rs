@@ -265,7 +265,9 @@ fn target(session: &Session, name: &str, triple: &str) -> Result<String> {
         (None, Architecture::X86_64) => "x86_64-unknown-linux-gnu".to_owned(),
         (None, Architecture::Aarch64) => "aarch64-unknown-linux-gnu".to_owned(),
         (None, other) => {
-            let problem = format!("is to be compiled for {other:?}, which has no bitcode");
+            let problem = format!(
+                "it cannot be compiled for {other:?}: bitcode is for x86-64 and AArch64 only"
+            );
             return Err(Error::Unsupported { file: name.to_owned(), problem });
         }
     };

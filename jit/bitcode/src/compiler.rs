@@ -49,7 +49,7 @@ impl Default for Limits {
     }
 }
 
-/// A module's bytes, in memory from which each process reads by itself.
+/// A module's bytes in a memory file, which each process opens and reads by itself.
 pub(crate) struct Input(File);
 
 /// The part of a module that is compiled.
@@ -76,8 +76,8 @@ impl Compiler {
     /// versions. Blocks until they have ended.
     ///
     /// # Errors
-    /// [`Error::Open`](longshore_jitlink::Error::Open) if a program cannot be run, is another
-    /// program, or if the versions differ.
+    /// [`Error::Open`](longshore_jitlink::Error::Open) if a program cannot be run, reports no
+    /// version of LLVM, or is too old, or if the versions differ.
     pub fn new(clang: impl Into<PathBuf>, extract: impl Into<PathBuf>) -> Result<Self> {
         find::ask(clang.into(), extract.into())
     }
@@ -111,9 +111,9 @@ impl Compiler {
         Self { clang, extract, version, flags, limits, slots }
     }
 
-    /// Compiles a part of a module for a target. Blocks until it is done. Before that, blocks while
-    /// there are as many other compilations as processors. The error has the problem and the
-    /// compiler's message.
+    /// Compiles a part of a module for a target. First blocks while there are as many other
+    /// compilations as processors, then until the compilation is done. The error has the problem
+    /// and the compiler's message.
     pub(crate) fn compile(
         &self,
         module: &Input,
@@ -188,7 +188,7 @@ impl Compiler {
             "-fPIC",
             // The target is the module's own, so clang only overrides its spelling.
             "-Wno-override-module",
-            // This table refers to symbols by their numbers, which change.
+            // The table of significant addresses names symbols by their numbers, which change.
             "-fno-addrsig",
             "-fno-crash-diagnostics",
             "-fno-color-diagnostics",

@@ -66,7 +66,7 @@ pub(crate) enum Kind {
     },
     /// An alias of another global; `None` for an alias of a part of one.
     Alias {
-        of: Option<usize>,
+        target: Option<usize>,
     },
     /// A function that a resolver chooses.
     Indirect {
@@ -215,7 +215,7 @@ fn unwrapped(bytes: &[u8]) -> Result<&[u8], String> {
         let range = word(8).zip(word(12));
         let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
         let inner = range.and_then(|range| bytes.get(range));
-        inner.ok_or("damaged bitcode: the size in its header exceeds the file")?
+        inner.ok_or("damaged bitcode: the range in its header ends beyond the file")?
     } else {
         bytes
     };

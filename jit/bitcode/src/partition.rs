@@ -27,10 +27,10 @@ pub(crate) struct Partition {
     symbols: HashMap<String, Symbol>,
     /// Names inside pieces that differ outside.
     pub(crate) renamed: HashMap<Vec<u8>, Renamed>,
-    /// Symbols of resolvers with their names in the module, and the functions that they resolve.
-    /// Every piece has all resolvers, as the tools accept no indirect function without its
-    /// resolver.
+    /// Symbols of resolvers with their names in the module. Every piece has all resolvers, as the
+    /// tools accept no indirect function without its resolver.
     pub(crate) resolvers: HashMap<Vec<u8>, Vec<u8>>,
+    /// Symbols of the indirect functions, which resolvers choose.
     pub(crate) indirect: HashSet<Vec<u8>>,
     /// Local symbols of assembly, and the names by which pieces find them.
     pub(crate) assembled: HashMap<Vec<u8>, Vec<u8>>,
@@ -105,7 +105,7 @@ impl Partition {
         for (index, global) in module.globals.iter().enumerate() {
             if let Kind::Indirect { resolver } = global.kind {
                 partition.add_resolver(module, resolver);
-                // For a local function, every piece keeps its own copy.
+                // Every piece has its own copy of a local indirect function.
                 if global.linkage == Linkage::Local {
                     continue;
                 }
@@ -254,7 +254,7 @@ fn own_pieces(module: &Module) -> OwnPieces {
         .globals
         .iter()
         .filter_map(|global| match global.kind {
-            Kind::Indirect { resolver } => resolver.map(|of| behind_aliases(module, of)),
+            Kind::Indirect { resolver } => resolver.map(|index| behind_aliases(module, index)),
             _ => None,
         })
         .collect();
@@ -283,7 +283,7 @@ fn own_pieces(module: &Module) -> OwnPieces {
 fn behind_aliases(module: &Module, mut index: usize) -> usize {
     for _ in 0..module.globals.len() {
         match module.globals[index].kind {
-            Kind::Alias { of: Some(of) } => index = of,
+            Kind::Alias { target: Some(target) } => index = target,
             _ => break,
         }
     }

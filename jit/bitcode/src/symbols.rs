@@ -112,7 +112,8 @@ impl<'a> Names<'a> {
         }
         let is_bound = |bound: &&Bound| bound.symbol == name;
         if let Some(bound) = self.partition.bounds.iter().find(is_bound) {
-            // The rest defines its own bounds.
+            // In the rest the name stays, and the linker finds the bounds of the rest's own
+            // section.
             return (self.piece != REST).then(|| bound.name.clone());
         }
         let renamed = self.partition.renamed.get(name)?;

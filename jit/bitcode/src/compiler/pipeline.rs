@@ -117,7 +117,7 @@ impl Pipeline {
         self.stdout.is_some() || self.programs.iter().any(Running::is_under_way)
     }
 
-    /// Waits for events; none if the time runs out before one.
+    /// Waits for events and returns them; none if the time runs out first.
     fn wait(&self, time: Duration) -> io::Result<Vec<Event>> {
         let output = self.stdout.iter().map(|pipe| (Event::Output, pipe.as_fd()));
         let programs = self.programs.iter().enumerate().flat_map(|(index, program)| {
@@ -193,7 +193,7 @@ impl Running {
 
     /// Records the program's end, and returns whether it succeeded.
     fn reap(&mut self) -> Result<bool, String> {
-        // Before the wait, as another process may have the number afterwards.
+        // The kill comes before the wait, as another process may have the number afterwards.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let status = self.child.wait();
         let status = status.map_err(|error| format!("waiting for {}: {error}", self.name))?;

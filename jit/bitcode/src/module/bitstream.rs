@@ -128,7 +128,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Returns the block that begins here, and moves this cursor behind it.
+    /// Returns the block that begins here, and moves this cursor past it.
     fn enter(&mut self, common: &Common) -> Result<Block<'a>> {
         let id = self.cursor.variable(8)?;
         let width = self.cursor.variable(4)?;

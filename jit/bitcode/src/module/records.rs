@@ -17,7 +17,8 @@ pub(super) struct Tables<'a> {
     has_assembly: bool,
     sections: HashSet<Vec<u8>>,
     globals: Vec<(Range, Global)>,
-    /// Targets of aliases and resolvers: the global's index, and the number of the target's value.
+    /// Targets of aliases, and resolvers of indirect functions: the index of the alias or function,
+    /// and the number of the value.
     targets: Vec<(usize, u64)>,
     /// Values numbered after the globals: for a cast the number of its operand.
     constants: Vec<Option<u64>>,
@@ -106,7 +107,7 @@ impl<'a> Tables<'a> {
         }
         for (global, target) in targets {
             match &mut globals[global].kind {
-                Kind::Alias { of } => *of = target,
+                Kind::Alias { target: aliased } => *aliased = target,
                 Kind::Indirect { resolver } => *resolver = target,
                 _ => {}
             }
@@ -153,7 +154,7 @@ impl<'a> Tables<'a> {
             }
             code::ALIAS => {
                 self.targets.push((self.globals.len(), fields.at(4)?));
-                self.define(fields, Kind::Alias { of: None }, true, 5, 6)?;
+                self.define(fields, Kind::Alias { target: None }, true, 5, 6)?;
             }
             code::INDIRECT => {
                 self.targets.push((self.globals.len(), fields.at(4)?));

@@ -75,10 +75,10 @@ fn everything_that_a_module_says_of_its_globals_is_read() {
     let kind = |name| find(name).1.kind;
     assert_eq!(kind("a name"), Kind::Variable { thread_local: false });
     assert_eq!(kind("tls"), Kind::Variable { thread_local: true });
-    assert_eq!(kind("again"), Kind::Alias { of: Some(find("plain").0) });
+    assert_eq!(kind("again"), Kind::Alias { target: Some(find("plain").0) });
     // The writer refers to the alias's target, or to the alias.
-    let Kind::Alias { of: Some(of) } = kind("twice") else { panic!("{:?}", kind("twice")) };
-    assert!([find("again").0, find("plain").0].contains(&of));
+    let Kind::Alias { target: Some(target) } = kind("twice") else { panic!("{:?}", kind("twice")) };
+    assert!([find("again").0, find("plain").0].contains(&target));
     assert_eq!(kind("chosen"), Kind::Indirect { resolver: Some(find("resolve").0) });
     assert_eq!(module.block_addresses, [find("jumps").0].into());
 }

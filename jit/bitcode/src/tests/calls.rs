@@ -22,7 +22,7 @@ fn a_function_is_compiled_when_it_is_called() {
     world.library.lookup("never").unwrap();
     assert_eq!((world.compiled(), world.session.times().objects), (0, 1));
     assert_eq!((world.call("one", 5), world.compiled()), (5, 1));
-    // With `hidden` and `own`, which `two` calls.
+    // With `hidden`, which `two` calls, and `own`, which `hidden` calls.
     assert_eq!((world.call("two", 5), world.compiled()), (7, 4));
     assert_eq!((world.call("one", -5), world.compiled()), (-3, 4));
     // With the variables.
@@ -59,8 +59,8 @@ fn many_threads_that_call_one_function_first_have_it_compiled_once() {
     assert_eq!(world.compiled(), 3);
 }
 
-/// Returns a compiler that compiles functions in pairs: one compilation waits for the start of
-/// another, for a limited time.
+/// Returns a compiler that compiles functions in pairs: a compilation waits for the start of
+/// another, and fails after 10 seconds without one.
 fn in_pairs(scripts: &Scripts, version: u32) -> Compiler {
     let folder = scripts.path().display();
     let clang = scripts.script("clang", &format!("exec clang-{version} \"$@\""));

@@ -13,7 +13,8 @@ use longshore_jitlink::session::{DynamicLibrary, ProcessSymbols};
 use longshore_jitlink::{Library, Session};
 use tempfile::TempDir;
 
-/// Returns the compiler of this machine. Prints a line, and returns `None`, without one.
+/// Returns the compiler of this machine. Without one, prints the reason and returns `None`, or
+/// panics where `CI` is set.
 pub(crate) fn compiler() -> Option<Compiler> {
     match Compiler::find(&path()) {
         Ok(compiler) => Some(compiler),
@@ -130,7 +131,7 @@ impl Scripts {
         Self(TempDir::new().unwrap())
     }
 
-    /// Returns a shell script.
+    /// Writes a shell script, and returns its path.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.path().join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
