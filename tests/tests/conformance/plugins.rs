@@ -24,8 +24,8 @@ pub(crate) fn backend_of(path: &Path) -> Option<&str> {
 
 /// Returns the plugins in the folder of the CPU's plugin, which is built if it is missing.
 fn built() -> Vec<PathBuf> {
-    let of_cpu = world::host_plugin();
-    let folder = of_cpu.parent().expect("a file is in a folder");
+    let cpu_plugin = world::host_plugin();
+    let folder = cpu_plugin.parent().expect("a file is in a folder");
     let files = std::fs::read_dir(folder).expect("the target folder is readable");
     let paths = files.filter_map(|file| file.ok().map(|file| file.path()));
     let mut plugins: Vec<_> = paths.filter(|path| backend_of(path).is_some()).collect();

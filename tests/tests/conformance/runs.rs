@@ -74,7 +74,7 @@ pub(crate) fn for_plugin(plugin: &Path) -> Vec<Run> {
 fn vulkan_parts(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
     let strict = setup.clone().with_environment(vulkan::environment());
     let wgsl = |setup: &Setup| setup.clone().with_fixtures(Fixtures::wgsl());
-    let of_wgsl =
+    let wgsl_part =
         |setup| Part { setup, is_tried: if effort::is_all() { is_for_layers } else { is_of_wgsl } };
     let staging = vulkan::environment().with("LONGSHORE_VULKAN_STAGING", "always");
     let staged = Part { setup: setup.clone().with_environment(staging), is_tried: is_staged };
@@ -84,15 +84,15 @@ fn vulkan_parts(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
         is_tried: |behaviour| behaviour.group == THREADS && !is_for_layers(behaviour),
     };
     let isolated = strict.clone().with_isolation(world::executor(), true);
-    let of_isolated = |setup| Part {
+    let isolated_part = |setup| Part {
         setup,
         is_tried: if effort::is_all() { is_for_layers } else { is_isolated },
     };
     let with_layers = |setup| Part { setup, is_tried: is_for_layers };
     let without_layers = |setup| Part { setup, is_tried: |behaviour| !is_for_layers(behaviour) };
     [
-        (" (isolated)", vec![of_isolated(isolated)]),
-        (" (WGSL)", vec![of_wgsl(wgsl(&strict)), without_layers(wgsl(setup))]),
+        (" (isolated)", vec![isolated_part(isolated)]),
+        (" (WGSL)", vec![wgsl_part(wgsl(&strict)), without_layers(wgsl(setup))]),
         (" (staged)", vec![staged, staged_threads]),
         ("", vec![with_layers(strict), without_layers(setup.clone())]),
     ]

@@ -1,8 +1,9 @@
 //! Behaviours of a trial in a separate process of this program, which ends with the first fatal
 //! fault.
 //!
-//! The process creates an empty file at the begin of a behaviour, and writes the outcome into it at
-//! the end. A behaviour that ends the process has failed, and a further process runs the rest.
+//! The process creates an empty file at the beginning of a behaviour, and writes the outcome into
+//! it at the end. A behaviour that ends the process has failed, and a further process runs the
+//! rest.
 
 use crate::runs::Run;
 use longshore_conformance::{Outcome, Setup, endings};
@@ -66,8 +67,8 @@ pub(crate) fn outcomes(trial: &str, number: usize, count: usize) -> Result<Vec<O
 impl Part {
     /// Returns the part of a trial that this process runs, if any.
     pub(crate) fn from_environment() -> Option<Part> {
-        let reported = std::env::var(PART).ok()?;
-        let mut parts = reported.splitn(4, '\n');
+        let value = std::env::var(PART).ok()?;
+        let mut parts = value.splitn(4, '\n');
         let mut next = || parts.next().expect("written by this program");
         let mut number = || next().parse().expect("written by this program");
         let (part, first) = (number(), number());

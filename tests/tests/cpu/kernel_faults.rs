@@ -193,6 +193,7 @@ fn an_overflow_of_the_threads_stack_is_a_fault_like_any_other() {
     let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
     let kernel = program.kernel("overflow").unwrap();
     // The kernel runs on a thread of the queue, on this thread, and on a new thread.
+    // SAFETY: the kernel only overflows its stack.
     unsafe {
         queue.launch(&kernel, grid(), (&out,)).unwrap();
         let error = queue.synchronize().unwrap_err();
@@ -213,6 +214,7 @@ fn a_recursion_that_overflows_the_threads_stack_is_reported_as_that() {
     let out = device.buffer_of(&queue, &[0u32; (GROUPS * ITEMS) as usize]).unwrap();
     let kernel = program.kernel("recursion").unwrap();
     // The kernel runs on this thread, and on a new one.
+    // SAFETY: the kernel only overflows its stack.
     let run = || unsafe { queue.launch_and_wait(&kernel, grid(), (&out,)).unwrap_err() };
     for error in [run(), std::thread::scope(|scope| scope.spawn(run).join().unwrap())] {
         assert!(error.message().contains("its stack of"), "{error}");

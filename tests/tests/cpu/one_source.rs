@@ -57,7 +57,7 @@ fn the_descriptions_of_kernels_are_the_same_for_all_targets_and_compilers() {
         }
     }
     let Some(described) = first else { return };
-    let of = |kernel: &str| described[kernel].to_string();
+    let description = |kernel: &str| described[kernel].to_string();
     assert!(described.len() >= 8, "{described:?}");
     for (kernel, words) in [
         ("saxpy_items", &["\"items\"", "\"loop\""][..]),
@@ -65,7 +65,7 @@ fn the_descriptions_of_kernels_are_the_same_for_all_targets_and_compilers() {
         ("reduce_items", &["\"fibers\""]),
     ] {
         for word in words {
-            assert!(of(kernel).contains(word), "{kernel}: {}", of(kernel));
+            assert!(description(kernel).contains(word), "{kernel}: {}", description(kernel));
         }
     }
 }
@@ -132,7 +132,7 @@ LONGSHORE_KERNEL(halves, (_Float16 a, const _Float16 *x, _Float16 *y)) {
 }
 "#;
 
-/// A kernel with a parameter of a type that descriptions in C do not have.
+/// A kernel with a parameter of a type that has no word in a description in C.
 const OTHER: &str = r#"
 #include "longshore_device.h"
 
@@ -195,9 +195,9 @@ fn a_parameter_that_is_no_number_and_no_pointer_must_be_by_value_in_c() {
             }
             let said = compile(clang, &format!("{parameter} x")).unwrap_err();
             let error = said.lines().find(|line| line.contains(" error: ")).unwrap();
-            let reported = error.contains(&format!("parameter of incompatible type '{parameter}'"));
+            let is_named = error.contains(&format!("parameter of incompatible type '{parameter}'"));
             let helps = error.contains("other_types_need_LONGSHORE_BY_VALUE");
-            assert!(reported && helps, "{clang}: {said}");
+            assert!(is_named && helps, "{clang}: {said}");
         }
         for parameter in ["int x[2]", "const void *x", "enum number x", "const _Bool x", "char **x"]
         {

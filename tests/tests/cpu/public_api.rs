@@ -54,7 +54,7 @@ fn a_type_of_the_program_is_an_element() {
     assert_eq!(zeros, [Particle { position: [0.0; 3], charge: 0 }; 3]);
 }
 
-/// Holds each getter against the answer to its query.
+/// Compares each getter with the reply to its query.
 macro_rules! agreement {
     ($entry:expr, $device:expr; $($getter:ident: $query:ident => $value:ident),* $(,)?) => {{
         let (entry, device): (&DeviceEntry, &Device) = ($entry, $device);
@@ -62,7 +62,7 @@ macro_rules! agreement {
             let query = DeviceInfo::$query;
             let expected = entry.info(query);
             assert_eq!(entry.$getter().map(InfoValue::$value), expected, "{query:?}");
-            // The one query whose answer changes.
+            // The free memory changes between two queries.
             if query != DeviceInfo::FreeMemory {
                 assert_eq!(device.$getter().map(InfoValue::$value), expected, "{query:?}");
             }
@@ -148,7 +148,7 @@ fn a_wait_that_would_deadlock_is_unsupported_and_named() {
     let device = host.default_device().unwrap();
     let queue = Arc::new(device.queue().unwrap());
     let buffer = Arc::new(device.buffer_of(&queue, &[1u32; 4]).unwrap());
-    let (said, answers) = channel();
+    let (sender, receiver) = channel();
     let (own, memory, owner) = (Arc::clone(&queue), Arc::clone(&buffer), device.clone());
     queue
         .host_function(move || {
@@ -160,11 +160,11 @@ fn a_wait_that_would_deadlock_is_unsupported_and_named() {
                 ("filling memory and waiting for it", memory.fill(&own, 2)),
                 ("closing a device", owner.close().map(drop)),
             ];
-            said.send(waits).unwrap();
+            sender.send(waits).unwrap();
         })
         .unwrap();
-    for (call, answer) in answers.recv().unwrap() {
-        let error = answer.unwrap_err();
+    for (call, result) in receiver.recv().unwrap() {
+        let error = result.unwrap_err();
         assert_eq!(error.code(), ErrorCode::Unsupported, "{call}: {error}");
         assert!(error.message().starts_with(call), "{error}");
         assert!(error.message().contains("deadlock"), "{error}");

@@ -99,7 +99,7 @@ fn fill(plugin: PathBuf, device: &str) {
     assert_eq!(error.code(), ErrorCode::OutOfResources, "{error}");
     assert!(error.message().contains(&BLOCK.to_string()), "{error}");
     let is_reported = !is_cpu || error.message().contains("RLIMIT_AS");
-    assert!(is_reported, "the limit is not told: {error}");
+    assert!(is_reported, "the limit is not reported: {error}");
     assert!(blocks.len() as u64 * BLOCK >= LARGE, "{} blocks: {error}", blocks.len());
     blocks.pop();
     launch();

@@ -34,8 +34,8 @@ fn trials() -> Vec<Trial> {
         trials.push(on_gpu(device, OWN_QUEUES, |device| own_queues(device, GPU_SECONDS)));
         trials.push(on_gpu(device, SHARED_QUEUES, shared_queues));
     }
-    for of_backend in devices.chunk_by(|one, next| one.backend == next.backend) {
-        if let [one, other, ..] = of_backend {
+    for backend_devices in devices.chunk_by(|one, next| one.backend == next.backend) {
+        if let [one, other, ..] = backend_devices {
             let (one, other) = (one.clone(), other.clone());
             let name = "eight threads copy between two devices and launch on both";
             trials.push(Trial::test(format!("{}: {name}", one.backend), move || {

@@ -57,10 +57,10 @@ fn a_suite_that_is_cut_short_has_reported_how_far_it_came() {
     world.add_faulty("faulty");
     world.set_fault("longshore.queue", 0, "hang");
     let mut child = check(&world, &["info: ", "events: "]).stdout(Stdio::piped()).spawn().unwrap();
-    let reported = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     // The first behaviour with a queue hangs; the report already contains the earlier ones.
     let is_reported =
-        reported.take_while(|line| !line.contains("events")).any(|line| line.contains('✓'));
+        lines.take_while(|line| !line.contains("events")).any(|line| line.contains('✓'));
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(is_reported);

@@ -174,8 +174,8 @@ fn a_program_with_more_rights_than_its_caller_loads_no_plugin_of_the_callers() {
         let folder = place.folder_of(CALLER);
         let plugin = folder.join("liblongshore_plugin_sample.so");
         let plugin_name = plugin.to_str().unwrap();
-        // The plugins are beside a hard link to the program, in the folder of a variable, and where
-        // the program itself sets it.
+        // The program finds the plugin in three ways: beside a hard link to the program, by a
+        // variable, and by the path that the program itself gives to the host.
         let beside = called(&folder.join("program"), &[]);
         assert!(beside.contains("sample.so refused"), "{rights:?}: {beside}");
         let named = called(&place.program(), &[("LONGSHORE_PLUGIN_PATH", plugin_name)]);

@@ -230,8 +230,8 @@ fn libraries_of_compilers_are_reported_in_the_hint() {
         let folder = Folder::from_c(&[("main", &source)]);
         let (code, error) = folder.refused(&["main.o"]);
         assert_eq!(code, Some(1));
-        let of_hint = error.split("hint: ").nth(1).unwrap_or_default();
-        assert!(of_hint.contains(hint), "{symbol}: {error}");
+        let hint_text = error.split("hint: ").nth(1).unwrap_or_default();
+        assert!(hint_text.contains(hint), "{symbol}: {error}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Additions and output of options.
+//! Effects and messages of options.
 
 use super::folder::{Folder, error_of, is_installed, text};
 use super::runs::{LIFE, OTHER_LIFE};
@@ -248,7 +248,7 @@ fn counters_of_clang_are_written_as_the_system_linkers_program_does() {
 }
 
 #[test]
-fn code_for_gprof_is_told_that_it_counts_nothing() {
+fn code_for_gprof_is_reported_to_count_nothing() {
     let folder = Folder::new();
     folder.compile("gcc", "main.c", "int main(void) { return 3; }", &["-pg"]);
     let output = folder.link(&["main.o"]);

@@ -153,7 +153,7 @@ const REGISTRY: &str = r#"
 #[test]
 fn what_objects_register_in_sections_is_found() {
     if super::OPTIONS.contains(&"--lazy") {
-        // Objects without calls are not linked for their contents of sections.
+        // An object without a called function is not linked for its contents of sections.
         return;
     }
     let registered = |name: &str| {
@@ -325,7 +325,7 @@ fn inline_functions_of_objects_with_constructors_are_linked_once() {
         for objects in [["main.o", "other.o"], ["other.o", "main.o"]] {
             folder.link_as_the_system_does(&objects, &options, &[]);
         }
-        // The test needs an archive that is linked completely, and a member that the program needs.
+        // One archive is linked completely; of the other, `-u` requests the member.
         folder.archive("other.a", &["other.o"]);
         for archive in [&["other.a"][..], &["--archive", "other.a", "-u", "begin"]] {
             let output = folder.link(&[&["main.o"], archive, &options].concat());
@@ -468,7 +468,7 @@ const THROWS: &str = r#"
     #include <thread>
     struct Loud { const char *name; ~Loud() { std::cout << "end of " << name << "\n"; } };
     thread_local Loud of_thread{"thread"};
-    static Loud from_process{"process"};
+    static Loud of_process{"process"};
     int thrower(int);
     extern thread_local int counter;
     int caught(int n) {

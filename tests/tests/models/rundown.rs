@@ -10,9 +10,9 @@ use loom::thread;
 
 /// The models, with their names.
 pub(crate) const MODELS: &[(&str, Model)] = &[
-    ("a value is never taken while somebody is inside", taken_while_inside),
+    ("a value is never taken while a thread is inside", taken_while_inside),
     ("of two takers one gets the value", two_takers),
-    ("who enters by another shard is waited for too", other_shard),
+    ("the taker also waits for threads inside another shard", other_shard),
 ];
 
 /// A value whose accesses the model checks against all others.

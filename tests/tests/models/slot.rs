@@ -10,10 +10,10 @@ use loom::thread;
 
 /// The models, with their names.
 pub(crate) const MODELS: &[(&str, Model)] = &[
-    ("an object is taken out once, and not while somebody looks at it", looked_at),
-    ("of two that destroy an object one does", two_destroyers),
-    ("what clears a place waits for nobody, and the last to look takes the object", cleared),
-    ("who looks for an earlier object does not see the next", next_object),
+    ("an object is taken out once, and not while a thread looks at it", looked_at),
+    ("of two threads that destroy an object one does", two_destroyers),
+    ("clearing a place waits for no thread, and the last to look takes the object", cleared),
+    ("a look for an earlier object does not see the next", next_object),
 ];
 
 /// A value whose accesses the model checks against all others.

@@ -25,7 +25,7 @@ type Check = fn(&Library);
 
 const CHECKS: [(&str, Check); 3] = [
     ("queues that wait for an event have no threads, and go on in order", queues_have_no_threads),
-    ("a launch that fails behind an event is told to its queue alone", failures_are_reported),
+    ("a launch that fails behind an event is reported to its queue alone", failures_are_reported),
     ("without a thread a function is refused, and the queue goes on", threads_may_be_missing),
 ];
 
@@ -181,8 +181,8 @@ fn failures_are_reported(library: &Library) {
     let crowd = Crowd::new(library, FEW, |_, queue| library.launch(queue, bump, &[]));
     double.fail(function, 7, INVALID_IMAGE);
     crowd.open();
-    let reported: Vec<_> = crowd.queues.iter().map(|queue| synchronize(*queue)).collect();
-    let failed: Vec<_> = reported.iter().filter(|(code, _)| *code != OL_ERRC_SUCCESS).collect();
+    let results: Vec<_> = crowd.queues.iter().map(|queue| synchronize(*queue)).collect();
+    let failed: Vec<_> = results.iter().filter(|(code, _)| *code != OL_ERRC_SUCCESS).collect();
     assert!(matches!(&failed[..], [(_, said)] if said.contains("'bump'")), "{failed:?}");
     assert_eq!(crowd.count(BOTH), FEW);
     crowd.destroy();

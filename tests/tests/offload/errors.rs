@@ -63,7 +63,7 @@ fn trials() -> Vec<Trial> {
         .map(|(mode, name)| Trial::test(name, move || in_a_process("*", mode, Isolation::Off)));
     let others = [
         Trial::test("the table has a row for every argument of every function", completeness),
-        Trial::test("of two arguments that are invalid one is told", || {
+        Trial::test("of two invalid arguments one is reported", || {
             in_a_process(PAIRS, Mode::Plain, Isolation::Off)
         }),
         Trial::test("the functions that are tried are those that are declared", declarations),

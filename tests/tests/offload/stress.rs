@@ -105,8 +105,8 @@ fn all_functions_are_called(on: On) {
     let after = held_when_only(threads);
     println!("{}measured: before {before:?}; after {after:?}", shared.tally);
     assert_all_succeeded(&shared);
-    // The shorter round may have left more behind: late ends are complete at the end of the longer
-    // one.
+    // The shorter round may have left more behind: resources that end late are gone at the end of
+    // the longer one.
     assert!(after.descriptors <= before.descriptors, "{before:?}, {after:?}, {:?}", descriptors());
     assert!(after.threads <= before.threads, "{before:?}, {after:?}");
     // A mapping leaked by each program would appear once for each program.
@@ -237,13 +237,13 @@ fn must(result: ol_result_t) {
 }
 
 fn seconds() -> u64 {
-    let reported = std::env::var("LONGSHORE_STRESS_SECONDS").ok();
-    reported.and_then(|text| text.parse().ok()).unwrap_or(SECONDS.get())
+    let value = std::env::var("LONGSHORE_STRESS_SECONDS").ok();
+    value.and_then(|text| text.parse().ok()).unwrap_or(SECONDS.get())
 }
 
 fn seed() -> u64 {
-    let reported = std::env::var("LONGSHORE_STRESS_SEED").ok();
-    reported.and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+    let value = std::env::var("LONGSHORE_STRESS_SEED").ok();
+    value.and_then(|text| text.parse().ok()).unwrap_or_else(|| {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         Random::new(now.as_nanos() as u64).next()
     })

@@ -120,8 +120,7 @@ fn the_suite_has_generic_images(double: &Double) {
     assert_clean(double);
 }
 
-/// Asserts that the device is the one whose code only clang 22 compiles, and prints that its test
-/// is skipped.
+/// Asserts that only clang 22 compiles code for the device, and prints that the test is skipped.
 fn only_clang_22_knows(device: &Device) {
     let arch = device.info(DeviceInfo::Architecture).unwrap();
     assert_eq!(arch.as_text(), Some("gfx950"), "the suite has no image for it");

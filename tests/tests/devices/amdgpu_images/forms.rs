@@ -11,7 +11,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("entries for the triples of all compilers are loaded", all_triples_are_known),
     ("code for features that the device has set so runs", named_features_run),
     ("all versions of code objects run", all_versions_run),
-    ("an image is told where its messages go", messages_go_to_a_ring),
+    ("an image gets the address of the ring for its messages", messages_go_to_a_ring),
 ];
 
 fn the_best_entry_is_loaded(setting: &Setting<'_>) {

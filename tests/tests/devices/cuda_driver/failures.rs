@@ -6,7 +6,7 @@ use longshore_tests::doubled::{self, Functions};
 
 pub(crate) const CASES: &[Case] = &[
     Case {
-        name: "each call that fails once is told with its code, and the next round works",
+        name: "each call that fails once is reported with its code, and the next round works",
         driver: "devices=2",
         check: |double| doubled::each_call_fails_once(double, &ROUND, &FUNCTIONS),
     },

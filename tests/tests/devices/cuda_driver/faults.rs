@@ -5,7 +5,7 @@ use longshore::ErrorCode;
 use longshore_tests::doubled::{Double, faults};
 
 pub(crate) const CASES: &[Case] = &[Case {
-    name: "a kernel that faults is told with its name, the device is lost and can be opened again",
+    name: "a kernel that faults is reported with its name, the device is lost and can be opened again",
     driver: "devices=1",
     check: a_fault_loses_the_device,
 }];

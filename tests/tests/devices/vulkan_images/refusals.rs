@@ -14,7 +14,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("entry points of other kinds are left alone", other_stages),
     ("a capability that the device lacks is named", lacking_features),
     ("an imported function is named", imports),
-    ("errors in WGSL are told with their line", wgsl_errors),
+    ("errors in WGSL are reported with their line", wgsl_errors),
     ("bad WGSL of many kinds is refused", bad_wgsl),
     ("bindings of other kinds are refused", other_bindings),
     ("groups that are too large for the device are refused", large_groups),

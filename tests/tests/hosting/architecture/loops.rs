@@ -87,9 +87,9 @@ impl Source {
         let tokens: TokenStream =
             text.parse().unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let tokens = without_tests(tokens);
-        for (name, reported) in declared(&tokens) {
+        for (name, attribute) in declared(&tokens) {
             let own = folder.join(&name);
-            let file = match reported {
+            let file = match attribute {
                 Some(path) => file.parent().unwrap().join(path),
                 None => own.with_extension("rs"),
             };

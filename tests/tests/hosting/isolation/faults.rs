@@ -38,12 +38,12 @@ fn each_function_faults(kind: &str) {
             let host = isolated(&world, Some(LIMIT)).unwrap();
             let Some(entry) = host.devices().first() else {
                 let candidate = &host.candidates()[0];
-                let reported = candidate.outcome.reason();
+                let reason = candidate.outcome.reason();
                 assert!(
                     matches!(candidate.outcome, Outcome::Crashed(_)),
                     "{table} {index}: {candidate}"
                 );
-                assert!(reported.contains(cause(kind)), "{table} {index}: {reported}");
+                assert!(reason.contains(cause(kind)), "{table} {index}: {reason}");
                 continue;
             };
             let went = entry.open().and_then(|device| round(&device).map(|()| device));
@@ -167,6 +167,7 @@ fn a_killed_process_is_noticed_at_once_by_who_waits_and_names_the_kernel() {
     assert_lost(&waiting.0, "SIGKILL");
     assert!(waiting.0.message().contains("'bump'"), "{}", waiting.0);
     // Memory that both processes shared still belongs to the program.
+    // SAFETY: the range is host memory of 64 bytes.
     unsafe { (shared.pointer().address() as *mut u8).write_bytes(1, 64) };
     // SAFETY: `bump` takes no arguments.
     assert_lost(&unsafe { queue.launch(&bump, Grid::default(), ()) }.unwrap_err(), "SIGKILL");

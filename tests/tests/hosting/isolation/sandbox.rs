@@ -133,14 +133,14 @@ impl Aims {
         let builder =
             self.world.host().with_environment(self.environment()).with_isolated_backends("all");
         let host = builder.with_executor(executor).with_isolate_sandbox(sandbox).build().unwrap();
-        let Outcome::NoDriver(reported) = &host.candidates()[0].outcome else {
+        let Outcome::NoDriver(results) = &host.candidates()[0].outcome else {
             return Err(host.candidates()[0].to_string());
         };
         let line = |line: &str| {
             let (name, error) = line.split_once(' ').unwrap();
             (name.to_owned(), error.parse().unwrap())
         };
-        Ok(reported.lines().map(line).collect())
+        Ok(results.lines().map(line).collect())
     }
 }
 
@@ -299,9 +299,9 @@ fn limits_of_the_process_are_those_that_were_asked_for() {
         .with_executor(executor());
     let host = builder.with_isolate_limits(limits).build().unwrap();
     let process = crate::isolation::support::process_of(&host, &plugin);
-    let reported = fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
+    let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
     let limit = |name: &str| {
-        let line = reported.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().next().unwrap().parse::<u64>().unwrap()
     };
     assert_eq!(limit("Max open files"), 77);
