@@ -1,4 +1,4 @@
-//! Floors: the least time that two processes need.
+//! Floors: the shortest times of two processes that wake each other.
 
 use anyhow::{Result, ensure};
 use std::ptr::null_mut;

@@ -66,7 +66,7 @@ fn call(process: &ExecutorProcess) -> Contender<'_> {
 }
 
 fn rounds(pair: &mut PingPong) -> Contender<'_> {
-    Contender { round: Box::new(|| pair.rounds(CALLS)) }
+    Contender { sample: Box::new(|| pair.rounds(CALLS)) }
 }
 
 fn calls(report: &mut Report) -> Result<()> {
@@ -139,9 +139,9 @@ fn look_ups(report: &mut Report) -> Result<()> {
         })
     };
     let mut futex = PingPong::new(Waiting::Asleep)?;
-    let rounds =
+    let times =
         in_rounds([Some(rounds(&mut futex)), Some(look_up(&sleeping)), Some(look_up(&spinning))]);
-    if let [Some(floor), Some(ours), Some(looking)] = rounds {
+    if let [Some(floor), Some(ours), Some(looking)] = times {
         let most = Duration::from_micros(10);
         let limit = || Limit::new("10 us", most, most);
         report.row("ten look-ups in one message", Some(&floor), &ours, limit());
@@ -179,14 +179,14 @@ fn life(report: &mut Report) -> Result<()> {
         waiting.join().expect("it does not panic").duration_since(killed)
     };
     let [floor, ours, boxed, noticed] = in_rounds([
-        Some(Contender { round: Box::new(nothing) }),
-        Some(Contender { round: Box::new(start(|spawn| spawn)) }),
-        Some(Contender { round: Box::new(start(|spawn| spawn.with_argument("--sandbox"))) }),
-        Some(Contender { round: Box::new(notice) }),
+        Some(Contender { sample: Box::new(nothing) }),
+        Some(Contender { sample: Box::new(start(|spawn| spawn)) }),
+        Some(Contender { sample: Box::new(start(|spawn| spawn.with_argument("--sandbox"))) }),
+        Some(Contender { sample: Box::new(notice) }),
     ]);
     if let (Some(floor), Some(ours)) = (floor, ours) {
         let most = Duration::from_micros(1500);
-        let name = "an executor, started and ready; floor: /bin/true";
+        let name = "an executor, started and ready; floor: /bin/true, to its end";
         report.row(name, Some(&floor), &ours, Limit::new("1.5 ms", most, most));
     }
     if let Some(boxed) = boxed {
@@ -195,7 +195,7 @@ fn life(report: &mut Report) -> Result<()> {
     if let Some(noticed) = noticed {
         let most = Duration::from_millis(2);
         report.row(
-            "a killed executor, until this is noticed",
+            "a killed executor, until its end is noticed",
             None,
             &noticed,
             Limit::new("2 ms", most, most),

@@ -9,10 +9,11 @@ use longshore_benches::rounds::{Contender, Times, in_rounds};
 use std::time::Duration;
 
 const SMALL_BYTES: usize = 64;
-/// Copies in a turn, each of which is waited for.
-const ROUND: u32 = 200;
+/// Copies in a sample, each of which is waited for.
+const COPIES: u32 = 200;
 const LARGE_BYTES: usize = 1 << 30;
-/// Divisor of the device's free memory that limits the large copies, of which there are two.
+/// Divisor of the device's free memory, for the largest copy. Each of the two contenders allocates
+/// memory of that size.
 const PART_OF_FREE: usize = 4;
 /// Time that a small copy may take beyond the floor.
 const EXTRA: Duration = Duration::from_nanos(150);
@@ -48,16 +49,16 @@ fn large<D: Raw>(both: &Both<D>) -> Result<Ends<'_, D>> {
 fn small_waited_for<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
     let memory = &ends.pageable;
     let times = in_rounds([
-        Some(Contender::new(ROUND, || ends.upload_plainly(memory))),
-        Some(Contender::new(ROUND, || ends.upload(memory))),
-        Some(Contender::new(ROUND, || ends.upload_by_driver(memory))),
+        Some(Contender::new(COPIES, || ends.upload_plainly(memory))),
+        Some(Contender::new(COPIES, || ends.upload(memory))),
+        Some(Contender::new(COPIES, || ends.upload_by_driver(memory))),
     ]);
     small_row(report, "to the device, waited for", &times);
     note(report, D::NAMES.upload, &times[2]);
     let times = in_rounds([
-        Some(Contender::new(ROUND, || ends.download_plainly(memory))),
-        Some(Contender::new(ROUND, || ends.download(memory))),
-        Some(Contender::new(ROUND, || ends.download_by_driver(memory))),
+        Some(Contender::new(COPIES, || ends.download_plainly(memory))),
+        Some(Contender::new(COPIES, || ends.download(memory))),
+        Some(Contender::new(COPIES, || ends.download_by_driver(memory))),
     ]);
     small_row(report, "from the device, waited for", &times);
     note(report, D::NAMES.download, &times[2]);

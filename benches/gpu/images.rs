@@ -7,7 +7,7 @@ pub(crate) const KERNELS: usize = 1000;
 /// Name of the last kernel.
 pub(crate) const LAST_KERNEL: &CStr = c"kernel999";
 
-/// Machine code for the device, with kernels that each store another number.
+/// Machine code for the device, with kernels that each store a number of their own.
 pub(crate) struct Many {
     pub(crate) bytes: Vec<u8>,
     /// Form of the image: "cubin".

@@ -9,8 +9,8 @@ use longshore_benches::rounds::{Contender, Times, in_rounds};
 use longshore_conformance::OwnImages;
 use std::time::Duration;
 
-/// Launches in a turn, each of which is waited for.
-const ROUND: u32 = 200;
+/// Launches in a sample, each of which is waited for.
+const WAITED_FOR: u32 = 200;
 /// Launches queued before one wait: more than the driver accepts without blocking.
 const MANY: u32 = 5000;
 /// Limits of a launch's time: a factor of the floor, and an addition to it.
@@ -54,9 +54,9 @@ fn waited_for<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
         empty.wait();
     };
     let times = in_rounds([
-        Some(Contender::new(ROUND, floor)),
-        Some(Contender::new(ROUND, in_two_calls)),
-        Some(Contender::new(ROUND, || empty.launch_and_wait())),
+        Some(Contender::new(WAITED_FOR, floor)),
+        Some(Contender::new(WAITED_FOR, in_two_calls)),
+        Some(Contender::new(WAITED_FOR, || empty.launch_and_wait())),
     ]);
     let [Some(floor), Some(in_two), Some(in_one)] = times else { unreachable!("they had turns") };
     report.row("null kernel, launched, queue waited for", Some(&floor), &in_two, limit(&floor));

@@ -9,8 +9,8 @@ use longshore_benches::report::{Limit, Report};
 use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_conformance::OwnImages;
 
-/// Loads in a turn.
-const ROUND: u32 = 5;
+/// Loads in a sample.
+const LOADS: u32 = 5;
 const SHARE: f64 = 1.05;
 
 /// Measures the load and unload of machine code with many kernels.
@@ -29,8 +29,8 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
     floor()?;
     ours()?;
     let times = in_rounds([
-        Some(Contender::new(ROUND, || floor().unwrap())),
-        Some(Contender::new(ROUND, || ours().unwrap())),
+        Some(Contender::new(LOADS, || floor().unwrap())),
+        Some(Contender::new(LOADS, || ours().unwrap())),
     ]);
     let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
     let limit = Limit::from_floor("1.05 x floor", &floor, |floor| floor.mul_f64(SHARE));

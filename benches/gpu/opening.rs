@@ -23,8 +23,8 @@ pub(crate) enum Opening {
     Ours,
 }
 
-/// Measures in new processes, in turns. This process keeps the device open, so that the system does
-/// not restart it for each of them.
+/// Measures in new processes, in rounds. This process keeps the device open, so that the system
+/// does not restart it for each of them.
 pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()> {
     let mut all = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {

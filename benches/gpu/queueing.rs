@@ -8,7 +8,7 @@ const QUEUED: u32 = 500;
 
 /// Creates a contender whose queueing is timed, but not the wait after it.
 pub(crate) fn alone<'a>(queue: impl Fn() + 'a, wait: impl Fn() + 'a) -> Contender<'a> {
-    let round = move || {
+    let sample = move || {
         queue();
         wait();
         let start = Instant::now();
@@ -17,5 +17,5 @@ pub(crate) fn alone<'a>(queue: impl Fn() + 'a, wait: impl Fn() + 'a) -> Contende
         wait();
         took / QUEUED
     };
-    Contender { round: Box::new(round) }
+    Contender { sample: Box::new(sample) }
 }

@@ -34,13 +34,13 @@ pub(crate) struct Names {
 pub(crate) trait Raw: Sized {
     /// Longshore's backend for the device.
     const OF: Doubled;
-    /// Names for the tables.
+    /// Names of the driver's calls in the tables.
     const NAMES: Names;
 
     /// Loads the driver, or its replacement, initialises it, and makes the device current.
     fn open(library: Option<&str>, which: Which<'_>) -> Result<Self>;
 
-    /// Returns the driver's number of the device.
+    /// Returns the number by which the driver knows the device.
     fn index(&self) -> c_int;
 
     /// Returns the name of the device.
@@ -67,7 +67,7 @@ pub(crate) trait Raw: Sized {
     /// Frees memory of the device.
     ///
     /// # Safety
-    /// It comes from [`Raw::allocate`], and nothing uses it.
+    /// The memory comes from [`Raw::allocate`], and nothing uses it.
     unsafe fn free(&self, address: DevicePtr) -> Result<()>;
 
     /// Queues a copy to the device.

@@ -14,7 +14,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of calls in a turn. After a turn, queued work is waited for.
+/// Number of calls of each side in a round. After the round, both queues are waited for.
 const ROUND: u64 = 500;
 const BYTES: usize = 64;
 const NAME_BYTES: usize = 256;

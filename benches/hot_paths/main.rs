@@ -54,7 +54,7 @@ fn host_plugin() -> PathBuf {
     folder.join("liblongshore_plugin_host.so")
 }
 
-/// Does the kernel's work when called directly: the floor of a launch.
+/// Does nothing, like the kernel `nop`. A direct call is the floor of a launch.
 extern "C" fn nop(_arguments: *mut *mut c_void) {
     black_box(());
 }
@@ -106,9 +106,9 @@ fn allocations(criterion: &mut Criterion, bench: &Bench, name: &str) {
     group.finish();
 }
 
-/// Measures copies. The target is the floor's, too, as the CPU's device memory is the process's
-/// own. Both benchmarks do both copies in turns and time one of them, so that both meet the same
-/// state of the machine.
+/// Measures copies. Floor and Longshore copy to the same place, as the CPU's device memory is the
+/// process's own. Both benchmarks do both copies in turns and time one of them, so that both meet
+/// the same state of the machine.
 fn copies(criterion: &mut Criterion, bench: &Bench, name: &str, bytes: usize, at_a_time: u64) {
     let source = vec![1u8; bytes];
     let buffer = bench.device.buffer_of(&bench.queue, &source).expect("memory");
@@ -127,7 +127,7 @@ fn copies(criterion: &mut Criterion, bench: &Bench, name: &str, bytes: usize, at
     group.finish();
 }
 
-/// Runs two functions `count` times each, in turns of `at_a_time` calls. Returns the time of each
+/// Runs two functions `count` times each, in rounds of `at_a_time` calls. Returns the time of each
 /// function.
 fn in_rounds(count: u64, at_a_time: u64, a: impl Fn(), b: impl Fn()) -> (Duration, Duration) {
     let timed = |what: &dyn Fn(), times: u64| {

@@ -16,7 +16,7 @@ const OPTIONS: [&str; 5] = [
     "--compress-pos=no",
 ];
 
-/// Returns the version: "valgrind-3.19.0".
+/// Returns the name and version of valgrind, such as "valgrind-3.19.0".
 pub(crate) fn version() -> Result<String> {
     let output = Command::new("valgrind").arg("--version").output();
     let output = output.context("valgrind cannot be started (Debian: `valgrind`)")?;

@@ -44,10 +44,10 @@ struct Arguments {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if let (Some(backend), Some(operation)) = (arguments.backend, arguments.operation) {
-        let of = Doubled::for_backend(&backend).context("a backend with a double")?;
+        let doubled = Doubled::for_backend(&backend).context("a backend with a double")?;
         // SAFETY: there is no other thread yet.
-        unsafe { of.take_double("devices=2") };
-        return OPERATIONS[operation].repeat(&of, arguments.times);
+        unsafe { doubled.take_double("devices=2") };
+        return OPERATIONS[operation].repeat(&doubled, arguments.times);
     }
     let filter = arguments.filter.unwrap_or_default();
     println!("{}, on doubles of the drivers", callgrind::version()?);

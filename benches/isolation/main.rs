@@ -97,10 +97,11 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Creates a contender whose time is that of one launch, from turns of `LAUNCHES` launches.
+/// Creates a contender whose time is that of one launch. A sample has `count` runs of `LAUNCHES`
+/// launches each.
 fn per_launch<'a>(count: u32, run: impl FnMut() + 'a) -> Contender<'a> {
     let mut all = Contender::new(count, run);
-    Contender { round: Box::new(move || (all.round)() / LAUNCHES as u32) }
+    Contender { sample: Box::new(move || (all.sample)() / LAUNCHES as u32) }
 }
 
 /// Measures copies between shared memory and the device, which need no staging.

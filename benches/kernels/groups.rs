@@ -244,15 +244,19 @@ impl Workload for PrefixSum {
     fn commands(&self, opencl: &OpenCl) -> Result<Vec<Command>> {
         let [x, y, sums] = [&self.x, &self.y, &self.sums];
         let (all, none) = (|| Argument::Long(self.host.len() as u64), Argument::Int(0));
-        let of = Argument::from_buffer::<u32>;
+        let buffer = Argument::from_buffer::<u32>;
         let count = Argument::Long(u64::from(PARTS));
         Ok(vec![
-            opencl.command("prefix_sum_parts", grid(PARTS), &[of(x), of(sums), all()])?,
-            opencl.command("prefix_sum", grid(1), &[of(sums), of(sums), of(sums), none, count])?,
+            opencl.command("prefix_sum_parts", grid(PARTS), &[buffer(x), buffer(sums), all()])?,
+            opencl.command(
+                "prefix_sum",
+                grid(1),
+                &[buffer(sums), buffer(sums), buffer(sums), none, count],
+            )?,
             opencl.command(
                 "prefix_sum",
                 grid(PARTS),
-                &[of(x), of(y), of(sums), Argument::Int(1), all()],
+                &[buffer(x), buffer(y), buffer(sums), Argument::Int(1), all()],
             )?,
         ])
     }

@@ -8,8 +8,8 @@ use longshore_benches::rounds::{Contender, Times, in_rounds};
 use longshore_tests::kernels::{saxpy, small_floats};
 
 const ITEMS: u32 = 64;
-/// Launches in a turn.
-const ROUND: u32 = 1000;
+/// Launches in a sample.
+const LAUNCHES: u32 = 1000;
 /// Launches queued before a wait.
 const QUEUED: u32 = 100;
 
@@ -68,11 +68,13 @@ pub(crate) fn small(ours: &Ours, opencl: Option<&OpenCl>) -> Result<Vec<Row>> {
         run();
         ensure!(ours.read(&y) == saxpy(factor, &host[0], &host[1]), "a small saxpy is wrong");
     }
-    let one =
-        [Some(Contender::new(ROUND, wait)), wait_opencl.map(|run| Contender::new(ROUND / 10, run))];
+    let one = [
+        Some(Contender::new(LAUNCHES, wait)),
+        wait_opencl.map(|run| Contender::new(LAUNCHES / 10, run)),
+    ];
     let hundred = [
-        Some(Contender::new(ROUND / QUEUED, many)),
-        many_opencl.map(|run| Contender::new(ROUND / QUEUED, run)),
+        Some(Contender::new(LAUNCHES / QUEUED, many)),
+        many_opencl.map(|run| Contender::new(LAUNCHES / QUEUED, run)),
     ];
     Ok(vec![
         Row {
@@ -101,7 +103,7 @@ pub(crate) fn empty(ours: &Ours) -> Vec<Row> {
     };
     let row = |name, run: &dyn Fn(), ns| Row {
         name,
-        times: in_rounds([Some(Contender::new(ROUND, run)), None]),
+        times: in_rounds([Some(Contender::new(LAUNCHES, run)), None]),
         target: Target::Ns(ns),
     };
     vec![

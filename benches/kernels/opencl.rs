@@ -49,7 +49,7 @@ impl OpenCl {
     /// Creates a device with the kernels.
     ///
     /// # Errors
-    /// The missing part.
+    /// A missing part of PoCL.
     pub(crate) fn new() -> Result<OpenCl> {
         let said = |error: opencl3::error_codes::ClError| anyhow!("{error}");
         let platforms = get_platforms().map_err(said).context("no libOpenCL.so.1")?;
@@ -67,7 +67,7 @@ impl OpenCl {
         Ok(OpenCl { context, queue, program, description })
     }
 
-    /// Creates a command.
+    /// Creates a launch of the kernel `name`.
     ///
     /// # Errors
     /// PoCL's errors.

@@ -29,7 +29,7 @@ impl OpenMp {
     /// Compiles and loads the loops.
     ///
     /// # Errors
-    /// The missing part.
+    /// A compiler or a library of OpenMP that is missing.
     pub(crate) fn new() -> Result<OpenMp> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/peers/loops.c");
         let folder = tempfile::tempdir()?;

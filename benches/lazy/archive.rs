@@ -53,7 +53,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let timed = |run: fn(&Session, &Bytes) -> Result<Ready>| {
         let archive = &archive;
         Some(Contender {
-            round: Box::new(move || time(archive, run).expect("the archive is good")),
+            sample: Box::new(move || time(archive, run).expect("the archive is good")),
         })
     };
     let [whole, lazy, members] = in_rounds([timed(whole), timed(lazily), timed(by_members)]);
@@ -68,14 +68,14 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
 /// Measures an image of the CPU backend.
 pub(crate) fn measure_image(report: &mut Report) -> Result<()> {
     let cpu = Cpu::open(archive(IMAGE_SOURCE)?)?;
-    let round = |run: fn(&Cpu) -> Result<Duration>| {
+    let contender = |run: fn(&Cpu) -> Result<Duration>| {
         let cpu = &cpu;
-        Some(Contender { round: Box::new(move || run(cpu).expect("the archive is good")) })
+        Some(Contender { sample: Box::new(move || run(cpu).expect("the archive is good")) })
     };
     let [whole, lazy, called] = in_rounds([
-        round(|cpu| cpu.load(Device::load_own)),
-        round(|cpu| cpu.load(Device::load_own_lazily)),
-        round(Cpu::load_and_launch),
+        contender(|cpu| cpu.load(Device::load_own)),
+        contender(|cpu| cpu.load(Device::load_own_lazily)),
+        contender(Cpu::load_and_launch),
     ]);
     let (whole, lazy) = (whole.expect("it ran"), lazy.expect("it ran"));
     let limit = Limit::share(20.0, &whole);

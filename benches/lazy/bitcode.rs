@@ -35,13 +35,13 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let ours = |what: fn(&Compiler, &[u8]) -> Result<Duration>| {
         let (compiler, bytes) = (&compiler, &bytes);
         Some(Contender {
-            round: Box::new(move || what(compiler, bytes).expect("the module is good")),
+            sample: Box::new(move || what(compiler, bytes).expect("the module is good")),
         })
     };
     let lli = format!("lli-{}", compiler.version());
     let has_lli = Command::new(&lli).arg("--version").stdout(Stdio::null()).status().is_ok();
-    let lli =
-        has_lli.then(|| Contender { round: Box::new(|| run(&lli, &module).expect("lli runs it")) });
+    let lli = has_lli
+        .then(|| Contender { sample: Box::new(|| run(&lli, &module).expect("lli runs it")) });
     let [call, program, lli] = in_rounds([ours(first_call), ours(whole_program), lli]);
     report.note("first call of a function, with its compilation", &call.expect("it ran"));
     report.note("a program of six pieces, compiled lazily", &program.expect("it ran"));

@@ -58,7 +58,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let entries = Entries::new()?;
     let direct = || Some(calling(entries.implementation));
 
-    let first = Some(Contender { round: Box::new(|| entries.first_calls()) });
+    let first = Some(Contender { sample: Box::new(|| entries.first_calls()) });
     let [floor, ours] = in_rounds([direct(), first]);
     let (floor, ours) = (floor.expect("it ran"), ours.expect("it ran"));
     let most = CALLS * Duration::from_micros(2);
@@ -78,8 +78,8 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
         report.note("1000 calls through an indirect jump, as a library's", &jumping);
     }
 
-    let adding = Some(Contender { round: Box::new(|| entries.adding().0) });
-    let asking = Some(Contender { round: Box::new(|| entries.adding().1) });
+    let adding = Some(Contender { sample: Box::new(|| entries.adding().0) });
+    let asking = Some(Contender { sample: Box::new(|| entries.adding().1) });
     let [adding, asking] = in_rounds([adding, asking]);
     report.note("adding 10,000 entries", &adding.expect("it ran"));
     report.note("looking up the first entry, which links the entries", &asking.expect("it ran"));

@@ -20,13 +20,13 @@ const CALLS: u32 = 1000;
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let executor = executor()?;
     let (program, implementations) = (compile(&program()?)?, compile(&implementations()?)?);
-    let round = |shares| {
+    let contender = |shares| {
         let spawn = Spawn::new(&executor).with_shared_memory(shares);
         let (program, implementations) = (&program, &implementations);
-        let round = move || time(&spawn, program, implementations).expect("the program is good");
-        Some(Contender { round: Box::new(round) })
+        let sample = move || time(&spawn, program, implementations).expect("the program is good");
+        Some(Contender { sample: Box::new(sample) })
     };
-    let [sharing, stream] = in_rounds([round(true), round(false)]);
+    let [sharing, stream] = in_rounds([contender(true), contender(false)]);
     let most = CALLS * Duration::from_micros(8);
     let limit = Limit::new("8 us each", most, most);
     let sharing = sharing.expect("it ran");

@@ -1,4 +1,4 @@
-//! Contenders that run in turns.
+//! Contenders that run in rounds.
 
 use anyhow::Result;
 use std::time::Duration;
@@ -38,8 +38,7 @@ impl<'a> Contender<'a> {
         Self { name, run, samples, nothing: None, overheads, failure: None }
     }
 
-    /// Subtracts the best time of `nothing` from each sample. `nothing` has the same turns as the
-    /// contender.
+    /// Subtracts the best time of `nothing` from each sample. `nothing` runs after each sample.
     pub(crate) fn less(self, nothing: impl FnMut() -> Result<Duration> + 'a) -> Self {
         Self { nothing: Some(Box::new(nothing)), ..self }
     }
@@ -62,7 +61,7 @@ impl<'a> Contender<'a> {
         self.failure.is_none() && runs < MOST_RUNS && spent < enough
     }
 
-    fn round(&mut self) {
+    fn run_once(&mut self) {
         if let Err(error) = self.sample() {
             self.failure = Some(format!("{error:#}"));
         }
@@ -92,7 +91,7 @@ impl Outcome {
 pub(crate) fn run_in_rounds(contenders: &mut [Contender<'_>]) {
     while contenders.iter().any(Contender::wants_more) {
         for contender in contenders.iter_mut().filter(|contender| contender.wants_more()) {
-            contender.round();
+            contender.run_once();
         }
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn runtime_dyld(inputs: &JitInputs) -> Result<Duration> {
     timed_by_itself(command.args(&inputs.objects).arg(&inputs.root))
 }
 
-/// Returns a tool that is killed after [`LIMIT`].
+/// Returns the command for a tool, which is killed after [`LIMIT`].
 fn limited(names: &[&str]) -> Result<Command> {
     let tool = program(names).with_context(|| format!("{} is not installed", names[0]))?;
     let mut command = Command::new("timeout");

@@ -1,27 +1,27 @@
-//! Contenders that run in turns, so that other work of the machine affects all of them alike.
+//! Contenders that run in rounds, so that other work of the machine affects all of them alike.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 const MOST_ROUNDS: usize = 40;
 const FEWEST_ROUNDS: usize = 5;
-/// Time after which only the fewest rounds are run.
+/// Time after which only [`FEWEST_ROUNDS`] are run.
 const ENOUGH: Duration = Duration::from_secs(6);
-/// Time between two turns, in which spinning threads of the last turn go to sleep.
+/// Time between two samples, in which spinning threads of the last one go to sleep.
 const PAUSE: Duration = Duration::from_millis(3);
 
 /// A contender: work to be timed.
 pub struct Contender<'a> {
-    /// Function that takes a turn, and returns the time of one repetition.
-    pub round: Box<dyn FnMut() -> Duration + 'a>,
+    /// Function that runs the work repeatedly, and returns the time of one repetition.
+    pub sample: Box<dyn FnMut() -> Duration + 'a>,
 }
 
-/// Times of all turns, sorted; at least one.
+/// Times of all samples, sorted; at least one.
 #[derive(Clone)]
 pub struct Times(Vec<Duration>);
 
 impl Times {
-    /// Creates sorted times; `None` without a time.
+    /// Sorts times; `None` for an empty list.
     pub fn new(mut times: Vec<Duration>) -> Option<Times> {
         times.sort();
         (!times.is_empty()).then_some(Times(times))
@@ -32,13 +32,13 @@ impl Times {
         self.0[0]
     }
 
-    /// Returns the median, the greater of two candidates.
+    /// Returns the median; of an even number of times, the greater of the middle two.
     pub fn median(&self) -> Duration {
         self.0[self.0.len() / 2]
     }
 }
 
-/// Runs the present contenders in turns.
+/// Takes a sample of each present contender in every round.
 pub fn in_rounds<const N: usize>(mut contenders: [Option<Contender<'_>>; N]) -> [Option<Times>; N] {
     let mut times = [const { Vec::new() }; N];
     let start = Instant::now();
@@ -49,7 +49,7 @@ pub fn in_rounds<const N: usize>(mut contenders: [Option<Contender<'_>>; N]) -> 
         for (contender, times) in contenders.iter_mut().zip(&mut times) {
             if let Some(contender) = contender {
                 thread::sleep(PAUSE);
-                times.push((contender.round)());
+                times.push((contender.sample)());
             }
         }
     }
@@ -57,14 +57,14 @@ pub fn in_rounds<const N: usize>(mut contenders: [Option<Contender<'_>>; N]) -> 
 }
 
 impl<'a> Contender<'a> {
-    /// Creates a contender with turns of `count` runs, after a run that does not count.
+    /// Creates a contender with samples of `count` runs, after a run that does not count.
     pub fn new(count: u32, mut run: impl FnMut() + 'a) -> Contender<'a> {
-        let round = move || {
+        let sample = move || {
             run();
             let start = Instant::now();
             (0..count).for_each(|_| run());
             start.elapsed() / count
         };
-        Contender { round: Box::new(round) }
+        Contender { sample: Box::new(sample) }
     }
 }

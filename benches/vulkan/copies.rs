@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 const BYTES: usize = 64 << 20;
-/// Size in bytes of a piece of a copy through staging memory, which has two pieces.
+/// Size in bytes of a piece of a copy through staging memory, which holds two pieces.
 const PIECE: usize = 4 << 20;
 const MIB: u64 = 1 << 20;
 const ALLOCATE_AND_FREE: Duration = Duration::from_nanos(150);
@@ -154,7 +154,8 @@ impl CopyMethod for Staged<'_> {
             if piece >= 2 {
                 self.wait(piece);
             }
-            // SAFETY: the half is mapped, and the wait has ended its use by the device.
+            // SAFETY: the half is mapped, and the device does not use it: its last copy was waited
+            // for.
             unsafe { self.half(piece).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
             self.submit(&self.uploads, piece);
         }

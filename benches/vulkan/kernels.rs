@@ -6,7 +6,7 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 
 /// Source of a kernel `empty` without arguments.
 pub(crate) const EMPTY: &str = include_str!("empty.wgsl");
-/// Source of a kernel `store`, which has a number as a push constant and a bound pointer.
+/// Source of a kernel `store` of a number, a push constant, through a pointer, a bound buffer.
 const STORE: &str = include_str!("store.wgsl");
 
 /// Returns both kernels in a module of SPIR-V 1.3.

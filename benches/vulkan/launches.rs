@@ -11,8 +11,8 @@ use longshore_benches::rounds::{Contender, Times, in_rounds};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Launches in a turn, each of which is waited for.
-const ROUND: u32 = 200;
+/// Launches in a sample, each of which is waited for.
+const WAITED_FOR: u32 = 200;
 /// Launches queued before a wait.
 const QUEUED: u32 = 2000;
 /// Time that a launch with a wait may take beyond a factor of the floor.
@@ -44,12 +44,12 @@ pub(crate) fn one(
         || unsafe { ours.queue.launch_and_wait(&ours.empty, Grid::default(), ()) }.unwrap();
     let webgpu = webgpu(plain);
     let times = in_rounds([
-        Some(Contender::new(ROUND, || fence.run(again))),
-        Some(Contender::new(ROUND, || timeline.run(again))),
-        Some(Contender::new(ROUND, launch)),
-        webgpu.as_ref().map(|run| Contender::new(ROUND, run)),
-        Some(Contender::new(ROUND, || timeline.run(for_host))),
-        Some(Contender::new(ROUND, recorded)),
+        Some(Contender::new(WAITED_FOR, || fence.run(again))),
+        Some(Contender::new(WAITED_FOR, || timeline.run(again))),
+        Some(Contender::new(WAITED_FOR, launch)),
+        webgpu.as_ref().map(|run| Contender::new(WAITED_FOR, run)),
+        Some(Contender::new(WAITED_FOR, || timeline.run(for_host))),
+        Some(Contender::new(WAITED_FOR, recorded)),
     ]);
     let [Some(fence), Some(timeline), Some(launch), webgpu, Some(for_host), Some(anew)] = times
     else {
@@ -60,7 +60,7 @@ pub(crate) fn one(
         Limit::from_floor("1.05 x floor + 1 us", floor, |floor| floor.mul_f64(1.05) + EXTRA);
     report.row("empty kernel, launched and waited for", Some(floor), &launch, limit);
     if let Some(webgpu) = &webgpu {
-        let limit = half_way("floor + half of wgpu's addition", floor, webgpu);
+        let limit = half_way("floor + half of wgpu's overhead", floor, webgpu);
         report.row("the same, beside wgpu", Some(floor), &launch, limit);
         report.note("empty kernel, wgpu", webgpu);
     }
@@ -71,7 +71,7 @@ pub(crate) fn one(
     Ok(())
 }
 
-/// Returns a limit of the floor plus half of the other contender's addition to it.
+/// Returns a limit of the floor plus half of the other contender's time beyond the floor.
 fn half_way(text: &str, floor: &Times, other: &Times) -> Limit {
     let most = |floor: Duration, other: Duration| floor + other.saturating_sub(floor) / 2;
     Limit::new(text, most(floor.best(), other.best()), most(floor.median(), other.median()))

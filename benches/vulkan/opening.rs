@@ -25,7 +25,8 @@ pub(crate) enum Opening {
     Plugin,
 }
 
-/// Measures in new processes, in turns. `index` is the loader's number of the device.
+/// Measures in new processes, in rounds. `index` is the number by which the loader
+/// knows the device.
 pub(crate) fn measure(index: usize, report: &mut Report) -> Result<()> {
     let openings = [Opening::Floor, Opening::Ours, Opening::Plugin];
     let mut all = [const { Vec::new() }; 3];

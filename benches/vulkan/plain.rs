@@ -9,7 +9,7 @@ pub(crate) struct Plain {
     pub(crate) raw: ash::Device,
     pub(crate) queue: vk::Queue,
     pub(crate) pool: vk::CommandPool,
-    /// Loader's number of the device.
+    /// Number by which the loader knows the device.
     pub(crate) index: usize,
     memory: vk::PhysicalDeviceMemoryProperties,
     /// The device's name.
@@ -30,7 +30,7 @@ pub(crate) enum Which {
 #[derive(Clone, Copy)]
 pub(crate) enum Signal {
     Fence(vk::Fence),
-    /// A semaphore with this value, which rises by 1.
+    /// A timeline semaphore, whose value each submission raises.
     Timeline(vk::Semaphore),
 }
 
@@ -132,7 +132,7 @@ impl Plain {
         Ok(Signal::Timeline(unsafe { self.raw.create_semaphore(&info, None) }?))
     }
 
-    /// Submits a command buffer. `value` is the new value of a timeline.
+    /// Submits a command buffer. `value` is the value of a timeline after the work.
     pub(crate) fn submit(&self, commands: vk::CommandBuffer, signal: Signal, value: u64) {
         let (commands, values) = ([commands], [value]);
         let info = vk::SubmitInfo::default().command_buffers(&commands);
