@@ -1,4 +1,4 @@
-//! `longshore run`, on the host's CPU with images that are compiled here.
+//! `longshore run`, on the host's CPU with images compiled by the tests.
 
 use crate::support::{Outcome, command, outcome};
 use serde_json::json;
@@ -51,12 +51,12 @@ pub unsafe extern "C" fn is_null(arguments: Arguments) {
 }
 "#;
 
-/// A folder with an image of some kernels.
+/// A folder with an image of kernels.
 struct World {
     folder: TempDir,
 }
 
-/// One of the kernels above.
+/// Creates a folder with an image of [`KERNELS`].
 fn world() -> World {
     world_of(KERNELS)
 }
@@ -215,9 +215,11 @@ fn a_picture_of_the_memory_is_written() {
     world.run(&saxpy(&arguments)).assert_succeeds();
     let picture = std::fs::read_to_string(world.path("m.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("Live memory of host:0"), "{picture}");
-    // Nothing can be below a file.
+    // A path below a file cannot be created.
     let nowhere = [&arguments[..5], &["kernels.so/m.svg"]].concat();
-    world.run(&saxpy(&nowhere)).assert_fails(1, &["writing the timeline to 'kernels.so/m.svg'"]);
+    world
+        .run(&saxpy(&nowhere))
+        .assert_fails(1, &["cannot write the timeline to 'kernels.so/m.svg'"]);
 }
 
 #[test]
@@ -282,15 +284,15 @@ fn what_is_wrong_with_images_kernels_and_files_is_reported_with_a_hint() {
     world.run(&["-k", "saxp"]).assert_fails(1, &["error: ", "'saxp'", "saxpy", "hint: ", "--list"]);
     world.run(&["-k", "factor"]).assert_fails(1, &["error: ", "factor", "hint: "]);
     let file = ["-k", "saxpy", "-a", "f32[4]=@nosuch.bin"];
-    world.run(&file).assert_fails(1, &["argument 0: reading 'nosuch.bin'"]);
+    world.run(&file).assert_fails(1, &["argument 0: cannot read 'nosuch.bin'"]);
     std::fs::write(world.path("short.bin"), [0; 15]).unwrap();
     let short = ["-k", "saxpy", "-a", "f32[4]=@short.bin"];
-    world.run(&short).assert_fails(1, &["'short.bin' has 15 bytes; f32[4] needs 16"]);
+    world.run(&short).assert_fails(1, &["'short.bin' has 15 bytes, expected 16 for f32[4]"]);
     world.run(&["-k", "k", "-d", "host:9"]).assert_fails(3, &["'host:9'", "hint: ", "devices"]);
     world.run(&["-k", "k", "-d", "host"]).assert_fails(2, &["error: ", "\"backend:list\""]);
     image_fails(&world.path("nosuch.so"), &["cannot read the image"]);
     std::fs::write(world.path("text.so"), "text").unwrap();
-    image_fails(&world.path("text.so"), &["does not take this image", "hint: "]);
+    image_fails(&world.path("text.so"), &["does not accept this image", "hint: "]);
 }
 
 fn image_fails(image: &Path, texts: &[&str]) {
@@ -299,7 +301,7 @@ fn image_fails(image: &Path, texts: &[&str]) {
     outcome(&mut run).assert_fails(1, &[texts, &["error: "]].concat());
 }
 
-/// Each kernel ends the process in its way: by an instruction where there is one, else by the C library.
+/// Kernels that end the process: by an instruction on known processors, or by the C library.
 const ENDS: &str = r#"
 use std::ffi::{c_char, c_int, c_void};
 use std::process::Command;
@@ -336,7 +338,7 @@ pub unsafe extern "C" fn executes(_: Arguments) {
     let _ = Command::new("true").exec();
 }
 
-/// The child has the standard streams, and lives for a while.
+/// The child keeps the standard streams open for 5 seconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forks_and_ends(arguments: Arguments) {
     unsafe {
