@@ -24,7 +24,7 @@ pub(crate) fn with_links_to_installed(page: &Path, text: &str, places: Places<'_
     changed + rest
 }
 
-/// Returns the text before a link `[label](target)`, its parts, and the text behind it.
+/// Returns the text before a link `[label](target)`, its parts, and the text after it.
 fn next_link(text: &str) -> Option<(&str, &str, &str, &str)> {
     let middle = text.find("](")?;
     let end = middle + text[middle..].find(')')?;

@@ -90,8 +90,8 @@ pub fn said(program: &str, arguments: &[&str]) -> String {
 
 /// Returns the folder that cargo builds into.
 pub fn target_folder() -> PathBuf {
-    let reported = std::env::var_os("CARGO_TARGET_DIR");
-    reported.map_or_else(|| root().join("target"), |folder| root().join(folder))
+    let variable = std::env::var_os("CARGO_TARGET_DIR");
+    variable.map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 /// Returns whether a program can be started; `arguments` should make it do nothing.

@@ -1,8 +1,8 @@
 //! `cargo xtask sanitize`: checkers of a nightly toolchain.
 //!
-//! ThreadSanitizer checks the stress tests of the library and of the C API with the CPU plugin. Its
-//! standard library is instrumented too; otherwise ordinary locks look like races. Miri checks the
-//! crates of pure Rust; it supports neither `uname` nor the code of other plugins.
+//! ThreadSanitizer checks the stress tests of the library and of the C API, and the CPU plugin that
+//! they open. The standard library is instrumented too; otherwise ordinary locks look like races.
+//! Miri checks the parts in pure Rust; it supports neither `uname` nor the code of other plugins.
 
 use crate::{process, root};
 use anyhow::Result;

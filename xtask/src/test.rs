@@ -53,7 +53,7 @@ const PACKAGES: [Package; 37] = [
     Package {
         name: "bindgen",
         probe: ("bindgen", VERSION),
-        skipped: "the equality of the C API's header and LLVM's",
+        skipped: "the comparison of the C API's header with LLVM's",
     },
     Package {
         name: "clang-tools-19",
@@ -141,7 +141,7 @@ const PACKAGES: [Package; 37] = [
     Package {
         name: "libamdhip64-dev",
         probe: ("test", &["-f", "/usr/include/hip/hip_runtime_api.h"]),
-        skipped: "the equality of HIP's functions, constants and structures with its header",
+        skipped: "the comparison of HIP's functions, constants and structures with its header",
     },
     Package {
         name: "vulkan-validationlayers",
@@ -216,7 +216,9 @@ pub fn run(install: bool, all: bool) -> Result<()> {
         println!("not installed: SwiftShader. Not tested: Vulkan on it, and with two devices");
     }
     if !ptxas().is_file() && !process::starts("ptxas", VERSION) {
-        println!("not installed: ptxas. Not tested: PTX of the device header; cubins");
+        println!(
+            "not installed: ptxas. Not tested: its acceptance of the device header's PTX; cubins"
+        );
     }
     for package in missing.iter().filter(|package| package.is_missing()) {
         println!("not installed: {}. Not tested: {}", package.name, package.skipped);
@@ -276,7 +278,8 @@ fn check_fuzz_targets() -> Result<()> {
     Ok(())
 }
 
-/// Returns a command for `cargo`. On a build machine it makes no debug information.
+/// Returns a command for `cargo`. On a build machine it makes no debug information, which is not
+/// needed there.
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = process::cargo(arguments);
     if std::env::var_os("CI").is_some() {

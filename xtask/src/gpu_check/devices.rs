@@ -19,8 +19,8 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Returns whether the device is a real GPU. The name of a double of a driver's device contains
-    /// "double".
+    /// Returns whether the device is a real GPU. A device of a driver's double has "double" in its
+    /// name.
     pub(super) fn is_gpu(&self) -> bool {
         self.kind.ends_with("gpu") && !self.name.contains("double")
     }

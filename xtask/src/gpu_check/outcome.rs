@@ -80,7 +80,7 @@ pub(super) fn tests_outcome(text: &str, succeeded: bool) -> Outcome {
             counts.skips.extend(skip);
             counts
                 .measures
-                .extend(said.strip_prefix(MEASURED).map(|said| test_line(speaker, said)));
+                .extend(said.strip_prefix(MEASURED).map(|said| with_test_name(speaker, said)));
         }
     }
     if is_counted && succeeded && counts.passed + counts.skipped == 0 {
@@ -94,30 +94,30 @@ pub(super) fn tests_outcome(text: &str, succeeded: bool) -> Outcome {
 
 /// Splits a line into a test's name and its message; `test` is the name for a line without one.
 fn spoken<'a>(line: &'a str, test: &'a str) -> (&'a str, &'a str) {
-    let test_line = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
-    let (test, said) = test_line.unwrap_or((test, line));
+    let named = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
+    let (test, said) = named.unwrap_or((test, line));
     (test.trim(), said.trim())
 }
 
-fn test_line(test: &str, said: &str) -> String {
+fn with_test_name(test: &str, said: &str) -> String {
     if test.is_empty() { said.to_owned() } else { format!("{test}: {said}") }
 }
 
-/// Returns the reason for a test that was skipped or tried nothing.
+/// Returns the message of a test that was skipped or tried nothing; `None` for other lines.
 fn skip(line: &str, test: &str, said: &str) -> Option<String> {
     let is_skip = line.starts_with("test ") && said.starts_with("ignored")
         || ["skipped", "nothing was tried", "nothing is tried", "not tried"]
             .iter()
             .any(|words| said.contains(words));
-    is_skip.then(|| test_line(test, said))
+    is_skip.then(|| with_test_name(test, said))
 }
 
 /// Reads the report of NVIDIA's checker, which contains the report of the suite.
 pub(super) fn sanitizer_outcome(text: &str, succeeded: bool) -> Outcome {
-    const OF_CHECKER: &str = "=========";
+    const CHECKER_PREFIX: &str = "=========";
     let (checker, suite): (Vec<_>, Vec<_>) =
-        text.lines().partition(|line| line.starts_with(OF_CHECKER));
-    let said: Vec<_> = checker.iter().map(|line| line[OF_CHECKER.len()..].trim()).collect();
+        text.lines().partition(|line| line.starts_with(CHECKER_PREFIX));
+    let said: Vec<_> = checker.iter().map(|line| line[CHECKER_PREFIX.len()..].trim()).collect();
     let mut counts = said.iter().filter_map(|line| line.strip_prefix("ERROR SUMMARY: "));
     match counts.find(|count| !count.starts_with("0 errors")) {
         Some(count) => {
@@ -129,7 +129,7 @@ pub(super) fn sanitizer_outcome(text: &str, succeeded: bool) -> Outcome {
         }
         None => {
             let last = last_line(text);
-            Outcome::Failed(format!("the checker ended without a result, behind: {last}"))
+            Outcome::Failed(format!("the checker ended without a result, after: {last}"))
         }
     }
 }
@@ -152,7 +152,7 @@ fn counted(counts: Counts, is_counted: bool, succeeded: bool, text: &str) -> Out
         true => {
             Outcome::Failed(format!("a part did not run, the others: {} passed", counts.passed))
         }
-        false => Outcome::Failed(format!("it ended without a result, behind: {}", last_line(text))),
+        false => Outcome::Failed(format!("it ended without a result, after: {}", last_line(text))),
     }
 }
 

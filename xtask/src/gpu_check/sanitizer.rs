@@ -11,8 +11,9 @@ const TOOLS: [(&str, &str); 2] = [
     ("memcheck", "Conformance under compute-sanitizer, memcheck"),
     ("initcheck", "Conformance under compute-sanitizer, initcheck"),
 ];
-/// Options of the checker. The suite contains images that the driver refuses, and the command
-/// starts another program.
+/// Options of the checker. It must not report errors of the API, as the suite contains images that
+/// the driver refuses. It must follow all processes, as the command replaces itself by another
+/// program.
 const OPTIONS: [&str; 3] =
     ["--error-exitcode=1", "--report-api-errors=no", "--target-processes=all"];
 

@@ -119,7 +119,7 @@ impl Parse for Queries {
     }
 }
 
-/// Returns the enumeration of `device_info!`, with the type of the reply for each query.
+/// Returns the enumeration of `device_info!`, with the type of the answer to each query.
 fn device_info(queries: Queries) -> ItemEnum {
     let variants = queries.0.into_iter().map(|(attributes, name, value, kind)| {
         let answer = format!(" Answer: {}.", answer_in_c(&kind.to_string()));

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use syn::{FnArg, ForeignItem, GenericArgument, Item, PathArguments, ReturnType, Type};
 
-/// The folder of the libclang of version 19, as in other tests. Without it `bindgen` takes any.
+/// The folder of libclang 19, whose clang other tests use. Without it `bindgen` takes any libclang.
 const LIBCLANG: &str = "/usr/lib/llvm-19/lib";
 const ARGUMENTS: [&str; 5] = [
     "--default-enum-style",
@@ -119,7 +119,7 @@ impl Declared {
             let Some(layout) = self.layouts.get_mut(name) else { continue };
             match word.as_str() {
                 "align_of" => layout.whole[1] = number(),
-                // The name follows the structure, or a pointer to the structure.
+                // The name of the field follows the structure, or a pointer to the structure.
                 "offset_of" | "addr_of" => {
                     layout.fields.push((number(), plain(&words[at + 2])));
                 }
@@ -135,17 +135,17 @@ pub(crate) fn signature(parameters: &[Variable], returned: &str) -> String {
     format!("fn({}) -> {returned}", list.join(", "))
 }
 
-/// Returns the output of `bindgen`, or `None` if it or libclang is not installed. Fails in the
-/// second case where `CI` is set.
+/// Returns the output of `bindgen`, or `None` if `bindgen` or libclang is not installed. Where `CI`
+/// is set, a missing program is a failure.
 fn bindings(output: io::Result<Output>) -> Option<String> {
     let why = match output {
         Ok(output) if output.status.success() => {
             return Some(String::from_utf8(output.stdout).unwrap());
         }
         Ok(output) => {
-            let reported = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(reported.contains("Unable to find libclang"), "bindgen: {reported}");
-            reported
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(message.contains("Unable to find libclang"), "bindgen: {message}");
+            message
         }
         Err(error) => error.to_string(),
     };

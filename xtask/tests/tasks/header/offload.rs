@@ -126,8 +126,8 @@ fn a_program_may_tell_llvm_20s_errors_apart() {
     compiles(
         r#"
 #include "OffloadAPI.h"
-const char *told(ol_errc_t Code);
-const char *told(ol_errc_t Code) {
+const char *meaning(ol_errc_t Code);
+const char *meaning(ol_errc_t Code) {
     switch (Code) {
     case OL_ERRC_SUCCESS: return "success";
     case OL_ERRC_INVALID_VALUE: case OL_ERRC_INVALID_PLATFORM: case OL_ERRC_INVALID_DEVICE:
