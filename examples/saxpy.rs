@@ -1,5 +1,5 @@
-//! y = a * x + y on the first device that accepts the image: `cargo run --example saxpy
-//! kernels.img`.
+//! y = a * x + y on the first device that accepts the image:
+//! `cargo run --example saxpy kernels.img`.
 
 use longshore::{Grid, Host, Image, Result};
 

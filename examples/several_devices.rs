@@ -1,5 +1,5 @@
-//! One computation on all devices that accept the image, each with its share of the numbers: `cargo
-//! run --example several_devices kernels.img`.
+//! One computation on all devices that accept the image, each with its share of the numbers:
+//! `cargo run --example several_devices kernels.img`.
 
 use longshore::{Buffer, Device, Grid, Host, Image, Program, Queue, Result};
 

@@ -1,6 +1,6 @@
 //! Two queues: one makes blocks of numbers, the other adds each block to the sum so far. Events
-//! order the work, and no thread of the program waits before the end: `cargo run --example
-//! two_queues kernels.img`.
+//! order the work, and no thread of the program waits before the end:
+//! `cargo run --example two_queues kernels.img`.
 
 use longshore::{Grid, Host, Image, Result};
 
@@ -19,7 +19,7 @@ fn main() -> Result<()> {
     let (producer, consumer) = (device.queue()?, device.queue()?);
     let grid = Grid::linear(32, 128);
     let sum = device.buffer_of(&consumer, &[0.0f32; N])?;
-    // One block is made while the other is added.
+    // Two blocks: one is made while the other is added.
     let blocks = [device.buffer::<f32>(&producer, N)?, device.buffer::<f32>(&producer, N)?];
     let mut added = [const { None }; 2];
     for number in 0..BLOCKS {
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
             producer.wait_for(added)?;
         }
         // SAFETY: the kernel takes (u64, pointer) and stays within `N` elements. Nothing else uses
-        // them meanwhile: the producer waits for the event behind the last use.
+        // them meanwhile: the producer waits for the event after the last use.
         unsafe { producer.launch(&iota, grid, (N as u64, block))? };
         consumer.wait_for(&producer.record()?)?;
         // SAFETY: the kernel takes (u64, f32, pointer, pointer) and stays within `N` elements; the

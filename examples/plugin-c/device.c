@@ -34,20 +34,20 @@ static longshore_error_object *device_accepts(longshore_device *device, longshor
 
 // UNSUPPORTED reports a missing feature; the host then works without it.
 static longshore_error_object *device_score(longshore_device *device, longshore_bytes image,
-                                           longshore_text triple, longshore_text arch,
-                                           uint32_t *score) {
+                                            longshore_text triple, longshore_text arch,
+                                            uint32_t *score) {
     (void)device, (void)image, (void)triple, (void)arch, (void)score;
     return fail(LONGSHORE_ERROR_UNSUPPORTED, "images are not scored");
 }
 
 static longshore_error_object *device_set_logical_size(longshore_device *device, uint64_t address,
-                                                 uint64_t bytes) {
+                                                       uint64_t bytes) {
     (void)device, (void)address, (void)bytes;
     return fail(LONGSHORE_ERROR_UNSUPPORTED, "nothing depends on an allocation's logical size");
 }
 
 static longshore_error_object *device_import_memory(longshore_device *device, uint32_t kind,
-                                            uint64_t address, uint64_t bytes) {
+                                                    uint64_t address, uint64_t bytes) {
     (void)device, (void)kind, (void)address, (void)bytes;
     return fail(LONGSHORE_ERROR_UNSUPPORTED, "the device cannot import memory of the host");
 }

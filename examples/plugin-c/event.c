@@ -9,7 +9,7 @@ struct record {
     pthread_cond_t changed;
     unsigned holders;
     bool reached;
-    int64_t nanoseconds; // time of the record
+    int64_t nanoseconds; // time at which the record was reached
     longshore_error_object *failure; // the first pending error before the record
 };
 
@@ -115,7 +115,8 @@ static longshore_error_object *event_synchronize(longshore_event *event) {
     return failure;
 }
 
-// The time at which the queue reached the event's last record; false if there is no reached record.
+// Stores the time at which the queue reached the event's last record. Returns false if the event
+// has no record, or if the record is not reached yet.
 static bool reached_at(longshore_event *event, int64_t *nanoseconds) {
     record *last = last_record(event);
     bool reached = last && was_reached(last, nanoseconds);
