@@ -131,8 +131,8 @@
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* LONGSHORE_SHARED(float, tile, [16][17]); declares memory that the items of a group share. It
- * must stand in the kernel itself, outside loops and LONGSHORE_ITEMS. `tile` is a pointer, as if
- * from an array. The initial contents are undefined. */
+ * must stand in the kernel itself, outside loops and LONGSHORE_ITEMS. `tile` is the pointer to
+ * which such an array decays. The initial contents are undefined. */
 #define LONGSHORE_SHARED(type, name, dimensions) LONGSHORE_SHARED_(type, name, dimensions)
 
 /* Shared memory whose size the launch gives: a void *, aligned to 16 bytes. */
@@ -293,8 +293,8 @@
 /* ---- Messages and failures ------------------------------------------------------------------- */
 
 /* Prints like C's printf, with at most 16 arguments, and returns nothing. On AMD GPUs an
- * argument of type char * is a text that ends with 0, so a pointer to be printed must be a void
- * *. */
+ * argument of type char * is a text that ends with 0: a pointer to be printed must have the type
+ * void *. */
 #define longshore_printf(...) LONGSHORE_PRINTF_(__VA_ARGS__)
 
 /* Ends the launch with an error, which names the condition, file and line, if the condition is
