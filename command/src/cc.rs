@@ -1,8 +1,8 @@
 //! `longshore cc`: compiles kernels for several targets into one file.
 //!
-//! The steps are those of [`Cc::execute`]. [`build`] is how one image comes about, [`flags`] what
-//! versions of clang want to be told for it. [`arguments`] must see the command line before it is
-//! parsed: it makes clang's options known as such.
+//! The steps are the body of [`Cc::execute`]. Module [`build`] makes one image, and [`flags`] holds
+//! the options that each version of clang needs for it. Function [`arguments`] runs before the
+//! command line is parsed, and marks clang's options as such.
 
 mod build;
 mod clang;
@@ -34,15 +34,16 @@ use workspace::Workspace;
 
 const AFTER_CC_HELP: &str = "\
 Targets:
-  host, x86_64, aarch64   A CPU: any of this machine's kind, or any of the kind that is named. With
-                          :CPU one that clang's -march or -mcpu knows, such as x86_64:x86-64-v3,
-                          or :native for this machine's own
-  nvptx64:sm_90           An NVIDIA GPU. PTX, which the driver compiles for it and for later ones
+  host, x86_64, aarch64   All CPUs of this machine's kind, or of the named kind. With :CPU a level
+                          or a CPU that clang's -march or -mcpu knows, such as x86_64:x86-64-v3,
+                          or :native for this machine's own CPU
+  nvptx64:sm_90           An NVIDIA GPU. The image is PTX, compiled by the driver for this GPU or a
+                          later one
   amdgcn:gfx942           An AMD GPU, with features such as amdgcn:gfx90a:sramecc+:xnack-
 
 Options of clang that need no `--` before them: -O -g -I -D -U -W -w -f -m -std= -include -isystem
--iquote -idirafter -imacros -pedantic. Without -O it is -O3. Kernels include <longshore_device.h>,
-which is found without -I.
+-iquote -idirafter -imacros -pedantic. The default of -O is -O3. Kernels include
+<longshore_device.h>, which clang finds without -I.
 
 Examples:
   longshore cc saxpy.c
@@ -54,17 +55,18 @@ Examples:
 #[derive(Args)]
 #[command(after_help = AFTER_CC_HELP)]
 pub(crate) struct Cc {
-    /// Sources in C (.c) or C++ (.cc, .cpp, .cxx); those of one image see each other's functions
+    /// Sources in C (.c) or C++ (.cc, .cpp, .cxx); the sources of one image see each other's
+    /// functions
     #[arg(value_name = "FILE", required_unless_present = "header")]
     files: Vec<PathBuf>,
-    /// What to compile for; several are separated by commas, or the option is repeated
+    /// Targets to compile for, separated by commas; may be repeated
     #[arg(long, short, value_name = "TARGETS", value_delimiter = ',', default_value = "host",
           value_parser = Target::parse)]
     target: Vec<Target>,
     /// The file to write [default: the first FILE's name with .img]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the image itself, not a container of images; for one target
+    /// Write the image itself, not a container of images; only for a single target
     #[arg(long)]
     raw: bool,
     /// Make machine code for NVIDIA GPUs with ptxas, instead of PTX
@@ -76,7 +78,7 @@ pub(crate) struct Cc {
     /// The compiler [default: LONGSHORE_CLANG, else the newest clang or clang-NN on PATH]
     #[arg(long, value_name = "PATH")]
     clang: Option<PathBuf>,
-    /// Write the header for kernels into a folder, for editors and for clang by hand
+    /// Write the header for kernels into a folder, for editors and for direct calls of clang
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "output", "raw", "cubin"])]
     header: Option<PathBuf>,
     /// Options of clang
@@ -106,20 +108,22 @@ impl Cc {
         let mut seen: Vec<&Target> = Vec::new();
         for target in &self.target {
             if seen.contains(&target) {
-                return usage(format!("the target {target} is named twice"));
+                return usage(format!("--target names {target} twice; expected each target once"));
             }
             seen.push(target);
         }
         if self.raw && seen.len() > 1 {
-            return usage(format!("--raw is for one target, not for {}", seen.len()));
+            return usage(format!("--raw expects one target, but --target names {}", seen.len()));
         }
         if self.cubin && !seen.iter().any(|target| matches!(target, Target::Nvptx(_))) {
-            return usage("--cubin wants a target nvptx64:sm_NN".to_owned());
+            return usage(
+                "--cubin expects a target nvptx64:sm_NN, such as nvptx64:sm_90".to_owned(),
+            );
         }
         Ok(())
     }
 
-    /// Returns the file to write, which is none of the sources.
+    /// Returns the file to write; fails if one of the sources is this file.
     fn output(&self) -> Result<PathBuf, Failure> {
         let extension = match self.raw {
             true => self.target[0].extension(self.cubin),
@@ -131,13 +135,13 @@ impl Cc {
         let is_output =
             |file: &&PathBuf| real.is_some() && std::fs::canonicalize(file).ok() == real;
         if let Some(source) = self.files.iter().find(is_output) {
-            let message = format!("'{}' would be replaced by what is made of it", source.display());
-            return Err(Failure::new(Exit::Usage, message).or_hint("-o names another file"));
+            let message = format!("the output '{}' would replace a source", source.display());
+            return Err(Failure::new(Exit::Usage, message).or_hint("name another file with -o"));
         }
         Ok(output)
     }
 
-    /// Compiles for all targets, and tells what clang said. Blocks.
+    /// Compiles for all targets, and prints clang's diagnostics. Blocks.
     fn images(&self, sources: &[Source]) -> Result<Vec<u8>, Failure> {
         let workspace = Workspace::new()?;
         let diagnostics = Diagnostics::default();
@@ -154,7 +158,7 @@ impl Cc {
         let builds = self.builds(&job)?;
         let images = run(&builds, sources.len());
         let said = diagnostics.shown(&self.target);
-        // Where nobody reads it there is nobody else to tell.
+        // A failed write to standard error cannot be reported anywhere.
         let _ = std::io::stderr().write_all(said.as_bytes());
         self.pack(&builds, images).map_err(|failure| explain(failure, &said, &self.target))
     }
@@ -163,8 +167,8 @@ impl Cc {
         let mut options = self.options.clone();
         if profile::adds_atomic_counters(&options) {
             log::info!(
-                "-fprofile-update=atomic is added: kernels run in parallel; another -fprofile-update \
-                 replaces it"
+                "adding -fprofile-update=atomic, because kernels run in parallel; another \
+                 -fprofile-update replaces it"
             );
         }
         if std::io::stderr().is_terminal() {
@@ -205,7 +209,7 @@ impl Cc {
     }
 }
 
-/// Compiles all sources for all targets, then makes an image of each target's. Blocks.
+/// Compiles all sources for all targets, then makes one image for each target. Blocks.
 fn run(builds: &[Build<'_>], sources: usize) -> Vec<Result<Vec<u8>, String>> {
     let pairs: Vec<_> =
         builds.iter().flat_map(|build| (0..sources).map(move |source| (build, source))).collect();
@@ -221,7 +225,7 @@ fn run(builds: &[Build<'_>], sources: usize) -> Vec<Result<Vec<u8>, String>> {
     })
 }
 
-/// Says why a GPU's sources may lack a header or a function.
+/// Adds a hint if a GPU's sources may lack a header or a function of the C library.
 fn explain(failure: Failure, said: &str, targets: &[Target]) -> Failure {
     const NO_FUNCTION: [&str; 4] = [
         "no libcall available",
@@ -234,21 +238,22 @@ fn explain(failure: Failure, said: &str, targets: &[Target]) -> Failure {
     }
     if said.contains("file not found") {
         return failure.or_hint(
-            "for GPUs there is no C library: headers are clang's own, such as stdint.h, and those \
-             of -I; #if defined(__NVPTX__) || defined(__AMDGCN__) keeps others away from them",
+            "for GPUs there is no C library: use only clang's own headers, such as stdint.h, and \
+             headers in -I folders; exclude other headers by #if defined(__NVPTX__) || \
+             defined(__AMDGCN__)",
         );
     }
     if NO_FUNCTION.iter().any(|text| said.contains(text)) {
         return failure.or_hint(
-            "for GPUs there is no C library, so that exp, log, sin and others must be in the sources: \
-             as functions of your own, or by operations of the GPU, such as __nvvm_ex2_approx_f(x) \
-             of NVIDIA's for exp2f(x) and __builtin_expf(x) of AMD's; docs/device-code.md lists them",
+            "for GPUs there is no C library: define exp, log, sin and similar functions in the \
+             sources, or use operations of the GPU, such as __nvvm_ex2_approx_f(x) for exp2f(x) on \
+             NVIDIA, and __builtin_expf(x) on AMD; docs/device-code.md lists them",
         );
     }
     failure
 }
 
-/// "x86_64, aarch64: compiling 'k.c' failed", a line for each reason.
+/// Returns one line for each reason: "x86_64, aarch64: compiling 'k.c' failed".
 fn grouped<'a>(failed: impl Iterator<Item = (&'a Target, &'a String)>) -> String {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for (target, why) in failed {
@@ -261,7 +266,7 @@ fn grouped<'a>(failed: impl Iterator<Item = (&'a Target, &'a String)>) -> String
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// NVIDIA's assembler, on PATH or where its toolkit is installed.
+/// Returns the path of NVIDIA's assembler, on PATH or in its toolkit's folder.
 fn ptxas() -> Result<PathBuf, Failure> {
     let installed = Path::new("/usr/local/cuda/bin/ptxas");
     let found = path::find("ptxas").or_else(|| installed.is_file().then(|| installed.to_owned()));

@@ -1,4 +1,4 @@
-//! `longshore check`: hands over to the conformance suite, a program of its own.
+//! `longshore check`: the start of the conformance suite, a separate program.
 
 use crate::common::CommonOptions;
 use crate::failure::{Exit, Failure};
@@ -10,9 +10,9 @@ use std::process::Command;
 
 const SUITE: &str = "longshore-check";
 
-/// Run the conformance suite on the devices that are there
+/// Run the conformance suite on the available devices
 ///
-/// Starts the program `longshore-check`, found beside this one or on PATH.
+/// Starts the program `longshore-check`, found beside this command or on PATH.
 #[derive(Args)]
 pub(crate) struct Check {
     /// Check only these devices, such as "cuda:1"
@@ -21,22 +21,22 @@ pub(crate) struct Check {
     /// The folder with the suite's device images
     #[arg(long, value_name = "DIR")]
     fixtures: Option<PathBuf>,
-    /// Run each check in a process of its own: one that dies has failed, and the others still run
+    /// Run each check in its own process: a check that dies has failed, and the others still run
     #[arg(long)]
     isolated: bool,
-    /// List the checks and run none
+    /// List the checks without running them
     #[arg(long)]
     list: bool,
-    /// Run only the checks in whose "group: name" one of these texts occurs
+    /// Run only the checks whose "group: name" contains one of these texts
     filter: Vec<String>,
 }
 
 impl Check {
-    /// Becomes the suite. Returns only if that fails.
+    /// Replaces this process by the suite. Returns only if that fails.
     pub(crate) fn execute(&self, common: &CommonOptions) -> Failure {
         let Some(program) = find() else { return missing() };
         let error = self.command(&program, common).exec();
-        Failure::new(Exit::Runtime, format!("starting '{}': {error}", program.display()))
+        Failure::new(Exit::Runtime, format!("'{}' cannot be started: {error}", program.display()))
     }
 
     fn command(&self, program: &Path, common: &CommonOptions) -> Command {

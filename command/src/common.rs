@@ -1,4 +1,4 @@
-//! The options that every subcommand has, and the host that they ask for.
+//! The options of every subcommand, and the host that they describe.
 
 use crate::failure::{Exit, Failure};
 use clap::{ArgAction, Args};
@@ -18,13 +18,13 @@ pub(crate) struct CommonOptions {
     /// Search this plugin file, or folder of plugins, before all others; may be repeated
     #[arg(long, value_name = "PATH", global = true)]
     pub(crate) plugin: Vec<PathBuf>,
-    /// Log more: -v what happens, -vv details, -vvv everything
+    /// Log more: -v the main steps, -vv details, -vvv everything
     #[arg(short, long, action = ArgAction::Count, global = true)]
     pub(crate) verbose: u8,
 }
 
 impl CommonOptions {
-    /// Returns the level that `-v` asks for.
+    /// Returns the log level that `-v` selects.
     pub(crate) fn log_level(&self) -> Option<&'static str> {
         match self.verbose {
             0 => None,
@@ -34,7 +34,7 @@ impl CommonOptions {
         }
     }
 
-    /// Returns a host's builder with these options.
+    /// Creates a builder of a host with these options.
     pub(crate) fn builder(&self) -> HostBuilder {
         let builder = Host::builder().with_environment(self.environment());
         let mut builder = self.plugin.iter().fold(builder, HostBuilder::with_plugin);
@@ -47,7 +47,7 @@ impl CommonOptions {
         builder
     }
 
-    /// Returns the environment without the selections that the options replace.
+    /// Returns the process's environment without the selections that the options replace.
     fn environment(&self) -> Environment {
         let mut environment = Environment::from_process();
         if self.backend.is_some() {
@@ -59,13 +59,13 @@ impl CommonOptions {
         environment
     }
 
-    /// Returns the host with these options.
+    /// Creates the host with these options.
     pub(crate) fn host(&self) -> Result<Host, Failure> {
         build(self.builder())
     }
 
-    /// Opens the device that `--device` names, or the preferred one of those that take the image; its
-    /// memory is tracked if `track` is set.
+    /// Opens the device that `--device` names, else the preferred device that takes the image.
+    /// `track` enables the tracking of its memory.
     pub(crate) fn open(
         &self,
         device: Option<&str>,
@@ -81,20 +81,20 @@ impl CommonOptions {
             Some(selection) => host.device(selection).map_err(selection_failure),
             None => host.device_for(image).map_err(Failure::from),
         };
-        opened.map_err(|failure| {
-            failure.or_hint("`longshore devices` lists the devices that there are")
-        })
+        opened.map_err(|failure| failure.or_hint("`longshore devices` lists the available devices"))
     }
 }
 
 fn build(builder: HostBuilder) -> Result<Host, Failure> {
     let host = builder.build().map_err(selection_failure);
     host.map_err(|failure| {
-        failure.or_hint("`longshore plugins` lists what was found and what became of it")
+        failure.or_hint(
+            "`longshore plugins` lists the plugins that were found, with the outcome of each",
+        )
     })
 }
 
-/// Returns the failure for an error in what the user selected.
+/// Converts an error in the user's selection to a failure.
 pub(crate) fn selection_failure(error: longshore::Error) -> Failure {
     let exit = match error.code() {
         ErrorCode::NotFound => Exit::NothingFound,
@@ -104,22 +104,22 @@ pub(crate) fn selection_failure(error: longshore::Error) -> Failure {
     Failure::new(exit, error.to_string())
 }
 
-/// Returns the failure for a host without a device.
+/// Returns the failure for a host without a device, with a hint for the reason.
 pub(crate) fn no_device(host: &Host) -> Failure {
     let lacks_driver = |candidate: &Candidate| {
         matches!(candidate.outcome, Outcome::NoDriver(_) | Outcome::NoDevice(_))
     };
     let candidates = host.candidates();
     let hint = if !host.excluded().is_empty() {
-        "select one of these with --devices or LONGSHORE_DEVICES, or all by neither"
+        "select one of these devices with --devices or LONGSHORE_DEVICES, or omit both to use all"
     } else if candidates.is_empty() {
         "put a plugin, 'liblongshore_plugin_<backend>.so', beside this command or into a folder of \
          LONGSHORE_PLUGIN_PATH, or name it with --plugin"
     } else if candidates.iter().any(lacks_driver) {
         "install the driver of a device of this machine, or name the plugin of another backend, such \
-         as that of the CPU, with --plugin"
+         as the CPU's, with --plugin"
     } else {
-        "`longshore plugins` tries each in a process of its own; --plugin names others"
+        "`longshore plugins` tries each plugin in its own process; name other plugins with --plugin"
     };
     Failure::new(Exit::NothingFound, host.why_no_device()).or_hint(hint)
 }

@@ -1,4 +1,4 @@
-//! `longshore completions`: what a shell needs to complete the command.
+//! `longshore completions`: scripts by which a shell completes the command.
 
 use crate::failure::Failure;
 use crate::output;
@@ -15,7 +15,8 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-/// Returns the command without what its help does not show, which the generator would complete.
+/// Returns the command without its hidden options and subcommands, which the generator would
+/// complete.
 fn without_hidden(command: &Command) -> Command {
     let shown = |argument: &&Arg| !argument.is_hide_set();
     let arguments = command.get_arguments().filter(shown).cloned();

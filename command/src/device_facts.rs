@@ -1,11 +1,11 @@
-//! What a device tells of itself, as JSON.
+//! Facts that a device reports, as JSON.
 
 use longshore::{DeviceEntry, DeviceInfo, DeviceType, ErrorCode, InfoValue, PlatformInfo};
 use longshore_plugin_api::FpCapability;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// A device and its answers to every query that it answers. A query's name is the key, in snake
+/// A device and its reply to each query that it supports. The key is the query's name in snake
 /// case, with the unit at its end if it has one.
 #[derive(Serialize)]
 pub(crate) struct DeviceFacts {
@@ -30,13 +30,13 @@ impl DeviceFacts {
     }
 }
 
-/// "cuda:0", as `--device` takes it.
+/// Returns the value of `--device` for a device, such as "cuda:0".
 pub(crate) fn id(device: &DeviceEntry) -> String {
     let facts = device.facts();
     format!("{}:{}", facts.backend, facts.index)
 }
 
-/// What a device is, in a word.
+/// Returns the name of a device's kind.
 pub(crate) fn kind_name(kind: Option<DeviceType>) -> &'static str {
     match kind {
         Some(DeviceType::Gpu) => "gpu",
@@ -63,7 +63,7 @@ fn answers(device: &DeviceEntry) -> Map<String, Value> {
     DeviceInfo::ALL.iter().filter_map(answer).collect()
 }
 
-/// Returns the answer, if there is one. That a device does not know the query is ordinary.
+/// Returns the device's reply. An unsupported query is not logged.
 fn reported<T>(
     answer: longshore::Result<T>,
     device: &DeviceEntry,
@@ -105,7 +105,7 @@ fn value(query: DeviceInfo, answer: &InfoValue) -> Value {
         (_, InfoValue::U64(number)) => (*number).into(),
         (_, InfoValue::Dimensions(xyz)) => json!(xyz),
         (_, InfoValue::Uuid(uuid)) => uuid_text(*uuid).into(),
-        // A type of a later version, as its bytes.
+        // Types of later interface versions are shown as their bytes.
         (_, other) => json!(other.to_bytes()),
     }
 }
@@ -124,7 +124,7 @@ fn capabilities(bits: u32) -> Vec<String> {
     ALL.into_iter().filter(|bit| bits & *bit as u32 != 0).map(snake_case).collect()
 }
 
-/// Lines of `name=value`; one without `=` is a name without a value.
+/// Parses lines of `name=value`; a line without `=` is a name without a value.
 fn properties(lines: &str) -> Map<String, Value> {
     let lines = lines.lines().filter(|line| !line.is_empty());
     lines

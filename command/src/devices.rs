@@ -8,10 +8,10 @@ use clap::Args;
 use longshore::units;
 use longshore::{DeviceEntry, DeviceInfo};
 
-/// List the devices that would be used, the preferred one first
+/// List the usable devices, the preferred one first
 #[derive(Args)]
 pub(crate) struct Devices {
-    /// Print all that the devices tell of themselves as JSON
+    /// Print all facts that the devices report as JSON
     #[arg(long)]
     json: bool,
 }

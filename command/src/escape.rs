@@ -1,12 +1,12 @@
-//! Names and texts from files and plugins, as a terminal may see them.
+//! Names and texts from files and plugins, escaped for a terminal.
 
 use longshore_plugin_api::printable;
 
-/// A longer name is cut where people read it.
+/// Number of characters after which a name is cut in text output.
 const LONGEST_NAME: usize = 256;
 
-/// Returns a name in one line: control characters are escapes, newlines and tabs too. The end of a long
-/// one is left out.
+/// Returns a name in one line, with control characters, newlines and tabs as escapes. The end of a
+/// long name is left out.
 pub(crate) fn name(text: &str) -> String {
     let shown = text.char_indices().nth(LONGEST_NAME).map_or(text, |(end, _)| &text[..end]);
     let line = printable(shown).replace('\n', "\\n").replace('\t', "\\t");
@@ -16,10 +16,11 @@ pub(crate) fn name(text: &str) -> String {
     }
 }
 
-/// Returns a JSON text in which the control characters that JSON allows are escapes too.
+/// Returns a JSON text in which the control characters allowed by JSON are escapes too.
 pub(crate) fn json(text: &str) -> String {
     let escaped = printable(text);
-    // `\u{9b}` as Rust writes it is `\u009b` in JSON. A backslash of the text itself is doubled there.
+    // JSON writes Rust's escape `\u{9b}` as `\u009b`. A backslash of the text itself is doubled in
+    // JSON.
     let mut parts = escaped.split("\\u{");
     let mut json = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -33,8 +34,9 @@ pub(crate) fn json(text: &str) -> String {
     json
 }
 
-/// Returns whether these digits are those of an escape: in JSON `\u{` follows a backslash only where that is the
-/// second of a pair.
+/// Returns whether `\u{digits}` is an escape made by `printable`. An odd number of backslashes
+/// before it means that its own backslash is the second of a pair, which is a backslash of the
+/// text.
 fn is_escape(before: &str, digits: &str) -> bool {
     let backslashes = before.len() - before.trim_end_matches('\\').len();
     backslashes.is_multiple_of(2)

@@ -1,4 +1,4 @@
-//! How a command fails: what is told, what may help, and the exit code.
+//! Failures of a command: message, hint and exit code.
 
 use crate::logging;
 use longshore::{Error, ErrorCode};
@@ -7,8 +7,8 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The exit codes, as `longshore --help` lists them. The last, for a check that failed, is given
-/// by the suite itself.
+/// The exit codes listed by `longshore --help`. The conformance suite itself returns the last one,
+/// for a failed check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Runtime = 1,
@@ -16,7 +16,7 @@ pub(crate) enum Exit {
     NothingFound = 3,
 }
 
-/// Why a command ended without doing what it was asked.
+/// A failure of a command, for the user.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -29,26 +29,26 @@ impl Failure {
         Failure { exit, message: message.into(), hint: None }
     }
 
-    /// Returns the same with a hint, unless it has one.
+    /// Adds a hint unless the failure has one.
     pub(crate) fn or_hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint.get_or_insert_with(|| hint.into());
         self
     }
 
-    /// Returns the same, of which is said first what it is about.
+    /// Puts the subject and a colon before the message.
     pub(crate) fn about(mut self, what: &str) -> Failure {
         self.message = format!("{what}: {}", self.message);
         self
     }
 
-    /// Tells the user and answers the exit code.
+    /// Prints the failure to standard error, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         ExitCode::from(self.tell())
     }
 
-    /// Returns the same; the exit code as a number.
+    /// Prints the failure to standard error, and returns the exit code as a number.
     pub(crate) fn tell(&self) -> u8 {
-        // Where nobody reads the errors there is nobody else to tell.
+        // A failed write to standard error cannot be reported anywhere.
         let _ = write!(std::io::stderr(), "{}", printable(&self.to_string()));
         self.exit as u8
     }
@@ -74,22 +74,25 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What to do about an error of which nothing but the code is known.
+/// Returns the hint for an error's code.
 fn hint(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::InvalidBinary => {
-            "`longshore inspect IMAGE` shows what the image is, `longshore plugins` the formats that \
-             each backend takes, `longshore devices` the architectures; --device chooses another"
+            "`longshore inspect IMAGE` shows the image's format and architecture, `longshore plugins` \
+             each backend's formats, `longshore devices` the architectures; choose another device \
+             with --device"
         }
-        ErrorCode::LinkFailure => "link the image with the libraries that define what it lacks",
+        ErrorCode::LinkFailure => {
+            "link the image with the libraries that define its undefined symbols"
+        }
         ErrorCode::OutOfResources => {
             "use smaller buffers, or end other programs that use the device"
         }
         ErrorCode::HostToolNotFound => "install the tool, or add its folder to PATH",
-        ErrorCode::Unsupported => "another device may be able to: choose it with --device",
-        ErrorCode::SymbolKind => "`longshore run IMAGE --list` shows what each symbol is",
+        ErrorCode::Unsupported => "another device may support this: choose it with --device",
+        ErrorCode::SymbolKind => "`longshore run IMAGE --list` shows the kind of each symbol",
         ErrorCode::BackendFailure | ErrorCode::Unknown if logging::is_withheld() => {
-            "-vv shows what the plugin and the driver logged"
+            "-vv shows the log of the plugin and the driver"
         }
         _ => return None,
     })

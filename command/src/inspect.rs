@@ -1,9 +1,9 @@
-//! `longshore inspect`: what is in an image, without a plugin or a device.
+//! `longshore inspect`: the contents of an image, without a plugin or a device.
 //!
-//! [`report::ImageReport`] is what is found; `elf.rs` reads what ELF images have, `cpu.rs` and
-//! `code_object.rs` what each kind has of its own, `cuda.rs` PTX, cubins and fatbins, `spirv.rs` modules for Vulkan.
-//! `kernels.rs` joins descriptions and notes, `show.rs` prints tables. Readers are total: what cannot be read is a
-//! problem in the report.
+//! The result is a [`report::ImageReport`]. `elf.rs` reads the common parts of ELF images, `cpu.rs`
+//! and `code_object.rs` the parts of each kind, `cuda.rs` PTX, cubins and fatbins, `spirv.rs`
+//! modules for Vulkan. `kernels.rs` joins descriptions and notes, `show.rs` prints tables. Readers
+//! never fail: an unreadable part is a problem in the report.
 
 mod archive;
 mod code_object;
@@ -23,12 +23,12 @@ use report::{EntryReport, FileReport, ImageReport, Room};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Show what is in an image or a container of images: needs no device and no plugin
+/// Show the contents of an image or a container of images, without a device or a plugin
 #[derive(Args)]
 pub(crate) struct Inspect {
     /// The image: ELF, PTX, cubin, code object, SPIR-V, WGSL, archive, or a container of these
     image: PathBuf,
-    /// Print it as JSON
+    /// Print the contents as JSON
     #[arg(long)]
     json: bool,
 }
@@ -44,7 +44,8 @@ impl Inspect {
     }
 }
 
-/// Returns a file that is a container shows its entries; an ELF file that has some, itself before them.
+/// Reports on a file. A container is reported as its entries; an ELF file with entries also as an
+/// image, before them.
 fn report_of(file: String, image: Image) -> FileReport {
     let room = Rc::default();
     let (entries, problem) = match entries_of(&image, &room) {
@@ -66,7 +67,7 @@ fn report_of(file: String, image: Image) -> FileReport {
     report
 }
 
-/// What is in a container; `None` if the image is none.
+/// Reports on the entries of a container; `None` for other images.
 fn entries_of(image: &Image, room: &Rc<Room>) -> Result<Option<Vec<ImageReport>>, String> {
     if image.format() == Format::Fatbin {
         return cuda::entries(image.bytes(), room).map(Some);
@@ -85,7 +86,7 @@ fn is_elf(format: Format) -> bool {
     )
 }
 
-/// Returns an entry, or those of the fatbin that it is.
+/// Reports on an entry, or on the entries of a fatbin.
 fn entry_reports(entry: ContainerEntry, room: &Rc<Room>) -> Vec<ImageReport> {
     let is_fatbin = entry.image.format() == Format::Fatbin;
     let problem = match is_fatbin.then(|| cuda::entries(entry.image.bytes(), room)) {
@@ -106,7 +107,7 @@ fn entry_reports(entry: ContainerEntry, room: &Rc<Room>) -> Vec<ImageReport> {
 }
 
 fn image_report(image: Image, room: &Rc<Room>) -> ImageReport {
-    // The reader of ELF wants its structures aligned.
+    // The reader of ELF needs aligned structures.
     let image = match image.bytes().as_ptr().addr().is_multiple_of(8) {
         true => image,
         false => Image::from(image.bytes()),
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Returns a small object of the machine.
+    /// Compiles a small object for this machine.
     fn object() -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let (source, object) = (folder.path().join("x.c"), folder.path().join("x.o"));
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(names, ["f", "g"]);
         assert_eq!(report.kernels[1].metadata.argument_sizes, Some(vec![4, 8]));
         assert_eq!(report.constructors.list()[0].priority, Some(200));
-        // The same bytes, also as other machines', with their OS/ABI.
+        // Copies of the bytes for other machines, with their OS/ABI.
         let mut others =
             [(62u16, [0, 0]), (190, [0x41, 8]), (224, [64, 3])].map(|(machine, abi)| {
                 let mut bytes = whole.clone();

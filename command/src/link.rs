@@ -1,6 +1,6 @@
 //! `longshore link`.
 //!
-//! The steps are those of [`Link::execute`]; [`program`] is what happens to the linked code.
+//! The steps are the body of [`Link::execute`]; [`program`] runs the linked code.
 
 mod arguments;
 mod dump;
@@ -46,8 +46,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 const AFTER_LINK_HELP: &str = "\
-The exit code is the program's. Where the link fails it is 1, and nothing has run; with --lazy it is 127
-where something cannot be linked that the program calls.
+The exit code is the program's. If the link fails, the exit code is 1, and nothing has run. With
+--lazy it is 127 if the program calls a function that cannot be linked.
 
 Examples:
   longshore link main.o parts.o --archive libz.a --dylib libm.so.6 --args -v file
@@ -62,55 +62,64 @@ Examples:
 #[derive(Args)]
 #[command(after_help = AFTER_LINK_HELP)]
 pub(crate) struct Link {
-    /// Objects, and archives that are linked whole; with --lazy LLVM bitcode too, also as text
+    /// Objects, and archives to link whole; with --lazy also LLVM bitcode, or its assembly text
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The function to call, as main(argc, argv, envp)
     #[arg(long, value_name = "SYMBOL", default_value = "main")]
     entry: String,
-    /// Link what defines SYMBOL though nothing refers to it, if it is defined; may be repeated
+    /// Link the definition of SYMBOL, if there is one, although nothing refers to it; may be
+    /// repeated
     #[arg(short = 'u', long, value_name = "SYMBOL")]
     undefined: Vec<String>,
-    /// The program's arguments, after the first FILE: all of the command line that follows
+    /// The program's arguments after argv[0], which is the first FILE: the rest of the command line
     #[arg(long, value_name = "ARGUMENT", num_args = 0.., allow_hyphen_values = true)]
     args: Vec<OsString>,
-    /// An archive whose members are linked when they are needed; may be repeated
+    /// An archive, whose members are linked when they are needed; may be repeated
     #[arg(long, value_name = "FILE")]
     archive: Vec<PathBuf>,
-    /// A shared library to open, by path or by a name that the dynamic linker finds; may be repeated
+    /// A shared library to open, by path or by a name that the dynamic linker finds; may be
+    /// repeated
     #[arg(long, value_name = "LIBRARY")]
     dylib: Vec<PathBuf>,
-    /// A library: libNAME.so, which is opened, or libNAME.a, an archive; -l:FILE for a file of another name; may be repeated
+    /// A library: the shared library libNAME.so, or the archive libNAME.a; -l:FILE for a file of
+    /// another name; may be repeated
     #[arg(short = 'l', value_name = "NAME")]
     library: Vec<String>,
-    /// A folder in which -l looks before the system's; may be repeated
+    /// A folder that -l searches before the system's folders; may be repeated
     #[arg(short = 'L', value_name = "FOLDER")]
     library_path: Vec<PathBuf>,
-    /// Do without the symbols of this process: those of the C library and of other shared libraries
+    /// Exclude the symbols of this process, which come from the C library and other shared
+    /// libraries
     #[arg(long, conflicts_with = "dylib")]
     no_process_symbols: bool,
     /// Define NAME as another name of SYMBOL; may be repeated
     #[arg(long, value_name = "NAME=SYMBOL", value_parser = arguments::alias)]
     alias: Vec<Alias>,
-    /// Let __wrap_SYMBOL stand between SYMBOL and those that refer to it, and get SYMBOL as __real_SYMBOL; may be repeated
+    /// Link references to SYMBOL to __wrap_SYMBOL, and references to __real_SYMBOL to SYMBOL; may
+    /// be repeated
     #[arg(long, value_name = "SYMBOL")]
     wrap: Vec<String>,
     /// Define NAME at an address, decimal or with 0x; may be repeated
     #[arg(long, value_name = "NAME=ADDRESS", value_parser = arguments::absolute)]
     abs: Vec<Absolute>,
-    /// Add a read-only section with the bytes of a file, and symbols at offsets in it; may be repeated
+    /// Add a read-only section with the bytes of a file, and symbols at offsets in it; may be
+    /// repeated
     #[arg(long, value_name = "NAME,FILE[@SYMBOL=OFFSET,...]", value_parser = arguments::section)]
     sectcreate: Vec<SectionFile>,
     /// Put undefined symbols at 0xbad
     #[arg(long)]
     phony_externals: bool,
-    /// Link every FILE, also what the entry does not need
+    /// Link every FILE, even if the entry does not need it
     #[arg(long)]
     link_all: bool,
-    /// Link every FILE, and let libraries that the program opens use its functions and variables, as -rdynamic of gcc and clang does
+    /// Link every FILE, and let libraries that the program opens use its functions and variables,
+    /// as with -rdynamic of gcc and clang
     #[arg(long, visible_alias = "export-dynamic")]
     rdynamic: bool,
-    /// Link what the program calls when it is first called: each FILE and member of an --archive, but FILEs with constructors. FILEs of LLVM bitcode are compiled function by function, by the newest clang on PATH
+    /// Link each FILE and each member of an --archive at the first call of one of its functions,
+    /// except FILEs with constructors. The newest clang on PATH compiles FILEs of LLVM bitcode
+    /// function by function
     #[arg(long, conflicts_with_all = ["link_all", "rdynamic", "gc_sections", "phony_externals", "no_exec", "slab_allocate", "slab_address", "slab_page_size"])]
     lazy: bool,
     /// Leave out the sections that nothing needs
@@ -122,7 +131,7 @@ pub(crate) struct Link {
     /// Link, and run nothing
     #[arg(long)]
     no_exec: bool,
-    /// Write what was linked to FILE as JSON, before it runs
+    /// Write the linked code and data to FILE as JSON, before the program runs
     #[arg(long, value_name = "FILE")]
     dump_memory: Option<PathBuf>,
     /// Print the graph of each object to standard error
@@ -131,13 +140,13 @@ pub(crate) struct Link {
     /// Print how long each step of the link took to standard error
     #[arg(long)]
     show_times: bool,
-    /// Tell gdb and lldb about the linked code
+    /// Announce the linked code to gdb and lldb
     #[arg(long)]
     gdb: bool,
-    /// Tell perf the names of the linked functions, in /tmp/perf-PID.map
+    /// Announce the names of the linked functions to perf, in /tmp/perf-PID.map
     #[arg(long)]
     perf_map: bool,
-    /// Tell `perf inject --jit` about the linked code, in a new folder below DIR
+    /// Announce the linked code to `perf inject --jit`, in a new folder below DIR
     #[arg(long, value_name = "DIR")]
     jitdump: Option<PathBuf>,
     #[command(flatten)]
@@ -146,11 +155,11 @@ pub(crate) struct Link {
     slab: Slab,
 }
 
-/// Addresses to lay the code out at, without running it.
+/// The addresses of a layout of code that is not run.
 #[derive(Args)]
 #[command(next_help_heading = "Layout at chosen addresses, without running the code")]
 struct Slab {
-    /// Size of the range of addresses: a number, or one with Kb, Mb or Gb [default: 512Mb]
+    /// Size of the address range in bytes, or with the unit Kb, Mb or Gb [default: 512Mb]
     #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     slab_allocate: Option<u64>,
     /// The first address [default: 0x10000000]
@@ -161,17 +170,17 @@ struct Slab {
     slab_page_size: Option<u64>,
 }
 
-/// Where the code is linked for.
+/// The place that the code is linked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// The process that runs the program: this one, or an executor.
+    /// The process that runs the program: this process or an executor.
     Process,
-    /// Somewhere else: nothing of this process is offered to it.
+    /// Another place: the code sees no symbols of this process.
     Elsewhere,
 }
 
 impl Link {
-    /// Returns only where nothing is run.
+    /// Links and runs the program. Does not return if this process runs the program to its end.
     pub(crate) fn execute(&self) -> Result<ExitCode, Failure> {
         self.check_output()?;
         let mut inputs = read_all(&self.files)?;
@@ -206,7 +215,7 @@ impl Link {
             dump.write(architecture, &self.abs, file)?;
         }
         if self.show_times {
-            // Where nobody reads it there is nobody else to tell.
+            // A failed write to standard error cannot be reported anywhere.
             let _ = writeln!(std::io::stderr(), "{}", times::table(&session.times()));
         }
         match entry {
@@ -235,7 +244,7 @@ impl Link {
         }
     }
 
-    /// Returns the dump is not to replace what it is about.
+    /// Checks that the dump does not replace an input.
     fn check_output(&self) -> Result<(), Failure> {
         let Some(output) = &self.dump_memory else { return Ok(()) };
         let sections = self.sectcreate.iter().map(|section| &section.file);
@@ -248,7 +257,7 @@ impl Link {
             output.display(),
             input.display()
         );
-        Err(Failure::new(Exit::Usage, message).or_hint("--dump-memory wants another file"))
+        Err(Failure::new(Exit::Usage, message).or_hint("name another file with --dump-memory"))
     }
 
     fn warn_of_options_without_effect(&self, place: Place) {
@@ -272,7 +281,8 @@ impl Link {
         place == Place::Process && !self.no_exec
     }
 
-    /// For objects of this architecture, the first of which has this name.
+    /// Returns the place that objects of an architecture are linked for. `first` is the name of the
+    /// first object.
     fn place(&self, first: &str, architecture: Architecture) -> Result<Place, Failure> {
         if self.slab.is_wanted() {
             return Ok(Place::Elsewhere);
@@ -291,7 +301,7 @@ impl Link {
             architecture.triple()
         );
         Err(Failure::new(Exit::Runtime, message)
-            .or_hint("--no-exec links it without running it; so does --slab-address"))
+            .or_hint("link it without running it, with --no-exec or --slab-address"))
     }
 
     fn session(
@@ -316,20 +326,20 @@ impl Link {
             builder = builder.with_program_listing(listing);
         }
         if self.lazy && architecture == Architecture::X86_64 {
-            // Code that is not position-independent may come later, and refers to what was linked before.
+            // Code that is linked later may be position-dependent, and refer to code linked before.
             builder = builder.with_placement(Placement::Low);
         }
         if self.slab.is_wanted() {
             builder = builder.with_memory(Arc::new(self.slab.memory()?));
         }
         Ok(match place {
-            // SAFETY: this process is there to run the program that it is given.
+            // SAFETY: the user has started this process to run the given program.
             Place::Process => unsafe { self.in_process(builder, executor)?.build() }?,
             Place::Elsewhere => builder.build_without_execution()?,
         })
     }
 
-    /// What only code that is executed can have.
+    /// Adds the settings of code that is executed: process, thread-local storage and debug support.
     fn in_process(
         &self,
         builder: SessionBuilder,
@@ -352,7 +362,7 @@ impl Link {
         let mut passes = Passes::default();
         if self.show_graph {
             passes.add(Stage::PostFixup, |graph| {
-                // Where nobody reads it there is nobody else to tell.
+                // A failed write to standard error cannot be reported anywhere.
                 let _ = write!(std::io::stderr(), "{graph:?}");
                 Ok(())
             });
@@ -369,7 +379,7 @@ impl Link {
         passes
     }
 
-    /// Returns a program of everything that can define symbols.
+    /// Creates the program from all inputs that define symbols.
     fn add(
         &self,
         session: &Session,
@@ -399,7 +409,8 @@ impl Link {
         Ok(program)
     }
 
-    /// Returns the address of the entry, if there is one.
+    /// Links, and returns the address of the entry; `None` for an optional entry without a
+    /// definition.
     fn link(
         &self,
         program: &Program,
@@ -437,7 +448,8 @@ fn whole_program(library: &Library, given: &Given) -> Result<Program, LinkFailur
     Ok(Program::Whole(library.clone()))
 }
 
-/// Bytes for thread-local variables of code that finds them at a fixed offset from the thread pointer.
+/// Bytes reserved for thread-local variables that code accesses at a fixed offset from the thread
+/// pointer.
 const STATIC_TLS: usize = 16 << 10;
 
 impl Slab {

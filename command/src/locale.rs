@@ -1,6 +1,6 @@
-//! Which characters a terminal shows, as the locale of the user says.
+//! The characters of a terminal, by the user's locale.
 
-/// Whether the locale has all characters. Without one it is "C", which has those of ASCII.
+/// Returns whether the locale has all characters. The default locale is "C", which has only ASCII.
 pub(crate) fn is_utf8() -> bool {
     let variables = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
     let locale =
@@ -8,7 +8,7 @@ pub(crate) fn is_utf8() -> bool {
     locale.is_some_and(|name| has_utf8(&name))
 }
 
-/// Returns whether a locale's name, "de_DE.UTF-8@euro", says so.
+/// Returns whether the charset in a locale's name, such as "de_DE.UTF-8@euro", is UTF-8.
 fn has_utf8(name: &str) -> bool {
     let Some((_, charset)) = name.split_once('.') else { return false };
     let charset = charset.split('@').next().unwrap_or_default().replace('-', "");

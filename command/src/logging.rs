@@ -1,4 +1,4 @@
-//! Where the log goes: standard error, as the options and the environment say.
+//! The log on standard error, filtered by the options and the environment.
 
 use env_logger::{Builder, Target};
 use log::{Level, LevelFilter, Log, Metadata, Record};
@@ -6,11 +6,11 @@ use longshore_plugin_api::printable;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a plugin said something in the detail of `-vv` that was not shown.
+/// Whether the filter dropped a plugin's record that `-vv` would show.
 static IS_WITHHELD: AtomicBool = AtomicBool::new(false);
 
-/// Starts logging with the level that `-v` asks for, else with the filter of `LONGSHORE_LOG`, else
-/// with that of `RUST_LOG`, else with `default`.
+/// Starts logging. The filter is the level that `-v` selects, else `LONGSHORE_LOG`, else
+/// `RUST_LOG`, else `default`.
 pub(crate) fn start(level: Option<&str>, default: &str) {
     let filter = level.map(str::to_owned).or_else(filter).unwrap_or_else(|| default.to_owned());
     let mut builder = Builder::new();
@@ -25,12 +25,12 @@ pub(crate) fn start(level: Option<&str>, default: &str) {
     log::set_max_level(level);
 }
 
-/// Returns whether `-vv` would show something of a plugin that was not shown.
+/// Returns whether `-vv` would show a plugin's record that was dropped.
 pub(crate) fn is_withheld() -> bool {
     IS_WITHHELD.load(Ordering::Relaxed)
 }
 
-/// Shows what the filter lets pass, and remembers whether plugins said more.
+/// A logger that prints the records accepted by the filter, and notes whether plugins logged more.
 struct Logger {
     shown: env_logger::Logger,
 }

@@ -1,9 +1,9 @@
-//! `longshore`: looks at plugins and devices, compiles and runs kernels, links objects and checks
+//! `longshore`: inspects plugins and devices, compiles and runs kernels, links objects and checks
 //! devices from the shell.
 //!
-//! Start reading at [`options`], which holds the command line; each subcommand has a file of its
-//! own, and [`common`] has the options of all. Errors become a [`failure::Failure`], which knows
-//! its hint and the exit code.
+//! Start reading at [`options`], which holds the command line. Each subcommand has its own file,
+//! and [`common`] has the options of all. Errors become a [`failure::Failure`], which holds its
+//! hint and the exit code.
 
 mod cc;
 mod check;
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let arguments = link::expanded(cc::arguments(std::env::args_os()).into_iter());
     let options = Options::parse_from(arguments);
     logging::start(options.common.log_level(), options.subcommand.default_log_filter());
-    // A probe is started by a process that warns itself.
+    // The process that starts a probe prints the warnings itself.
     if !matches!(options.subcommand, Subcommand::Probe(_)) {
         Environment::from_process().warn_of_misspelt();
     }

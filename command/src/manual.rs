@@ -1,4 +1,4 @@
-//! `longshore __manual`: writes the manual pages, when Longshore is installed.
+//! `longshore __manual`: the manual pages, written by the installation of Longshore.
 
 use crate::failure::{Exit, Failure};
 use clap::{Args, Command};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Write the manual pages
 #[derive(Args)]
 pub(crate) struct Manual {
-    /// The folder to write them to
+    /// The folder for the pages
     folder: PathBuf,
 }
 
@@ -15,7 +15,8 @@ impl Manual {
     /// Writes `longshore.1` for `command`, the whole command line, and a page for each subcommand.
     pub(crate) fn execute(&self, command: Command) -> Result<(), Failure> {
         clap_mangen::generate_to(command, &self.folder).map_err(|error| {
-            let message = format!("writing manual pages to '{}': {error}", self.folder.display());
+            let message =
+                format!("cannot write the manual pages to '{}': {error}", self.folder.display());
             Failure::new(Exit::Runtime, message)
         })
     }

@@ -19,7 +19,7 @@ Environment:
   LONGSHORE_PLUGIN_PATH   Folders or files, separated by ':', searched for plugins
   LONGSHORE_BACKEND       Backends to use, in order of preference; --backend replaces it
   LONGSHORE_DEVICES       Devices to use; --devices replaces it
-  LONGSHORE_CACHE         Folder for what backends keep; 'off': they keep nothing
+  LONGSHORE_CACHE         Folder for the backends' caches; 'off' disables them
   LONGSHORE_TRACK         '1': track memory, print leaks and memory-pool totals
   LONGSHORE_CLANG         The compiler of `longshore cc`; --clang replaces it
   LONGSHORE_LOG           What to log, such as 'debug' or 'longshore=trace'; else RUST_LOG
@@ -27,11 +27,11 @@ Environment:
 Exit codes:
   0  Success
   1  The runtime, a plugin, the driver, the kernel's image, a compilation or a link failed
-  2  Bad usage: an option or a selection cannot be understood
-  3  Nothing found: no plugin, no device, none that the selection names, or no compiler
+  2  Bad usage: an option or a selection is not valid
+  3  Nothing found: no plugin, no device, no match for the selection, or no compiler or tool of it
   4  A check failed";
 
-/// Returns the version and the commit, which `cargo xtask install` tells the compiler.
+/// Returns the version and the commit. `cargo xtask install` sets the commit when it compiles.
 fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
         let commit = option_env!("LONGSHORE_COMMIT").unwrap_or("unknown");
@@ -67,8 +67,8 @@ pub(crate) enum Subcommand {
 }
 
 impl Subcommand {
-    /// Returns the filter of the log where neither `-v` nor a variable sets one. The list of
-    /// plugins already shows the warnings about them.
+    /// Returns the default filter of the log, without `-v` and variables. The list of plugins
+    /// already shows the warnings about them.
     pub(crate) fn default_log_filter(&self) -> &'static str {
         match self {
             Subcommand::Plugins(_) => "error,longshore::environment=warn",

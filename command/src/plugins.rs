@@ -7,22 +7,22 @@ use clap::Args;
 use longshore::{Candidate, Environment, Host, HostBuilder, Probe};
 use serde::Serialize;
 
-/// List every file that was considered as a plugin, and what became of it
+/// List every file considered as a plugin, with its outcome
 ///
-/// Each plugin is first tried in a process of its own, so that one that crashes or hangs shows as
-/// such. If the selection of backends or devices is wrong, what there is without it is listed, and
-/// the command fails.
+/// Each plugin is first tried in its own process, so that the list can report a plugin that crashes
+/// or hangs. If the selection of backends or devices is not valid, the list ignores it, and the
+/// command fails.
 #[derive(Args)]
 pub(crate) struct Plugins {
     /// Print the list as JSON
     #[arg(long)]
     json: bool,
-    /// Load the plugins into this process at once
+    /// Load the plugins into this process, without trying them first
     #[arg(long)]
     no_probe: bool,
 }
 
-/// A candidate, as JSON shows it.
+/// The JSON of a candidate.
 #[derive(Serialize)]
 struct PluginFacts<'a> {
     path: String,
@@ -53,7 +53,8 @@ impl Plugins {
         Ok(())
     }
 
-    /// Returns the host as selected; if the selection is wrong, one without it and what is wrong.
+    /// Returns the selected host. If the selection is not valid, returns a host without it, and the
+    /// error.
     fn find(&self, common: &CommonOptions) -> Result<(Host, Result<(), Failure>), Failure> {
         let error = match self.build(common.builder()) {
             Ok(host) => return Ok((host, Ok(()))),
@@ -80,7 +81,7 @@ impl Plugins {
         if self.no_probe {
             return None;
         }
-        // Without its own path the command can still load the plugins itself.
+        // Without its own path, the command loads the plugins itself.
         std::env::current_exe().ok().map(Probe::new)
     }
 }
@@ -113,7 +114,7 @@ fn row(candidate: &Candidate) -> [String; 6] {
     ]
 }
 
-/// "1.0": the version of the interface that it was built with.
+/// Returns the interface version that the plugin was built with, such as "1.0".
 fn interface(candidate: &Candidate) -> Option<String> {
     let note = candidate.note.as_ref()?;
     Some(format!("{}.{}", note.interface_major, note.interface_minor))

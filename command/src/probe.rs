@@ -1,10 +1,10 @@
-//! `longshore __probe`: the child that tries a plugin, for [`longshore::Probe`].
+//! `longshore __probe`: the child process that tries a plugin for [`longshore::Probe`].
 
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Opens and connects a plugin in this process and writes what became of it.
+/// Opens and connects a plugin in this process and writes the outcome.
 #[derive(Args)]
 pub(crate) struct Probe {
     /// The plugin

@@ -24,7 +24,7 @@ use tracking::Tracking;
 
 const ARGUMENT_HELP: &str = "\
 Arguments, in the kernel's order, one --arg each. TYPE is u8, i8, u16, i16, u32, i32, u64, i64, f32
-or f64. Quote what has brackets in it: some shells expand them.
+or f64. Quote arguments with brackets: some shells expand them.
 
   TYPE=VALUE            A number by value. Integers also as 0x2a; f32 and f64 also as inf and nan.
   ptr=null              A null pointer.
@@ -52,13 +52,13 @@ Examples:
 pub(crate) struct Run {
     /// The device image: a shared object, PTX, cubin, code object, SPIR-V, ...
     image: PathBuf,
-    /// The kernel's name; needed if the image has several
+    /// The kernel's name; required if the image has several kernels
     #[arg(long, short, value_name = "NAME")]
     kernel: Option<String>,
-    /// One argument of the kernel, see below; repeat it for each
+    /// One argument of the kernel, see below; repeat the option for each
     #[arg(long = "arg", short, value_name = "ARGUMENT", value_parser = argument::parse)]
     arguments: Vec<ArgumentSpec>,
-    /// Pass arguments also where the image declares another kind of the same size, such as an integer
+    /// Pass arguments even if the image declares another kind of the same size, such as an integer
     /// for a float
     #[arg(long)]
     unchecked: bool,
@@ -74,14 +74,15 @@ pub(crate) struct Run {
     /// Run all groups at once, so that they can wait for each other
     #[arg(long)]
     cooperative: bool,
-    /// Link what the image has when it is first called, where the device can: relocatable objects and archives on the CPU
+    /// Link each part of the image at its first call, if the device can: relocatable objects and
+    /// archives on the CPU
     #[arg(long)]
     lazy: bool,
-    /// The device, such as "cuda:1"; by default the first that `longshore devices` lists and that takes
-    /// the image
+    /// The device, such as "cuda:1"; by default the first of `longshore devices` that takes the
+    /// image
     #[arg(long, short, value_name = "DEVICE")]
     device: Option<String>,
-    /// Run it N times and print the times; `out:` buffers are set anew before each run
+    /// Run the kernel N times and print the times; `out:` buffers are reset before each run
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
@@ -99,14 +100,15 @@ pub(crate) struct Run {
     json: bool,
     #[command(flatten)]
     tracking: Tracking,
-    /// List the image's kernels and globals; run nothing
+    /// List the image's kernels and globals without running any
     #[arg(long, conflicts_with_all = ["kernel", "arguments", "repeat", "save", "full", "timeout",
           "unchecked", "memory_report", "memory_timeline"])]
     list: bool,
 }
 
 impl Run {
-    /// Runs in a child process, and answers the exit code: never that of success for a run that did not finish.
+    /// Runs in a child process, and returns the exit code. A run that did not finish never returns
+    /// the code of success.
     pub(crate) fn supervised(&self, common: &CommonOptions) -> ExitCode {
         supervised::supervised(|| self.execute(common))
     }
@@ -116,7 +118,7 @@ impl Run {
         let image = Image::read(&self.image)?;
         let device = common.open(self.device.as_deref(), &image, self.tracking.is_wanted())?;
         let start = Instant::now();
-        // SAFETY: the user, who names the image in order to run it, vouches for its code.
+        // SAFETY: the user has named the image in order to run it, and vouches for its code.
         let program =
             unsafe { device.load_with(image, &LoadOptions::new().with_lazy_linking(self.lazy))? };
         let load = start.elapsed();
@@ -152,13 +154,13 @@ impl Run {
         }
     }
 
-    /// Returns each saved argument must be there and a buffer.
+    /// Checks that each saved argument exists and is a buffer.
     fn check_saves(&self) -> Result<(), Failure> {
         for Save { argument, .. } in &self.save {
             let problem = match self.arguments.get(*argument) {
                 Some(ArgumentSpec::Buffer(_)) => continue,
                 Some(_) => "is no buffer",
-                None => "is not there",
+                None => "does not exist",
             };
             let message = format!("--save {argument}=...: argument {argument} {problem}");
             return Err(Failure::new(Exit::Usage, message)
@@ -167,7 +169,7 @@ impl Run {
         Ok(())
     }
 
-    /// Tells of the memory, even if the run fails.
+    /// Runs the kernel, and prints the memory report even if the run fails.
     fn run_and_tell(
         &self,
         device: &Device,
@@ -236,10 +238,11 @@ impl Run {
             let image = self.image.display();
             return format!("`longshore run {image} --list` shows the image's kernels");
         }
-        "the image shows no kernel at all: kernels must be exported from it".to_owned()
+        "the image shows no kernel: export its kernels".to_owned()
     }
 
-    /// Returns the time of each run, from the launch until it was done.
+    /// Runs the kernel `--repeat` times. Returns the time of each run, from the launch until the
+    /// kernel is done.
     fn launch_all(
         &self,
         kernel: &Kernel,
@@ -257,8 +260,8 @@ impl Run {
         }
         Ok(times)
     }
-    /// Runs the kernel once. Where the time is up the process ends: a kernel that still runs
-    /// cannot be stopped, and closing its device would wait for it.
+    /// Runs the kernel once. When the time limit expires, the process ends: a running kernel cannot
+    /// be stopped, and closing its device would wait for it.
     fn launch(
         &self,
         kernel: &Kernel,
@@ -274,7 +277,7 @@ impl Run {
             let limit = units::duration(limit);
             let message = format!("{} still runs after {limit}", kernel.name());
             let failure = Failure::new(Exit::Runtime, message)
-                .or_hint("--timeout SECONDS says how long a run may take");
+                .or_hint("--timeout SECONDS sets the time limit of a run");
             supervised::end_process(&failure);
         }
         Ok(())
@@ -282,9 +285,13 @@ impl Run {
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().map_err(|_| format!("'{text}' is no number of seconds"))?;
+    let seconds = text
+        .parse()
+        .map_err(|_| format!("'{text}' is no number of seconds; expected one such as 0.5"))?;
     let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero());
-    limit.ok_or_else(|| format!("{text} seconds; more than 0 and less than 1e19 are needed"))
+    limit.ok_or_else(|| {
+        format!("{text} seconds are out of range; expected more than 0 and less than 1e19")
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Tables: framed and as wide as the terminal on a terminal, plain columns elsewhere. On a terminal that is too narrow for
-//! the headers each row is a list. The frame is ASCII where the locale has no UTF-8.
+//! Tables of text. A terminal gets a frame as wide as itself, in ASCII if the locale has no UTF-8,
+//! or a list per row if it is too narrow for the headers. Other outputs get plain columns.
 
 use crate::locale;
 use comfy_table::presets::{ASCII_FULL_CONDENSED, NOTHING, UTF8_FULL_CONDENSED};
@@ -35,14 +35,14 @@ pub(crate) fn render<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) 
     table.trim_fmt()
 }
 
-/// Returns the columns of a terminal that a framed table with headers in one line takes.
+/// Returns the terminal columns that a framed table needs to keep its headers in one line.
 fn least_width<const N: usize>(header: [&str; N]) -> u16 {
-    // A space on both sides of each, and a line between all and at the ends.
+    // Each header has a space on both sides, and a line separates all columns and closes both ends.
     let columns: usize = header.iter().map(|name| name.len() + 3).sum();
     u16::try_from(columns + 1).unwrap_or(u16::MAX)
 }
 
-/// Returns each row as lines of a header and a cell, with an empty line between rows.
+/// Formats each row as lines of a header and a cell, with an empty line between rows.
 fn lists<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let width = header.iter().map(|name| name.len()).max().unwrap_or_default();
     let line = |(name, cell): (&&str, &String)| format!("{name:width$}  {cell}");
@@ -50,7 +50,8 @@ fn lists<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     rows.iter().map(list).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Returns the size of a group: "64x1x1", with "?" where it is open; nothing if it is open everywhere.
+/// Formats the size of a group: "64x1x1", with "?" for an open dimension; an empty text if all are
+/// open.
 pub(crate) fn group(sizes: &[u64]) -> String {
     if sizes.iter().all(|size| *size == 0) {
         return String::new();
@@ -59,7 +60,7 @@ pub(crate) fn group(sizes: &[u64]) -> String {
     sizes.iter().map(one).collect::<Vec<_>>().join("x")
 }
 
-/// On a narrow terminal the cells are broken into lines, the headers are not.
+/// Lets only cells, not headers, break into lines on a narrow terminal.
 fn keep_headers_whole<const N: usize>(table: &mut Table, header: [&str; N]) {
     for (column, name) in table.column_iter_mut().zip(header) {
         let width = u16::try_from(name.len()).unwrap_or(u16::MAX);

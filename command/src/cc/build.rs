@@ -1,8 +1,8 @@
-//! How an image comes about: which tool makes what, with which options, for each target.
+//! The tools that make an image, and their options, for each target.
 //!
-//! A source becomes an object, PTX or bitcode. Objects for a CPU are joined by `ld.lld -r`, one for
-//! AMD becomes a code object; several sources for a GPU meet as bitcode, because calls between objects
-//! are slow there, or impossible.
+//! A source becomes an object, PTX or bitcode. `ld.lld -r` joins the objects for a CPU, and
+//! `ld.lld` links the object for AMD into a code object. Several sources for a GPU are joined as
+//! bitcode, because calls between objects are slow or impossible on a GPU.
 
 use crate::cc::clang::{Clang, Dialect};
 use crate::cc::source::Source;
@@ -13,44 +13,44 @@ use crate::failure::{Exit, Failure};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Where clang fails by a crash it makes no files for a report of that.
+/// An option by which clang leaves no files for a bug report when it crashes.
 const NO_REPORT: &str = "-fno-crash-diagnostics";
 
-/// What all targets have in common.
+/// The inputs and settings that all targets share.
 pub(super) struct Job<'a> {
     pub(super) sources: &'a [Source],
-    /// Those of clang that the user gave.
+    /// The user's options for clang.
     pub(super) options: &'a [OsString],
-    /// Makes machine code of PTX, if that is wanted.
+    /// Assembler that makes machine code from PTX, with `--cubin`.
     pub(super) ptxas: Option<&'a Path>,
-    /// Where files lie that are not kept.
+    /// The folder for temporary files.
     pub(super) folder: &'a Path,
     /// The folder with the header for kernels.
     pub(super) include: &'a Path,
     pub(super) diagnostics: &'a Diagnostics,
 }
 
-/// The way to the image of one target.
+/// The tools and options that make the image of one target.
 pub(super) struct Build<'a> {
     job: &'a Job<'a>,
     pub(super) target: &'a Target,
     clang: PathBuf,
-    /// What the target needs of clang, for sources and for bitcode of them.
+    /// Options of clang for the target, for sources and for their bitcode.
     for_sources: Vec<String>,
     for_bitcode: Vec<String>,
-    /// Clang's options that the user gave, as the target needs them.
+    /// The user's options for clang, adapted to the target.
     user_options: Vec<OsString>,
     dialect: Dialect,
     product: Product,
-    /// For AMD, and for several sources for a CPU.
+    /// The linker, for AMD, and for several sources for a CPU.
     lld: Option<PathBuf>,
-    /// For several sources for a GPU.
+    /// The linker of bitcode, for several sources for a GPU.
     llvm_link: Option<PathBuf>,
-    /// What files of it are called.
+    /// Path prefix of the target's temporary files.
     stem: PathBuf,
 }
 
-/// What a source becomes.
+/// The kind of file that clang makes from a source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Product {
     Object,
@@ -59,7 +59,7 @@ enum Product {
 }
 
 impl<'a> Build<'a> {
-    /// Finds the tools that it takes.
+    /// Finds the tools that the target needs.
     pub(super) fn new(
         job: &'a Job<'a>,
         target: &'a Target,
@@ -92,7 +92,7 @@ impl<'a> Build<'a> {
         let source = &self.job.sources[index];
         let made = self.file(&format!("{index}.{}", self.product.extension()));
         let include = self.job.include;
-        // Files are the same wherever the header lay for the time of the compilation.
+        // The image is the same for every temporary folder of the header.
         let mut no_folder = OsString::from("-ffile-prefix-map=");
         no_folder.push(include);
         no_folder.push("=longshore");
@@ -110,7 +110,7 @@ impl<'a> Build<'a> {
         Ok(made)
     }
 
-    /// Makes the image of what the sources became. Blocks.
+    /// Makes the image from the compiled sources. Blocks.
     pub(super) fn finish(&self, compiled: &[PathBuf]) -> Result<Vec<u8>, String> {
         let mut made = compiled.first().expect("the command line has sources").clone();
         if let Some(llvm_link) = &self.llvm_link {
@@ -128,10 +128,10 @@ impl<'a> Build<'a> {
         if let Some(ptxas) = self.job.ptxas.filter(|_| matches!(self.target, Target::Nvptx(_))) {
             made = self.assemble(ptxas, &made)?;
         }
-        std::fs::read(&made).map_err(|error| format!("reading '{}': {error}", made.display()))
+        std::fs::read(&made).map_err(|error| format!("cannot read '{}': {error}", made.display()))
     }
 
-    /// Returns an object, or PTX, of bitcode.
+    /// Compiles bitcode to an object or to PTX.
     fn machine_code(&self, bitcode: &Path) -> Result<PathBuf, String> {
         let product = product(self.target, Dialect::Plain, false);
         let made = self.file(product.extension());

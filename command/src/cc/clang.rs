@@ -1,4 +1,4 @@
-//! Which clang compiles, and the tools that belong to it.
+//! The choice of a clang, and the tools that belong to it.
 
 use crate::cc::target::Target;
 use crate::failure::{Exit, Failure};
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 
-/// The first version that works.
+/// The oldest supported major version.
 const OLDEST: u32 = 14;
 
-/// A compiler that is there.
+/// An installed compiler.
 #[derive(Debug)]
 pub(super) struct Clang {
     pub(super) path: PathBuf,
     pub(super) major: u32,
-    /// "19.1.7".
+    /// The full version, such as "19.1.7".
     version: String,
-    /// What it can compile for, as `--print-targets` names it.
+    /// Names of the compiler's backends, as `--print-targets` prints them.
     backends: Vec<String>,
 }
 
 impl Clang {
-    /// Asks a program whether it is clang, and what it can do.
+    /// Runs a program, checks that it is clang, and reads its version and backends.
     fn open(path: &Path) -> Result<Clang, String> {
         let said = answer(path, "--version")?;
         let version = version(&said).ok_or_else(|| {
             let line = said.lines().next().unwrap_or_default();
-            format!("'{}' is no clang: it calls itself '{line}'", path.display())
+            format!("'{}' is not clang: its --version prints '{line}'", path.display())
         })?;
         let major = major(version);
         if major < OLDEST {
@@ -44,7 +44,7 @@ impl Clang {
         self.backends.iter().any(|backend| backend == target.backend())
     }
 
-    /// Returns the language in which it takes kernels for a target.
+    /// Returns the language in which the compiler takes kernels for a target.
     pub(super) fn dialect(&self, target: &Target) -> Dialect {
         match target {
             Target::Nvptx(_) if self.major < 17 => Dialect::Cuda,
@@ -53,7 +53,8 @@ impl Clang {
         }
     }
 
-    /// Returns the linker beside it, of its version or of a later one.
+    /// Returns the linker beside the compiler, else one of its version, else one of a later
+    /// version.
     pub(super) fn lld(&self) -> Result<PathBuf, Failure> {
         let own = self.beside("ld.lld");
         let own = own.or_else(|| path::find(&format!("ld.lld-{}", self.major)));
@@ -61,14 +62,14 @@ impl Clang {
         own.or_else(other).ok_or_else(|| self.missing("the linker ld.lld", "lld"))
     }
 
-    /// Returns the linker of bitcode, of its very version.
+    /// Returns the linker of bitcode, which must have the compiler's version.
     pub(super) fn llvm_link(&self) -> Result<PathBuf, Failure> {
         let own = self.beside("llvm-link");
         let own = own.or_else(|| path::find(&format!("llvm-link-{}", self.major)));
         own.ok_or_else(|| self.missing("llvm-link, which joins sources for a GPU,", "llvm"))
     }
 
-    /// Returns a tool in the folder where the compiler itself lies.
+    /// Returns a tool in the folder of the compiler's own file, behind symbolic links.
     fn beside(&self, tool: &str) -> Option<PathBuf> {
         let real = std::fs::canonicalize(&self.path).ok()?;
         let file = real.with_file_name(tool);
@@ -93,33 +94,34 @@ impl Clang {
 /// The language in which a compiler takes sources in C and C++, for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// The source's own.
+    /// C or C++, as the source is written.
     Plain,
-    /// CUDA C++: the only one in which compilers before clang 17 know kernels for NVIDIA.
+    /// CUDA C++, the only dialect with kernels for NVIDIA before clang 17.
     Cuda,
-    /// HIP: the same for AMD before clang 16.
+    /// HIP, the only dialect with kernels for AMD before clang 16.
     Hip,
 }
 
-/// The compilers that may be used, the preferred one first.
+/// The compilers to choose from, in order of preference.
 pub(super) struct Compilers {
     is_given: bool,
-    /// Not yet opened, the preferred one last.
+    /// Paths of unopened compilers, the preferred one last.
     candidates: Vec<PathBuf>,
     opened: Vec<Rc<Clang>>,
-    /// Why others are not used.
+    /// Reasons against the rejected candidates.
     refused: Vec<String>,
 }
 
 impl Compilers {
-    /// Returns the one that is given, or all on PATH: `clang` and `clang-NN`, the newest first.
+    /// Creates the list: the given compiler, or all on PATH, `clang` and `clang-NN`, the newest
+    /// first.
     pub(super) fn new(given: Option<PathBuf>) -> Compilers {
         let is_given = given.is_some();
         let candidates = given.map_or_else(candidates, |path| vec![on_path(path)]);
         Compilers { is_given, candidates, opened: Vec::new(), refused: Vec::new() }
     }
 
-    /// Returns the first that can compile for a target.
+    /// Returns the first compiler with a backend for a target.
     pub(super) fn choose(&mut self, target: &Target) -> Result<Rc<Clang>, Failure> {
         let opened = self.opened.iter().find(|clang| clang.supports(target));
         if let Some(clang) = opened {
@@ -140,7 +142,11 @@ impl Compilers {
     fn none(&self, target: &Target) -> Failure {
         let lacking = self.opened.iter().map(|clang| {
             let backend = target.backend();
-            format!("'{}' (clang {}) lacks '{backend}'", clang.path.display(), clang.version)
+            format!(
+                "'{}' (clang {}) lacks the backend '{backend}'",
+                clang.path.display(),
+                clang.version
+            )
         });
         let why: Vec<_> = self.refused.iter().cloned().chain(lacking).collect();
         let message = match why.is_empty() {
@@ -149,7 +155,7 @@ impl Compilers {
         };
         let failure = Failure::new(Exit::NothingFound, message);
         match self.is_given {
-            true => failure.or_hint("leave out --clang and LONGSHORE_CLANG to use those on PATH"),
+            true => failure.or_hint("leave out --clang and LONGSHORE_CLANG to use a clang on PATH"),
             false => failure.or_hint(
                 "install clang and lld, version 14 or later (on Debian and Ubuntu: apt install \
                  clang lld), or name a compiler with --clang or LONGSHORE_CLANG",
@@ -158,13 +164,14 @@ impl Compilers {
     }
 }
 
-/// Returns a program that is named without a folder is one on PATH.
+/// Looks up a program on PATH if its name has no folder.
 fn on_path(program: PathBuf) -> PathBuf {
     let name = program.to_str().filter(|name| !name.contains('/'));
     name.and_then(path::find).unwrap_or(program)
 }
 
-/// `clang` and `clang-NN` on PATH, the newest last; of equals `clang` is the last.
+/// Returns `clang` and `clang-NN` on PATH, the newest last; among equal versions `clang` is the
+/// last.
 fn candidates() -> Vec<PathBuf> {
     let mut found = numbered("clang");
     if let Some(path) = path::find("clang") {
@@ -175,7 +182,7 @@ fn candidates() -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Returns the programs `NAME-NN` on PATH, with their numbers: of each number the first.
+/// Returns the programs `NAME-NN` on PATH with their numbers, for each number the first on PATH.
 fn numbered(name: &str) -> Vec<(u32, PathBuf)> {
     let mut found: Vec<(u32, PathBuf)> = Vec::new();
     for entry in path::folders().iter().flat_map(std::fs::read_dir).flatten().flatten() {
@@ -189,7 +196,7 @@ fn numbered(name: &str) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// What a program prints when it is asked.
+/// Runs a program with one option, and returns its standard output.
 fn answer(program: &Path, question: &str) -> Result<String, String> {
     let shown = program.display();
     let output = Command::new(program).arg(question).output();
@@ -200,14 +207,14 @@ fn answer(program: &Path, question: &str) -> Result<String, String> {
     }
 }
 
-/// "19.1.7" of "Debian clang version 19.1.7 (3~deb12u1)".
+/// Returns "19.1.7" for "Debian clang version 19.1.7 (3~deb12u1)".
 fn version(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("clang version ")?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     Some(&rest[..end]).filter(|version| !version.is_empty())
 }
 
-/// 19 of "19.1.7".
+/// Returns 19 for "19.1.7".
 fn major(version: &str) -> u32 {
     version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or_default()
 }

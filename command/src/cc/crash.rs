@@ -1,6 +1,7 @@
 //! Messages of a clang that crashed, without the stack dump meant for its authors.
 
-/// The text without the stack and the places of files for a bug report. What the compiler says of the cause stays.
+/// Returns the text without the stack and the paths of files for a bug report. The compiler's
+/// message about the cause stays.
 pub(super) fn without_stack(text: &str) -> String {
     if !text.contains("PLEASE submit a bug report") && !text.contains("Stack dump:") {
         return text.to_owned();
@@ -17,7 +18,8 @@ fn is_for_authors(line: &str) -> bool {
     let is_numbered = |number: &str, next: &str| {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) && !next.is_empty()
     };
-    // "1.	<eof> parser at end of file" and "#12 0x00007f83db595353 (/lib/libLLVM-14.so.1+0x1595353)".
+    // Lines such as "1.\t<eof> parser at end of file" and
+    // "#12 0x00007f83db595353 (/lib/libLLVM-14.so.1+0x1595353)".
     let is_activity =
         line.split_once(".\t").is_some_and(|(number, rest)| is_numbered(number, rest));
     let frame = line.strip_prefix('#').and_then(|rest| rest.split_once(" 0x"));

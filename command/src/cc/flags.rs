@@ -5,8 +5,8 @@ use crate::cc::step::succeeds;
 use crate::cc::target::{Machine, Target};
 use std::ffi::{OsStr, OsString};
 
-/// Those by which sources become code for a target, if `several` in a form that is joined. `given` are
-/// the user's options.
+/// Returns the options that compile sources for a target, to a joinable form if `several`. `given`
+/// are the user's options.
 pub(super) fn for_sources(
     target: &Target,
     clang: &Clang,
@@ -20,7 +20,7 @@ pub(super) fn for_sources(
         Dialect::Hip => for_hip(target),
     };
     if several && dialect != Dialect::Plain {
-        // Else functions that only other sources call are left out.
+        // Without this option clang leaves out functions that only other sources call.
         options.push("-fgpu-rdc".to_owned());
     }
     match target {
@@ -32,13 +32,13 @@ pub(super) fn for_sources(
         _ => options.extend(BARE.map(str::to_owned)),
     }
     if target.is_foreign_cpu() && !has_headers(clang, &options, given) {
-        log::info!("{target}: no headers of the C library, so that sources have only clang's own");
+        log::info!("{target}: found no headers of the C library; sources can use only clang's own");
         options.extend(BARE.map(str::to_owned));
     }
     options
 }
 
-/// Those by which plain sources, or bitcode, become machine code or PTX of a target.
+/// Returns the options that compile plain sources, or bitcode, to machine code or PTX of a target.
 pub(super) fn for_machine(target: &Target, clang: &Clang) -> Vec<String> {
     let architecture = target.architecture();
     match target {
@@ -59,14 +59,16 @@ pub(super) fn for_machine(target: &Target, clang: &Clang) -> Vec<String> {
     }
 }
 
-/// Position-independent, and without `errno` of square roots, for which a loop could not be vectorised.
+/// Position-independent code. Square roots set no `errno`, which would keep loops from being
+/// vectorised.
 const FOR_LOOPS: [&str; 2] = ["-fPIC", "-fno-math-errno"];
 
-/// Functions and variables that are not marked as the image's own ones (`LONGSHORE_KERNEL`,
-/// `LONGSHORE_GLOBAL`) are not exported from it.
+/// Unmarked functions and variables are not exported from the image. The markers are
+/// `LONGSHORE_KERNEL` and `LONGSHORE_GLOBAL`.
 const HIDDEN: &str = "-fvisibility=hidden";
 
-/// A frame that is larger than the fence below a stack hits it, and does not reach behind it.
+/// Stack probes: a frame larger than the guard area below a stack hits the guard, instead of
+/// reaching behind it.
 const PROBES: &str = "-fstack-clash-protection";
 
 fn can_probe_stacks(machine: Machine, clang: &Clang) -> bool {
@@ -76,14 +78,14 @@ fn can_probe_stacks(machine: Machine, clang: &Clang) -> bool {
     }
 }
 
-/// No C library: what is not clang's own is not found, rather than taken from this machine.
+/// No C library: the compiler finds only its own headers, and none of this machine.
 const BARE: [&str; 2] = ["-ffreestanding", "-nostdlibinc"];
 
-/// Products and sums are joined where C allows it, as in plain sources, and not wherever possible.
+/// Products and sums are fused only where C allows it, as in plain sources.
 const CONTRACTION: &str = "-ffp-contract=on";
 
 fn for_cuda(target: &Target, clang: &Clang) -> Vec<String> {
-    // An installed toolkit plays no part, whatever its version.
+    // The image does not depend on an installed toolkit or its version.
     let no_toolkit = ["-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version"];
     let fixed =
         ["--cuda-device-only", CONTRACTION].into_iter().chain(no_toolkit).map(str::to_owned);
@@ -97,7 +99,8 @@ fn for_hip(target: &Target) -> Vec<String> {
     fixed.into_iter().chain(architecture).collect()
 }
 
-/// Levels are `-march` everywhere; other names are `-mcpu` on AArch64.
+/// Returns the option for a CPU: `-march` for levels, and for all names on x86-64, `-mcpu` for
+/// other names on AArch64.
 fn cpu(machine: Machine, name: &str) -> String {
     match machine {
         Machine::Aarch64 if !name.starts_with("armv") => format!("-mcpu={name}"),
@@ -105,14 +108,16 @@ fn cpu(machine: Machine, name: &str) -> String {
     }
 }
 
-/// Returns the option for the PTX version. Clang 22 needs it, those before 15 do not know it.
+/// Returns the option for the PTX version. Clang 22 needs the option, versions before 15 do not
+/// know it.
 fn ptx_version(target: &Target, clang: &Clang) -> Option<String> {
     let version = ptx_for(target.architecture()).filter(|_| clang.major >= 15)?;
     Some(format!("--cuda-feature=+ptx{version}"))
 }
 
-/// Returns the first PTX version that has an architecture, but at least 6.3, which all drivers of the last
-/// years take and which has all operations on sub-groups. `None` if the architecture is not known.
+/// Returns the first PTX version that has an architecture, but at least version 6.3. All drivers of
+/// recent years accept version 6.3, and it has all operations on sub-groups. `None` for an unknown
+/// architecture.
 fn ptx_for(architecture: &str) -> Option<u32> {
     let number = architecture.strip_prefix("sm_")?;
     let digits = number.trim_end_matches(['a', 'f']);
@@ -132,8 +137,8 @@ fn ptx_for(architecture: &str) -> Option<u32> {
     })
 }
 
-/// Returns whether clang finds a C library's headers for a machine that is not this one, where the user's
-/// options may say where they are: `--sysroot=`.
+/// Returns whether clang finds headers of a C library for another machine. The user's options may
+/// name their place by `--sysroot=`.
 fn has_headers(clang: &Clang, options: &[String], given: &[OsString]) -> bool {
     let roots = given.iter().filter(|option| option.as_encoded_bytes().starts_with(b"--"));
     let options = options.iter().map(OsStr::new).chain(roots.map(OsString::as_os_str));

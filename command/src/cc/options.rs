@@ -1,11 +1,11 @@
-//! Options that are clang's: which of the command line they are, and what becomes of them.
+//! Options for clang: their place on the command line, and their use.
 
 use crate::cc::clang::Dialect;
 use crate::cc::source::{Language, Source};
 use crate::failure::{Exit, Failure};
 use std::ffi::{OsStr, OsString};
 
-/// How options of clang begin that need no `--` before them.
+/// Prefixes of clang's options that need no `--` before them.
 const CLANGS: [&str; 22] = [
     "-O",
     "-g",
@@ -30,7 +30,7 @@ const CLANGS: [&str; 22] = [
     "-l",
     "-L",
 ];
-/// Those that are followed by their value.
+/// Options of clang followed by their value.
 const WITH_VALUE: [&str; 11] = [
     "-I",
     "-D",
@@ -44,9 +44,9 @@ const WITH_VALUE: [&str; 11] = [
     "-Xclang",
     "-Xpreprocessor",
 ];
-/// Options of the command that stand before the subcommand and are followed by their value.
+/// Options of `longshore` that stand before the subcommand and are followed by their value.
 const COMMON: [&str; 3] = ["--backend", "--devices", "--plugin"];
-/// Those that would make something else than what is asked for.
+/// Options of clang that would change the kind or place of its output.
 const REFUSED: [&str; 13] = [
     "-c",
     "-S",
@@ -63,7 +63,7 @@ const REFUSED: [&str; 13] = [
     "-target",
 ];
 
-/// Returns the command line, in which `longshore cc` finds clang's options behind `--`.
+/// Returns the command line with clang's options moved behind `--` if the subcommand is `cc`.
 pub(crate) fn arguments(all: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut all = all.into_iter();
     let mut ours: Vec<_> = all.next().into_iter().collect();
@@ -108,37 +108,44 @@ fn divide(mut ours: Vec<OsString>, mut rest: impl Iterator<Item = OsString>) -> 
     ours
 }
 
-/// Fails for options that do not go with this command.
+/// Fails for options that `longshore cc` sets itself.
 pub(super) fn check(options: &[OsString]) -> Result<(), Failure> {
     let refuse = |option: &OsStr, hint: &str| {
-        let message = format!("'{}' cannot be given to clang by this command", option.display());
+        let message = format!("'{}' cannot be passed to clang by `longshore cc`", option.display());
         Err(Failure::new(Exit::Usage, message).or_hint(hint))
     };
     let mut options = options.iter();
     while let Some(option) = options.next() {
         if is_any(option, &WITH_VALUE) {
             if options.next().is_none() {
-                let message = format!("clang's option '{}' lacks its value", option.display());
+                let message = format!(
+                    "clang's option '{}' has no value; expected one after it",
+                    option.display()
+                );
                 return Err(Failure::new(Exit::Usage, message));
             }
         } else if starts_with_any(option, &["-march=", "-mcpu="]) {
-            return refuse(option, "--target says the CPU: x86_64:x86-64-v3, nvptx64:sm_90");
+            return refuse(
+                option,
+                "name the CPU by --target, such as x86_64:x86-64-v3 or nvptx64:sm_90",
+            );
         } else if is_any(option, &REFUSED)
             || starts_with_any(option, &["-l", "-L"])
             || !starts_with_any(option, &["-"])
         {
             return refuse(
                 option,
-                "what is compiled, for what, and to which file is said before `--`: FILE... \
-                 --target TARGETS -o FILE",
+                "name the sources, the targets and the output before `--`: FILE... --target TARGETS \
+                 -o FILE",
             );
         }
     }
     Ok(())
 }
 
-/// Those with which a source is compiled, with `-O3` unless they say how to optimise. A standard of
-/// the other language is for the other sources; CUDA and HIP have none of C's.
+/// Returns the options for one source, with `-O3` unless they have an optimisation level. A `-std=`
+/// of the other language goes to the sources of that language; CUDA and HIP sources get no standard
+/// of C.
 pub(super) fn for_source(
     options: &[OsString],
     source: &Source,
@@ -160,7 +167,7 @@ pub(super) fn for_source(
     chosen
 }
 
-/// Those that matter when bitcode becomes machine code.
+/// Returns the options that affect the compilation of bitcode to machine code.
 pub(super) fn for_bitcode(options: &[OsString]) -> Vec<OsString> {
     let mut chosen: Vec<OsString> = vec!["-O3".into()];
     let mut options = options.iter();
@@ -239,7 +246,7 @@ mod tests {
     fn an_option_without_its_value_is_refused_before_it_takes_another_for_it() {
         for cut_off in ["-O2 -I", "-D", "-mllvm", "-include a -include"] {
             let error = check(&strings(cut_off)).unwrap_err().to_string();
-            assert!(error.contains("lacks its value"), "{cut_off}: {error}");
+            assert!(error.contains("has no value"), "{cut_off}: {error}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Writing files: whole, or not at all.
+//! Atomic writes of files.
 
 use crate::failure::{Exit, Failure};
 use std::fs::{self, Permissions};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Fails if a file cannot be written because it is a folder, or its folder is not there.
+/// Fails if the path is a folder, or the file's folder does not exist.
 pub(super) fn check(file: &Path) -> Result<(), Failure> {
     let folder = folder(file);
     let why = if file.is_dir() {
@@ -19,8 +19,8 @@ pub(super) fn check(file: &Path) -> Result<(), Failure> {
     Err(Failure::new(Exit::Runtime, format!("cannot write '{}': {why}", file.display())))
 }
 
-/// Writes a file by way of a temporary one beside it, which takes its place. A link is followed; what
-/// is no regular file, such as /dev/stdout, is written directly.
+/// Writes a temporary file and renames it to `file`. A symbolic link is followed. A device or pipe,
+/// such as /dev/stdout, is written directly.
 pub(super) fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     try_write(file, bytes).map_err(|error| {
         let message = format!("cannot write '{}': {error}", file.display());

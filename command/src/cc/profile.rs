@@ -1,24 +1,26 @@
-//! What profiles need beside the options that ask for them: `-fprofile-generate`,
+//! Additional options for profiles, beside the options that request them: `-fprofile-generate`,
 //! `-fprofile-instr-generate`, `-fprofile-use=` and `-fprofile-instr-use=`.
 
 use crate::cc::clang::Clang;
 use crate::cc::target::Target;
 use std::ffi::{OsStr, OsString};
 
-/// The first compiler that leaves a GPU's counters where they can be found, and whose own options for
-/// profiles reach AMD's GPUs. NVIDIA's are reached by the compiler proper alone.
+/// The first major version of clang that leaves a GPU's counters where the runtime finds them, and
+/// whose driver passes profile options on for AMD's GPUs. For NVIDIA's GPUs only options to the
+/// compiler proper (`-Xclang`) work.
 const FIRST_FOR_GPUS: u32 = 22;
 
-/// Returns whether atomic counters, without which kernels that run in parallel count wrong, are added.
+/// Returns whether `-fprofile-update=atomic` must be added. Kernels run in parallel, so that
+/// counters that are not atomic lose counts.
 pub(super) fn adds_atomic_counters(options: &[OsString]) -> bool {
     let says = |option: &OsString| update(option).is_some();
     options.iter().any(|option| generates(option).is_some()) && !options.iter().any(says)
 }
 
-/// Returns the options as a target needs them.
+/// Returns the options, adapted to a target.
 ///
 /// # Errors
-/// What to do about instrumentation that this target cannot have.
+/// A message for instrumentation that this target does not support, with a remedy.
 pub(super) fn prepared(
     options: &[OsString],
     target: &Target,
@@ -39,21 +41,21 @@ fn check(target: &Target, clang: &Clang, several: bool) -> Result<(), String> {
     if target.is_gpu() && clang.major < FIRST_FOR_GPUS {
         let (path, major) = (clang.path.display(), clang.major);
         return Err(format!(
-            "{target}: instrumentation for profiles needs clang {FIRST_FOR_GPUS} or later: '{path}' is \
-             clang {major}, in whose images the counters cannot be found"
+            "{target}: instrumentation for profiles needs clang {FIRST_FOR_GPUS} or later, but '{path}' \
+             is clang {major}, whose counters cannot be found; name a later one with --clang"
         ));
     }
     match target.is_gpu() && several {
         true => Err(format!(
-            "{target}: instrumentation for profiles needs a single source: include the others into it"
+            "{target}: instrumentation for profiles needs a single source: include the other sources in it"
         )),
         false => Ok(()),
     }
 }
 
-/// Options that clang leaves out for a GPU, as it would give them to the compiler proper. For NVIDIA
-/// no record points at its counters: data there cannot refer to each other in a circle. `names_kind`:
-/// the kind of a profile that is used must be told.
+/// Passes on, by `-Xclang` and `-mllvm`, the profile options that clang's driver drops for a GPU.
+/// On NVIDIA no record refers to the counters, because initial values there cannot refer to each
+/// other in a circle. `names_kind`: whether the compiler needs the kind of a used profile.
 fn for_compiler_proper(options: &[OsString], names_kind: bool) -> Vec<OsString> {
     let is_atomic = adds_atomic_counters(options)
         || options.iter().filter_map(|option| update(option)).any(|how| how.ends_with("atomic"));
@@ -77,7 +79,7 @@ fn for_compiler_proper(options: &[OsString], names_kind: bool) -> Vec<OsString> 
     prepared
 }
 
-/// What the compiler proper calls the instrumentation that an option asks for.
+/// Returns the compiler proper's name of the instrumentation that an option requests.
 fn generates(option: &OsStr) -> Option<&'static str> {
     match option.to_str()?.split('=').next()? {
         "-fprofile-generate" => Some("llvm"),
@@ -86,7 +88,8 @@ fn generates(option: &OsStr) -> Option<&'static str> {
     }
 }
 
-/// Returns the profile that an option names, and what the compiler proper calls its kind.
+/// Returns the kind of a profile, in the compiler proper's terms, and the file that an option
+/// names.
 fn used(option: &OsStr) -> Option<(&'static str, &str)> {
     match option.to_str()?.split_once('=')? {
         ("-fprofile-use", file) => Some(("llvm", file)),
@@ -95,7 +98,7 @@ fn used(option: &OsStr) -> Option<(&'static str, &str)> {
     }
 }
 
-/// How an option says that counters are updated.
+/// Returns the value of `-fprofile-update=`.
 fn update(option: &OsStr) -> Option<&str> {
     option.to_str()?.strip_prefix("-fprofile-update=")
 }

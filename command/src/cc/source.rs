@@ -13,7 +13,7 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// What `-x` of clang calls it.
+    /// Returns the language's name for clang's `-x`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Language::C => "c",
@@ -21,7 +21,7 @@ impl Language {
         }
     }
 
-    /// That of which `-std=` names a standard.
+    /// Returns the language of a standard in `-std=`.
     pub(super) fn from_standard(standard: &str) -> Language {
         match standard.contains("++") {
             true => Language::Cpp,
@@ -38,7 +38,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Returns a file that is there. Its extension tells the language, unless that is given.
+    /// Checks that the file exists, and takes the language from its extension unless `language`
+    /// sets it.
     pub(super) fn new(file: &Path, language: Option<Language>) -> Result<Source, Failure> {
         let shown = file.display();
         let error = |message: String| Failure::new(Exit::Runtime, message);
@@ -54,8 +55,9 @@ impl Source {
             _ => None,
         });
         let language = language.ok_or_else(|| {
-            let message = format!("'{shown}' is no source in C (.c) or C++ (.cc, .cpp, .cxx)");
-            Failure::new(Exit::Usage, message).or_hint("-x c or -x c++ says what all sources are")
+            let message = format!("'{shown}' has no extension of C (.c) or C++ (.cc, .cpp, .cxx)");
+            Failure::new(Exit::Usage, message)
+                .or_hint("set the language of all sources with -x c or -x c++")
         })?;
         Ok(Source { file: file.to_owned(), language })
     }

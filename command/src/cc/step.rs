@@ -1,4 +1,4 @@
-//! Running compilers and linkers, and what they say.
+//! Runs of compilers and linkers, and their output.
 
 use crate::cc::crash::without_stack;
 use crate::cc::target::Target;
@@ -31,10 +31,10 @@ impl<'a> Step<'a> {
         self
     }
 
-    /// Runs the tool, and tells `diagnostics` what it said for `target`. Blocks.
+    /// Runs the tool, and adds its output for `target` to `diagnostics`. Blocks.
     ///
     /// # Errors
-    /// How it ended if not well; `what` is what it was to do: "compiling 'k.c'".
+    /// A message with the exit status. `what` names the step: "compiling 'k.c'".
     pub(super) fn run(
         self,
         what: &str,
@@ -70,18 +70,18 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// Returns whether a program ends well with these arguments, and `input` to read.
+/// Returns whether a program succeeds with these arguments and `input` on its standard input.
 pub(super) fn succeeds(program: &Path, arguments: &[&OsStr], input: &str) -> bool {
     use std::io::Write;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return false };
-    // A program that does not read it all says by its exit code what that means.
+    // A write error means that the program read only a part; its exit code decides.
     let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
     child.wait().is_ok_and(|status| status.success())
 }
 
-/// What tools said, each text once, with the targets for which it was said.
+/// Output of the tools: each text once, with the targets that it belongs to.
 #[derive(Default)]
 pub(super) struct Diagnostics(Mutex<Vec<(String, Vec<String>)>>);
 
@@ -98,8 +98,8 @@ impl Diagnostics {
         }
     }
 
-    /// Returns all texts, in the order of the targets: each, if there are several targets, after those that
-    /// it is about.
+    /// Returns all texts in the order of their targets. With several targets, a line with the
+    /// targets precedes each text.
     pub(super) fn shown(&self, targets: &[Target]) -> String {
         let texts = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let order: Vec<String> = targets.iter().map(|target| target.to_string()).collect();
@@ -119,8 +119,8 @@ impl Diagnostics {
     }
 }
 
-/// Does something with all items, on as many threads as there are cores. The results are in the
-/// items' order.
+/// Calls `work` for all items, on as many threads as there are cores. The results have the order of
+/// the items.
 pub(super) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);

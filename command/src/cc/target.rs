@@ -1,27 +1,27 @@
-//! What `longshore cc` compiles for.
+//! The targets of `longshore cc`.
 
 use longshore::ImageKind;
 use std::fmt;
 
 /// The forms of a target, as errors and the help show them.
-pub(super) const FORMS: &str = "x86_64[:CPU], aarch64[:CPU], host[:CPU] (this machine's of the two), \
+pub(super) const FORMS: &str = "x86_64[:CPU], aarch64[:CPU], host[:CPU] (this machine's kind), \
      nvptx64:sm_NN, amdgcn:gfxNNN[:FEATURE+|-...]";
 
-/// Stands for the CPU of this machine.
+/// Name of this machine's own kind of CPU.
 const THIS_MACHINE: &str = "host";
 
 /// A target: "x86_64:native", "nvptx64:sm_90", "amdgcn:gfx90a:xnack+".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A CPU, by machine and, if it is not the least that all have, by name.
+    /// A CPU: its kind, and its name unless it is the baseline of the kind.
     Cpu(Machine, Option<String>),
-    /// An NVIDIA GPU: "sm_90".
+    /// An NVIDIA GPU, by its architecture, such as "sm_90".
     Nvptx(String),
     /// An AMD GPU, with its features in alphabetical order: "gfx90a:sramecc+:xnack-".
     Amdgcn(String),
 }
 
-/// What a CPU is.
+/// A kind of CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Machine {
     X86_64,
@@ -29,7 +29,7 @@ pub(super) enum Machine {
 }
 
 impl Machine {
-    /// This machine, if it is one of them.
+    /// Returns this machine's kind; `None` if it is another one.
     pub(super) fn own() -> Option<Machine> {
         [Machine::X86_64, Machine::Aarch64]
             .into_iter()
@@ -43,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// What all machines of this kind have, as `-march` names it.
+    /// Returns the baseline of this kind, as `-march` names it.
     fn baseline(self) -> &'static str {
         match self {
             Machine::X86_64 => "x86-64",
@@ -53,7 +53,7 @@ impl Machine {
 }
 
 impl Target {
-    /// Reads one of [`FORMS`].
+    /// Parses one of [`FORMS`].
     pub(super) fn parse(text: &str) -> Result<Target, String> {
         let (kind, rest) = match text.split_once(':') {
             Some((kind, rest)) => (kind, Some(rest)),
@@ -70,11 +70,11 @@ impl Target {
                 let own = Machine::own();
                 cpu(own.ok_or("this machine is neither x86_64 nor aarch64")?, rest)
             }
-            _ => Err(format!("the targets are {FORMS}{}", suggestion(text))),
+            _ => Err(format!("expected one of {FORMS}{}", suggestion(text))),
         }
     }
 
-    /// Returns the triple that a container has for it.
+    /// Returns the target's triple in a container.
     pub(super) fn triple(&self) -> &'static str {
         match self {
             Target::Cpu(Machine::X86_64, _) => "x86_64-unknown-linux-gnu",
@@ -84,7 +84,7 @@ impl Target {
         }
     }
 
-    /// Returns the architecture that a container has for it.
+    /// Returns the target's architecture in a container.
     pub(super) fn architecture(&self) -> &str {
         match self {
             Target::Cpu(machine, cpu) => cpu.as_deref().unwrap_or(machine.baseline()),
@@ -92,7 +92,7 @@ impl Target {
         }
     }
 
-    /// What `clang --print-targets` calls it.
+    /// Returns the target's name in `clang --print-targets`.
     pub(super) fn backend(&self) -> &'static str {
         match self {
             Target::Cpu(Machine::X86_64, _) => "x86-64",
@@ -106,12 +106,12 @@ impl Target {
         !matches!(self, Target::Cpu(..))
     }
 
-    /// Returns a CPU of another machine than this.
+    /// Returns whether the target is a CPU of another kind than this machine's.
     pub(super) fn is_foreign_cpu(&self) -> bool {
         matches!(self, Target::Cpu(machine, _) if Machine::own() != Some(*machine))
     }
 
-    /// What its images are.
+    /// Returns the kind of the target's images.
     pub(super) fn image_kind(&self, is_cubin: bool) -> ImageKind {
         match self {
             Target::Nvptx(_) if is_cubin => ImageKind::Cubin,
@@ -120,7 +120,7 @@ impl Target {
         }
     }
 
-    /// How files of such images end.
+    /// Returns the file extension of the target's images.
     pub(super) fn extension(&self, is_cubin: bool) -> &'static str {
         match self {
             Target::Cpu(..) => "o",
@@ -147,39 +147,41 @@ fn cpu(machine: Machine, name: Option<&str>) -> Result<Target, String> {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
     match name {
         Some(name) if name.is_empty() || !name.bytes().all(is_known) => Err(format!(
-            "'{name}' is no CPU; after '{machine_name}:' comes what clang calls it, a level such as \
-             {}, or native",
+            "'{name}' is no CPU; expected clang's name of a CPU after '{machine_name}:', a level such \
+             as {}, or native",
             machine.baseline()
         )),
-        Some("native") if Machine::own() != Some(machine) => {
-            Err(format!("this machine is no {machine_name}, so that native is not known"))
-        }
+        Some("native") if Machine::own() != Some(machine) => Err(format!(
+            "native is unknown: this machine is no {machine_name}; expected the name of a CPU"
+        )),
         name => Ok(Target::Cpu(machine, name.map(str::to_owned))),
     }
 }
 
 fn nvptx(architecture: Option<&str>) -> Result<Target, String> {
     let Some(architecture) = architecture else {
-        return Err("nvptx64 needs an architecture: nvptx64:sm_90".to_owned());
+        return Err("nvptx64 has no architecture; expected one, such as nvptx64:sm_90".to_owned());
     };
     let number = architecture.strip_prefix("sm_").unwrap_or_default();
     let digits = number.strip_suffix(['a', 'f']).unwrap_or(number);
     match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         true => Ok(Target::Nvptx(architecture.to_owned())),
-        false => Err(format!("'{architecture}' is no architecture of NVIDIA's, such as sm_90")),
+        false => Err(format!(
+            "'{architecture}' is no architecture of NVIDIA; expected one such as sm_90"
+        )),
     }
 }
 
 fn amdgcn(architecture: Option<&str>) -> Result<Target, String> {
     let Some(architecture) = architecture else {
-        return Err("amdgcn needs a processor: amdgcn:gfx942".to_owned());
+        return Err("amdgcn has no processor; expected one, such as amdgcn:gfx942".to_owned());
     };
     let mut parts = architecture.split(':');
     let processor = parts.next().unwrap_or_default();
     let name = processor.strip_prefix("gfx").unwrap_or_default();
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if name.is_empty() || !name.bytes().all(is_known) {
-        return Err(format!("'{processor}' is no processor of AMD's, such as gfx942"));
+        return Err(format!("'{processor}' is no processor of AMD; expected one such as gfx942"));
     }
     let mut features: Vec<_> = parts.collect();
     let is_feature = |feature: &str| {
@@ -187,14 +189,16 @@ fn amdgcn(architecture: Option<&str>) -> Result<Target, String> {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
     if let Some(other) = features.iter().find(|feature| !is_feature(feature)) {
-        return Err(format!("'{other}' is no feature with + or -, such as xnack+ or sramecc-"));
+        return Err(format!(
+            "'{other}' is no feature; expected a name with + or -, such as xnack+ or sramecc-"
+        ));
     }
     features.sort_unstable();
     features.insert(0, processor);
     Ok(Target::Amdgcn(features.join(":")))
 }
 
-/// What may have been meant.
+/// Returns a suggestion for a malformed target, or an empty text.
 fn suggestion(text: &str) -> String {
     let machine = match text.split(['-', ':']).next().unwrap_or_default() {
         gpu if gpu.starts_with("sm_") => format!("nvptx64:{text}"),
@@ -205,7 +209,7 @@ fn suggestion(text: &str) -> String {
         "amdgcn" => "amdgcn:gfx942".to_owned(),
         _ => return String::new(),
     };
-    format!("; '{machine}' may be meant")
+    format!("; did you mean '{machine}'?")
 }
 
 #[cfg(test)]
@@ -225,12 +229,12 @@ mod tests {
     #[test]
     fn what_is_no_target_is_reported_with_what_may_be_meant() {
         let cases = [
-            ("sm_90", "'nvptx64:sm_90' may be meant"),
-            ("gfx942:xnack+", "'amdgcn:gfx942:xnack+' may be meant"),
-            ("arm64", "'aarch64' may be meant"),
-            ("x86_64-unknown-linux-gnu", "'x86_64' may be meant"),
-            ("", "the targets are x86_64[:CPU]"),
-            ("riscv64", "the targets are x86_64[:CPU]"),
+            ("sm_90", "did you mean 'nvptx64:sm_90'?"),
+            ("gfx942:xnack+", "did you mean 'amdgcn:gfx942:xnack+'?"),
+            ("arm64", "did you mean 'aarch64'?"),
+            ("x86_64-unknown-linux-gnu", "did you mean 'x86_64'?"),
+            ("", "expected one of x86_64[:CPU]"),
+            ("riscv64", "expected one of x86_64[:CPU]"),
             ("x86_64:", "'' is no CPU"),
             ("x86_64:a b", "'a b' is no CPU"),
             ("nvptx64", "nvptx64:sm_90"),

@@ -1,4 +1,4 @@
-//! The folder for what is not kept, and the header in it.
+//! The folder for temporary files, and the kernel header in it.
 
 use crate::failure::{Exit, Failure};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -13,14 +13,14 @@ use tempfile::TempDir;
 pub(super) const HEADER: &str = include_str!("../../../include/longshore_device.h");
 pub(super) const HEADER_NAME: &str = "longshore_device.h";
 
-/// A folder that goes when this is dropped, and when the command is interrupted.
+/// A temporary folder. It is removed on drop, and when a signal interrupts the command.
 pub(super) struct Workspace(TempDir);
 
 impl Workspace {
     pub(super) fn new() -> Result<Workspace, Failure> {
         Self::make().map_err(|error| {
-            let message = format!("making a temporary folder: {error}");
-            Failure::new(Exit::Runtime, message).or_hint("TMPDIR names another place for it")
+            let message = format!("cannot create a temporary folder: {error}");
+            Failure::new(Exit::Runtime, message).or_hint("set TMPDIR to a writable folder")
         })
     }
 
@@ -30,7 +30,7 @@ impl Workspace {
         let folder = workspace.path().to_owned();
         thread::spawn(move || {
             for signal in signals.forever() {
-                // Who interrupts the command is not told of a folder that stays.
+                // The interrupted command does not report a folder that cannot be removed.
                 let _ = std::fs::remove_dir_all(&folder);
                 let _ = emulate_default_handler(signal);
             }

@@ -1,11 +1,11 @@
-//! AMD's code objects, as the AMDGPU backend understands them.
+//! AMD's code objects, read as by the AMDGPU backend.
 
 use super::elf::File;
 use super::kernels::Kernels;
 use super::report::{ImageReport, MetadataReport};
 use longshore_format_amdgpu::{CodeObject, Header, Kernel, KernelKind};
 
-/// What the header says stands in the report even if the rest cannot be read.
+/// Reads a code object. Facts of the header are reported even if the rest cannot be read.
 pub(super) fn read(file: &File<'_>, kernels: &mut Kernels, report: &mut ImageReport) {
     let found = Header::read(file.data()).and_then(|header| {
         add_header(&header, report);

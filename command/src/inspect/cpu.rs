@@ -6,10 +6,10 @@ use super::report::{ImageReport, MetadataReport};
 use object::{Object, ObjectSymbol, SymbolKind};
 
 const ARGUMENTS: &str = "__longshore_arguments_";
-/// What linkers and their start files add to shared objects.
+/// Functions that linkers and their start files add to shared objects.
 const NO_KERNELS: [&str; 2] = ["_init", "_fini"];
 
-/// Every exported function is a kernel, in LLVM's host form if nothing describes it.
+/// Adds every exported function as a kernel, in LLVM's host form unless it has a description.
 pub(super) fn read(file: &File<'_>, kernels: &mut Kernels, report: &mut ImageReport) {
     report.architecture = Some(format!("{:?}", file.architecture()).to_lowercase());
     for symbol in elf::exported(file) {
@@ -41,7 +41,7 @@ fn undefined(file: &File<'_>, report: &mut ImageReport) {
         if !report.has_room(name) {
             break;
         }
-        // In a linked file the name goes on with the version that it wants.
+        // In a linked file the name ends with the required version.
         report.undefined.push(name.split('@').next().unwrap_or(name).to_owned());
     }
     report.undefined.sort();

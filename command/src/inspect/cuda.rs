@@ -1,4 +1,4 @@
-//! PTX, cubins and fatbins, as the CUDA backend understands them.
+//! PTX, cubins and fatbins, read as by the CUDA backend.
 
 use super::elf::is_global;
 use super::image_report;
@@ -9,9 +9,9 @@ use longshore_format_nvidia::{Contents, FatbinEntry, Kernel, Kind, Linkage, Vari
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Longer initial values are not looked at.
+/// Size in bytes above which initial values are not read.
 const LONGEST_VALUE: usize = 1 << 16;
-/// What is taken out of a fatbin in all.
+/// Total bytes that may be extracted from a fatbin.
 const MOST_BYTES_MADE: usize = 256 << 20;
 
 /// Reads the directives, variables and kernels of a text.
@@ -27,14 +27,16 @@ pub(super) fn read_cubin(bytes: &[u8], report: &mut ImageReport) {
     }
 }
 
-/// Returns the images of a fatbin, each with what the fatbin says of it.
+/// Reports on the images of a fatbin, each with the fatbin's facts about it.
 pub(super) fn entries(bytes: &[u8], room: &Rc<Room>) -> Result<Vec<ImageReport>, String> {
     let mut made = 0;
     let mut reports = Vec::new();
     for entry in fatbin(bytes).map_err(|error| error.to_string())? {
         let mut report = match entry.image() {
             Ok(image) if made + image.len() > MOST_BYTES_MADE => {
-                return Err(format!("a fatbin of more than {MOST_BYTES_MADE} bytes decompressed"));
+                return Err(format!(
+                    "the fatbin has more than {MOST_BYTES_MADE} bytes decompressed"
+                ));
             }
             Ok(image) => {
                 made += image.len();

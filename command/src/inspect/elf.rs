@@ -1,4 +1,4 @@
-//! What all ELF images have: variables, constructors in sections, profile sections.
+//! The common parts of ELF images: variables, constructors in sections, profile sections.
 
 use super::kernels::{Kernels, RAW_VERSION, raw_version};
 use super::report::{GlobalReport, ImageReport, Priorities};
@@ -8,7 +8,7 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind, Symbol
 pub(super) type File<'a> = object::read::elf::ElfFile64<'a, Endianness>;
 pub(super) type Symbol<'a, 'file> = ElfSymbol64<'a, 'file, Endianness>;
 
-/// Reads an ELF file of 64 bits; `own` adds what this kind of image has beyond the others.
+/// Reads a 64-bit ELF file; `own` adds the facts of this kind of image.
 pub(super) fn read(
     bytes: &[u8],
     report: &mut ImageReport,
@@ -16,7 +16,7 @@ pub(super) fn read(
 ) {
     let file = match File::parse(bytes) {
         Ok(file) => file,
-        Err(error) => return report.problems.push(format!("no ELF file of 64 bits: {error}")),
+        Err(error) => return report.problems.push(format!("not a 64-bit ELF file: {error}")),
     };
     let mut kernels = Kernels::default();
     sections(&file, report);
@@ -27,14 +27,14 @@ pub(super) fn read(
     report.globals.dedup();
 }
 
-/// Returns all symbols, or those for the dynamic linker of a file that was stripped.
+/// Returns all symbols, or the dynamic symbols of a stripped file.
 pub(super) fn symbols<'a, 'file>(file: &'file File<'a>) -> impl Iterator<Item = Symbol<'a, 'file>> {
     let is_stripped = file.symbols().next().is_none();
     if is_stripped { file.dynamic_symbols() } else { file.symbols() }
 }
 
-/// Returns the name of a symbol. `None` if it is no text, or if names were read that together are larger than
-/// those of any such file: they lie upon each other, which is a problem.
+/// Returns the name of a symbol. `None` if it is not UTF-8, or if the names read so far are larger
+/// than any valid file's. Such names overlap, which is a problem in the report.
 pub(super) fn name<'a>(symbol: &Symbol<'a, '_>, report: &mut ImageReport) -> Option<&'a str> {
     if !report.may_read_names() {
         return None;
@@ -44,8 +44,8 @@ pub(super) fn name<'a>(symbol: &Symbol<'a, '_>, report: &mut ImageReport) -> Opt
     Some(name)
 }
 
-/// Returns the symbols that programs can find: those for the dynamic linker, or of an object all that are
-/// visible.
+/// Returns the symbols visible to other programs: the dynamic symbols, or all visible symbols of an
+/// object.
 pub(super) fn exported<'a, 'file>(
     file: &'file File<'a>,
 ) -> impl Iterator<Item = Symbol<'a, 'file>> {
@@ -56,7 +56,8 @@ pub(super) fn exported<'a, 'file>(
     symbols.filter(is_visible)
 }
 
-/// Returns the bytes of a variable; none of one that is all zero, or lies beyond its section.
+/// Returns the bytes of a variable, or an empty slice if they are all zero or lie outside its
+/// section.
 pub(super) fn content<'a>(file: &File<'a>, symbol: &Symbol<'a, '_>) -> &'a [u8] {
     let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
     let bytes = section.and_then(|section| {
@@ -95,7 +96,7 @@ fn variables(file: &File<'_>, kernels: &mut Kernels, report: &mut ImageReport) {
     }
 }
 
-/// Variables of the program, without those by which images describe themselves.
+/// Returns whether a variable belongs to the program, not to the image's description of itself.
 pub(super) fn is_global(name: &str) -> bool {
     let own = [
         "__longshore_",
@@ -122,8 +123,8 @@ fn sections(file: &File<'_>, report: &mut ImageReport) {
     }
 }
 
-/// Counts the functions of a section `base` or `base.PRIORITY`. In `.ctors` and `.dtors` the numbers
-/// count down from 65535.
+/// Counts the functions of a section `base` or `base.PRIORITY`. In `.ctors` and `.dtors` the number
+/// is 65535 minus the priority.
 fn entries(list: &mut Priorities, name: &str, base: &str, functions: u64) {
     let Some(rest) = name.strip_prefix(base) else { return };
     let number = rest.strip_prefix('.').and_then(|number| number.parse::<u32>().ok());

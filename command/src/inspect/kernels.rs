@@ -1,4 +1,4 @@
-//! Descriptions and notes, gathered from the variables of an image whatever its format.
+//! Descriptions and notes of kernels, from the variables of an image of any format.
 
 use super::report::{
     ArgumentReport, DescriptionReport, ImageReport, KernelReport, MetadataReport, ProfileReport,
@@ -9,7 +9,7 @@ use longshore_plugin_api::{
 };
 use std::collections::BTreeMap;
 
-/// What variables of the image say about its kernels.
+/// The facts about kernels in the image's variables.
 #[derive(Default)]
 pub(super) struct Kernels {
     descriptions: BTreeMap<String, KernelDescription>,
@@ -25,7 +25,7 @@ impl Kernels {
         symbol.starts_with(KERNEL_DESCRIPTION_PREFIX) || note_owner(symbol).is_some()
     }
 
-    /// Returns whether a variable is a description or a note, which is taken then.
+    /// Reads a variable if it is a description or a note, and returns whether it is.
     pub(super) fn take(&mut self, symbol: &str, content: &[u8]) -> bool {
         if let Some(kernel) = symbol.strip_prefix(KERNEL_DESCRIPTION_PREFIX) {
             match KernelDescription::parse(content) {
@@ -37,33 +37,33 @@ impl Kernels {
         let Some(owner) = note_owner(symbol) else { return false };
         let uses = match owner {
             NoteOwner::Kernel(kernel) => self.notes.entry(kernel.to_owned()).or_default(),
-            // A note that is not a kernel's is the image's.
+            // Notes of other functions belong to the image.
             _ => &mut self.of_image,
         };
         match KernelNote::parse(content) {
             Some(note) => uses.add(note),
-            None => self.problems.push(format!("{symbol}: no kind of note that is known")),
+            None => self.problems.push(format!("{symbol}: unknown kind of note")),
         }
         true
     }
 
-    /// Adds a kernel with what its target says of it.
+    /// Adds a kernel with its target's metadata.
     pub(super) fn add(&mut self, name: &str, metadata: MetadataReport) {
         self.metadata.insert(name.to_owned(), metadata);
     }
 
-    /// Returns the target's word on a kernel that there is.
+    /// Returns the target's metadata of a known kernel.
     pub(super) fn metadata_of(&mut self, name: &str) -> Option<&mut MetadataReport> {
         self.metadata.get_mut(name)
     }
 
-    /// Puts what was gathered into the report, kernels sorted by name.
+    /// Moves the kernels into the report, sorted by name.
     pub(super) fn finish(mut self, report: &mut ImageReport) {
         for name in self.descriptions.keys() {
             self.metadata.entry(name.clone()).or_default();
         }
         if !self.descriptions.is_empty() {
-            // Functions of a CPU that nothing describes are called by the kernels.
+            // If a CPU image has descriptions, functions without one are helpers of the kernels.
             let is_kernel = |name: &String, metadata: &mut MetadataReport| {
                 let is_described = self.descriptions.contains_key(name);
                 is_described || metadata.form.is_none() || metadata.argument_sizes.is_some()
@@ -106,7 +106,8 @@ impl Uses {
     }
 }
 
-/// Returns a function that waits may be called by any kernel of its image.
+/// Describes a kernel. A function that waits counts for every kernel of the image, since each may
+/// call it.
 fn describe(known: KernelDescription, uses: Uses, of_image: Uses) -> DescriptionReport {
     let on_cpu = match known.form {
         KernelForm::Regions => "regions",
@@ -128,7 +129,7 @@ fn describe(known: KernelDescription, uses: Uses, of_image: Uses) -> Description
     }
 }
 
-/// The kinds of a profile, by how the names of their sections go on after `__llvm_prf_`.
+/// Kinds of profile data, by the end of their section's name after `__llvm_prf_`.
 const PROFILE_SECTIONS: [(&str, &str); 7] = [
     ("cnts", "counters"),
     ("data", "data"),
@@ -139,7 +140,7 @@ const PROFILE_SECTIONS: [(&str, &str); 7] = [
     ("vns", "vtable_names"),
 ];
 
-/// The same by how the names of their variables start.
+/// Kinds of profile data, by the prefix of their variable's name.
 const PROFILE_VARIABLES: [(&str, &str); 4] = [
     ("__profc_", "counters"),
     ("__profd_", "data"),
@@ -154,7 +155,7 @@ impl ProfileReport {
         self.add(known, bytes);
     }
 
-    /// For files without sections of their own for it.
+    /// Adds a variable of a file that has no profile sections.
     pub(super) fn add_variable(&mut self, name: &str, bytes: u64) {
         let known = PROFILE_VARIABLES.iter().find(|(prefix, _)| name.starts_with(prefix));
         self.add(known, bytes);
@@ -170,7 +171,7 @@ impl ProfileReport {
     }
 }
 
-/// The variable with the version of the profile's format.
+/// The variable with the profile's format version.
 pub(super) const RAW_VERSION: &str = "__llvm_profile_raw_version";
 
 pub(super) fn raw_version(content: &[u8]) -> Option<u64> {
@@ -190,7 +191,7 @@ mod tests {
         [kind, value].iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// How the CPU runs a kernel of this form with one note.
+    /// Returns how the CPU runs a kernel of this form with one note.
     fn on_cpu(form: u32, symbol: &str, kind: u32) -> &'static str {
         let mut kernels = Kernels::default();
         assert!(kernels.take("__longshore_kernel_f", &description(form)));

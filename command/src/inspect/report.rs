@@ -1,4 +1,4 @@
-//! What is found in a file.
+//! The report on a file.
 
 use longshore_plugin_api::{ArgumentKind, KernelForm};
 use serde::Serialize;
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// Room for what is named in a report, shared by all images of a file. Names in an object may lie upon
-/// each other, so that together they are much larger than the file.
+/// Room for names in the reports of a file, shared by all its images. Names in an object may
+/// overlap, so that together they are much larger than the file.
 pub(super) struct Room(Cell<usize>);
 
-/// Bytes of all names, and of what is kept with them.
+/// Total bytes of all names and their entries.
 const MOST_BYTES_NAMED: usize = 64 << 20;
-/// The entry of a name.
+/// Bytes of a name's entry, without the name.
 const BYTES_BESIDE_NAME: usize = 512;
 
 impl Default for Room {
@@ -23,7 +23,8 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Returns whether there is room for a name; from the first on for which there is not, there is none.
+    /// Reserves room for a name, and returns whether there is any. After the first failure every
+    /// call fails.
     fn take(&self, name: &str) -> bool {
         let left = self.0.get().checked_sub(name.len().saturating_add(BYTES_BESIDE_NAME));
         self.0.set(left.unwrap_or(0));
@@ -37,14 +38,14 @@ pub(super) struct FileReport {
     pub(super) file: String,
     pub(super) format: String,
     pub(super) bytes: usize,
-    /// Whether it holds images for several targets.
+    /// Whether the file holds images for several targets.
     pub(super) container: bool,
-    /// Why a container cannot be opened.
+    /// Reason for which a container cannot be opened.
     pub(super) problem: Option<String>,
     pub(super) images: Vec<ImageReport>,
 }
 
-/// What a container says of an image.
+/// A container's facts about an image.
 #[derive(Serialize)]
 pub(super) struct EntryReport {
     pub(super) offload_kind: String,
@@ -54,33 +55,33 @@ pub(super) struct EntryReport {
     pub(super) properties: BTreeMap<String, String>,
 }
 
-/// An image. What its format does not tell is empty.
+/// An image. Facts that its format lacks are empty.
 #[derive(Serialize)]
 pub(super) struct ImageReport {
-    /// What the container says, of an image in one.
+    /// The container's facts, for an image in a container.
     pub(super) entry: Option<EntryReport>,
-    /// The name of an archive's member.
+    /// Name of the member, for an image in an archive.
     pub(super) member: Option<String>,
     pub(super) format: String,
     pub(super) bytes: usize,
-    /// "x86_64", "gfx90a:xnack+", "sm_90".
+    /// The architecture, such as "x86_64", "gfx90a:xnack+" or "sm_90".
     pub(super) architecture: Option<String>,
     /// Further facts by name, such as PTX's version.
     pub(super) facts: BTreeMap<&'static str, String>,
-    /// What a device must have, of a module for Vulkan.
+    /// Requirements of a module for Vulkan.
     pub(super) requirements: Option<RequirementsReport>,
     pub(super) kernels: Vec<KernelReport>,
     pub(super) globals: Vec<GlobalReport>,
     pub(super) constructors: Priorities,
     pub(super) destructors: Priorities,
     pub(super) profile: ProfileReport,
-    /// What code outside of kernels' own functions uses.
+    /// Facts about code outside of kernels' own functions.
     pub(super) uses: Uses,
-    /// Names that something else must define.
+    /// Names of undefined symbols.
     pub(super) undefined: Vec<String>,
     /// The images of an archive.
     pub(super) members: Vec<ImageReport>,
-    /// What could not be read.
+    /// Messages about unreadable parts.
     pub(super) problems: Vec<String>,
     #[serde(skip)]
     room: Rc<Room>,
@@ -90,11 +91,12 @@ pub(super) struct ImageReport {
     name_bytes_left: usize,
 }
 
-/// Names are read a few times, and those with a common end share it.
+/// Limit of the bytes of all names, as a multiple of the file's size. Names are read a few times,
+/// and names with a common end share it.
 const MOST_READINGS: usize = 32;
 
 impl ImageReport {
-    /// Returns the same with room that other images have too.
+    /// Replaces the room by one that is shared with other images.
     pub(super) fn sharing(self, room: &Rc<Room>) -> ImageReport {
         ImageReport { room: Rc::clone(room), ..self }
     }
@@ -103,28 +105,29 @@ impl ImageReport {
         &self.room
     }
 
-    /// Returns whether the names that were read can be those of a file of this size.
+    /// Returns whether the names read so far can belong to a file of this size.
     pub(super) fn may_read_names(&self) -> bool {
         self.name_bytes_left > 0
     }
 
-    /// Takes note of a name that was read. Beyond the limit of [`ImageReport::may_read_names`] that is
-    /// a problem.
+    /// Counts a name that was read. Exceeding the limit of [`ImageReport::may_read_names`] is a
+    /// problem in the report.
     pub(super) fn note_name_read(&mut self, name: &str) {
         let had_any = self.name_bytes_left > 0;
         self.name_bytes_left = self.name_bytes_left.saturating_sub(name.len() + 1);
         if had_any && self.name_bytes_left == 0 {
-            self.problems.push("names lie upon each other; the rest is left out".to_owned());
+            self.problems.push("names overlap; the remaining names are left out".to_owned());
         }
     }
 
-    /// Returns whether something of this name can be added. If not, that is a problem.
+    /// Reserves room for a name, and returns whether there is any. A failure is a problem in the
+    /// report.
     pub(super) fn has_room(&mut self, name: &str) -> bool {
         let has_room = self.room.take(name);
         if !has_room && !self.is_full {
             self.is_full = true;
             self.problems.push(format!(
-                "names take more than {} MiB; those that are not listed were left out",
+                "names take more than {} MiB; the remaining names are left out",
                 MOST_BYTES_NAMED >> 20
             ));
         }
@@ -156,12 +159,12 @@ impl ImageReport {
     }
 }
 
-/// Kernels by which clang for NVPTX runs constructors and destructors.
+/// Kernels by which clang's code for NVPTX runs constructors and destructors.
 pub(super) const STEPS: [&str; 2] = ["nvptx$device$init", "nvptx$device$fini"];
 
 impl ImageReport {
-    /// Returns whether a variable stands for a constructor or destructor, which is counted then: clang for NVPTX
-    /// makes one for each function, with the priority at the end of its name.
+    /// Counts a variable that stands for a constructor or destructor, and returns whether it does.
+    /// Clang makes one for each such function for NVPTX, with the priority at the end of its name.
     pub(super) fn add_step(&mut self, variable: &str) -> bool {
         let list = if variable.starts_with("__init_array_object_") {
             &mut self.constructors
@@ -176,7 +179,8 @@ impl ImageReport {
     }
 }
 
-/// A kernel: what its source says, which is the same on all targets, and what its target adds.
+/// A kernel, with the description from its source, which is the same on all targets, and the
+/// metadata of its target.
 #[derive(Serialize, Default)]
 pub(super) struct KernelReport {
     pub(super) name: String,
@@ -186,13 +190,13 @@ pub(super) struct KernelReport {
 
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 pub(super) struct DescriptionReport {
-    /// "items" or "regions".
+    /// Form of the kernel: "items" or "regions".
     pub(super) form: &'static str,
-    /// How the CPU runs it: "loop", "fibers" or "regions".
+    /// Execution on the CPU: "loop", "fibers" or "regions".
     pub(super) on_cpu: &'static str,
     pub(super) declaration: String,
     pub(super) arguments: Vec<ArgumentReport>,
-    /// 0 where it is open.
+    /// The required group size, with 0 for an open dimension.
     pub(super) required_group: [u32; 3],
     #[serde(flatten)]
     pub(super) uses: Uses,
@@ -204,11 +208,11 @@ pub(super) struct ArgumentReport {
     pub(super) kind: &'static str,
 }
 
-/// What notes say.
+/// The facts in notes.
 #[derive(Serialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Uses {
     pub(super) barrier: bool,
-    /// Items wait at it, each for itself.
+    /// Whether each work-item waits at the barrier by itself.
     #[serde(skip)]
     pub(super) item_barrier: bool,
     pub(super) sub_group: bool,
@@ -217,55 +221,56 @@ pub(super) struct Uses {
     pub(super) dynamic_shared: bool,
 }
 
-/// What the target's own format says of a kernel.
+/// The metadata of a kernel in the target's own format.
 #[derive(Serialize, Default, Debug, PartialEq, Eq)]
 pub(super) struct MetadataReport {
     /// "host form", for a function of an image for the CPU without a description.
     pub(super) form: Option<&'static str>,
     pub(super) argument_sizes: Option<Vec<u64>>,
-    /// Of modules for Vulkan, in which every argument has a place.
+    /// Parameters of a module for Vulkan, in which every argument has a place.
     pub(super) parameters: Option<Vec<ParameterReport>>,
     pub(super) registers: Option<u64>,
     pub(super) scalar_registers: Option<u64>,
-    /// AMD's, by which matrices are multiplied.
+    /// AMD's registers for multiplying matrices.
     pub(super) accumulation_registers: Option<u64>,
-    /// Those that had no room.
+    /// Registers without room, which are kept in memory.
     pub(super) spilled_registers: Option<u64>,
     pub(super) spilled_scalar_registers: Option<u64>,
     pub(super) static_shared_bytes: Option<u64>,
-    /// Whether a launch may ask for dynamic shared memory.
+    /// Whether a launch may request dynamic shared memory.
     pub(super) dynamic_shared: Option<bool>,
     pub(super) private_bytes: Option<u64>,
     /// Whether a work-item may need more than `private_bytes`.
     pub(super) dynamic_private: Option<bool>,
     pub(super) max_group_items: Option<u64>,
-    /// 0 where it is open.
+    /// The required group size, with 0 for an open dimension.
     pub(super) required_group: Option<Vec<u64>>,
-    /// With what it has where a launch may ask for another size.
+    /// Group size with the default of each dimension that a launch may set.
     pub(super) default_group: Option<Vec<u64>>,
     pub(super) sub_group_items: Option<u64>,
-    /// In groups.
+    /// Cluster size in groups.
     pub(super) required_cluster: Option<Vec<u64>>,
 }
 
-/// What a launch passes, and where it goes.
+/// A parameter of a kernel, and its place.
 #[derive(Serialize, Default, Debug, PartialEq, Eq)]
 pub(super) struct ParameterReport {
-    /// Empty if the module does not say it.
+    /// Name of the parameter; empty if the module has none.
     pub(super) name: String,
     pub(super) bytes: u32,
-    /// "pointer" or "value".
+    /// Kind of the parameter: "pointer" or "value".
     pub(super) kind: &'static str,
-    /// "push constants", "uniform buffer" or "storage buffer".
+    /// Memory of the parameter: "push constants", "uniform buffer" or "storage buffer".
     pub(super) memory: &'static str,
     /// Descriptor set and binding of a buffer.
     pub(super) set: Option<u32>,
     pub(super) binding: Option<u32>,
-    /// In bytes, in a block of several; a pointer that has none is what is bound.
+    /// Offset in bytes in a block; `None` for a pointer that is passed as a bound buffer.
     pub(super) offset: Option<u32>,
 }
 
-/// "4 count in push constants at 8", "pointer x in storage buffer 0.1": set and binding.
+/// Formats a parameter: "4 count in push constants at 8", or with set and binding "pointer x in
+/// storage buffer 0.1".
 impl fmt::Display for ParameterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -287,10 +292,10 @@ impl fmt::Display for ParameterReport {
     }
 }
 
-/// What a device must have for a module.
+/// The features that a module requires of a device.
 #[derive(Serialize)]
 pub(super) struct RequirementsReport {
-    /// Of SPIR-V: "1.5".
+    /// Version of SPIR-V, such as "1.5".
     pub(super) version: String,
     pub(super) capabilities: Vec<String>,
     pub(super) extensions: Vec<String>,
@@ -302,11 +307,11 @@ pub(super) struct GlobalReport {
     pub(super) bytes: u64,
 }
 
-/// How many constructors or destructors there are of each priority.
+/// The numbers of constructors or destructors of each priority.
 #[derive(Default)]
 pub(super) struct Priorities(BTreeMap<u64, u64>);
 
-/// Those of one priority; null where the file does not say it.
+/// The number of functions of one priority, `None` if the file has none.
 #[derive(Serialize, Debug, PartialEq, Eq)]
 pub(super) struct PriorityReport {
     pub(super) priority: Option<u32>,
@@ -314,7 +319,7 @@ pub(super) struct PriorityReport {
 }
 
 impl Priorities {
-    /// Behind all priorities.
+    /// Key of functions without a priority, after all priorities.
     const UNSAID: u64 = u64::MAX;
 
     pub(super) fn add(&mut self, priority: Option<u32>, count: u64) {
@@ -341,9 +346,9 @@ impl Serialize for Priorities {
 
 #[derive(Serialize, Default)]
 pub(super) struct ProfileReport {
-    /// Sizes in bytes by kind: "counters", "data", "names", ...
+    /// Sizes in bytes by kind: "counters", "data", "names" and others.
     pub(super) sections: BTreeMap<&'static str, u64>,
-    /// The version of the format, with its variant bits.
+    /// The format's version, with its variant bits.
     pub(super) raw_version: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! A report as tables for people.
+//! Text tables of a report.
 
 use super::report::{
     ArgumentReport, DescriptionReport, EntryReport, FileReport, GlobalReport, ImageReport,
@@ -9,10 +9,10 @@ use crate::table;
 use crate::table::group;
 use longshore::units;
 
-/// A table has at most so many rows.
+/// Limit of a table's rows.
 const MOST_ROWS: usize = 5000;
 
-/// Returns the whole report, without a newline at its end.
+/// Formats the whole report, without a newline at its end.
 pub(super) fn text(report: &FileReport) -> String {
     let bytes = units::bytes(report.bytes as u64);
     let mut parts = vec![format!("{}: {}, {bytes}", shown(&report.file), report.format)];
@@ -81,7 +81,7 @@ fn heading(name: &str, image: &ImageReport) -> String {
     format!("{name}: {}{}, {bytes}", image.format, architecture.unwrap_or_default())
 }
 
-/// Says how many rows of a table are left out.
+/// Returns a line with the number of omitted rows; `None` if there are no more.
 fn more(what: &str, all: usize) -> Option<String> {
     let left = all.checked_sub(MOST_ROWS).filter(|left| *left > 0)?;
     Some(format!("and {left} more {what}, which --json lists"))
@@ -107,7 +107,7 @@ fn priorities(list: &Priorities) -> Vec<String> {
 
 fn profile(image: &ImageReport) -> Vec<String> {
     let section = |(kind, bytes): (&&str, &u64)| format!("{kind} {}", units::bytes(*bytes));
-    // The variant is in the upper bits of the version.
+    // The upper bits of the version hold the variant.
     let version = image.profile.raw_version.map(|raw| format!("raw version {}", raw & 0xffff_ffff));
     image.profile.sections.iter().map(section).chain(version).collect()
 }
@@ -139,7 +139,7 @@ fn kernel_row(kernel: &KernelReport) -> [String; 7] {
     ]
 }
 
-/// "(uint64_t n, float *x): 8 unsigned, 8 pointer".
+/// Formats the arguments: "(uint64_t n, float *x): 8 unsigned, 8 pointer".
 fn arguments(known: &DescriptionReport) -> String {
     let one = |argument: &ArgumentReport| format!("{} {}", argument.bytes, argument.kind);
     let listed: Vec<_> = known.arguments.iter().map(one).collect();
@@ -149,7 +149,7 @@ fn arguments(known: &DescriptionReport) -> String {
     }
 }
 
-/// Returns the parameters, else the sizes, as far as they are known.
+/// Formats the parameters, else the known sizes.
 fn sizes(kernel: &KernelReport) -> String {
     if let Some(parameters) = &kernel.metadata.parameters {
         return parameters.iter().map(|one| shown(&one.to_string())).collect::<Vec<_>>().join("\n");
@@ -159,7 +159,7 @@ fn sizes(kernel: &KernelReport) -> String {
     sizes.unwrap_or_default()
 }
 
-/// "groups of 64x1x1", "groups of 64x?x1, by default 64x1x1".
+/// Formats the group size: "groups of 64x1x1", "groups of 64x?x1, by default 64x1x1".
 fn groups(known: &MetadataReport) -> Option<String> {
     let required = known.required_group.as_deref().map(group)?;
     let default = known.default_group.as_deref().map(group).unwrap_or_default();

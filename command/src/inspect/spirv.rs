@@ -1,4 +1,4 @@
-//! SPIR-V and WGSL, as the Vulkan backend understands them.
+//! SPIR-V and WGSL, read as by the Vulkan backend.
 
 use super::report::{
     GlobalReport, ImageReport, KernelReport, MetadataReport, ParameterReport, RequirementsReport,
@@ -8,10 +8,10 @@ use longshore_format_spirv::{
     GroupSize, Home, Kernel, Module, Parameter, Place, SubgroupSize, Target,
 };
 
-/// Of a device whose push constants are as large as a module wants them.
+/// A device with room for any push constants.
 const TARGET: Target = Target::new(u32::MAX);
 
-/// Reads a module. Total: what cannot be reflected is a problem.
+/// Reads a module. A module that cannot be reflected is a problem in the report.
 pub(super) fn read(bytes: &[u8], report: &mut ImageReport) {
     let module = match Module::parse(bytes, TARGET) {
         Ok(module) => module,
@@ -32,7 +32,7 @@ pub(super) fn read(bytes: &[u8], report: &mut ImageReport) {
     }
     for global in module.globals() {
         let bytes = global.bytes.into();
-        // Leading underscores may be left out.
+        // Source names may omit the leading underscores.
         let section = format!("__{}", global.name.trim_start_matches('_'));
         report.profile.add_section(&section, bytes);
         report.globals.push(GlobalReport { name: global.name.clone(), bytes });
@@ -49,7 +49,7 @@ fn requirements(module: &Module) -> RequirementsReport {
     }
 }
 
-/// How entry points reach the block of globals: "24 B, by push constants at 8".
+/// Describes the block of globals and its place in entry points: "24 B, by push constants at 8".
 fn globals(module: &Module) -> Option<String> {
     let procedures = module.constructors().iter().chain(module.destructors());
     let kernels = module.kernels().iter().chain(procedures.map(|procedure| &procedure.kernel));
@@ -97,7 +97,7 @@ fn parameter(kernel: &Kernel, known: &Parameter) -> ParameterReport {
     }
 }
 
-/// Where something goes, of which no more is said.
+/// Returns the place of an argument or a block, without a name or a kind.
 fn place_report(kernel: &Kernel, place: Place) -> ParameterReport {
     let (memory, at, offset) = match place {
         Place::Block { index, offset } => {
@@ -123,7 +123,7 @@ fn place_report(kernel: &Kernel, place: Place) -> ParameterReport {
 mod tests {
     use super::*;
 
-    /// What naga makes of WGSL.
+    /// Translates WGSL by naga.
     fn spirv(source: &str) -> Vec<u8> {
         let module = naga::front::wgsl::parse_str(source).unwrap();
         let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());

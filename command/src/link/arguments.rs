@@ -1,4 +1,4 @@
-//! What options of `longshore link` hold.
+//! The values of options of `longshore link`.
 
 use std::path::PathBuf;
 
@@ -21,45 +21,47 @@ pub(super) struct Alias {
 pub(super) struct SectionFile {
     pub(super) name: String,
     pub(super) file: PathBuf,
-    /// Names at offsets in bytes.
+    /// Names of symbols, with their offsets in bytes.
     pub(super) symbols: Vec<(String, u64)>,
 }
 
-/// "4096", "0x1000".
+/// Parses a number, such as "4096" or "0x1000".
 pub(super) fn number(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed.map_err(|error| format!("'{text}' is not a decimal number or one with 0x: {error}"))
+    parsed.map_err(|error| format!("'{text}' is not a number: {error}; expected decimal digits, or hexadecimal ones after 0x"))
 }
 
-/// "4096", "100Kb", "1Gb".
+/// Parses a size in bytes, such as "4096", "100Kb" or "1Gb".
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let units = [("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
     let unit = units.iter().find_map(|(unit, bytes)| Some((lower.strip_suffix(unit)?, *bytes)));
     let (count, bytes) = unit.unwrap_or((&lower, 1));
-    number(count)?.checked_mul(bytes).ok_or_else(|| format!("'{text}' is beyond 64 bits"))
+    number(count)?
+        .checked_mul(bytes)
+        .ok_or_else(|| format!("'{text}' is too large; expected less than 2^64 bytes"))
 }
 
-/// "NAME=ADDRESS".
+/// Parses "NAME=ADDRESS".
 pub(super) fn absolute(text: &str) -> Result<Absolute, String> {
     let (name, address) = definition(text)?;
     Ok(Absolute { name, address: number(address)? })
 }
 
-/// "NAME=SYMBOL".
+/// Parses "NAME=SYMBOL".
 pub(super) fn alias(text: &str) -> Result<Alias, String> {
     let (name, symbol) = definition(text)?;
     if symbol.is_empty() {
-        return Err(format!("no symbol behind the '=' of '{text}'"));
+        return Err(format!("'{text}' has no symbol after '='; expected NAME=SYMBOL"));
     }
     Ok(Alias { name, symbol: symbol.to_owned() })
 }
 
-/// Tells symbols that aliases wrap, as those `f=__wrap_f` and `__real_f=f` do together, from other aliases: the function behind a
-/// wrapper is not the wrapper.
+/// Splits aliases into wrapped symbols and other aliases. `f=__wrap_f` and `__real_f=f` together
+/// wrap `f`: as plain aliases, `__real_f` would be the wrapper, and not the function behind it.
 pub(super) fn wrapped(aliases: &[Alias]) -> (Vec<&str>, Vec<&Alias>) {
     let has = |name: &str, symbol: &str| {
         aliases.iter().any(|alias| alias.name == name && alias.symbol == symbol)
@@ -76,12 +78,12 @@ pub(super) fn wrapped(aliases: &[Alias]) -> (Vec<&str>, Vec<&Alias>) {
     (names.filter(|name| !name.starts_with("__real_")).collect(), others)
 }
 
-/// "NAME,FILE" or "NAME,FILE@SYMBOL=OFFSET,...".
+/// Parses "NAME,FILE" or "NAME,FILE@SYMBOL=OFFSET,...".
 pub(super) fn section(text: &str) -> Result<SectionFile, String> {
     let Some((name, rest)) = text.split_once(',').filter(|(name, _)| !name.is_empty()) else {
-        return Err(format!("'{text}' is not NAME,FILE"));
+        return Err(format!("'{text}' has no name before a comma; expected NAME,FILE"));
     };
-    // A file's name may have an at sign too.
+    // A file's name may also contain an at sign.
     let (file, symbols) = match rest.rsplit_once('@').filter(|(_, symbols)| symbols.contains('=')) {
         Some((file, symbols)) => {
             (file, symbols.split(',').map(symbol_at).collect::<Result<_, _>>()?)
@@ -89,7 +91,7 @@ pub(super) fn section(text: &str) -> Result<SectionFile, String> {
         None => (rest, Vec::new()),
     };
     if file.is_empty() {
-        return Err(format!("no file in '{text}'"));
+        return Err(format!("'{text}' has no file; expected NAME,FILE"));
     }
     Ok(SectionFile { name: name.to_owned(), file: file.into(), symbols })
 }
@@ -102,7 +104,7 @@ fn symbol_at(text: &str) -> Result<(String, u64), String> {
 fn definition(text: &str) -> Result<(String, &str), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value)),
-        _ => Err(format!("'{text}' is not NAME=VALUE")),
+        _ => Err(format!("'{text}' has no name before '='; expected NAME=VALUE")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What was linked, as JSON (`--dump-memory`). `docs/command.md` says what is in it.
+//! The linked code and data, as JSON (`--dump-memory`). `docs/command.md` describes the keys.
 
 use super::arguments::Absolute;
 use super::inputs::Input;
@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Takes what graphs say about themselves after fix-up. Several threads may add graphs.
+/// A collection of the contents of graphs after fix-up. Several threads may add graphs.
 pub(super) struct Dump {
     origins: Vec<Origin>,
     linked: Mutex<Linked>,
 }
 
-/// Where graphs come from.
+/// A file that graphs come from.
 struct Origin {
     name: String,
     base_name: String,
@@ -33,12 +33,13 @@ struct Origin {
 struct Linked {
     absolutes: BTreeMap<String, u64>,
     externals: BTreeMap<String, u64>,
-    /// The names that files define for others.
+    /// Names of non-local symbols that files define.
     defined: HashSet<String>,
     files: Vec<(Order, FileDump)>,
 }
 
-/// The place of a file on the command line, and of the object in it; then, for what the linker makes itself, its name.
+/// The sort key of a graph: the index of its file on the command line, and the offset of the object
+/// in the file. For a graph made by the linker, its name.
 type Order = (usize, usize, String);
 
 #[derive(Serialize)]
@@ -82,7 +83,7 @@ struct BlockDump {
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ContentDump {
-    /// In hexadecimal.
+    /// The bytes in hexadecimal.
     Bytes(String),
     ZeroFill(bool),
 }
@@ -104,13 +105,13 @@ struct EntryDump {
 }
 
 impl Dump {
-    /// For graphs of these files, in this order.
+    /// Creates a dump for graphs of these files, in this order.
     pub(super) fn new(inputs: &[Input], archives: &[Input]) -> Dump {
         let origins = inputs.iter().chain(archives).map(Origin::new).collect();
         Dump { origins, linked: Mutex::default() }
     }
 
-    /// Adds a graph whose content is final.
+    /// Adds a graph with its final contents.
     pub(super) fn add(&self, graph: &mut LinkGraph) -> Result<()> {
         let (order, name) = self.origin(graph);
         let file = FileDump {
@@ -126,7 +127,7 @@ impl Dump {
         Ok(())
     }
 
-    /// Writes what was added.
+    /// Writes the added graphs to a file, sorted by their origin.
     pub(super) fn write(
         &self,
         architecture: Architecture,
@@ -152,11 +153,11 @@ impl Dump {
             to.flush()
         };
         write().map_err(|error| {
-            Failure::new(Exit::Runtime, format!("writing '{}': {error}", to.display()))
+            Failure::new(Exit::Runtime, format!("cannot write '{}': {error}", to.display()))
         })
     }
 
-    /// Where a graph belongs, and its name with the last part of its file's path.
+    /// Returns the sort key of a graph, and its name with only the last part of its file's path.
     fn origin(&self, graph: &LinkGraph) -> (Order, String) {
         let name = graph.name().to_string();
         let bytes = graph.object_bytes().as_ptr() as usize;
@@ -186,7 +187,7 @@ impl Origin {
 }
 
 impl Linked {
-    /// What a graph says about names beyond its own.
+    /// Adds a graph's definitions and external symbols.
     fn take_names(&mut self, graph: &LinkGraph) {
         for symbol in graph.symbols() {
             if symbol.section_symbol || symbol.scope == Scope::Local || symbol.name.is_empty() {
@@ -207,10 +208,10 @@ impl Linked {
     }
 }
 
-/// The terminator that the linker puts behind the frames of an object.
+/// The terminator that the linker adds after the frames of an object.
 const TERMINATOR: [u8; 4] = [0; 4];
 
-/// Returns the sections that have a part in the link.
+/// Returns the sections with live blocks.
 fn sections(graph: &mut LinkGraph) -> Result<Vec<SectionDump>> {
     let mut blocks: HashMap<_, Vec<Block>> = HashMap::new();
     for block in graph.blocks().filter(|block| block.live) {
@@ -233,7 +234,7 @@ fn section(
     let listed_end = blocks.iter().map(|block| block.address + block.size).max().unwrap_or(start);
     let is_template_end = thread_local && zero_fill;
     let mut dumped = Vec::new();
-    // Zeroes behind the initial values of thread-local variables have addresses and no memory.
+    // Zeroes after the initial values of thread-local variables have addresses but no memory.
     for block in blocks.iter().filter(|_| !is_template_end) {
         let content = match block.zero_fill {
             true => ContentDump::ZeroFill(true),
@@ -259,7 +260,8 @@ fn section(
     })
 }
 
-/// Returns the symbols that are in memory of the graph. An object's own symbols for its sections are not, but global ones are.
+/// Returns the symbols in the graph's memory, without an object's own section symbols, unless these
+/// are global.
 fn symbols(graph: &LinkGraph) -> Vec<SymbolDump> {
     let is_named = |symbol: &Symbol<'_>| {
         !symbol.name.is_empty() && (!symbol.section_symbol || symbol.scope != Scope::Local)

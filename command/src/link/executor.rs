@@ -1,4 +1,4 @@
-//! Running the program in another process (`--executor`).
+//! The executor, another process that runs the program (`--executor`).
 
 use crate::failure::{Exit, Failure};
 use clap::Args;
@@ -13,17 +13,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Which process runs the program, if it is not this one.
+/// The options for a program that runs in another process.
 #[derive(Args)]
 #[command(next_help_heading = "Running the program in another process")]
 pub(super) struct Executor {
-    /// Run the program in a process of this executor: the one of this installation, a path, or ADDRESS:PORT of one that listens
+    /// Run the program in an executor: the installation's, the one at a path, or a listening one at
+    /// ADDRESS:PORT
     #[arg(long, value_name = "EXECUTOR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     executor: Option<String>,
-    /// The key of an executor that listens: a file with 64 hexadecimal digits
+    /// File with the key of a listening executor, 64 hexadecimal digits
     #[arg(long, value_name = "FILE", requires = "executor")]
     executor_key: Option<PathBuf>,
-    /// Send everything to the executor by messages, without memory that both have
+    /// Send everything to the executor in messages, without shared memory
     #[arg(long, requires = "executor")]
     no_shared_memory: bool,
 }
@@ -33,7 +34,8 @@ impl Executor {
         self.executor.is_some()
     }
 
-    /// Starts it, if one is wanted, for objects of this architecture, of which this is the first.
+    /// Starts the executor if an option requests it. Fails if its architecture is not the objects';
+    /// `first` is the name of the first object.
     pub(super) fn start(
         &self,
         architecture: Architecture,
@@ -47,12 +49,12 @@ impl Executor {
         let theirs = process.facts().architecture;
         if theirs != architecture {
             let message = format!(
-                "'{first}' is for {}, the executor runs code for {}",
+                "'{first}' is for {}, but the executor runs code for {}",
                 architecture.triple(),
                 theirs.triple()
             );
             return Err(Failure::new(Exit::Runtime, message)
-                .or_hint("--executor=PATH takes an executor for the architecture of the objects"));
+                .or_hint("name an executor for the objects' architecture with --executor=PATH"));
         }
         Ok(Some(process))
     }
@@ -72,7 +74,7 @@ impl Executor {
     }
 }
 
-/// Ends as the program in the executor did: with its code, or by its signal.
+/// Ends as the program in the executor has: with its exit code, or by its signal.
 pub(super) fn end_as(
     executor: &ExecutorProcess,
     ended: Result<Infallible, Failure>,
@@ -80,7 +82,8 @@ pub(super) fn end_as(
     let Err(failure) = ended;
     let Some(Ended::Died(death)) = executor.peer().ended() else { return Err(failure) };
     if let Some(signal) = death.0.signal() {
-        // SAFETY: the default action calls nothing, and raising the signal ends this process as it did the other one.
+        // SAFETY: the default action calls no handler, and raising the signal ends this process
+        // like the executor.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
@@ -91,11 +94,12 @@ pub(super) fn end_as(
     code.map(ExitCode::from).ok_or(failure)
 }
 
-/// Returns the executor of this command's installation: beside the command, as in a build, or in `libexec`.
+/// Returns the executor of this command's installation: beside the command, as in a build folder,
+/// or in `libexec`.
 fn installed() -> Result<PathBuf, Failure> {
     const NAME: &str = "longshore-executor";
     let here = std::env::current_exe().map_err(|error| {
-        Failure::new(Exit::Runtime, format!("this command's file cannot be found: {error}"))
+        Failure::new(Exit::Runtime, format!("cannot find this command's own file: {error}"))
     })?;
     let above = here.parent().and_then(Path::parent);
     let libexec = above.map(|above| above.join("libexec/longshore").join(NAME));
@@ -105,17 +109,18 @@ fn installed() -> Result<PathBuf, Failure> {
             places.iter().map(|place| format!("'{}'", place.display())).collect();
         Failure::new(
             Exit::Runtime,
-            format!("there is no executor; looked for {}", names.join(" and ")),
+            format!("no executor is installed; looked for {}", names.join(" and ")),
         )
-        .or_hint("--executor=PATH takes the path of a longshore-executor of this release")
+        .or_hint("name a longshore-executor of this release with --executor=PATH")
     })
 }
 
 fn failure(error: ProcessError) -> Failure {
     let failure = Failure::new(Exit::Runtime, error.to_string());
     match error {
-        ProcessError::Spawn(_) => failure
-            .or_hint("--executor=PATH takes the path of a longshore-executor of this release"),
+        ProcessError::Spawn(_) => {
+            failure.or_hint("name a longshore-executor of this release with --executor=PATH")
+        }
         _ => failure,
     }
 }

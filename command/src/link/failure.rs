@@ -1,4 +1,4 @@
-//! Why a link failed, and what to do about it.
+//! Failures of a link, with hints.
 
 use super::inputs::Input;
 use super::kind::Kind;
@@ -10,7 +10,7 @@ use longshore_jitlink::graph::{Definition, LinkGraph, Scope};
 use longshore_jitlink::session::StaticArchive;
 use longshore_jitlink::{Architecture, Error, Undefined};
 
-/// An error of which the inputs are known to whoever has it.
+/// An error of the linker, before it is explained with the inputs.
 pub(super) struct LinkFailure(Error);
 
 impl From<Error> for LinkFailure {
@@ -19,18 +19,18 @@ impl From<Error> for LinkFailure {
     }
 }
 
-/// What was to be linked.
+/// The inputs of a link.
 pub(super) struct Given {
     pub(super) inputs: Vec<Input>,
     pub(super) archives: Vec<Input>,
     pub(super) architecture: Architecture,
     pub(super) entry: String,
-    /// Whether bitcode is compiled.
+    /// Whether bitcode among the inputs is compiled.
     pub(super) lazy: bool,
 }
 
 impl LinkFailure {
-    /// Says what may have been meant.
+    /// Converts the error to a failure, with hints that depend on the inputs.
     pub(super) fn explain(self, given: &Given) -> Failure {
         let is_entry =
             |missing: &Undefined| missing.symbol == given.entry && missing.file.is_empty();
@@ -62,27 +62,28 @@ impl From<Error> for Failure {
 fn hint(error: &Error) -> Option<&'static str> {
     Some(match error {
         Error::Malformed { .. } => {
-            "a FILE is a relocatable object, as `cc -c` makes it, or a static archive of them"
+            "give as FILE a relocatable object, as `cc -c` makes it, or a static archive of objects"
         }
         Error::Duplicate { .. } => {
-            "leave one of them out; members of an --archive are linked only when they are needed"
+            "leave out one definition; members of an --archive are linked only when they are needed"
         }
         Error::Relocation(relocation) => match relocation.fault {
             Fault::OutOfRange { .. } => {
-                "compile with -fPIC, or choose addresses that are closer to each other"
+                "compile with -fPIC, or choose addresses that are closer together"
             }
             _ => return None,
         },
         Error::Memory { name, .. } if name.starts_with("static thread-local storage") => {
-            "compile with -fPIC, then thread-local variables need no fixed offset from the thread pointer"
+            "compile with -fPIC: then thread-local variables need no fixed offset from the thread pointer"
         }
         Error::Memory { name, .. } if name.contains("thread-local") => return None,
-        Error::Memory { .. } => "--slab-allocate and --slab-address choose other addresses",
+        Error::Memory { .. } => "choose other addresses with --slab-allocate and --slab-address",
         _ => return None,
     })
 }
 
-/// For a file that is something else than it was given as.
+/// Returns a failure for a file of a kind that its option does not take; `None` if the kind is
+/// right or unknown.
 fn unsuitable(given: &Given, file: &str) -> Option<Failure> {
     let (kind, is_archive) = kind_of(given, file)?;
     let expected = if is_archive { "a static archive" } else { "a relocatable object" };
@@ -92,14 +93,14 @@ fn unsuitable(given: &Given, file: &str) -> Option<Failure> {
             format!("give '{file}' as a FILE, without --archive"),
         ),
         Kind::Object(other) if other != given.architecture => (
-            format!("it is for {}, others for {}", other.triple(), given.architecture.triple()),
-            "all that is linked must be for one architecture, that of the first FILE".to_owned(),
+            format!("it is for {}, expected {}, as for the first FILE", other.triple(), given.architecture.triple()),
+            "compile all files for the same architecture".to_owned(),
         ),
         Kind::SharedLibrary(_) => (
             format!("it is a shared library, expected {expected}"),
             match file.contains('/') {
-                true => format!("--dylib {file} opens it"),
-                false => format!("--dylib ./{file} opens it"),
+                true => format!("open it with --dylib {file}"),
+                false => format!("open it with --dylib ./{file}"),
             },
         ),
         Kind::Executable => (
@@ -116,32 +117,32 @@ fn unsuitable(given: &Given, file: &str) -> Option<Failure> {
         ),
         Kind::LinkerScript(files) => (
             format!("it is a linker script, text for a system linker, expected {expected}"),
-            format!("give what it names instead: {}", files.join(" ")),
+            format!("give the files that it names instead: {}", files.join(" ")),
         ),
         Kind::Bitcode if is_member(given, file) => (
             "it is LLVM bitcode, expected machine code".to_owned(),
-            "compile without -flto, or take it out of the archive and give it as a FILE, with --lazy: FILEs alone are \
-             compiled"
+            "compile without -flto, or extract it from the archive and give it as a FILE with --lazy: \
+             only FILEs are compiled"
                 .to_owned(),
         ),
         Kind::Bitcode if is_archive || !given.lazy => (
             "it is LLVM bitcode, expected machine code".to_owned(),
-            "compile without -flto, or have it compiled as it is called: give it as a FILE, and --lazy".to_owned(),
+            "compile without -flto, or give it as a FILE with --lazy, which compiles functions at their first call".to_owned(),
         ),
         Kind::AssemblyText => (
             "it is LLVM's assembly text, expected machine code".to_owned(),
-            "have it compiled as it is called: give it as a FILE, and --lazy".to_owned(),
+            "give it as a FILE with --lazy, which compiles functions at their first call".to_owned(),
         ),
         Kind::Other if is_archive => (
             format!("it is not {expected}"),
-            "an --archive is what `ar` makes of relocatable objects".to_owned(),
+            "give as --archive an archive of relocatable objects, as `ar` makes it".to_owned(),
         ),
         Kind::Object(_) | Kind::Archive | Kind::Bitcode | Kind::Other => return None,
     };
     Some(Failure::new(Exit::Runtime, format!("{file}: {problem}")).or_hint(hint))
 }
 
-/// What a file, or a member of one, is, and whether it was given as an archive.
+/// Returns the kind of a file or of a member, and whether the file was given as an archive.
 fn kind_of(given: &Given, name: &str) -> Option<(Kind, bool)> {
     let find = |inputs: &[Input]| {
         inputs.iter().find(|input| input.name == name).map(|input| Kind::detect(&input.bytes))
@@ -158,7 +159,7 @@ fn kind_of(given: &Given, name: &str) -> Option<(Kind, bool)> {
     })
 }
 
-/// Returns whether a name is not that of a file, but of a part of one.
+/// Returns whether a name belongs to a member of an archive, not to a file.
 fn is_member(given: &Given, name: &str) -> bool {
     given.inputs.iter().chain(&given.archives).all(|input| input.name != name)
 }
@@ -167,13 +168,13 @@ fn missing_entry(inputs: &[Input], entry: &str) -> Failure {
     let message = format!("the entry '{entry}' is not defined");
     let similar = similar(inputs, entry);
     let hint = match similar.as_slice() {
-        [] => "--entry names the function to call; --link-all --no-exec does without".to_owned(),
-        names => format!("there is '{}': --entry names the function to call", names.join("', '")),
+        [] => "name the function to call with --entry, or link without an entry by --link-all --no-exec".to_owned(),
+        names => format!("similar names are defined: '{}'; name the function to call with --entry", names.join("', '")),
     };
     Failure::new(Exit::Runtime, message).or_hint(hint)
 }
 
-/// Returns the functions whose names are most like this one, the likest first.
+/// Returns up to three functions with similar names, the most similar first.
 fn similar(inputs: &[Input], entry: &str) -> Vec<String> {
     let mut names: Vec<(f64, String)> = Vec::new();
     for graph in inputs.iter().flat_map(graphs) {
@@ -193,7 +194,8 @@ fn similar(inputs: &[Input], entry: &str) -> Vec<String> {
     names.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
-/// From 0 to 1. A function of C++ has its name and more in its symbol.
+/// Returns the similarity of two names, from 0 to 1. The mangled symbol of a C++ function contains
+/// its name.
 fn likeness(name: &str, entry: &str) -> f64 {
     let mangled = format!("{}{entry}", entry.len());
     match name.starts_with("_Z") && name.contains(&mangled) {
@@ -202,7 +204,7 @@ fn likeness(name: &str, entry: &str) -> f64 {
     }
 }
 
-/// Returns the graphs of an object or of the members of an archive, as far as they can be read.
+/// Returns the graphs of an object or of an archive's readable members.
 fn graphs(input: &Input) -> Vec<LinkGraph> {
     let read = |(name, bytes): &(String, bytes::Bytes)| LinkGraph::read(name, bytes.clone()).ok();
     match StaticArchive::read_members(&input.name, &input.bytes) {

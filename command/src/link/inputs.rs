@@ -1,4 +1,4 @@
-//! Files that are linked.
+//! The files of a link.
 
 use super::kind::Kind;
 use crate::failure::{Exit, Failure};
@@ -11,28 +11,28 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// An object, an archive or bitcode.
+/// An input: an object, an archive or bitcode.
 pub(super) struct Input {
-    /// Its path, as it was given.
+    /// The file's path, as given.
     pub(super) name: String,
     pub(super) bytes: Bytes,
 }
 
-/// Reads files, in order.
+/// Reads files, in their order.
 pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Input>, Failure> {
     let read = |path: &PathBuf| Ok(Input { name: path.display().to_string(), bytes: read(path)? });
     paths.iter().map(read).collect()
 }
 
-/// Returns the bytes of a file: mapped where that is possible.
+/// Returns the bytes of a file, mapped if it is a regular file.
 pub(super) fn read(path: &Path) -> Result<Bytes, Failure> {
     let bytes = || -> io::Result<Bytes> {
         let file = WholeFile::open(path)?;
         let Some(regular) = file.regular() else {
             return Ok(file.read(Image::MOST_BYTES)?.into());
         };
-        // SAFETY: the bytes are what this process is asked to execute: who can change the file meanwhile decides what it
-        // does in any case.
+        // SAFETY: this process executes the bytes. A process that can change the file meanwhile
+        // controls the execution in any case.
         Ok(Bytes::from_owner(unsafe { Mmap::map(regular) }?))
     };
     bytes().map_err(|error| {
@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path) -> Result<Bytes, Failure> {
     })
 }
 
-/// Returns whether two paths are of one file with content of its own.
+/// Returns whether two paths name the same regular file.
 pub(super) fn are_one_file(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| {
         let facts = path.metadata().ok().filter(|facts| facts.is_file())?;
@@ -49,7 +49,8 @@ pub(super) fn are_one_file(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
-/// Returns the first object, by name, and its instruction set. Where a file has none this machine's: that is an error when it is added.
+/// Returns the name and the architecture of the first object. The default is the file itself and
+/// this machine's architecture; adding a file without objects fails later.
 pub(super) fn first_object(input: &Input) -> (String, Architecture) {
     let of_object = |name: &str, bytes: &[u8]| match Kind::detect(bytes) {
         Kind::Object(architecture) => Some((name.to_owned(), architecture)),

@@ -1,4 +1,4 @@
-//! Objects that a compiler has instrumented: runtimes that they need though nothing refers to these.
+//! Instrumented objects, and the runtimes that they need without referring to them.
 
 use super::failure::Given;
 use super::inputs::Input;
@@ -10,15 +10,16 @@ use object::read::archive::ArchiveFile;
 use object::read::elf::FileHeader;
 use std::sync::Once;
 
-/// The symbol by which LLVM's profile runtime is linked, as clang tells a system linker.
+/// The symbol that pulls LLVM's profile runtime into a link, as clang passes it to a system linker.
 const PROFILE_RUNTIME: &str = "__llvm_profile_runtime";
-/// The section of counters that clang's `-fprofile-instr-generate` makes.
+/// The section of counters that `-fprofile-instr-generate` of clang makes.
 const COUNTERS: &[u8] = b"__llvm_prf_cnts";
 
-/// Functions that code compiled with `-pg` calls. The C library has them; without its start files they do nothing.
+/// Functions that code compiled with `-pg` calls. The C library defines them, but they do nothing
+/// without its start files for gprof.
 const CALLS_OF_PG: [&str; 3] = ["mcount", "_mcount", "__fentry__"];
 
-/// Returns the symbols that a compiler's driver asks for beside those that objects refer to.
+/// Returns the symbols that a compiler's driver requires beyond the objects' references.
 pub(super) fn runtime_symbols(given: &Given) -> &'static [&'static str] {
     if !given.inputs.iter().any(has_counters) {
         return &[];
@@ -29,21 +30,21 @@ pub(super) fn runtime_symbols(given: &Given) -> &'static [&'static str] {
     });
     if !has_runtime {
         log::warn!(
-            "objects are compiled with -fprofile-instr-generate, and nothing writes their profile: \
-             --archive \"$(clang -print-file-name=libclang_rt.profile.a)\" does, or libclang_rt.profile-x86_64.a in its place"
+            "objects are compiled with -fprofile-instr-generate, but no runtime writes their profile: \
+             add --archive \"$(clang -print-file-name=libclang_rt.profile.a)\", or libclang_rt.profile-x86_64.a if that does not exist"
         );
     }
     &[PROFILE_RUNTIME]
 }
 
-/// Warns of calls for gprof, which are linked and count nothing. It defines nothing.
+/// Warns of calls for gprof, which are linked and count nothing. Generates no definitions.
 pub(super) fn warn_of_calls_without_effect(requests: &[Request<'_>]) -> Result<Vec<Generated>> {
     static WARNED: Once = Once::new();
     if let Some(call) = requests.iter().find(|request| CALLS_OF_PG.contains(&request.name)) {
         let name = call.name;
         WARNED.call_once(|| {
             log::warn!(
-                "-pg has no effect: {name} is called, and no gmon.out is written; perf record profiles the program with --perf-map"
+                "-pg has no effect: {name} is called, but no gmon.out is written; profile the program with perf record and --perf-map"
             );
         });
     }

@@ -1,4 +1,4 @@
-//! What a file is, by its first bytes.
+//! The kind of a file, by its first bytes.
 
 use longshore_jitlink::Architecture;
 use object::LittleEndian;
@@ -8,22 +8,22 @@ use object::elf::{
 };
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
-/// What may be given to a linker.
+/// A kind of file that a user may give to a linker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A relocatable object.
     Object(Architecture),
     SharedLibrary(Architecture),
     Executable,
-    /// ELF for a processor, or a way to use one, that nothing here links for.
+    /// ELF for an unsupported processor or ABI, by its name.
     Foreign(String),
     Archive,
     ThinArchive,
     /// Text for a system linker, with the files that it names.
     LinkerScript(Vec<String>),
-    /// LLVM's, as `-flto` makes it.
+    /// LLVM bitcode, as `-flto` makes it.
     Bitcode,
-    /// The same as text, as `-S -emit-llvm` makes it.
+    /// LLVM's assembly text, as `-S -emit-llvm` makes it.
     AssemblyText,
     Other,
 }
@@ -59,7 +59,7 @@ fn elf_kind(bytes: &[u8]) -> Option<Kind> {
     })
 }
 
-/// What an ELF file is for, unless there is a linker for it here.
+/// Returns the name of an unsupported processor or ABI; `None` if the linker supports it.
 fn foreign(start: &[u8; 20]) -> Option<String> {
     let is_64_bit = start[4] == ELFCLASS64.0;
     let is_little = start[5] == ELFDATA2LSB.0;
@@ -88,7 +88,8 @@ fn is_executable(header: &FileHeader64<LittleEndian>, bytes: &[u8]) -> bool {
     })
 }
 
-/// Returns whether the first line of a file that says something is one of LLVM's assembly text.
+/// Returns whether the first line that is neither empty nor a comment is one of LLVM's assembly
+/// text.
 fn is_assembly_text(bytes: &[u8]) -> bool {
     const LONGEST: usize = 4 << 10;
     /// Beginnings of lines in a module up to its first function.
@@ -112,7 +113,7 @@ fn is_assembly_text(bytes: &[u8]) -> bool {
     has_start && (!is_named || first.windows(3).any(|part| part == b" = "))
 }
 
-/// Returns a linker script, if it looks like one of those that stand in for libraries.
+/// Returns a linker script if the text looks like a script that stands for a library.
 fn text_kind(bytes: &[u8]) -> Option<Kind> {
     const LONGEST: usize = 64 << 10;
     let text = std::str::from_utf8(bytes.get(..LONGEST).unwrap_or(bytes)).ok()?;
@@ -142,7 +143,7 @@ fn without_comments(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Returns the beginning of an ELF file.
+    /// Detects the kind of an ELF header with these fields.
     fn elf(class: u8, data: u8, kind: u16, machine: u16) -> Kind {
         let mut bytes = [0; 64];
         bytes[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, data, 1]);

@@ -1,4 +1,4 @@
-//! Programs of which is linked what they call, when they call it (`--lazy`).
+//! Programs whose functions are linked at their first call (`--lazy`).
 
 use super::failure::{Given, LinkFailure};
 use super::inputs::Input;
@@ -11,16 +11,17 @@ use longshore_jitlink::{Error, Library, Result, Session};
 use std::io::Write;
 use std::sync::{Arc, Once};
 
-/// A program whose functions are there before they are linked.
+/// A program whose functions have entries before they are linked.
 pub(super) struct LazyProgram {
     library: Library,
     files: LazyFiles,
-    /// It answers first calls as long as it is here.
+    /// Handler of first calls, which works until it is dropped.
     _reexports: LazyReexports,
 }
 
 impl LazyProgram {
-    /// Adds what was given. A first call that cannot be linked ends the process that runs the program; why is told here.
+    /// Adds the inputs. A first call that cannot be linked is reported here, and ends the process
+    /// that runs the program.
     pub(super) fn add(
         session: &Session,
         library: &Library,
@@ -56,8 +57,9 @@ impl LazyProgram {
         Ok(LazyProgram { library: library.clone(), files, _reexports: reexports })
     }
 
-    /// Links what runs first, together: the entry, what has constructors, and what defines other names. Returns the entry's
-    /// address. An entry that is only another name is not part of the files.
+    /// Links together the code that runs first: the entry, the constructors, and the definitions of
+    /// `undefined`. Returns the entry's address. `is_another_name`: the entry is an alias or an
+    /// absolute symbol, which the files do not define.
     pub(super) fn link(
         &self,
         entry: &str,
@@ -76,10 +78,10 @@ impl LazyProgram {
     }
 }
 
-/// Makes bitcode of the files that are LLVM's assembly text.
+/// Assembles inputs of LLVM's assembly text to bitcode.
 ///
 /// # Errors
-/// Errors of the compiler, which is looked for if there is such a file.
+/// Errors of the compiler, which is needed only if there is such an input.
 pub(super) fn assemble_texts(inputs: &mut [Input]) -> Result<()> {
     let mut texts = inputs
         .iter_mut()
@@ -95,7 +97,7 @@ pub(super) fn assemble_texts(inputs: &mut [Input]) -> Result<()> {
     })
 }
 
-/// Returns the newest compiler on PATH.
+/// Returns the newest clang on PATH.
 fn find_compiler() -> Result<Compiler> {
     let folders = std::env::join_paths(path::folders()).expect("they were the parts of a path");
     Compiler::find(&folders)
@@ -103,12 +105,13 @@ fn find_compiler() -> Result<Compiler> {
 
 fn tell(call: &FailedCall, given: &Given) {
     if let Error::ProcessGone { .. } = call.error {
-        // The program has ended while a thread of it was about to call something: who waits for it knows how.
+        // The program has ended while a thread was about to call a function. The waiting thread
+        // reports its end.
         return;
     }
     let failure = LinkFailure::from(call.error.clone()).explain(given);
     let entry = readable(&call.entry);
-    let failure = failure.about(&format!("'{entry}', which is called, cannot be linked"));
-    // Where nobody reads it there is nobody else to tell.
+    let failure = failure.about(&format!("the called function '{entry}' cannot be linked"));
+    // A failed write to standard error cannot be reported anywhere.
     let _ = write!(std::io::stderr(), "{failure}");
 }

@@ -1,4 +1,4 @@
-//! Libraries by their names: `-l` and `-L`.
+//! Libraries by their names, with `-l` and `-L`.
 
 use super::inputs::read;
 use super::kind::Kind;
@@ -6,22 +6,23 @@ use crate::failure::{Exit, Failure};
 use longshore_jitlink::Architecture;
 use std::path::{Path, PathBuf};
 
-/// The files that names stand for.
+/// The files found for names of libraries.
 #[derive(Default)]
 pub(super) struct Found {
-    /// Shared libraries, which are opened.
+    /// Shared libraries to open.
     pub(super) shared: Vec<PathBuf>,
     pub(super) archives: Vec<PathBuf>,
 }
 
-/// Linker scripts that name each other are followed so far.
+/// Limit of the nesting of linker scripts.
 const MOST_SCRIPTS: usize = 8;
 
-/// Finds `libNAME.so` or `libNAME.a`, or for `:FILE` that file, in the first folder that has one: of those that are given, then of
-/// the system's and gcc's own. Where there is only `libNAME.so.N`, that is it. A linker script stands for the libraries that it names.
+/// Finds `libNAME.so` or `libNAME.a`, or the file of `:FILE`, in the first folder that has one. The
+/// folders are the given ones, then the system's and gcc's own. Without both files the newest
+/// `libNAME.so.N` is taken. A linker script stands for the libraries that it names.
 ///
 /// # Errors
-/// A name without a file; a file that cannot be read.
+/// A name without a file, or an unreadable file.
 pub(super) fn find(names: &[String], given: &[PathBuf]) -> Result<Found, Failure> {
     let mut found = Found::default();
     if names.is_empty() {
@@ -48,7 +49,8 @@ fn add(found: &mut Found, file: &Path, folders: &[PathBuf], depth: usize) -> Res
                     None if name.starts_with('/') => Some(PathBuf::from(&name)),
                     None => file_of(&format!(":{name}"), folders),
                 };
-                // A system linker wants more of them than a process that has the C library.
+                // Missing files are skipped: a system linker needs some that a process with the C
+                // library does not.
                 if let Some(file) = of_script.filter(|file| file.is_file()) {
                     add(found, &file, folders, depth - 1)?;
                 }
@@ -60,14 +62,14 @@ fn add(found: &mut Found, file: &Path, folders: &[PathBuf], depth: usize) -> Res
     Ok(())
 }
 
-/// Returns the file of a name, as `-l` has it.
+/// Returns the file for a name given with `-l`.
 fn file_of(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     let names = match name.strip_prefix(':') {
         Some(file) => vec![file.to_owned()],
         None => vec![format!("lib{name}.so"), format!("lib{name}.a")],
     };
     let in_folder = |folder: &PathBuf| {
-        // The dynamic linker would search its own folders for a name without '/'.
+        // The path needs a '/', without which the dynamic linker would search its own folders.
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder.as_path() };
         let folder =
             if folder.is_absolute() { folder.to_owned() } else { Path::new(".").join(folder) };
@@ -79,7 +81,8 @@ fn file_of(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     })
 }
 
-/// Returns the file of the highest version whose name begins so: "libz.so.1", not "libz.so.1.3".
+/// Returns the file of the highest version whose name is `start` and one number: "libz.so.1", not
+/// "libz.so.1.3".
 fn versioned(folder: &Path, start: &str) -> Option<PathBuf> {
     let version = |entry: std::fs::DirEntry| {
         let version = entry.file_name().to_str()?.strip_prefix(start)?.parse::<u32>().ok()?;
@@ -89,7 +92,7 @@ fn versioned(folder: &Path, start: &str) -> Option<PathBuf> {
     entries.filter_map(version).max().map(|(_, path)| path)
 }
 
-/// Returns the folders in which system linkers look, and gcc's newest one.
+/// Returns the folders that system linkers search, and the folder of the newest gcc.
 fn standard() -> Vec<PathBuf> {
     let triple = match Architecture::native() {
         Some(Architecture::Aarch64) => "aarch64-linux-gnu",
@@ -117,6 +120,6 @@ fn missing(name: &str, given: &[PathBuf]) -> Failure {
         given => format!("{} and the system's folders", given.join(", ")),
     };
     let message = format!("cannot find -l{name}: looked for {wanted} in {places}");
-    let hint = "-L names a further folder; --dylib and --archive take files";
+    let hint = "add its folder with -L, or give the file with --dylib or --archive";
     Failure::new(Exit::Runtime, message).or_hint(hint)
 }

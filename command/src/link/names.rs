@@ -1,8 +1,8 @@
-//! Names of C++ and Rust as they stand in sources.
+//! Names of C++ and Rust, as in their sources.
 
-/// The name that a symbol has in its source, if the symbol is one of C++ or Rust.
+/// Returns the source name of a symbol of C++ or Rust; `None` for other symbols.
 pub(super) fn demangled(symbol: &str) -> Option<String> {
-    // Rust first: the older form of its symbols is one of C++ too.
+    // Rust comes first, because its legacy symbols are also valid symbols of C++.
     if let Ok(name) = rustc_demangle::try_demangle(symbol) {
         return Some(format!("{name:#}"));
     }
@@ -13,12 +13,12 @@ pub(super) fn demangled(symbol: &str) -> Option<String> {
     name.demangle(&cpp_demangle::DemangleOptions::default()).ok().filter(|name| name != symbol)
 }
 
-/// "f(int) [_Z1fi]" for a symbol of C++ or Rust, else the symbol.
+/// Returns "f(int) [_Z1fi]" for a symbol of C++ or Rust, else the symbol.
 pub(super) fn readable(symbol: &str) -> String {
     demangled(symbol).map_or_else(|| symbol.to_owned(), |name| format!("{name} [{symbol}]"))
 }
 
-/// Returns a text in which all symbols are [`readable`].
+/// Replaces all symbols in a text by their [`readable`] form.
 pub(super) fn explained(text: &str) -> String {
     let is_of_symbol = |c: char| c.is_ascii_alphanumeric() || "_$.@".contains(c);
     let mut explained = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! Running the linked program.
+//! The run of the linked program.
 
 use super::lazy::LazyProgram;
 use crate::failure::{Exit, Failure};
@@ -8,17 +8,18 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What is linked, and how.
+/// A linked program.
 pub(super) enum Program {
-    /// What the entry needs, before it runs.
+    /// A program linked before it runs, with everything that the entry needs.
     Whole(Library),
-    /// What is called, when it is.
+    /// A program of which each part is linked at its first call.
     Lazy(LazyProgram),
 }
 
 impl Program {
-    /// Runs constructors, the entry, and at the end of its process exit handlers and destructors: also where the program calls
-    /// `exit` itself. Returns only if that fails, or if another process has ended.
+    /// Runs constructors and the entry, and at the end of the process exit handlers and
+    /// destructors, also if the program calls `exit` itself. Returns only on failure, or when an
+    /// executor has ended.
     pub(super) fn run(
         &self,
         entry: u64,
@@ -28,7 +29,7 @@ impl Program {
         let strings =
             [file.as_os_str()].into_iter().chain(arguments.iter().map(OsString::as_os_str));
         let arguments: Vec<CString> = strings.map(string).collect::<Result<_, _>>()?;
-        // SAFETY: the user asks for this program to be run, and for nothing else.
+        // SAFETY: the user has started this process to run the program.
         let ended = unsafe {
             match self {
                 Program::Whole(library) => library.run_program(entry, &arguments),
@@ -40,6 +41,7 @@ impl Program {
 }
 
 fn string(text: &OsStr) -> Result<CString, Failure> {
-    CString::new(text.as_bytes())
-        .map_err(|error| Failure::new(Exit::Usage, format!("an argument of the program: {error}")))
+    CString::new(text.as_bytes()).map_err(|error| {
+        Failure::new(Exit::Usage, format!("cannot pass an argument to the program: {error}"))
+    })
 }

@@ -1,10 +1,10 @@
-//! What is linked, for the log (`-v`, `-vv`, `-vvv`).
+//! The log of linked objects (`-v`, `-vv`, `-vvv`).
 
 use longshore_jitlink::graph::{Definition, LinkGraph};
 use longshore_jitlink::memory::Lifetime;
 
-/// Logs an object whose content is final: at `info` its name, at `debug` where its sections are, at `trace` also its symbols and
-/// those that it has from elsewhere.
+/// Logs an object with its final contents: its name at level info, the places of its sections at
+/// debug, its symbols and external symbols at trace.
 pub(super) fn log(graph: &LinkGraph) {
     let object = graph.name();
     log::info!("linked {object}");

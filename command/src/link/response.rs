@@ -1,16 +1,17 @@
-//! Response files: `@FILE` among the arguments of `link` stands for the arguments in the file. And options that compilers write in
-//! another way than this command.
+//! Response files: `@FILE` among the arguments of `link` stands for the arguments in the file. The
+//! option `-rdynamic` of compilers is also translated here.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Files that name each other are read so far.
+/// Limit of the nesting of response files.
 const MOST_DEPTH: usize = 16;
-/// From here on arguments are the program's.
+/// The option after which all arguments are the program's.
 const OF_THE_PROGRAM: &str = "--args";
 
-/// Returns the arguments with what response files say, if the subcommand is `link`: words as a shell separates and quotes them. `@FILE`
-/// stays where there is no such file, as with other compilers and linkers, and among the program's own arguments.
+/// Replaces response files by their words, separated and quoted as in a shell, if the subcommand is
+/// `link`. As in other compilers and linkers, `@FILE` stays if the file does not exist. It also
+/// stays among the program's own arguments.
 pub(crate) fn expanded(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let arguments: Vec<OsString> = arguments.collect();
     let is_option = |argument: &OsString| argument.as_bytes().starts_with(b"-");
@@ -24,7 +25,7 @@ pub(crate) fn expanded(arguments: impl Iterator<Item = OsString>) -> Vec<OsStrin
     expanded
 }
 
-/// Adds arguments; whether the last of them were the program's.
+/// Adds arguments, and returns whether the last of them belong to the program.
 fn add(
     expanded: &mut Vec<OsString>,
     arguments: impl Iterator<Item = OsString>,
@@ -39,7 +40,7 @@ fn add(
         };
         match words {
             Some(words) => are_of_the_program = add(expanded, words.into_iter(), depth - 1),
-            // Compilers write this one with one hyphen.
+            // Compilers spell this option with one hyphen.
             None if argument == "-rdynamic" && !are_of_the_program => {
                 expanded.push("--rdynamic".into());
             }
@@ -49,7 +50,7 @@ fn add(
     are_of_the_program
 }
 
-/// Returns the words of the file that an argument names.
+/// Returns the words of the response file that an argument names.
 fn words_of(argument: &OsStr) -> Option<Vec<OsString>> {
     let file = argument.as_bytes().strip_prefix(b"@")?;
     let text = std::fs::read(OsStr::from_bytes(file)).ok()?;

@@ -1,4 +1,4 @@
-//! Sections that are made of files (`--sectcreate`).
+//! Sections made from files (`--sectcreate`).
 
 use super::arguments::SectionFile;
 use super::inputs::{Input, read};
@@ -7,10 +7,10 @@ use longshore_jitlink::Architecture;
 use object::write::{Object, Symbol, SymbolSection};
 use object::{BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 
-/// Enough for every type that a program may see in the bytes.
+/// Alignment in bytes, enough for any type that a program may read from the section.
 const ALIGNMENT: u64 = 64;
 
-/// Returns an object with a section of constants, the bytes of a file, and symbols in it.
+/// Creates an object with a read-only section of a file's bytes, and symbols in it.
 pub(super) fn object(section: &SectionFile, architecture: Architecture) -> Result<Input, Failure> {
     let bytes = read(&section.file)?;
     let name = section.file.display().to_string();
@@ -18,7 +18,10 @@ pub(super) fn object(section: &SectionFile, architecture: Architecture) -> Resul
         Architecture::X86_64 => object::Architecture::X86_64,
         Architecture::Aarch64 => object::Architecture::Aarch64,
         other => {
-            let message = format!("section {}: no objects are made for {other:?}", section.name);
+            let message = format!(
+                "cannot make section {} for {other:?}, expected x86-64 or AArch64",
+                section.name
+            );
             return Err(Failure::new(Exit::Runtime, message));
         }
     };
@@ -28,7 +31,7 @@ pub(super) fn object(section: &SectionFile, architecture: Architecture) -> Resul
     for (symbol, offset) in &section.symbols {
         if *offset > bytes.len() as u64 {
             let message = format!(
-                "{symbol} is at {offset:#x} of '{name}', which has {:#x} bytes",
+                "the symbol {symbol} is at offset {offset:#x}, but '{name}' has {:#x} bytes",
                 bytes.len()
             );
             return Err(Failure::new(Exit::Usage, message));
@@ -45,7 +48,10 @@ pub(super) fn object(section: &SectionFile, architecture: Architecture) -> Resul
         });
     }
     let made = object.write().map_err(|error| {
-        Failure::new(Exit::Runtime, format!("making section {} of '{name}': {error}", section.name))
+        Failure::new(
+            Exit::Runtime,
+            format!("cannot make section {} from '{name}': {error}", section.name),
+        )
     })?;
     Ok(Input { name, bytes: made.into() })
 }

@@ -1,10 +1,10 @@
-//! How long a link took (`--show-times`).
+//! The times of a link (`--show-times`).
 
 use crate::table;
 use longshore::units::{bytes, duration};
 use longshore_jitlink::session::LinkTimes;
 
-/// Returns a row for each step, and what was linked.
+/// Returns a table with a row for each step, and the number and size of the linked objects.
 pub(super) fn table(times: &LinkTimes) -> String {
     let steps = [
         ("read", times.read),

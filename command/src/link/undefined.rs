@@ -1,18 +1,18 @@
-//! Symbols that nothing defines, and what may define them.
+//! Undefined symbols, and hints about their definitions.
 
 use super::names::readable;
 use crate::failure::{Exit, Failure};
 use longshore_jitlink::Undefined;
 use std::collections::HashMap;
 
-/// Names that are printed.
+/// Limit of the printed symbols.
 const MOST_NAMES: usize = 20;
-/// Files that are printed for each.
+/// Limit of the printed files for each symbol.
 const MOST_FILES: usize = 3;
 
 pub(super) fn failure(missing: &[Undefined]) -> Failure {
     let mut symbols = by_symbol(missing);
-    // What has its own hint need not be read.
+    // Symbols with their own hint come last, since the hint covers them.
     symbols.sort_by_key(|(symbol, _)| PARTS.iter().any(|part| part.has(symbol)));
     let mut message = "undefined symbols:".to_owned();
     for (symbol, files) in symbols.iter().take(MOST_NAMES) {
@@ -25,7 +25,7 @@ pub(super) fn failure(missing: &[Undefined]) -> Failure {
     Failure::new(Exit::Runtime, message).or_hint(hint(&names))
 }
 
-/// Returns each symbol once, with the files that use it, in the order in which they were found.
+/// Returns each symbol once, with the files that use it, in the order of their discovery.
 fn by_symbol(missing: &[Undefined]) -> Vec<(&str, Vec<&str>)> {
     let mut symbols: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut indices = HashMap::new();
@@ -62,18 +62,19 @@ fn hint(names: &[&str]) -> String {
     hints.join("; ")
 }
 
-const ELSEWHERE: &str = "name what defines them: an object, an --archive, a shared library with --dylib or an \
-                         address with --abs; --phony-externals does without";
-const OTHERS: &str = "name what defines the others: an object, an --archive or a --dylib";
+const ELSEWHERE: &str = "add the file that defines them: an object, an --archive or a --dylib; or give them an \
+                         address with --abs, or ignore them with --phony-externals";
+const OTHERS: &str =
+    "add the file that defines the other symbols: an object, an --archive or a --dylib";
 
-/// A library that a compiler expects to be linked.
+/// A library that a compiler expects in a link.
 struct Part {
-    /// How names of it start.
+    /// Prefixes of its symbols.
     prefixes: &'static [&'static str],
     hint: &'static str,
 }
 
-// Rust's standard library, in both forms of its symbols.
+// The first entry is Rust's standard library, with both forms of symbols.
 const PARTS: [Part; 14] = [
     Part {
         prefixes: &[
@@ -98,8 +99,8 @@ const PARTS: [Part; 14] = [
     Part { prefixes: &["__gcov_"], hint: "--coverage of gcc needs -lgcov" },
     Part {
         prefixes: &["llvm_gcov_", "llvm_gcda_", "__llvm_profile_"],
-        hint: "profiles of clang need --archive \"$(clang -print-file-name=libclang_rt.profile.a)\", or libclang_rt.profile-x86_64.a in its \
-               place where there is no such file",
+        hint: "profiles of clang need --archive \"$(clang -print-file-name=libclang_rt.profile.a)\", or libclang_rt.profile-x86_64.a \
+               if that does not exist",
     },
     Part {
         prefixes: &["__tsan_"],
@@ -108,11 +109,12 @@ const PARTS: [Part; 14] = [
     Part { prefixes: &["__ubsan_"], hint: "-fsanitize=undefined needs -lubsan" },
     Part {
         prefixes: &["__msan_", "__dfsan_", "__hwasan_"],
-        hint: "this sanitizer wants to be linked by the system's linker: compile without it",
+        hint: "this sanitizer works only with the system's linker: compile without it",
     },
     Part { prefixes: &["__atomic_"], hint: "atomic operations on large values need -latomic" },
     Part {
-        // Of namespace std, operators new and delete, type information, and what compilers call.
+        // Symbols of namespace std, operators new and delete, type information, and functions
+        // called by compilers.
         prefixes: &[
             "_ZNS",
             "_ZNKS",
@@ -138,7 +140,7 @@ const PARTS: [Part; 14] = [
     },
     Part {
         prefixes: &["__start_", "__stop_"],
-        hint: "sections between __start_NAME and __stop_NAME may be in a FILE that nothing refers to: --link-all links all",
+        hint: "sections between __start_NAME and __stop_NAME may be in a FILE that nothing refers to: link every FILE with --link-all",
     },
     Part {
         prefixes: &["__asan_"],

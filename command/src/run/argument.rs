@@ -1,5 +1,5 @@
-//! Reading `--arg` and `--save`. What is read here is known to be good but for the content of
-//! files.
+//! The grammar of `--arg` and `--save`. A parsed value is valid except for the contents of its
+//! file.
 
 use super::element::{ElementType, Value};
 use std::path::PathBuf;
@@ -20,32 +20,32 @@ pub(super) enum ArgumentSpec {
 pub(super) struct BufferSpec {
     pub(super) element: ElementType,
     pub(super) contents: Contents,
-    /// Printed after the run.
+    /// Whether the buffer is printed after the run.
     pub(super) output: bool,
 }
 
-/// What a buffer holds before a run, and how many elements it has.
+/// The contents of a buffer before a run, and the number of its elements.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Contents {
-    /// The natural numbers.
+    /// 0, 1, 2 and so on.
     Iota { len: usize },
-    /// One value everywhere.
+    /// One value in all elements.
     Fill { len: usize, value: Value },
-    /// These values.
+    /// Individual values of all elements.
     List(Vec<Value>),
-    /// The bytes of a file, which must fit `len` if that is given.
+    /// The bytes of a file, whose size must fit `len` if that is given.
     File { len: Option<usize>, path: PathBuf },
 }
 
 /// An argument to be written to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Save {
-    /// From 0.
+    /// Index of the argument, from 0.
     pub(super) argument: usize,
     pub(super) file: PathBuf,
 }
 
-/// Reads an argument; the error names the form expected.
+/// Parses an argument; the error names the expected form.
 pub(super) fn parse(text: &str) -> Result<ArgumentSpec, String> {
     let (kind, contents) = match text.split_once('=') {
         Some((kind, contents)) => (kind, Some(contents)),
@@ -68,16 +68,16 @@ pub(super) fn parse(text: &str) -> Result<ArgumentSpec, String> {
         return Err(format!("only a buffer can be an output; {FORMS}"));
     }
     match (kind, contents) {
-        (_, None) => Err(format!("it has no '='; {FORMS}")),
+        (_, None) => Err(format!("'{text}' has no '='; {FORMS}")),
         ("ptr", Some("null")) => Ok(ArgumentSpec::Null),
-        ("ptr", Some(_)) => Err("the only pointer to be named is ptr=null".to_owned()),
+        ("ptr", Some(_)) => Err("the only pointer value is ptr=null".to_owned()),
         (name, Some(value)) => {
             ElementType::parse(name)?.parse_value(value).map(ArgumentSpec::Scalar)
         }
     }
 }
 
-/// Reads "INDEX=FILE".
+/// Parses "INDEX=FILE".
 pub(super) fn parse_save(text: &str) -> Result<Save, String> {
     let parts = text.split_once('=').filter(|(_, file)| !file.is_empty());
     let parsed = parts.and_then(|(index, file)| {
@@ -86,7 +86,7 @@ pub(super) fn parse_save(text: &str) -> Result<Save, String> {
     parsed.ok_or_else(|| "expected INDEX=FILE, such as 0=out.bin".to_owned())
 }
 
-/// Reads "N]" or "]".
+/// Parses "N]" or "]".
 fn parse_len(text: &str, element: ElementType) -> Result<Option<usize>, String> {
     let name = element.name();
     let expected = || format!("expected {name}[N] with a number of elements N, such as {name}[16]");
@@ -120,13 +120,13 @@ fn parse_contents(
     }
     if let Some(path) = text.strip_prefix('@') {
         return match path {
-            "" => Err("'@' without a file's name".to_owned()),
+            "" => Err("'@' has no file name; expected @FILE".to_owned()),
             path => Ok(Contents::File { len, path: PathBuf::from(path) }),
         };
     }
     let values = text.split(',').map(|value| element.parse_value(value.trim()));
     let values: Vec<Value> = values.collect::<Result<_, _>>().map_err(|why| {
-        format!("{why}; or zero, one, iota, several values separated by ',', or @FILE")
+        format!("{why}, or zero, one, iota, several values separated by ',', or @FILE")
     })?;
     match (values.as_slice(), len) {
         ([value], Some(len)) => Ok(Contents::Fill { len, value: *value }),
@@ -150,16 +150,16 @@ fn default_contents(
     }
     let name = element.name();
     Err(format!(
-        "a buffer that is no output needs contents: {name}[{len}]=CONTENTS, with zero, one, iota, \
+        "an input buffer needs contents: {name}[{len}]=CONTENTS, with zero, one, iota, \
          values or @FILE; or out:{name}[{len}]"
     ))
 }
 
-/// Returns the length, where only it tells how many elements there are.
+/// Returns the length, which is required for contents without a length of their own.
 fn known(len: Option<usize>, element: ElementType) -> Result<usize, String> {
     len.ok_or_else(|| {
         let name = element.name();
-        format!("{name}[] does not say how many elements there are; expected {name}[N]")
+        format!("{name}[] has no number of elements; expected {name}[N]")
     })
 }
 
@@ -217,12 +217,12 @@ mod tests {
             ("=1", "'' is no type; expected one of u8"),
             ("int=1", "'int' is no type; expected one of u8"),
             ("U64=1", "'U64' is no type"),
-            ("ptr=0x10", "the only pointer to be named is ptr=null"),
+            ("ptr=0x10", "the only pointer value is ptr=null"),
             ("u64=", "expected an integer such as 42 or 0x2a"),
             ("u8=300", "300 is out of the range of u8"),
             ("f32=x", "expected a number such as 2.5"),
             ("[4]=zero", "'' is no type"),
-            ("f32[4]", "a buffer that is no output needs contents: f32[4]=CONTENTS"),
+            ("f32[4]", "an input buffer needs contents: f32[4]=CONTENTS"),
             ("f32[", "expected f32[N]"),
             ("f32[4=1", "expected f32[N]"),
             ("f32[x]=1", "expected f32[N]"),
@@ -231,16 +231,16 @@ mod tests {
             ("f32[0]=1", "a buffer has at least 1"),
             ("f64[2305843009213693952]=1", "more elements than memory can hold"),
             ("u8[99999999999999999999]=1", "more elements than memory can hold"),
-            ("f32[]", "f32[] does not say how many elements"),
-            ("out:f32[]", "f32[] does not say how many elements"),
-            ("f32[]=iota", "f32[] does not say how many elements"),
-            ("f32[]=zero", "f32[] does not say how many elements"),
+            ("f32[]", "f32[] has no number of elements"),
+            ("out:f32[]", "f32[] has no number of elements"),
+            ("f32[]=iota", "f32[] has no number of elements"),
+            ("f32[]=zero", "f32[] has no number of elements"),
             ("f32[4]=", "zero, one, iota, several values"),
             ("f32[4]=ones", "zero, one, iota, several values"),
             ("u8[3]=1,2,300", "300 is out of the range of u8"),
             ("u8[3]=1,2", "2 values for u8[3]; expected 1 or 3"),
             ("u8[2]=1,,2", "'' is no u8"),
-            ("u8[2]=@", "'@' without a file's name"),
+            ("u8[2]=@", "'@' has no file name"),
         ];
         for (text, expected) in cases {
             let error = parse(text).unwrap_err();

@@ -1,4 +1,4 @@
-//! The types of numbers that arguments are made of, and their values.
+//! The types of numbers in arguments, and their values.
 
 use longshore::ArgumentKind;
 use serde::{Serialize, Serializer};
@@ -17,17 +17,17 @@ macro_rules! element_types {
         impl ElementType {
             const ALL: &[ElementType] = &[$(ElementType::$variant),*];
 
-            /// As the command line spells it.
+            /// Returns the name of the type on the command line.
             pub(super) fn name(self) -> &'static str {
                 match self { $(ElementType::$variant => $name),* }
             }
 
-            /// Size in bytes.
+            /// Returns the size of an element in bytes.
             pub(super) fn size(self) -> usize {
                 match self { $(ElementType::$variant => size_of::<$rust>()),* }
             }
 
-            /// Returns its kind.
+            /// Returns the argument kind of the type.
             pub(super) fn kind(self) -> ArgumentKind {
                 match self.name().as_bytes() {
                     [b'u', ..] => ArgumentKind::Unsigned,
@@ -36,7 +36,7 @@ macro_rules! element_types {
                 }
             }
 
-            /// Reads a number of this type; the error names the form expected.
+            /// Parses a number of this type; the error names the expected form.
             pub(super) fn parse_value(self, text: &str) -> Result<Value, String> {
                 match self {
                     $(ElementType::$variant => $parse::<$rust>(text, $name).map(Value::$variant)),*
@@ -48,7 +48,8 @@ macro_rules! element_types {
                 match self { $(ElementType::$variant => Value::$variant(index as $rust)),* }
             }
 
-            /// Reads the bytes of an element; there must be [`ElementType::size`] of them.
+            /// Decodes the bytes of an element, little endian; `None` unless there are
+            /// [`ElementType::size`] bytes.
             pub(super) fn decode(self, bytes: &[u8]) -> Option<Value> {
                 Some(match self {
                     $(ElementType::$variant => {
@@ -59,12 +60,12 @@ macro_rules! element_types {
         }
 
         impl Value {
-            /// Returns its type.
+            /// Returns the type of the value.
             pub(super) fn element(self) -> ElementType {
                 match self { $(Value::$variant(_) => ElementType::$variant),* }
             }
 
-            /// Appends its bytes, little endian.
+            /// Appends the bytes of the value, little endian.
             pub(super) fn append_to(self, bytes: &mut Vec<u8>) {
                 match self { $(Value::$variant(value) => bytes.extend(value.to_le_bytes())),* }
             }
@@ -92,7 +93,7 @@ element_types! {
 }
 
 impl ElementType {
-    /// Reads a type's name; the error names those that there are.
+    /// Parses a type's name; the error lists the known types.
     pub(super) fn parse(name: &str) -> Result<ElementType, String> {
         let found = Self::ALL.iter().find(|element| element.name() == name).copied();
         found.ok_or_else(|| {
@@ -102,7 +103,7 @@ impl ElementType {
     }
 }
 
-/// JSON has no infinities and no NaN; they are strings there.
+/// Infinities and NaN, which JSON lacks, are serialized as strings.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {

@@ -1,24 +1,24 @@
-//! `--groups`, `--items` and what goes with them.
+//! The options `--groups` and `--items`, and the grid of a launch.
 
 use longshore::Grid;
 
 const EXPECTED: &str = "expected X, X,Y or X,Y,Z, each a number from 1 to 4294967295";
 
-/// Reads "X", "X,Y" or "X,Y,Z".
+/// Parses "X", "X,Y" or "X,Y,Z".
 pub(super) fn parse(text: &str) -> Result<[u32; 3], String> {
     let mut dimensions = [1; 3];
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     if parts.len() > dimensions.len() {
-        return Err(format!("{} dimensions; {EXPECTED}", parts.len()));
+        return Err(format!("{} dimensions are given; {EXPECTED}", parts.len()));
     }
     for (dimension, part) in dimensions.iter_mut().zip(parts) {
         let number = part.parse().ok().filter(|number| *number != 0);
-        *dimension = number.ok_or_else(|| format!("'{part}'; {EXPECTED}"))?;
+        *dimension = number.ok_or_else(|| format!("'{part}' is no valid size; {EXPECTED}"))?;
     }
     Ok(dimensions)
 }
 
-/// Returns the grid of a launch.
+/// Creates the grid of a launch.
 pub(super) fn build(groups: [u32; 3], items: [u32; 3], shared: u64, cooperative: bool) -> Grid {
     let grid = Grid::new(groups, items).with_shared_bytes(shared);
     if cooperative { grid.with_cooperative(true) } else { grid }

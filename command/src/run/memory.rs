@@ -1,4 +1,4 @@
-//! Arguments in the memory of a device.
+//! Arguments of a launch, with buffers in the memory of a device.
 
 use super::argument::{ArgumentSpec, BufferSpec, Contents};
 use super::element::ElementType;
@@ -12,7 +12,7 @@ use std::ffi::c_void;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Strict enough for any vector type of a kernel.
+/// Alignment of buffers in bytes, enough for any vector type of a kernel.
 const ALIGNMENT_BYTES: u64 = 256;
 
 /// The arguments of a launch, their buffers allocated and filled.
@@ -37,7 +37,7 @@ struct DeviceBuffer<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Blocks until the buffers are filled.
+    /// Allocates and fills the buffers. Blocks until they are filled.
     pub(super) fn new(
         specs: &'a [ArgumentSpec],
         device: &Device,
@@ -60,13 +60,13 @@ impl<'a> Prepared<'a> {
         Ok(Prepared { arguments, types: specs.iter().map(type_of).collect() })
     }
 
-    /// Returns the same with types that fit any declared ones.
+    /// Replaces the arguments' types by unknown ones, which match any declared type.
     pub(super) fn untyped(mut self) -> Prepared<'a> {
         self.types.fill(ArgumentType::UNKNOWN);
         self
     }
 
-    /// Sets the outputs to what they held before the first run. Blocks.
+    /// Restores the outputs' contents from before the first run. Blocks.
     pub(super) fn reset(&self, queue: &Queue) -> Result<(), Failure> {
         self.buffers()
             .filter(|(_, buffer)| buffer.spec.output)
@@ -81,8 +81,8 @@ impl<'a> Prepared<'a> {
         queue: &Queue,
     ) -> Result<(), Failure> {
         self.with_arguments(|arguments| {
-            // SAFETY: that the kernel takes these arguments and stays within them is what the user
-            // says by running the command; the buffers live until after the kernel is done.
+            // SAFETY: by running the command, the user guarantees that the kernel takes these
+            // arguments and stays within them; the buffers live until after the kernel is done.
             unsafe { queue.launch_and_wait(kernel, grid, arguments) }
         })
     }
@@ -90,12 +90,13 @@ impl<'a> Prepared<'a> {
     /// Queues the kernel. The queue must be idle before `self` is dropped.
     pub(super) fn launch(&self, kernel: &Kernel, grid: Grid, queue: &Queue) -> Result<(), Failure> {
         self.with_arguments(|arguments| {
-            // SAFETY: as above; the caller waits for the queue.
+            // SAFETY: as in `launch_and_wait`; the caller waits for the queue before it drops the
+            // buffers.
             unsafe { queue.launch(kernel, grid, arguments) }
         })
     }
 
-    /// What the `out:` buffers hold now. Blocks.
+    /// Returns the current contents of the `out:` buffers. Blocks.
     pub(super) fn outputs(&self, queue: &Queue) -> Result<Vec<Output>, Failure> {
         let outputs = self.buffers().filter(|(_, buffer)| buffer.spec.output);
         outputs
@@ -109,14 +110,15 @@ impl<'a> Prepared<'a> {
             .collect()
     }
 
-    /// Writes what a buffer holds now to a file. Blocks.
+    /// Writes the current contents of a buffer to a file. Blocks.
     pub(super) fn save(&self, argument: usize, queue: &Queue, file: &Path) -> Result<(), Failure> {
         let mut buffers = self.buffers();
         let Some((_, buffer)) = buffers.find(|(index, _)| *index == argument) else {
             return Ok(());
         };
         std::fs::write(file, buffer.read(queue)?).map_err(|error| {
-            let message = format!("writing argument {argument} to '{}': {error}", file.display());
+            let message =
+                format!("cannot write argument {argument} to '{}': {error}", file.display());
             Failure::new(Exit::Runtime, message)
         })
     }
@@ -130,7 +132,7 @@ impl<'a> Prepared<'a> {
             words.iter().map(|(word, _)| (&raw const *word).cast()).collect();
         let sizes: Vec<usize> = words.iter().map(|(_, bytes)| *bytes).collect();
         // SAFETY: each pointer is to a word of 8 bytes that lives until the end of this function,
-        // of which no more than 8 bytes are named.
+        // and no size is above 8 bytes.
         let arguments = unsafe { RawArguments::new(&pointers, &sizes)? };
         let arguments = arguments.with_types(&self.types)?;
         Ok(launch(arguments)?)
@@ -144,7 +146,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Returns the type that an argument of the command line has.
+/// Returns the type of an argument on the command line.
 fn type_of(spec: &ArgumentSpec) -> ArgumentType {
     match spec {
         ArgumentSpec::Null => ArgumentType::new(ArgumentKind::Pointer),
@@ -184,7 +186,7 @@ impl<'a> DeviceBuffer<'a> {
 
     fn fill(&self, queue: &Queue) -> Result<(), Failure> {
         let (to, bytes) = (self.allocation.pointer(), self.initial.len() as u64);
-        // SAFETY: both ends are borrowed from `self` until the queue was waited for.
+        // SAFETY: `self` owns both ends until `synchronize` returns.
         unsafe { queue.copy_from_host(to, self.initial.as_ptr().cast(), bytes)? };
         Ok(queue.synchronize()?)
     }
@@ -192,14 +194,14 @@ impl<'a> DeviceBuffer<'a> {
     fn read(&self, queue: &Queue) -> Result<Vec<u8>, Failure> {
         let mut read = vec![0; self.initial.len()];
         let (from, bytes) = (self.allocation.pointer(), read.len() as u64);
-        // SAFETY: `read` and the allocation live until the queue was waited for.
+        // SAFETY: `read` and the allocation live until `synchronize` returns.
         unsafe { queue.copy_to_host(read.as_mut_ptr().cast(), from, bytes)? };
         queue.synchronize()?;
         Ok(read)
     }
 }
 
-/// Returns the bytes that a buffer holds before a run; the error says why there are none.
+/// Returns the contents of a buffer before a run; the error is a message.
 fn bytes_of(contents: &Contents, element: ElementType) -> Result<Vec<u8>, String> {
     match contents {
         Contents::Iota { len } => {
@@ -225,7 +227,7 @@ fn reserve(len: usize, element: ElementType) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let size = len * element.size();
     let reserved = bytes.try_reserve_exact(size);
-    reserved.map_err(|_| format!("{size} bytes are more than this process can have"))?;
+    reserved.map_err(|_| format!("cannot allocate {size} bytes for its contents"))?;
     Ok(bytes)
 }
 
@@ -235,19 +237,19 @@ fn read_file(path: &Path, len: Option<usize>, element: ElementType) -> Result<Ve
     let most = len.map_or(isize::MAX as u64, |len| len.saturating_mul(size) as u64);
     let bytes = read_at_most(path, most).map_err(|error| match (error.kind(), len) {
         (ErrorKind::FileTooLarge, Some(len)) => {
-            format!("'{shown}': {error}, as {name}[{len}] needs")
+            format!("'{shown}': {error}, the size of {name}[{len}]")
         }
-        _ => format!("reading '{shown}': {error}"),
+        _ => format!("cannot read '{shown}': {error}"),
     })?;
     let has = bytes.len();
     match len {
         Some(len) if has != len * size => {
             let expected = len * size;
-            Err(format!("'{shown}' has {has} bytes; {name}[{len}] needs {expected}"))
+            Err(format!("'{shown}' has {has} bytes, expected {expected} for {name}[{len}]"))
         }
-        None if has == 0 || has % size != 0 => {
-            Err(format!("'{shown}' has {has} bytes; {name}[] needs a multiple of {size}, not 0"))
-        }
+        None if has == 0 || has % size != 0 => Err(format!(
+            "'{shown}' has {has} bytes, expected a multiple of {size} for {name}[], not 0"
+        )),
         _ => Ok(bytes),
     }
 }
@@ -274,17 +276,17 @@ mod tests {
             |len, element| bytes_of(&Contents::File { len, path: file.path().to_owned() }, element);
         assert_eq!(read(None, ElementType::U16), Ok(vec![1, 2, 3, 4]));
         assert_eq!(read(Some(1), ElementType::F32), Ok(vec![1, 2, 3, 4]));
-        assert!(read(Some(3), ElementType::U16).unwrap_err().ends_with("u16[3] needs 6"));
+        assert!(read(Some(3), ElementType::U16).unwrap_err().ends_with("expected 6 for u16[3]"));
         let too_large = read(Some(3), ElementType::U8).unwrap_err();
-        assert!(too_large.ends_with("it has 4 bytes, expected at most 3, as u8[3] needs"));
-        assert!(read(None, ElementType::F64).unwrap_err().contains("needs a multiple of 8"));
+        assert!(too_large.ends_with("it has 4 bytes, expected at most 3, the size of u8[3]"));
+        assert!(read(None, ElementType::F64).unwrap_err().contains("expected a multiple of 8"));
         let missing = Contents::File { len: None, path: "/nonexistent".into() };
-        assert!(bytes_of(&missing, ElementType::U8).unwrap_err().starts_with("reading '/none"));
+        assert!(bytes_of(&missing, ElementType::U8).unwrap_err().starts_with("cannot read '/none"));
     }
 
     #[test]
     fn a_size_that_no_process_has_is_an_error() {
         let contents = Contents::Iota { len: isize::MAX as usize };
-        assert!(bytes_of(&contents, ElementType::U8).unwrap_err().contains("more than this"));
+        assert!(bytes_of(&contents, ElementType::U8).unwrap_err().contains("cannot allocate"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a run is reported with.
+//! The report on a run.
 
 use super::element::Value;
 use crate::failure::Failure;
@@ -20,23 +20,23 @@ pub(super) struct Report<'a> {
     #[serde(flatten)]
     pub(super) times: Times,
     pub(super) outputs: Vec<Output>,
-    /// What memory was allocated, if that is wanted in JSON.
+    /// The memory report, with `--memory-report` and `--json`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<serde_json::Value>,
 }
 
-/// What an `out:` buffer holds.
+/// The contents of an `out:` buffer.
 #[derive(Serialize)]
 pub(super) struct Output {
-    /// Its index among the arguments.
+    /// Index of the buffer among the arguments.
     pub(super) argument: usize,
-    /// The type of its elements.
+    /// Name of the elements' type.
     #[serde(rename = "type")]
     pub(super) element: &'static str,
     pub(super) values: Vec<Value>,
 }
 
-/// How long it took.
+/// The times of the load and the runs.
 #[derive(Serialize)]
 pub(super) struct Times {
     runs: usize,
@@ -62,7 +62,7 @@ impl Report<'_> {
             dimensions(items)
         );
         for output in outputs {
-            // Writing to a string does not fail.
+            // Writing to a string never fails.
             let _ = writeln!(text, "{}", output.text(shown));
         }
         text + &times.text()
@@ -83,7 +83,7 @@ impl Output {
 }
 
 impl Times {
-    /// From the time of the load and those of the runs, of which there is at least one.
+    /// Creates the times from the time of the load and the times of the runs, at least one.
     pub(super) fn new(load: Duration, mut runs: Vec<Duration>) -> Times {
         runs.sort_unstable();
         let ns = |time: Option<&Duration>| {

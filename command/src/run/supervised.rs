@@ -1,8 +1,10 @@
-//! A run in a child process, so that an image that ends its process is never taken for a run that has finished.
+//! A run in a child process, so that an image that ends its process is never taken for a run that
+//! has finished.
 //!
-//! The child says with which exit code it ends, on a pipe that programs which it executes do not inherit. A child that
-//! ends without a word was ended by the image, by whatever code. Signals that the command gets are passed on. Under a
-//! debugger there is no child: it would lose the kernel.
+//! The child writes its exit code to a pipe that executed programs do not inherit. If the child
+//! ends without a code in the pipe, the image has ended it, whatever its exit code. The command
+//! passes its signals on to the child. Under a debugger there is no child, because the debugger
+//! would not see the kernel.
 
 use crate::failure::{Exit, Failure};
 use libc::c_int;
@@ -13,15 +15,17 @@ use std::process::ExitCode;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// In the child: the descriptor on which it says how it ends; -1 elsewhere.
+/// The child's descriptor of the pipe for its exit code; -1 elsewhere.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
-/// In the parent: the child.
+/// The parent's process ID of the child; 0 elsewhere.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// Signals by which users and systems end programs. A child that has one from the terminal already gets it twice.
+/// Signals by which users and systems end programs. A child gets the terminal's signals twice: from
+/// the terminal and from the parent.
 const PASSED_ON: [c_int; 6] =
     [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
-/// Does the run in a child process, before the process has other threads, and answers its exit code.
+/// Runs `run` in a child process, and returns its exit code. The process must have no other threads
+/// yet.
 pub(super) fn supervised(run: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
     let forked = if is_traced() { None } else { fork() };
     match forked {
@@ -37,8 +41,8 @@ pub(super) fn supervised(run: impl FnOnce() -> Result<(), Failure>) -> ExitCode 
     }
 }
 
-/// Tells the user of the failure and ends the process at once, whatever its other threads do: nothing is
-/// dropped, no exit handler runs.
+/// Prints the failure and ends the process at once, whatever its other threads do. Nothing is
+/// dropped, and no exit handler runs.
 pub(super) fn end_process(failure: &Failure) -> ! {
     let code = failure.tell();
     finished(code);
@@ -46,13 +50,13 @@ pub(super) fn end_process(failure: &Failure) -> ! {
     unsafe { libc::_exit(c_int::from(code)) }
 }
 
-/// Tells the parent, if there is one, that the run ends with this exit code.
+/// Sends the parent, if there is one, the exit code of the finished run.
 fn finished(code: u8) {
     let pipe = PIPE.swap(-1, Ordering::Relaxed);
     if pipe >= 0 {
-        // SAFETY: the descriptor is this module's, and nobody has it from now on.
+        // SAFETY: the descriptor is this module's, and the swap leaves no other user of it.
         let mut pipe = unsafe { File::from_raw_fd(pipe) };
-        // A parent that is gone needs no answer.
+        // A parent that is gone needs no exit code.
         let _ = pipe.write_all(&[code]);
     }
 }
@@ -62,22 +66,23 @@ enum Side {
     Parent { child: c_int, pipe: OwnedFd },
 }
 
-/// `None` if there can be no child: then the run is this process's.
+/// Forks. `None` on failure: the run then takes place in this process.
 fn fork() -> Option<Side> {
     let mut ends = [0; 2];
-    // SAFETY: a place for two descriptors.
+    // SAFETY: `ends` has room for two descriptors.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return None;
     }
-    // SAFETY: they were just made, and are owned here alone.
+    // SAFETY: the descriptors were just made, and only this function owns them.
     let [reader, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-    // SAFETY: asks for the process's own number.
+    // SAFETY: the call only returns the process's ID.
     let parent = unsafe { libc::getpid() };
     // SAFETY: the process has no other thread yet.
     match unsafe { libc::fork() } {
         -1 => None,
         0 => {
-            // SAFETY: the calls change this process only. A parent that is gone already sends no signal.
+            // SAFETY: the calls change only this process. The check of the parent's ID covers a
+            // parent that ended before `prctl`, which sends no signal.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 if libc::getppid() != parent {
@@ -91,23 +96,28 @@ fn fork() -> Option<Side> {
     }
 }
 
-/// Waits for the child, and answers its exit code; ends by the same signal as the child.
+/// Waits for the child, and returns its exit code. A signal that ended the child ends this process
+/// too.
 fn await_end(child: c_int, pipe: OwnedFd) -> ExitCode {
     CHILD.store(child, Ordering::Relaxed);
     let pass_on: extern "C" fn(c_int) = pass_on;
     for signal in PASSED_ON {
-        // SAFETY: the handler does what handlers may do.
+        // SAFETY: the handler calls only `kill`, which is async-signal-safe.
         unsafe { libc::signal(signal, pass_on as usize) };
     }
     let mut status = 0;
     loop {
-        // SAFETY: a place for the status.
+        // SAFETY: `status` is valid for writing.
         let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
         if waited == child {
             break;
         }
         if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-            return Failure::new(Exit::Runtime, "the run's process is lost").report();
+            return Failure::new(
+                Exit::Runtime,
+                "cannot wait for the run's process, whose result is lost",
+            )
+            .report();
         }
     }
     if libc::WIFSIGNALED(status) {
@@ -120,14 +130,17 @@ fn await_end(child: c_int, pipe: OwnedFd) -> ExitCode {
              exit code {code} or executed another program"
         );
         Failure::new(Exit::Runtime, message)
-            .or_hint("kernels return to end; `exit`, `_exit` and `exec` end the whole program")
+            .or_hint(
+                "let kernels end by returning; `exit`, `_exit` and `exec` end the whole program",
+            )
             .report()
     })
 }
 
-/// Returns the code that the child has said. Does not wait: processes that the image has started may have the pipe.
+/// Returns the exit code that the child has written. Never blocks: processes started by the image
+/// may hold the pipe open.
 fn said(pipe: &OwnedFd) -> Option<ExitCode> {
-    // SAFETY: changes how the descriptor is read.
+    // SAFETY: the call changes only a flag of the descriptor.
     unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
     let mut code = [0];
     let mut pipe = File::from(pipe.try_clone().ok()?);
@@ -135,12 +148,12 @@ fn said(pipe: &OwnedFd) -> Option<ExitCode> {
 }
 
 extern "C" fn pass_on(signal: c_int) {
-    // SAFETY: the child is not forgotten before this process ends.
+    // SAFETY: `CHILD` keeps the child's ID until this process ends.
     unsafe { libc::kill(CHILD.load(Ordering::Relaxed), signal) };
 }
 
 fn end_by(signal: c_int) {
-    // SAFETY: the calls end the process, whose memory is of no interest to anybody.
+    // SAFETY: the calls only end the process, without a core dump.
     unsafe {
         libc::prctl(libc::PR_SET_DUMPABLE, 0);
         libc::signal(signal, libc::SIG_DFL);

@@ -1,4 +1,4 @@
-//! `longshore run --list`: what is in an image.
+//! `longshore run --list`: the kernels and globals of an image.
 
 use crate::failure::Failure;
 use crate::{output, table};
@@ -6,7 +6,7 @@ use longshore::units;
 use longshore::{Error, ErrorCode, Global, Kernel, Program, SymbolKind};
 use serde::Serialize;
 
-/// A kernel or global, as JSON shows it. What the image and the device do not tell is null.
+/// The JSON of a kernel or global. Facts that neither the image nor the device reports are null.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Symbol {

@@ -1,4 +1,4 @@
-//! `--memory-report` and `--memory-timeline`.
+//! The options `--memory-report` and `--memory-timeline`.
 
 use crate::failure::{Exit, Failure};
 use clap::Args;
@@ -7,38 +7,38 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// What is told of memory.
+/// The options for reports on memory.
 #[derive(Args)]
 pub(super) struct Tracking {
-    /// Print what memory was allocated, where in the command, to standard error after the run; with
-    /// --json it is in the object
+    /// Print the allocated memory, by place in the command, to standard error after the run; with
+    /// --json add it to the object
     #[arg(long)]
     memory_report: bool,
-    /// Draw the allocated memory over time into FILE, an SVG picture
+    /// Draw the allocated memory over time to FILE, an SVG picture
     #[arg(long, value_name = "FILE.svg")]
     memory_timeline: Option<PathBuf>,
 }
 
 impl Tracking {
-    /// Returns whether memory is to be tracked.
+    /// Returns whether an option requires the tracking of memory.
     pub(super) fn is_wanted(&self) -> bool {
         self.memory_report || self.memory_timeline.is_some()
     }
 
-    /// Draws and prints what is wanted.
+    /// Draws and prints the requested reports.
     pub(super) fn tell(&self, device: &Device) -> Result<(), Failure> {
         if !self.is_wanted() {
             return Ok(());
         }
         let report = device.memory_report();
         if self.memory_report {
-            // Where nobody reads it there is nobody else to tell.
+            // A failed write to standard error cannot be reported anywhere.
             let _ = write!(std::io::stderr(), "{report}");
         }
         self.draw(&report)
     }
 
-    /// Draws what is wanted, and answers what goes into the object.
+    /// Draws the requested timeline, and returns the memory report for the JSON object.
     pub(super) fn tell_in_json(&self, device: &Device) -> Result<Option<Value>, Failure> {
         if !self.is_wanted() {
             return Ok(None);
@@ -53,7 +53,7 @@ impl Tracking {
             return Ok(());
         };
         std::fs::write(file, report.timeline_svg()).map_err(|error| {
-            let message = format!("writing the timeline to '{}': {error}", file.display());
+            let message = format!("cannot write the timeline to '{}': {error}", file.display());
             Failure::new(Exit::Runtime, message)
         })
     }

@@ -1,4 +1,4 @@
-//! `longshore cc`, with the compilers that are installed.
+//! `longshore cc`, with the installed compilers.
 
 use crate::support::{Outcome, alone, command, install, outcome};
 use longshore::{ContainerEntry, Image, ImageKind};
@@ -20,7 +20,7 @@ LONGSHORE_KERNEL(saxpy, (uint64_t n, float a, const float *x, float *y)) {
 }
 "#;
 
-/// Two sources, the first in C++, the second in C: the kernel calls `twice` of the other.
+/// Two sources: the kernel, in C++, calls `twice` of the second source, in C.
 const CALLER: &str = r#"
 #include <longshore_device.h>
 #include "twice.h"
@@ -29,7 +29,7 @@ LONGSHORE_KERNEL(doubled, (float *x)) { x[longshore_global_id(0)] = both(x[longs
 "#;
 const CALLED: &str =
     "#include \"twice.h\"\nLONGSHORE_FUNCTION_ATTRIBUTE float twice(float x) { return 2 * x; }\n";
-/// Older compilers take both sources as CUDA or HIP.
+/// A declaration of `twice` for older compilers too, which take both sources as CUDA or HIP.
 const DECLARATION: &str = r#"
 #if defined(__CUDA__) || defined(__HIP__)
 #define LONGSHORE_FUNCTION_ATTRIBUTE __attribute__((device))
@@ -44,7 +44,7 @@ LONGSHORE_FUNCTION_ATTRIBUTE float twice(float);
 
 const ALL: &str = "host,aarch64,nvptx64:sm_80,amdgcn:gfx90a:xnack-:sramecc+";
 
-/// Returns the compilers that are installed with their tools, of those that are known to differ.
+/// Returns the installed compilers that have all tools, among the versions known to differ.
 fn compilers() -> Vec<String> {
     let is_there = |version: &&str| {
         let tools = ["clang", "ld.lld", "llvm-link"].map(|tool| format!("{tool}-{version}"));
@@ -62,7 +62,7 @@ fn is_installed(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Returns whether a tool is installed; if not, it is named.
+/// Returns whether a tool is installed; prints its name if not.
 fn has(tool: &str) -> bool {
     let has = is_installed(tool);
     if !has {
@@ -71,14 +71,14 @@ fn has(tool: &str) -> bool {
     has
 }
 
-/// A folder with sources, in which the command runs, and one for its temporary files.
+/// A folder with sources, the command's current folder, and a folder for its temporary files.
 struct World {
     folder: TempDir,
     temporary: TempDir,
 }
 
 impl World {
-    /// `None` if there is no compiler.
+    /// Creates the folders; `None` without a compiler.
     fn new() -> Option<World> {
         if compilers().is_empty() {
             return None;
@@ -110,7 +110,7 @@ impl World {
         command
     }
 
-    /// `longshore cc ARGUMENTS`, after which nothing temporary is left.
+    /// Runs `longshore cc ARGUMENTS`, and asserts that no temporary file is left.
     fn cc(&self, arguments: &str) -> Outcome {
         let made = outcome(&mut self.command(&format!("cc {arguments}")));
         assert_eq!(fs::read_dir(self.temporary.path()).unwrap().count(), 0, "{arguments}");
@@ -121,7 +121,7 @@ impl World {
         Image::read(self.path(name)).unwrap().entries().unwrap().expect("a container")
     }
 
-    /// What kernel `saxpy` makes of ones.
+    /// Runs kernel `saxpy` with a buffer of ones, and returns the line with its result.
     fn run_saxpy(&self, image: &str) -> String {
         let arguments = "-i 4 -a u64=4 -a f32=2.5 -a f32[4]=iota -a out:f32[4]=one";
         let ran = outcome(&mut self.command(&format!("run {image} -k saxpy {arguments}")));
@@ -129,7 +129,7 @@ impl World {
         ran.stdout.lines().find(|line| line.starts_with("argument 3")).unwrap().to_owned()
     }
 
-    /// Returns a folder with programs that are scripts.
+    /// Creates a folder of programs that are shell scripts.
     fn scripts(&self, scripts: &[(&str, &str)]) -> PathBuf {
         let folder = self.path("bin");
         fs::create_dir_all(&folder).unwrap();
@@ -146,7 +146,7 @@ fn text(entry: &ContainerEntry) -> String {
     String::from_utf8_lossy(entry.image.bytes()).into_owned()
 }
 
-/// Returns the number of the machine of an ELF file.
+/// Returns the machine number of an ELF file.
 fn machine(entry: &ContainerEntry) -> u8 {
     let bytes = entry.image.bytes();
     assert_eq!(&bytes[..4], b"\x7fELF");
@@ -286,14 +286,14 @@ fn the_compiler_is_the_users_choice() {
     let bin = world.scripts(&[("old", "echo clang version 13.0.1"), ("other", "echo gcc 12")]);
     let of = |name: &str| world.cc(&format!("saxpy.c --clang {}", bin.join(name).display()));
     of("old").assert_fails(3, &["clang 13.0.1, expected 14 or later"]);
-    of("other").assert_fails(3, &["is no clang: it calls itself 'gcc 12'"]);
+    of("other").assert_fails(3, &["is not clang: its --version prints 'gcc 12'"]);
 }
 
 #[test]
 fn missing_tools_are_named_with_what_to_install() {
     let Some(world) = World::new() else { return };
     let clang = which(&compilers().pop().unwrap());
-    // Nothing lies beside a script, as beside a compiler that was installed alone.
+    // A script has no tools beside it, like a compiler installed alone.
     let bin = world.scripts(&[("clang", &format!("exec {} \"$@\"", clang.display()))]);
     let with_path = |path: &Path, arguments: &str| {
         let mut command = world.command(&format!("cc {arguments}"));
@@ -340,15 +340,15 @@ fn what_cannot_be_asked_for_is_bad_usage() {
     world.write("notes.txt", "");
     let cases = [
         ("", "<FILE>"),
-        ("saxpy.c -t sm_90", "'nvptx64:sm_90' may be meant"),
+        ("saxpy.c -t sm_90", "did you mean 'nvptx64:sm_90'?"),
         ("saxpy.c -t riscv64", "nvptx64:sm_NN"),
-        ("saxpy.c -t host,aarch64 --raw", "--raw is for one target, not for 2"),
-        ("saxpy.c -t aarch64,aarch64", "aarch64 is named twice"),
-        ("saxpy.c --cubin", "--cubin wants a target nvptx64"),
-        ("saxpy.c -c", "'-c' cannot be given"),
-        ("saxpy.c -march=native", "hint: --target says the CPU"),
-        ("saxpy.c -o saxpy.c", "'saxpy.c' would be replaced"),
-        ("notes.txt", "'notes.txt' is no source in C"),
+        ("saxpy.c -t host,aarch64 --raw", "--raw expects one target, but --target names 2"),
+        ("saxpy.c -t aarch64,aarch64", "--target names aarch64 twice"),
+        ("saxpy.c --cubin", "--cubin expects a target nvptx64"),
+        ("saxpy.c -c", "'-c' cannot be passed to clang"),
+        ("saxpy.c -march=native", "hint: name the CPU by --target"),
+        ("saxpy.c -o saxpy.c", "the output 'saxpy.c' would replace a source"),
+        ("notes.txt", "'notes.txt' has no extension of C"),
     ];
     for (arguments, reported) in cases {
         world.cc(arguments).assert_fails(2, &["error: ", reported]);
@@ -406,13 +406,14 @@ fn a_function_that_gpus_lack_is_reported_in_few_lines_with_what_there_is() {
     for clang in compilers() {
         let failed = world.cc(&format!("exp.c -t nvptx64:sm_80 --clang {clang}"));
         failed.assert_fails(1, &["exp", "error: nvptx64:sm_80: compiling 'exp.c' failed"]);
-        failed.assert_fails(1, &["hint: for GPUs there is no C library, so that exp"]);
+        failed.assert_fails(1, &["hint: for GPUs there is no C library: define exp"]);
         assert!(failed.stderr.lines().count() <= 6, "{clang}: {}", failed.stderr);
         world.cc(&format!("operations.c -t {ALL} --clang {clang}")).assert_succeeds();
     }
 }
 
-/// Replacements of C library functions by `docs/device-code.md`: for CPUs and AMD, and for NVIDIA.
+/// Returns the replacements of C library functions in `docs/device-code.md`: for CPUs and AMD, and
+/// for NVIDIA.
 fn operations() -> Vec<[String; 2]> {
     let page = include_str!("../../../docs/device-code.md");
     let (_, table) = page.split_once("| of `float` |").expect("the page has the table");
@@ -486,7 +487,7 @@ fn the_header_comes_with_the_command() {
 fn profiles_are_generated_and_used() {
     let Some(world) = World::new() else { return };
     let reported = world.cc("saxpy.c -fprofile-generate -o counted.img -v");
-    assert!(reported.stderr.contains("-fprofile-update=atomic is added"), "{}", reported.stderr);
+    assert!(reported.stderr.contains("adding -fprofile-update=atomic"), "{}", reported.stderr);
     let mut run =
         world.command("run counted.img -k saxpy -a u64=0 -a f32=0 -a ptr=null -a ptr=null");
     outcome(run.env("LONGSHORE_PROFILE_FILE", "p.profraw")).assert_succeeds();

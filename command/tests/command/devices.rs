@@ -1,4 +1,4 @@
-//! `longshore devices`, and what holds for all subcommands.
+//! `longshore devices`, and the behaviour of all subcommands.
 
 use crate::support::{
     alone, command, isolating_command, longshore, on_terminal, outcome, toy_plugin,
@@ -15,7 +15,7 @@ fn the_table_is_plain_where_there_is_no_terminal() {
     assert!(listed.stdout.is_ascii(), "{}", listed.stdout);
 }
 
-/// Returns the list of devices on a terminal with so many columns.
+/// Returns the list of devices on a terminal with this number of columns.
 fn on_terminal_of(columns: u16, locale: &str) -> String {
     let mut listing = command();
     listing.args(["devices", "--backend", "host"]).env_remove("LC_CTYPE").env("LANG", "C.UTF-8");
@@ -107,10 +107,10 @@ fn a_selection_that_leaves_out_all_is_reported_with_what_there_is() {
     let mut listing = command();
     listing.args(["devices", "--backend", "host"]).env("LONGSHORE_DEVICES", "!host:*");
     let failed = outcome(&mut listing);
-    failed.assert_fails(3, &["LONGSHORE_DEVICES \"!host:*\" leaves out all", "\n  host:0 ("]);
+    failed.assert_fails(3, &["LONGSHORE_DEVICES \"!host:*\" excludes all", "\n  host:0 ("]);
     assert!(!failed.stderr.contains("put a plugin"), "{}", failed.stderr);
     let failed = longshore(&["devices", "--backend", "host", "--devices", "!host:0"]);
-    failed.assert_fails(3, &["the selection \"!host:0\" leaves out all", "hint: select one"]);
+    failed.assert_fails(3, &["the selection \"!host:0\" excludes all", "hint: select one"]);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_misspelt_variable_is_reported_once_with_the_right_one() {
     let threads = "LONGSHORE_HOST_THREAD has no effect; did you mean LONGSHORE_HOST_THREADS?";
     for mut listing in [command(), isolating_command()] {
         listing.arg("devices").env("LONGSHORE_BACKENDS", "host").env("LONGSHORE_HOST_THREAD", "1");
-        // Settings of a backend that may be anywhere.
+        // A variable of a backend is accepted, since any backend may be installed.
         listing.env("LONGSHORE_TOY_THREADS", "1").env("LONGSHORE_HOST_COLOUR", "1");
         warned(&mut listing, &[backends, threads]);
     }

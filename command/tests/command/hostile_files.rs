@@ -1,5 +1,4 @@
-//! Files that are made to do harm: the command stays small, comes to an end and keeps the terminal as
-//! it is.
+//! Malicious files: the command needs little memory, terminates, and leaves the terminal unchanged.
 
 use crate::support::{Outcome, alone, command, outcome, toy_plugin};
 use std::os::unix::process::CommandExt;
@@ -7,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Address space of a command. A quarter of it is the stack on which WGSL is translated.
+/// Address space of a command in bytes. A quarter of it is the stack for the translation of WGSL.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Runs a command to its end, in so little memory that one that takes more is aborted.
+/// Runs a command with this limit of memory, beyond which it aborts.
 fn in_little_memory(command: &mut Command) -> Outcome {
     let limit = libc::rlimit { rlim_cur: MOST_BYTES, rlim_max: MOST_BYTES };
-    // SAFETY: setrlimit is a system call, which a child may make before it becomes another program.
+    // SAFETY: `setrlimit` is a system call, which a child may make between fork and exec.
     unsafe {
         command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_AS, &limit) {
             0 => Ok(()),
@@ -55,7 +54,7 @@ fn constants_of_wgsl_that_double_are_refused_in_little_memory() {
     }
 }
 
-/// Returns a compressed bundle with one image of so many zeros.
+/// Creates a compressed bundle with one image of zeros.
 fn compressed_bundle(image_bytes: usize) -> Vec<u8> {
     use std::io::Write;
     const START: usize = 4096;
@@ -86,7 +85,7 @@ fn a_container_that_inflates_beyond_the_limit_is_refused_in_little_memory() {
     assert!(small.stdout.contains("unknown, 64 MiB"), "{}", small.stdout);
 }
 
-/// Returns an object whose symbols' names lie upon each other.
+/// Creates an object whose symbols' names overlap.
 fn overlapping(machine: u16, abi: u8, symbol_kind: u8) -> Vec<u8> {
     const SYMBOLS: u32 = 15_000;
     const NAME: usize = 370_000;
@@ -94,7 +93,7 @@ fn overlapping(machine: u16, abi: u8, symbol_kind: u8) -> Vec<u8> {
     let mut symbols = vec![0; 24];
     for index in 0..SYMBOLS {
         symbols.extend((1 + index * 12).to_le_bytes());
-        // An undefined symbol is of no kind.
+        // Kind 0 makes an undefined symbol.
         symbols.extend([0x10 | symbol_kind, 0, u8::from(symbol_kind != 0), 0]);
         symbols.extend([0; 16]);
     }
@@ -130,10 +129,10 @@ fn overlapping(machine: u16, abi: u8, symbol_kind: u8) -> Vec<u8> {
 fn names_that_lie_upon_each_other_are_a_problem_in_little_memory() {
     let folder = tempfile::tempdir().unwrap();
     const X86_64: u16 = 62;
-    // Undefined names, variables and functions.
+    // Kinds of symbols: undefined names, variables and functions.
     for kind in [0, 1, 2] {
         let shown = inspect(&write(&folder, "image.o", overlapping(X86_64, 0, kind)));
-        let problem = "names lie upon each other; the rest is left out";
+        let problem = "names overlap; the remaining names are left out";
         assert!(shown.stdout.contains(problem), "{kind}: {}", shown.stdout);
     }
     for (machine, abi) in [(190, 0x41), (224, 64)] {
@@ -153,7 +152,8 @@ fn members_of_an_archive_whose_names_lie_upon_each_other_are_left_out() {
     assert!(shown.stdout.contains(problem), "{}", &shown.stdout[..1000.min(shown.stdout.len())]);
 }
 
-/// Returns an object with a kernel whose name clears the screen, in both ways in which terminals take it.
+/// Compiles an object with a kernel whose name clears the screen, and a global whose name does so
+/// by the other escape sequence of terminals.
 fn object_with_escape_codes(folder: &TempDir) -> PathBuf {
     let source = write(folder, "k.c", "void name_of_kernel(void **a) {} int name_of_global_ = 1;");
     let object = folder.path().join("k.o");

@@ -1,4 +1,4 @@
-//! `longshore inspect`: the same source on three targets, containers, and what is no image.
+//! `longshore inspect`: the same source on three targets, containers, and files that are no image.
 
 use crate::support::{alone, longshore, outcome};
 use longshore::{ImageKind, OffloadImage, OffloadKind, write_offload_binary};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A kernel as the device header declares it, with notes in its body and in a helper.
+/// A kernel as declared by the device header, with notes in its body and in a helper.
 const SOURCE: &str = r#"
 typedef unsigned u32;
 typedef unsigned long u64;
@@ -213,7 +213,7 @@ fn a_code_object_tells_what_it_is_for_even_if_its_metadata_cannot_be_read() {
     }
 }
 
-/// The kernels of `tests/kernels/kernels.c` with the bytes of their arguments.
+/// The kernels of `tests/kernels/kernels.c`, with the sizes of their arguments in bytes.
 const KERNELS: [(&str, &[u64]); 18] = [
     ("empty", &[]),
     ("histogram", &[8, 8, 8]),
@@ -265,7 +265,7 @@ fn a_code_object_shows_all_kernels_with_their_arguments_for_each_processor() {
         for (kernel, (name, bytes)) in kernels.iter().zip(KERNELS) {
             let context = format!("{processor}: {kernel:#}");
             assert_eq!(kernel["name"], name, "{context}");
-            // As the compiler lays them out, and as the source declares them.
+            // The compiler's layout and the source's declaration agree.
             let (known, described) = (&kernel["metadata"], &kernel["description"]);
             assert_eq!(known["argument_sizes"], json!(bytes), "{context}");
             assert_eq!(known["sub_group_items"], sub_group, "{context}");
@@ -296,7 +296,7 @@ fn instrumented_objects_show_their_profile_sections() {
     assert_eq!(raw_version & 0xffff_ffff, 10, "{raw_version:#x}");
 }
 
-/// Returns a shared object of the machine with a function, and a container with it and a text.
+/// Creates a container with a shared object for this machine and a PTX text.
 fn container(folder: &Path) -> PathBuf {
     let source = folder.join("plain.c");
     let text = "extern int elsewhere; void run(void **a) { *(int *)a[0] = elsewhere; }\n\
@@ -348,7 +348,7 @@ fn a_container_shows_its_entries_and_what_is_in_each() {
     }
 }
 
-/// Returns a fatbin of PTX for these architectures, which are stored as they are, with flags.
+/// Creates a fatbin of uncompressed PTX for these architectures, with these flags.
 fn fatbin(entries: &[(u32, u64, &str)]) -> Vec<u8> {
     let mut body = Vec::new();
     for (arch, flags, text) in entries {
@@ -408,7 +408,7 @@ fn archives_show_their_members() {
     assert_eq!(names(&member["kernels"]), ["run"]);
 }
 
-/// What glslang makes of a compute shader with this entry point; `None` without it.
+/// Compiles a compute shader with this entry point by glslang; `None` if glslang is not installed.
 fn glsl(folder: &Path, entry_point: &str, source: &str) -> Option<PathBuf> {
     let (text, image) = (folder.join("source.comp"), folder.join(format!("{entry_point}.spv")));
     std::fs::write(&text, source).unwrap();
@@ -522,7 +522,7 @@ const WGSL: &str = "
         y[at.x] = y[at.x] * factor;
     }";
 
-/// What naga makes of WGSL, big-endian.
+/// Translates [`WGSL`] by naga to big-endian SPIR-V.
 fn spirv_of_wgsl() -> Vec<u8> {
     let module = naga::front::wgsl::parse_str(WGSL).unwrap();
     let (flags, all) = (naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());

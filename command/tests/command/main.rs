@@ -1,4 +1,4 @@
-//! The `longshore` command, run as its users do.
+//! The `longshore` command, run as by its users.
 
 mod cc;
 mod check;

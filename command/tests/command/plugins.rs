@@ -50,7 +50,7 @@ fn a_plugin_that_aborts_is_a_row_and_costs_only_the_process_that_tried_it() {
 /// P-70 to P-72.
 #[test]
 fn a_plugin_that_reports_what_no_plugin_has_is_a_row_that_names_the_value() {
-    // Writes without end, as far as a test can wait for it.
+    // A loop that writes 16 GiB, which stands for endless output.
     const ENDLESS: &str = "static char page[1 << 20]; for (int i = 0; i < 1 << 14; i++) SINK.write(SINK.context, page, sizeof page);";
     let name = format!("DEVICE_INFO=if (query == 3) {{ {} }}", ENDLESS.replace("SINK", "value"));
     let reason = ENDLESS.replace("SINK", "reason");
@@ -145,7 +145,7 @@ fn no_plugin_at_all_is_reported_with_where_it_was_looked_for() {
     assert_eq!(failed.stdout, "");
 }
 
-/// Vulkan's loader finds no driver where this points.
+/// Vulkan's loader finds no driver at the path in these variables.
 #[test]
 fn a_backend_without_a_driver_is_a_row_with_its_reason_and_others_work() {
     let mut listing = command();

@@ -1,4 +1,4 @@
-//! Runs the `longshore` command as its users do.
+//! Runs of the `longshore` command, as by its users.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// The command, as the tests were built with it.
+/// Path of the command, built with the tests.
 pub(crate) const EXECUTABLE: &str = env!("CARGO_BIN_EXE_longshore");
 
-/// What became of a run of the command.
+/// The outcome of a run of the command.
 pub(crate) struct Outcome {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -19,13 +19,13 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// What it printed as JSON.
+    /// Parses standard output as JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error} in: {}", self.stdout))
     }
 
-    /// Fails unless the exit code is this and standard error holds all of these texts.
+    /// Asserts the exit code, and that standard error contains all texts.
     pub(crate) fn assert_fails(&self, code: i32, texts: &[&str]) {
         for text in texts {
             assert!(self.stderr.contains(text), "no '{text}' in: {}", self.stderr);
@@ -33,19 +33,19 @@ impl Outcome {
         assert_eq!(self.code, code, "{}", self.stderr);
     }
 
-    /// Fails unless it succeeded without a word on standard error.
+    /// Asserts success without output on standard error.
     pub(crate) fn assert_succeeds(&self) {
         assert_eq!((self.code, self.stderr.as_str()), (0, ""), "{}", self.stdout);
     }
 }
 
-/// Returns the command beside the host's plugin, seeing no variable of ours.
+/// Creates the command, with the host's plugin beside it and without variables of Longshore.
 pub(crate) fn command() -> Command {
     ensure_built("longshore-plugin-host", "liblongshore_plugin_host.so");
     clean(Path::new(EXECUTABLE))
 }
 
-/// Returns the same, running all plugins in the executor.
+/// Creates the same command, which runs all plugins in the executor.
 pub(crate) fn isolating_command() -> Command {
     executor();
     let mut command = command();
@@ -53,7 +53,7 @@ pub(crate) fn isolating_command() -> Command {
     command
 }
 
-/// Returns the executor, in which isolated plugins run.
+/// Returns the path of the executor for isolated plugins.
 pub(crate) fn executor() -> PathBuf {
     ensure_built("longshore-executor", "longshore-executor");
     Path::new(EXECUTABLE).with_file_name("longshore-executor")
@@ -74,18 +74,20 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
     }
 }
 
-/// Output of a command that succeeds on a terminal of this width, in columns.
+/// Runs a command on a terminal of this width in columns, asserts its success, and returns its
+/// output.
 pub(crate) fn on_terminal(command: &mut Command, columns: u16) -> String {
     let (mut terminal, mut end) = (-1, -1);
     let size = libc::winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let (no_name, no_settings) = (std::ptr::null_mut(), std::ptr::null());
-    // SAFETY: places for two descriptors, and a size.
+    // SAFETY: the pointers are valid for two descriptors and a size.
     let opened =
         unsafe { libc::openpty(&mut terminal, &mut end, no_name, no_settings, &raw const size) };
     assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: they were just made, and are owned here alone.
+    // SAFETY: the descriptors were just made, and only this function owns them.
     let [terminal, end] = [terminal, end].map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-    // SAFETY: the call is one that may stand between fork and exec. The terminal of the tests plays no part.
+    // SAFETY: `setsid` is async-signal-safe, so that it may be called between fork and exec. It
+    // detaches the child from the terminal of the tests.
     unsafe {
         command.pre_exec(|| {
             libc::setsid();
@@ -93,11 +95,11 @@ pub(crate) fn on_terminal(command: &mut Command, columns: u16) -> String {
         })
     };
     let mut child = command.stdout(end).spawn().unwrap();
-    // The last holder of that end is the child, from now on.
+    // From now on only the child holds the other end.
     command.stdout(Stdio::null());
     let (mut printed, mut part) = (Vec::new(), [0; 4096]);
     let mut terminal = File::from(terminal);
-    // An error ends it: there is no other end any more.
+    // An error means that the other end is closed.
     while let Ok(bytes @ 1..) = terminal.read(&mut part) {
         printed.extend_from_slice(&part[..bytes]);
     }
@@ -105,7 +107,7 @@ pub(crate) fn on_terminal(command: &mut Command, columns: u16) -> String {
     String::from_utf8(printed).unwrap().replace('\r', "")
 }
 
-/// Returns the command alone in a folder of its own, where no plugin is beside it.
+/// Copies the command to a new folder without plugins.
 pub(crate) fn alone() -> (TempDir, Command) {
     let folder = tempfile::tempdir().unwrap();
     let executable = folder.path().join("longshore");
@@ -114,19 +116,19 @@ pub(crate) fn alone() -> (TempDir, Command) {
     (folder, command)
 }
 
-/// Copies a program. Another process does it: what this one has open for writing, programs that other
-/// tests start meanwhile may have open too, and then it cannot be started.
+/// Copies a program, in another process. If this process opened the copy for writing, children of
+/// other tests could inherit the descriptor, and the copy could not be started.
 pub(crate) fn install(program: &Path, to: &Path) {
     let mut install = Command::new("install");
     assert!(install.args(["-m", "755"]).args([program, to]).status().unwrap().success());
 }
 
-/// Builds a plugin in C that does `connect` when it is connected.
+/// Builds a plugin in C whose `connect` function has this body.
 pub(crate) fn toy_plugin(folder: &Path, backend: &str, connect: &str) -> PathBuf {
     toy_plugin_with(folder, backend, &format!("CONNECT={connect}"))
 }
 
-/// Builds a plugin in C with a definition of `toy.c`.
+/// Builds a plugin in C from `toy.c`, with this macro definition.
 pub(crate) fn toy_plugin_with(folder: &Path, backend: &str, definition: &str) -> PathBuf {
     let path = folder.join(format!("liblongshore_plugin_{backend}.so"));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../host/src/discovery/toy.c");
@@ -147,8 +149,8 @@ fn clean(executable: &Path) -> Command {
     command
 }
 
-/// A build of the whole workspace leaves all files beside the command; a build of this package alone
-/// does not.
+/// Builds a file beside the command if it is missing. A build of the whole workspace makes all
+/// files, a build of this package does not.
 fn ensure_built(package: &str, file: &str) {
     let folder = Path::new(EXECUTABLE).parent().unwrap();
     if folder.join(file).exists() {

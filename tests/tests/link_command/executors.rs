@@ -42,7 +42,7 @@ fn an_executor_is_found_in_an_installation() {
     fs::remove_dir_all(root.join("libexec")).unwrap();
     let error = error_of(&link());
     assert!(error.contains("libexec/longshore/longshore-executor"), "{error}");
-    assert!(error.contains("hint: --executor=PATH"), "{error}");
+    assert!(error.contains("hint: name a longshore-executor"), "{error}");
 }
 
 /// An object, and the exit code or the signal at the end of its program.
@@ -195,7 +195,7 @@ fn an_executor_that_is_none_is_an_error_that_says_so() {
         let error = error_of(&output);
         assert_eq!(output.status.code(), Some(1), "{error}");
         assert!(error.contains(problem) && error.contains(executor), "{error}");
-        assert!(error.contains("hint: --executor=PATH"), "{error}");
+        assert!(error.contains("hint: name a longshore-executor"), "{error}");
     }
 }
 

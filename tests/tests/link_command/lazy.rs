@@ -63,8 +63,8 @@ fn a_call_that_cannot_be_linked_ends_the_program_with_what_is_missing() {
         ("two", "int nowhere(void), there(void); int two(void) { return nowhere() + there(); }"),
     ]);
     folder.archive("lib.a", &["two.o"]);
-    let problem = "error: 'two', which is called, cannot be linked: undefined symbols:\n  \
-                   nowhere (used by lib.a(two.o))\n  there (used by lib.a(two.o))\nhint: name what defines them";
+    let problem = "error: the called function 'two' cannot be linked: undefined symbols:\n  \
+                   nowhere (used by lib.a(two.o))\n  there (used by lib.a(two.o))\nhint: add the file that defines them";
     everywhere(&folder, &["main.o", "--archive", "lib.a"], |output, context| {
         assert_eq!(text(&output.stdout), "main\n", "{context}");
         assert!(error_of(output).starts_with(problem), "{context}");
