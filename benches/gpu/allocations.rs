@@ -26,7 +26,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
         drop(both.ours.device.allocate(MemoryKind::Device, bytes, 64).unwrap());
     };
     let times = in_rounds([Some(Contender::new(100, floor)), Some(Contender::new(10_000, ours))]);
-    let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
+    let [Some(floor), Some(ours)] = times else { unreachable!("every contender ran") };
     let (allocate, free) = (D::NAMES.allocate, D::NAMES.free);
     let name = format!("1 MiB allocated and freed, cached; floor: {allocate}, {free}");
     report.row(&name, Some(&floor), &ours, Limit::new("100 ns", MOST, MOST));

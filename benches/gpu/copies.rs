@@ -113,7 +113,7 @@ fn large_pageable<D: Raw>(ends: &Ends<'_, D>, report: &mut Report) {
 
 /// Adds a row. The floor's times come first, then Longshore's.
 fn small_row(report: &mut Report, name: &str, times: &[Option<Times>]) {
-    let [Some(floor), Some(ours), ..] = times else { unreachable!("they had turns") };
+    let [Some(floor), Some(ours), ..] = times else { unreachable!("every contender ran") };
     let limit = Limit::from_floor("floor + 150 ns", floor, |floor| floor + EXTRA);
     report.row(&format!("{SMALL_BYTES} B {name}"), Some(floor), ours, limit);
 }
@@ -125,13 +125,13 @@ fn large_row<D: Raw>(
     share: f64,
     times: &[Option<Times>; 2],
 ) {
-    let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
+    let [Some(floor), Some(ours)] = times else { unreachable!("every contender ran") };
     let name = format!("{} {name}", shown(ends.bytes));
     report.row(&name, Some(floor), ours, Limit::share(share, floor));
 }
 
 fn note(report: &mut Report, call: &str, times: &Option<Times>) {
-    report.note(&format!("{call} of {SMALL_BYTES} B"), times.as_ref().expect("it had turns"));
+    report.note(&format!("{call} of {SMALL_BYTES} B"), times.as_ref().expect("the contender ran"));
 }
 
 fn shown(bytes: usize) -> String {

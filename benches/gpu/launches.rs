@@ -40,7 +40,7 @@ fn queued<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
         Some(queueing::alone(|| empty.launch_plainly(), || empty.wait_plainly())),
         Some(queueing::alone(|| empty.launch(), || empty.wait())),
     ]);
-    let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
+    let [Some(floor), Some(ours)] = times else { unreachable!("every contender ran") };
     report.row("null kernel, queued", Some(&floor), &ours, limit(&floor));
 }
 
@@ -58,7 +58,9 @@ fn waited_for<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
         Some(Contender::new(WAITED_FOR, in_two_calls)),
         Some(Contender::new(WAITED_FOR, || empty.launch_and_wait())),
     ]);
-    let [Some(floor), Some(in_two), Some(in_one)] = times else { unreachable!("they had turns") };
+    let [Some(floor), Some(in_two), Some(in_one)] = times else {
+        unreachable!("every contender ran")
+    };
     report.row("null kernel, launched, queue waited for", Some(&floor), &in_two, limit(&floor));
     report.row("null kernel, launched and waited for", Some(&floor), &in_one, limit(&floor));
 }
@@ -73,7 +75,7 @@ fn many<D: Raw>(empty: &Empty<'_, D>, report: &mut Report) {
         empty.wait();
     };
     let times = in_rounds([Some(Contender::new(1, floor)), Some(Contender::new(1, ours))]);
-    let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
+    let [Some(floor), Some(ours)] = times else { unreachable!("every contender ran") };
     report.note(&format!("{MANY} null kernels, then a wait, floor"), &floor);
     report.note(&format!("{MANY} null kernels, then a wait, longshore"), &ours);
 }

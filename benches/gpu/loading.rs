@@ -32,7 +32,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
         Some(Contender::new(LOADS, || floor().unwrap())),
         Some(Contender::new(LOADS, || ours().unwrap())),
     ]);
-    let [Some(floor), Some(ours)] = times else { unreachable!("they had turns") };
+    let [Some(floor), Some(ours)] = times else { unreachable!("every contender ran") };
     let limit = Limit::from_floor("1.05 x floor", &floor, |floor| floor.mul_f64(SHARE));
     let (form, maker) = (many.form, many.maker);
     let mib = many.bytes.len() as f64 / f64::from(1 << 20);

@@ -79,7 +79,7 @@ pub(crate) fn copies(
         Some(Contender::new(1, || floor.upload(black_box(&source)))),
         Some(Contender::new(1, upload)),
     ]);
-    let [Some(theirs), Some(took)] = times else { unreachable!("they had turns") };
+    let [Some(theirs), Some(took)] = times else { unreachable!("every contender ran") };
     let limit = Limit::share(0.95, &theirs);
     report.row(&format!("64 MiB to the device, {name}"), Some(&theirs), &took, limit);
     // Both use the same memory, as its place makes a difference, too.
@@ -92,7 +92,7 @@ pub(crate) fn copies(
         ensure!(*target.borrow() == source, "copied bytes differ");
     }
     let times = in_rounds([Some(Contender::new(1, by_floor)), Some(Contender::new(1, by_ours))]);
-    let [Some(theirs), Some(took)] = times else { unreachable!("they had turns") };
+    let [Some(theirs), Some(took)] = times else { unreachable!("every contender ran") };
     let limit = Limit::share(0.95, &theirs);
     report.row(&format!("64 MiB from the device, {name}"), Some(&theirs), &took, limit);
     Ok(())
@@ -112,7 +112,7 @@ pub(crate) fn allocations(ours: &Ours, plain: &Plain, report: &mut Report) -> Re
     };
     let times =
         in_rounds([Some(Contender::new(100, driver)), Some(Contender::new(10_000, allocate))]);
-    let [Some(driver), Some(ours)] = times else { unreachable!("they had turns") };
+    let [Some(driver), Some(ours)] = times else { unreachable!("every contender ran") };
     let limit = Limit::new("150 ns", ALLOCATE_AND_FREE, ALLOCATE_AND_FREE);
     report.row("1 MiB allocated and freed, cached", None, &ours, limit);
     report.note("vkAllocateMemory and vkFreeMemory of 1 MiB", &driver);

@@ -53,7 +53,7 @@ pub(crate) fn one(
     ]);
     let [Some(fence), Some(timeline), Some(launch), webgpu, Some(for_host), Some(anew)] = times
     else {
-        unreachable!("they had turns")
+        unreachable!("every contender ran")
     };
     let floor = if fence.median() < timeline.median() { &fence } else { &timeline };
     let limit =
@@ -136,7 +136,9 @@ pub(crate) fn many(
 fn measure(name: &str, report: &mut Report, ours: &dyn Fn(), floors: [&dyn Fn(); 2]) {
     let [with, without] = floors;
     let times = in_rounds([with, ours, without].map(|run| Some(Contender::new(1, run))));
-    let [Some(with), Some(ours), Some(without)] = times else { unreachable!("they had turns") };
+    let [Some(with), Some(ours), Some(without)] = times else {
+        unreachable!("every contender ran")
+    };
     let limit = Limit::share(0.95, &with);
     report.row(name, Some(&with), &ours, limit);
     report.note(&format!("{name}, floor without barriers"), &without);

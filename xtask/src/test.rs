@@ -228,7 +228,7 @@ pub fn run(install: bool, all: bool) -> Result<()> {
     process::run(cargo(&["build", "--all-targets"]).args(TESTED))?;
     prose::run_built()?;
     offload_library::link(&process::target_folder().join("debug"))?;
-    process::run(cargo(&["test", "--doc"]).args(TESTED))?;
+    run_examples()?;
     if process::starts("cargo", &["nextest", "--version"]) {
         let threads = test_threads().to_string();
         let mut nextest = cargo(&["nextest", "run", "--no-fail-fast", "--test-threads", &threads]);
@@ -245,6 +245,15 @@ pub fn run(install: bool, all: bool) -> Result<()> {
         check_fuzz_targets()?;
     }
     Ok(())
+}
+
+/// Runs the examples of the documentation. An example that needs a device uses the CPU, and does
+/// nothing without the plugin.
+fn run_examples() -> Result<()> {
+    let plugin = process::target_folder().join("debug/liblongshore_plugin_host.so");
+    let mut examples = cargo(&["test", "--doc"]);
+    examples.env("LONGSHORE_PLUGIN_PATH", plugin).env("LONGSHORE_BACKEND", "host");
+    process::run(examples.args(TESTED))
 }
 
 /// Returns the number of concurrent tests. It exceeds the number of processors, because some tests

@@ -52,7 +52,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Device>> {
 fn device(device: &Value) -> Result<Device> {
     let text = |key: &str| device[key].as_str().map(str::to_owned);
     let id = text("id").context("a device without an id")?;
-    let kind = text("type").with_context(|| format!("{id} does not say what type it is"))?;
+    let kind = text("type").with_context(|| format!("{id} has no type"))?;
     let name = text("name").unwrap_or_default();
     Ok(Device { id, name, uuid: text("uuid"), kind, facts: facts(device) })
 }
