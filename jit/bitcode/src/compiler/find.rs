@@ -63,8 +63,8 @@ pub(super) fn sibling(extract: &Path, name: &str) -> PathBuf {
         .with_file_name(format!("{name}{}", file.strip_prefix("llvm-extract").unwrap_or_default()))
 }
 
-/// Returns the programs with this name and a version as suffix, from [`OLDEST`] on: for each version
-/// the first in these folders.
+/// Returns the programs with this name and a version as suffix, from [`OLDEST`] on: for each
+/// version the first in these folders.
 fn versions(folders: &[PathBuf], name: &str) -> HashMap<u32, PathBuf> {
     let mut found = HashMap::new();
     let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
