@@ -61,12 +61,12 @@ fn device(device: &Value) -> Result<Device> {
 fn facts(device: &Value) -> Vec<(String, String)> {
     const LONGEST: usize = 80;
     let own = ["type", "vendor", "driver_version", "uuid"].map(|key| (key, &device[key]));
-    let of = |group: &'static str| {
+    let entries_of = |group: &'static str| {
         let entries = device[group].as_object().into_iter().flatten();
         entries.map(move |(key, value)| (format!("{group}: {key}"), value))
     };
     let own = own.into_iter().map(|(key, value)| (key.replace('_', " "), value));
-    let all = own.chain(of("platform")).chain(of("properties"));
+    let all = own.chain(entries_of("platform")).chain(entries_of("properties"));
     let texts = all.filter_map(|(key, value)| Some((key, value.as_str()?.to_owned())));
     texts.filter(|(_, value)| !value.is_empty() && value.len() <= LONGEST).collect()
 }
