@@ -23,6 +23,22 @@ use std::sync::{Arc, Weak};
 
 /// An open device. Cloning is cheap; it is closed by [`Device::close`] or when the last handle to
 /// it and to anything on it is dropped. LLVM: `ol_device_handle_t`.
+///
+/// ```
+/// let host = longshore::Host::new()?;
+/// # if host.devices().is_empty() { return Ok(()) }
+/// let device = host.default_device()?;
+/// println!("{}: {} compute units", device.name(), device.compute_units()?);
+///
+/// let queue = device.queue()?;
+/// let squares = device.buffer_of(&queue, &[1u32, 4, 9])?;
+/// assert_eq!(squares.to_vec(&queue)?, [1, 4, 9]);
+///
+/// drop(squares);
+/// let report = device.close()?;
+/// assert!(report.leaks.is_empty());
+/// # Ok::<(), longshore::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Device {
     core: ManuallyDrop<Arc<DeviceCore>>,

@@ -49,8 +49,12 @@ const CACHE_SETTING: &str = "CACHE";
 ///
 /// Made from the process, or by hand so that a program or a test says what holds:
 ///
-/// ```ignore
-/// let environment = Environment::empty().with("LONGSHORE_BACKEND", "host");
+/// ```
+/// use longshore::{Environment, Host};
+///
+/// let environment = Environment::empty().with("LONGSHORE_DEVICES", "cuda 0");
+/// let error = Host::builder().with_environment(environment).build().err().unwrap();
+/// assert_eq!(error.code(), longshore::ErrorCode::InvalidValue);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {

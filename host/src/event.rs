@@ -17,6 +17,24 @@ use std::time::Duration;
 /// reported when the event was reached. Each wait for the event answers it, and the queue keeps it
 /// for its own next synchronization. A queue that [waits](crate::Queue::wait_for) for the event
 /// takes the failure over.
+///
+/// ```
+/// # let host = longshore::Host::new()?;
+/// # if host.devices().is_empty() { return Ok(()) }
+/// # let device = host.default_device()?;
+/// let (fills, reads) = (device.queue()?, device.queue()?);
+/// let start = fills.record_timed()?;
+/// let zeros = device.buffer::<u64>(&fills, 1024)?;
+/// let end = fills.record_timed()?;
+///
+/// // Work of the second queue comes behind the zeros. No thread of the program waits.
+/// reads.wait_for(&end)?;
+/// assert_eq!(zeros.to_vec(&reads)?, [0; 1024]);
+///
+/// println!("{} ns", start.elapsed_ns(&end)?);
+/// assert!(end.is_complete()?);
+/// # Ok::<(), longshore::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Event {
     shared: Arc<Shared>,

@@ -26,6 +26,21 @@ use std::time::Duration;
 /// `olIterateDevices`.
 ///
 /// Several may live in one process. Dropping one does not close devices that are still in use.
+///
+/// ```
+/// use longshore::{ErrorCode, Host};
+///
+/// let host = Host::new()?;
+/// for entry in host.devices() {
+///     println!("{}: {}", entry.name(), entry.plugin_path().display());
+/// }
+/// match host.default_device() {
+///     Ok(device) => assert_eq!(device.name(), host.devices()[0].name()),
+///     // The message has every plugin that was found, with the reason.
+///     Err(error) => assert_eq!(error.code(), ErrorCode::NotFound),
+/// }
+/// # Ok::<(), longshore::Error>(())
+/// ```
 pub struct Host {
     shared: Arc<HostShared>,
     candidates: Vec<Candidate>,
@@ -37,6 +52,18 @@ pub struct Host {
 }
 
 /// A device that is there, open or not.
+///
+/// ```
+/// let host = longshore::Host::new()?;
+/// // Queries open no device.
+/// let bytes = |entry: &&longshore::DeviceEntry| entry.global_memory_bytes().unwrap_or(0);
+/// if let Some(largest) = host.devices().iter().max_by_key(bytes) {
+///     let device = largest.open()?;
+///     assert_eq!(device.backend(), largest.facts().backend);
+///     assert_eq!(device.id(), largest.open()?.id());
+/// }
+/// # Ok::<(), longshore::Error>(())
+/// ```
 pub struct DeviceEntry {
     facts: DeviceFacts,
     plugin: Arc<LoadedPlugin>,

@@ -19,6 +19,19 @@ use std::sync::Arc;
 /// The bytes of a device image in storage of its own. A borrowed slice is copied; an owned or
 /// mapped buffer is taken over without a copy. An image out of a container shares the container's
 /// storage. Cloning is cheap. LLVM: `MemoryBuffer` of a `DeviceImageTy`.
+///
+/// ```
+/// use longshore::{Format, Image};
+///
+/// let image = Image::from(b"@compute @workgroup_size(64) fn main() {}");
+/// assert_eq!(image.format(), Format::Wgsl);
+/// // It is no container.
+/// assert!(image.entries()?.is_none());
+///
+/// let missing = Image::read("missing.img").unwrap_err();
+/// assert_eq!(missing.code(), longshore::ErrorCode::NotFound);
+/// # Ok::<(), longshore::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Image {
     storage: Storage,

@@ -10,6 +10,19 @@ use std::ffi::c_void;
 /// `ol_kernel_launch_size_args_t`.
 ///
 /// The default is one group of one item.
+///
+/// ```
+/// use longshore::Grid;
+///
+/// // One work-item for each of 1000 elements: 8 groups of 128 items.
+/// let (elements, items) = (1000u32, 128);
+/// let grid = Grid::linear(elements.div_ceil(items), items);
+/// assert_eq!(grid, Grid::new([8, 1, 1], [128, 1, 1]));
+///
+/// // Groups of 16 by 16 items with 4 KiB of dynamic shared memory each.
+/// let tiles = Grid::new([40, 30, 1], [16, 16, 1]).with_shared_bytes(4096);
+/// assert_ne!(tiles, Grid::default());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     groups: [u32; 3],
@@ -98,6 +111,33 @@ impl Grid {
 /// pointer to numbers takes a buffer of numbers of that size and kind, a buffer of other plain data
 /// (`[f32; 4]`), or a [`DevicePointer`], whose elements are unknown. [`Untyped`] passes a value of
 /// another kind.
+///
+/// A structure by value is an argument if its type implements the trait:
+///
+/// ```
+/// use longshore::{Argument, Element};
+///
+/// #[repr(C)]
+/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// struct Range {
+///     first: u32,
+///     end: u32,
+/// }
+///
+/// // SAFETY: two numbers of 4 bytes, without padding.
+/// unsafe impl Element for Range {}
+///
+/// impl Argument for Range {
+///     type Stored = Range;
+///
+///     fn stored(&self) -> Range {
+///         *self
+///     }
+/// }
+///
+/// let range = Range { first: 8, end: 16 };
+/// assert_eq!(range.stored(), range);
+/// ```
 pub trait Argument {
     /// The value that the kernel receives: plain data without padding.
     type Stored: Element;
@@ -159,9 +199,12 @@ plain_arguments!(
 
 /// A value that is passed whatever the kind of the argument; its size must be right.
 ///
-/// ```ignore
-/// // The bits of a float.
-/// queue.launch(&kernel, grid, (Untyped(0x3f80_0000u32),))?;
+/// ```no_run
+/// # use longshore::{Grid, Kernel, Queue, Result, Untyped};
+/// # fn launch(queue: &Queue, scale: &Kernel, grid: Grid) -> Result<()> {
+/// // SAFETY: the kernel takes a float. The number has the bits of 1.0.
+/// unsafe { queue.launch(scale, grid, (Untyped(0x3f80_0000u32),))? };
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Untyped<T>(pub T);

@@ -21,6 +21,28 @@ use std::sync::Arc;
 /// An image loaded on a device. Cloning is cheap; the image is unloaded by [`Program::unload`],
 /// when the last handle to it, its kernels and its globals is dropped, or when the device is
 /// closed. LLVM: `ol_program_handle_t`.
+///
+/// ```no_run
+/// # fn count(device: &longshore::Device) -> longshore::Result<()> {
+/// let image = longshore::Image::read("counter.img")?;
+/// // SAFETY: counter.img contains one kernel and one global variable, without constructors.
+/// let program = unsafe { device.load(image)? };
+/// for (name, kind) in program.symbols()? {
+///     println!("{kind:?} {name}");
+/// }
+///
+/// let queue = device.queue()?;
+/// let count = program.global("count")?;
+/// count.write(&queue, 7u32)?;
+/// // SAFETY: the kernel takes no argument and increments `count`.
+/// unsafe { queue.launch(&program.kernel("increment")?, longshore::Grid::default(), ())? };
+/// assert_eq!(count.read::<u32>(&queue)?, 8);
+///
+/// drop(count);
+/// let report = program.unload()?;
+/// assert!(report.profile.is_empty());
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Program {
     shared: Arc<Shared>,

@@ -22,6 +22,23 @@ use usage::Queued;
 /// that it blocks; an error that shows only then is returned by the next
 /// [`Queue::synchronize`]. Dropping it does not wait: what was queued still runs. Any thread may
 /// use it. LLVM: `ol_queue_handle_t`.
+///
+/// ```
+/// # let host = longshore::Host::new()?;
+/// # if host.devices().is_empty() { return Ok(()) }
+/// # let device = host.default_device()?;
+/// let queue = device.queue()?;
+/// let values = device.buffer::<u32>(&queue, 256)?;
+/// let (done, filled) = std::sync::mpsc::channel();
+///
+/// // Runs behind the zeros of the buffer, on a thread of the plugin.
+/// queue.host_function(move || done.send(()).expect("the program waits"))?;
+/// queue.synchronize()?;
+///
+/// assert!(filled.try_recv().is_ok());
+/// assert_eq!(values.to_vec(&queue)?, [0; 256]);
+/// # Ok::<(), longshore::Error>(())
+/// ```
 pub struct Queue {
     core: Arc<QueueCore>,
     device: Device,

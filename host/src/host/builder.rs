@@ -19,6 +19,17 @@ use std::time::Duration;
 const DEFAULT_CACHE_LIMIT: u64 = 256 << 20;
 
 /// How a [`Host`] is made, other than by the environment alone.
+///
+/// ```
+/// // A program with code for two backends. Neither needs a plugin on this machine.
+/// let host = longshore::Host::builder()
+///     .with_optional_backends("cuda,host")
+///     .with_cache_limit(64 << 20)
+///     .build()?;
+/// let backends = host.devices().iter().map(|entry| entry.facts().backend.as_str());
+/// assert!(backends.into_iter().all(|name| ["cuda", "host"].contains(&name)));
+/// # Ok::<(), longshore::Error>(())
+/// ```
 #[derive(Default)]
 pub struct HostBuilder {
     environment: Option<Environment>,

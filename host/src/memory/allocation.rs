@@ -27,6 +27,20 @@ impl DevicePointer {
 /// Untyped memory of a device, freed on drop. Freeing does not wait for work: the memory is handed
 /// out again, or given back to the driver, when all work is done that was queued before, on any
 /// queue that can reach it. LLVM: `olMemAlloc`, `olMemFree`.
+///
+/// ```
+/// use longshore::MemoryKind;
+///
+/// # let host = longshore::Host::new()?;
+/// # if host.devices().is_empty() { return Ok(()) }
+/// # let device = host.default_device()?;
+/// // 1000 bytes at a multiple of 64 bytes.
+/// let memory = device.allocate(MemoryKind::Device, 1000, 64)?;
+/// let inside = memory.pointer().offset(500);
+/// assert_eq!(host.allocation_at(inside)?.bytes, 1000);
+/// assert!(memory.pointer().address().is_multiple_of(64));
+/// # Ok::<(), longshore::Error>(())
+/// ```
 pub struct Allocation {
     block: Option<Arc<Block>>,
     device: Device,

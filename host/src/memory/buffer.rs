@@ -14,6 +14,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// Its own methods copy synchronously and are safe. To copy in a queue's order without waiting,
 /// see [`Queue::copy_from_host`].
+///
+/// ```
+/// # let host = longshore::Host::new()?;
+/// # if host.devices().is_empty() { return Ok(()) }
+/// # let device = host.default_device()?;
+/// # let queue = device.queue()?;
+/// let buffer = device.buffer_of(&queue, &[1.0f32, 2.0, 3.0])?;
+/// buffer.write(&queue, &[10.0, 20.0])?;
+/// assert_eq!(buffer.to_vec(&queue)?, [10.0, 20.0, 3.0]);
+///
+/// buffer.fill(&queue, 0.5)?;
+/// let mut first = [0.0; 1];
+/// buffer.read(&queue, &mut first)?;
+/// assert_eq!(first, [0.5]);
+/// # Ok::<(), longshore::Error>(())
+/// ```
 pub struct Buffer<T: Element> {
     allocation: Allocation,
     len: usize,

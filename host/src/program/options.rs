@@ -4,6 +4,18 @@ use longshore_plugin_api::Loading;
 
 /// Options of [`Device::load_with`](crate::Device::load_with). The default are those of
 /// [`Device::load`](crate::Device::load): the whole image is linked at once and need not be verified.
+///
+/// ```no_run
+/// # fn load(device: &longshore::Device) -> longshore::Result<()> {
+/// use longshore::{Image, LoadOptions};
+///
+/// const LAZY: LoadOptions = LoadOptions::new().with_lazy_linking(true);
+/// // SAFETY: the build made kernels.a of kernels of this program.
+/// let program = unsafe { device.load_with(Image::read("kernels.a")?, &LAZY)? };
+/// // The first launch links the kernel.
+/// let kernel = program.kernel("saxpy")?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
     is_lazy: bool,

@@ -13,6 +13,18 @@ use std::sync::Arc;
 
 /// A kernel of a program, which it keeps loaded. Cloning is cheap. LLVM: `ol_symbol_handle_t` of
 /// kind `OL_SYMBOL_KIND_KERNEL`.
+///
+/// ```no_run
+/// # use longshore::{Buffer, Grid, Program, Queue, Result};
+/// # fn run(program: &Program, queue: &Queue, x: &Buffer<f32>, y: &Buffer<f32>) -> Result<()> {
+/// let saxpy = program.kernel("saxpy")?;
+/// let items = queue.device().optimal_group_items(&saxpy, 0)?;
+/// let grid = Grid::linear(u32::try_from(x.len()).unwrap().div_ceil(items), items);
+/// // SAFETY: saxpy takes (u64, f32, pointer, pointer) and stays within `x.len()` elements.
+/// unsafe { queue.launch(&saxpy, grid, (x.len() as u64, 2.5f32, x, y))? };
+/// queue.synchronize()?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Kernel {
     program: Program,
