@@ -1,40 +1,78 @@
 //! # Longshore
 //!
-//! A GPU offload runtime whose backends (CUDA, AMDGPU, Vulkan, the CPU itself) are shared-library
-//! plugins, found at run time. A program asks for a device, hands over a device image, launches
-//! kernels and gets its results:
+//! A GPU offload runtime: a program opens a device, loads compiled kernels, launches them and reads
+//! their results. Each backend (CUDA, AMDGPU, Vulkan, the CPU) is a separate shared library, a
+//! plugin, that the runtime finds when the program starts.
 //!
 //! ```no_run
-//! # fn main() -> longshore::Result<()> {
-//! let host = longshore::Host::new()?;
-//! let image = longshore::Image::read("saxpy.so")?;
-//! let device = host.device_for(&image)?;
-//! // SAFETY: saxpy.so was made for this program, and its constructors are as sound as the program.
-//! let program = unsafe { device.load(image)? };
-//! let saxpy = program.kernel("saxpy")?;
-//! let queue = device.queue()?;
-//! let x = device.buffer_of(&queue, &[1.0f32; 1024])?;
-//! let y = device.buffer_of(&queue, &[2.0f32; 1024])?;
-//! // SAFETY: the kernel takes (u64, f32, pointer, pointer) and stays within 1024 elements.
-//! unsafe { queue.launch(&saxpy, longshore::Grid::linear(8, 128), (1024u64, 2.5f32, &x, &y))? };
-//! assert_eq!(y.to_vec(&queue)?[0], 4.5);
-//! # Ok(()) }
+//! use longshore::{Grid, Host, Image};
+//!
+//! fn main() -> longshore::Result<()> {
+//!     // Made by `longshore cc`, with code for each kind of device.
+//!     let image = Image::read("saxpy.img")?;
+//!     let device = Host::new()?.device_for(&image)?;
+//!
+//!     // SAFETY: saxpy.img contains the kernel alone, without constructors.
+//!     let program = unsafe { device.load(image)? };
+//!     let saxpy = program.kernel("saxpy")?;
+//!
+//!     let queue = device.queue()?;
+//!     let x = device.buffer_of(&queue, &[1.0f32; 1024])?;
+//!     let y = device.buffer_of(&queue, &[2.0f32; 1024])?;
+//!     // SAFETY: the kernel takes (u64, f32, pointer, pointer) and stays within 1024 elements.
+//!     unsafe { queue.launch(&saxpy, Grid::linear(8, 128), (1024u64, 2.5f32, &x, &y))? };
+//!     assert_eq!(y.to_vec(&queue)?[0], 4.5);
+//!     Ok(())
+//! }
 //! ```
 //!
-//! The types that matter: [`Host`] finds plugins and devices; [`Device`] is an open one; a
-//! [`Program`] is an image loaded on it, a [`Kernel`] a function of that; work goes through a
-//! [`Queue`], memory is a [`Buffer`]. All handles are `Send + Sync`. Dropping a handle releases
-//! what it stands for; using one whose device was closed or whose program was unloaded is the
-//! error `Uninitialized`.
+//! # Main types
 //!
-//! The feature `bytemuck` makes an [`Element`] of each type that implements `bytemuck::NoUninit` and
-//! `bytemuck::AnyBitPattern`, so of each `bytemuck::Pod`. Without the feature, numbers and arrays of
-//! them are elements, and types for which a program implements [`Element`]. The feature `svg` draws
-//! timelines of memory.
+//! - [`Host`] finds plugins and devices; a [`HostBuilder`] configures it.
+//! - [`DeviceEntry`] describes a device before it is opened; [`Device`] is an open device.
+//! - [`Image`] is device code; a [`Program`] is an image loaded on a device, with its [`Kernel`]s
+//!   and [`Global`]s.
+//! - [`Queue`] runs launches, copies and fills in order; an [`Event`] is a point in that order.
+//! - [`Buffer`] is typed device memory; an [`Allocation`] is untyped memory of any kind.
+//! - [`Grid`] is the shape of a launch, and a tuple of [`Argument`]s its arguments.
+//! - [`Error`] has a code of LLVM's `ol_errc_t` and a message.
 //!
-//! Which backend is used is the user's choice, by `LONGSHORE_BACKEND` and `LONGSHORE_DEVICES`.
-//! The crate knows no vendor. Start reading at [`host`](Host), then follow `program::life`, which
-//! holds the order in which an image lives and dies.
+//! All handles are `Send + Sync`, and a drop releases the object. A call with a handle whose device
+//! was closed, or whose program was unloaded, returns the error `Uninitialized`.
+//!
+//! The guide explains [memory](guide::memory), [queues and events](guide::queues_and_events),
+//! [images](guide::images) and [errors](guide::errors).
+//!
+//! # The choice of a backend
+//!
+//! By default, discrete GPUs come before integrated GPUs, and these before the CPU. The first
+//! device is opened by [`Host::default_device`], the first that a selection such as `cuda:1` names
+//! by [`Host::device`], and the first for which an image has code by [`Host::device_for`].
+//!
+//! The user restricts and orders backends by the environment variable `LONGSHORE_BACKEND`
+//! (`cuda,host`), and devices by `LONGSHORE_DEVICES` (`cuda:0;!vulkan:*llvmpipe*`). A program does
+//! the same by [`HostBuilder::with_backends`] and [`HostBuilder::with_devices`]; a device must pass
+//! both.
+//!
+//! A plugin is a file `liblongshore_plugin_<backend>.so`. The runtime searches these places in
+//! order, and [`Host::candidates`] has the outcome for each file:
+//!
+//! 1. paths that the program gives by [`HostBuilder::with_plugin`],
+//! 2. files and folders in `LONGSHORE_PLUGIN_PATH`, separated by `:`,
+//! 3. the folders of the executable and of the library, each with `../lib/longshore` beside it,
+//! 4. `/usr/local/lib/longshore` and `/usr/lib/longshore`.
+//!
+//! # Features
+//!
+//! - `bytemuck`: implements [`Element`] for each type that implements `bytemuck::NoUninit` and
+//!   `bytemuck::AnyBitPattern`, hence for each `bytemuck::Pod`. Without this feature, elements are
+//!   numbers, arrays of numbers, and types for which the program implements [`Element`].
+//! - `svg`: draws timelines of memory.
+//!
+//! # Platforms
+//!
+//! The crate runs on Linux, on x86-64 and AArch64. It contains no code for a particular vendor and
+//! links no driver.
 
 mod absence;
 mod backend;
@@ -42,6 +80,8 @@ mod device;
 mod discovery;
 mod environment;
 mod event;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 mod host;
 mod host_function;
 mod image;
@@ -99,8 +139,3 @@ const _: () = {
     any_thread::<Allocation>();
     any_thread::<Buffer<f32>>();
 };
-
-/// Compiles the examples of the README.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
