@@ -150,6 +150,23 @@ pub struct VendorError {
 /// An error that was made from another error has that as its [`source`](std::error::Error::source)
 /// within the process. Only code, message and the vendor's own error cross the boundary between a
 /// plugin and the host, and that between processes. Errors are equal whatever their sources are.
+///
+/// ```
+/// use longshore_plugin_api::{Error, ErrorCode};
+/// use std::error::Error as _;
+///
+/// let message = "no memory for 4096 bytes on device 0, which has 1024";
+/// let error = Error::new(ErrorCode::OutOfResources, message)
+///     .with_vendor("CUDA_ERROR_OUT_OF_MEMORY", 2)
+///     .context("loading 'k.img'");
+/// assert_eq!(error.code(), ErrorCode::OutOfResources);
+/// assert_eq!(error.message(), format!("loading 'k.img': {message}"));
+/// assert!(error.to_string().ends_with("[CUDA_ERROR_OUT_OF_MEMORY 2]"));
+///
+/// let cause = std::io::Error::other("the disk is full");
+/// let error = Error::new(ErrorCode::HostIo, format!("writing 'p.profraw': {cause}"));
+/// assert!(error.with_source(cause).source().is_some());
+/// ```
 #[derive(Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "ErrorFacts", into = "ErrorFacts"))]

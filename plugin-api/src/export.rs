@@ -22,9 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Exports a [`Plugin`](crate::Plugin) from a `cdylib`: the symbol `longshore_plugin` and the ELF
 /// note. Once per library.
 ///
-/// ```ignore
-/// longshore_plugin_api::export_plugin!(MyBackend);
-/// ```
+/// The argument is the type that implements the trait. The [crate's page](crate) has an example.
 #[macro_export]
 macro_rules! export_plugin {
     ($plugin:ty) => {
