@@ -106,7 +106,7 @@ typedef enum longshore_device_info {
     LONGSHORE_DEVICE_INFO_NAME = 2,
     // The name under which it is sold. Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_PRODUCT_NAME = 3,
-    // Unique: "<backend>-<uuid or index>". Answer: UTF-8 without NUL.
+    // Unique: `<backend>-<uuid or index>`. Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_UID = 4,
     // Vendor. Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_VENDOR = 5,
@@ -796,8 +796,8 @@ typedef struct longshore_services {
                 uint32_t level,
                 struct longshore_text target,
                 struct longshore_text message);
-    // Writes the user's setting `name` for this backend (LONGSHORE_<BACKEND>_<NAME>) to `value` and
-    // returns 1; returns 0 if there is none. Plugins do not read the environment themselves.
+    // Writes the user's setting `name` for this backend (`LONGSHORE_<BACKEND>_<NAME>`) to `value`
+    // and returns 1; returns 0 if there is none. Plugins do not read the environment themselves.
     uint32_t (*setting)(void *context, struct longshore_text name, struct longshore_sink value);
     // A further table of the host, asked for by name and version, like the plugin's.
     struct longshore_table_ref (*table)(void *context,

@@ -20,7 +20,7 @@ impl<'a> ImageEntry<'a> {
     }
 }
 
-/// Answer of [`Device::accepts`].
+/// Answer of [`Device::accepts`](crate::Device::accepts).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -42,8 +42,8 @@ impl Acceptance {
 }
 
 /// The bytes of an image in the host's managed storage. They stay in place, unchanged, until
-/// after the module that was made from them was dropped. Whoever implements [`Device::load`] keeps
-/// this value in the module, or drops it.
+/// after the module that was made from them was dropped. An implementation of
+/// [`Device::load`](crate::Device::load) keeps this value in the module, or drops it.
 pub struct ImageBytes(&'static [u8]);
 
 impl ImageBytes {

@@ -69,7 +69,7 @@ device_info! {
     Name = 2, Text;
     /// The name under which it is sold.
     ProductName = 3, Text;
-    /// Unique: "<backend>-<uuid or index>".
+    /// Unique: `<backend>-<uuid or index>`.
     Uid = 4, Text;
     /// Vendor.
     Vendor = 5, Text;

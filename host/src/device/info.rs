@@ -31,7 +31,7 @@ getters! {
     device_name: String = Name;
     /// Returns the name under which the device is sold. LLVM: `OL_DEVICE_INFO_PRODUCT_NAME`.
     product_name: String = ProductName;
-    /// Returns the unique identifier "<backend>-<uuid or index>". LLVM: `OL_DEVICE_INFO_UID`.
+    /// Returns the unique identifier `<backend>-<uuid or index>`. LLVM: `OL_DEVICE_INFO_UID`.
     uid: String = Uid;
     /// Returns the name of the vendor. LLVM: `OL_DEVICE_INFO_VENDOR`.
     vendor: String = Vendor;

@@ -73,7 +73,7 @@ pub struct Services {
     pub log_level: unsafe extern "C" fn(context: *mut c_void) -> u32,
     /// Logs a message. `target` says which part of the plugin speaks.
     pub log: unsafe extern "C" fn(context: *mut c_void, level: u32, target: Text, message: Text),
-    /// Writes the user's setting `name` for this backend (LONGSHORE_<BACKEND>_<NAME>) to `value`
+    /// Writes the user's setting `name` for this backend (`LONGSHORE_<BACKEND>_<NAME>`) to `value`
     /// and returns 1; returns 0 if there is none. Plugins do not read the environment themselves.
     pub setting: unsafe extern "C" fn(context: *mut c_void, name: Text, value: Sink) -> u32,
     /// A further table of the host, asked for by name and version, like the plugin's.
