@@ -1,11 +1,12 @@
 //! The binary interface: every type that crosses the `.so` boundary.
 //!
-//! All of it is `#[repr(C)]` and derives `StableAbi`, so the compiler proves that it is FFI-safe.
-//! `include/longshore_plugin.h` is generated from this folder and from the declaration of the tables, so that their
-//! comments are written for readers of C as well. `docs/plugin-interface.md` numbers what both sides promise.
+//! All types are `#[repr(C)]` and derive `StableAbi`, so the compiler proves that they are
+//! FFI-safe. `cargo xtask header` generates `include/longshore_plugin.h` from this folder and from
+//! the declaration of the tables, so their comments address readers of C as well.
+//! `docs/plugin-interface.md` numbers the promises of both sides.
 //!
-//! **Frozen.** A published table or structure never changes. New abilities come as further tables
-//! under new names or versions; see [`Entry::table`].
+//! **Frozen.** A published table or structure never changes. New abilities are further tables under
+//! new names or versions; see [`Entry::table`].
 
 mod entry;
 pub mod tables;

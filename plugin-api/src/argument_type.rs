@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Kind of an argument. The values are those in kernel descriptions.
+/// The kind of an argument. The values are the same in kernel descriptions.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -30,7 +30,7 @@ pub enum ArgumentKind {
 #[cfg_attr(feature = "serde", serde(from = "u32", into = "u32"))]
 pub struct ArgumentType(u32);
 
-/// The type with this word; an unknown one is [`ArgumentType::UNKNOWN`].
+/// Converts a word; an unknown word becomes [`ArgumentType::UNKNOWN`].
 impl From<u32> for ArgumentType {
     fn from(word: u32) -> ArgumentType {
         ArgumentType::from_word(word).unwrap_or(ArgumentType::UNKNOWN)
@@ -44,16 +44,16 @@ impl From<ArgumentType> for u32 {
 }
 
 impl ArgumentType {
-    /// A type about which nothing is known.
+    /// An unknown type.
     pub const UNKNOWN: ArgumentType = ArgumentType(0);
 
-    /// Returns a type of this kind; for a pointer, to unknown elements.
+    /// Creates a type of this kind; a pointer has unknown elements.
     pub const fn new(kind: ArgumentKind) -> ArgumentType {
         ArgumentType(kind as u32)
     }
 
-    /// Returns a pointer to numbers of a kind and a size in bytes. Unknown elements for a kind that is not a
-    /// number.
+    /// Creates a pointer to numbers of a kind and a size in bytes. The elements are unknown for a
+    /// kind that is not a number.
     pub const fn pointer_to(element: ArgumentKind, bytes: u16) -> ArgumentType {
         let pointer = ArgumentKind::Pointer as u32;
         match element {
@@ -62,7 +62,7 @@ impl ArgumentType {
         }
     }
 
-    /// Returns the type that a word stands for; `None` for a word that has no meaning.
+    /// Returns the type of a word; `None` for a word without a meaning.
     pub fn from_word(word: u32) -> Option<ArgumentType> {
         let [kind, element, ..] = word.to_le_bytes();
         let is_plain = element == 0 && word >> 16 == 0;
@@ -74,7 +74,7 @@ impl ArgumentType {
         }
     }
 
-    /// Returns the word.
+    /// Returns the word of the type.
     pub const fn word(self) -> u32 {
         self.0
     }
@@ -84,15 +84,16 @@ impl ArgumentType {
         ArgumentKind::from_raw(self.0 & 0xff)
     }
 
-    /// Returns the kind and the size in bytes of a pointer's elements, `None` if they are unknown or
-    /// the type is not a pointer.
+    /// Returns the kind and the size in bytes of a pointer's elements; `None` if they are unknown
+    /// or the type is not a pointer.
     pub fn element(self) -> Option<(ArgumentKind, u16)> {
         Some((ArgumentKind::from_raw(self.0 >> 8 & 0xff)?, (self.0 >> 16) as u16))
     }
 
-    /// Returns whether an argument that is declared so can be given a value of another type, if their sizes
-    /// are equal: the kinds agree, and so do the elements of pointers. Signed and unsigned integers
-    /// agree with each other, unknown types with all, and a declared structure takes any value.
+    /// Returns whether an argument of this declared type takes a value of the type `given` and the
+    /// same size. The kinds must agree, and so must the elements of pointers. Signed and unsigned
+    /// integers agree with each other, unknown types with all; a declared structure takes any
+    /// value.
     #[inline]
     pub fn takes(self, given: ArgumentType) -> bool {
         self == given || self.takes_other(given)
@@ -112,7 +113,8 @@ impl ArgumentType {
             }
     }
 
-    /// Names the type of an argument of this size in bytes, for messages: "f32", "pointer to f64".
+    /// Returns the name, for messages, of the type of an argument with this size in bytes: "f32",
+    /// "pointer to f64".
     pub fn name(self, bytes: usize) -> String {
         match (self.kind(), self.element()) {
             (None, _) => format!("{bytes} bytes of unknown type"),

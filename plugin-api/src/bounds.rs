@@ -1,10 +1,10 @@
-//! Bounds of what a plugin reports.
+//! Bounds of a plugin's answers.
 //!
-//! An answer beyond its bound is an error of the call, of code `BackendFailure`, and a
-//! [breach](Error::is_breach): its message names the plugin, the function and field that answered,
-//! the value, and the bound. No part of such an answer is used, and no memory is taken for it. The
-//! bounds hold for the tables of a plugin ([`remote`](crate::remote)) and for the messages of a
-//! plugin in another process alike. `docs/plugin-interface.md` lists them from P-70 on.
+//! An answer beyond its bound is an error of the call, with the code `BackendFailure`, and a
+//! [breach](Error::is_breach). Its message names the plugin, the function and field of the answer,
+//! the value, and the bound. The host uses no part of such an answer, and allocates no memory for
+//! it. The bounds hold for the tables of a plugin ([`remote`](crate::remote)) and for the messages
+//! of a plugin in another process alike. `docs/plugin-interface.md` lists them from P-70 on.
 
 pub(crate) mod limits;
 #[cfg(feature = "serde")]
@@ -21,7 +21,7 @@ use crate::info::{DeviceInfo, InfoValue};
 use crate::request::{GlobalAddress, KernelAttributes, ProfileSection, SymbolKind};
 use std::fmt::Display;
 
-/// Returns the error for an answer beyond its bound: "plugin 'toy': longshore.platform,
+/// Creates the error for an answer beyond its bound: "plugin 'toy': longshore.platform,
 /// device_count: 4294967295 devices, expected at most 1024".
 #[cold]
 pub fn breach(
@@ -34,7 +34,7 @@ pub fn breach(
     Error::new(ErrorCode::BackendFailure, message).into_breach()
 }
 
-/// Checks a number of things.
+/// Checks a count against its bound.
 ///
 /// # Errors
 /// A breach above `most`.
@@ -45,7 +45,8 @@ pub fn at_most(plugin: &str, place: impl Display, found: u64, unit: &str, most: 
     Err(breach(plugin, place, format_args!("{found} {unit}"), format_args!("at most {most}")))
 }
 
-/// Checks the length of a list that a process has sent: what is beyond the bound was not read.
+/// Checks the length of a list from another process, whose reader kept at most one element above
+/// the bound.
 ///
 /// # Errors
 /// A breach above `most`.
@@ -57,7 +58,7 @@ pub fn few(plugin: &str, place: impl Display, found: usize, unit: &str, most: us
     Err(breach(plugin, place, found, format_args!("at most {most}")))
 }
 
-/// Checks the length of a text or of another row of bytes.
+/// Checks the length of a text or of other bytes.
 ///
 /// # Errors
 /// A breach above `most`.
@@ -129,11 +130,11 @@ pub fn range(plugin: &str, place: impl Display, address: u64, bytes: u64) -> Res
     Err(breach(plugin, place, found, "an end within 64 bits"))
 }
 
-/// Checks the address of an allocation of at least 1 byte. An alignment of 0 is none.
+/// Checks the address of an allocation of at least 1 byte. An `alignment` of 0 permits any address.
 ///
 /// # Errors
-/// A breach for address 0, a range that reaches beyond the last address, and an address that is no
-/// multiple of `alignment`.
+/// A breach for address 0, a range that reaches beyond the last address, and an address that is not
+/// a multiple of `alignment`.
 pub fn allocation(
     plugin: &str,
     place: impl Display,
@@ -142,7 +143,7 @@ pub fn allocation(
     alignment: u64,
 ) -> Result<()> {
     if address == 0 {
-        return Err(breach(plugin, place, "address 0", "another with success"));
+        return Err(breach(plugin, place, "address 0", "a nonzero address"));
     }
     range(plugin, &place, address, bytes)?;
     if alignment == 0 || address % alignment == 0 {
@@ -206,7 +207,7 @@ pub(crate) fn argument_count(plugin: &str, name: &str, count: usize) -> Result<(
     at_most(plugin, place, count as u64, "arguments", ARGUMENTS as u64)
 }
 
-/// Checks the group size that suits a kernel.
+/// Checks the optimal group size of a kernel.
 ///
 /// # Errors
 /// A breach for 0.
@@ -240,7 +241,8 @@ pub fn symbols(plugin: &str, symbols: &[(String, SymbolKind)]) -> Result<()> {
 /// Checks the profile sections of a module.
 ///
 /// # Errors
-/// A breach for more than [`PROFILE_SECTIONS`] or [`PROFILE_BYTES`], and for contents that reach beyond the last address.
+/// A breach for more than [`PROFILE_SECTIONS`] or [`PROFILE_BYTES`], and for contents that reach
+/// beyond the last address.
 pub fn sections(plugin: &str, sections: &[ProfileSection]) -> Result<()> {
     let place = "longshore.instrumentation, profile";
     few(plugin, place, sections.len(), "sections", PROFILE_SECTIONS)?;
@@ -259,13 +261,14 @@ pub fn section(plugin: &str, address: u64, bytes: u64) -> Result<()> {
     range(plugin, "longshore.instrumentation, profile, section", address, bytes)
 }
 
-/// Copies a text of a plugin. What is not UTF-8 in it becomes replacement characters.
+/// Copies a text of a plugin. Bytes that are not UTF-8 become replacement characters.
 ///
 /// # Errors
-/// A breach for more than `most` bytes, which are not read then, and for a null pointer with a length.
+/// A breach for more than `most` bytes, which the function does not read, and for a null pointer
+/// with a length other than 0.
 ///
 /// # Safety
-/// Unless it is null, longer than `most` or empty, `text` is readable as its comment says.
+/// Unless it is null, empty or longer than `most` bytes, `text` is readable as its comment says.
 pub unsafe fn copy_text(
     plugin: &str,
     place: impl Display,
@@ -284,7 +287,7 @@ pub unsafe fn copy_text(
 /// As for [`copy_text`].
 ///
 /// # Safety
-/// As for [`copy_text`], for `'a`.
+/// As for [`copy_text`], for the lifetime `'a`.
 pub(crate) unsafe fn borrow<'a>(
     plugin: &str,
     place: impl Display,
@@ -298,17 +301,18 @@ pub(crate) unsafe fn borrow<'a>(
     if bytes.data.is_null() {
         return Err(null(plugin, place, bytes.bytes));
     }
-    // SAFETY: promised by the caller; not null, and `most` is less than the largest slice has.
+    // SAFETY: promised by the caller; not null, and `most` is within the largest size of a slice.
     Ok(unsafe { std::slice::from_raw_parts(bytes.data, bytes.bytes) })
 }
 
-/// Returns the error for a null pointer with a length.
+/// Creates the error for a null pointer with a length.
 #[cold]
 pub(crate) fn null(plugin: &str, place: impl Display, bytes: usize) -> Error {
     breach(plugin, place, format_args!("null with {bytes} bytes"), "a pointer to them")
 }
 
-/// Checks an answer that was written to a sink: its size in all, and the size of a piece at null.
+/// Checks an answer written to a sink: its total size, and the size of a piece at null, if there is
+/// one.
 pub(crate) fn written(
     plugin: &str,
     place: impl Display,
@@ -362,7 +366,7 @@ mod tests {
         let check = |address, bytes, alignment| allocation("toy", "x", address, bytes, alignment);
         assert_eq!(check(256, 1, 256), Ok(()));
         assert_eq!(check(1, 1, 0), Ok(()));
-        refused(check(0, 1, 1), "plugin 'toy': x: address 0, expected another with success");
+        refused(check(0, 1, 1), "plugin 'toy': x: address 0, expected a nonzero address");
         refused(check(128, 1, 256), "plugin 'toy': x: address 0x80, expected a multiple of 256");
         assert!(check(u64::MAX - 255, 256, 256).unwrap_err().is_breach());
     }
@@ -416,7 +420,7 @@ mod tests {
     #[test]
     fn a_text_beyond_its_bound_is_not_read() {
         let text = |data, bytes| abi::Text { data, bytes };
-        // SAFETY: the first is readable; of the others nothing is read.
+        // SAFETY: the first text is readable; the other texts are not read.
         let copy = |text| unsafe { copy_text("toy", "describe, name", text, 4) };
         assert_eq!(copy(text(b"abcd".as_ptr(), 4)).as_deref(), Ok("abcd"));
         assert_eq!(copy(text(b"a\xff".as_ptr(), 2)).as_deref(), Ok("a\u{fffd}"));

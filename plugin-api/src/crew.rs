@@ -8,27 +8,30 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Number of threads that may sleep beside a line that has run dry.
+/// Maximum number of threads that sleep attached to an empty submission queue.
 const MOST_BESIDE_LINES: usize = 64;
-/// Time after which a thread without a line ends.
+/// Time after which an idle thread ends.
 const IDLE_TIME: Duration = Duration::from_secs(5);
-/// Time in which some line of a full crew's list is taken, unless all threads are stuck.
+/// Time within which a thread takes a listed submission queue, unless all threads are stuck.
 const STUCK_AFTER: Duration = Duration::from_millis(1);
 
-/// Threads that take turns at many lines, each the work of one queue, so that a queue has a thread only while it has something to do.
+/// Threads shared by many submission queues, so that a queue occupies a thread only while it has
+/// work.
 ///
-/// A line that lacks a thread stands in a list, from which the crew's threads take it. The number of threads that are at
-/// work is limited; where none of them comes back, as functions of the program may wait for each other, an overseer adds
-/// further ones, one after the other. So a line that blocks delays others, but cannot keep them from going on.
+/// A submission queue that needs a thread enters a list, from which the crew's threads take it. The
+/// number of working threads is limited. If none of them returns, as functions of the program may
+/// wait for each other, an overseer adds further threads, one after the other. A submission queue
+/// that blocks therefore delays the others, but cannot stop them.
 ///
-/// A crew lives as long as the process: it is a static of the plugin, whose library is never unloaded.
+/// A crew lives until the process ends: it is a static of the plugin, whose library is never
+/// unloaded.
 pub struct Crew<L> {
     state: Mutex<State<L>>,
-    /// A line was added to the list.
+    /// Condition that a submission queue was added to the list.
     called: Condvar,
-    /// The length of the list.
+    /// Length of the list, readable without the lock.
     listed: AtomicUsize,
-    /// Number of threads that sleep beside a line.
+    /// Number of threads that sleep attached to a submission queue.
     attached_sleepers: AtomicUsize,
     name: &'static str,
     next: AtomicUsize,
@@ -39,14 +42,15 @@ pub struct Crew<L> {
 
 struct State<L> {
     tasks: VecDeque<L>,
-    /// How many lines were ever taken from the list.
+    /// Number of submission queues ever taken from the list.
     taken: u64,
     threads: usize,
     idle: usize,
     is_overseen: bool,
 }
 
-/// Wakes a thread of a crew when it is dropped, which is best done without a lock that the thread needs.
+/// A pending wake-up of a crew's thread, which happens on drop. Drop the value without a lock that
+/// the thread needs.
 #[must_use]
 pub struct Wake<'a>(Option<&'a Condvar>);
 
@@ -59,9 +63,10 @@ impl Drop for Wake<'_> {
 }
 
 impl<L: Send + 'static> Crew<L> {
-    /// Returns a crew without threads. They will have `name` with a number behind it, of which the system keeps 15 bytes; `limit` of them
-    /// are started without waiting for others, and stay for a while without a line. `attend` does what a line has to do, and
-    /// returns when there is nothing more; it may block.
+    /// Creates a crew without threads. Each thread gets `name` and a number as its name, of which
+    /// the system keeps 15 bytes. Up to `limit` threads start as soon as there is work for them; an
+    /// idle thread ends after 5 seconds. `attend` does the work of a submission queue and returns
+    /// when there is no more; it may block.
     pub const fn new(name: &'static str, limit: usize, attend: fn(L)) -> Crew<L> {
         let state =
             State { tasks: VecDeque::new(), taken: 0, threads: 0, idle: 0, is_overseen: false };
@@ -78,27 +83,29 @@ impl<L: Send + 'static> Crew<L> {
         }
     }
 
-    /// Returns the same, with threads that have so much stack.
+    /// Returns the same crew, whose threads have a stack of `bytes` bytes.
     pub const fn with_stack(mut self, bytes: usize) -> Crew<L> {
         self.stack_bytes = Some(bytes);
         self
     }
 
-    /// Has a thread attend to a line. Does not block for long. There is a thread, see [`Crew::ensure_thread`], but it may have others to attend
-    /// to before.
+    /// Hands a submission queue to a thread. Does not block for long. The crew has a thread, see
+    /// [`Crew::ensure_thread`], but the thread may attend to other queues first.
     pub fn call(&'static self, task: L) {
         let mut state = self.lock();
-        // Without a further thread those that there are take the line, unless all are stuck for good.
+        // Without a further thread, the present threads take the queue, unless all are stuck for
+        // good.
         let wake = self.rouse(&mut state);
         self.list(state, task);
         drop(wake);
     }
 
-    /// Has a thread attend to a line, as [`Crew::call`] does, where none may be there. Drops the line if it fails. The thread
-    /// may come at once, but if it has to be woken, that is done when the answer is dropped.
+    /// Hands a submission queue to a thread as [`Crew::call`] does, for a crew that may have no
+    /// thread. Drops the queue on failure. A thread may begin at once; if a thread must be woken,
+    /// that happens when the returned [`Wake`] is dropped.
     ///
     /// # Errors
-    /// `OutOfResources` if no thread is sure to come.
+    /// `OutOfResources` if no thread is certain to come.
     pub fn try_call(&'static self, task: L) -> Result<Wake<'static>> {
         let mut state = self.lock();
         let wake = self.rouse(&mut state)?;
@@ -106,22 +113,25 @@ impl<L: Send + 'static> Crew<L> {
         Ok(wake)
     }
 
-    /// Starts a thread if there is none. To be asked before work is taken that none but the crew will do.
+    /// Starts a thread if the crew has none. The caller does this before it accepts work that only
+    /// the crew can do.
     ///
     /// # Errors
-    /// `OutOfResources` if it cannot be started.
+    /// `OutOfResources` if the thread cannot be started.
     pub fn ensure_thread(&'static self) -> Result<()> {
         let mut state = self.lock();
         if state.threads > 0 { Ok(()) } else { self.start_thread(&mut state) }
     }
 
-    /// Returns whether lines wait for a thread, so that one without work had better return from its line. Takes no lock.
+    /// Returns whether submission queues wait for a thread; then a thread without work should
+    /// return from its queue. Takes no lock.
     pub fn has_listed(&self) -> bool {
         self.listed.load(Ordering::Relaxed) > 0
     }
 
-    /// Has `sleep` wait for more work of the line that the calling thread attends to, and answers true; or false, without a call, where too many
-    /// sleep so, or lines wait for a thread. A sleeping thread does not count as one at work.
+    /// Runs `sleep`, which waits for more work of the calling thread's submission queue, and
+    /// returns true. Returns false without the call if 64 threads sleep so already, or if queues
+    /// wait for a thread. A sleeping thread does not count as working.
     pub fn sleep_attached(&self, sleep: impl FnOnce()) -> bool {
         let others = self.attached_sleepers.fetch_add(1, Ordering::Relaxed);
         let may_sleep = others < MOST_BESIDE_LINES && !self.has_listed();
@@ -132,13 +142,14 @@ impl<L: Send + 'static> Crew<L> {
         may_sleep
     }
 
-    /// Adds a line to the list.
+    /// Adds a submission queue to the list.
     fn list(&self, mut state: MutexGuard<'_, State<L>>, task: L) {
         state.tasks.push_back(task);
         self.listed.store(state.tasks.len(), Ordering::Relaxed);
     }
 
-    /// Sees to it that a thread comes for one more line, which is listed before the lock is released.
+    /// Ensures that a thread comes for one more submission queue, which the caller lists before it
+    /// releases the lock.
     fn rouse(&'static self, state: &mut State<L>) -> Result<Wake<'static>> {
         if state.tasks.len() < state.idle {
             return Ok(Wake(Some(&self.called)));
@@ -148,7 +159,7 @@ impl<L: Send + 'static> Crew<L> {
         if at_work < self.limit {
             match self.start_thread(state) {
                 Ok(()) => return Ok(Wake(None)),
-                // The line may be listed all the same.
+                // The caller may list the queue in spite of the error.
                 Err(error) if state.threads == 0 => return self.oversee(state).and(Err(error)),
                 Err(_) => {}
             }
@@ -168,7 +179,7 @@ impl<L: Send + 'static> Crew<L> {
         Ok(())
     }
 
-    /// The life of a thread.
+    /// Attends to submission queues until the crew no longer needs the thread.
     fn work(&self) {
         let mut state = self.lock();
         loop {
@@ -195,14 +206,14 @@ impl<L: Send + 'static> Crew<L> {
         state.threads -= 1;
     }
 
-    /// Keeps the thread, and the count of them, if a line panics.
+    /// Attends to a submission queue; after a panic, the thread and the count of threads stay.
     fn attend_to(&self, task: L) {
         if catch_unwind(AssertUnwindSafe(|| (self.attend)(task))).is_err() {
             log::error!("a queue's work has panicked on a thread of '{}'", self.name);
         }
     }
 
-    /// Starts the overseer, unless there is one.
+    /// Starts the overseer, unless it runs already.
     fn oversee(&'static self, state: &mut State<L>) -> Result<()> {
         const NAME: &str = "longshore-crew";
         if !state.is_overseen {
@@ -213,7 +224,8 @@ impl<L: Send + 'static> Crew<L> {
         Ok(())
     }
 
-    /// Adds a thread whenever no line of the list was taken for a while, until the list is empty.
+    /// Adds a thread whenever no queue was taken from the list for a while, until the list is
+    /// empty.
     fn add_threads(&'static self) {
         let mut state = self.lock();
         while !state.tasks.is_empty() {
@@ -222,7 +234,7 @@ impl<L: Send + 'static> Crew<L> {
             thread::sleep(STUCK_AFTER);
             state = self.lock();
             if state.taken == taken && !state.tasks.is_empty() {
-                // Where it fails, it is tried again.
+                // The next round repeats a failed start.
                 let _ = self.start_thread(&mut state);
             }
         }
@@ -271,7 +283,8 @@ mod tests {
         }
         let threads: std::collections::HashSet<_> =
             (0..TASKS).map(|_| all.recv_timeout(TIMEOUT).unwrap()).collect();
-        // Where the machine is busy, the overseer may have taken threads that did not get their turn for stuck.
+        // On a busy machine, the overseer may take threads without processor time for stuck
+        // threads.
         assert!(threads.len() < TASKS / 10, "{}", threads.len());
     }
 

@@ -1,4 +1,5 @@
-//! What a plugin says of itself, and the ELF note that says it before any byte of it runs.
+//! Facts about a plugin, and the ELF note with which the host reads them before any code of the
+//! plugin runs.
 
 use crate::abi::{INTERFACE_MAJOR, INTERFACE_MINOR};
 
@@ -7,26 +8,27 @@ use crate::abi::{INTERFACE_MAJOR, INTERFACE_MINOR};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Description<Text = &'static str> {
-    /// The backend that it provides: "cuda", "host". Lower case letters, digits, `-` and `_`.
+    /// Name of the backend: "cuda", "host". Lower-case letters, digits, `-` and `_`.
     pub backend: Text,
-    /// What it is, for people.
+    /// Name of the plugin, for people.
     pub name: Text,
-    /// The plugin's own version.
+    /// Version of the plugin itself.
     pub version: Text,
-    /// Who made it.
+    /// Vendor of the plugin.
     pub vendor: Text,
-    /// The image formats that it takes, separated by commas.
+    /// Accepted image formats, separated by commas: "elf-so", "ptx,cubin".
     pub image_formats: Text,
-    /// The driver library that it wants, empty if none.
+    /// File name of the required driver library, empty if none: "libcuda.so.1".
     pub driver: Text,
-    /// The library may be closed after its platform was destroyed: it has left no threads and no
-    /// thread-local destructors. A plugin that links Rust's standard library cannot promise that.
+    /// Whether the library may be closed after its platform was destroyed, as it leaves no threads
+    /// and no thread-local destructors. A plugin that links Rust's standard library cannot promise
+    /// that.
     pub unloadable: bool,
 }
 
 impl Description {
-    /// Returns the description of a plugin for `backend` that takes no image, wants no driver and
-    /// is not unloadable; its other texts are empty.
+    /// Creates the description of a plugin for `backend` without image formats and without a
+    /// driver, which is not unloadable; its other texts are empty.
     pub const fn new(backend: &'static str) -> Description {
         Description {
             backend,
@@ -97,14 +99,14 @@ impl<Text> Description<Text> {
     }
 }
 
-/// Name of the section that the note lies in.
+/// Name of the section with the note.
 pub const NOTE_SECTION: &str = ".note.longshore";
-/// Owner of the note, with the NUL that the ELF format wants.
+/// Owner of the note, with the terminating NUL that the ELF format requires.
 pub const NOTE_OWNER: &[u8; 10] = b"Longshore\0";
 /// Type of the note.
 pub const NOTE_TYPE: u32 = 1;
 
-/// What a plugin's ELF note tells.
+/// Contents of a plugin's ELF note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Note {
@@ -112,17 +114,18 @@ pub struct Note {
     pub interface_major: u32,
     /// Minor version of the interface that the plugin was built with.
     pub interface_minor: u32,
-    /// See [`Description::backend`].
+    /// Name of the backend; see [`Description::backend`].
     pub backend: String,
-    /// See [`Description::image_formats`].
+    /// Accepted image formats; see [`Description::image_formats`].
     pub image_formats: String,
-    /// See [`Description::driver`].
+    /// Required driver library; see [`Description::driver`].
     pub driver: String,
 }
 
 impl Note {
     /// Reads the descriptor of a note of owner [`NOTE_OWNER`] and type [`NOTE_TYPE`]: two
-    /// little-endian 32-bit numbers and three strings, each ended by NUL. `None` if it is not so.
+    /// little-endian 32-bit numbers and three strings, each ended by NUL. `None` for any other
+    /// form.
     pub fn parse(descriptor: &[u8]) -> Option<Note> {
         let (major, rest) = descriptor.split_first_chunk::<4>()?;
         let (minor, rest) = rest.split_first_chunk::<4>()?;
@@ -143,7 +146,8 @@ impl Note {
 
 const NOTE_HEADER: usize = 12 + 12;
 
-/// Bytes of the whole note: header, owner padded to 4, descriptor padded to 4.
+/// Returns the size of the whole note in bytes: header, owner padded to a multiple of 4 bytes, and
+/// descriptor padded likewise.
 pub const fn note_bytes(description: &Description) -> usize {
     NOTE_HEADER + descriptor_bytes(description).next_multiple_of(4)
 }
@@ -152,7 +156,7 @@ const fn descriptor_bytes(description: &Description) -> usize {
     8 + description.backend.len() + description.image_formats.len() + description.driver.len() + 3
 }
 
-/// Writes the whole note; `N` is [`note_bytes`].
+/// Encodes the whole note; `N` is the result of [`note_bytes`].
 pub const fn encode_note<const N: usize>(description: &Description) -> [u8; N] {
     let mut note = [0; N];
     let mut at = 0;
@@ -178,7 +182,7 @@ const fn put<const N: usize>(note: &mut [u8; N], at: usize, bytes: &[u8]) -> usi
     at + bytes.len()
 }
 
-/// A note as it lies in the library: aligned to 4, as its section must be.
+/// A note as it lies in the library, aligned to 4 bytes as its section must be.
 #[repr(C, align(4))]
 pub struct AlignedNote<const N: usize>(pub [u8; N]);
 

@@ -7,38 +7,38 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What kind of error it is. The values are those of LLVM's `ol_errc_t`.
+/// The kind of an error. The values equal LLVM's `ol_errc_t`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// None of the others, or a code that this version does not know.
+    /// An error without a code of its own, or a code unknown to this version.
     Unknown = 1,
     /// A file, pipe or process of the host could not be used.
     HostIo = 2,
     /// The image is malformed, truncated, or of a format or architecture that the device lacks.
     InvalidBinary = 3,
-    /// A pointer was null that must not be.
+    /// A pointer was null where null is not allowed.
     InvalidNullPointer = 4,
     /// An argument does not fit the call.
     InvalidArgument = 5,
-    /// There is no such name, file, device or allocation.
+    /// A name, file, device or allocation does not exist.
     NotFound = 6,
     /// Memory, descriptors or another resource ran out.
     OutOfResources = 7,
-    /// A size is zero, too large, or not a multiple of what it must be.
+    /// A size is zero, too large, or not a multiple of the required size.
     InvalidSize = 8,
-    /// A number is not one of the enumeration's.
+    /// A number is not a value of its enumeration.
     InvalidEnumeration = 9,
     /// A tool of the host (`ptxas`, `ld.lld`) is not installed.
     HostToolNotFound = 10,
     /// A value is out of range or cannot be parsed.
     InvalidValue = 11,
-    /// Valid, but not built yet, or a query that the device does not answer.
+    /// A valid request that is not implemented yet, or a query without an answer from the device.
     Unimplemented = 12,
-    /// Valid, but this device or plugin cannot do it, or the call cannot be made in a host function,
-    /// where it would deadlock.
+    /// A valid request beyond this device or plugin, or a call in a host function, where it would
+    /// deadlock.
     Unsupported = 13,
     /// The device assembler failed.
     AssembleFailure = 14,
@@ -50,17 +50,18 @@ pub enum ErrorCode {
     BackendFailure = 17,
     /// The runtime is not initialised, or the object was closed before.
     Uninitialized = 18,
-    /// A handle was null that must not be.
+    /// A handle was null where null is not allowed.
     InvalidNullHandle = 19,
-    /// The platform does not exist or is not the right one.
+    /// The platform does not exist or is the wrong one.
     InvalidPlatform = 20,
-    /// The device does not exist or is not the right one.
+    /// The device does not exist or is the wrong one.
     InvalidDevice = 21,
-    /// The queue does not exist or is not the right one.
+    /// The queue does not exist or is the wrong one.
     InvalidQueue = 22,
-    /// The event does not exist, or is not the right one or in the right state.
+    /// The event does not exist, is the wrong one, or is in the wrong state.
     InvalidEvent = 23,
-    /// The symbol is of the other kind.
+    /// The symbol is of the other kind: a kernel instead of a global, or a global instead of a
+    /// kernel.
     SymbolKind = 24,
 }
 
@@ -93,7 +94,7 @@ impl ErrorCode {
         ErrorCode::SymbolKind,
     ];
 
-    /// Returns the code with this value; [`ErrorCode::Unknown`] for a value that is not one.
+    /// Returns the code with this value; [`ErrorCode::Unknown`] for any other value.
     pub fn from_raw(value: u32) -> ErrorCode {
         (value as usize)
             .checked_sub(1)
@@ -133,23 +134,24 @@ impl ErrorCode {
     }
 }
 
-/// A vendor's own error: what its API calls it and its number.
+/// A vendor's own error: its name and its number in the vendor's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct VendorError {
-    /// `CUDA_ERROR_OUT_OF_MEMORY`.
+    /// Name of the error: `CUDA_ERROR_OUT_OF_MEMORY`.
     pub name: String,
-    /// The number that the vendor's call returned.
+    /// Number that the vendor's call returned.
     pub number: i64,
 }
 
-/// An error: a code and a message that names the object, the value that was wrong and what was
-/// expected, with the vendor's own error where there was one.
+/// An error: a code and a message, with the vendor's own error if there is one. The message names
+/// the object, the wrong value and the expected one.
 ///
-/// An error that was made from another error has that as its [`source`](std::error::Error::source)
+/// An error made from another error has that error as its [`source`](std::error::Error::source)
 /// within the process. Only code, message and the vendor's own error cross the boundary between a
-/// plugin and the host, and that between processes. Errors are equal whatever their sources are.
+/// plugin and the host; the boundary between processes also passes [`Error::is_breach`]. Equality
+/// ignores sources.
 ///
 /// ```
 /// use longshore_plugin_api::{Error, ErrorCode};
@@ -189,7 +191,8 @@ struct ErrorFacts {
     is_breach: bool,
 }
 
-/// Another process may have made the parts: they are bounded and printable as those of [`Error::new`].
+/// Bounds the parts and makes them printable, as [`Error::new`] does: another process may have made
+/// them.
 impl From<ErrorFacts> for Error {
     fn from(facts: ErrorFacts) -> Error {
         let mut error = Error::new(facts.code, facts.message);
@@ -207,36 +210,37 @@ impl From<Error> for ErrorFacts {
     }
 }
 
-/// The result of everything that can fail.
+/// The result of a fallible operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Limit of a message in bytes. What callers and drivers say, names and logs, has any length.
+/// Limit of a message in bytes. Callers' names and drivers' logs can have any length.
 const MESSAGE_BYTES: usize = 16 << 10;
-/// Bytes that are kept of the end of a message that is longer.
+/// Number of bytes kept from the end of a longer message.
 const END_BYTES: usize = 4 << 10;
 
 impl Error {
-    /// Returns an error without a vendor's part. Of a message above 16 KiB the middle is left out. Control
-    /// characters of the message become escapes, as of [`printable`].
+    /// Creates an error without a vendor's error. A message above 16 KiB loses its middle. Control
+    /// characters of the message become escapes, as in [`printable`].
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
         let message = in_print(bounded(message.into()));
         let facts = ErrorFacts { code, message, vendor: None, is_breach: false };
         Error(Box::new(Contents { facts, source: None }))
     }
 
-    /// Returns the `Unsupported` error of a call that waits in a host function of `queue`, which waits
-    /// for the end of that function. `call` names the call: "synchronizing a queue".
+    /// Creates the `Unsupported` error of a call in a host function of `queue` that would wait for
+    /// the queue, and so for the end of that function. `call` names the call: "synchronizing a
+    /// queue".
     #[cold]
     pub fn would_deadlock(call: impl fmt::Display, queue: &str) -> Error {
         let message = format!(
             "{call} in a host function of {queue} would deadlock: the call waits for the function, \
-             which waits for the call; make the call on another thread, or after the function has \
-             returned"
+             which waits for the call; call it on another thread, or after the function \
+             returns"
         );
         Error::new(ErrorCode::Unsupported, message)
     }
 
-    /// Returns the error that a caught panic becomes: "the launch panicked: ...".
+    /// Creates the error of a caught panic in `place`: "the launch panicked: ...".
     pub fn from_panic(place: &str, payload: Box<dyn Any + Send>) -> Error {
         let said = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
             (Some(said), _) => said,
@@ -244,14 +248,14 @@ impl Error {
             _ => "no message",
         };
         let error = Error::new(ErrorCode::BackendFailure, format!("{place} panicked: {said}"));
-        // A payload may panic when it is dropped, and so may what it panics with, which is kept.
+        // The drop of a payload may panic; the payload of that second panic is leaked.
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(another);
         }
         error
     }
 
-    /// Returns the same error with the vendor's name and number kept.
+    /// Returns the same error with the vendor's name and number.
     #[must_use]
     pub fn with_vendor(mut self, name: impl Into<String>, number: i64) -> Error {
         let name = in_print(bounded(name.into()));
@@ -259,15 +263,16 @@ impl Error {
         self
     }
 
-    /// Returns the same error with another error that caused it, for
-    /// [`source`](std::error::Error::source). The message stays: it has the text of the cause already.
+    /// Returns the same error with its cause, for [`source`](std::error::Error::source). The
+    /// message does not change: it contains the text of the cause already.
     #[must_use]
     pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Error {
         self.0.source = Some(Arc::new(source));
         self
     }
 
-    /// Returns the same error, its message preceded by what was being done: "loading 'k.so': ...".
+    /// Returns the same error with the failed operation in front of its message: "loading 'k.so':
+    /// ...".
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Error {
         let doing = in_print(doing.to_string());
@@ -275,30 +280,30 @@ impl Error {
         self
     }
 
-    /// Returns the code.
+    /// Returns the code of the error.
     pub fn code(&self) -> ErrorCode {
         self.0.facts.code
     }
 
-    /// Returns the message alone.
+    /// Returns the message without the vendor's error.
     pub fn message(&self) -> &str {
         &self.0.facts.message
     }
 
-    /// Returns the same error as a breach; see [`Error::is_breach`].
+    /// Returns the same error, marked as a breach; see [`Error::is_breach`].
     #[must_use]
     pub fn into_breach(mut self) -> Error {
         self.0.facts.is_breach = true;
         self
     }
 
-    /// Returns whether a plugin's answer lies beyond one of the [`bounds`](crate::bounds). Then the plugin is
-    /// at fault, not its driver or device.
+    /// Returns whether a plugin's answer was beyond one of the [`bounds`](crate::bounds): the
+    /// plugin is at fault, not its driver or device.
     pub fn is_breach(&self) -> bool {
         self.0.facts.is_breach
     }
 
-    /// Returns the vendor's own error, if there was one.
+    /// Returns the vendor's own error, if there is one.
     pub fn vendor(&self) -> Option<&VendorError> {
         self.0.facts.vendor.as_ref()
     }
@@ -333,17 +338,18 @@ impl std::error::Error for Error {
     }
 }
 
-/// Returns the error for an ability that a backend lacks: "this backend has no pinning of host memory".
+/// Creates the error for an ability that a backend lacks: "this backend has no pinning of host
+/// memory".
 pub(crate) fn unsupported(what: &str) -> Error {
     Error::new(ErrorCode::Unsupported, format!("this backend has no {what}"))
 }
 
-/// Leaves the middle out of a message that is too long.
+/// Leaves out the middle of a message above [`MESSAGE_BYTES`].
 pub(crate) fn bounded(message: String) -> String {
     if message.len() <= MESSAGE_BYTES {
         return message;
     }
-    // Room for the words in between.
+    // Leaves 64 bytes of room for the words in between.
     let mut start = MESSAGE_BYTES - END_BYTES - 64;
     while !message.is_char_boundary(start) {
         start -= 1;
@@ -356,7 +362,7 @@ pub(crate) fn bounded(message: String) -> String {
     format!("{before} ... ({} bytes are left out) ... {after}", end - start)
 }
 
-/// Without a copy where nothing must be escaped.
+/// Escapes control characters; copies the text only if it has any.
 fn in_print(text: String) -> String {
     match printable(&text) {
         Cow::Borrowed(_) => text,

@@ -1,8 +1,8 @@
-//! From traits to tables: what a plugin in Rust exports.
+//! The glue from traits to tables: the code of a plugin in Rust that the host calls.
 //!
-//! Each entry of a table is a generic `extern "C"` function that turns its raw arguments into safe
-//! ones, calls the trait's method inside [`guard`], and turns the result into an error pointer.
-//! No panic leaves it.
+//! Each entry of a table is a generic `extern "C"` function. The function makes its raw arguments
+//! safe, calls the trait's method inside [`guard`], and turns the result into an error pointer. No
+//! panic leaves the function.
 
 mod connect;
 mod module;
@@ -19,8 +19,8 @@ use abi_stable::StableAbi;
 use module::ModuleObject;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Exports a [`Plugin`](crate::Plugin) from a `cdylib`: the symbol `longshore_plugin` and the ELF
-/// note. Once per library.
+/// Exports a [`Plugin`](crate::Plugin) from a `cdylib` as the symbol `longshore_plugin`, with its
+/// ELF note. Use the macro once per library.
 ///
 /// The argument is the type that implements the trait. The [crate's page](crate) has an example.
 #[macro_export]
@@ -79,7 +79,7 @@ unsafe extern "C" fn table<P: Plugin>(name: abi::Text, version: u32) -> abi::Tab
     tables::table::<P>(&name, version).unwrap_or(NONE)
 }
 
-/// Returns a table with its layout.
+/// Returns a reference to a table, with its layout.
 pub(crate) fn reference<T: StableAbi>(table: &'static T) -> abi::TableRef {
     abi::TableRef { table: std::ptr::from_ref(table).cast(), layout: layout_of::<T>() }
 }
@@ -105,7 +105,7 @@ fn give<T, H>(object: T, handle: *mut *mut H) {
     unsafe { handle.write(Box::into_raw(Box::new(object)).cast()) }
 }
 
-/// Returns the object behind a handle that the host lent us.
+/// Returns the object behind a handle that the host passes.
 ///
 /// # Safety
 /// `handle` came from [`give`] with the same `T`, was not taken back, and outlives `'a`.
@@ -179,10 +179,10 @@ pub(crate) unsafe fn take_platform<P: Plugin>(handle: *mut abi::PlatformHandle) 
     unsafe { take_back(handle) }
 }
 
-/// Borrows the kernel behind a handle, which its module keeps.
+/// Borrows the kernel behind a handle; its module keeps the kernel.
 ///
 /// # Safety
-/// A kernel of a module that is still loaded.
+/// The kernel belongs to a module that is still loaded.
 #[inline]
 pub(crate) unsafe fn lent_kernel<'a, P: Plugin>(handle: *mut abi::KernelHandle) -> &'a P::Kernel {
     // SAFETY: promised by the caller.
@@ -212,10 +212,10 @@ pub(crate) fn give_module<P: Plugin>(module: P::Module, to: *mut *mut abi::Modul
     give(ModuleObject::<P>::new(module), to);
 }
 
-/// Checks the number of a device.
+/// Checks the index of a device.
 ///
 /// # Errors
-/// `InvalidDevice`.
+/// `InvalidDevice` for an index that is not less than the number of devices.
 pub(crate) fn in_range<P: Plugin>(platform: &P::Platform, index: u32) -> Result<()> {
     let count = platform.device_count();
     if index < count {

@@ -1,11 +1,11 @@
-//! The layouts of everything that crosses the boundary, as the golden file has them.
+//! The printed layouts of all types that cross the boundary, for the golden file.
 
 use crate::abi::*;
 use abi_stable::StableAbi;
 use abi_stable::type_layout::{TLField, TLFunction, TypeLayout};
 
-/// Returns the layouts of everything that crosses the boundary, printed: what the golden file holds. One
-/// line for a type, and below it one for each field: its offset in bytes, name and type.
+/// Returns the layouts of all types that cross the boundary, in the form of the golden file. Each
+/// type has a line, followed by a line for each field with its offset in bytes, name and type.
 pub fn describe_layouts() -> String {
     let mut text = String::new();
     macro_rules! all { ($($name:ty),* $(,)?) => { $( describe::<$name>(&mut text); )* }; }

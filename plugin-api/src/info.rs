@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorCode, Result};
 use std::fmt::Display;
 
-/// What type the answer of a device query has, as bytes written to the sink (little endian).
+/// The type of the answer to a device query, as bytes written to the sink (little endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InfoType {
@@ -28,7 +28,7 @@ pub enum InfoType {
 pub enum InfoValue {
     /// A string.
     Text(String),
-    /// Yes or no.
+    /// A truth value.
     Bool(bool),
     /// A 32-bit number, also for enumerations and sets of flags.
     U32(u32),
@@ -51,7 +51,7 @@ macro_rules! device_info {
         pub enum DeviceInfo { $($(#[$doc])* $name = $value,)* }
 
         impl DeviceInfo {
-            /// Every query that this version knows.
+            /// All queries that this version knows, in the order of their values.
             pub const ALL: &[DeviceInfo] = &[$(DeviceInfo::$name,)*];
 
             /// Returns the type of the answer.
@@ -63,29 +63,29 @@ macro_rules! device_info {
 }
 
 device_info! {
-    /// A `DeviceType`.
+    /// Kind of the device: a `DeviceType`.
     Type = 0, U32;
-    /// Device name.
+    /// Name of the device.
     Name = 2, Text;
-    /// The name under which it is sold.
+    /// Name under which the device is sold.
     ProductName = 3, Text;
-    /// Unique: `<backend>-<uuid or index>`.
+    /// Unique name: `<backend>-<uuid or index>`.
     Uid = 4, Text;
-    /// Vendor.
+    /// Vendor of the device.
     Vendor = 5, Text;
-    /// Driver version.
+    /// Version of the driver.
     DriverVersion = 6, Text;
-    /// Most work-items in a group.
+    /// Maximum number of work-items in a group.
     MaxWorkGroupSize = 7, U32;
-    /// Most work-items of a group in each dimension.
+    /// Maximum number of work-items of a group in each dimension.
     MaxWorkGroupSizePerDimension = 8, Dimensions;
-    /// Most work-items in a launch.
+    /// Maximum number of work-items in a launch.
     MaxWorkSize = 9, U32;
-    /// Most work-items of a launch in each dimension.
+    /// Maximum number of work-items of a launch in each dimension.
     MaxWorkSizePerDimension = 10, Dimensions;
-    /// The vendor's number, assigned by PCI-SIG.
+    /// Number of the vendor, assigned by PCI-SIG.
     VendorId = 11, U32;
-    /// Compute units that work in parallel.
+    /// Number of compute units that work in parallel.
     NumComputeUnits = 12, U32;
     /// Highest clock in MHz.
     MaxClockFrequency = 13, U32;
@@ -93,17 +93,17 @@ device_info! {
     MemoryClockRate = 14, U32;
     /// Bits of a device address.
     AddressBits = 15, U32;
-    /// Largest allocation in bytes.
+    /// Size of the largest possible allocation in bytes.
     MaxMemAllocSize = 16, U64;
-    /// Device memory in bytes.
+    /// Size of the device memory in bytes.
     GlobalMemSize = 17, U64;
-    /// Most shared memory of a group in bytes.
+    /// Maximum size of the shared memory of a group in bytes.
     WorkGroupLocalMemSize = 18, U64;
-    /// Single precision: `FpCapability` bits.
+    /// Abilities in single precision: `FpCapability` bits.
     SingleFpConfig = 19, U32;
-    /// Double precision: `FpCapability` bits.
+    /// Abilities in double precision: `FpCapability` bits.
     DoubleFpConfig = 20, U32;
-    /// Half precision: `FpCapability` bits.
+    /// Abilities in half precision: `FpCapability` bits.
     HalfFpConfig = 21, U32;
     /// Native vector width for 8-bit integers, in elements.
     NativeVectorWidthChar = 22, U32;
@@ -119,48 +119,48 @@ device_info! {
     NativeVectorWidthDouble = 27, U32;
     /// Native vector width for half precision, in elements.
     NativeVectorWidthHalf = 28, U32;
-    /// Has single precision.
+    /// Whether the device has single precision.
     SingleFpSupport = 29, Bool;
-    /// Has double precision.
+    /// Whether the device has double precision.
     DoubleFpSupport = 30, Bool;
-    /// Has half precision.
+    /// Whether the device has half precision.
     HalfFpSupport = 31, Bool;
-    /// Has cooperative launches.
+    /// Whether the device has cooperative launches.
     CooperativeLaunchSupport = 32, Bool;
-    /// The vendor's UUID for this device.
+    /// UUID of the device, from the vendor.
     Uuid = 0x1000, Uuid;
-    /// "0000:65:00.0".
+    /// PCI address: "0000:65:00.0".
     PciAddress = 0x1001, Text;
-    /// What images are compiled for: "x86_64", "sm_90", "gfx942".
+    /// Architecture that images are compiled for: "x86_64", "sm_90", "gfx942".
     Architecture = 0x1002, Text;
-    /// Memory that is free now, in bytes. The one query whose answer changes.
+    /// Free memory in bytes. The only query whose answer changes.
     FreeMemory = 0x1003, U64;
-    /// Anything else worth showing, one `name=value` per line.
+    /// Further properties worth showing, one `name=value` per line.
     Properties = 0x1004, Text;
 }
 
-/// A query about a platform, answered by text. Values are those of LLVM's `ol_platform_info_t`
-/// (without `BACKEND`, which the host answers itself).
+/// A query about a platform, with a text as answer. The values equal LLVM's
+/// `ol_platform_info_t` (without `BACKEND`, which the host answers itself).
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum PlatformInfo {
-    /// The platform's name: "CUDA", "x86_64".
+    /// Name of the platform: "CUDA", "x86_64".
     Name = 0,
-    /// Its vendor.
+    /// Vendor of the platform.
     VendorName = 1,
-    /// The version of its driver or runtime.
+    /// Version of the platform's driver or runtime.
     Version = 2,
 }
 
 impl PlatformInfo {
-    /// Every query.
+    /// All queries, in the order of their values.
     pub const ALL: &[PlatformInfo] =
         &[PlatformInfo::Name, PlatformInfo::VendorName, PlatformInfo::Version];
 }
 
-/// What a device is. The values are those of LLVM's `ol_device_type_t`, with integrated GPUs as
+/// The kind of a device. The values equal LLVM's `ol_device_type_t`, with integrated GPUs as
 /// an addition.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -168,35 +168,35 @@ impl PlatformInfo {
 pub enum DeviceType {
     /// A GPU with memory of its own.
     Gpu = 2,
-    /// A CPU that is shown by a GPU interface, like lavapipe.
+    /// A CPU behind a GPU interface, such as lavapipe.
     Cpu = 3,
-    /// The CPU that the program itself runs on.
+    /// The CPU that runs the program.
     Host = 4,
     /// A GPU that shares the CPU's memory.
     IntegratedGpu = 0x1000,
 }
 
-/// Bits of the floating-point queries; the values are those of LLVM's
+/// A bit of the floating-point queries. The values equal LLVM's
 /// `ol_device_fp_capability_flag_t`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FpCapability {
-    /// Division and square root are correctly rounded.
+    /// Correct rounding of division and square root.
     CorrectlyRoundedDivideSqrt = 1,
-    /// Rounds to nearest.
+    /// Rounding to nearest.
     RoundToNearest = 2,
-    /// Rounds to zero.
+    /// Rounding to zero.
     RoundToZero = 4,
-    /// Rounds to infinity.
+    /// Rounding to infinity.
     RoundToInf = 8,
-    /// Has infinities and NaN.
+    /// Infinities and NaN.
     InfNan = 16,
-    /// Has denormals.
+    /// Denormals.
     Denorm = 32,
-    /// Has fused multiply-add.
+    /// Fused multiply-add.
     Fma = 64,
-    /// Computed in software.
+    /// Computation in software.
     SoftFloat = 128,
 }
 
@@ -204,14 +204,14 @@ impl DeviceInfo {
     /// Returns the query with this value.
     ///
     /// # Errors
-    /// `InvalidEnumeration` for a value that is no query.
+    /// `InvalidEnumeration` for any other value.
     pub fn from_raw(value: u32) -> Result<DeviceInfo> {
         let found = Self::ALL.iter().find(|query| **query as u32 == value);
         found.copied().ok_or_else(|| unknown("device", value))
     }
 
-    /// Returns the `Unimplemented` error of a query that `who`, a device or a driver's interface,
-    /// cannot answer.
+    /// Creates the `Unimplemented` error of a query without an answer from `who`, a device or a
+    /// driver's interface.
     pub fn unanswered_by(self, who: impl Display) -> Error {
         Error::new(ErrorCode::Unimplemented, format!("{who} has no answer to {self:?}"))
     }
@@ -221,20 +221,20 @@ impl PlatformInfo {
     /// Returns the query with this value.
     ///
     /// # Errors
-    /// `InvalidEnumeration` for a value that is no query.
+    /// `InvalidEnumeration` for any other value.
     pub fn from_raw(value: u32) -> Result<PlatformInfo> {
         let found = Self::ALL.iter().find(|query| **query as u32 == value);
         found.copied().ok_or_else(|| unknown("platform", value))
     }
 
-    /// Returns the `Unimplemented` error of a query that `who`, a platform, cannot answer.
+    /// Creates the `Unimplemented` error of a query without an answer from `who`, a platform.
     pub fn unanswered_by(self, who: impl Display) -> Error {
         Error::new(ErrorCode::Unimplemented, format!("{who} has no answer to {self:?}"))
     }
 }
 
 impl DeviceType {
-    /// Returns the type with this value; `None` for one that this version does not know.
+    /// Returns the type with this value; `None` for a type unknown to this version.
     pub fn from_raw(value: u32) -> Option<DeviceType> {
         Some(match value {
             2 => DeviceType::Gpu,
@@ -252,7 +252,7 @@ impl InfoValue {
         self.with_bytes(<[u8]>::to_vec)
     }
 
-    /// Has `read` look at the bytes that cross the boundary; allocates nothing.
+    /// Calls `read` with the bytes that cross the boundary; allocates nothing.
     pub(crate) fn with_bytes<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             InfoValue::Text(text) => read(text.as_bytes()),
@@ -264,10 +264,10 @@ impl InfoValue {
         }
     }
 
-    /// Reads back what [`InfoValue::to_bytes`] wrote; a text keeps the memory of `bytes`.
+    /// Reads back the bytes of [`InfoValue::to_bytes`]; a text keeps the memory of `bytes`.
     ///
     /// # Errors
-    /// `BackendFailure` if the bytes do not have the size of the type, or are not UTF-8 without NUL.
+    /// `BackendFailure` for bytes without the size of the type, or other than UTF-8 without NUL.
     pub fn from_bytes(kind: InfoType, bytes: Vec<u8>) -> Result<InfoValue> {
         let (size, array) = (bytes.len(), &*bytes);
         let value = match kind {
@@ -282,12 +282,13 @@ impl InfoValue {
             InfoType::Uuid => array.try_into().ok().map(InfoValue::Uuid),
         };
         value.ok_or_else(|| {
-            let message = format!("the plugin answered {size} bytes that are no {kind:?}");
+            let message =
+                format!("the plugin answered {size} bytes, which are not a {kind:?} value");
             Error::new(ErrorCode::BackendFailure, message)
         })
     }
 
-    /// Returns the number of a `U32`, `U64` or `Bool` answer.
+    /// Returns the number of a `U32`, `U64` or `Bool` answer; `None` for other answers.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             InfoValue::U32(value) => Some(u64::from(*value)),
@@ -297,7 +298,7 @@ impl InfoValue {
         }
     }
 
-    /// Returns the string of a `Text` answer.
+    /// Returns the string of a `Text` answer; `None` for other answers.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             InfoValue::Text(text) => Some(text),
@@ -343,7 +344,7 @@ fn dimensions(bytes: &[u8]) -> Option<[u32; 3]> {
 }
 
 fn unknown(what: &str, value: u32) -> Error {
-    Error::new(ErrorCode::InvalidEnumeration, format!("{value} is no {what} query"))
+    Error::new(ErrorCode::InvalidEnumeration, format!("{value} is not a {what} query"))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! The plugin interface, declared once: the traits that a plugin implements and the host sees, with attributes for what
-//! a trait does not say.
+//! The plugin interface, declared once: the traits that a plugin implements and the host calls,
+//! with attributes for facts beyond a trait.
 //!
-//! From this declaration the crate `longshore-interface` makes the tables of functions (`abi/tables.rs`), the glue between
-//! traits and tables (`export/tables.rs`, `remote/calls.rs`), the messages of isolated plugins, and the C header: each where
-//! a module calls `with_interface!`. Its page says what the attributes mean. A comment here is that of the function in C, too.
+//! From this declaration the crate `longshore-interface` generates the tables of functions
+//! (`abi/tables.rs`), the glue between traits and tables (`export/tables.rs`, `remote/calls.rs`),
+//! the messages of isolated plugins, and the C header. Each module with a call of `with_interface!`
+//! receives its part. The documentation of `longshore-interface` explains the attributes. A comment
+//! here is also the comment of the function in C.
 
 use crate::error::{Result, unsupported};
 use crate::image::{Acceptance, ImageBytes, ImageEntry};
@@ -17,7 +19,7 @@ use std::sync::Arc;
 
 /// The family of types that makes up a backend.
 pub trait Backend: Sized + 'static {
-    /// What a connected plugin offers.
+    /// The platform of a connected plugin.
     type Platform: Platform<Self>;
     /// An open device.
     type Device: Device<Self>;
@@ -34,20 +36,20 @@ pub trait Backend: Sized + 'static {
 interface! {
     /// A connected platform.
     pub trait Platform<B: Backend>: Send + Sync + 'static {
-        /// Answers a query about the platform, a `platform_info`: text without NUL.
+        /// Answers a query about the platform, a `platform_info`, with text without NUL.
         ///
         /// # Errors
-        /// `Unimplemented` if there is no answer.
+        /// `Unimplemented` if the platform has no answer.
         #[isolated(proxy)]
         fn info(&self, query: PlatformInfo) -> Result<String>;
 
-        /// Returns the number of devices; fixed while the platform is connected.
+        /// Returns the number of devices, which is fixed while the platform is connected.
         #[remote(RemotePlatform::devices)]
         #[isolated(by_hand)]
         fn device_count(&self) -> u32;
 
-        /// Answers a query about the device `index`, a `device_info`, in the query's own type. Works without opening the
-        /// device. `index` is less than `device_count`.
+        /// Answers a query about the device `index`, a `device_info`, in the type of the query.
+        /// Does not open the device. `index` is less than `device_count`.
         ///
         /// # Errors
         /// `Unimplemented` if the device has no answer, `InvalidEnumeration` for an unknown query.
@@ -56,7 +58,8 @@ interface! {
         #[isolated(proxy)]
         fn device_info(&self, index: u32, query: DeviceInfo) -> Result<InfoValue>;
 
-        /// Opens the device `index`, which is less than `device_count`. May block while the driver makes its context.
+        /// Opens the device `index`, which is less than `device_count`. May block while the driver
+        /// creates its context.
         ///
         /// # Errors
         /// `BackendFailure` and `OutOfResources` of the driver.
@@ -64,101 +67,112 @@ interface! {
         #[isolated(proxy)]
         fn open(&self, index: u32) -> Result<B::Device>;
 
-        /// Ends the platform. The host has closed all its devices before. May block.
+        /// Ends the platform. The host has closed all devices of the platform before. May block.
         #[end]
         #[isolated(by_hand)]
         fn destroy(self) -> Result<()>;
     }
 
-    /// An open device. The host has unloaded, destroyed and freed all that is on it before it closes it.
+    /// An open device. Before it closes the device, the host unloads all modules, destroys all
+    /// queues and events, and frees all memory of the device.
     pub trait Device<B: Backend>: Send + Sync + 'static {
-        /// Says whether [`Device::load`] would try this image. In C, `accepted` becomes 1 if it would, 2 if it moreover
-        /// refuses the image unless verification shows that loading, constructing and unloading it is sound whatever its
-        /// bytes are, else 0 with the reason in `reason`.
+        /// Reports whether [`Device::load`] would try this image. In C, `accepted` becomes 1 if it
+        /// would, else 0 with the reason in `reason`. The value is 2 if `load` would also refuse
+        /// the image unless verification shows that loading, constructing and unloading it is
+        /// sound, whatever its bytes are.
         ///
         /// # Errors
-        /// None on account of a bad image: that is a refusal.
+        /// No error because of the image: a bad image is refused.
         #[isolated(by_hand)]
         fn accepts(&self, image: &[u8]) -> Result<Acceptance>;
 
-        /// Allocates `bytes` (at least 1) bytes of a `memory_kind`, at a multiple of `alignment`, a power of two. No address
-        /// is handed out twice among the live allocations of a process. May block.
+        /// Allocates `bytes` bytes, at least 1, of a `memory_kind`, at a multiple of `alignment`, a
+        /// power of two. The address is in no other live allocation of the process. May block.
         ///
         /// # Errors
-        /// `OutOfResources` if there is not enough, `Unsupported` for a kind or an alignment that the device lacks.
+        /// `OutOfResources` if there is not enough memory, `Unsupported` for a kind or an alignment
+        /// that the device lacks.
         #[check(bounds::allocation(plugin, "longshore.device, allocate", reply, bytes, alignment))]
         #[undo(self.give_back(kind, reply))]
         #[isolated(proxy)]
         fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<u64>;
 
-        /// Frees what [`Device::allocate`] of this device and kind returned. May block.
+        /// Frees the memory of this kind that [`Device::allocate`] of this device returned. May
+        /// block.
         ///
         /// # Errors
-        /// `InvalidArgument` if it is not the address of a live allocation of this kind.
+        /// `InvalidArgument` if no live allocation of this kind begins at the address.
         #[isolated(by_hand)]
         fn free(&self, kind: MemoryKind, address: u64) -> Result<()>;
 
-        /// Loads an image, without running its constructors. The bytes are the host's and stay in place, unchanged, until
-        /// [`Module::unload`] returned. With `loading` of `LAZILY`, what can be put off is done when the kernels are first
-        /// launched: an error of that is one of the launch, with the code that `load` would have had; kernels and globals
-        /// have the names that they would have; a backend that can put off nothing loads the image at once. May block.
+        /// Loads an image without running its constructors. The host owns the bytes, and keeps them
+        /// in place and unchanged until [`Module::unload`] has returned. With `loading` of
+        /// `LAZILY`, the backend may defer work to the first launches of the kernels. A failure of
+        /// deferred work is an error of the launch, with the code that `load` would have returned.
+        /// Kernels and globals have the same names as otherwise. A backend that cannot defer work
+        /// loads the image at once. May block.
         ///
         /// # Errors
-        /// `InvalidBinary` for an image that is malformed or not for this device, `Unsupported` for one that is valid and
-        /// more than this backend can do, `LinkFailure` for undefined symbols, and those of the driver.
+        /// `InvalidBinary` for an image that is malformed or not for this device, `Unsupported` for
+        /// a valid image beyond the abilities of this backend. `LinkFailure` for undefined symbols,
+        /// and the driver's errors.
         #[isolated(by_hand)]
         fn load(&self, image: ImageBytes, loading: Loading) -> Result<B::Module>;
 
-        /// Makes a queue.
+        /// Creates a queue.
         ///
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         fn create_queue(&self) -> Result<B::Queue>;
 
         /// Makes an event, recorded nowhere; `timing` if its time will be asked for.
-        ///
+        /// Creates an event without a record; `timing` if [`Event::elapsed_ns`] may use the event.
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         fn create_event(&self, timing: bool) -> Result<B::Event>;
 
-        /// Returns how well an image of a container suits this device: 0 if the device cannot run it, else the more the
-        /// better. The host loads the image with the highest score, among equals the first; it asks [`Device::accepts`]
-        /// where this is `Unsupported`. In C, `triple` and `arch` are empty where the container says nothing. LLVM:
-        /// `isELFCompatible`.
+        /// Returns a score for the fit of a container's image to this device: 0 if the device
+        /// cannot run it, else higher for a better fit. The host loads the image with the highest
+        /// score, the first among equals. If the result is `Unsupported`, the host calls
+        /// [`Device::accepts`] instead. In C, `triple` and `arch` are empty if the container has
+        /// none. LLVM: `isELFCompatible`.
         ///
         /// # Errors
-        /// None on account of a bad image: that is score 0.
+        /// No error because of the image: a bad image has score 0.
         #[isolated(by_hand)]
         fn score(&self, _entry: &ImageEntry<'_>) -> Result<u32> {
             Err(unsupported("scoring of images"))
         }
 
-        /// Says how much of the live allocation at `address` the program sees, from now on until this is called again; at
-        /// first it is all. The host asks for blocks in size classes, and hands out again what was freed; a backend that
-        /// binds or measures whole allocations takes this for their size. The rest stays allocated. Does not block.
+        /// Sets the logical size of the live allocation at `address`: the `bytes` bytes that the
+        /// program sees until the next call. At first the program sees the whole allocation. The
+        /// host allocates blocks in size classes and reuses freed blocks; a backend that binds or
+        /// measures whole allocations uses the logical size instead. The rest of the block stays
+        /// allocated. Does not block.
         ///
         /// # Errors
-        /// `InvalidArgument` if no allocation begins at the address, `InvalidSize` for no bytes or more than were
-        /// allocated.
+        /// `InvalidArgument` if no allocation begins at the address, `InvalidSize` for 0 bytes or
+        /// for more bytes than were allocated.
         #[isolated(by_hand)]
         fn set_logical_size(&self, _address: u64, _bytes: u64) -> Result<()> {
             Err(unsupported("logical sizes of allocations"))
         }
 
-        /// Makes memory of this process an allocation of this kind, as if [`Device::allocate`] had answered its address:
-        /// kernels reach it there. The memory is the host's, which keeps it in place until it was freed by
-        /// [`Device::free`], and takes it back then. It begins at a multiple of the page size and has at least one byte.
-        /// May block.
+        /// Makes memory of this process an allocation of this kind at its own address, as if
+        /// [`Device::allocate`] had returned that address: kernels reach the memory there. The host
+        /// owns the memory, keeps it in place until [`Device::free`], and takes it back then. The
+        /// memory begins at a multiple of the page size and has at least 1 byte. May block.
         ///
         /// # Errors
-        /// `Unsupported` for a kind of memory that the device lacks or cannot have at an address that it did not choose;
-        /// `InvalidArgument` if some of it is an allocation already.
+        /// `Unsupported` for a kind of memory that the device lacks, or cannot have at an address
+        /// of the host's choice. `InvalidArgument` if part of the memory is an allocation already.
         #[isolated(by_hand)]
         fn import_memory(&self, _kind: MemoryKind, _memory: Span) -> Result<()> {
             Err(unsupported("import of the host's memory"))
         }
 
-        /// Page-locks host memory and returns the device's address for it. May block.
+        /// Page-locks host memory until [`Device::unpin`], and returns the device's address of it.
+        /// May block.
         ///
         /// # Errors
         /// `InvalidArgument` if part of the range is pinned already.
@@ -172,50 +186,53 @@ interface! {
         /// Undoes [`Device::pin`] of the same address. May block.
         ///
         /// # Errors
-        /// `InvalidArgument` if nothing was pinned at this address.
+        /// `InvalidArgument` if no pinned range begins at the address.
         #[table("pinning")]
         #[isolated(by_hand)]
         fn unpin(&self, _address: u64) -> Result<()> {
             Err(unsupported("pinning of host memory"))
         }
 
-        /// Says whether kernels of this device can reach memory of `peer`.
+        /// Reports whether kernels of this device can reach memory of `peer`.
         ///
         /// # Errors
-        /// Those of the driver.
-        #[table("peer", "devices that reach each other's memory")]
+        /// The driver's errors.
+        #[table("peer", "access of devices to each other's memory")]
         #[isolated(proxy)]
         fn can_access(&self, _peer: &B::Device) -> Result<bool> {
             Err(unsupported("peer access"))
         }
 
-        /// Lets kernels of this device reach memory of `peer`; doing it again is no error. May block.
+        /// Lets kernels of this device reach memory of `peer`; a repeated call is not an error. May
+        /// block.
         ///
         /// # Errors
-        /// `Unsupported` if the devices cannot.
+        /// `Unsupported` if this device cannot reach the memory of `peer`.
         #[table("peer")]
         fn enable_access(&self, _peer: &B::Device) -> Result<()> {
             Err(unsupported("peer access"))
         }
 
-        /// Returns the group size, in work-items, with which the kernel keeps most of the device busy.
+        /// Returns the group size, in work-items, with which the kernel keeps most of the device
+        /// busy.
         ///
         /// # Errors
-        /// Those of the driver.
-        #[table("occupancy", "how much of a device a kernel keeps busy")]
+        /// The driver's errors.
+        #[table("occupancy", "the share of a device that a kernel keeps busy")]
         #[check(bounds::group_items(plugin, reply))]
         fn optimal_group_items(
             &self,
             _kernel: &B::Kernel,
             _dynamic_shared_bytes: u64,
         ) -> Result<u32> {
-            Err(unsupported("occupancy questions"))
+            Err(unsupported("occupancy queries"))
         }
 
-        /// Returns the most groups of `items` work-items with which the kernel can run cooperatively.
+        /// Returns the maximum number of groups, each of `items` work-items, in a cooperative
+        /// launch of the kernel.
         ///
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         #[table("occupancy")]
         fn max_cooperative_groups(
             &self,
@@ -223,13 +240,14 @@ interface! {
             _items: [u32; 3],
             _dynamic_shared_bytes: u64,
         ) -> Result<u32> {
-            Err(unsupported("occupancy questions"))
+            Err(unsupported("occupancy queries"))
         }
 
-        /// Closes the device, which is gone even when an error is returned. In Rust, the default drops it. May block.
+        /// Closes the device, which ends even if the call returns an error. In Rust, the default
+        /// drops the device. May block.
         ///
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         #[isolated(by_hand)]
         fn close(self) -> Result<()>
         where
@@ -241,42 +259,47 @@ interface! {
 
     /// A loaded image.
     pub trait Module<B: Backend>: Send + Sync + 'static {
-        /// Finds a kernel.
+        /// Finds a kernel by name. In C, the handle, arrays and texts in `kernel` are valid until
+        /// [`Module::unload`].
         ///
         /// # Errors
-        /// `NotFound` if there is none of this name, `ErrorCode::SymbolKind` if it is a global.
+        /// `NotFound` if the image has no symbol of this name, `ErrorCode::SymbolKind` if the
+        /// symbol is a global.
         #[export(kernel)]
         #[remote(RemoteModule::find_kernel)]
         #[isolated(by_hand)]
         fn kernel(&self, name: &str) -> Result<(Arc<B::Kernel>, KernelAttributes)>;
 
-        /// Finds a global variable. In Rust, the default is for images that have none.
+        /// Finds a global variable by name. In Rust, the default suits images without globals.
         ///
         /// # Errors
-        /// `NotFound` if there is none of this name, `ErrorCode::SymbolKind` if it is a kernel.
+        /// `NotFound` if the image has no symbol of this name, `ErrorCode::SymbolKind` if the
+        /// symbol is a kernel.
         #[check(bounds::global(plugin, name, &reply))]
         fn global(&self, name: &str) -> Result<GlobalAddress> {
             Err(no_global(name, &self.symbols()?))
         }
 
-        /// Names every kernel and global, in any order.
+        /// Lists all kernels and globals, in any order.
         ///
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         #[check(bounds::symbols(plugin, &reply))]
         fn symbols(&self) -> Result<Vec<(String, SymbolKind)>>;
 
-        /// Runs the global constructors, in priority order. Called once, before anything else of the module is used.
-        /// Blocks until they are done. In Rust, the default is for images that have none.
+        /// Runs the global constructors, by ascending priority, and blocks until they are done. The
+        /// host calls this function once, before any other use of the module. In Rust, the default
+        /// suits images without constructors.
         ///
         /// # Errors
-        /// `BackendFailure` if one fails.
+        /// `BackendFailure` if a constructor fails.
         fn run_constructors(&self) -> Result<()> {
             Ok(())
         }
 
-        /// Runs the global destructors in reverse order, all of them, also when one fails. Called at most once, when no
-        /// queue uses the module any more. Blocks until they are done. In Rust, the default is for images that have none.
+        /// Runs all global destructors in the reverse order, even if one fails, and blocks until
+        /// they are done. The host calls this function at most once, when no queue uses the module
+        /// any more. In Rust, the default suits images without destructors.
         ///
         /// # Errors
         /// `BackendFailure` with the first failure.
@@ -285,21 +308,22 @@ interface! {
             Ok(())
         }
 
-        /// Reads the memory-pool tracker, if the image has one; in C, `present` says whether it has. Called after the
-        /// destructors and before `unload`. Blocks.
+        /// Reads the memory-pool tracker, if the image has one; in C, `present` becomes 1 then,
+        /// else 0. The host calls this function after the destructors and before `unload`. Blocks.
         ///
         /// # Errors
-        /// Those of the driver.
-        #[table("instrumentation", "what compiled-in instrumentation left in a module's memory")]
+        /// The driver's errors.
+        #[table("instrumentation", "data of compiled-in instrumentation in a module's memory")]
         #[without(Ok(None))]
         fn pool_tracker(&self) -> Result<Option<PoolTracker>> {
             Ok(None)
         }
 
-        /// Reads the profile sections that the image has. Called after the destructors and before `unload`. Blocks.
+        /// Reads the profile sections of the image. The host calls this function after the
+        /// destructors and before `unload`. Blocks.
         ///
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         #[table("instrumentation")]
         #[without(Ok(Vec::new()))]
         #[check(bounds::sections(plugin, &reply))]
@@ -307,10 +331,11 @@ interface! {
             Ok(Vec::new())
         }
 
-        /// Unloads the image. The module is gone even when an error is returned. In Rust, the default drops it. May block.
+        /// Unloads the image. The module ends even if the call returns an error. In Rust, the
+        /// default drops the module. May block.
         ///
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         #[isolated(by_hand)]
         fn unload(self) -> Result<()>
         where
@@ -320,16 +345,16 @@ interface! {
         }
     }
 
-    /// An in-order queue. Giving it up does not wait: work that was queued still runs. An error that shows only when the
-    /// work runs is returned by the next `synchronize`.
+    /// An in-order queue. Its end does not wait: queued work still runs. The next `synchronize`
+    /// returns an error that occurs while work runs.
     pub trait Queue<B: Backend>: Send + Sync + 'static {
-        /// Queues a kernel of a module of this queue's device. The arguments' values are captured during the call. Blocks
-        /// only if the launch is to be waited for.
+        /// Queues a launch of a kernel from a module of this queue's device. The call copies the
+        /// values of the arguments. Blocks only if the launch requests a wait.
         ///
         /// # Errors
-        /// `InvalidArgument` and `Unsupported` for what the kernel or the device cannot do: `InvalidArgument` for clusters
-        /// that do not divide the groups or that the device cannot have. If it is waited for, also those of
-        /// [`Queue::synchronize`].
+        /// `InvalidArgument` and `Unsupported` for launches beyond the kernel or the device.
+        /// `InvalidArgument` for clusters that do not divide the groups or that the device cannot
+        /// have. If the call waits, also errors of [`Queue::synchronize`].
         #[request(Launch)]
         #[isolated(by_hand)]
         fn launch(
@@ -339,102 +364,108 @@ interface! {
             arguments: Arguments<'_>,
         ) -> Result<()>;
 
-        /// Queues a copy. Host memory stays the caller's and in place until the copy is done. Blocks only if the copy is to
-        /// be waited for; then neither range is touched any more when the call returns, not even with an error.
+        /// Queues a copy. The caller owns host memory and keeps it in place until the copy is done.
+        /// Blocks only if the copy requests a wait; then nothing touches either range after the
+        /// call returns, even with an error.
         ///
         /// # Errors
-        /// Those of the driver. If it is waited for, also those of [`Queue::synchronize`].
+        /// The driver's errors. If the call waits, also errors of [`Queue::synchronize`].
         #[request(Copy)]
         #[isolated(by_hand)]
         fn copy(&self, copy: &CopyRequest<'_, B::Device>) -> Result<()>;
 
-        /// Queues a fill of device memory with a pattern, of at least 1 byte, whose length divides the range's. The pattern
-        /// is captured during the call. Blocks only if the fill is to be waited for; then the range is not touched any more
-        /// when the call returns, not even with an error.
+        /// Queues a fill of device memory with a pattern of at least 1 byte, whose length divides
+        /// the length of the range. The call copies the pattern. Blocks only if the fill requests a
+        /// wait; then nothing touches the range after the call returns, even with an error.
         ///
         /// # Errors
-        /// Those of the driver. If it is waited for, also those of [`Queue::synchronize`].
+        /// The driver's errors. If the call waits, also errors of [`Queue::synchronize`].
         #[request(Fill)]
         #[isolated(by_hand)]
         fn fill(&self, destination: Span, pattern: &[u8], wait: bool) -> Result<()>;
 
-        /// Queues a function of the program. Work that is queued after it waits for its return.
+        /// Queues a function of the program. Work queued later waits for its return.
         ///
         /// # Errors
-        /// Those of the driver; the function is not called then.
+        /// The driver's errors; the function is not called then.
         #[isolated(by_hand)]
         fn host_function(&self, function: HostFunction) -> Result<()>;
 
-        /// Makes work that is queued from now on wait for the event's last record, on whichever queue of the platform that
-        /// was. An event that was never recorded counts as complete. The work runs also if the record is behind a failure,
-        /// which becomes one of this queue.
+        /// Makes work queued from now on wait for the event's last record, on any queue of the
+        /// platform. An event without a record counts as complete. The work runs even if work
+        /// before the record fails; that failure becomes one of this queue.
         ///
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         #[isolated(posted)]
         fn wait_event(&self, event: &B::Event) -> Result<()>;
 
-        /// Records the event at the queue's tail. Recording again forgets the earlier record.
+        /// Records the event at the queue's tail. A new record replaces the earlier one.
         ///
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         #[isolated(posted)]
         fn record_event(&self, event: &B::Event) -> Result<()>;
 
-        /// Says whether all work that was queued is done.
+        /// Reports whether all queued work is done.
         ///
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         fn is_idle(&self) -> Result<bool>;
 
-        /// Blocks until all work that was queued before the call is done or failed: none of it runs any more when the call
-        /// returns, also with an error, except in a host function of this queue.
+        /// Blocks until all work queued before the call is done or has failed. None of that work
+        /// runs after the call returns, even with an error, except in a host function of this
+        /// queue.
         ///
         /// # Errors
-        /// The first error among that work that no call was told. `Unsupported` at once in a host function of this queue,
-        /// which would wait for itself.
+        /// The first pending error of that work, which no call has returned yet. `Unsupported` at
+        /// once in a host function of this queue, where the call would wait for itself.
         #[isolated(waits)]
         fn synchronize(&self) -> Result<()>;
 
         /// Queues a hint that memory will be used at `target`.
         ///
         /// # Errors
-        /// Those of the driver. Memory that cannot move is no error.
-        #[table("prefetch", "hints where memory will be used")]
+        /// The driver's errors. Memory that cannot move is not an error.
+        #[table("prefetch", "hints about the place of the next use of memory")]
         #[isolated(queued)]
         fn prefetch(&self, _range: Span, _target: PrefetchTarget) -> Result<()> {
             Err(unsupported("prefetching"))
         }
 
-        /// Gives the queue up without waiting: work that was queued still runs.
+        /// Ends the queue without waiting: queued work still runs.
         #[end]
         fn destroy(self) -> Result<()>;
     }
 
-    /// An event. It may outlive the queue that it was recorded on.
+    /// An event, which may outlive the queue of its record.
     pub trait Event<B: Backend>: Send + Sync + 'static {
-        /// Says whether its last record was reached; also true if there was none.
+        /// Reports whether the queue has reached the event's last record; also true for an event
+        /// without a record.
         ///
         /// # Errors
-        /// Those of the driver.
+        /// The driver's errors.
         fn is_complete(&self) -> Result<bool>;
 
-        /// Blocks until the event is complete. The host calls it in no host function that the event is behind.
+        /// Blocks until the event is complete. The host does not call this function in a host
+        /// function queued before the event's record.
         ///
         /// # Errors
-        /// The first failure of the work in front of the last record that no [`Queue::synchronize`] had told when that was
-        /// reached: the same each time, and still the queue's to tell; those of the driver.
+        /// The first failure of the work before the last record that was pending when the queue
+        /// reached the record. Each call returns the same failure, which stays pending in its
+        /// queue. Also the driver's errors.
         #[isolated(finishes)]
         fn synchronize(&self) -> Result<()>;
 
-        /// Returns the nanoseconds from this event to `end`; negative if `end` was reached first.
+        /// Returns the time from this event to `end` in nanoseconds, negative if the device reached
+        /// `end` first.
         ///
         /// # Errors
-        /// `InvalidArgument` if one has no timing, `InvalidDevice` if they are of two devices, `InvalidEvent` if one was
-        /// not recorded or is not complete.
+        /// `InvalidArgument` if an event has no timing, `InvalidDevice` if the events belong to two
+        /// devices, `InvalidEvent` if an event has no record or is not complete.
         fn elapsed_ns(&self, end: &B::Event) -> Result<i64>;
 
-        /// Gives the event up without waiting. Queues that wait for it still see its record.
+        /// Ends the event without waiting. Queues that wait for it still see its record.
         #[end]
         fn destroy(self) -> Result<()>;
     }

@@ -1,82 +1,85 @@
-//! What Longshore's device header leaves in an image about its kernels, alike on all targets.
+//! Descriptions of kernels, which Longshore's device header leaves in an image, the same on all
+//! targets.
 //!
-//! For each kernel there is a constant global `__longshore_kernel_<name>`, whose bytes are
-//! little-endian 32-bit words:
+//! Each kernel has a constant global `__longshore_kernel_<name>`, whose bytes are little-endian
+//! 32-bit words:
 //!
 //! | words | |
 //! | --- | --- |
 //! | 1 | version of the description, 1 |
 //! | 1 | form: 0 items, 1 regions |
-//! | 3 | required group size in x, y, z, 0 where it is open |
+//! | 3 | required group size in x, y, z, 0 for any size |
 //! | 1 | number of arguments |
-//! | 1 | bytes of the text at the end, with its NUL |
+//! | 1 | size of the text at the end in bytes, with its NUL |
 //! | 1 | flags, 0 |
-//! | 2 each | an argument: its bytes and its type, an [`ArgumentType`] (1 signed integer, 2 unsigned integer, 3 floating point, 4 pointer, 5 structure; of a pointer to numbers also their kind and their bytes) |
+//! | 2 each | an argument: its size in bytes and its type, an [`ArgumentType`] |
 //! | | the text: the parameters as they were written, "(uint64_t n, float *x)" |
 //!
-//! What the kernel's code uses is known only where it stands. It leaves *notes*: constants
-//! `longshore_note` of two words, kind and value, local to the function that has them. The function
-//! of a kernel's code is `__longshore_body_<name>`; notes of other functions are the image's.
+//! The header knows the features that a kernel's code uses only at the place of their use. There it
+//! leaves *notes*: constants `longshore_note` of two words, kind and value, local to their
+//! function. The function of a kernel's code is `__longshore_body_<name>`; notes of other functions
+//! belong to the image.
 
 use crate::argument_type::{ArgumentKind, ArgumentType};
 use crate::error::{Error, ErrorCode, Result};
 use crate::request::KernelAttributes;
 
-/// Before a kernel's name in the name of its description.
+/// Prefix of a kernel's name in the name of its description.
 pub const KERNEL_DESCRIPTION_PREFIX: &str = "__longshore_kernel_";
-/// Before a kernel's name in the name of the function with its code.
+/// Prefix of a kernel's name in the name of the function with its code.
 pub const KERNEL_BODY_PREFIX: &str = "__longshore_body_";
-/// The name of every note, inside its function.
+/// Name of every note, inside its function.
 pub const KERNEL_NOTE: &str = "longshore_note";
 
-/// A kernel as its description says.
+/// The description of a kernel in its image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelDescription {
-    /// How it was written.
+    /// Form in which the kernel was written.
     pub form: KernelForm,
-    /// Group size that it requires in each dimension, 0 where it is open.
+    /// Group size that the kernel requires in each dimension, 0 for any size.
     pub required_group: [u32; 3],
-    /// Its arguments, in order.
+    /// Arguments, in order.
     pub arguments: Vec<ArgumentDescription>,
-    /// Its parameters as they were written: "(uint64_t n, float *x)".
+    /// Parameters as they were written: "(uint64_t n, float *x)".
     pub declaration: String,
 }
 
-/// How a kernel was written.
+/// The form in which a kernel was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelForm {
-    /// As the code of one work-item.
+    /// Code of one work-item.
     Items,
-    /// As the code of a group, in which regions of work-items stand between barriers.
+    /// Code of a group, with regions of work-items between barriers.
     Regions,
 }
 
-/// An argument of a kernel.
+/// The description of a kernel's argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArgumentDescription {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u32,
-    /// Its kind.
+    /// Kind of the argument.
     pub kind: ArgumentKind,
-    /// Its type: the kind and, of a pointer, the elements.
+    /// Type: the kind and, for a pointer, the elements.
     pub of_type: ArgumentType,
 }
 
 impl KernelDescription {
-    /// Reads the bytes of a `__longshore_kernel_<name>`. Total. What follows the text is ignored.
+    /// Reads the bytes of a `__longshore_kernel_<name>`. Does not panic for any bytes. Ignores
+    /// bytes after the text.
     ///
     /// # Errors
-    /// `Unsupported` for a later version or flags that this one does not have, `InvalidBinary` for
-    /// bytes that are too short or hold what no description has.
+    /// `Unsupported` for a later version or unknown flags, `InvalidBinary` for bytes that are too
+    /// short or not a description.
     pub fn parse(bytes: &[u8]) -> Result<KernelDescription> {
         const ARGUMENTS_AT: usize = 8;
         let word = |index| word(bytes, index);
         let version = word(0)?;
         if version != 1 {
-            let message = format!("a kernel description has version {version}, this is 1");
+            let message = format!("a kernel description has version {version}, expected 1");
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
         let form = match word(1)? {
@@ -98,7 +101,7 @@ impl KernelDescription {
             bytes.get(text_at..).and_then(|rest| rest.get(..text_bytes)).ok_or_else(|| {
                 let there = bytes.len();
                 invalid(format!(
-                    "{count} arguments and {text_bytes} bytes of text are beyond its {there} bytes"
+                    "{count} arguments and {text_bytes} bytes of text exceed its {there} bytes"
                 ))
             })?;
         let argument = |index| argument(bytes, ARGUMENTS_AT + 2 * index);
@@ -110,13 +113,13 @@ impl KernelDescription {
         })
     }
 
-    /// Returns the arguments' sizes in bytes.
+    /// Returns the sizes of the arguments in bytes.
     pub fn argument_sizes(&self) -> Vec<u32> {
         self.arguments.iter().map(|argument| argument.bytes).collect()
     }
 
-    /// Completes the attributes of its kernel: its arguments and, where the target knows of no
-    /// required group size, that of the description. What the target knows of the arguments stays.
+    /// Completes the attributes of the kernel with types and declaration of its arguments. Their
+    /// sizes and the required group size come from the description only if the target has none.
     pub fn complete(self, attributes: &mut KernelAttributes) {
         let sizes = attributes.argument_sizes.get_or_insert_with(|| self.argument_sizes());
         if sizes.len() == self.arguments.len() {
@@ -134,7 +137,7 @@ fn argument(bytes: &[u8], at: usize) -> Result<ArgumentDescription> {
     let known = ArgumentType::from_word(found).and_then(|known| Some((known, known.kind()?)));
     let Some((of_type, kind)) = known else {
         return Err(invalid(format!(
-            "an argument has type {found:#x}, expected a kind of 1 to 5 and, of a pointer, elements"
+            "an argument has type {found:#x}, expected a kind of 1 to 5 and elements for a pointer"
         )));
     };
     Ok(ArgumentDescription { bytes: word(bytes, at)?, kind, of_type })
@@ -148,8 +151,8 @@ fn declaration(text: &[u8]) -> Result<String> {
     }
 }
 
-/// Returns the text in which parameters passed by value are as they were written: of `LONGSHORE_BY_VALUE(T, name)`
-/// the header in C makes `register __typeof__(T) name`, which becomes `T name`.
+/// Returns the text with parameters passed by value as they were written: the C header turns
+/// `LONGSHORE_BY_VALUE(T, name)` into `register __typeof__(T) name`, which becomes `T name`.
 fn as_written(text: &str) -> String {
     const BEFORE: &str = "register __typeof__(";
     let mut written = String::with_capacity(text.len());
@@ -162,7 +165,8 @@ fn as_written(text: &str) -> String {
     written + rest
 }
 
-/// Where the parenthesis closes that was opened before a text; beyond it if it does not.
+/// Returns the index of the parenthesis that closes one opened before the text; without one, an
+/// index beyond the text.
 fn closing(text: &str) -> usize {
     let mut open = 1usize;
     let closes = |(_, letter): &(usize, char)| {
@@ -188,7 +192,7 @@ fn invalid(what: String) -> Error {
     Error::new(ErrorCode::InvalidBinary, format!("a kernel description is malformed: {what}"))
 }
 
-/// What a function uses, as one of its notes says.
+/// A feature that a function uses, from one of its notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelNote {
@@ -198,17 +202,17 @@ pub enum KernelNote {
     SubGroup,
     /// A barrier of the whole grid.
     GridBarrier,
-    /// Shared memory that it declares, in bytes. Several add up.
+    /// Shared memory that the function declares, in bytes. Several notes add up.
     StaticShared(u32),
-    /// Shared memory whose size the launch gives.
+    /// Shared memory whose size is a parameter of the launch.
     DynamicShared,
-    /// A barrier of the group form: where one thread runs a group, nobody waits there.
+    /// A barrier of the group form: no thread waits there if one thread runs the group.
     GroupBarrier,
 }
 
 impl KernelNote {
-    /// Reads the bytes of a `longshore_note`; `None` for a kind that is not known, and for bytes that
-    /// are too short. Total.
+    /// Reads the bytes of a `longshore_note`; `None` for an unknown kind and for bytes that are too
+    /// short. Does not panic for any bytes.
     pub fn parse(bytes: &[u8]) -> Option<KernelNote> {
         Some(match word(bytes, 0).ok()? {
             1 => KernelNote::Barrier,
@@ -222,20 +226,21 @@ impl KernelNote {
     }
 }
 
-/// Whose a note is.
+/// The owner of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoteOwner<'a> {
-    /// The kernel of this name, in whose code it stands.
+    /// The kernel of this name, with the note in its code.
     Kernel(&'a str),
-    /// The image: it stands in another function.
+    /// The image: the note is in another function.
     Image,
 }
 
-/// Whose note a symbol is, `None` if it is no note. Knows the names that compilers make of a
-/// function's local constant: in C `__longshore_body_<name>.longshore_note` and a number that tells
-/// several apart, with `_$_` for the point in PTX; in C++ the mangled name, in which the length of
-/// the function's name stands before it. C of gcc names no function, so its notes are the image's.
+/// Returns the owner of a note, `None` for a symbol that is not a note. Compilers derive the
+/// symbol's name from a function's local constant. In C the name is
+/// `__longshore_body_<name>.longshore_note` and a number that distinguishes several notes; PTX has
+/// `_$_` for the point. In C++ the symbol is the mangled name, in which the length of the
+/// function's name precedes the name. C of gcc names no function, so its notes belong to the image.
 pub fn note_owner(symbol: &str) -> Option<NoteOwner<'_>> {
     let (function, _) = symbol.split_once(KERNEL_NOTE)?;
     let Some((before, name)) = function.split_once(KERNEL_BODY_PREFIX) else {

@@ -7,7 +7,7 @@ use abi_stable::type_layout::TypeLayout;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-/// What a `layout` field points at: the header tells whether the rest can be read.
+/// The target of a `layout` field: the header shows whether the rest is readable.
 #[repr(C)]
 struct RustLayout {
     header: AbiHeader,
@@ -25,8 +25,8 @@ pub(crate) const fn layout_of<T: StableAbi>() -> *const c_void {
     std::ptr::from_ref(LayoutOf::<T>::LAYOUT).cast()
 }
 
-/// Checks that the other side's `layout` of what we take to be a `T` is ours. `Err` holds the
-/// difference, for people. A null layout, of a plugin in another language, is taken on trust.
+/// Checks that the other side's `layout` of a `T` equals this side's. `Err` has the difference, for
+/// people. A null layout, from a plugin in another language, is trusted.
 ///
 /// # Safety
 /// `layout` is null or was made by `layout_of` in some version of this crate.
@@ -45,17 +45,17 @@ pub(crate) unsafe fn check_layout<T: StableAbi>(layout: *const c_void) -> Result
             ours.abi_major, ours.abi_minor
         ));
     }
-    // SAFETY: the same abi_stable on both sides, so the layout is one that we can read.
+    // SAFETY: both sides use the same abi_stable, so the layout is readable.
     let theirs = unsafe { (*layout.cast::<RustLayout>()).layout };
-    // `abi_stable` wants the implementation's crate to be as new as the interface's. A table never
-    // changes, so either side may be the newer one.
+    // `abi_stable` requires the implementation's crate to be as new as the interface's. A table
+    // never changes, so either side may be the newer one.
     check_layout_compatibility(T::LAYOUT, theirs)
         .or_else(|error| check_layout_compatibility(theirs, T::LAYOUT).map_err(|_| error))
         .map_err(|error| differences(&error.to_string()))
 }
 
-/// Returns the differing parts of `abi_stable`'s report, without the layouts that it prints whole and the
-/// lines that never differ.
+/// Returns the differing parts of `abi_stable`'s report, without whole layouts and without lines
+/// that never differ.
 fn differences(report: &str) -> String {
     let reported = report.split_once("error(s)").map_or(report, |(_, reported)| reported);
     let lines = reported.lines().map(str::trim);

@@ -230,7 +230,7 @@ pub use services::{Services, level as log_level, level_filter as log_level_filte
 pub use text::printable;
 pub use workers::{AtWork, Workers};
 
-/// What [`export_plugin!`] expands to; not for direct use.
+/// Code for the expansion of [`export_plugin!`]; not for direct use.
 #[doc(hidden)]
 pub mod macro_support {
     pub use crate::description::{AlignedNote, encode_note, note_bytes};

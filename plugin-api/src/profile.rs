@@ -1,5 +1,5 @@
 //! The layouts of LLVM's raw profiles, for plugins that read the sections and for the host, which
-//! writes the files. The numbers are those of `INSTR_PROF_DATA` in LLVM's `InstrProfData.inc`.
+//! writes the files. The numbers equal `INSTR_PROF_DATA` in LLVM's `InstrProfData.inc`.
 
 use crate::{Error, ErrorCode, Result};
 use std::ops::Range;
@@ -8,56 +8,58 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawVersion(pub u64);
 
-/// Where the fields of a data section's record are, in bytes from its start. All numbers are
-/// little-endian.
+/// The offsets of the fields in a record of a data section, in bytes from the record's start. All
+/// numbers are little-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordLayout {
-    /// Size of a record.
+    /// Size of a record in bytes.
     pub bytes: usize,
-    /// 64 bits: the first counter's address minus the record's.
+    /// Offset of 64 bits: the first counter's address minus the record's.
     pub counters: usize,
-    /// 64 bits: the bitmap's address minus the record's.
+    /// Offset of 64 bits: the bitmap's address minus the record's.
     pub bitmap: Option<usize>,
-    /// Size of a counter: 8, or 1 where it only says whether its part ran: 0 if so, else 255.
+    /// Size of a counter in bytes: 8, or 1 byte for coverage alone: 0 if the part ran.
     pub counter_bytes: usize,
-    /// 32 bits: how many counters the function has.
+    /// Offset of 32 bits: the number of the function's counters.
     pub counter_count: usize,
-    /// 16 bits for each kind of value: at how many places it is recorded.
+    /// Offsets of 16 bits for each kind of value: the number of places that record it.
     pub value_sites: Range<usize>,
-    /// 32 bits: how many bytes of bitmap the function has.
+    /// Offset of 32 bits: the size of the function's bitmap in bytes.
     pub bitmap_bytes: Option<usize>,
 }
 
-/// The upper half of the version holds variant bits.
+/// Mask of the number; the upper half of the version holds variant bits.
 const NUMBER: u64 = 0xffff_ffff;
-/// Loop entries are counted too; made from IR; context-sensitive; entries are always counted;
-/// counters are bytes; nothing but entries is counted; when functions first ran is recorded.
+/// Accepted variants: counted loop entries, instrumentation of IR, context sensitivity, entries
+/// that are always counted, counters of 1 byte, counts of entries alone, times of first runs.
 const PASSED_ON: u64 = 1 << 55 | 1 << 56 | 1 << 57 | 1 << 58 | BYTE_COVERAGE | 1 << 61 | TEMPORAL;
 const BYTE_COVERAGE: u64 = 1 << 60;
 const TEMPORAL: u64 = 1 << 63;
-/// Variants that lay profiles out in another way, and the options of clang that ask for them.
+/// Variants with another layout of profiles, and the options of clang that select them.
 const REFUSED: [(u64, &str, &str); 2] = [
     (1 << 59, "has its records in debug information", "-profile-correlate=debug-info"),
     (1 << 62, "profiles memory", "-fmemory-profile"),
 ];
 
 impl RawVersion {
-    /// Returns the number alone: 8 for LLVM 13 to 17, 9 for LLVM 18, 10 for LLVM 19 to 22.
+    /// Returns the number without variant bits: 8 for LLVM 13 to 17, 9 for LLVM 18, 10 for LLVM 19
+    /// to 22.
     pub fn number(self) -> u64 {
         self.0 & NUMBER
     }
 
-    /// Returns whether a function's first counter is not a count but says when it first ran.
+    /// Returns whether the first counter of a function is not a count but the time of its first
+    /// run.
     pub fn is_temporal(self) -> bool {
         self.0 & TEMPORAL != 0
     }
 
-    /// How records are laid out.
+    /// Returns the layout of the records.
     ///
     /// # Errors
-    /// `Unsupported` for other versions than 8 to 10 and for variants with records in
-    /// debug information or profiles of memory.
+    /// `Unsupported` for versions other than 8 to 10, and for variants with records in debug
+    /// information or profiles of memory.
     pub fn layout(self) -> Result<RecordLayout> {
         let refuse = |message: String| Err(Error::new(ErrorCode::Unsupported, message));
         if let Some((_, what, option)) = REFUSED.iter().find(|(bit, ..)| self.0 & bit != 0) {
@@ -85,8 +87,8 @@ impl RawVersion {
             10 => with_bitmap(52..58, 60),
             other => {
                 return refuse(format!(
-                    "the image's profile has raw version {other}; 8 to 10 are known, which clang \
-                     14 to 22 make"
+                    "the image's profile has raw version {other}, expected 8 to 10; compile it \
+                     with clang 14 to 22"
                 ));
             }
         };
@@ -108,25 +110,26 @@ fn with_bitmap(value_sites: Range<usize>, bitmap_bytes: usize) -> RecordLayout {
 }
 
 impl RecordLayout {
-    /// How many counters a record's function has; 0 for a record that is cut off.
+    /// Returns the number of counters of a record's function; 0 for a truncated record.
     pub fn counters_of(&self, record: &[u8]) -> u32 {
         let field = record.get(self.counter_count..).and_then(<[u8]>::first_chunk);
         field.map_or(0, |field| u32::from_le_bytes(*field))
     }
 
-    /// Where a record's first counter is, if the record is at `address`.
+    /// Returns the address of a record's first counter, for a record at `address`; `None` for a
+    /// truncated record.
     pub fn counters_at(&self, record: &[u8], address: u64) -> Option<u64> {
         let field = record.get(self.counters..)?.first_chunk()?;
         Some(address.wrapping_add(u64::from_le_bytes(*field)))
     }
 }
 
-/// Returns the raw version of an image that does not say it, which front ends leave to the runtime: the one
-/// under whose layout every record's counters are counters of the image. `None` if there is none,
-/// or no record. Versions 9 and 10 differ in where the sizes of bitmaps are; where
-/// there are no bitmaps it is 9 if the `compiler` is known to be of LLVM 18.
+/// Infers the raw version of an image that does not state it, as some front ends leave it to the
+/// runtime. The version's layout must place every record's counters among the counters of the
+/// image. `None` if no version fits, or without a record. Versions 9 and 10 differ in the place of
+/// the bitmaps' sizes; without bitmaps the version is 9 if `compiler` is LLVM 18.
 ///
-/// `records` are parts of the data section, each with its address, and `counters` the addresses of
+/// `records` are parts of the data section, each with its address. `counters` are the addresses of
 /// counters, in ascending order.
 pub fn infer_version(
     records: &[(u64, &[u8])],
@@ -188,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_version_of_an_image_that_does_not_say_it_is_reported_by_its_records() {
-        // Four records of 48 bytes are as long as three of 64.
+        // Four records of 48 bytes are as long as three of 64 bytes.
         for (version, count) in [(8, 1), (8, 4), (10, 1), (10, 3)] {
             let data = records(version, count);
             let counters = 0x8000..0x8000 + 24 * count as u64;

@@ -8,17 +8,17 @@ use crate::request::{Loading, MemoryKind, PrefetchTarget};
 use std::ffi::c_void;
 use std::fmt::Display;
 
-/// Returns a `Text` that borrows `value`; valid as long as it.
+/// Returns a `Text` that borrows `value` and is valid as long as `value`.
 pub(crate) fn text(value: &str) -> abi::Text {
     abi::Text { data: value.as_ptr(), bytes: value.len() }
 }
 
-/// Returns a `Bytes` that borrows `value`; valid as long as it.
+/// Returns a `Bytes` that borrows `value` and is valid as long as `value`.
 pub(crate) fn bytes(value: &[u8]) -> abi::Bytes {
     abi::Bytes { data: value.as_ptr(), bytes: value.len() }
 }
 
-/// Copies a `Text` of the host; what is not UTF-8 in it becomes replacement characters.
+/// Copies a `Text` of the host; bytes that are not UTF-8 become replacement characters.
 ///
 /// # Safety
 /// `value` is readable as its comment says.
@@ -31,7 +31,7 @@ pub(crate) unsafe fn read_text(value: abi::Text) -> String {
 /// Borrows the name of a symbol.
 ///
 /// # Errors
-/// `NotFound` for what is not UTF-8.
+/// `NotFound` for a name that is not UTF-8.
 ///
 /// # Safety
 /// `name` is readable for `'a`.
@@ -42,12 +42,12 @@ pub(crate) unsafe fn read_name<'a>(name: abi::Text) -> Result<&'a str> {
         .map_err(|_| Error::new(ErrorCode::NotFound, "the symbol's name is not UTF-8"))
 }
 
-/// An enumeration that crosses as its number.
+/// An enumeration that crosses the boundary as its number.
 pub(crate) trait Enumeration: Sized {
     /// Returns the enumerator with this number.
     ///
     /// # Errors
-    /// `InvalidEnumeration`.
+    /// `InvalidEnumeration` for any other number.
     fn from_raw(value: u32) -> Result<Self>;
 }
 
@@ -56,7 +56,7 @@ macro_rules! enumerations {
         impl Enumeration for $name {
             fn from_raw(value: u32) -> Result<Self> {
                 $name::from_raw(value).ok_or_else(|| {
-                    let message = format!("{value} is no {}", $what);
+                    let message = format!("{value} is not a {}", $what);
                     Error::new(ErrorCode::InvalidEnumeration, message)
                 })
             }
@@ -65,7 +65,7 @@ macro_rules! enumerations {
 }
 
 enumerations!(
-    Loading "way of loading",
+    Loading "loading mode",
     MemoryKind "memory kind",
     PrefetchTarget "prefetch target"
 );
@@ -94,13 +94,13 @@ pub(crate) unsafe fn read_bytes<'a>(value: abi::Bytes) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(value.data, value.bytes) }
 }
 
-/// Bytes written to a sink: all of them, up to the capacity of the sink.
+/// The bytes written to a sink, up to its capacity.
 pub(crate) struct Collected {
     written: Vec<u8>,
     most: usize,
-    /// Bytes of all pieces together.
+    /// Total size of all pieces in bytes.
     total: u64,
-    /// Bytes of a piece whose pointer was null.
+    /// Size in bytes of a piece with a null pointer.
     null_bytes: Option<usize>,
 }
 
@@ -114,7 +114,8 @@ impl Collected {
         Ok(self.written)
     }
 
-    /// Returns the same as text. What is not UTF-8 in it becomes replacement characters.
+    /// Returns the bytes of a plugin's answer as text. Bytes that are not UTF-8 become replacement
+    /// characters.
     ///
     /// # Errors
     /// As for [`Collected::into_plugin_bytes`].
@@ -128,10 +129,11 @@ impl Collected {
         self.written
     }
 
-    /// Takes a piece, or notes what is wrong with it. Takes no memory for more than `most` bytes.
+    /// Appends a piece, or records its fault. Allocates no memory for more than `most` bytes.
     ///
     /// # Safety
-    /// `data` is null or readable for `bytes` bytes, if they and those before are no more than `most`.
+    /// `data` is null, or readable for `bytes` bytes unless this piece and the earlier ones exceed
+    /// `most` bytes.
     unsafe fn add(&mut self, data: *const u8, bytes: usize) {
         self.total = self.total.saturating_add(bytes as u64);
         if bytes == 0 {
@@ -140,14 +142,14 @@ impl Collected {
         if data.is_null() {
             self.null_bytes.get_or_insert(bytes);
         } else if self.total <= self.most as u64 {
-            // SAFETY: promised by the caller; not null, and less than the largest slice has.
+            // SAFETY: promised by the caller; not null, and within the largest size of a slice.
             let piece = unsafe { std::slice::from_raw_parts(data, bytes) };
             self.written.extend_from_slice(piece);
         }
     }
 }
 
-/// Runs `ask` with a sink that takes `most` bytes, and returns what was written to it.
+/// Runs `ask` with a sink that takes `most` bytes, and returns the bytes written to it.
 pub(crate) fn collect(most: usize, ask: impl FnOnce(abi::Sink)) -> Collected {
     unsafe extern "C" fn write(context: *mut c_void, data: *const u8, bytes: usize) {
         // SAFETY: `context` is the value below, which outlives `ask`; the writer promises `data`.
@@ -161,20 +163,20 @@ pub(crate) fn collect(most: usize, ask: impl FnOnce(abi::Sink)) -> Collected {
 /// Writes to a sink.
 ///
 /// # Safety
-/// `sink` is the one of the call under way.
+/// `sink` belongs to the call under way.
 pub(crate) unsafe fn write_sink(sink: abi::Sink, value: &[u8]) {
     // SAFETY: promised by the caller.
     unsafe { (sink.write)(sink.context, value.as_ptr(), value.len()) }
 }
 
-/// An error on its way across: the object and, behind it, the strings that it borrows.
+/// An error on its way across the boundary: the object, followed by the strings that it borrows.
 #[repr(C)]
 struct OwnedError {
     object: abi::ErrorObject,
     error: Error,
 }
 
-/// Sends a result across: null for success.
+/// Converts a result for the other side: null for success.
 #[inline]
 pub(crate) fn to_raw(result: Result<()>) -> *mut abi::ErrorObject {
     match result {
@@ -204,10 +206,10 @@ unsafe extern "C" fn release(error: *mut abi::ErrorObject) {
     drop(unsafe { Box::from_raw(error.cast::<OwnedError>()) });
 }
 
-/// Takes a result that came across: copies the error and releases the object.
+/// Converts a result from the other side: copies the error and releases the object.
 ///
 /// # Safety
-/// `error` is null or what a call of the interface just returned.
+/// `error` is null or the result of a call of the interface that just returned.
 #[inline]
 pub(crate) unsafe fn from_raw(error: *mut abi::ErrorObject) -> Result<()> {
     if error.is_null() {
@@ -220,10 +222,11 @@ pub(crate) unsafe fn from_raw(error: *mut abi::ErrorObject) -> Result<()> {
 #[cold]
 unsafe fn take_error(error: *mut abi::ErrorObject) -> Error {
     if !error.is_aligned() {
-        let message = format!("a plugin answered the error {error:p}, which is no pointer to one");
+        let message =
+            format!("a plugin returned the error {error:p}, which is not an aligned pointer");
         return Error::new(ErrorCode::BackendFailure, message).into_breach();
     }
-    // SAFETY: not null, and an error object lives until it is released, which is done last.
+    // SAFETY: not null, and an error object lives until its release, which comes last.
     unsafe {
         let object = &*error;
         if object.release.is_some_and(is_ours) {
@@ -247,7 +250,7 @@ fn is_ours(found: unsafe extern "C" fn(*mut abi::ErrorObject)) -> bool {
     std::ptr::fn_addr_eq(found, release as unsafe extern "C" fn(*mut abi::ErrorObject))
 }
 
-/// Copies a text of an error, or says why not: the code is worth keeping.
+/// Copies a text of an error, or describes its fault instead: the error's code is still useful.
 ///
 /// # Safety
 /// As for [`bounds::copy_text`].
@@ -256,9 +259,9 @@ unsafe fn text_of_error(text: abi::Text, what: &str) -> String {
     // SAFETY: promised by the caller.
     let copied = unsafe { bounds::copy_text("", "", text, most) };
     copied.unwrap_or_else(|_| match text.data.is_null() {
-        true => format!("an error of the plugin whose {what} is null with {bytes} bytes"),
+        true => format!("the plugin returned an error whose {what} is null with {bytes} bytes"),
         false => format!(
-            "an error of the plugin whose {what} has {bytes} bytes, expected at most {most}"
+            "the plugin returned an error whose {what} has {bytes} bytes, expected at most {most}"
         ),
     })
 }
@@ -316,7 +319,7 @@ mod tests {
         let error = taken(text(std::ptr::null(), 3), text(std::ptr::null(), 0));
         assert!(error.message().contains("null with 3 bytes"), "{error}");
         assert_eq!(error.vendor(), None);
-        // SAFETY: nothing is read of what is no pointer.
+        // SAFETY: a misaligned pointer is not read.
         let error = unsafe { from_raw(std::ptr::without_provenance_mut(1)) }.unwrap_err();
         assert!(error.is_breach() && error.message().contains("0x1"), "{error}");
     }
@@ -332,7 +335,7 @@ mod tests {
     fn a_sink_takes_no_more_than_its_bound() {
         let write = |pieces: &[(*const u8, usize)]| {
             let collected = collect(4, |sink| {
-                // SAFETY: the sink of this call; what is more than 4 bytes is not read.
+                // SAFETY: the sink of this call; nothing beyond the first 4 bytes is read.
                 pieces
                     .iter()
                     .for_each(|(data, bytes)| unsafe { (sink.write)(sink.context, *data, *bytes) });

@@ -1,7 +1,7 @@
-//! From tables to traits: how the host sees a plugin.
+//! The glue from tables to traits: the host's view of a plugin.
 //!
 //! [`RemotePlugin`] checks an entry and its tables once; after that every method is one indirect
-//! call. [`Remote`] is the [`Backend`] whose types do that.
+//! call. [`Remote`] is the [`Backend`] with the types that make these calls.
 
 mod calls;
 mod module;
@@ -31,7 +31,7 @@ impl Backend for Remote {
     type Event = RemoteEvent;
 }
 
-/// Returns the error of a call that needs an optional table.
+/// Creates the error of a call that needs an optional table.
 fn lacks_table(name: &str) -> Error {
     Error::new(ErrorCode::Unsupported, format!("the plugin has no table \"longshore.{name}\""))
 }

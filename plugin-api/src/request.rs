@@ -1,8 +1,8 @@
-//! What a caller asks of a device or a queue, as safe values.
+//! Requests to a device or a queue, as safe values.
 //!
-//! Addresses are plain numbers until somebody vouches for them. The types that carry such a
-//! promise ([`Span`], [`Arguments`], [`HostFunction`]) can only be made by `unsafe` constructors,
-//! which the glue calls on behalf of the program; a plugin just reads them.
+//! Addresses are plain numbers until a caller vouches for them. Only `unsafe` constructors make the
+//! types with such a promise ([`Span`], [`Arguments`], [`HostFunction`]). The glue calls the
+//! constructors on behalf of the program; a plugin only reads the values.
 
 use crate::abi;
 use crate::argument_type::ArgumentType;
@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::fmt::Display;
 use std::marker::PhantomData;
 
-/// Where an allocation lives. The values are those of LLVM's `ol_alloc_type_t`.
+/// The place of an allocation. The values equal LLVM's `ol_alloc_type_t`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -28,26 +28,26 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
-    /// Returns the `Unsupported` error of memory of a kind that `who`, a device, lacks.
+    /// Creates the `Unsupported` error for memory of a kind that `who`, a device, lacks.
     pub fn unsupported_by(self, who: impl Display) -> Error {
         let message = format!("{who} has no {self:?} memory (kind {})", self as u32);
         Error::new(ErrorCode::Unsupported, message)
     }
 }
 
-/// Where a prefetch moves memory to.
+/// The place to which a prefetch moves memory.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum PrefetchTarget {
-    /// To the queue's device. LLVM: `OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE`.
+    /// The queue's device. LLVM: `OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE`.
     Device = 1,
-    /// To the host. LLVM: `OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST`.
+    /// The host. LLVM: `OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST`.
     Host = 2,
 }
 
-/// What a symbol is. The values are those of LLVM's `ol_symbol_kind_t`.
+/// The kind of a symbol. The values equal LLVM's `ol_symbol_kind_t`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -59,7 +59,7 @@ pub enum SymbolKind {
     Global = 1,
 }
 
-/// Returns the error of a module without globals that is asked for the global `name`.
+/// Creates the error for a lookup of the global `name` in a module without globals.
 pub(crate) fn no_global(name: &str, symbols: &[(String, SymbolKind)]) -> Error {
     if symbols.iter().any(|(symbol, _)| symbol == name) {
         let message = format!("'{name}' is a kernel of the image, expected a global");
@@ -68,7 +68,7 @@ pub(crate) fn no_global(name: &str, symbols: &[(String, SymbolKind)]) -> Error {
     Error::new(ErrorCode::NotFound, format!("the image has no global '{name}'"))
 }
 
-/// What a profile section holds; named as in LLVM's `InstrProfData.inc`.
+/// The kind of a profile section, named as in LLVM's `InstrProfData.inc`.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -86,22 +86,22 @@ pub enum ProfileSectionKind {
     RawVersion = 4,
 }
 
-/// When the parts of an image are linked.
+/// The time at which the parts of an image are linked.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Loading {
-    /// All of it, while it is loaded.
+    /// All parts during the load.
     AtOnce = 0,
-    /// What can be put off, when its kernels are first launched.
+    /// Deferrable parts at the first launch of the kernels.
     Lazily = 1,
 }
 
 macro_rules! from_raw {
     ($($name:ident { $($variant:ident),* })*) => { $(
         impl $name {
-            /// Returns the enumerator with this value, if it is one.
+            /// Returns the enumerator with this value; `None` for any other value.
             pub fn from_raw(value: u32) -> Option<$name> {
                 [$($name::$variant),*].into_iter().find(|known| *known as u32 == value)
             }
@@ -117,8 +117,8 @@ from_raw! {
     ProfileSectionKind { Counters, Data, Names, Bitmap, RawVersion }
 }
 
-/// A range of memory that whoever made this value vouches for: it stays valid for the operation
-/// that it is handed to, until that is complete.
+/// A range of memory. The creator of this value vouches that the range stays valid until the
+/// operation that receives it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     address: u64,
@@ -126,7 +126,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Vouches for a range.
+    /// Creates a range that the caller vouches for.
     ///
     /// # Safety
     /// The range must be valid, for reads or writes as the operation implies, in the address
@@ -135,12 +135,12 @@ impl Span {
         Span { address, bytes }
     }
 
-    /// First address.
+    /// Returns the first address.
     pub fn address(self) -> u64 {
         self.address
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn bytes(self) -> u64 {
         self.bytes
     }
@@ -157,21 +157,21 @@ pub enum Place<'a, D> {
 /// A copy between two places.
 #[non_exhaustive]
 pub struct CopyRequest<'a, D> {
-    /// Where to.
+    /// Range to copy to.
     pub destination: Span,
-    /// What `destination` belongs to.
+    /// Place of `destination`.
     pub destination_place: Place<'a, D>,
-    /// Where from; as long as `destination`.
+    /// Range to copy from, as long as `destination`.
     pub source: Span,
-    /// What `source` belongs to.
+    /// Place of `source`.
     pub source_place: Place<'a, D>,
-    /// Return when the copy is done, and all that was queued before it.
+    /// Whether the call returns only when the copy and all work queued before it are done.
     pub wait: bool,
 }
 
 impl<'a, D> CopyRequest<'a, D> {
-    /// Returns a copy from `source` to `destination`, which is as long, that the caller does not wait
-    /// for.
+    /// Creates a copy from `source` to `destination`, which has the same length. The caller does
+    /// not wait for the copy.
     pub fn new(
         destination: Span,
         destination_place: Place<'a, D>,
@@ -188,10 +188,10 @@ impl<'a, D> CopyRequest<'a, D> {
         self
     }
 
-    /// Returns the same copy between devices of another type.
+    /// Returns the same copy with its devices converted by `device`.
     ///
     /// # Errors
-    /// Those of `device`.
+    /// Errors of `device`.
     pub fn with_devices<E>(
         &self,
         device: impl Fn(&'a D) -> Result<&'a E>,
@@ -219,19 +219,19 @@ pub struct LaunchShape {
     pub groups: [u32; 3],
     /// Work-items per group in x, y, z.
     pub items: [u32; 3],
-    /// Work-groups of a cluster in x, y, z, each at least 1: they run at once and reach each other's shared memory.
-    /// `None` for a launch without clusters.
+    /// Work-groups of a cluster in x, y, z, each at least 1. The groups of a cluster run at the
+    /// same time and reach each other's shared memory. `None` for a launch without clusters.
     pub cluster: Option<[u32; 3]>,
     /// Dynamic shared memory per group, in bytes.
     pub dynamic_shared_bytes: u64,
-    /// All groups run at once and can wait for each other.
+    /// Whether all groups run at the same time and can wait for each other.
     pub cooperative: bool,
-    /// Return when the kernel is done, and all that was queued before it.
+    /// Whether the call returns only when the kernel and all work queued before it are done.
     pub wait: bool,
 }
 
 impl LaunchShape {
-    /// Returns the shape of `groups` work-groups of `items` work-items each, in x, y, z: without
+    /// Creates the shape of `groups` work-groups of `items` work-items each, in x, y, z: without
     /// clusters, dynamic shared memory and cooperation, for a caller that does not wait.
     #[inline]
     pub const fn new(groups: [u32; 3], items: [u32; 3]) -> LaunchShape {
@@ -277,10 +277,10 @@ impl LaunchShape {
         self
     }
 
-    /// Refuses clusters, for a device that has none.
+    /// Refuses clusters, for a device without them.
     ///
     /// # Errors
-    /// `Unsupported`.
+    /// `Unsupported` for a launch with clusters.
     #[inline]
     pub fn refuse_clusters(&self) -> Result<()> {
         match self.cluster {
@@ -290,8 +290,8 @@ impl LaunchShape {
     }
 }
 
-/// The values of a kernel's arguments. What the kernel does with them, the pointers among them
-/// above all, is vouched for by whoever made this value.
+/// The values of a kernel's arguments. The creator of this value vouches for the kernel's use of
+/// them, above all of pointers.
 #[derive(Clone, Copy)]
 pub struct Arguments<'a> {
     pointers: *const *const c_void,
@@ -301,7 +301,7 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Vouches for a list of arguments.
+    /// Creates a list of arguments that the caller vouches for.
     ///
     /// # Safety
     /// `pointers` and `sizes` have `count` entries each; `pointers[i]` is readable for `sizes[i]`
@@ -314,20 +314,21 @@ impl<'a> Arguments<'a> {
         Arguments { pointers, sizes, count, borrowed: PhantomData }
     }
 
-    /// How many arguments there are.
+    /// Returns the number of arguments.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Returns the arguments' values, one slice each. They are gone when the launch returns.
+    /// Returns the arguments' values, one slice each. The values are valid until the launch
+    /// returns.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let (pointers, sizes) = (self.pointers, self.sizes);
-        // SAFETY: `from_raw`'s caller promised both arrays and what they point at.
+        // SAFETY: `from_raw`'s caller promised both arrays and the values behind the pointers.
         (0..self.count).map(move |i| unsafe {
             let size = *sizes.add(i);
             if size == 0 {
@@ -338,11 +339,11 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// Returns the `N` bytes of the argument at `index`, counted from 0. `from_ne_bytes` of a number's
-    /// type makes the number of them.
+    /// Returns the `N` bytes of the argument at `index`, counted from 0. `from_ne_bytes` of a
+    /// number's type converts them.
     ///
     /// # Errors
-    /// `InvalidArgument` if there is no such argument, or one of another size.
+    /// `InvalidArgument` if the argument does not exist or has another size.
     pub fn bytes<const N: usize>(&self, index: usize) -> Result<[u8; N]> {
         let value = self.values().nth(index).unwrap_or_default();
         value.try_into().map_err(|_| {
@@ -362,7 +363,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// A function of the host program. Dropping it does not call it.
+/// A function of the host program. Dropping the value does not call the function.
 pub struct HostFunction {
     raw: abi::HostFunction,
 }
@@ -371,7 +372,7 @@ pub struct HostFunction {
 unsafe impl Send for HostFunction {}
 
 impl HostFunction {
-    /// Vouches for a function.
+    /// Creates a function that the caller vouches for.
     ///
     /// # Safety
     /// `raw.call(raw.context)` may be called once, from any thread, and does not unwind.
@@ -379,47 +380,47 @@ impl HostFunction {
         HostFunction { raw }
     }
 
-    /// Runs it.
+    /// Calls the function on the current thread.
     pub fn call(self) {
         // SAFETY: `from_raw`'s caller promised one call from any thread; `self` is consumed.
         unsafe { (self.raw.call)(self.raw.context) }
     }
 
-    /// As it crosses the boundary.
+    /// Returns the function in the form that crosses the boundary.
     pub fn into_raw(self) -> abi::HostFunction {
         self.raw
     }
 }
 
-/// What a kernel is. A plugin fills in the fields of the default, in which nothing is known.
+/// Attributes of a kernel. The default knows nothing; a plugin fills in its fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct KernelAttributes {
-    /// Address of the code, 0 if the device does not tell.
+    /// Address of the code, 0 if unknown.
     pub address: u64,
     /// Size of the code in bytes, 0 if unknown.
     pub code_bytes: u64,
     /// Size of each argument in bytes, if the image describes them.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "received::sizes"))]
     pub argument_sizes: Option<Vec<u32>>,
-    /// Type of each argument, as many as there are sizes; empty if the image does not tell.
+    /// Type of each argument, as many as there are sizes; empty if unknown.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "received::list::<_, _, { limits::ARGUMENTS }>")
     )]
     pub argument_types: Vec<ArgumentType>,
-    /// The parameters as the source declares them, "(uint64_t n, float *x)"; empty if unknown.
+    /// Parameters as the source declares them, "(uint64_t n, float *x)"; empty if unknown.
     pub declaration: String,
-    /// Most work-items in a group, 0 if only the device limits it.
+    /// Maximum number of work-items in a group, 0 if only the device limits it.
     pub max_group_items: u32,
-    /// Shared memory that the kernel itself declares, in bytes.
+    /// Shared memory that the kernel's code declares, in bytes.
     pub static_shared_bytes: u64,
     /// Private memory per work-item in bytes, 0 if unknown.
     pub private_bytes: u64,
     /// Registers per work-item, 0 if unknown.
     pub registers: u32,
-    /// Group size that the image requires; 0 where it leaves it open.
+    /// Group size that the image requires in x, y, z; 0 where any size is allowed.
     pub required_group: [u32; 3],
 }
 
@@ -435,7 +436,7 @@ pub struct GlobalAddress {
 }
 
 impl GlobalAddress {
-    /// Returns a variable of `bytes` bytes at a device address.
+    /// Creates the address of a variable of `bytes` bytes.
     pub const fn new(address: u64, bytes: u64) -> GlobalAddress {
         GlobalAddress { address, bytes }
     }
@@ -446,16 +447,16 @@ impl GlobalAddress {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ProfileSection {
-    /// What it holds.
+    /// Kind of the section.
     pub kind: ProfileSectionKind,
-    /// Where it lies on the device.
+    /// Address of the section on the device.
     pub address: u64,
-    /// Its bytes.
+    /// Bytes of the section.
     pub contents: Vec<u8>,
 }
 
 impl ProfileSection {
-    /// Returns a section of `kind` that lies at `address` on the device.
+    /// Creates a section of `kind` that lies at `address` on the device.
     pub const fn new(kind: ProfileSectionKind, address: u64, contents: Vec<u8>) -> ProfileSection {
         ProfileSection { kind, address, contents }
     }
@@ -464,13 +465,14 @@ impl ProfileSection {
 pub use crate::abi::PoolTracker;
 
 impl PoolTracker {
-    /// The variable of LLVM's device runtime that holds it.
+    /// Name of the tracker's variable in LLVM's device runtime.
     pub const SYMBOL: &str = "__omp_rtl_device_memory_pool_tracker";
 
-    /// Reads what the variable holds: four numbers of 64 bits, little endian. What follows is ignored.
+    /// Reads the contents of the variable: four little-endian 64-bit numbers. Ignores further
+    /// bytes.
     ///
     /// # Errors
-    /// `InvalidBinary` for fewer bytes.
+    /// `InvalidBinary` for fewer than 32 bytes.
     pub fn parse(bytes: &[u8]) -> Result<PoolTracker> {
         let Some((bytes, _)) = bytes.split_first_chunk::<32>() else {
             let message = format!("the memory-pool tracker has {} bytes, expected 32", bytes.len());

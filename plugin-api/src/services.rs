@@ -1,11 +1,11 @@
-//! What the host offers to a plugin.
+//! Services of the host for a plugin.
 
 use crate::abi;
 use crate::raw::{collect, text};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::sync::OnceLock;
 
-/// A handle to the host's services. Valid as long as the plugin is loaded, from any thread.
+/// A handle of the host's services. Valid while the plugin is loaded, on any thread.
 #[derive(Clone, Copy)]
 pub struct Services {
     raw: &'static abi::Services,
@@ -17,7 +17,7 @@ unsafe impl Send for Services {}
 unsafe impl Sync for Services {}
 
 impl Services {
-    /// Wraps what `connect` was given.
+    /// Creates a handle from the argument of `connect`.
     ///
     /// # Safety
     /// `raw` stays valid until the library is closed.
@@ -26,7 +26,8 @@ impl Services {
         Services { raw: unsafe { &*raw } }
     }
 
-    /// Returns the user's setting `name` for this backend (`LONGSHORE_<BACKEND>_<NAME>`), if there is one.
+    /// Returns the user's setting `name` for this backend (`LONGSHORE_<BACKEND>_<NAME>`); `None`
+    /// for an unset one.
     pub fn setting(&self, name: &str) -> Option<String> {
         let mut found = 0;
         let value = collect(usize::MAX, |sink| {
@@ -36,12 +37,12 @@ impl Services {
         (found != 0).then(|| String::from_utf8_lossy(&value.into_host_bytes()).into_owned())
     }
 
-    /// Sends this library's `log` records to the host, so that one filter governs all. The glue
-    /// calls it before [`Plugin::connect`](crate::Plugin::connect).
+    /// Sends this library's `log` records to the host, so that one filter governs all records. The
+    /// glue calls this function before [`Plugin::connect`](crate::Plugin::connect).
     pub fn forward_log(&self) {
         static FORWARD: OnceLock<Services> = OnceLock::new();
         let services = FORWARD.get_or_init(|| *self);
-        // A library that is connected twice has its logger already.
+        // A library that is connected again has its logger already.
         let _ = log::set_logger(services);
         // SAFETY: the host's function.
         let level = unsafe { (self.raw.log_level)(self.raw.context) };
@@ -64,12 +65,12 @@ impl Log for Services {
     fn flush(&self) {}
 }
 
-/// Returns the filter with this number: 0 off, 1 error, 2 warn, 3 info, 4 debug, 5 and above trace.
+/// Returns the filter with this number: 0 off, 1 error, 2 warn, 3 info, 4 debug, else trace.
 pub fn level_filter(value: u32) -> LevelFilter {
     level(value).map_or(LevelFilter::Off, |level| level.to_level_filter())
 }
 
-/// Returns the level with this number, as for [`level_filter`].
+/// Returns the level with this number, as for [`level_filter`]; `None` for 0.
 pub fn level(value: u32) -> Option<Level> {
     match value {
         0 => None,

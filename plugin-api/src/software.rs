@@ -1,8 +1,9 @@
 //! Queues and events for drivers that have none.
 //!
-//! A backend whose driver has only calls that block implements [`SoftwareBackend`], and takes [`SoftwareQueue`] and
-//! [`SoftwareEvent`] for its queues and events. They keep the promises of `docs/plugin-interface.md` on order, errors
-//! and events. `examples/plugin.rs` is such a backend.
+//! A backend whose driver has only blocking calls implements [`SoftwareBackend`], and uses
+//! [`SoftwareQueue`] and [`SoftwareEvent`] as its queues and events. These types keep the promises
+//! of `docs/plugin-interface.md` on order, errors and events. `examples/plugin.rs` is such a
+//! backend.
 
 use crate::backend::{Backend, Event, Queue};
 use crate::request::{Arguments, CopyRequest, HostFunction, LaunchShape, Span};
@@ -13,14 +14,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
-/// A piece of work, called once, on the thread of its queue. It may block until the driver has done it.
+/// Work of a queue, called once on the queue's thread. The call may block until the driver is done.
 pub type Work = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// A backend with [`SoftwareQueue`]s.
 ///
-/// Each function checks what is asked for and returns the work, with all that it needs: the arguments and the pattern
-/// are gone when the work is called. An error of the function is the caller's at once; an error of the work is told by
-/// the next [`Queue::synchronize`].
+/// Each function checks its request and returns the work, with all data that the work needs: the
+/// arguments and the pattern are invalid when the work runs. The caller gets an error of the
+/// function at once. The next [`Queue::synchronize`] returns an error of the work.
 pub trait SoftwareBackend: Backend<Queue = SoftwareQueue, Event = SoftwareEvent> {
     /// Returns the work of [`Queue::launch`].
     ///
@@ -29,22 +30,24 @@ pub trait SoftwareBackend: Backend<Queue = SoftwareQueue, Event = SoftwareEvent>
     fn launch(kernel: &Self::Kernel, shape: &LaunchShape, arguments: Arguments<'_>)
     -> Result<Work>;
 
-    /// Returns the work of [`Queue::copy`]. The spans are as long as each other, and may be of 0 bytes.
+    /// Returns the work of [`Queue::copy`]. Both ranges have the same length, which may be 0 bytes.
     ///
     /// # Errors
     /// Errors of the driver that show before the copy begins.
     fn copy(copy: &CopyRequest<'_, Self::Device>) -> Result<Work>;
 
-    /// Returns the work of [`Queue::fill`]. The pattern's length, at least 1 byte, divides the span's.
+    /// Returns the work of [`Queue::fill`]. The length of the pattern, at least 1 byte, divides
+    /// that of the range.
     ///
     /// # Errors
     /// Errors of the driver that show before the fill begins.
     fn fill(destination: Span, pattern: &[u8]) -> Result<Work>;
 }
 
-/// An in-order queue: a thread that calls one piece of work after the other. The thread ends when the queue is dropped and
-/// all its work is done. Dropping does not block, and the thread may outlive the queue's device: work that uses an object of
-/// the driver owns a reference to it. Any thread may call any method.
+/// An in-order queue: a thread that calls its work in order. The thread ends when the queue is
+/// dropped and all its work is done. Dropping does not block, and the thread may outlive the
+/// queue's device: work that uses an object of the driver owns a reference to it. Any thread may
+/// call any method.
 pub struct SoftwareQueue {
     jobs: Sender<Job>,
     thread: ThreadId,
@@ -58,7 +61,7 @@ struct Job {
 }
 
 impl SoftwareQueue {
-    /// Returns an idle queue, with its thread started.
+    /// Creates an idle queue and starts its thread.
     ///
     /// # Errors
     /// `OutOfResources` if the thread cannot be started.
@@ -81,10 +84,11 @@ impl SoftwareQueue {
         })
     }
 
-    /// Queues work. Blocks if `wait` is set, until it is done.
+    /// Adds work to the queue. If `wait` is set, blocks until the work and all work queued before
+    /// it are done.
     ///
     /// # Errors
-    /// If it waits, errors of [`Queue::synchronize`].
+    /// If the call waits, errors of [`Queue::synchronize`].
     pub fn push(&self, wait: bool, work: Work) -> Result<()> {
         if wait {
             self.refuse_own_thread()?;
@@ -93,7 +97,7 @@ impl SoftwareQueue {
         if wait { self.wait_for_all() } else { Ok(()) }
     }
 
-    /// Queues work, and returns the place behind it.
+    /// Adds work to the queue, and returns the record behind it.
     fn append(&self, work: Work) -> Result<Arc<Record>> {
         let record = Arc::<Record>::default();
         let mut last = lock(&self.last);
@@ -103,7 +107,7 @@ impl SoftwareQueue {
         Ok(record)
     }
 
-    /// Waits for all that was queued, and takes the error that nobody was told of.
+    /// Waits for all queued work, and takes the pending error.
     fn wait_for_all(&self) -> Result<()> {
         let last = Arc::clone(&lock(&self.last));
         last.wait();
@@ -118,7 +122,7 @@ impl SoftwareQueue {
     }
 }
 
-/// The life of a queue's thread.
+/// Runs the work of a queue on the queue's thread.
 fn run_all(jobs: Receiver<Job>, pending_error: &Mutex<Option<Error>>) {
     for Job { work, record } in jobs {
         let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
@@ -179,7 +183,7 @@ impl<B: SoftwareBackend> Queue<B> for SoftwareQueue {
     }
 }
 
-/// An event: the place in a [`SoftwareQueue`] that it was last recorded at.
+/// An event: its last record in a [`SoftwareQueue`].
 pub struct SoftwareEvent {
     device: u32,
     timing: bool,
@@ -187,7 +191,8 @@ pub struct SoftwareEvent {
 }
 
 impl SoftwareEvent {
-    /// Returns an event of the device with this index, recorded nowhere; `timing` if its time will be asked for.
+    /// Creates an event of the device with this index, without a record; `timing` if
+    /// [`Event::elapsed_ns`] may use the event.
     pub fn new(device: u32, timing: bool) -> SoftwareEvent {
         SoftwareEvent { device, timing, last: Mutex::default() }
     }
@@ -218,7 +223,8 @@ impl<B: SoftwareBackend> Event<B> for SoftwareEvent {
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
         if self.device != end.device {
-            let message = format!("events of the devices {} and {}", self.device, end.device);
+            let message =
+                format!("the events belong to the devices {} and {}", self.device, end.device);
             return Err(Error::new(ErrorCode::InvalidDevice, message));
         }
         let (start, end) = (self.reached_at()?, end.reached_at()?);
@@ -227,7 +233,7 @@ impl<B: SoftwareBackend> Event<B> for SoftwareEvent {
     }
 }
 
-/// A place in a queue. Once reached, it stays so.
+/// A place in a queue. A reached place stays reached.
 #[derive(Default)]
 struct Record {
     reached: Mutex<Option<Reached>>,
@@ -236,7 +242,7 @@ struct Record {
 
 struct Reached {
     at: Instant,
-    /// The first failure of the work in front that no caller was told of.
+    /// First failure of earlier work that was pending when the place was reached.
     failure: Option<Error>,
 }
 

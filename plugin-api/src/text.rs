@@ -1,12 +1,13 @@
-//! Text that comes from images, plugins and drivers, made fit for a terminal.
+//! Text from images, plugins and drivers, made safe for a terminal.
 
 use std::borrow::Cow;
 
-/// Returns the text with its control characters as escapes, such as `\u{1b}`, by which it could move a
-/// terminal's cursor, change its colours or its title. Characters that change the direction of text are
-/// escaped too; newlines and tabs stay.
+/// Returns the text with its control characters as escapes, such as `\u{1b}`. Such characters could
+/// move a terminal's cursor, or change its colours or its title. Characters that change the
+/// direction of text are escaped too; newlines and tabs stay.
 ///
-/// Names in images are chosen by their author. [`Error`](crate::Error) does this for messages.
+/// An image's author chooses the names in the image. [`Error`](crate::Error) escapes its messages
+/// with this function.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);

@@ -1,9 +1,8 @@
-//! Threads that a device has, and that must have ended before it is closed.
+//! Threads that work for a device and must end before the device is closed.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Counts the threads that work for a device: those of queues that were given up, which still have
-/// something to do.
+/// A count of the threads that work for a device: threads of dropped queues that still have work.
 #[derive(Default)]
 pub struct Workers(Arc<State>);
 
@@ -13,17 +12,17 @@ struct State {
     none: Condvar,
 }
 
-/// Counts as a thread that works for a device until it is dropped.
+/// A thread's place in the count of a device's [`Workers`], until the value is dropped.
 pub struct AtWork(Arc<State>);
 
 impl Workers {
-    /// Counts a thread in until the answer, which it takes along, is dropped.
+    /// Counts a thread until the returned value, which the thread owns, is dropped.
     pub fn add(&self) -> AtWork {
         *self.0.count() += 1;
         AtWork(Arc::clone(&self.0))
     }
 
-    /// Blocks until there is none.
+    /// Blocks until no thread is counted.
     pub fn await_none(&self) {
         let mut count = self.0.count();
         while *count > 0 {

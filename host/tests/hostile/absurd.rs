@@ -16,7 +16,7 @@ pub(crate) const REPLIES: [(&str, &str); 31] = [
     ("device info", "device_info Name of device 0: 4294967302 bytes, expected at most 65536"),
     ("acceptance", "longshore.device, accepts: 7, expected 0, 1 or 2"),
     ("refusal", "longshore.device, accepts, reason: 4294967296 bytes, expected at most 65536"),
-    ("address 0", "longshore.device, allocate: address 0, expected another with success"),
+    ("address 0", "longshore.device, allocate: address 0, expected a nonzero address"),
     ("odd address", "longshore.device, allocate: address 0x1, expected a multiple of 256"),
     ("last address", "bytes at 0xffffffffffffff00, expected an end within 64 bits"),
     ("message", "whose message has 70368744177664 bytes, expected at most 65536"),

@@ -152,7 +152,7 @@ fn are_reported(host: impl Fn(&Absurd) -> longshore::HostBuilder) {
 fn an_answer_beyond_its_bound_is_an_error_that_names_it() {
     are_reported(|absurd| absurd.host());
     let error = absurd::first_error(Absurd::new("pinned address").host()).unwrap_err();
-    let said = "plugin 'absurd': longshore.pinning, pin: address 0, expected another with success";
+    let said = "plugin 'absurd': longshore.pinning, pin: address 0, expected a nonzero address";
     assert_eq!(error.message(), said);
 }
 

@@ -1,4 +1,5 @@
-//! How each type of a parameter or an answer crosses the boundary, and how it is sent to another process.
+//! Conversions of each type of a parameter or an answer across the boundary, and to another
+//! process.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
@@ -6,15 +7,15 @@ use syn::{Error, Ident, Pat, Result, Type};
 
 /// A parameter of a method.
 pub struct Parameter {
-    /// Its name.
+    /// Name of the parameter.
     pub name: Ident,
-    /// Its type in the trait.
+    /// Type in the trait.
     pub rust: Type,
-    /// How it crosses.
+    /// Form in which the parameter crosses the boundary.
     pub kind: ParameterKind,
 }
 
-/// How a parameter crosses.
+/// The form in which a parameter crosses the boundary.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ParameterKind {
     /// `u32`, `u64`: as it is.
@@ -79,18 +80,18 @@ impl Parameter {
     /// Reads a parameter.
     ///
     /// # Errors
-    /// A pattern that is no name.
+    /// A pattern that is not a name.
     pub fn read(pattern: &Pat, rust: &Type) -> Result<Parameter> {
         let Pat::Ident(pattern) = pattern else {
             return Err(Error::new_spanned(pattern, "expected a name"));
         };
-        // Parameters that a default body leaves alone begin with an underscore.
+        // Parameters unused by a default body begin with an underscore.
         let name = pattern.ident.to_string();
         let name = format_ident!("{}", name.trim_start_matches('_'), span = pattern.ident.span());
         Ok(Parameter { name, rust: rust.clone(), kind: ParameterKind::from_type(rust) })
     }
 
-    /// Returns the parameters in C.
+    /// Returns the parameters of the C function.
     pub fn raw(&self) -> Vec<Raw> {
         let name = self.name.clone();
         let one = |kind| vec![(name.clone(), kind)];
@@ -141,7 +142,8 @@ impl Parameter {
         }
     }
 
-    /// Makes the trait's value of what came from C, in an `unsafe` block of a function that may fail.
+    /// Returns code that converts the arguments from C to the trait's value, in an `unsafe` block
+    /// of a fallible function.
     pub fn from_raw(&self) -> TokenStream {
         let name = &self.name;
         match &self.kind {
@@ -170,7 +172,7 @@ impl Parameter {
         }
     }
 
-    /// Returns the field of a message.
+    /// Returns the field of the message.
     pub fn message(&self) -> Result<TokenStream> {
         let name = &self.name;
         Ok(match &self.kind {
@@ -196,7 +198,8 @@ impl Parameter {
         }
     }
 
-    /// Makes the trait's value of the field, on the executor's side; of another object, it is `<name>_object`.
+    /// Returns code that converts the field to the trait's value, on the executor's side; for
+    /// another object, the value is `<name>_object`.
     pub fn from_message(&self) -> TokenStream {
         let name = &self.name;
         match &self.kind {
@@ -215,12 +218,12 @@ impl Parameter {
     }
 
     fn not_sent(&self) -> Error {
-        let problem = "no message has this type: write the isolated form by hand";
+        let problem = "a message cannot have this type: write the isolated form by hand";
         Error::new_spanned(&self.rust, problem)
     }
 }
 
-/// Returns the field of the executor's server that has the objects of a kind: `devices`.
+/// Returns the field of the executor's server with the objects of a kind: `devices`.
 pub fn plural(object: &Ident) -> Ident {
     format_ident!("{}s", object.to_string().to_lowercase())
 }
@@ -240,7 +243,7 @@ impl ParameterKind {
             "HostFunction" => ParameterKind::HostFunction,
             name => match name.strip_prefix("&B::") {
                 Some(object) => ParameterKind::Object(format_ident!("{object}")),
-                // A bare name is that of an enumeration; parts of requests borrow.
+                // A bare name is an enumeration; parts of requests borrow.
                 None if name.chars().all(char::is_alphanumeric) => {
                     ParameterKind::Enumeration(format_ident!("{text}"))
                 }
@@ -254,7 +257,7 @@ impl Reply {
     /// Reads the type of an answer.
     ///
     /// # Errors
-    /// A type that does not cross.
+    /// An error for a type that does not cross the boundary.
     pub fn read(rust: &Type) -> Result<Reply> {
         let text = rust.to_token_stream().to_string().replace(' ', "");
         Ok(match text.as_str() {
@@ -271,12 +274,12 @@ impl Reply {
             "Vec<ProfileSection>" => Reply::Sections,
             name => match name.strip_prefix("B::") {
                 Some(object) => Reply::Object(format_ident!("{object}")),
-                None => return Err(Error::new_spanned(rust, "no answer has this type")),
+                None => return Err(Error::new_spanned(rust, "an answer cannot have this type")),
             },
         })
     }
 
-    /// Returns the places in C that the answer is written to.
+    /// Returns the C parameters to which the function writes its answer.
     pub fn raw(&self) -> Vec<Raw> {
         let one = |name: &str, kind| vec![(format_ident!("{name}"), kind)];
         match self {
@@ -303,7 +306,7 @@ impl Reply {
         }
     }
 
-    /// Returns the function of `remote/receive.rs` that has the answer written, and reads it.
+    /// Returns the function of `remote/receive.rs` that receives the answer and checks it.
     pub fn receiver(&self) -> Ident {
         format_ident!("{}", self.function())
     }

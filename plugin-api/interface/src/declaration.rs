@@ -1,4 +1,4 @@
-//! The declaration, read.
+//! The parsed declaration.
 
 use crate::crossing::{Parameter, Reply};
 use proc_macro2::TokenStream;
@@ -11,98 +11,98 @@ use syn::{
 
 /// The whole declaration.
 pub struct Interface {
-    /// Its kinds of objects, in the order of the declaration.
+    /// Kinds of objects, in the order of the declaration.
     pub objects: Vec<Object>,
-    /// The declaration as it was read.
+    /// Tokens of the declaration.
     pub tokens: TokenStream,
 }
 
 /// A kind of object: a trait.
 pub struct Object {
-    /// The trait's name: `Device`.
+    /// Name of the trait: `Device`.
     pub name: Ident,
-    /// The trait as Rust has it, without the attributes of the declaration.
+    /// Trait in Rust, without the attributes of the declaration.
     pub item: ItemTrait,
-    /// Its methods, and the end of the handle, in order.
+    /// Methods and the end of the handle, in order.
     pub methods: Vec<Method>,
 }
 
-/// A method.
+/// A method of a trait, or the end of its handle.
 pub struct Method {
-    /// Its name, which is also the function's in C.
+    /// Name of the method, and of the function in C.
     pub name: Ident,
-    /// Its comment, line by line.
+    /// Comment, line by line.
     pub docs: Vec<Attribute>,
-    /// The parameters behind the object.
+    /// Parameters after the object.
     pub parameters: Vec<Parameter>,
-    /// What it answers.
+    /// Answer of the method.
     pub reply: Reply,
     /// Whether the answer is a `Result`.
     pub is_fallible: bool,
-    /// How it takes the object.
+    /// Form in which the method takes its object.
     pub receiver: Receiver,
-    /// The optional table that it belongs to.
+    /// Optional table of the method.
     pub table: Option<Optional>,
-    /// See [`crate`].
+    /// Argument of `#[without]`; see [`crate`].
     pub without: Option<Expr>,
-    /// See [`crate`].
+    /// Argument of `#[request]`; see [`crate`].
     pub request: Option<Ident>,
-    /// See [`crate`].
+    /// Argument of `#[require]`; see [`crate`].
     pub require: Option<Expr>,
-    /// See [`crate`].
+    /// Argument of `#[check]`; see [`crate`].
     pub check: Option<Expr>,
-    /// See [`crate`].
+    /// Argument of `#[undo]`; see [`crate`].
     pub undo: Option<Expr>,
-    /// See [`crate`].
+    /// Argument of `#[export]`; see [`crate`].
     pub export: Option<Path>,
-    /// See [`crate`].
+    /// Argument of `#[remote]`; see [`crate`].
     pub remote: Option<Path>,
-    /// How its isolated form waits.
+    /// Form of the call in another process.
     pub isolated: Isolated,
 }
 
-/// How a method takes its object.
+/// The form in which a method takes its object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Receiver {
-    /// It borrows the object.
+    /// The method borrows the object.
     Borrowed,
-    /// It ends the object.
+    /// The method ends the object.
     Ending,
-    /// It is no method of the trait but the object's `Drop`.
+    /// The object's `Drop`, which is not a method of the trait.
     Drop,
 }
 
-/// An optional table.
+/// An optional table of the interface.
 pub struct Optional {
-    /// Its name behind "longshore.".
+    /// Name after "longshore.".
     pub name: String,
-    /// What it is for; empty but at its first function.
+    /// Purpose of the table; empty except at its first function.
     pub about: String,
 }
 
-/// How a method is called in another process.
+/// The form in which another process receives a call of a method.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Isolated {
-    /// By a message that is answered.
+    /// A message with an answer; the default.
     Asked,
-    /// See [`crate`].
+    /// `#[isolated(by_hand)]`; see [`crate`].
     ByHand,
-    /// See [`crate`].
+    /// `#[isolated(proxy)]`; see [`crate`].
     Proxy,
-    /// See [`crate`].
+    /// `#[isolated(queued)]`; see [`crate`].
     Queued,
-    /// See [`crate`].
+    /// `#[isolated(posted)]`; see [`crate`].
     Posted,
-    /// See [`crate`].
+    /// `#[isolated(waits)]`; see [`crate`].
     Waits,
-    /// See [`crate`].
+    /// `#[isolated(finishes)]`; see [`crate`].
     Finishes,
-    /// See [`crate`].
+    /// `#[isolated(gives_up)]`; see [`crate`].
     GivesUp,
 }
 
 impl Interface {
-    /// Returns the optional tables, each with the object and the methods that it is made of, in order.
+    /// Returns the optional tables, each with its object and its methods, in order.
     pub fn optional_tables(&self) -> Vec<(&Optional, &Object, Vec<&Method>)> {
         let mut tables: Vec<(&Optional, &Object, Vec<&Method>)> = Vec::new();
         for object in &self.objects {
@@ -160,7 +160,7 @@ impl Parse for Interface {
         let mut objects = Vec::new();
         for item in file.items {
             let Item::Trait(item) = item else {
-                return Err(Error::new_spanned(item, "the declaration consists of traits"));
+                return Err(Error::new_spanned(item, "expected a trait"));
             };
             objects.push(Object::read(item)?);
         }
@@ -178,10 +178,7 @@ impl Object {
         let mut kept = Vec::new();
         for member in std::mem::take(&mut item.items) {
             let TraitItem::Fn(mut function) = member else {
-                return Err(Error::new_spanned(
-                    member,
-                    "a trait of the interface has methods alone",
-                ));
+                return Err(Error::new_spanned(member, "expected a method"));
             };
             let method = Method::read(&mut function)?;
             if method.receiver != Receiver::Drop {
@@ -240,7 +237,7 @@ impl Method {
             "remote" => self.remote = Some(attribute.parse_args()?),
             "isolated" => self.isolated = attribute.parse_args()?,
             "end" => self.receiver = Receiver::Drop,
-            _ => return Err(Error::new_spanned(attribute, "no attribute of the declaration")),
+            _ => return Err(Error::new_spanned(attribute, "unknown attribute of the declaration")),
         }
         Ok(())
     }
@@ -301,7 +298,7 @@ impl Parse for Isolated {
             "waits" => Isolated::Waits,
             "finishes" => Isolated::Finishes,
             "gives_up" => Isolated::GivesUp,
-            _ => return Err(Error::new(word.span(), "no way of calling an isolated plugin")),
+            _ => return Err(Error::new(word.span(), "unknown form of an isolated call")),
         })
     }
 }

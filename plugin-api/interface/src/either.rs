@@ -1,4 +1,4 @@
-//! The backend of the host: each object is a plugin's in this process, or in another one.
+//! The backend of the host, whose objects belong to a plugin in this process or in another one.
 
 use crate::crossing::{ParameterKind, Reply};
 use crate::declaration::{Interface, Method, Object, Receiver};
@@ -7,17 +7,17 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::Ident;
 
-/// The enumerators of the two ways.
+/// Enumerators of the two places.
 const WAYS: [&str; 2] = ["Here", "There"];
 
-/// Makes what `longshore` has of the declaration: the backend `Either` and its types.
+/// Generates the backend `Either` and its types, for `longshore`.
 pub fn either(interface: &Interface) -> TokenStream {
     let objects = interface.objects.iter().map(object);
     let names = interface.objects.iter().map(|object| &object.name);
     let (kinds, types): (Vec<_>, Vec<_>) =
         names.map(|name| (name, format_ident!("Any{name}"))).unzip();
     quote! {
-        /// The backend of plugins, of this process or of processes of their own.
+        /// The backend of plugins in this process and in processes of their own.
         pub(crate) struct Either;
 
         impl Backend for Either {
@@ -43,9 +43,9 @@ fn object(object: &Object) -> TokenStream {
     quote! {
         #[doc = #doc]
         pub(crate) enum #any {
-            /// In this process.
+            /// An object in this process.
             Here(<Remote as Backend>::#name),
-            /// In another process.
+            /// An object in another process.
             There(<Isolated as Backend>::#name),
         }
 

@@ -14,15 +14,15 @@ pub use tables::{layouts, tables};
 
 pub(crate) use remote::{checked, place, signature};
 
-/// Makes the traits, and a macro `with_interface!` that hands the declaration to a macro of
-/// `longshore-interface-macros`: where that stands is the code that it makes.
+/// Generates the traits, and a macro `with_interface!` that passes the declaration to a macro of
+/// `longshore-interface-macros`. The generated code takes the place of the call.
 pub fn traits(interface: &Interface) -> TokenStream {
     let traits = interface.objects.iter().map(|object| &object.item);
     let declaration = &interface.tokens;
     quote! {
         #(#traits)*
 
-        /// Hands the declaration of the interface to a macro of `longshore-interface-macros`.
+        /// Passes the declaration of the interface to a macro of `longshore-interface-macros`.
         #[doc(hidden)]
         #[macro_export]
         macro_rules! with_interface {

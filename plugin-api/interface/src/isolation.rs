@@ -1,4 +1,4 @@
-//! Messages of isolated plugins: the proxies that send them, and the serving that answers them.
+//! Messages of isolated plugins: the proxies that send them, and the server code that answers them.
 
 use crate::crossing::{Reply, plural};
 use crate::declaration::{Interface, Isolated, Method, Object, Receiver};
@@ -7,13 +7,13 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Ident;
 
-/// Makes what `longshore-executor` has of the declaration: the modules `messages`, `proxies` and `serving`.
+/// Generates the modules `messages`, `proxies` and `serving`, for `longshore-executor`.
 pub fn isolation(interface: &Interface) -> TokenStream {
     let messages = each(interface, messages);
     let proxies = interface.objects.iter().map(proxy);
     let serving = each(interface, serving);
     quote! {
-        /// A message for each method that is called in another process.
+        /// Messages for the methods that another process executes.
         pub(super) mod messages {
             use super::super::protocol::Id;
             use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub fn isolation(interface: &Interface) -> TokenStream {
             #(#messages)*
         }
 
-        /// The interface, implemented by messages.
+        /// The traits of the interface, implemented by messages.
         pub(super) mod proxies {
             use super::super::proxy::objects::*;
             use super::messages::*;
@@ -31,7 +31,7 @@ pub fn isolation(interface: &Interface) -> TokenStream {
             #(#proxies)*
         }
 
-        /// The messages, answered by the plugin.
+        /// Server code that answers messages with calls of the plugin.
         pub(super) mod serving {
             use super::super::protocol::Id;
             use super::super::serve::{Server, encode_reply};
@@ -45,7 +45,8 @@ pub fn isolation(interface: &Interface) -> TokenStream {
     }
 }
 
-/// Makes the same of each kind of object; errors of the declaration become errors of the compiler.
+/// Generates the same code for each kind of object; errors of the declaration become errors of the
+/// compiler.
 fn each(interface: &Interface, make: fn(&Object) -> syn::Result<TokenStream>) -> Vec<TokenStream> {
     let made = interface.objects.iter().map(make);
     made.map(|made| made.unwrap_or_else(syn::Error::into_compile_error)).collect()
@@ -84,7 +85,8 @@ fn messages(object: &Object) -> syn::Result<TokenStream> {
         #[derive(Debug, Serialize, Deserialize)]
         pub(crate) enum #name<'a> {
             #(#variants)*
-            /// Never sent: some kinds of objects have no message that borrows.
+            /// An enumerator that is never sent: some kinds of objects have no message that
+            /// borrows.
             #[serde(skip)]
             Never(std::convert::Infallible, std::marker::PhantomData<&'a ()>),
         }
@@ -127,7 +129,7 @@ fn proxy_body(object: &Object, method: &Method) -> TokenStream {
     }
 }
 
-/// Reads the answer and checks it, as the other side may be anything.
+/// Generates the code that reads the answer and checks it, as the other process may send anything.
 fn proxy_reply(object: &Object, method: &Method, asked: &TokenStream) -> TokenStream {
     let received = match &method.reply {
         Reply::Object(kind) => {
@@ -174,7 +176,7 @@ fn serving(object: &Object) -> syn::Result<TokenStream> {
     });
     let posts = sent(object).any(|method| is_posted(&method)).then(|| {
         quote! {
-            /// Does what needs no answer; `None` for what needs one.
+            /// Does the work of a message without an answer; `None` for a message that needs one.
             pub(crate) fn #post(&self, id: Id, call: #call<'_>) -> Option<Result<()>> {
                 match call {
                     #(#posted)*
@@ -203,7 +205,7 @@ fn pattern(object: &Object, method: &Method) -> TokenStream {
     quote!(#call::#variant { #(#names),* })
 }
 
-/// Calls the plugin's object, and keeps the object that it answers.
+/// Generates the call of the plugin's object, which keeps a returned object.
 fn result(object: &Object, method: &Method) -> TokenStream {
     let (lower, table) = (object.lower(), plural(&object.name));
     if method.receiver == Receiver::Drop {

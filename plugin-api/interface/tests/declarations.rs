@@ -1,4 +1,4 @@
-//! Declarations that are read, and the code that follows from them.
+//! Tests of declarations and of the code generated from them.
 
 use longshore_interface::{Interface, either, isolation, remote, remote_tables, tables, traits};
 use proc_macro2::TokenStream;
@@ -94,13 +94,13 @@ fn a_declaration_that_cannot_be_followed_is_refused_with_the_reason() {
             quote!(
                 struct Device;
             ),
-            "the declaration consists of traits",
+            "expected a trait",
         ),
         (
             device(quote!(
                 const A: u32;
             )),
-            "has methods alone",
+            "expected a method",
         ),
         (
             device(quote!(
@@ -112,27 +112,27 @@ fn a_declaration_that_cannot_be_followed_is_refused_with_the_reason() {
             device(quote!(
                 fn a(&self) -> Result<Vec<f32>>;
             )),
-            "no answer has this type",
+            "an answer cannot have this type",
         ),
         (
             device(quote!(
                 #[unknown]
                 fn a(&self);
             )),
-            "no attribute of the declaration",
+            "unknown attribute of the declaration",
         ),
         (
             device(quote!(
                 #[isolated(never)]
                 fn a(&self);
             )),
-            "no way of calling an isolated plugin",
+            "unknown form of an isolated call",
         ),
     ] {
         let said = refusal(declaration);
         assert!(said.contains(why), "{said}");
     }
-    // A type that no message has is an error where the message is made.
+    // A type that no message has is an error at the place of the message.
     let interface = read(device(quote!(
         fn a(&self, image: ImageBytes) -> Result<u32>;
     )))

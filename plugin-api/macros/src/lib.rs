@@ -1,55 +1,58 @@
-//! The macros by which Longshore's crates share one declaration of the plugin interface: the crate
-//! `longshore-interface` does the work.
+//! Macros that generate code of several crates from one declaration of the plugin interface. The
+//! crate `longshore-interface` does the work.
 
 use longshore_interface::{
     Interface, either, export, isolation, layouts, remote, remote_tables, tables, traits,
 };
 use proc_macro::TokenStream;
 
-/// Declares the plugin interface: its traits, with attributes for what the traits do not say. Makes
-/// the traits, and the macro `with_interface!`, which hands the declaration to the other macros.
+/// Declares the plugin interface: its traits, with attributes for facts beyond the traits.
+/// Generates the traits, and the macro `with_interface!`, which passes the declaration to the other
+/// macros.
 #[proc_macro]
 pub fn interface(declaration: TokenStream) -> TokenStream {
     expand(declaration, traits)
 }
 
-/// Makes the tables of functions, for `longshore-plugin-api`.
+/// Generates the tables of functions, for `longshore-plugin-api`.
 #[proc_macro]
 pub fn tables_of(declaration: TokenStream) -> TokenStream {
     expand(declaration, tables)
 }
 
-/// Makes the list of the tables' layouts, for `longshore-plugin-api`.
+/// Generates the list of the tables' layouts, for `longshore-plugin-api`.
 #[proc_macro]
 pub fn layouts_of(declaration: TokenStream) -> TokenStream {
     expand(declaration, layouts)
 }
 
-/// Makes the functions that call a plugin's traits, for `longshore-plugin-api`.
+/// Generates the functions that call a plugin's traits, for `longshore-plugin-api`.
 #[proc_macro]
 pub fn export_of(declaration: TokenStream) -> TokenStream {
     expand(declaration, export)
 }
 
-/// Makes the tables that the host asks a plugin for, for `longshore-plugin-api`.
+/// Generates the structure of the tables that the host requests from a plugin, for
+/// `longshore-plugin-api`.
 #[proc_macro]
 pub fn remote_tables_of(declaration: TokenStream) -> TokenStream {
     expand(declaration, remote_tables)
 }
 
-/// Makes the traits that call a plugin's tables, for `longshore-plugin-api`.
+/// Generates the traits that call a plugin's tables, for `longshore-plugin-api`.
 #[proc_macro]
 pub fn remote_of(declaration: TokenStream) -> TokenStream {
     expand(declaration, remote)
 }
 
-/// Makes the messages of isolated plugins, their proxies and their serving, for `longshore-executor`.
+/// Generates the messages of isolated plugins, their proxies and their server code, for
+/// `longshore-executor`.
 #[proc_macro]
 pub fn isolation_of(declaration: TokenStream) -> TokenStream {
     expand(declaration, isolation)
 }
 
-/// Makes the backend whose objects are those of either of two backends, for `longshore`.
+/// Generates the backend whose objects belong to either of two backends, for `longshore`.
 #[proc_macro]
 pub fn either_of(declaration: TokenStream) -> TokenStream {
     expand(declaration, either)

@@ -1,4 +1,4 @@
-//! The tables of functions, made from the declaration of the interface.
+//! The tables of functions, generated from the declaration of the interface.
 
 use super::values::*;
 use abi_stable::StableAbi;

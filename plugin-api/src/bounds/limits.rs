@@ -1,30 +1,32 @@
-//! The numbers: the most that a plugin may report.
+//! Limits of a plugin's answers.
 
-/// Devices of a platform.
+/// Maximum number of devices of a platform.
 pub const DEVICES: u32 = 1024;
-/// Bytes of each text of a description.
+/// Maximum size of each text of a description, in bytes.
 pub const DESCRIPTION_BYTES: usize = 4 << 10;
-/// Bytes of an answer to a query about a platform or a device.
+/// Maximum size of an answer to a query about a platform or a device, in bytes.
 pub const REPLY_BYTES: usize = 64 << 10;
-/// Bytes of the reason for which a plugin is not connected or an image is refused.
+/// Maximum size of the reason why a plugin is not connected or an image is refused, in bytes.
 pub const REASON_BYTES: usize = 64 << 10;
-/// Bytes of an error's message or vendor name, and of a log record's target or message.
+/// Maximum size of an error's message or vendor name, and of a log record's target or message, in
+/// bytes.
 pub const MESSAGE_BYTES: usize = 64 << 10;
-/// Arguments of a kernel.
+/// Maximum number of arguments of a kernel.
 pub const ARGUMENTS: usize = 32 << 10;
-/// Bytes of an argument of a kernel.
+/// Maximum size of an argument of a kernel, in bytes.
 pub const ARGUMENT_BYTES: u32 = 16 << 20;
-/// Bytes of a kernel's parameters as its source declares them.
+/// Maximum size of a kernel's parameters as its source declares them, in bytes.
 pub const DECLARATION_BYTES: usize = 1 << 20;
-/// Symbols of a module.
+/// Maximum number of symbols of a module.
 pub const SYMBOLS: usize = 1 << 20;
-/// Bytes of a symbol's name.
+/// Maximum size of a symbol's name, in bytes.
 pub const SYMBOL_BYTES: usize = 1 << 20;
-/// Bytes of the names of all symbols of a module.
+/// Maximum size of the names of all symbols of a module, in bytes.
 pub const SYMBOLS_BYTES: usize = 64 << 20;
-/// Profile sections of a module.
+/// Maximum number of profile sections of a module.
 pub const PROFILE_SECTIONS: usize = 4 << 10;
-/// Bytes of the contents of all profile sections of a module.
+/// Maximum size of the contents of all profile sections of a module, in bytes.
 pub const PROFILE_BYTES: usize = 64 << 20;
-/// Bytes of a global variable, of a kernel's code, and of the memory that a kernel declares.
+/// Maximum size of a global variable, of a kernel's code, and of the memory that a kernel declares,
+/// in bytes.
 pub const MEMORY_BYTES: u64 = i64::MAX as u64;

@@ -1,11 +1,11 @@
-//! Lists that a process has sent, read in bounded memory.
+//! Lists from another process, read in bounded memory.
 
 use super::limits::ARGUMENTS;
 
-/// Reads a list, of which no more than `MOST` elements and one are kept.
+/// Reads a list and keeps at most its first `MOST` + 1 elements.
 ///
 /// # Errors
-/// Those of the format.
+/// Errors of the format.
 pub fn list<'de, D, T, const MOST: usize>(from: D) -> std::result::Result<Vec<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -39,10 +39,10 @@ where
     from.deserialize_seq(Elements::<T, MOST>(std::marker::PhantomData))
 }
 
-/// Reads the sizes of a kernel's arguments, as [`list`] does.
+/// Reads the sizes of a kernel's arguments, with the limit of [`list`].
 ///
 /// # Errors
-/// Those of the format.
+/// Errors of the format.
 pub(crate) fn sizes<'de, D: serde::Deserializer<'de>>(
     from: D,
 ) -> std::result::Result<Option<Vec<u32>>, D::Error> {

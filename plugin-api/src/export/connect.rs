@@ -1,4 +1,4 @@
-//! `connect`.
+//! The function `connect` of the entry.
 
 use super::{give, guard};
 use crate::abi::{self, PlatformHandle};

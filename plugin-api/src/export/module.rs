@@ -1,4 +1,4 @@
-//! Modules, and the kernels of them that were handed out.
+//! Modules, and their kernels for which the host has handles.
 
 use super::{guard, lent, take_back};
 use crate::abi::{self, ErrorObject, ModuleHandle};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A module and the kernels of it that were handed out: their handles live as long as it does.
+/// A module and its kernels for which the host has handles: the handles live as long as the module.
 pub(super) struct ModuleObject<P: Plugin> {
     pub(super) module: P::Module,
     kernels: Mutex<HashMap<String, HeldKernel<P>>>,
@@ -39,7 +39,7 @@ impl<P: Plugin> ModuleObject<P> {
         object.module
     }
 
-    /// Returns what a kernel is, which is looked up the first time.
+    /// Returns the attributes of a kernel, which the first call looks up.
     fn kernel(&self, name: &str) -> Result<abi::KernelInfo> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         match kernels.entry(name.to_owned()) {
@@ -77,7 +77,8 @@ impl<P: Plugin> HeldKernel<P> {
     }
 }
 
-/// Is `kernel` of the table: a handle lives as long as the module, so the module's object keeps the kernel.
+/// Implements `kernel` of the table: a handle lives as long as the module, so the module's object
+/// keeps the kernel.
 pub(crate) unsafe extern "C" fn kernel<P: Plugin>(
     module: *mut ModuleHandle,
     name: abi::Text,

@@ -1,4 +1,5 @@
-//! Requests: structures of the binary interface that hold all parameters of a method, and functions of the program.
+//! Requests (structures of the binary interface with all parameters of a method) and functions of
+//! the program.
 
 use super::lent_kernel;
 use crate::abi;
@@ -13,7 +14,7 @@ use crate::request::{Arguments, CopyRequest, HostFunction, LaunchShape, Place, S
 /// `Unsupported` for unknown flags.
 ///
 /// # Safety
-/// The kernel is one of a loaded module of `P`, and the program vouches for the arguments.
+/// The kernel belongs to a loaded module of `P`, and the program vouches for the arguments.
 #[inline]
 pub(crate) unsafe fn launch<'a, P: Plugin>(
     raw: &'a abi::Launch,

@@ -1,6 +1,6 @@
-//! Writing answers to where the host wants them.
+//! Functions that write answers to the places that the host passes.
 //!
-//! Each function is `unsafe`: its places are those of the call under way.
+//! Each function is `unsafe`: the caller passes the places of the call under way.
 #![allow(clippy::missing_safety_doc)]
 
 use crate::abi;

@@ -1,4 +1,5 @@
-//! The tables of a plugin in Rust and their functions, made from the declaration of the interface.
+//! The tables of a plugin in Rust and their functions, generated from the declaration of the
+//! interface.
 
 use super::module::kernel;
 use super::{

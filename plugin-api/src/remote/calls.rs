@@ -1,4 +1,5 @@
-//! The interface, implemented by calls through a plugin's tables, made from its declaration.
+//! The traits of the interface, implemented by calls through a plugin's tables and generated from
+//! the declaration.
 
 use super::{
     Remote, RemoteDevice, RemoteEvent, RemoteModule, RemotePlatform, RemoteQueue, lacks_table,

@@ -10,10 +10,10 @@ use crate::raw::text;
 use crate::request::KernelAttributes;
 use std::sync::Arc;
 
-/// A kernel. Valid until its module is unloaded.
+/// A kernel of a plugin's module. Valid until the module is unloaded.
 pub struct RemoteKernel(*mut KernelHandle);
 
-// SAFETY: a kernel handle is only a name for the plugin's calls, which any thread may make.
+// SAFETY: a kernel handle is only an identifier for the plugin's calls, which any thread may make.
 unsafe impl Send for RemoteKernel {}
 // SAFETY: as above.
 unsafe impl Sync for RemoteKernel {}
@@ -26,7 +26,7 @@ impl RemoteKernel {
 }
 
 impl RemoteModule {
-    /// Is `kernel` of the trait: the answer has arrays that the module keeps.
+    /// Implements `kernel` of the trait: the answer has arrays that the module keeps.
     pub(crate) fn find_kernel(&self, name: &str) -> Result<(Arc<RemoteKernel>, KernelAttributes)> {
         const NO_TEXT: abi::Text = abi::Text { data: std::ptr::null(), bytes: 0 };
         let mut info = abi::KernelInfo {
@@ -70,13 +70,14 @@ impl RemoteModule {
         Ok((Arc::new(RemoteKernel(handle)), attributes))
     }
 
-    /// Copies an array with an element for each argument, if the plugin has it.
+    /// Copies an array with an element for each argument, if the plugin has one.
     ///
     /// # Errors
-    /// A breach for more than [`bounds::ARGUMENTS`] and for an array that is not at a multiple of 4.
+    /// A breach for more than [`bounds::ARGUMENTS`] and for an array at an address that is not a
+    /// multiple of 4 bytes.
     ///
     /// # Safety
-    /// The array is readable, unless there are more.
+    /// The array is readable, unless the kernel has more arguments than the bound.
     unsafe fn array(
         &self,
         name: &str,
@@ -94,7 +95,8 @@ impl RemoteModule {
             let found = format!("{array:p}");
             return Err(bounds::breach(self.plugin(), place, found, "a multiple of 4"));
         }
-        // SAFETY: promised by the caller; aligned, not null, and of few elements.
+        // SAFETY: promised by the caller; aligned, not null, and of at most `bounds::ARGUMENTS`
+        // elements.
         Ok(Some(unsafe { std::slice::from_raw_parts(array, count) }.to_vec()))
     }
 }
@@ -102,13 +104,13 @@ impl RemoteModule {
 /// Returns the types of a kernel's arguments.
 ///
 /// # Errors
-/// `BackendFailure` for a word that is no type.
+/// `BackendFailure` for a word that is not a type.
 fn known_types(kernel: &str, words: Vec<u32>) -> Result<Vec<ArgumentType>> {
     let known = |(index, word): (usize, u32)| {
         ArgumentType::from_word(word).ok_or_else(|| {
             let message = format!(
                 "the plugin answered {word:#x} as the type of argument {index} of kernel \
-                 '{kernel}', which is no type"
+                 '{kernel}', which is not an argument type"
             );
             Error::new(ErrorCode::BackendFailure, message)
         })

@@ -1,4 +1,4 @@
-//! The objects of a plugin: a handle and the tables of functions to call with it.
+//! Objects of a plugin: a handle, and the tables of functions that take it.
 
 use super::receive::nothing;
 use super::tables::Tables;
@@ -56,13 +56,13 @@ macro_rules! objects {
                 self.end()
             }
 
-            /// Ends the object, the first time.
+            /// Ends the object; later calls do nothing.
             fn end(&mut self) -> Result<()> {
                 let handle = std::mem::replace(&mut self.handle, std::ptr::null_mut());
                 if handle.is_null() {
                     return Ok(());
                 }
-                // SAFETY: a live handle, used no more.
+                // SAFETY: a live handle, not used afterwards.
                 nothing(|| unsafe { (self.table.$end)(handle) })
             }
         }
@@ -78,18 +78,19 @@ macro_rules! objects {
 }
 
 objects! {
-    /// An open device of a plugin. Dropping it closes it.
+    /// An open device of a plugin. Dropping the value closes the device, which may block.
     RemoteDevice: DeviceHandle, DeviceTable, device, close, "closing a device";
-    /// A loaded module of a plugin. Dropping it unloads it.
+    /// A loaded module of a plugin. Dropping the value unloads the module, which may block.
     RemoteModule: ModuleHandle, ModuleTable, module, unload, "unloading a module";
-    /// A queue of a plugin. Dropping it gives it up without waiting.
+    /// A queue of a plugin. Dropping the value ends the queue without waiting: queued work still
+    /// runs.
     RemoteQueue: QueueHandle, QueueTable, queue, destroy, "destroying a queue";
-    /// An event of a plugin.
+    /// An event of a plugin. Dropping the value ends the event without waiting.
     RemoteEvent: EventHandle, EventTable, event, destroy, "destroying an event";
 }
 
 impl RemoteDevice {
-    /// Frees an allocation that cannot be used; address 0 is none.
+    /// Frees an unusable allocation, unless its address is 0.
     #[cold]
     pub(crate) fn give_back(&self, kind: MemoryKind, address: u64) {
         if address == 0 {

@@ -11,7 +11,7 @@ use crate::info::{DeviceInfo, InfoValue};
 use crate::layout::check_layout;
 use std::sync::Arc;
 
-/// A plugin whose entry and tables were checked.
+/// A plugin with a checked entry and checked tables.
 pub struct RemotePlugin {
     entry: abi::Entry,
     tables: Arc<Tables>,
@@ -19,17 +19,17 @@ pub struct RemotePlugin {
 }
 
 impl RemotePlugin {
-    /// Checks an entry: magic, interface version, layouts, and that nothing required is missing.
+    /// Checks an entry: magic, interface version, layouts, and all required tables and functions.
     /// Calls `describe` and `table`, which run no driver.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The first incompatibility.
     ///
     /// # Safety
-    /// `entry` is the symbol `longshore_plugin` of a library, of at least 16 readable bytes, and
-    /// the library stays loaded as long as anything that comes from it lives. What comes from it
-    /// is used as the interface demands: a kernel only while its module is loaded; modules,
-    /// queues and events go before their device, devices before their platform.
+    /// `entry` is the symbol `longshore_plugin` of a library, with at least 16 readable bytes. The
+    /// library stays loaded while any object from the entry lives. The caller uses those objects as
+    /// the interface demands: a kernel only while its module is loaded; modules, queues and events
+    /// end before their device, devices before their platform.
     pub unsafe fn new(entry: *const abi::Entry) -> Result<RemotePlugin, Incompatible> {
         // SAFETY: magic and versions are the first 16 bytes; the rest is read after they fit.
         unsafe {
@@ -54,15 +54,16 @@ impl RemotePlugin {
         }
     }
 
-    /// What the plugin says of itself.
+    /// Returns the plugin's description.
     pub fn description(&self) -> &Description<String> {
         &self.description
     }
 
-    /// Looks for the driver and its devices. May block.
+    /// Looks for the driver and its devices. May block while the driver starts.
     ///
     /// # Errors
-    /// Errors of the plugin; a breach of [`bounds`] for more devices or a longer reason.
+    /// Errors of the plugin; a breach of [`bounds`] for too many devices or a reason that is too
+    /// long.
     ///
     /// # Safety
     /// `services` stays valid until the library is closed.
@@ -87,7 +88,7 @@ impl RemotePlugin {
             NO_DRIVER => reason.map(Connected::NoDriver),
             NO_DEVICE => reason.map(Connected::NoDevice),
             other => {
-                let message = format!("connect answered {other}, which is no outcome");
+                let message = format!("connect answered the outcome {other}, expected 0, 1 or 2");
                 Err(Error::new(ErrorCode::BackendFailure, message))
             }
         }
@@ -126,11 +127,12 @@ fn describe(entry: &abi::Entry) -> Result<Description<String>> {
     }
 }
 
-/// A connected platform. Dropping it destroys the plugin's; its devices must be closed before.
+/// A connected platform. Dropping the value destroys the plugin's platform, whose devices must be
+/// closed before.
 pub struct RemotePlatform {
     handle: *mut abi::PlatformHandle,
     tables: Arc<Tables>,
-    /// The first answer to `device_count`.
+    /// First answer to `device_count`.
     devices: u32,
 }
 
@@ -140,7 +142,8 @@ unsafe impl Send for RemotePlatform {}
 unsafe impl Sync for RemotePlatform {}
 
 impl RemotePlatform {
-    /// Takes a platform that was just handed out, and ends it if it reports too many devices.
+    /// Wraps a platform that the plugin just created, and destroys it if it reports too many
+    /// devices.
     fn new(handle: *mut abi::PlatformHandle, tables: &Arc<Tables>) -> Result<RemotePlatform> {
         let mut platform = RemotePlatform { handle, tables: Arc::clone(tables), devices: 0 };
         let count = tables.platform.device_count;
@@ -167,12 +170,12 @@ impl RemotePlatform {
         &self.tables.plugin
     }
 
-    /// Is `device_count` of the trait.
+    /// Implements `device_count` of the trait.
     pub(crate) fn devices(&self) -> u32 {
         self.devices
     }
 
-    /// Is `device_info` of the trait: the query says how to read the answer.
+    /// Implements `device_info` of the trait: the query determines the type of the answer.
     pub(crate) fn ask_device(&self, index: u32, query: DeviceInfo) -> Result<InfoValue> {
         let ask = self.table().device_info;
         let reply = written(bounds::REPLY_BYTES, |sink| {
@@ -188,7 +191,7 @@ impl RemotePlatform {
 
 impl Drop for RemotePlatform {
     fn drop(&mut self) {
-        // SAFETY: a live platform, used no more.
+        // SAFETY: a live platform, not used afterwards.
         if let Err(error) = nothing(|| unsafe { (self.table().destroy)(self.handle) }) {
             log::warn!("destroying a platform: {error}");
         }

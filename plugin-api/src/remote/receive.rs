@@ -1,4 +1,4 @@
-//! Having a plugin write its answer, and reading it: what is beyond its bound is an error.
+//! Calls whose answers a plugin writes; an answer beyond its bound is an error.
 
 use crate::abi::{self, ErrorObject};
 use crate::bounds;
@@ -28,14 +28,14 @@ pub(crate) fn truth(plugin: &str, place: &str, call: impl FnOnce(*mut u32) -> Ra
     number(plugin, place, call).map(|reply| reply != 0)
 }
 
-/// Returns a new object's handle; a plugin that hands out null is at fault.
+/// Returns the handle of a new object; a null handle is the plugin's fault.
 pub(crate) fn object<H>(what: &str, call: impl FnOnce(*mut *mut H) -> Raw) -> Result<*mut H> {
     let mut handle = std::ptr::null_mut();
     nothing(|| call(&raw mut handle))?;
     handed_out(what, handle)
 }
 
-/// Returns a handle that is not null.
+/// Returns the handle, after a check that it is not null.
 pub(crate) fn handed_out<H>(what: &str, handle: *mut H) -> Result<*mut H> {
     if !handle.is_null() {
         return Ok(handle);
@@ -44,7 +44,7 @@ pub(crate) fn handed_out<H>(what: &str, handle: *mut H) -> Result<*mut H> {
     Err(Error::new(ErrorCode::BackendFailure, message))
 }
 
-/// Has an answer written to a sink.
+/// Collects an answer that the call writes to a sink.
 pub(crate) fn written(most: usize, call: impl FnOnce(abi::Sink) -> Raw) -> Result<Collected> {
     let mut result = Ok(());
     let reply = collect(most, |sink| result = nothing(|| call(sink)));
@@ -133,13 +133,13 @@ pub(crate) fn sections(
     found.finish()
 }
 
-/// Items passed to a visitor. From the first breach on nothing is kept.
+/// Items passed to a visitor. After the first breach the visitor keeps nothing.
 struct Visit<'a, T> {
     plugin: &'a str,
     found: Vec<T>,
-    /// Calls of the visitor.
+    /// Number of calls of the visitor.
     calls: u64,
-    /// Bytes of all that was found.
+    /// Size of all found items in bytes.
     bytes: u64,
     breach: Option<Error>,
 }
@@ -149,7 +149,7 @@ impl<T> Visit<'_, T> {
         Visit { plugin, found: Vec::new(), calls: 0, bytes: 0, breach: None }
     }
 
-    /// Items found so far.
+    /// Returns the found items.
     ///
     /// # Errors
     /// The first breach.
@@ -157,7 +157,7 @@ impl<T> Visit<'_, T> {
         self.breach.map_or(Ok(self.found), Err)
     }
 
-    /// Keeps what a call makes of its arguments, unless there was a breach.
+    /// Keeps the item that `take` makes of a call's arguments, unless there was a breach.
     fn call(&mut self, take: impl FnOnce(&mut Self) -> Result<Option<T>>) {
         if self.breach.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! Asking a plugin for its tables, and checking what it hands over.
+//! Requests for a plugin's tables, and checks of the plugin's answers.
 
 use crate::abi;
 use crate::error::Error;
@@ -10,36 +10,36 @@ use std::sync::Arc;
 
 with_interface!(longshore_interface_macros::remote_tables_of);
 
-/// Why a library cannot be used as a plugin by this host.
+/// The reason why this host cannot use a library as a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Incompatible {
-    /// The symbol is there but is no entry.
+    /// A symbol that is not an entry.
     NoEntry,
-    /// Built for another major version of the interface.
+    /// A plugin built for another major version of the interface.
     Interface {
         /// Major and minor version of the plugin.
         plugin: (u32, u32),
         /// Major and minor version of the host.
         host: (u32, u32),
     },
-    /// A required table is missing.
+    /// A missing table that every plugin must have; its name.
     MissingTable(&'static str),
-    /// A table has a null function.
+    /// A table with a null function.
     NullFunction {
-        /// Which table.
+        /// Name of the table.
         table: &'static str,
-        /// Which of its functions, counted from 0.
+        /// Index of the function in the table, counted from 0.
         index: usize,
     },
-    /// The layout of a table is not what its name and version promise.
+    /// A table whose layout is not the published layout of its name and version.
     Layout {
-        /// Which table, or "entry".
+        /// Name of the table, or "entry".
         table: &'static str,
-        /// What differs.
+        /// Difference, for people.
         difference: String,
     },
-    /// A text of its description is beyond its bound; holds which, and the bound.
+    /// A text of the description beyond its bound; the error names the text and the bound.
     Description(Error),
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Incompatible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Incompatible::NoEntry => {
-                write!(f, "its symbol 'longshore_plugin' is no plugin entry (wrong magic)")
+                write!(f, "its symbol 'longshore_plugin' is not a plugin entry (wrong magic)")
             }
             Incompatible::Interface { plugin, host } => write!(
                 f,
@@ -70,7 +70,7 @@ impl fmt::Display for Incompatible {
 
 impl std::error::Error for Incompatible {}
 
-/// Returns a table that every plugin has.
+/// Returns a table that every plugin must have.
 ///
 /// # Safety
 /// `entry` was checked, and its library stays loaded as long as the table is used.
@@ -82,7 +82,7 @@ unsafe fn required<T: StableAbi>(
     unsafe { optional(entry, name)? }.ok_or(Incompatible::MissingTable(name))
 }
 
-/// Version 1 of a table, if the plugin knows it.
+/// Returns version 1 of a table; `None` if the plugin does not know the table.
 ///
 /// # Safety
 /// `entry` was checked, and its library stays loaded as long as the table is used.
@@ -97,7 +97,7 @@ unsafe fn optional<T: StableAbi>(
             return Ok(None);
         }
         if !found.table.cast::<usize>().is_aligned() {
-            let difference = format!("it is at {:p}, which is no multiple of 8", found.table);
+            let difference = format!("it is at {:p}, which is not a multiple of 8", found.table);
             return Err(Incompatible::Layout { table: name, difference });
         }
         check_layout::<T>(found.layout)
@@ -147,18 +147,19 @@ mod tests {
         };
         let mut room = [MaybeUninit::<abi::Entry>::uninit(); 2];
         let odd = room.as_mut_ptr().cast::<u8>().wrapping_add(1).cast::<abi::Entry>();
-        // SAFETY: the room has a place for it behind its first byte; nothing is called of an odd entry.
+        // SAFETY: the room has a place for the entry behind its first byte; no function of a
+        // misaligned entry is called.
         let of_odd = unsafe {
             odd.write_unaligned(entry);
             RemotePlugin::new(odd)
         };
         assert_eq!(of_odd.err(), Some(Incompatible::NoEntry));
-        // SAFETY: its functions stay, and do nothing.
+        // SAFETY: the functions stay loaded, and do nothing.
         let of_odd_table = unsafe { RemotePlugin::new(&raw const entry) };
         let Err(Incompatible::Layout { table, difference }) = of_odd_table else { panic!() };
         assert_eq!(
             (table, &*difference),
-            ("longshore.platform", "it is at 0x9, which is no multiple of 8")
+            ("longshore.platform", "it is at 0x9, which is not a multiple of 8")
         );
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     Module, Platform, PlatformInfo, SymbolKind,
 };
 
-/// A backend of queues and events alone: there is no platform, device or module of it.
+/// A backend of queues and events alone, without a platform, device or module.
 enum Never {}
 
 impl Backend for Never {

@@ -1,4 +1,4 @@
-//! Holds that the interface is frozen.
+//! Tests that published layouts never change.
 
 use longshore_plugin_api::abi::{INTERFACE_MAJOR, INTERFACE_MINOR};
 use longshore_plugin_api::describe_layouts;
@@ -28,7 +28,7 @@ fn every_layout_of_an_earlier_version_is_still_there() {
     }
 }
 
-/// Returns the types of a layout file: a line for the type, and an indented one for each field.
+/// Returns the types of a layout file: a line for each type, and an indented line for each field.
 fn types(text: &str) -> impl Iterator<Item = Vec<&str>> {
     let lines: Vec<_> = text.lines().collect();
     let starts_type = |line: &str| line.contains(" size ") && line.contains(" align ");

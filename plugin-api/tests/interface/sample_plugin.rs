@@ -1,4 +1,4 @@
-//! The sample plugin in C, seen through the tables: the interface from both of its sides.
+//! Tests of the sample plugin in C through its tables: the interface from both sides.
 
 use crate::support::{Sample, image};
 use longshore_plugin_api::remote::{
@@ -118,7 +118,7 @@ fn keeps_the_order_of_a_queue_and_between_queues(device: &RemoteDevice) {
     one.host_function(function(times_ten_plus_one)).unwrap();
     one.record_event(&event).unwrap();
     two.wait_event(&event).unwrap();
-    // A queue and an event that are given up still do what was queued.
+    // A dropped queue and a dropped event still finish the queued work.
     drop((one, event));
     two.host_function(function(times_ten_plus_two)).unwrap();
     two.synchronize().unwrap();

@@ -1,4 +1,4 @@
-//! A made world for the sample plugin: builds it in a variant, opens it, and writes its images.
+//! A test environment for the sample plugin: builds a variant, opens it, and writes its images.
 
 use longshore_plugin_api::abi::{self, Services};
 use longshore_plugin_api::remote::{Incompatible, RemotePlatform, RemotePlugin};
@@ -32,7 +32,7 @@ impl Sample {
         Sample { library, path, _folder: folder }
     }
 
-    /// Returns its checked entry. What comes from it must be dropped before the sample.
+    /// Returns the plugin's checked entry. Objects made from it must be dropped before the sample.
     pub(crate) fn plugin(&self) -> Result<RemotePlugin, Incompatible> {
         // SAFETY: the symbol is the plugin's entry; the library outlives it, see above.
         unsafe {
@@ -90,7 +90,7 @@ unsafe extern "C" fn no_level(_context: *mut c_void) -> u32 {
 
 unsafe extern "C" fn no_log(_: *mut c_void, _: u32, _: abi::Text, _: abi::Text) {}
 
-/// Returns two devices; nothing else is set.
+/// Answers the setting for two devices; all other settings are unset.
 unsafe extern "C" fn device_setting(_: *mut c_void, name: abi::Text, value: abi::Sink) -> u32 {
     // SAFETY: the plugin passes a readable name and a sink of its own.
     unsafe {

@@ -293,7 +293,7 @@ fn an_executor_that_reports_what_no_plugin_has_is_told_from_others_by_the_value(
         ("refusal", "longshore.device, accepts, reason: 1048576 bytes, expected at most 65536"),
         ("info", "longshore.platform, info Name: 1048576 bytes, expected at most 65536"),
         ("device_info", "device_info Name of device 0: 1048576 bytes, expected at most 65536"),
-        ("allocate", "longshore.device, allocate: address 0, expected another with success"),
+        ("allocate", "longshore.device, allocate: address 0, expected a nonzero address"),
         ("kernel", "kernel 'k', argument_count: more than 32768 arguments, expected at most 32768"),
         ("types", "kernel 'k', argument_count: more than 32768 arguments, expected at most 32768"),
         (

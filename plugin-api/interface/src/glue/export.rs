@@ -1,5 +1,5 @@
-//! From traits to tables: each function of a table turns its raw arguments into safe ones, calls the trait's method
-//! inside `guard`, and writes the answer.
+//! The glue from traits to tables: each function of a table turns its raw arguments into safe ones,
+//! calls the trait's method inside `guard`, and writes the answer.
 
 use super::tables::raw_parameters;
 use crate::crossing::{ParameterKind, Reply};
@@ -8,7 +8,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::Type;
 
-/// Makes, for `export/tables.rs`, the functions of a plugin in Rust, and `table`, which finds its tables.
+/// Generates, for `export/tables.rs`, the functions of a plugin in Rust, and `table`, which finds
+/// its tables.
 pub fn export(interface: &Interface) -> TokenStream {
     let functions = interface.objects.iter().flat_map(|object| {
         object.methods.iter().filter(|method| method.export.is_none()).map(|m| function(object, m))
@@ -82,7 +83,7 @@ fn function(object: &Object, method: &Method) -> TokenStream {
         }
         Receiver::Drop => quote! { drop(#take::<P>(#first)); Ok(()) },
     };
-    // What the host promises of arguments is in the tables' comments.
+    // The comments of the tables list the host's promises about arguments.
     quote! {
         unsafe extern "C" fn #name<P: Plugin>(#(#parameters),*) -> *mut ErrorObject {
             // SAFETY: the host promises live handles, readable arguments and places to write to.
@@ -91,7 +92,7 @@ fn function(object: &Object, method: &Method) -> TokenStream {
     }
 }
 
-/// Makes the arguments of the trait's method, and checks them.
+/// Generates the arguments of the trait's method, and their checks.
 fn arguments(method: &Method) -> TokenStream {
     let made = match &method.request {
         Some(request) => {
@@ -108,7 +109,7 @@ fn arguments(method: &Method) -> TokenStream {
     quote! { #made #(#require)* }
 }
 
-/// Calls the trait's method and writes its answer.
+/// Generates the call of the trait's method, which writes its answer.
 fn reply(method: &Method) -> TokenStream {
     let name = &method.name;
     let arguments = method.parameters.iter().map(|parameter| {

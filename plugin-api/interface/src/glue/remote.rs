@@ -1,11 +1,13 @@
-//! From tables to traits: each method of the trait is one call through a table, whose answer is checked.
+//! The glue from tables to traits: each method of the trait is one call through a table, with a
+//! check of the answer.
 
 use crate::crossing::{ParameterKind, Reply};
 use crate::declaration::{Interface, Method, Object, Receiver};
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 
-/// Makes, for `remote/tables.rs`, the structure `Tables`: the tables of a plugin that the host knows.
+/// Generates, for `remote/tables.rs`, the structure `Tables`: the tables of a plugin that the host
+/// knows.
 pub fn remote_tables(interface: &Interface) -> TokenStream {
     let mut fields = Vec::new();
     let mut asked = Vec::new();
@@ -30,7 +32,7 @@ pub fn remote_tables(interface: &Interface) -> TokenStream {
         }
 
         impl Tables {
-            /// Asks for all tables that this host knows.
+            /// Requests all tables that this host knows.
             ///
             /// # Safety
             /// `entry` was checked, and its library stays loaded as long as the tables are used.
@@ -45,7 +47,7 @@ pub fn remote_tables(interface: &Interface) -> TokenStream {
     }
 }
 
-/// Makes, for `remote/calls.rs`, the traits of the objects behind handles.
+/// Generates, for `remote/calls.rs`, the traits of the objects behind handles.
 pub fn remote(interface: &Interface) -> TokenStream {
     interface.objects.iter().map(object).collect()
 }
@@ -126,7 +128,6 @@ fn call(object: &Object, method: &Method) -> TokenStream {
     let places: Vec<Ident> = method.reply.raw().into_iter().map(|(name, _)| name).collect();
     // A parameter may have the name of a place.
     let places: Vec<_> = places.iter().map(|name| format_ident!("to_{name}")).collect();
-    // SAFETY of the call: live handles, arguments that their makers vouch for, and places to write to.
     let call = quote! {
         // SAFETY: live handles, arguments that their makers vouch for, places to write to.
         |#(#places),*| unsafe { in_table(self.handle(), #(#arguments,)* #(#places),*) }
@@ -157,7 +158,7 @@ fn call(object: &Object, method: &Method) -> TokenStream {
     }
 }
 
-/// Returns the place with the query that is asked: "longshore.platform, info Name".
+/// Returns the place of a call with its query: "longshore.platform, info Name".
 fn place_of_query(method: &Method, place: &str) -> TokenStream {
     let queries = method.parameters.iter().filter_map(|parameter| match parameter.kind {
         ParameterKind::Enumeration(_) => Some(&parameter.name),
@@ -168,7 +169,7 @@ fn place_of_query(method: &Method, place: &str) -> TokenStream {
     quote!(format_args!(#text, #(#queries),*))
 }
 
-/// Returns the arguments for C, behind the request that they are in, if they are in one.
+/// Returns the arguments for C, after the statement of their request, if they cross in one.
 fn arguments(method: &Method) -> (TokenStream, Vec<TokenStream>) {
     let Some(request) = &method.request else {
         let arguments = method.parameters.iter().map(|parameter| parameter.to_raw());
@@ -180,7 +181,7 @@ fn arguments(method: &Method) -> (TokenStream, Vec<TokenStream>) {
     (made, vec![quote!(&raw const request)])
 }
 
-/// Returns the name of a function for people: "longshore.device, allocate".
+/// Returns the name of a function for messages: "longshore.device, allocate".
 pub(crate) fn place(object: &Object, method: &Method) -> String {
     match &method.table {
         Some(table) => format!("longshore.{}, {}", table.name, method.name),
@@ -188,7 +189,7 @@ pub(crate) fn place(object: &Object, method: &Method) -> String {
     }
 }
 
-/// Answers `reply` unless it is beyond its bound.
+/// Generates the check of an answer, whose value is `reply` unless the answer is beyond its bound.
 pub(crate) fn checked(method: &Method) -> TokenStream {
     let check = method.check.as_ref().expect("only methods with a bound are checked");
     let undo = method.undo.iter().map(|undo| quote!(if checked.is_err() { #undo; }));

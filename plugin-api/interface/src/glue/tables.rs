@@ -5,7 +5,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// Makes the structures of the tables for `abi/tables.rs`: one for each kind of object, and behind them the optional ones.
+/// Generates the structures of the tables for `abi/tables.rs`: one for each kind of object,
+/// followed by the optional ones.
 pub fn tables(interface: &Interface) -> TokenStream {
     let own = interface.objects.iter().map(|object| {
         let about = comment(&object.item.attrs).join(" ");
@@ -20,7 +21,7 @@ pub fn tables(interface: &Interface) -> TokenStream {
     quote! { #(#own)* #(#optional)* }
 }
 
-/// Makes `describe_tables`, which describes the layouts of all tables by `describe`.
+/// Generates `describe_tables`, which describes the layouts of all tables with `describe`.
 pub fn layouts(interface: &Interface) -> TokenStream {
     let own = interface.objects.iter().map(Object::table);
     let optional = interface.optional_tables().into_iter().map(|(table, ..)| table.table());
@@ -58,7 +59,8 @@ fn field(object: &Object, method: &Method) -> TokenStream {
     }
 }
 
-/// Returns the parameters of a method's function: the object, the parameters, and the places for the answer.
+/// Returns the parameters of a method's C function: the object, the parameters, and the places for
+/// the answer.
 pub(super) fn raw_parameters(object: &Object, method: &Method) -> Vec<crate::crossing::Raw> {
     let handle = object.handle();
     let mut raw = vec![(object.lower(), quote!(*mut #handle))];
@@ -87,7 +89,7 @@ fn comment(attributes: &[Attribute]) -> Vec<String> {
     attributes.iter().filter_map(line).collect()
 }
 
-/// Returns a comment for C, where headings and the names of traits mean nothing.
+/// Returns a comment for C, without Rust's headings and names of traits.
 fn in_c(lines: &[String]) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for line in lines {
