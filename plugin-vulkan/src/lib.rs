@@ -25,7 +25,8 @@
 //! one recording, and commands that are queued together are submitted together. A CPU driver, which
 //! runs work inside of `vkQueueSubmit`, blocks only callers that wait. Work is submitted only if
 //! its dependencies are done or already submitted, so queues that share a `VkQueue` cannot block
-//! each other permanently.
+//! each other permanently. Once its pipeline is built, a launch takes its queue's lock and no
+//! other.
 //!
 //! The path of a launch starts at [`VulkanQueue`] and goes on in `submission_queue.rs`.
 

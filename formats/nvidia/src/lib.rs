@@ -9,8 +9,12 @@
 //! - [`Contents`]: the [`Kernel`]s and [`Variable`]s of PTX text or of a cubin.
 //! - [`fatbin`]: the images of NVIDIA's container.
 //!
+//! PTX text and the machine code made from it report the same variables: sizes, initial values, and
+//! the addresses in these values.
+//!
 //! Readers are total: for any bytes they return contents, or the reason why the bytes are
-//! [`Malformed`].
+//! [`Malformed`]. Their cost grows with the number of bytes, and no allocation follows from a
+//! claimed size alone. A limit and the size in its header bound decompressed data.
 
 mod arch;
 mod contents;

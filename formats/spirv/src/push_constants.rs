@@ -1,4 +1,7 @@
 //! Conversion of blocks of push constants that exceed the device's limit to storage buffers.
+//!
+//! Apart from added declarations, only instructions with pointers into such a block change. All
+//! others stay the same word by word.
 
 use std::collections::{HashMap, HashSet};
 

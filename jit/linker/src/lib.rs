@@ -30,6 +30,10 @@
 //! # Ok::<(), longshore_jitlink::Error>(())
 //! ```
 //!
+//! C++ exceptions, thread-local variables, constructors, destructors, COMDAT groups and indirect
+//! functions work. Debuggers and profilers see the code if [`debug`] enables them.
+//! `examples/run.rs` runs a program from its objects.
+//!
 //! Start reading at [`session`], which drives the steps in their order: read, prune, resolve, lay
 //! out, allocate, fix up, finalize.
 

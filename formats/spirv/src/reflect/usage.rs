@@ -1,4 +1,5 @@
-//! Variables and constants that an entry point uses.
+//! Variables and constants that an entry point uses: Vulkan's static use. So a pipeline's layout
+//! is made from the reported variables alone.
 
 use std::collections::{BTreeSet, HashSet};
 

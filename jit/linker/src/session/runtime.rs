@@ -1,4 +1,8 @@
 //! The session's client of the executing process, by the services of `longshore-orc-rt`.
+//!
+//! Everything that a session does in the process goes through this client, as bytes also in this
+//! process. No step of a link sends a message for each object, except to look up names for the
+//! first time.
 
 use std::convert::Infallible;
 use std::sync::Arc;
