@@ -1,6 +1,5 @@
-//! Memory of the program that copies under way read or write. The executor never learns an
-//! address of that memory. It requests pieces by the copy's number, and only while the copy is under
-//! way.
+//! Memory of the program that copies under way read or write. The executor never learns an address
+//! of that memory. It requests pieces by the copy's number, and only while the copy is under way.
 
 use std::collections::HashMap;
 use std::sync::Arc;
