@@ -1,4 +1,5 @@
-//! What every function does around its work: whether the library is in use, what is refused, the trace, and results.
+//! The steps around the work of every function: the test for olInit, the refusals, the trace, and
+//! the result.
 
 use crate::context;
 use crate::result_handle;
@@ -12,7 +13,8 @@ use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// Runs a function: `check` refuses, `body` works, `show` writes the arguments of a trace.
+/// Runs a function: `check` refuses arguments, `body` works, `show` writes the arguments for a
+/// trace.
 #[inline]
 pub(crate) fn run(
     name: &'static str,
@@ -37,14 +39,14 @@ pub(crate) fn run(
         Ok(Err(error)) => failed(name, &error),
         Err(panic) => failed(name, &panic_error(&*panic)),
     };
-    // What is said of olInit is known when it is done.
+    // olInit sets the flag of the trace, so the flag is read after the call.
     if context::state().is_traced() {
         traced(name, result, &show);
     }
     result
 }
 
-/// Runs a function that is called from this place.
+/// Runs a function with the location of its call.
 ///
 /// # Safety
 /// The pointer is null or points to a location that lives until `function` returns.
@@ -52,14 +54,14 @@ pub(crate) unsafe fn at(
     location: *const ol_code_location_t,
     function: impl FnOnce() -> ol_result_t,
 ) -> ol_result_t {
-    // At the end of a thread there is nothing to remember it in.
+    // At the end of a thread, the thread-local location no longer exists.
     let _ = PLACE.try_with(|place| place.set(location));
     let result = function();
     let _ = PLACE.try_with(|place| place.set(ptr::null()));
     result
 }
 
-/// Returns the error for arguments of which this is true.
+/// Creates the error for arguments that meet the condition `wrong`.
 #[cold]
 pub(crate) fn refused(code: ErrorCode, wrong: &'static str) -> Error {
     let null = wrong.strip_suffix(".is_null()").or_else(|| wrong.strip_suffix(".is_none()"));
@@ -75,7 +77,7 @@ pub(crate) fn refused(code: ErrorCode, wrong: &'static str) -> Error {
 }
 
 thread_local! {
-    /// From where the function that this thread is in was called.
+    /// Location of the call of the function that this thread is in.
     static PLACE: Cell<*const ol_code_location_t> = const { Cell::new(ptr::null()) };
 }
 
@@ -87,7 +89,7 @@ fn uninitialized() -> Error {
 #[cold]
 fn failed(name: &str, error: &Error) -> ol_result_t {
     let place = PLACE.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: `at` has it as long as its caller does.
+    // SAFETY: the caller of `at` keeps the location until the function returns.
     let place = unsafe { place.as_ref() }.map(shown).unwrap_or_default();
     result_handle::for_error(error.code(), &format!("{name}{place}: {error}"))
 }
@@ -98,11 +100,11 @@ fn panic_error(panic: &(dyn Any + Send)) -> Error {
     Error::new(ErrorCode::Unknown, format!("it panicked: {text}"))
 }
 
-/// " in main (main.c:12:3)".
+/// Returns the text of a location: " in main (main.c:12:3)".
 fn shown(place: &ol_code_location_t) -> String {
     let text = |text: *const c_char| match text.is_null() {
         true => "?".into(),
-        // SAFETY: a location's texts end.
+        // SAFETY: the texts of a location end with a NUL.
         false => unsafe { CStr::from_ptr(text) }.to_string_lossy(),
     };
     let (function, file) = (text(place.FunctionName), text(place.SourceFile));
@@ -115,11 +117,11 @@ fn traced(name: &str, result: ol_result_t, show: &dyn Fn(&mut String, bool)) {
     show(&mut line, result.is_null());
     line.push_str(")-> ");
     show_result(result, &mut line);
-    // In one piece, as several threads may trace. Nobody may read it.
+    // One write, as several threads may trace. A failure to write is ignored.
     let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
 }
 
-/// "OL_SUCCESS", or the name of the error and its text.
+/// Writes "OL_SUCCESS", or the name of the error and its text.
 fn show_result(result: ol_result_t, line: &mut String) {
     // SAFETY: results are null or live as long as the process.
     match unsafe { result.as_ref() } {

@@ -1,4 +1,4 @@
-//! The context: made by the first olInit, ended by the last olShutDown.
+//! The context, which the first olInit creates and the last olShutDown ends.
 
 use crate::objects::device::DeviceObject;
 use crate::objects::platform::{self, PlatformObject};
@@ -14,7 +14,8 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The platforms and devices between olInit and olShutDown. Objects that callers make and destroy are in tables.
+/// The platforms and devices between olInit and the last olShutDown. Objects that callers create
+/// and destroy are in tables.
 pub(crate) struct Context {
     pub(crate) host: Arc<Host>,
     platforms: Vec<PlatformObject>,
@@ -32,7 +33,7 @@ struct Count {
     cycles: u32,
 }
 
-/// The present use of the library: flags, and above them the cycle.
+/// The state of the library: flags, and above them the cycle.
 #[derive(Clone, Copy)]
 pub(crate) struct State(u64);
 
@@ -54,14 +55,14 @@ impl State {
         self.0 & State::TRACED != 0
     }
 
-    /// Returns whether functions look at no argument before their work.
+    /// Returns whether functions skip the checks of their arguments.
     #[inline]
     pub(crate) fn skips_checks(self) -> bool {
         self.0 & State::SKIPS_CHECKS != 0
     }
 
     fn from_environment() -> u64 {
-        // A user who starts a program with more rights must not choose the checks.
+        // The user of a program with more rights than the user's must not choose the checks.
         let is_ignored = longshore::Environment::is_ignored();
         let flag = |name, flag| match std::env::var_os(name) {
             Some(_) if !is_ignored => flag,
@@ -73,13 +74,13 @@ impl State {
     }
 }
 
-/// Returns the present use of the library.
+/// Returns the state of the library.
 #[inline]
 pub(crate) fn state() -> State {
     State(STATE.load(Ordering::Relaxed))
 }
 
-/// The context, which lives until this is dropped.
+/// The context, which lives until this value is dropped.
 pub(crate) struct Current(Guard<Option<Arc<Context>>>);
 
 impl std::ops::Deref for Current {
@@ -94,7 +95,7 @@ impl std::ops::Deref for Current {
 /// Returns the context.
 ///
 /// # Errors
-/// `Uninitialized` if there is none.
+/// `Uninitialized` without a context.
 #[inline]
 pub(crate) fn current() -> Result<Current> {
     let context = CONTEXT.load();
@@ -104,13 +105,14 @@ pub(crate) fn current() -> Result<Current> {
     }
 }
 
-/// Puts an object that was made in a cycle into a table.
+/// Puts an object that was created in a cycle into a table.
 ///
 /// # Errors
 /// Errors of [`Table::insert`]; `Uninitialized` if the cycle has ended.
 pub(crate) fn keep<T: Object>(table: &Table<T>, object: T, cycle: u32) -> Result<*mut T::Pointee> {
     let handle = table.insert(object)?;
-    // The last olShutDown ends the cycle and then clears the tables: either this sees the end, or `clear` the object.
+    // The last olShutDown ends the cycle and then clears the tables: either this function sees the
+    // end, or `clear` sees the object.
     if STATE.load(Ordering::SeqCst) >> State::CYCLE_SHIFT == u64::from(cycle) {
         return Ok(handle);
     }
@@ -121,10 +123,11 @@ pub(crate) fn keep<T: Object>(table: &Table<T>, object: T, cycle: u32) -> Result
 /// Does the work of `olInit`.
 ///
 /// # Errors
-/// Errors of [`Host::new`]; `InvalidSize`, `InvalidNullPointer` and `InvalidEnumeration` for arguments.
+/// Errors of [`Host::new`]; `InvalidSize`, `InvalidNullPointer` and `InvalidEnumeration` for wrong
+/// arguments.
 ///
 /// # Safety
-/// The pointer is null or points to arguments, and to as many platforms as they say.
+/// The pointer is null, or points to arguments and to as many platforms as they name.
 pub(crate) unsafe fn initialize(arguments: *const ol_init_args_t) -> Result<()> {
     let mut count = COUNT.lock();
     if count.users == 0 {
@@ -146,7 +149,7 @@ pub(crate) unsafe fn initialize(arguments: *const ol_init_args_t) -> Result<()> 
 /// Does the work of `olShutDown`.
 ///
 /// # Errors
-/// The first of closing the devices; all are closed.
+/// The first error of closing the devices; all devices are closed.
 pub(crate) unsafe fn shut_down() -> Result<()> {
     let mut count = COUNT.lock();
     match count.users {
@@ -188,7 +191,7 @@ impl Context {
     /// Returns the platform of a handle.
     ///
     /// # Errors
-    /// `InvalidPlatform`.
+    /// `InvalidPlatform` for a number that is not a handle of a platform.
     pub(crate) fn platform(&self, handle: ol_platform_handle_t) -> Result<&PlatformObject> {
         let place = handle::place::<PlatformObject>(self.cycle, handle);
         let found = place.and_then(|place| self.platforms.get(place));
@@ -198,7 +201,7 @@ impl Context {
     /// Returns the device of a handle.
     ///
     /// # Errors
-    /// `InvalidDevice`.
+    /// `InvalidDevice` for a number that is not a handle of a device.
     #[inline]
     pub(crate) fn device(&self, handle: ol_device_handle_t) -> Result<&DeviceObject> {
         let place = handle::place::<DeviceObject>(self.cycle, handle);
@@ -206,14 +209,14 @@ impl Context {
         found.ok_or_else(|| handle::refused::<DeviceObject>(handle))
     }
 
-    /// Returns an open device and its handle, by the host's number of it.
+    /// Returns an open device and its handle, by the host's number of the device.
     ///
     /// # Errors
     /// `NotFound` if no device of this context is open under that number.
     pub(crate) fn open_device(&self, id: u64) -> Result<(ol_device_handle_t, &DeviceObject)> {
         let found = self.devices.iter().position(|device| device.is_open_as(id));
-        let place =
-            found.ok_or_else(|| Error::new(ErrorCode::NotFound, "it is of no device here"))?;
+        let place = found
+            .ok_or_else(|| Error::new(ErrorCode::NotFound, "the memory is of no open device"))?;
         Ok((self.device_handle(place), &self.devices[place]))
     }
 
@@ -235,7 +238,7 @@ impl Context {
     /// Returns the handles of a platform's devices.
     ///
     /// # Errors
-    /// `InvalidPlatform`.
+    /// `InvalidPlatform` for a number that is not a handle of a platform.
     pub(crate) fn device_handles_of(
         &self,
         platform: ol_platform_handle_t,
@@ -251,21 +254,22 @@ impl Context {
     }
 }
 
-/// Returns the backends to use, as a list with commas; `None`, for all, if the arguments name no platform.
+/// Returns the requested backends, separated by commas; `None`, for all backends, if the arguments
+/// name no platform.
 ///
 /// # Safety
 /// As for [`initialize`].
 unsafe fn wanted_backends(arguments: *const ol_init_args_t) -> Result<Option<String>> {
-    // SAFETY: promised by the caller; an older structure begins with its size too.
+    // SAFETY: promised by the caller; an older structure also begins with its size.
     let Some(size) = (unsafe { arguments.cast::<usize>().as_ref() }) else { return Ok(None) };
     if *size < size_of::<ol_init_args_t>() {
         let message = format!(
-            "ol_init_args_t says that its size is {size}, expected at least {}",
+            "ol_init_args_t has the size {size}, expected at least {}",
             size_of::<ol_init_args_t>()
         );
         return Err(Error::new(ErrorCode::InvalidSize, message));
     }
-    // SAFETY: it has that size.
+    // SAFETY: the structure has that size.
     let arguments = unsafe { *arguments };
     if arguments.NumPlatforms == 0 {
         return Ok(None);
@@ -280,7 +284,7 @@ unsafe fn wanted_backends(arguments: *const ol_init_args_t) -> Result<Option<Str
     let mut backends = Vec::new();
     for platform in platforms {
         if !ol_platform_backend_t::ALL.iter().any(|(_, known)| known == platform) {
-            let message = format!("{} is no ol_platform_backend_t", platform.0);
+            let message = format!("{} is not an ol_platform_backend_t", platform.0);
             return Err(Error::new(ErrorCode::InvalidEnumeration, message));
         }
         backends.extend(platform::backends_of(*platform));

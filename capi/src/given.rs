@@ -1,14 +1,15 @@
-//! What callers give as an address and a number, looked at before it is used.
+//! Checks of addresses and counts from callers.
 
 use longshore::{Error, ErrorCode, Result};
 
-/// Returns the elements of an array.
+/// Returns the elements of an array from a caller.
 ///
 /// # Errors
-/// `InvalidNullPointer`, and `InvalidSize` if there is no room for so many behind the address.
+/// `InvalidNullPointer` for a null address, and `InvalidSize` if `count` elements do not fit behind
+/// the address.
 ///
 /// # Safety
-/// If the address is not null, so many elements that may lie behind it are there.
+/// If the address is not null and `count` elements fit behind it, they are readable.
 #[inline]
 pub(crate) unsafe fn list<'a, T>(address: *const T, count: usize) -> Result<&'a [T]> {
     check_pointer(address)?;
@@ -18,7 +19,7 @@ pub(crate) unsafe fn list<'a, T>(address: *const T, count: usize) -> Result<&'a 
 }
 
 /// # Errors
-/// `InvalidSize` if no object can have so many bytes, or they would go beyond the last address.
+/// `InvalidSize` if no object can have `bytes` bytes, or if they would exceed the last address.
 #[inline]
 pub(crate) fn check_range<T>(address: *const T, bytes: usize) -> Result<()> {
     let fits = bytes <= isize::MAX as usize && (address as usize).checked_add(bytes).is_some();
@@ -26,21 +27,21 @@ pub(crate) fn check_range<T>(address: *const T, bytes: usize) -> Result<()> {
 }
 
 /// # Errors
-/// `InvalidNullPointer`.
+/// `InvalidNullPointer` for a null address.
 #[inline]
 pub(crate) fn check_pointer<T>(address: *const T) -> Result<()> {
     if address.is_null() { Err(null_pointer()) } else { Ok(()) }
 }
 
-/// Refuses flags beyond those that are known.
+/// Refuses flags outside `known`.
 ///
 /// # Errors
-/// `InvalidEnumeration`.
+/// `InvalidEnumeration` for an unknown flag.
 pub(crate) fn check_flags(flags: u32, known: u32) -> Result<()> {
     match flags & !known {
         0 => Ok(()),
         unknown => {
-            let message = format!("flags {unknown:#x} mean nothing here");
+            let message = format!("unknown flags {unknown:#x}, expected only {known:#x}");
             Err(Error::new(ErrorCode::InvalidEnumeration, message))
         }
     }
@@ -48,11 +49,11 @@ pub(crate) fn check_flags(flags: u32, known: u32) -> Result<()> {
 
 #[cold]
 fn beyond_memory(address: usize, bytes: usize) -> Error {
-    let message = format!("{bytes} bytes at {address:#x} go beyond what addresses there are");
+    let message = format!("{bytes} bytes at {address:#x} exceed the address space");
     Error::new(ErrorCode::InvalidSize, message)
 }
 
 #[cold]
 fn null_pointer() -> Error {
-    Error::new(ErrorCode::InvalidNullPointer, "a pointer is null that must not be")
+    Error::new(ErrorCode::InvalidNullPointer, "a required pointer is null")
 }

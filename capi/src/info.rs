@@ -1,4 +1,4 @@
-//! Answers to queries, as they are written to the program's memory.
+//! Answers to queries, as the library writes them to the program's memory.
 
 use crate::types::enumerations::*;
 use crate::types::structures::*;
@@ -22,7 +22,7 @@ impl InfoReply {
         InfoReply::Word(handle as usize)
     }
 
-    /// In bytes; that of a text with its NUL.
+    /// Returns the size in bytes; the NUL of a text counts.
     pub(crate) fn size(&self) -> usize {
         match self {
             InfoReply::Text(text) => text.len() + 1,
@@ -33,19 +33,19 @@ impl InfoReply {
         }
     }
 
-    /// Writes it to memory of so many bytes.
+    /// Writes the answer to memory of `size` bytes.
     ///
     /// # Errors
-    /// `InvalidSize` if they are too few, `InvalidNullPointer`.
+    /// `InvalidSize` if `size` is too small, `InvalidNullPointer` for a null pointer.
     ///
     /// # Safety
-    /// There is memory of so many bytes, if the pointer is not null.
+    /// There are `size` bytes of memory, unless the pointer is null.
     pub(crate) unsafe fn write(&self, size: usize, value: *mut c_void) -> Result<()> {
         if size < self.size() {
             let message = format!("room for {size} bytes, the answer has {}", self.size());
             return Err(Error::new(ErrorCode::InvalidSize, message));
         }
-        // SAFETY: there is room for it, as was just looked at.
+        // SAFETY: there is room for the answer, as checked above.
         unsafe {
             match self {
                 InfoReply::Text(text) => {
@@ -67,13 +67,16 @@ impl InfoReply {
 /// Writes an answer of a function.
 ///
 /// # Errors
-/// `InvalidNullPointer`.
+/// `InvalidNullPointer` for a null pointer.
 ///
 /// # Safety
-/// There is memory for it, if the pointer is not null.
+/// There is memory for the value, unless the pointer is null.
 pub(crate) unsafe fn write<T>(to: *mut T, value: T) -> Result<()> {
     if to.is_null() {
-        return Err(Error::new(ErrorCode::InvalidNullPointer, "nowhere to write the answer to"));
+        return Err(Error::new(
+            ErrorCode::InvalidNullPointer,
+            "the pointer for the answer is null",
+        ));
     }
     // SAFETY: promised by the caller.
     unsafe { to.write_unaligned(value) };
@@ -82,14 +85,18 @@ pub(crate) unsafe fn write<T>(to: *mut T, value: T) -> Result<()> {
 
 unsafe fn write_bytes(to: *mut c_void, bytes: &[u8]) -> Result<()> {
     if to.is_null() {
-        return Err(Error::new(ErrorCode::InvalidNullPointer, "nowhere to write the answer to"));
+        return Err(Error::new(
+            ErrorCode::InvalidNullPointer,
+            "the pointer for the answer is null",
+        ));
     }
     // SAFETY: promised by the caller.
     unsafe { to.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     Ok(())
 }
 
-/// The two functions that ask an object of a kind: for an answer, and for the size of one. `reply` stands beside.
+/// Declares the two functions for queries about a kind of object: for an answer, and for its size.
+/// The module of the macro's call defines `reply`.
 macro_rules! queries {
     ($handle:ty, $query:ty) => {
         pub(crate) unsafe fn info(
@@ -110,17 +117,17 @@ macro_rules! queries {
 }
 pub(crate) use queries;
 
-/// Returns the error for a query that is none.
+/// Creates the error for an unknown query.
 #[cold]
 pub(crate) fn unknown(what: &str, number: u32) -> Error {
-    Error::new(ErrorCode::InvalidEnumeration, format!("{number} is no query about a {what}"))
+    Error::new(ErrorCode::InvalidEnumeration, format!("{number} is not a query about a {what}"))
 }
 
-/// Shows answers of queries, in traces.
+/// Implements the display of answers to queries, for traces.
 macro_rules! shows {
     ($($query:ident { $($kind:ty => $($name:ident),*;)* })*) => {$(
         impl $query {
-            /// Shows what was written for a query.
+            /// Shows the answer to a query.
             pub(crate) fn show_value(self, size: usize, value: *const c_void, line: &mut String) {
                 match self {
                     $($($name)|* if size >= size_of::<$kind>() => <$kind>::show_at(value.cast(), line),)*
@@ -174,7 +181,7 @@ shows! {
     }
 }
 
-/// What enumerators are shown as where a pointer points to them.
+/// Implements the display of enumerators behind pointers.
 macro_rules! enumerators {
     ($($kind:ident),*) => { crate::types::trace::pointees!($($kind),*); };
 }

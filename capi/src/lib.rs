@@ -1,19 +1,23 @@
 //! # LLVM Offload's C API, on Longshore
 //!
-//! `libLLVMOffload.so`: the functions that `OffloadAPI.h` of LLVM 23.1 declares, with backends as plugins. A program that
-//! was written for LLVM's library is compiled against `include/OffloadAPI.h`, or only run with this library on its path.
+//! `libLLVMOffload.so`: the functions that `OffloadAPI.h` of LLVM 23.1 declares, with backends as
+//! plugins. A program for LLVM's library can be compiled with `include/OffloadAPI.h`, or run
+//! unchanged with this library on its path.
 //!
-//! From the top down, each floor using only those below it:
+//! From the top down, each layer uses only the layers below it:
 //!
-//! - `functions.rs` declares the functions: parameters, refusals in their order, and the place of the work, in a file of
-//!   `functions/` for each kind of handle. The macro of `functions/declare.rs` makes C functions of that, and
-//!   `cargo xtask header` the header.
-//! - `call.rs` is around the work of every function; `result_handle.rs` makes its results.
+//! - `functions.rs` declares the functions: parameters, refusals in their order, and the functions
+//!   that do the work, in a file of `functions/` for each kind of handle. From that, the macro of
+//!   `functions/declare.rs` generates C functions, and `cargo xtask header` the header.
+//! - `call.rs` has the steps around the work of every function; `result_handle.rs` creates the
+//!   results.
 //! - `context.rs` has the platforms and devices between olInit and the last olShutDown.
-//! - `objects.rs` has the objects that handles stand for, on the types of `longshore`.
-//! - `registry.rs` finds an object by its handle, and keeps it while it is in use; it knows no kind of handle.
-//! - `info.rs` writes answers of queries, `given.rs` looks at addresses and sizes of callers.
-//! - `types.rs` declares the enumerations, structures and handles, and shows their values in a trace.
+//! - `objects.rs` has the objects behind handles, on the types of `longshore`.
+//! - `registry.rs` finds an object by its handle, and keeps it while it is in use. The registry
+//!   depends on no kind of handle.
+//! - `info.rs` writes answers of queries, `given.rs` checks addresses and sizes from callers.
+//! - `types.rs` declares the enumerations, structures and handles, and shows their values in a
+//!   trace.
 //!
 //! Start reading at `functions.rs`.
 

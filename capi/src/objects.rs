@@ -1,4 +1,5 @@
-//! The objects that handles stand for, a file for each kind. They use `registry`, and no function of the interface.
+//! The objects behind handles, in a file for each kind. The objects use `registry`, and no function
+//! of the interface.
 
 pub(crate) mod device;
 pub(crate) mod event;

@@ -1,5 +1,5 @@
-//! Objects that are made and destroyed, by handles which callers may pass at any time. The registry knows no kind of
-//! handle: kinds are declared above it, by [`handle::Object`].
+//! Objects that callers create and destroy, by handles that callers may pass at any time. The
+//! registry depends on no kind of handle: modules above it declare kinds by [`handle::Object`].
 //!
 //! - `handle.rs`: the numbers that stand for objects.
 //! - `slot.rs`: a place for one object after another.

@@ -1,4 +1,4 @@
-//! Results: errors that live as long as the process, each made once.
+//! Results: errors that live until the process ends, each created once.
 
 use crate::types::enumerations::ol_errc_t;
 use crate::types::structures::{ol_error_struct_t, ol_result_t};
@@ -7,23 +7,24 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 
-/// Limit of the bytes of all texts. Of an error beyond it the code alone is told.
+/// Limit of the size of all texts in bytes. Above it, an error has only its code.
 const MOST_BYTES: usize = 8 << 20;
 
 static RESULTS: Mutex<ResultHandles> =
     Mutex::new(ResultHandles { known: BTreeMap::new(), bytes: 0 });
 
 struct ResultHandles {
-    /// By their texts. A tree, as it points to where its parts begin: tools that look for leaks then find what it has.
+    /// Results by code and text. The map is a tree, which points to the beginnings of its parts:
+    /// leak checkers then find its contents.
     known: BTreeMap<(u32, &'static CStr), ResultHandle>,
-    /// Bytes of all texts.
+    /// Size of all texts in bytes.
     bytes: usize,
 }
 
 #[derive(Clone, Copy)]
 struct ResultHandle(ol_result_t);
 
-// SAFETY: it points to what never changes or ends.
+// SAFETY: the pointer's target never changes and never ends.
 unsafe impl Send for ResultHandle {}
 
 /// Returns the result for an error.
@@ -31,7 +32,7 @@ pub(crate) fn for_error(code: ErrorCode, message: &str) -> ol_result_t {
     let mut results = RESULTS.lock();
     let text = match results.bytes + message.len() <= MOST_BYTES {
         true => CString::new(message.replace('\0', "?")),
-        false => CString::new(format!("{code:?}; there were too many errors to say more")),
+        false => CString::new(format!("{code:?}; the text is left out after too many errors")),
     };
     let (code, text) = (code as u32, text.unwrap_or_default());
     if let Some(ResultHandle(known)) = results.known.get(&(code, text.as_c_str())) {

@@ -1,5 +1,5 @@
-//! The types of the interface, which no function knows of: enumerations, structures, handles, callbacks, and how a
-//! trace shows their values.
+//! The types of the interface, independent of its functions: enumerations, structures, handles,
+//! callbacks, and the display of their values in a trace.
 
 mod declare;
 pub(crate) mod enumerations;

@@ -1,9 +1,10 @@
-//! The macro that declares functions: `cargo xtask header` reads what it is given as well, and writes the C declarations
-//! into `include/OffloadAPI.h`.
+//! The macro that declares functions. `cargo xtask header` reads the declaration too, and writes
+//! the C declarations into `include/OffloadAPI.h`.
 
-/// Functions: their parameters, what is refused in this order (said with what C has too, and questions for null), what
-/// does the work, and what shows the property that the last parameter points to. Each has a twin that takes the place
-/// in the program from which it is called.
+/// Declares functions: parameters, refusals in their order, the function that does the work, and
+/// the function that shows the property behind the last parameter. Refusals are conditions that are
+/// valid in C too, or tests for null. Each function has a twin that takes the location of its call
+/// in the program.
 macro_rules! functions {
     ($(
         $(#[doc = $doc:literal])*
@@ -15,7 +16,7 @@ macro_rules! functions {
         $(#[doc = $doc])*
         ///
         /// # Safety
-        /// Pointers are null, or point to what is read and written as said above.
+        /// Pointers are null, or point to values that the call reads or writes as described above.
         #[allow(clippy::too_many_arguments, reason = "they are the interface's")]
         #[allow(clippy::manual_is_multiple_of, reason = "checks are said in C too")]
         #[unsafe(no_mangle)]
@@ -39,10 +40,10 @@ macro_rules! functions {
             crate::call::run(stringify!($name), needs_init, check, body, show)
         }
 
-        #[doc = concat!("[`", stringify!($name), "`], called from a place in the program, which errors name.")]
+        #[doc = concat!("[`", stringify!($name), "`] with the location of its call, which errors name.")]
         ///
         /// # Safety
-        /// As there; `CodeLocation` is null or points to a location.
+        /// As for that function; `CodeLocation` is null or points to a location.
         #[allow(clippy::too_many_arguments, reason = "they are the interface's")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $twin(

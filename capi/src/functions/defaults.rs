@@ -1,17 +1,18 @@
-//! Answers to queries about devices that a plugin has none for: the interface promises one to each.
+//! Default answers to queries about devices: the interface promises an answer to each query, even
+//! if the plugin has none.
 
 use crate::info::InfoReply;
 use longshore::{DeviceEntry, DeviceInfo, Error, ErrorCode};
 
-/// Returns whether a plugin says by this that it has no answer.
+/// Returns whether this error of a plugin means that the plugin has no answer.
 pub(crate) fn is_none(error: &Error) -> bool {
     use ErrorCode::{InvalidEnumeration, Unimplemented, Unsupported};
     matches!(error.code(), Unimplemented | Unsupported | InvalidEnumeration)
 }
 
-/// Returns the answer where nothing is known: 0, 1 for counts that cannot be less, as few abilities as a
-/// device can have, and a text that is not empty. As LLVM's plugins, one element is the native
-/// width of vectors. `None` for a query that is not of the interface.
+/// Returns the answer for an unknown device: 0, 1 for counts that cannot be less, the smallest set
+/// of abilities, and a text that is not empty. The native width of vectors is 1 element, as in
+/// LLVM's plugins. `None` for a query outside the interface.
 pub(crate) fn reply(entry: &DeviceEntry, query: DeviceInfo) -> Option<InfoReply> {
     let text = |text: &str| Some(InfoReply::Text(text.to_owned()));
     let other = |query: DeviceInfo| entry.info(query).ok();

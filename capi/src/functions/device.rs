@@ -32,7 +32,7 @@ fn reply(handle: ol_device_handle_t, query: ol_device_info_t) -> Result<InfoRepl
         let kind = if device.is_host() { OL_DEVICE_TYPE_HOST } else { OL_DEVICE_TYPE_GPU };
         return Ok(InfoReply::U32(kind.0));
     }
-    // They count up from 0.
+    // The queries count up from 0.
     let known =
         ol_device_info_t::ALL.get(query.0 as usize).is_some_and(|(_, known)| *known == query);
     let asked = DeviceInfo::from_raw(query.0).ok().filter(|_| known);

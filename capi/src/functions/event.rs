@@ -20,7 +20,7 @@ pub(crate) unsafe fn create(
         OL_EVENT_FLAGS_NONE => queue_object.record()?,
         OL_EVENT_FLAGS_ENABLE_PROFILING => queue_object.record_timed()?,
         ol_event_flags_t(unknown) => {
-            let message = format!("{unknown:#x} is no set of flags of events");
+            let message = format!("{unknown:#x} is not an ol_event_flags_t");
             return Err(Error::new(ErrorCode::InvalidEnumeration, message));
         }
     };

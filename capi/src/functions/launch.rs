@@ -1,4 +1,4 @@
-//! Launches of kernels, and what can be asked before.
+//! Launches of kernels, and queries before them.
 
 use crate::context::current;
 use crate::given;
@@ -32,7 +32,7 @@ pub(crate) unsafe fn launch(
     let (pointers, sizes) = match count {
         0 => (&[][..], &[][..]),
         _ if pointers.is_null() || sizes.is_null() => {
-            let message = format!("{count} arguments, and no pointers to them or their sizes");
+            let message = format!("{count} arguments, but ArgPtrs or ArgSizes is null");
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
         // SAFETY: promised by the caller.
@@ -44,7 +44,7 @@ pub(crate) unsafe fn launch(
     if queue.is_null() {
         let queue = match kernel_object.is_on(device) {
             true => kernel_object.device.queue()?,
-            // Refused by that device, or for the lack of one.
+            // Another device refuses the kernel; a handle of no device is an error itself.
             false => current()?.device(device)?.get()?.queue()?,
         };
         // SAFETY: promised by the caller.
@@ -95,7 +95,7 @@ pub(crate) unsafe fn max_cooperative_groups(
 }
 
 /// # Errors
-/// `InvalidNullPointer` and `InvalidSize` for values that cannot be there.
+/// `InvalidNullPointer` and `InvalidSize` for values that cannot exist at their addresses.
 #[inline]
 fn check_values(pointers: &[*const c_void], sizes: &[usize]) -> Result<()> {
     let mut values = pointers.iter().zip(sizes).filter(|(_, bytes)| **bytes > 0);
@@ -116,10 +116,10 @@ unsafe fn grid(size: *const ol_kernel_launch_size_args_t) -> Result<Grid> {
 }
 
 /// # Safety
-/// The pointer is null or points to properties, of which the last says so.
+/// The pointer is null, or points to properties with an end marker.
 unsafe fn is_cooperative(mut properties: *const ol_kernel_launch_prop_t) -> Result<bool> {
     let mut cooperative = false;
-    // SAFETY: promised by the caller; none after the last is looked at.
+    // SAFETY: promised by the caller; nothing after the end marker is read.
     while let Some(property) = unsafe { properties.as_ref() } {
         match property.r#type {
             OL_KERNEL_LAUNCH_PROP_TYPE_NONE => break,
@@ -133,7 +133,7 @@ unsafe fn is_cooperative(mut properties: *const ol_kernel_launch_prop_t) -> Resu
                 cooperative = *data != 0;
             }
             ol_kernel_launch_prop_type_t(unknown) => {
-                let message = format!("{unknown} is no property of launches");
+                let message = format!("{unknown} is not an ol_kernel_launch_prop_type_t");
                 return Err(Error::new(ErrorCode::InvalidEnumeration, message));
             }
         }
@@ -144,7 +144,7 @@ unsafe fn is_cooperative(mut properties: *const ol_kernel_launch_prop_t) -> Resu
 
 #[cold]
 fn no_sizes() -> Error {
-    Error::new(ErrorCode::InvalidNullPointer, "no sizes of the launch")
+    Error::new(ErrorCode::InvalidNullPointer, "LaunchSizeArgs is null")
 }
 
 #[cold]

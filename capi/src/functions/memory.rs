@@ -14,7 +14,7 @@ use longshore::{
 use std::ffi::c_void;
 use std::ptr;
 
-/// What memory is aligned to that nobody has said anything of.
+/// Alignment of memory without a requested alignment, in bytes.
 const ALIGNMENT: usize = 64;
 
 pub(crate) unsafe fn allocate(
@@ -41,7 +41,7 @@ pub(crate) unsafe fn allocate_aligned(
         OL_ALLOC_TYPE_DEVICE => MemoryKind::Device,
         OL_ALLOC_TYPE_MANAGED => MemoryKind::Managed,
         ol_alloc_type_t(unknown) => {
-            let message = format!("{unknown} is no ol_alloc_type_t");
+            let message = format!("{unknown} is not an ol_alloc_type_t");
             return Err(Error::new(ErrorCode::InvalidEnumeration, message));
         }
     };
@@ -64,7 +64,7 @@ fn reply(address: *const c_void, query: ol_mem_info_t) -> Result<InfoReply> {
     let found = context.host.allocation_at(DevicePointer(address as u64))?;
     let AllocationInfo { base, bytes, owner: AllocationOwner::Allocation { kind, .. }, .. } = found
     else {
-        let message = format!("{address:p} is a variable of a program, no allocation");
+        let message = format!("{address:p} is in a variable of a program, expected an allocation");
         return Err(Error::new(ErrorCode::NotFound, message));
     };
     match query {
@@ -114,7 +114,8 @@ pub(crate) unsafe fn prefetch(
     Ok(())
 }
 
-/// Of memory that is no allocation nothing can be hinted, and not every device moves memory.
+/// Returns whether a hint does not apply: memory outside allocations takes no hints, and not every
+/// device moves memory.
 fn is_hint_that_cannot_be(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::InvalidArgument | ErrorCode::InvalidSize | ErrorCode::Unsupported)
 }
@@ -149,21 +150,21 @@ pub(crate) unsafe fn copy(
     let work = |queue: &Queue| unsafe { copy.queue(queue, to_host, from_host) };
     let Some(queue) = queue else {
         if to_host && from_host {
-            // SAFETY: promised by the caller; both may overlap.
+            // SAFETY: promised by the caller; the ranges may overlap.
             unsafe { ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
             return Ok(());
         }
         return on_any_queue(device, work);
     };
     if to_host != from_host && !is_of_platform(queue.device(), device.get()?) {
-        // Another plugin's queue cannot do it.
+        // Another plugin's queue cannot do the copy.
         queue.synchronize()?;
         return on_any_queue(device, work);
     }
     work(&queue)
 }
 
-/// What a copy is of.
+/// A copy between two ranges.
 struct Copy {
     to: *mut c_void,
     from: *const c_void,
@@ -174,7 +175,7 @@ struct Copy {
 
 impl Copy {
     /// # Errors
-    /// `InvalidNullPointer` and `InvalidSize` of either range.
+    /// `InvalidNullPointer` and `InvalidSize` for either range.
     #[inline]
     fn check(&self) -> Result<()> {
         given::check_pointer(self.to)?;
@@ -183,10 +184,10 @@ impl Copy {
         given::check_range(self.from, self.bytes)
     }
 
-    /// Queues it.
+    /// Queues the copy.
     ///
     /// # Safety
-    /// Both ranges stay valid until it is done.
+    /// Both ranges stay valid until the copy is done.
     unsafe fn queue(&self, queue: &Queue, to_host: bool, from_host: bool) -> Result<()> {
         let &Copy { to, from, bytes, .. } = self;
         let (there, source, size) =
@@ -204,7 +205,8 @@ impl Copy {
         }
     }
 
-    /// Queues it as a function of the program, as a backend of another kind may copy otherwise where ranges overlap.
+    /// Queues the copy as a function of the program, as a backend of another kind may copy
+    /// overlapping ranges differently.
     ///
     /// # Safety
     /// As for [`Copy::queue`].
@@ -239,20 +241,20 @@ pub(crate) unsafe fn fill(
     }
     let context = current()?;
     let owner = context.host.allocation_at(address).map_err(|error| {
-        // As a queue says it.
+        // The code is the one that a queue returns.
         Error::new(ErrorCode::InvalidArgument, error.message())
     })?;
     let (_, device) = context.open_device(owner.device)?;
     on_any_queue(device, work)
 }
 
-/// Does work on a queue of a device, and waits for it.
+/// Runs work on a queue of a device, and waits for it.
 ///
 /// # Errors
-/// Errors of `work` and of waiting.
+/// Errors of `work` and of the wait.
 fn on_any_queue(device: &DeviceObject, work: impl FnOnce(&Queue) -> Result<()>) -> Result<()> {
     let queue = device.get()?.queue()?;
     let done = work(&queue);
-    // Waited for also after a failure: work that was queued before it uses the caller's memory.
+    // The wait is needed also after a failure: work queued before uses the caller's memory.
     queue.synchronize().and(done)
 }

@@ -1,4 +1,4 @@
-//! Functions that LLVM 20 had and later ones have not: platforms and their devices by number.
+//! Functions of LLVM 20 that later versions lack: platforms and their devices by number.
 
 use crate::context::current;
 use crate::info;
@@ -34,20 +34,20 @@ pub(crate) unsafe fn devices(
     unsafe { write_first(count, devices, &all, "devices") }
 }
 
-/// Writes the first handles.
+/// Writes the first `count` handles.
 ///
 /// # Errors
-/// `InvalidSize` if there are fewer, `InvalidNullPointer`.
+/// `InvalidSize` if `count` is 0 or too large, `InvalidNullPointer` for a null pointer.
 ///
 /// # Safety
-/// There is room for so many, if the pointer is not null.
+/// The memory has room for `count` handles, unless the pointer is null.
 unsafe fn write_first<T: Copy>(count: u32, to: *mut T, all: &[T], what: &str) -> Result<()> {
     let Some(first) = all.get(..count as usize).filter(|first| !first.is_empty()) else {
-        let message = format!("{count} {what} are asked for, there are {}", all.len());
+        let message = format!("{count} {what} are requested, there are {}", all.len());
         return Err(Error::new(ErrorCode::InvalidSize, message));
     };
     for (place, handle) in first.iter().enumerate() {
-        // SAFETY: promised by the caller; a null pointer is refused at the first.
+        // SAFETY: promised by the caller; a null pointer is refused at the first handle.
         unsafe { info::write(to.wrapping_add(place), *handle)? };
     }
     Ok(())

@@ -32,7 +32,7 @@ pub(crate) unsafe fn register_callback(
         return Err(Error::new(ErrorCode::InvalidNullPointer, "no callback"));
     }
     log::warn!(
-        "olPlatformRegisterRPCCallback: what devices ask of the host is not served, the callback is not called"
+        "olPlatformRegisterRPCCallback: requests of devices are not served, the callback is never called"
     );
     Ok(())
 }

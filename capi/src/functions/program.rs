@@ -28,12 +28,12 @@ pub(crate) unsafe fn create(
 
 pub(crate) unsafe fn destroy(handle: ol_program_handle_t) -> Result<()> {
     let found = program::ALL.get(handle)?;
-    // A failure before anything was undone leaves the program as it is.
+    // A failure here leaves the program as it is.
     if let Err(error) = found.program.synchronize() {
-        // Another call may have destroyed it in the meantime: the handle is none then.
+        // Another call may have destroyed the program in the meantime: its handle is invalid then.
         return program::ALL.get(handle).and(Err(error));
     }
-    // Of several calls one goes on.
+    // If several calls arrive here, one of them continues.
     program::ALL.remove(handle)?;
     for symbol in found.symbols.lock().take().into_iter().flat_map(HashMap::into_values) {
         let _ = symbol::ALL.remove(symbol as ol_symbol_handle_t);

@@ -72,7 +72,7 @@ pub(crate) unsafe fn unregister(
     unsafe { unlock(of_device, base as *mut c_void) }
 }
 
-/// Page-locks memory, which the program's own CPU need not have.
+/// Page-locks memory, which a device that shares all memory with the program does not need.
 unsafe fn lock(device: &DeviceObject, address: *mut c_void, bytes: usize) -> Result<usize> {
     if device.shares_memory() {
         return Ok(address as usize);

@@ -22,13 +22,13 @@ pub(crate) unsafe fn get(
         OL_SYMBOL_KIND_KERNEL => SymbolKind::Kernel,
         OL_SYMBOL_KIND_GLOBAL_VARIABLE => SymbolKind::Global,
         ol_symbol_kind_t(unknown) => {
-            let message = format!("{unknown} is no kind of symbols");
+            let message = format!("{unknown} is not an ol_symbol_kind_t");
             return Err(Error::new(ErrorCode::InvalidEnumeration, message));
         }
     };
     // SAFETY: promised by the caller.
     let name = unsafe { text(name) }?;
-    // Held until the symbol is in the list: calls for the same one answer the same handle.
+    // Held until the symbol is in the list: calls for the same symbol return the same handle.
     let mut known = owner.symbols.lock();
     let Some(known) = known.as_mut() else {
         return Err(handle::refused::<ProgramObject>(program));
@@ -46,7 +46,7 @@ pub(crate) unsafe fn get(
         }),
         SymbolKind::Global => SymbolObject::Global(owner.program.global(&key.1)?),
         kind => {
-            let message = format!("{kind:?} is no kind of symbols that olGetSymbol finds");
+            let message = format!("olGetSymbol finds no symbols of kind {kind:?}");
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
     };
@@ -57,7 +57,7 @@ pub(crate) unsafe fn get(
 }
 
 /// # Safety
-/// The text ends, if the pointer is not null.
+/// The text ends with a NUL, unless the pointer is null.
 unsafe fn text(name: *const c_char) -> Result<String> {
     if name.is_null() {
         return Err(Error::new(ErrorCode::InvalidNullPointer, "no name"));

@@ -1,4 +1,4 @@
-//! Devices, which are opened when they are first used.
+//! Devices, which open at their first use.
 
 use super::kind;
 use super::registration::Registered;
@@ -14,15 +14,15 @@ use std::sync::{Arc, OnceLock};
 /// A device. Its handle has the number of the context as its generation.
 pub(crate) struct DeviceObject {
     host: Arc<Host>,
-    /// Its place among the host's devices.
+    /// Index among the host's devices.
     place: usize,
-    /// The place of its platform in the context.
+    /// Index of the platform in the context.
     platform: usize,
     is_host: bool,
     shares_memory: bool,
     open: OnceLock<Device>,
     opening: Mutex<()>,
-    /// Memory of the program that was registered for it.
+    /// Memory of the program that is registered for the device.
     pub(crate) registered: Mutex<Registered>,
 }
 
@@ -32,8 +32,8 @@ impl Object for DeviceObject {
 }
 
 impl DeviceObject {
-    /// Returns a device that is not open yet, by its place among the host's. `platform` is the place of its platform in
-    /// the context; `is_host` says that the platform is that of the CPU.
+    /// Creates a device that is not open yet, by its index among the host's devices. `platform` is
+    /// the index of its platform in the context; `is_host` is true for the platform of the CPU.
     pub(crate) fn new(
         host: &Arc<Host>,
         place: usize,
@@ -53,10 +53,10 @@ impl DeviceObject {
         }
     }
 
-    /// Returns the open device. Blocks while it is opened.
+    /// Returns the open device. Blocks while the first call opens it.
     ///
     /// # Errors
-    /// Errors of opening it.
+    /// Errors of opening the device.
     #[inline]
     pub(crate) fn get(&self) -> Result<&Device> {
         match self.open.get() {
@@ -65,44 +65,45 @@ impl DeviceObject {
         }
     }
 
-    /// Returns whether it is open, and the host's number of it is this one.
+    /// Returns whether the device is open under this number of the host.
     pub(crate) fn is_open_as(&self, id: u64) -> bool {
         self.open.get().is_some_and(|open| open.id() == id)
     }
 
-    /// Returns the host's entry of it, which tells about it without opening it.
+    /// Returns the host's entry of the device, with properties of a device that need not be open.
     #[inline]
     pub(crate) fn entry(&self) -> &DeviceEntry {
         &self.host.devices()[self.place]
     }
 
-    /// Returns the place of its platform in the context.
+    /// Returns the index of the platform in the context.
     #[inline]
     pub(crate) fn platform(&self) -> usize {
         self.platform
     }
 
-    /// Returns whether it is the CPU, in this process or in another: callers name it for memory of the program.
+    /// Returns whether the device is the CPU, in this process or in another one. Callers pass the
+    /// CPU for memory of the program.
     #[inline]
     pub(crate) fn is_host(&self) -> bool {
         self.is_host
     }
 
-    /// Returns whether all of its memory is the program's, and all of the program's memory its own.
+    /// Returns whether the device and the program share all memory.
     #[inline]
     pub(crate) fn shares_memory(&self) -> bool {
         self.shares_memory
     }
 
-    /// Returns whether an address that is given with this device is memory of the program. For the CPU in another
-    /// process, the table of allocations tells.
+    /// Returns whether an address that a caller passes with this device is memory of the program.
+    /// For the CPU in another process, the table of allocations decides.
     #[inline]
     pub(crate) fn is_of_program(&self, address: *const c_void) -> bool {
         self.shares_memory || self.is_host && !self.is_on_device(address)
     }
 
-    /// Closes it, if it was opened. Blocks. At the end of the process its driver may have ended before, and the device
-    /// with it.
+    /// Closes the device, if it was opened. Blocks. At the end of the process the driver may have
+    /// ended before, and with it the device.
     ///
     /// # Errors
     /// Errors of [`Device::close`].
@@ -126,7 +127,7 @@ impl DeviceObject {
         Ok(self.open.get().expect("it was just set"))
     }
 
-    /// Returns whether an address is in an allocation or a variable that the program itself cannot reach.
+    /// Returns whether an address is in an allocation or a variable out of the program's reach.
     fn is_on_device(&self, address: *const c_void) -> bool {
         let found = self.host.allocation_at(DevicePointer(address as u64));
         found.is_ok_and(|found| match found.owner {

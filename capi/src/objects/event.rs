@@ -9,10 +9,10 @@ use longshore::Event;
 /// All events.
 pub(crate) static ALL: Table<EventObject> = Table::new();
 
-/// An event, and the queue that it was made on.
+/// An event, and the queue of its record.
 pub(crate) struct EventObject {
     event: Event,
-    /// The handle of its queue.
+    /// Handle of the event's queue.
     queue: usize,
 }
 
@@ -22,7 +22,7 @@ impl Object for EventObject {
 }
 
 impl EventObject {
-    /// Returns an event of the queue with this handle.
+    /// Creates an event of the queue with this handle.
     pub(crate) fn new(event: Event, queue: ol_queue_handle_t) -> EventObject {
         EventObject { event, queue: queue as usize }
     }
@@ -32,7 +32,7 @@ impl EventObject {
         &self.event
     }
 
-    /// Returns the handle of its queue, which may be destroyed.
+    /// Returns the handle of the event's queue, which may be destroyed.
     pub(crate) fn queue(&self) -> ol_queue_handle_t {
         self.queue as ol_queue_handle_t
     }

@@ -1,4 +1,4 @@
-//! Platforms: what plugins offer.
+//! Platforms, each from one plugin.
 
 use super::kind;
 use crate::registry::handle::{Kind, Object};
@@ -8,11 +8,11 @@ use crate::types::structures::ol_platform_impl_t;
 /// A platform. Its handle has the number of the context as its generation.
 pub(crate) struct PlatformObject {
     backend: String,
-    /// One of its devices, by its place among the host's.
+    /// Index of one of its devices among the host's devices.
     first: usize,
 }
 
-/// Backends that the interface has numbers for.
+/// Backends with a number in the interface.
 const BACKENDS: [(&str, ol_platform_backend_t); 3] = [
     ("cuda", OL_PLATFORM_BACKEND_CUDA),
     ("amdgpu", OL_PLATFORM_BACKEND_AMDGPU),
@@ -25,34 +25,35 @@ impl Object for PlatformObject {
 }
 
 impl PlatformObject {
-    /// Returns the platform of a backend. `first` is one of its devices, by its place among the host's.
+    /// Creates the platform of a backend. `first` is the index of one of its devices among the
+    /// host's devices.
     pub(crate) fn new(backend: &str, first: usize) -> PlatformObject {
         PlatformObject { backend: backend.to_owned(), first }
     }
 
-    /// Returns whether it is that of a backend.
+    /// Returns whether the platform belongs to a backend.
     pub(crate) fn is_of(&self, backend: &str) -> bool {
         self.backend == backend
     }
 
-    /// Returns one of its devices, by its place among the host's.
+    /// Returns the index of one of the platform's devices among the host's devices.
     pub(crate) fn first_device(&self) -> usize {
         self.first
     }
 
-    /// Returns the interface's number of its backend.
+    /// Returns the interface's number of the backend.
     pub(crate) fn backend(&self) -> ol_platform_backend_t {
         let known = BACKENDS.iter().find(|(name, _)| *name == self.backend);
         known.map_or(OL_PLATFORM_BACKEND_UNKNOWN, |(_, number)| *number)
     }
 
-    /// Returns whether it is that of the CPU.
+    /// Returns whether the platform belongs to the CPU.
     pub(crate) fn is_host(&self) -> bool {
         self.backend() == OL_PLATFORM_BACKEND_HOST
     }
 }
 
-/// Returns the backends of a number.
+/// Returns the backends with a number.
 pub(crate) fn backends_of(number: ol_platform_backend_t) -> impl Iterator<Item = &'static str> {
     BACKENDS.into_iter().filter(move |(_, known)| *known == number).map(|(name, _)| name)
 }

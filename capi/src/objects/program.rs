@@ -14,12 +14,12 @@ pub(crate) static ALL: Table<ProgramObject> = Table::new();
 /// The handles of a program's symbols, by kind and name.
 pub(crate) type Symbols = HashMap<(SymbolKind, String), usize>;
 
-/// A loaded image, and the symbols that were asked for.
+/// A loaded image, and the symbols looked up in it.
 pub(crate) struct ProgramObject {
     pub(crate) program: Program,
-    /// The handle of its device.
+    /// Handle of the program's device.
     pub(crate) device_handle: usize,
-    /// `None` once the program is destroyed.
+    /// Handles of the symbols; `None` once the program is destroyed.
     pub(crate) symbols: Mutex<Option<Symbols>>,
 }
 
@@ -29,7 +29,7 @@ impl Object for ProgramObject {
 }
 
 impl ProgramObject {
-    /// Returns a program on the device with this handle, of which no symbol was asked for.
+    /// Creates a program on the device with this handle, without symbols.
     pub(crate) fn new(program: Program, device: ol_device_handle_t) -> ProgramObject {
         let symbols = Mutex::new(Some(HashMap::new()));
         ProgramObject { program, device_handle: device as usize, symbols }

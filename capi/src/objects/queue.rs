@@ -10,10 +10,10 @@ use std::ops::Deref;
 /// All queues.
 pub(crate) static ALL: Table<QueueObject> = Table::new();
 
-/// A queue.
+/// A queue of a device.
 pub(crate) struct QueueObject {
     queue: Queue,
-    /// The handle of its device.
+    /// Handle of the queue's device.
     device: usize,
     shares_memory: bool,
     cycle: u32,
@@ -25,8 +25,8 @@ impl Object for QueueObject {
 }
 
 impl QueueObject {
-    /// Returns a queue of the device with this handle, made in this cycle. `shares_memory` says that the device and the
-    /// program share all memory.
+    /// Creates a queue of the device with this handle, in this cycle. `shares_memory` is true if
+    /// the device and the program share all memory.
     pub(crate) fn new(
         queue: Queue,
         device: ol_device_handle_t,
@@ -36,19 +36,19 @@ impl QueueObject {
         QueueObject { queue, device: device as usize, shares_memory, cycle }
     }
 
-    /// Returns the handle of its device.
+    /// Returns the handle of the queue's device.
     #[inline]
     pub(crate) fn device_handle(&self) -> ol_device_handle_t {
         self.device as ol_device_handle_t
     }
 
-    /// Returns whether its device and the program share all memory.
+    /// Returns whether the queue's device and the program share all memory.
     #[inline]
     pub(crate) fn shares_memory(&self) -> bool {
         self.shares_memory
     }
 
-    /// Returns the cycle that it was made in.
+    /// Returns the cycle in which the queue was created.
     pub(crate) fn cycle(&self) -> u32 {
         self.cycle
     }
@@ -66,7 +66,7 @@ impl Deref for QueueObject {
 /// Returns the queue of a handle.
 ///
 /// # Errors
-/// `InvalidQueue`.
+/// `InvalidQueue` for a number that is not a handle of a queue.
 #[inline]
 pub(crate) fn from_handle(handle: ol_queue_handle_t) -> Result<Held<'static, QueueObject>> {
     ALL.get(handle)

@@ -1,4 +1,4 @@
-//! Memory of the program that was registered for a device.
+//! Memory of the program that is registered for a device.
 
 use longshore::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 /// The registrations of a device, by their first addresses.
 pub(crate) type Registered = BTreeMap<usize, Registration>;
 
-/// A range of the program's memory that was locked for a device.
+/// A range of the program's memory that is locked for a device.
 pub(crate) struct Registration {
     pub(crate) bytes: usize,
-    /// The device's address.
+    /// Address on the device.
     pub(crate) address: usize,
-    /// Number of calls that registered the range, or a part of it, and were not undone.
+    /// Number of calls that registered the range, or a part of it, and are not undone.
     pub(crate) users: usize,
 }
 
-/// Returns the registration that a range is in, and its first address.
+/// Returns the registration around a range, and its first address.
 ///
 /// # Errors
 /// `InvalidArgument` if only a part of the range is in a registration.
@@ -34,13 +34,14 @@ pub(crate) fn around(
         return Ok(Some((*base, found)));
     }
     let message = format!(
-        "{bytes} bytes at {start:#x}, of which some are in the {} at {base:#x} that are registered",
+        "{bytes} bytes at {start:#x} are only in part in the {} registered bytes at {base:#x}",
         found.bytes
     );
     Err(Error::new(ErrorCode::InvalidArgument, message))
 }
 
-/// Returns the program's address of registered memory, of which a caller may give the device's address too.
+/// Returns the program's address of registered memory. The caller may also pass the device's
+/// address.
 ///
 /// # Errors
 /// Errors of [`around`].

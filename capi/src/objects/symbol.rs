@@ -15,16 +15,16 @@ pub(crate) enum SymbolObject {
     Global(Global),
 }
 
-/// A kernel, and the device that its program is on.
+/// A kernel, and the device of its program.
 pub(crate) struct KernelObject {
     pub(crate) kernel: Kernel,
     pub(crate) device: Device,
-    /// The handle of that device.
+    /// Handle of the device.
     pub(crate) device_handle: usize,
 }
 
 impl KernelObject {
-    /// Returns whether its program is on the device of a handle.
+    /// Returns whether the kernel's program is on the device of a handle.
     #[inline]
     pub(crate) fn is_on(&self, device: ol_device_handle_t) -> bool {
         self.device_handle == device as usize
@@ -40,7 +40,7 @@ impl SymbolObject {
     /// Returns the kernel.
     ///
     /// # Errors
-    /// `SymbolKind` if it is a variable.
+    /// `SymbolKind` if the symbol is a variable.
     #[inline]
     pub(crate) fn kernel(&self) -> Result<&Kernel> {
         self.kernel_object().map(|kernel_object| &kernel_object.kernel)
@@ -49,26 +49,27 @@ impl SymbolObject {
     /// Returns the kernel, with its device.
     ///
     /// # Errors
-    /// `SymbolKind` if it is a variable.
+    /// `SymbolKind` if the symbol is a variable.
     #[inline]
     pub(crate) fn kernel_object(&self) -> Result<&KernelObject> {
         match self {
             SymbolObject::Kernel(kernel) => Ok(kernel),
-            SymbolObject::Global(_) => {
-                Err(Error::new(ErrorCode::SymbolKind, "the symbol is a variable, no kernel"))
-            }
+            SymbolObject::Global(_) => Err(Error::new(
+                ErrorCode::SymbolKind,
+                "the symbol is a variable, expected a kernel",
+            )),
         }
     }
 
     /// Returns the variable.
     ///
     /// # Errors
-    /// `SymbolKind` if it is a kernel.
+    /// `SymbolKind` if the symbol is a kernel.
     pub(crate) fn global(&self) -> Result<&Global> {
         match self {
             SymbolObject::Global(global) => Ok(global),
             SymbolObject::Kernel(KernelObject { kernel, .. }) => {
-                let message = format!("'{}' is a kernel, no variable", kernel.name());
+                let message = format!("'{}' is a kernel, expected a variable", kernel.name());
                 Err(Error::new(ErrorCode::SymbolKind, message))
             }
         }
@@ -78,7 +79,7 @@ impl SymbolObject {
 /// Returns the symbol of a handle.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` for a number that is not a handle of a symbol.
 #[inline]
 pub(crate) fn from_handle(handle: ol_symbol_handle_t) -> Result<Held<'static, SymbolObject>> {
     ALL.get(handle)

@@ -1,9 +1,9 @@
-//! Handles: numbers that look like pointers. A handle consists of the tag of its kind, the place of its object, and a
-//! generation: the number of objects that were in the place before.
+//! Handles: numbers in the form of pointers. A handle consists of the tag of its kind, the place of
+//! its object, and a generation: the number of earlier objects in the place.
 
 use longshore::{Error, ErrorCode};
 
-/// A type of objects that have handles.
+/// A type of objects with handles.
 pub(crate) trait Object {
     /// The type that a handle points to in C.
     type Pointee;
@@ -13,17 +13,17 @@ pub(crate) trait Object {
 
 /// A kind of handles.
 pub(crate) struct Kind {
-    /// The number that tells handles of this kind from others, below 16.
+    /// Number that distinguishes handles of this kind from other handles, below 16.
     pub(crate) tag: u8,
-    /// The word for such an object in messages.
+    /// Word for such an object in messages.
     pub(crate) name: &'static str,
-    /// The code of the error for a handle that is none of this kind.
+    /// Code of the error for a number that is not a handle of this kind.
     pub(crate) code: ErrorCode,
 }
 
 const KIND_SHIFT: u32 = 60;
 const PLACE_SHIFT: u32 = 32;
-/// Limit of the places of a kind.
+/// Maximum number of places of a kind.
 pub(super) const MOST_PLACES: u32 = 1 << (KIND_SHIFT - PLACE_SHIFT);
 
 /// Returns the handle of the object at a place, in this generation.
@@ -33,14 +33,15 @@ pub(crate) fn handle<T: Object>(generation: u32, place: u32) -> *mut T::Pointee 
     (head | u64::from(generation)) as *mut T::Pointee
 }
 
-/// Returns the place of a handle of this generation; `None` for a number that is no such handle.
+/// Returns the place of a handle of this generation; `None` for any other number.
 #[inline]
 pub(crate) fn place<T: Object>(generation: u32, handle: *mut T::Pointee) -> Option<usize> {
     let found = parts::<T>(handle).filter(|(_, of)| *of == generation);
     found.map(|(place, _)| place as usize)
 }
 
-/// Returns the place and the generation of a handle; `None` for a number that is no handle of the kind.
+/// Returns the place and the generation of a handle; `None` for a number that is not a handle of
+/// the kind.
 #[inline]
 pub(super) fn parts<T: Object>(handle: *mut T::Pointee) -> Option<(u32, u32)> {
     let bits = handle as u64;
@@ -48,10 +49,10 @@ pub(super) fn parts<T: Object>(handle: *mut T::Pointee) -> Option<(u32, u32)> {
     (bits >> KIND_SHIFT == u64::from(T::KIND.tag)).then_some((place, bits as u32))
 }
 
-/// Returns the error for a number that stands for no object of the kind.
+/// Creates the error for a number without an object of the kind.
 #[cold]
 pub(crate) fn refused<T: Object>(handle: *mut T::Pointee) -> Error {
     let (number, Kind { name, code, .. }) = (handle as usize, T::KIND);
-    let message = format!("{number:#x} stands for no {name}, or for one that was destroyed");
+    let message = format!("{number:#x} is not the handle of a live object of kind '{name}'");
     Error::new(code, message)
 }

@@ -1,8 +1,9 @@
-//! [`Table`]: the objects of one kind, by their handles. Its places are never given back, so that any number can be
-//! looked up.
+//! [`Table`]: the objects of one kind, by their handles. The table never frees its places, so any
+//! number can be looked up.
 //!
-//! The alternative is the crate `sharded-slab`, which gives each thread places of its own. Nanoseconds per call on a
-//! machine with 2 cores, x86-64, virtual; "at once" is two threads whose calls overlap:
+//! The alternative is the crate `sharded-slab`, which gives each thread places of its own. The
+//! numbers are nanoseconds per call on a virtual x86-64 machine with 2 cores; "at once" means two
+//! threads whose calls overlap:
 //!
 //! | calls | `Table` | `sharded-slab` |
 //! | --- | --- | --- |
@@ -13,8 +14,9 @@
 //! | insert, look up and remove, at once | 54 to 121 | 37 |
 //! | insert by one thread, remove by another | 413 | 328 |
 //!
-//! A launch looks two handles up; a creation or a destruction costs the driver much more than the list of free places.
-//! So look-ups decide. Nor can a slab that threads share be cleared, as the last olShutDown does.
+//! A launch looks up two handles; a creation or a destruction costs the driver much more than the
+//! list of free places. Look-ups therefore decide. A slab that threads share also cannot be
+//! cleared, as the last olShutDown does.
 
 use super::handle::{self, MOST_PLACES, Object};
 use super::slot::Slot;
@@ -23,14 +25,15 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Objects that are made and destroyed, by their handles. Nothing here takes a lock or blocks, except for the drop of an
-/// object.
+/// Objects that callers create and destroy, by their handles. No method takes a lock or blocks,
+/// except for the drop of an object.
 pub(crate) struct Table<T> {
-    /// Each has twice as many places as the one before.
+    /// Arrays of places, each twice as long as the one before.
     chunks: [OnceLock<Box<[Place<T>]>>; CHUNKS],
-    /// Places that were ever used.
+    /// Number of places ever used.
     used: AtomicU32,
-    /// Number of the free place that is used next, counted from 1, and in the upper half the number of changes so far.
+    /// Number of the next free place, counted from 1, and in the upper half the number of changes
+    /// so far.
     free: AtomicU64,
 }
 
@@ -41,11 +44,11 @@ const CHUNKS: usize = (MOST_PLACES.ilog2() - FIRST_CHUNK.ilog2()) as usize;
 #[repr(align(64))]
 struct Place<T> {
     slot: Slot<T>,
-    /// The place behind it on the list of free places, counted from 1 as in [`Table::free`].
+    /// Next place on the list of free places, counted from 1 as in [`Table::free`].
     next: AtomicU32,
 }
 
-/// An object in use, which is dropped at the earliest when this is.
+/// An object in use, which lives at least as long as this value.
 pub(crate) struct Held<'a, T> {
     table: &'a Table<T>,
     place: &'a Place<T>,
@@ -57,7 +60,8 @@ impl<T> Deref for Held<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: `Table::find` has looked at the slot and found the object; only the drop of this leaves the slot.
+        // SAFETY: `Table::find` has looked at the slot and found the object; only the drop of this
+        // value leaves the slot.
         unsafe { self.place.slot.object() }
     }
 }
@@ -72,7 +76,7 @@ impl<T> Drop for Held<'_, T> {
 }
 
 impl<T: Object> Table<T> {
-    /// Returns a table without objects.
+    /// Creates a table without objects.
     pub(crate) const fn new() -> Table<T> {
         Table {
             chunks: [const { OnceLock::new() }; CHUNKS],
@@ -84,40 +88,41 @@ impl<T: Object> Table<T> {
     /// Inserts an object and returns its handle.
     ///
     /// # Errors
-    /// `OutOfResources` if there are too many.
+    /// `OutOfResources` if the table is full.
     pub(crate) fn insert(&self, object: T) -> Result<*mut T::Pointee> {
         let found = self.take_free().or_else(|| self.take_unused());
         let (number, place) = found.ok_or_else(|| {
             let message = format!("there are too many objects of kind '{}'", T::KIND.name);
             Error::new(ErrorCode::OutOfResources, message)
         })?;
-        // SAFETY: the place was taken from the free or the unused ones, so it is empty and this call's alone.
+        // SAFETY: the place was free or unused, so it is empty and belongs to this call alone.
         let generation = unsafe { place.slot.fill(object) };
         Ok(handle::handle::<T>(generation, number))
     }
 
-    /// Returns the object of a handle, for use. Takes two atomic operations on its place, with the drop of the answer.
+    /// Returns the object of a handle, for use. Together with the drop of the result, that takes
+    /// two atomic operations on the place.
     ///
     /// # Errors
-    /// That of [`handle::refused`].
+    /// Errors of [`handle::refused`].
     #[inline]
     pub(crate) fn get(&self, handle: *mut T::Pointee) -> Result<Held<'_, T>> {
         self.find(handle).ok_or_else(|| handle::refused::<T>(handle))
     }
 
-    /// Takes an object out: no call finds it any more. The last user drops it.
+    /// Removes an object: no later call finds it. The last user drops it.
     ///
     /// # Errors
-    /// That of [`handle::refused`].
+    /// Errors of [`handle::refused`].
     pub(crate) fn remove(&self, handle: *mut T::Pointee) -> Result<()> {
         let held = self.get(handle)?;
         if held.place.slot.destroy() { Ok(()) } else { Err(handle::refused::<T>(handle)) }
     }
 
-    /// Takes all objects out.
+    /// Removes all objects.
     pub(crate) fn clear(&self) {
         for number in 0..self.used.load(Ordering::SeqCst) {
-            // A chunk that is not there yet belongs to an `insert` that comes after this call.
+            // A chunk that does not exist yet belongs to an `insert` that comes after this call.
             let Some(place) = self.place(number) else { continue };
             if let Some(object) = place.slot.clear() {
                 self.give_back(place, number, object);
@@ -169,7 +174,7 @@ impl<T: Object> Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Puts an empty place onto the list of free ones, and drops the object that was there.
+    /// Puts an empty place onto the list of free places, and drops its former object.
     #[cold]
     fn give_back(&self, place: &Place<T>, number: u32, object: T) {
         let mut free = self.free.load(Ordering::Relaxed);
@@ -191,7 +196,7 @@ impl<T> Table<T> {
     }
 }
 
-/// Returns the chunk of a place, and its index there.
+/// Returns the chunk of a place, and the index in the chunk.
 #[inline]
 fn whereabouts(number: u32) -> (usize, usize) {
     let from_first = number + FIRST_CHUNK;
@@ -207,7 +212,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
-    /// An object of a kind that the tests alone have.
+    /// An object of a kind for tests.
     struct Tested<T>(T);
 
     impl<T> Object for Tested<T> {
@@ -263,7 +268,7 @@ mod tests {
         assert!(table.get((5usize << 60) as *mut c_void).is_ok());
     }
 
-    /// Each object is dropped once, and found by its own handle alone.
+    /// Each object is dropped once, and only its own handle finds it.
     #[test]
     fn threads_make_look_up_and_destroy_at_once() {
         struct Counted<'a>(&'a AtomicUsize, usize);

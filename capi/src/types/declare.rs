@@ -1,7 +1,7 @@
-//! How the interface is declared: what each macro is given says the C declaration, which
+//! The declaration of the interface. The arguments of each macro define the C declaration, which
 //! `cargo xtask header` writes into `include/OffloadAPI.h`, and the Rust one.
 
-/// Enumerations: numbers of 32 bits, as callers may pass any.
+/// Declares enumerations: numbers of 32 bits, as callers may pass any number.
 macro_rules! enumerations {
     ($($(#[doc = $doc:literal])* $name:ident { $($(#[doc = $value_doc:literal])* $value:ident = $number:literal,)* })*) => {$(
         $(#[doc = $doc])*
@@ -28,7 +28,7 @@ macro_rules! enumerations {
     )*};
 }
 
-/// Structures.
+/// Declares structures.
 macro_rules! structures {
     ($($(#[doc = $doc:literal])* $name:ident { $($(#[doc = $field_doc:literal])* $field:ident: $kind:ty,)* })*) => {$(
         $(#[doc = $doc])*
@@ -49,13 +49,13 @@ macro_rules! structures {
     )*};
 }
 
-/// Handles: pointers to what nobody looks into.
+/// Declares handles: pointers to opaque objects.
 macro_rules! handles {
     ($($(#[doc = $doc:literal])* $name:ident = $object:ident;)*) => {$(
         $(#[doc = $doc])*
         pub type $name = *mut $object;
 
-        #[doc = concat!("What [`", stringify!($name), "`] stands for.")]
+        #[doc = concat!("The object behind a [`", stringify!($name), "`].")]
         pub enum $object {}
 
         impl crate::types::trace::Pointee for $object {

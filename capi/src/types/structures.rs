@@ -6,75 +6,75 @@ use super::trace::{Pointee, Shown, pointees};
 use std::ffi::{c_char, c_void};
 
 handles! {
-    /// A platform: what one plugin offers. It lives until the last olShutDown.
+    /// A platform, provided by one plugin. Valid until the last olShutDown.
     ol_platform_handle_t = ol_platform_impl_t;
-    /// A device. It lives until the last olShutDown.
+    /// A device. Valid until the last olShutDown.
     ol_device_handle_t = ol_device_impl_t;
-    /// Declared, and used by nothing.
+    /// A context, which no function uses.
     ol_context_handle_t = ol_context_impl_t;
-    /// A queue, until olDestroyQueue.
+    /// A queue. Valid until olDestroyQueue or the last olShutDown.
     ol_queue_handle_t = ol_queue_impl_t;
-    /// An event, until olDestroyEvent.
+    /// An event. Valid until olDestroyEvent or the last olShutDown.
     ol_event_handle_t = ol_event_impl_t;
-    /// A loaded image, until olDestroyProgram.
+    /// A loaded image. Valid until olDestroyProgram or the last olShutDown.
     ol_program_handle_t = ol_program_impl_t;
-    /// A kernel or a global variable of a program, as long as that lives.
+    /// A kernel or a global variable of a program. Valid as long as the program.
     ol_symbol_handle_t = ol_symbol_impl_t;
 }
 
 structures! {
-    /// What went wrong. It lives as long as the process, and is never freed.
+    /// An error. Valid until the process ends; the program must not free it.
     ol_error_struct_t {
-        /// The kind of error.
+        /// Kind of the error.
         Code: ol_errc_t,
-        /// A text for people, never null.
+        /// Text for people, never null.
         Details: *const c_char,
     }
-    /// A place in the program, for errors to name. It is read during the call alone.
+    /// A location in the program, which errors name. The library reads it only during the call.
     ol_code_location_t {
-        /// The function; may be null.
+        /// Name of the function; may be null.
         FunctionName: *const c_char,
-        /// The file; may be null.
+        /// Name of the file; may be null.
         SourceFile: *const c_char,
-        /// The line, from 1.
+        /// Number of the line, from 1.
         LineNumber: u32,
-        /// The column, from 1.
+        /// Number of the column, from 1.
         ColumnNumber: u32,
     }
     /// A number for each dimension.
     ol_dimensions_t {
-        /// The first.
+        /// First dimension.
         x: u32,
-        /// The second.
+        /// Second dimension.
         y: u32,
-        /// The third.
+        /// Third dimension.
         z: u32,
     }
-    /// What olInit is given. It is read during the call alone.
+    /// The arguments of olInit. The library reads them only during the call.
     ol_init_args_t {
-        /// The size of this structure in bytes.
+        /// Size of this structure in bytes.
         Size: usize,
-        /// How many backends are named; 0 for all.
+        /// Number of the named backends; 0 for all backends.
         NumPlatforms: u32,
-        /// The backends to use. That of the host is used in any case.
+        /// Backends to use. The backend of the host is used in any case.
         Platforms: *const ol_platform_backend_t,
     }
-    /// How many work-groups of how many work-items run a kernel.
+    /// The numbers of work-groups and work-items of a launch.
     ol_kernel_launch_size_args_t {
-        /// How many dimensions are meant. All three are used whatever it says.
+        /// Number of dimensions. The library ignores it, and uses all three dimensions.
         Dimensions: usize,
-        /// Work-groups, at least 1 in each dimension.
+        /// Number of work-groups, at least 1 in each dimension.
         NumGroups: ol_dimensions_t,
-        /// Work-items of a group, at least 1 in each dimension.
+        /// Number of work-items of a group, at least 1 in each dimension.
         GroupSize: ol_dimensions_t,
-        /// Dynamic shared memory of a group in bytes.
+        /// Size of the dynamic shared memory of a group in bytes.
         DynSharedMemory: usize,
     }
-    /// One more thing about a launch. It is read during the call alone.
+    /// A further property of a launch. The library reads it only during the call.
     ol_kernel_launch_prop_t {
-        /// What is said, and which type `data` points to.
+        /// Kind of the property, and so the type behind `data`.
         r#type: ol_kernel_launch_prop_type_t,
-        /// Points to what is said.
+        /// Pointer to the value of the property.
         data: *mut c_void,
     }
 }
@@ -85,22 +85,23 @@ pub type ol_device_fp_capability_flags_t = u32;
 pub type ol_memory_register_flags_t = u32;
 /// Flags of `ol_mem_migration_flag_t`.
 pub type ol_mem_migration_flags_t = u32;
-/// What functions return: null if all went well.
+/// The result of a function: null for success, else a pointer to the error.
 pub type ol_result_t = *const ol_error_struct_t;
 
-/// What olIterateDevices calls for each device, on its caller's thread; false ends that.
+/// A function that olIterateDevices calls for each device, on the thread of its caller. The
+/// iteration ends when the function returns false.
 pub type ol_device_iterate_cb_t =
     Option<unsafe extern "C" fn(Device: ol_device_handle_t, UserData: *mut c_void) -> bool>;
-/// What olLaunchHostFunction has called in a queue's order, on any thread.
+/// A function that olLaunchHostFunction runs in a queue's order, on any thread.
 pub type ol_host_function_cb_t = Option<unsafe extern "C" fn(UserData: *mut c_void)>;
-/// Is called for what a device asks of the host.
+/// A function for requests of a device to the host.
 pub type ol_platform_rpc_cb_t =
     Option<unsafe extern "C" fn(Port: *mut c_void, NumLanes: u32) -> u32>;
 
 pointees!(ol_dimensions_t, ol_init_args_t, ol_kernel_launch_size_args_t, ol_kernel_launch_prop_t);
 pointees!(ol_platform_backend_t, ol_code_location_t);
 
-/// Shows callbacks, by their addresses.
+/// Implements the display of callbacks by their addresses.
 macro_rules! callbacks {
     ($($kind:ty),*) => {$(
         impl Shown for $kind {

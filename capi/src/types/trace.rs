@@ -1,4 +1,4 @@
-//! The values in a line of `OFFLOAD_TRACE`, in LLVM's shape.
+//! The values in a line of `OFFLOAD_TRACE`, in LLVM's form.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write;
@@ -7,18 +7,19 @@ use std::fmt::Write;
 pub(crate) trait Shown {
     fn show(&self, line: &mut String);
 
-    /// As an argument of a call, which has written what pointers point to if it succeeded.
+    /// Shows the value as an argument of a call. A successful call has written the targets of
+    /// pointers.
     fn show_argument(&self, _succeeded: bool, line: &mut String) {
         self.show(line);
     }
 }
 
-/// What a pointer may point to, which is shown in parentheses behind the address; or nothing.
+/// A type behind pointers. A trace shows it in parentheses after the address, or not at all.
 pub(crate) trait Pointee {
     fn show_at(at: *const Self, line: &mut String);
 }
 
-/// `.A = 1, .B = 2`.
+/// The fields of a structure: `.A = 1, .B = 2`.
 pub(crate) struct Fields<'a> {
     line: &'a mut String,
     is_first: bool,
@@ -36,13 +37,13 @@ impl<'a> Fields<'a> {
 
     fn name(&mut self, name: &str) {
         let comma = if std::mem::take(&mut self.is_first) { "" } else { ", " };
-        // A keyword of Rust is none of C.
+        // A keyword of Rust is not a keyword of C.
         let name = name.trim_start_matches("r#");
         let _ = write!(self.line, "{comma}.{name} = ");
     }
 }
 
-/// The same, of a call.
+/// The parameters of a call, in the form of [`Fields`].
 pub(crate) struct Parameters<'a> {
     fields: Fields<'a>,
     succeeded: bool,
@@ -97,19 +98,19 @@ impl Pointee for c_void {
 
 impl Pointee for c_char {
     fn show_at(at: *const c_char, line: &mut String) {
-        // SAFETY: a call that succeeded was given a text that ends.
+        // SAFETY: a successful call got a text that ends with a NUL.
         let text = unsafe { CStr::from_ptr(at) }.to_string_lossy();
         let _ = write!(line, " ({text})");
     }
 }
 
-/// Shows what values of these types are.
+/// Implements the display of values of these types behind pointers.
 macro_rules! pointees {
     ($($kind:ty),*) => {$(
         impl Pointee for $kind {
             fn show_at(at: *const $kind, line: &mut String) {
                 line.push_str(" (");
-                // SAFETY: a call that succeeded has read or written it.
+                // SAFETY: a successful call has read or written the value.
                 unsafe { at.read_unaligned() }.show(line);
                 line.push(')');
             }
@@ -143,7 +144,7 @@ where
 {
     fn show_at(at: *const *mut T, line: &mut String) {
         line.push_str(" (");
-        // SAFETY: a call that succeeded has read or written it.
+        // SAFETY: a successful call has read or written the value.
         unsafe { at.read_unaligned() }.show(line);
         line.push(')');
     }
