@@ -108,35 +108,35 @@ extern "C" {
 #define OL_DEFAULT_NULL
 #endif
 
-/// What went wrong.
+/// The kind of an error.
 typedef enum ol_errc_t {
-    /// Nothing.
+    /// No error.
     OL_ERRC_SUCCESS = 0,
-    /// None of the others.
+    /// An error without a code of its own.
     OL_ERRC_UNKNOWN = 1,
     /// A file, pipe or process of the host could not be used.
     OL_ERRC_HOST_IO = 2,
     /// The image is malformed, or of a format or architecture that the device lacks.
     OL_ERRC_INVALID_BINARY = 3,
-    /// A pointer was null that must not be.
+    /// A pointer was null where null is not allowed.
     OL_ERRC_INVALID_NULL_POINTER = 4,
     /// An argument does not fit the call.
     OL_ERRC_INVALID_ARGUMENT = 5,
-    /// There is no such name or allocation.
+    /// A name or an allocation does not exist.
     OL_ERRC_NOT_FOUND = 6,
     /// Memory or another resource ran out.
     OL_ERRC_OUT_OF_RESOURCES = 7,
-    /// A size is 0, too small, too large, or not a multiple of what it must be.
+    /// A size is 0, too small, too large, or not a multiple of the required size.
     OL_ERRC_INVALID_SIZE = 8,
-    /// A number is not one of the enumeration's.
+    /// A number is not a value of its enumeration.
     OL_ERRC_INVALID_ENUMERATION = 9,
     /// A tool of the host is not installed.
     OL_ERRC_HOST_TOOL_NOT_FOUND = 10,
     /// A value is out of range or cannot be parsed.
     OL_ERRC_INVALID_VALUE = 11,
-    /// Valid, but a query that the device does not answer.
+    /// A valid query that the device does not answer.
     OL_ERRC_UNIMPLEMENTED = 12,
-    /// Valid, but this device or its backend cannot do it.
+    /// A valid request beyond this device or its backend.
     OL_ERRC_UNSUPPORTED = 13,
     /// The device assembler failed.
     OL_ERRC_ASSEMBLE_FAILURE = 14,
@@ -146,17 +146,17 @@ typedef enum ol_errc_t {
     OL_ERRC_LINK_FAILURE = 16,
     /// The plugin, the driver or the device failed.
     OL_ERRC_BACKEND_FAILURE = 17,
-    /// olInit was not called, or what the handle stands for was closed.
+    /// olInit was not called, or the object of the handle was closed.
     OL_ERRC_UNINITIALIZED = 18,
-    /// A handle was null that must not be.
+    /// A handle was null where null is not allowed.
     OL_ERRC_INVALID_NULL_HANDLE = 19,
-    /// No handle of a platform.
+    /// The number is not a handle of a platform.
     OL_ERRC_INVALID_PLATFORM = 20,
-    /// No handle of a device, or not of the right one.
+    /// The number is not a handle of a device, or the device is the wrong one.
     OL_ERRC_INVALID_DEVICE = 21,
-    /// No handle of a queue, or not of the right one.
+    /// The number is not a handle of a queue, or the queue is the wrong one.
     OL_ERRC_INVALID_QUEUE = 22,
-    /// No handle of an event, or not of the right one.
+    /// The number is not a handle of an event, or the event is the wrong one.
     OL_ERRC_INVALID_EVENT = 23,
     /// The symbol is of the other kind.
     OL_ERRC_SYMBOL_KIND = 24,
@@ -164,9 +164,9 @@ typedef enum ol_errc_t {
     OL_ERRC_FORCE_UINT32 = 0x7fffffff
 } ol_errc_t;
 
-/// What provides a platform.
+/// The backend of a platform.
 typedef enum ol_platform_backend_t {
-    /// None of the others; the platform's name tells.
+    /// Another backend, which the platform's name shows.
     OL_PLATFORM_BACKEND_UNKNOWN = 0,
     /// CUDA.
     OL_PLATFORM_BACKEND_CUDA = 1,
@@ -174,69 +174,69 @@ typedef enum ol_platform_backend_t {
     OL_PLATFORM_BACKEND_AMDGPU = 2,
     /// Level Zero.
     OL_PLATFORM_BACKEND_LEVEL_ZERO = 3,
-    /// The CPU that the program runs on.
+    /// The CPU that runs the program.
     OL_PLATFORM_BACKEND_HOST = 4,
     OL_PLATFORM_BACKEND_LAST = 5,
     OL_PLATFORM_BACKEND_FORCE_UINT32 = 0x7fffffff
 } ol_platform_backend_t;
 
-/// What olGetPlatformInfo answers.
+/// A query of olGetPlatformInfo.
 typedef enum ol_platform_info_t {
-    /// char[]: the platform's name.
+    /// char[]: name of the platform.
     OL_PLATFORM_INFO_NAME = 0,
-    /// char[]: who makes it.
+    /// char[]: vendor of the platform.
     OL_PLATFORM_INFO_VENDOR_NAME = 1,
-    /// char[]: its version.
+    /// char[]: version of the platform.
     OL_PLATFORM_INFO_VERSION = 2,
-    /// ol_platform_backend_t: what provides it.
+    /// ol_platform_backend_t: backend of the platform.
     OL_PLATFORM_INFO_BACKEND = 3,
     OL_PLATFORM_INFO_LAST = 4,
     OL_PLATFORM_INFO_FORCE_UINT32 = 0x7fffffff
 } ol_platform_info_t;
 
-/// What a device is.
+/// The kind of a device.
 typedef enum ol_device_type_t {
-    /// The one that is preferred.
+    /// The preferred device.
     OL_DEVICE_TYPE_DEFAULT = 0,
-    /// Any.
+    /// All devices.
     OL_DEVICE_TYPE_ALL = 1,
-    /// One that is not the program's own CPU.
+    /// A device other than the program's own CPU.
     OL_DEVICE_TYPE_GPU = 2,
     /// A CPU.
     OL_DEVICE_TYPE_CPU = 3,
-    /// The CPU that the program runs on.
+    /// The CPU that runs the program.
     OL_DEVICE_TYPE_HOST = 4,
     OL_DEVICE_TYPE_LAST = 5,
     OL_DEVICE_TYPE_FORCE_UINT32 = 0x7fffffff
 } ol_device_type_t;
 
-/// What olGetDeviceInfo answers.
+/// A query of olGetDeviceInfo.
 typedef enum ol_device_info_t {
-    /// ol_device_type_t: what it is.
+    /// ol_device_type_t: kind of the device.
     OL_DEVICE_INFO_TYPE = 0,
-    /// ol_platform_handle_t: its platform.
+    /// ol_platform_handle_t: platform of the device.
     OL_DEVICE_INFO_PLATFORM = 1,
-    /// char[]: its name.
+    /// char[]: name of the device.
     OL_DEVICE_INFO_NAME = 2,
-    /// char[]: the name under which it is sold.
+    /// char[]: name under which the device is sold.
     OL_DEVICE_INFO_PRODUCT_NAME = 3,
-    /// char[]: unique, the backend and a UUID or an index.
+    /// char[]: unique name, from the backend and a UUID or an index.
     OL_DEVICE_INFO_UID = 4,
-    /// char[]: who makes it.
+    /// char[]: vendor of the device.
     OL_DEVICE_INFO_VENDOR = 5,
-    /// char[]: the version of its driver.
+    /// char[]: version of the driver.
     OL_DEVICE_INFO_DRIVER_VERSION = 6,
-    /// uint32_t: most work-items in a group.
+    /// uint32_t: maximum number of work-items in a group.
     OL_DEVICE_INFO_MAX_WORK_GROUP_SIZE = 7,
-    /// ol_dimensions_t: most work-items of a group in each dimension.
+    /// ol_dimensions_t: maximum number of work-items of a group in each dimension.
     OL_DEVICE_INFO_MAX_WORK_GROUP_SIZE_PER_DIMENSION = 8,
-    /// uint32_t: most work-items in a launch.
+    /// uint32_t: maximum number of work-items in a launch.
     OL_DEVICE_INFO_MAX_WORK_SIZE = 9,
-    /// ol_dimensions_t: most work-items of a launch in each dimension.
+    /// ol_dimensions_t: maximum number of work-items of a launch in each dimension.
     OL_DEVICE_INFO_MAX_WORK_SIZE_PER_DIMENSION = 10,
-    /// uint32_t: the vendor's number, assigned by PCI-SIG.
+    /// uint32_t: number of the vendor, assigned by PCI-SIG.
     OL_DEVICE_INFO_VENDOR_ID = 11,
-    /// uint32_t: compute units that work in parallel.
+    /// uint32_t: number of compute units that work in parallel.
     OL_DEVICE_INFO_NUM_COMPUTE_UNITS = 12,
     /// uint32_t: highest clock in MHz.
     OL_DEVICE_INFO_MAX_CLOCK_FREQUENCY = 13,
@@ -244,143 +244,144 @@ typedef enum ol_device_info_t {
     OL_DEVICE_INFO_MEMORY_CLOCK_RATE = 14,
     /// uint32_t: bits of a device address.
     OL_DEVICE_INFO_ADDRESS_BITS = 15,
-    /// uint64_t: largest allocation in bytes.
+    /// uint64_t: size of the largest possible allocation in bytes.
     OL_DEVICE_INFO_MAX_MEM_ALLOC_SIZE = 16,
-    /// uint64_t: device memory in bytes.
+    /// uint64_t: size of the device memory in bytes.
     OL_DEVICE_INFO_GLOBAL_MEM_SIZE = 17,
-    /// uint64_t: most shared memory of a group in bytes.
+    /// uint64_t: maximum size of the shared memory of a group in bytes.
     OL_DEVICE_INFO_WORK_GROUP_LOCAL_MEM_SIZE = 18,
-    /// ol_device_fp_capability_flags_t: single precision.
+    /// ol_device_fp_capability_flags_t: abilities in single precision.
     OL_DEVICE_INFO_SINGLE_FP_CONFIG = 19,
-    /// ol_device_fp_capability_flags_t: double precision.
+    /// ol_device_fp_capability_flags_t: abilities in double precision.
     OL_DEVICE_INFO_DOUBLE_FP_CONFIG = 20,
-    /// ol_device_fp_capability_flags_t: half precision.
+    /// ol_device_fp_capability_flags_t: abilities in half precision.
     OL_DEVICE_INFO_HALF_FP_CONFIG = 21,
-    /// uint32_t: native vector width for 8-bit integers.
+    /// uint32_t: native vector width for 8-bit integers, in elements.
     OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_CHAR = 22,
-    /// uint32_t: native vector width for 16-bit integers.
+    /// uint32_t: native vector width for 16-bit integers, in elements.
     OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_SHORT = 23,
-    /// uint32_t: native vector width for 32-bit integers.
+    /// uint32_t: native vector width for 32-bit integers, in elements.
     OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_INT = 24,
-    /// uint32_t: native vector width for 64-bit integers.
+    /// uint32_t: native vector width for 64-bit integers, in elements.
     OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_LONG = 25,
-    /// uint32_t: native vector width for single precision.
+    /// uint32_t: native vector width for single precision, in elements.
     OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_FLOAT = 26,
-    /// uint32_t: native vector width for double precision.
+    /// uint32_t: native vector width for double precision, in elements.
     OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_DOUBLE = 27,
-    /// uint32_t: native vector width for half precision.
+    /// uint32_t: native vector width for half precision, in elements.
     OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_HALF = 28,
-    /// bool: whether it has single precision.
+    /// bool: whether the device has single precision.
     OL_DEVICE_INFO_SINGLE_FP_SUPPORT = 29,
-    /// bool: whether it has double precision.
+    /// bool: whether the device has double precision.
     OL_DEVICE_INFO_DOUBLE_FP_SUPPORT = 30,
-    /// bool: whether it has half precision.
+    /// bool: whether the device has half precision.
     OL_DEVICE_INFO_HALF_FP_SUPPORT = 31,
-    /// bool: whether it has cooperative launches.
+    /// bool: whether the device has cooperative launches.
     OL_DEVICE_INFO_COOPERATIVE_LAUNCH_SUPPORT = 32,
     OL_DEVICE_INFO_LAST = 33,
     OL_DEVICE_INFO_FORCE_UINT32 = 0x7fffffff
 } ol_device_info_t;
 
-/// Flags of the queries for precisions.
+/// A flag of the queries for precisions.
 typedef enum ol_device_fp_capability_flag_t {
-    /// Division and square root are correctly rounded.
+    /// Correct rounding of division and square root.
     OL_DEVICE_FP_CAPABILITY_FLAG_CORRECTLY_ROUNDED_DIVIDE_SQRT = 1,
-    /// Rounds to nearest.
+    /// Rounding to nearest.
     OL_DEVICE_FP_CAPABILITY_FLAG_ROUND_TO_NEAREST = 2,
-    /// Rounds to zero.
+    /// Rounding to zero.
     OL_DEVICE_FP_CAPABILITY_FLAG_ROUND_TO_ZERO = 4,
-    /// Rounds to infinity.
+    /// Rounding to infinity.
     OL_DEVICE_FP_CAPABILITY_FLAG_ROUND_TO_INF = 8,
-    /// Has infinities and NaN.
+    /// Infinities and NaN.
     OL_DEVICE_FP_CAPABILITY_FLAG_INF_NAN = 16,
-    /// Has denormals.
+    /// Denormals.
     OL_DEVICE_FP_CAPABILITY_FLAG_DENORM = 32,
-    /// Has fused multiply-add.
+    /// Fused multiply-add.
     OL_DEVICE_FP_CAPABILITY_FLAG_FMA = 64,
-    /// Computed in software.
+    /// Computation in software.
     OL_DEVICE_FP_CAPABILITY_FLAG_SOFT_FLOAT = 128,
     OL_DEVICE_FP_CAPABILITY_FLAG_LAST = 256,
     OL_DEVICE_FP_CAPABILITY_FLAG_FORCE_UINT32 = 0x7fffffff
 } ol_device_fp_capability_flag_t;
 
-/// Where memory lies.
+/// The place of an allocation.
 typedef enum ol_alloc_type_t {
-    /// On the host, page-locked; the device reaches it too.
+    /// Page-locked host memory, which the device reaches too.
     OL_ALLOC_TYPE_HOST = 0,
-    /// On the device; the host need not reach it.
+    /// Device memory, which the host need not reach.
     OL_ALLOC_TYPE_DEVICE = 1,
-    /// Wherever it is used; host and device reach it, the host when the queues that use it are done.
+    /// Memory that moves to its place of use. Host and device reach it, the host when the
+    /// queues that use the memory are done.
     OL_ALLOC_TYPE_MANAGED = 2,
     OL_ALLOC_TYPE_LAST = 3,
     OL_ALLOC_TYPE_FORCE_UINT32 = 0x7fffffff
 } ol_alloc_type_t;
 
-/// What olGetMemInfo answers.
+/// A query of olGetMemInfo.
 typedef enum ol_mem_info_t {
-    /// ol_device_handle_t: the device that it was allocated for.
+    /// ol_device_handle_t: device of the allocation.
     OL_MEM_INFO_DEVICE = 0,
-    /// void *: the first address.
+    /// void *: first address.
     OL_MEM_INFO_BASE = 1,
-    /// size_t: the size in bytes.
+    /// size_t: size in bytes.
     OL_MEM_INFO_SIZE = 2,
-    /// ol_alloc_type_t: where it lies.
+    /// ol_alloc_type_t: place of the allocation.
     OL_MEM_INFO_TYPE = 3,
     OL_MEM_INFO_LAST = 4,
     OL_MEM_INFO_FORCE_UINT32 = 0x7fffffff
 } ol_mem_info_t;
 
-/// Flags of olMemRegister and olMemUnregister.
+/// A flag of olMemRegister and olMemUnregister.
 typedef enum ol_memory_register_flag_t {
-    /// olMemRegister page-locks the memory.
+    /// Page-lock of the memory by olMemRegister.
     OL_MEMORY_REGISTER_FLAG_LOCK_MEMORY = 1,
-    /// olMemUnregister undoes that.
+    /// Undoing of the page-lock by olMemUnregister.
     OL_MEMORY_REGISTER_FLAG_UNLOCK_MEMORY = 2,
     OL_MEMORY_REGISTER_FLAG_LAST = 4,
     OL_MEMORY_REGISTER_FLAG_FORCE_UINT32 = 0x7fffffff
 } ol_memory_register_flag_t;
 
-/// Flags of olMemPrefetch.
+/// A flag of olMemPrefetch.
 typedef enum ol_mem_migration_flag_t {
-    /// To the device.
+    /// Move to the device.
     OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE = 1,
-    /// To the host.
+    /// Move to the host.
     OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST = 2,
     OL_MEM_MIGRATION_FLAG_LAST = 4,
     OL_MEM_MIGRATION_FLAG_FORCE_UINT32 = 0x7fffffff
 } ol_mem_migration_flag_t;
 
-/// What olGetQueueInfo answers.
+/// A query of olGetQueueInfo.
 typedef enum ol_queue_info_t {
-    /// ol_device_handle_t: its device.
+    /// ol_device_handle_t: device of the queue.
     OL_QUEUE_INFO_DEVICE = 0,
-    /// bool: whether all that was queued is done.
+    /// bool: whether all queued work is done.
     OL_QUEUE_INFO_EMPTY = 1,
     OL_QUEUE_INFO_LAST = 2,
     OL_QUEUE_INFO_FORCE_UINT32 = 0x7fffffff
 } ol_queue_info_t;
 
-/// Flags of olCreateEvent.
+/// The flags of olCreateEvent.
 typedef enum ol_event_flags_t {
-    /// None.
+    /// No flags.
     OL_EVENT_FLAGS_NONE = 0,
-    /// For olGetEventElapsedTime.
+    /// Record of the time, for olGetEventElapsedTime.
     OL_EVENT_FLAGS_ENABLE_PROFILING = 1,
     OL_EVENT_FLAGS_LAST = 2,
     OL_EVENT_FLAGS_FORCE_UINT32 = 0x7fffffff
 } ol_event_flags_t;
 
-/// What olGetEventInfo answers.
+/// A query of olGetEventInfo.
 typedef enum ol_event_info_t {
-    /// ol_queue_handle_t: the queue on which it was made, which may be destroyed by now.
+    /// ol_queue_handle_t: queue of the event, which may be destroyed.
     OL_EVENT_INFO_QUEUE = 0,
-    /// bool: whether it was reached.
+    /// bool: whether the event is complete.
     OL_EVENT_INFO_IS_COMPLETE = 1,
     OL_EVENT_INFO_LAST = 2,
     OL_EVENT_INFO_FORCE_UINT32 = 0x7fffffff
 } ol_event_info_t;
 
-/// What a symbol is.
+/// The kind of a symbol.
 typedef enum ol_symbol_kind_t {
     /// A kernel.
     OL_SYMBOL_KIND_KERNEL = 0,
@@ -390,106 +391,106 @@ typedef enum ol_symbol_kind_t {
     OL_SYMBOL_KIND_FORCE_UINT32 = 0x7fffffff
 } ol_symbol_kind_t;
 
-/// What olGetSymbolInfo answers.
+/// A query of olGetSymbolInfo.
 typedef enum ol_symbol_info_t {
-    /// ol_symbol_kind_t: what it is.
+    /// ol_symbol_kind_t: kind of the symbol.
     OL_SYMBOL_INFO_KIND = 0,
-    /// void *: a variable's address.
+    /// void *: address of a variable.
     OL_SYMBOL_INFO_GLOBAL_VARIABLE_ADDRESS = 1,
-    /// size_t: a variable's size in bytes.
+    /// size_t: size of a variable in bytes.
     OL_SYMBOL_INFO_GLOBAL_VARIABLE_SIZE = 2,
     OL_SYMBOL_INFO_LAST = 3,
     OL_SYMBOL_INFO_FORCE_UINT32 = 0x7fffffff
 } ol_symbol_info_t;
 
-/// More about a launch.
+/// The kind of a property of a launch.
 typedef enum ol_kernel_launch_prop_type_t {
-    /// The end of the list.
+    /// End of the array.
     OL_KERNEL_LAUNCH_PROP_TYPE_NONE = 0,
-    /// bool *: whether all groups run at once.
+    /// bool *: whether all groups run at the same time.
     OL_KERNEL_LAUNCH_PROP_TYPE_IS_COOPERATIVE = 1,
     OL_KERNEL_LAUNCH_PROP_TYPE_LAST = 2,
     OL_KERNEL_LAUNCH_PROP_TYPE_FORCE_UINT32 = 0x7fffffff
 } ol_kernel_launch_prop_type_t;
 
-/// A platform: what one plugin offers. It lives until the last olShutDown.
+/// A platform, provided by one plugin. Valid until the last olShutDown.
 typedef struct ol_platform_impl_t *ol_platform_handle_t;
 
-/// A device. It lives until the last olShutDown.
+/// A device. Valid until the last olShutDown.
 typedef struct ol_device_impl_t *ol_device_handle_t;
 
-/// Declared, and used by nothing.
+/// A context, which no function uses.
 typedef struct ol_context_impl_t *ol_context_handle_t;
 
-/// A queue, until olDestroyQueue.
+/// A queue. Valid until olDestroyQueue or the last olShutDown.
 typedef struct ol_queue_impl_t *ol_queue_handle_t;
 
-/// An event, until olDestroyEvent.
+/// An event. Valid until olDestroyEvent or the last olShutDown.
 typedef struct ol_event_impl_t *ol_event_handle_t;
 
-/// A loaded image, until olDestroyProgram.
+/// A loaded image. Valid until olDestroyProgram or the last olShutDown.
 typedef struct ol_program_impl_t *ol_program_handle_t;
 
-/// A kernel or a global variable of a program, as long as that lives.
+/// A kernel or a global variable of a program. Valid as long as the program.
 typedef struct ol_symbol_impl_t *ol_symbol_handle_t;
 
-/// What went wrong. It lives as long as the process, and is never freed.
+/// An error. Valid until the process ends; the program must not free it.
 typedef struct ol_error_struct_t {
-    /// The kind of error.
+    /// Kind of the error.
     ol_errc_t Code;
-    /// A text for people, never null.
+    /// Text for people, never null.
     const char *Details;
 } ol_error_struct_t;
 
-/// A place in the program, for errors to name. It is read during the call alone.
+/// A location in the program, which errors name. The library reads it only during the call.
 typedef struct ol_code_location_t {
-    /// The function; may be null.
+    /// Name of the function; may be null.
     const char *FunctionName;
-    /// The file; may be null.
+    /// Name of the file; may be null.
     const char *SourceFile;
-    /// The line, from 1.
+    /// Number of the line, from 1.
     uint32_t LineNumber;
-    /// The column, from 1.
+    /// Number of the column, from 1.
     uint32_t ColumnNumber;
 } ol_code_location_t;
 
 /// A number for each dimension.
 typedef struct ol_dimensions_t {
-    /// The first.
+    /// First dimension.
     uint32_t x;
-    /// The second.
+    /// Second dimension.
     uint32_t y;
-    /// The third.
+    /// Third dimension.
     uint32_t z;
 } ol_dimensions_t;
 
-/// What olInit is given. It is read during the call alone.
+/// The arguments of olInit. The library reads them only during the call.
 typedef struct ol_init_args_t {
-    /// The size of this structure in bytes.
+    /// Size of this structure in bytes.
     size_t Size;
-    /// How many backends are named; 0 for all.
+    /// Number of the named backends; 0 for all backends.
     uint32_t NumPlatforms;
-    /// The backends to use. That of the host is used in any case.
+    /// Backends to use. The backend of the host is used in any case.
     const ol_platform_backend_t *Platforms;
 } ol_init_args_t;
 
-/// How many work-groups of how many work-items run a kernel.
+/// The numbers of work-groups and work-items of a launch.
 typedef struct ol_kernel_launch_size_args_t {
-    /// How many dimensions are meant. All three are used whatever it says.
+    /// Number of dimensions. The library ignores it, and uses all three dimensions.
     size_t Dimensions;
-    /// Work-groups, at least 1 in each dimension.
+    /// Number of work-groups, at least 1 in each dimension.
     ol_dimensions_t NumGroups;
-    /// Work-items of a group, at least 1 in each dimension.
+    /// Number of work-items of a group, at least 1 in each dimension.
     ol_dimensions_t GroupSize;
-    /// Dynamic shared memory of a group in bytes.
+    /// Size of the dynamic shared memory of a group in bytes.
     size_t DynSharedMemory;
 } ol_kernel_launch_size_args_t;
 
-/// One more thing about a launch. It is read during the call alone.
+/// A further property of a launch. The library reads it only during the call.
 typedef struct ol_kernel_launch_prop_t {
-    /// What is said, and which type `data` points to.
+    /// Kind of the property, and so the type behind `data`.
     ol_kernel_launch_prop_type_t type;
-    /// Points to what is said.
+    /// Pointer to the value of the property.
     void *data;
 } ol_kernel_launch_prop_t;
 
@@ -502,28 +503,31 @@ typedef uint32_t ol_memory_register_flags_t;
 /// Flags of `ol_mem_migration_flag_t`.
 typedef uint32_t ol_mem_migration_flags_t;
 
-/// What functions return: null if all went well.
+/// The result of a function: null for success, else a pointer to the error.
 typedef const ol_error_struct_t *ol_result_t;
 
-/// What olIterateDevices calls for each device, on its caller's thread; false ends that.
+/// A function that olIterateDevices calls for each device, on the thread of its caller. The
+/// iteration ends when the function returns false.
 typedef bool (*ol_device_iterate_cb_t)(ol_device_handle_t Device, void *UserData);
 
-/// What olLaunchHostFunction has called in a queue's order, on any thread.
+/// A function that olLaunchHostFunction runs in a queue's order, on any thread.
 typedef void (*ol_host_function_cb_t)(void *UserData);
 
-/// Is called for what a device asks of the host.
+/// A function for requests of a device to the host.
 typedef uint32_t (*ol_platform_rpc_cb_t)(void *Port, uint32_t NumLanes);
 
-/// Starts the library: finds plugins and devices. Counted: what olInit starts, as many calls of olShutDown end.
-/// `InitArgs` may be null, for all backends; only the first call looks at it. Blocks while plugins are loaded.
+/// Starts the library: finds plugins and devices. Each olInit needs an olShutDown. `InitArgs`
+/// may be null, for all backends; only the first call reads it. Blocks while plugins are
+/// loaded.
 OL_APIEXPORT ol_result_t OL_APICALL olInit(const ol_init_args_t *InitArgs OL_DEFAULT_NULL);
 
-/// Undoes olInit. The last call waits for all queues, unloads what is loaded, frees what is allocated and closes
-/// all devices; no handle is valid afterwards. All of that is done even if some of it fails.
+/// Undoes one olInit. The last call waits for all queues, unloads all programs, frees all
+/// allocations and closes all devices; afterwards no handle is valid. All these steps happen
+/// even if one fails.
 OL_APIEXPORT ol_result_t OL_APICALL olShutDown(void);
 
-/// Writes a property of a platform to the `PropSize` bytes at `PropValue`, which may be more than it takes. Texts
-/// end with a NUL, which counts. Does not block.
+/// Writes a property of a platform to `PropValue`, which has `PropSize` bytes, at least as many
+/// as the property. The NUL at the end of a text counts. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `PropSize == 0`
@@ -535,7 +539,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetPlatformInfo(
     size_t PropSize,
     void *PropValue);
 
-/// Writes how many bytes a property of a platform takes. Does not block.
+/// Writes the size of a property of a platform in bytes. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Platform`
@@ -545,8 +549,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetPlatformInfoSize(
     ol_platform_info_t PropName,
     size_t *PropSizeRet);
 
-/// Has a function called for what devices ask of the host, before LLVM's own answers. Longshore serves no such
-/// requests yet, so it is never called.
+/// Registers a function for requests of devices to the host, called before LLVM's own handlers.
+/// Longshore does not serve such requests yet, so it never calls the function.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Platform`
@@ -555,8 +559,9 @@ OL_APIEXPORT ol_result_t OL_APICALL olPlatformRegisterRPCCallback(
     ol_platform_handle_t Platform,
     ol_platform_rpc_cb_t Callback);
 
-/// Calls a function for each device, on this thread, until it returns false; that is a success too. It may call
-/// all functions of the library. The order is the same every time; device handles live until the last olShutDown.
+/// Calls a function for each device, on the calling thread, until the function returns false,
+/// which is also a success. The function may call all functions of the library. The order is
+/// the same every time; device handles are valid until the last olShutDown.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_POINTER: `NULL == Callback`
@@ -564,8 +569,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olIterateDevices(
     ol_device_iterate_cb_t Callback,
     void *UserData);
 
-/// Writes a property of a device to the `PropSize` bytes at `PropValue`, which may be more than it takes. Texts
-/// end with a NUL, which counts. Does not block.
+/// Writes a property of a device to `PropValue`, which has `PropSize` bytes, at least as many
+/// as the property. The NUL at the end of a text counts. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `PropSize == 0`
@@ -577,7 +582,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetDeviceInfo(
     size_t PropSize,
     void *PropValue);
 
-/// Writes how many bytes a property of a device takes. Does not block.
+/// Writes the size of a property of a device in bytes. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Device`
@@ -587,8 +592,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetDeviceInfoSize(
     ol_device_info_t PropName,
     size_t *PropSizeRet);
 
-/// Allocates `Size` bytes for a device. They are the caller's until olMemFree or the last olShutDown. Addresses
-/// are unique among all devices. May block.
+/// Allocates `Size` bytes for a device. The caller owns the memory until olMemFree or the last
+/// olShutDown. Addresses are unique among all devices. May block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `Size == 0`
@@ -600,7 +605,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olMemAlloc(
     size_t Size,
     void **AllocationOut);
 
-/// Like olMemAlloc, at a multiple of `Alignment`, a power of two.
+/// Allocates memory as olMemAlloc does, at a multiple of `Alignment`, a power of two.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `Size == 0`
@@ -615,15 +620,15 @@ OL_APIEXPORT ol_result_t OL_APICALL olMemAllocAligned(
     size_t Alignment,
     void **AllocationOut);
 
-/// Frees what was allocated, by its first address. It waits for nothing: whatever uses the memory must be done.
-/// May block.
+/// Frees an allocation by its first address, without waiting: all work that uses the memory
+/// must be done. May block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_POINTER: `NULL == Address`
 OL_APIEXPORT ol_result_t OL_APICALL olMemFree(void *Address);
 
-/// Writes a property of the allocation that `Ptr` points into to the `PropSize` bytes at `PropValue`, which may
-/// be more than it takes. Does not block.
+/// Writes a property of the allocation around `Ptr` to `PropValue`, which has `PropSize` bytes,
+/// at least as many as the property. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `PropSize == 0`
@@ -635,7 +640,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetMemInfo(
     size_t PropSize,
     void *PropValue);
 
-/// Writes how many bytes a property of an allocation takes. Does not block.
+/// Writes the size of a property of an allocation in bytes. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_POINTER: `NULL == Ptr`
@@ -645,9 +650,10 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetMemInfoSize(
     ol_mem_info_t PropName,
     size_t *PropSizeRet);
 
-/// Makes `Size` bytes of the program's memory known to a device, and page-locks them if `Flags` say so. Writes
-/// where the device finds them; null if they are not locked. Within a range that is registered it counts one more
-/// user. They stay the caller's, and must not be freed before olMemUnregister. May block.
+/// Registers `Size` bytes of the program's memory for a device, and page-locks them if `Flags`
+/// request it. Writes the device's address of the memory; null without a page-lock. A range
+/// within a registered range adds a user to that one. The caller owns the memory, and must not
+/// free it before olMemUnregister. May block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `Size == 0`
@@ -661,7 +667,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olMemRegister(
     ol_memory_register_flags_t Flags,
     void **PinnedPtr);
 
-/// Undoes an olMemRegister, of any address in its range. That of the last user unlocks it. May block.
+/// Undoes an olMemRegister; `Ptr` may be any address in its range. The call for the last user
+/// unlocks the memory. May block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Device`
@@ -671,8 +678,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olMemUnregister(
     void *Ptr,
     ol_memory_register_flags_t Flags);
 
-/// Queues hints where `Count` ranges of memory will be used. What cannot move, stays. Both arrays are read at the
-/// call.
+/// Queues hints about the next place of use of `Count` ranges of memory. Memory that cannot
+/// move stays in place. The call reads both arrays. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_POINTER: `Count > 0 && NULL == Mems`
@@ -686,10 +693,11 @@ OL_APIEXPORT ol_result_t OL_APICALL olMemPrefetch(
     const size_t *Sizes,
     ol_mem_migration_flags_t Flags);
 
-/// Copies `Size` bytes, which may be none. Memory of the program is given with a device of the platform whose
-/// backend is OL_PLATFORM_BACKEND_HOST. `Queue` may be null. Else the copy is queued, and both ranges must live
-/// until it is done; what takes two plugins (a copy between their devices, or by a queue of the one for a device
-/// of the other) is done before the call returns.
+/// Copies `Size` bytes, or none if `Size` is 0. For memory of the program, the device is one of
+/// the platform with the backend OL_PLATFORM_BACKEND_HOST. If `Queue` is not null, the copy is
+/// queued, and both ranges must live until it is done. A copy that needs two plugins is done
+/// before the call returns: a copy between their devices, or on a queue of one plugin for a
+/// device of the other.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == DstDevice`
@@ -704,7 +712,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olMemcpy(
     ol_device_handle_t SrcDevice,
     size_t Size);
 
-/// Fills `FillSize` bytes with a pattern, which is read at the call. `Queue` may be null.
+/// Fills `FillSize` bytes with a pattern, which the call reads. `Queue` may be null.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `PatternSize == 0 || FillSize % PatternSize != 0`
@@ -717,8 +725,9 @@ OL_APIEXPORT ol_result_t OL_APICALL olMemFill(
     const void *PatternPtr,
     size_t FillSize);
 
-/// Makes a queue, whose work runs in order, and asynchronously. It may be used from several threads at once. It
-/// is the caller's until olDestroyQueue or the last olShutDown. May block.
+/// Creates a queue, whose work runs in order and asynchronously. Several threads may use the
+/// queue at once. The caller owns the queue until olDestroyQueue or the last olShutDown. May
+/// block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Device`
@@ -727,19 +736,20 @@ OL_APIEXPORT ol_result_t OL_APICALL olCreateQueue(
     ol_device_handle_t Device,
     ol_queue_handle_t *Queue);
 
-/// Gives a queue up. What was queued still runs, and its events stay valid. Does not block.
+/// Destroys a queue. Queued work still runs, and events of the queue stay valid. Does not
+/// block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`
 OL_APIEXPORT ol_result_t OL_APICALL olDestroyQueue(ol_queue_handle_t Queue);
 
-/// Blocks until all that was queued is done. The error is the first that no call has returned yet.
+/// Blocks until all queued work is done. Returns the first error that no call has returned yet.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`
 OL_APIEXPORT ol_result_t OL_APICALL olSyncQueue(ol_queue_handle_t Queue);
 
-/// Writes whether all that was queued is done. `IsQueueWorkCompleted` may be null. Does not block.
+/// Writes whether all queued work is done. `IsQueueWorkCompleted` may be null. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`
@@ -747,9 +757,9 @@ OL_APIEXPORT ol_result_t OL_APICALL olQueryQueue(
     ol_queue_handle_t Queue,
     bool *IsQueueWorkCompleted);
 
-/// Makes what is queued from now on wait for `NumEvents` events, which may be of other queues and devices, and
-/// may be destroyed afterwards. The array is read at the call. What is queued also runs if an event is behind work
-/// that failed; the failure becomes one of this queue. Does not block.
+/// Makes work queued from now on wait for `NumEvents` events, which may belong to other queues
+/// and devices, and may be destroyed afterwards. The call reads the array. The work runs even
+/// if work before an event fails; that failure becomes one of this queue. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`
@@ -759,8 +769,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olWaitEvents(
     ol_event_handle_t *Events,
     size_t NumEvents);
 
-/// Writes a property of a queue to the `PropSize` bytes at `PropValue`, which may be more than it takes. Does not
-/// block.
+/// Writes a property of a queue to `PropValue`, which has `PropSize` bytes, at least as many as
+/// the property. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `PropSize == 0`
@@ -772,7 +782,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetQueueInfo(
     size_t PropSize,
     void *PropValue);
 
-/// Writes how many bytes a property of a queue takes. Does not block.
+/// Writes the size of a property of a queue in bytes. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`
@@ -782,9 +792,10 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetQueueInfoSize(
     ol_queue_info_t PropName,
     size_t *PropSizeRet);
 
-/// Queues a function of the program. It runs on some thread, which may be one that waits for the queue; after
-/// what was queued before, and what is queued later waits for it. It must neither wait for its own queue nor call
-/// olInit or olShutDown. `UserData` is passed on as it is. Does not block.
+/// Queues a function of the program. It runs after all work queued before, on any thread, which
+/// may be one that waits for the queue; work queued later waits for it. The function must
+/// neither wait for its own queue nor call olInit or olShutDown. The library passes `UserData`
+/// on unchanged. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`
@@ -794,8 +805,9 @@ OL_APIEXPORT ol_result_t OL_APICALL olLaunchHostFunction(
     ol_host_function_cb_t Callback,
     void *UserData);
 
-/// Makes an event that is complete when all that was queued before is done. It is the caller's until
-/// olDestroyEvent or the last olShutDown, also when its queue is destroyed. Does not block.
+/// Creates an event that is complete when all work queued before is done. The caller owns the
+/// event until olDestroyEvent or the last olShutDown, even if its queue is destroyed. Does not
+/// block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`
@@ -805,22 +817,24 @@ OL_APIEXPORT ol_result_t OL_APICALL olCreateEvent(
     ol_event_flags_t Flags,
     ol_event_handle_t *Event);
 
-/// Gives an event up. Whatever waits for it still does. Does not block.
+/// Destroys an event. Work and threads that wait for the event continue to wait. Does not
+/// block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Event`
 OL_APIEXPORT ol_result_t OL_APICALL olDestroyEvent(ol_event_handle_t Event);
 
-/// Blocks until an event is complete. The error is the first of the work in front of the event that no olSyncQueue
-/// had returned when the event was reached; each call returns it, and the next olSyncQueue of the event's queue does
-/// as well. OL_ERRC_UNSUPPORTED in a host function that the event is behind, which would wait for itself.
+/// Blocks until an event is complete. Returns the first error of the work before the event that
+/// no olSyncQueue had returned when the event was reached. Each call returns that error, and so
+/// does the next olSyncQueue of the event's queue. OL_ERRC_UNSUPPORTED in a host function
+/// queued before the event, where the call would wait for itself.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Event`
 OL_APIEXPORT ol_result_t OL_APICALL olSyncEvent(ol_event_handle_t Event);
 
-/// Writes a property of an event to the `PropSize` bytes at `PropValue`, which may be more than it takes. Does
-/// not block.
+/// Writes a property of an event to `PropValue`, which has `PropSize` bytes, at least as many
+/// as the property. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `PropSize == 0`
@@ -832,7 +846,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetEventInfo(
     size_t PropSize,
     void *PropValue);
 
-/// Writes how many bytes a property of an event takes. Does not block.
+/// Writes the size of a property of an event in bytes. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Event`
@@ -842,7 +856,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetEventInfoSize(
     ol_event_info_t PropName,
     size_t *PropSizeRet);
 
-/// Writes the milliseconds between two complete events of one device, both made with
+/// Writes the milliseconds between two complete events of one device, both created with
 /// OL_EVENT_FLAGS_ENABLE_PROFILING. Does not block.
 ///
 /// Refuses, in this order:
@@ -854,8 +868,9 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetEventElapsedTime(
     ol_event_handle_t EndEvent,
     float *ElapsedTime);
 
-/// Loads the image of `ProgDataSize` bytes at `ProgData`, which are copied, and runs its constructors. The
-/// program is the caller's until olDestroyProgram or the last olShutDown. Blocks.
+/// Loads the image of `ProgDataSize` bytes at `ProgData`, copies its bytes, and runs its
+/// constructors. The caller owns the program until olDestroyProgram or the last olShutDown.
+/// Blocks.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Device`
@@ -867,17 +882,18 @@ OL_APIEXPORT ol_result_t OL_APICALL olCreateProgram(
     size_t ProgDataSize,
     ol_program_handle_t *Program);
 
-/// Waits for the queues that use a program, runs its destructors and unloads it. The handles of its symbols are
-/// invalid from now on. If the wait fails, because work of such a queue has failed or the call is made in a host
-/// function (OL_ERRC_UNSUPPORTED), the program stays loaded and all its handles valid: call again, where a
-/// failure is not returned twice. After a later error, such as that of a destructor, the program is unloaded all the
-/// same. Blocks.
+/// Waits for the queues that use a program, runs its destructors and unloads it. The handles of
+/// its symbols become invalid. If the wait fails, the program and all its handles stay valid:
+/// work of such a queue has failed, or a host function made the call (OL_ERRC_UNSUPPORTED).
+/// Call the function again then; a failure is not returned twice. After a later error, such as
+/// that of a destructor, the program is unloaded nevertheless. Blocks.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Program`
 OL_APIEXPORT ol_result_t OL_APICALL olDestroyProgram(ol_program_handle_t Program);
 
-/// Writes whether a device takes an image, from what its bytes say; rubbish is no error. Does not block.
+/// Writes whether the bytes of an image suit a device; invalid bytes are not an error. Does not
+/// block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Device`
@@ -889,8 +905,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olIsValidBinary(
     size_t ProgDataSize,
     bool *Valid);
 
-/// Finds a kernel or a global variable by its name. The handle is the program's; the same name and kind have the
-/// same one. May block.
+/// Finds a kernel or a global variable by its name. The program owns the handle; the same name
+/// and kind have the same handle. May block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Program`
@@ -902,8 +918,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetSymbol(
     ol_symbol_kind_t Kind,
     ol_symbol_handle_t *Symbol);
 
-/// Writes a property of a symbol to the `PropSize` bytes at `PropValue`, which may be more than it takes. Does
-/// not block.
+/// Writes a property of a symbol to `PropValue`, which has `PropSize` bytes, at least as many
+/// as the property. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `PropSize == 0`
@@ -915,7 +931,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetSymbolInfo(
     size_t PropSize,
     void *PropValue);
 
-/// Writes how many bytes a property of a symbol takes. Does not block.
+/// Writes the size of a property of a symbol in bytes. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Symbol`
@@ -925,9 +941,10 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetSymbolInfoSize(
     ol_symbol_info_t PropName,
     size_t *PropSizeRet);
 
-/// Runs a kernel. `ArgPtrs` points to `NumArgs` addresses of arguments, `ArgSizes` to their sizes in bytes;
-/// everything is read at the call. `Properties` may be null, else it points to an array that ends with
-/// OL_KERNEL_LAUNCH_PROP_END. `Queue` may be null, else it is one of `Device`, and the call does not block.
+/// Runs a kernel. `ArgPtrs` points to `NumArgs` addresses of arguments, `ArgSizes` to their
+/// sizes in bytes. The call reads all arrays and arguments. `Properties` may be null; else it
+/// points to an array that ends with OL_KERNEL_LAUNCH_PROP_END. `Queue` may be null; else it
+/// belongs to `Device`, and the call does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_ARGUMENT: `(NULL == ArgPtrs) != (NULL == ArgSizes)`
@@ -945,8 +962,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olLaunchKernel(
     void **ArgPtrs,
     const size_t *ArgSizes);
 
-/// Writes the number of work-items in a group with which a kernel keeps most of a device busy, if each group has
-/// `SharedMemory` bytes of dynamic shared memory. Does not block.
+/// Writes the number of work-items in a group with which a kernel keeps most of a device busy,
+/// if each group has `SharedMemory` bytes of dynamic shared memory. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Device`
@@ -958,8 +975,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olCalculateOptimalOccupancy(
     size_t SharedMemory,
     size_t *GroupSize);
 
-/// Writes the most work-groups with which a kernel can run cooperatively; of `LaunchSizeArgs` the size of groups
-/// and their dynamic shared memory matter. Does not block.
+/// Writes the maximum number of work-groups in a cooperative launch of a kernel. The call reads
+/// the size of groups and their dynamic shared memory from `LaunchSizeArgs`. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Device`
@@ -972,13 +989,14 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetKernelMaxCooperativeGroupCount(
     const ol_kernel_launch_size_args_t *LaunchSizeArgs,
     uint32_t *MaxGroupCount);
 
-/// Of LLVM 20: writes how many platforms there are. Does not block.
+/// Writes the number of platforms. A function of LLVM 20. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_POINTER: `NULL == NumPlatforms`
 OL_APIEXPORT ol_result_t OL_APICALL olGetPlatformCount(uint32_t *NumPlatforms);
 
-/// Of LLVM 20: writes the first `NumEntries` platforms, at most as many as there are. Does not block.
+/// Writes the first `NumEntries` platforms, at most as many as there are. A function of LLVM
+/// 20. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `NumEntries == 0`
@@ -987,7 +1005,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetPlatform(
     uint32_t NumEntries,
     ol_platform_handle_t *Platforms);
 
-/// Of LLVM 20: writes how many devices a platform has. Does not block.
+/// Writes the number of devices of a platform. A function of LLVM 20. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Platform`
@@ -996,7 +1014,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetDeviceCount(
     ol_platform_handle_t Platform,
     uint32_t *NumDevices);
 
-/// Of LLVM 20: writes the first `NumEntries` devices of a platform, at most as many as it has. Does not block.
+/// Writes the first `NumEntries` devices of a platform, at most as many as it has. A function
+/// of LLVM 20. Does not block.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_SIZE: `NumEntries == 0`
@@ -1007,13 +1026,13 @@ OL_APIEXPORT ol_result_t OL_APICALL olGetDevice(
     uint32_t NumEntries,
     ol_device_handle_t *Devices);
 
-/// Of LLVM 21: olSyncQueue.
+/// Does the same as olSyncQueue. A function of LLVM 21.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`
 OL_APIEXPORT ol_result_t OL_APICALL olWaitQueue(ol_queue_handle_t Queue);
 
-/// Of LLVM 21: olSyncEvent.
+/// Does the same as olSyncEvent. A function of LLVM 21.
 ///
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Event`

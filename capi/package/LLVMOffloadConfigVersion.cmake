@@ -1,4 +1,4 @@
-# Who asks for 23 or 23.1 gets it.
+# The versions 23 and 23.1 of the package are compatible with this library.
 
 set(PACKAGE_VERSION "23.1.0")
 if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION

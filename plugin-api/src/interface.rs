@@ -106,7 +106,7 @@ interface! {
         fn free(&self, kind: MemoryKind, address: u64) -> Result<()>;
 
         /// Loads an image without running its constructors. The host owns the bytes, and keeps them
-        /// in place and unchanged until [`Module::unload`] has returned. With `loading` of
+        /// in place and unchanged until [`Module::unload`] has returned. For
         /// `LAZILY`, the backend may defer work to the first launches of the kernels. A failure of
         /// deferred work is an error of the launch, with the code that `load` would have returned.
         /// Kernels and globals have the same names as otherwise. A backend that cannot defer work
@@ -125,8 +125,8 @@ interface! {
         /// The driver's errors.
         fn create_queue(&self) -> Result<B::Queue>;
 
-        /// Makes an event, recorded nowhere; `timing` if its time will be asked for.
         /// Creates an event without a record; `timing` if [`Event::elapsed_ns`] may use the event.
+        ///
         /// # Errors
         /// The driver's errors.
         fn create_event(&self, timing: bool) -> Result<B::Event>;
