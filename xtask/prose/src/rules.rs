@@ -256,12 +256,18 @@ pub(crate) fn check_name(subject: Subject, name: &str, line: usize, findings: &m
 /// Checks a line of a comment or a page against rule 6.
 pub(crate) fn check_columns(number: usize, line: &str, findings: &mut Vec<Finding>) {
     let columns = line.chars().count();
-    // A link, a path or a table row cannot be broken.
+    // A link, a path, a long piece of code or a table row cannot be broken.
     let breakable = line.trim_start_matches(['/', '!', '*', '#', ' ', '-']).contains(' ');
-    if columns > COLUMNS && breakable && !line.trim_start().starts_with('|') {
+    if columns > COLUMNS && breakable && !has_long_code(line) && !line.trim_start().starts_with('|')
+    {
         let advice = format!("a line has at most {COLUMNS} columns; this one has {columns}");
         findings.push(finding(Rule::Length, number, line.trim(), &advice));
     }
+}
+
+/// Returns whether a line has one piece of code, in backticks, that takes most of its columns.
+fn has_long_code(line: &str) -> bool {
+    line.split('`').skip(1).step_by(2).any(|code| code.chars().count() > COLUMNS * 6 / 10)
 }
 
 /// Checks the subject of a commit against rule 7.

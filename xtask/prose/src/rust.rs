@@ -179,6 +179,13 @@ impl Reader<'_> {
                 "struct" | "enum" | "union" | "trait" | "type" => return (Subject::Type, tested),
                 "mod" => return (Subject::Module, tested),
                 "static" => return (Subject::Value, tested),
+                // A function in a macro, with its second name if it has one. A variant would begin
+                // with a capital.
+                word if word.starts_with(char::is_lowercase)
+                    && (text(at + 1) == "(" || text(at + 1) == "," && text(at + 3) == "(") =>
+                {
+                    return (Subject::Function, tested);
+                }
                 word if is_identifier(word)
                     && matches!(text(at + 1), ":" | "," | "=" | "(" | "{" | "}" | "") =>
                 {

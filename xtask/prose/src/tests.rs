@@ -51,6 +51,14 @@ fn documentation_opens_as_its_subject_asks() {
 #[test]
 fn documentation_in_macros_is_read_and_help_is_free_in_its_opening() {
     assert_eq!(broken("a.rs", "m! { /// The name.\nfn f() -> u32; }"), [Rule::Opening]);
+    assert_eq!(
+        broken("a.rs", "m! { /// The name.\nolName, olNameWithPlace(a: u32) => name; }"),
+        [Rule::Opening]
+    );
+    assert!(
+        broken("a.rs", "m! { /// Writes the name.\nolName, olNameWithPlace(a: u32) => name; }")
+            .is_empty()
+    );
     let help = "#[derive(Subcommand)]\nenum Task {\n/// Runs all tests.\nTest,\n}";
     assert!(broken("a.rs", help).is_empty());
 }
@@ -152,6 +160,7 @@ fn lines_and_sentences_are_short() {
     assert_eq!(broken("a.rs", &format!("// {wide}")), [Rule::Length]);
     assert!(broken("a.md", &format!("```\n{wide}\n```")).is_empty());
     assert!(broken("a.md", &format!("[link]({})", "a".repeat(120))).is_empty());
+    assert!(broken("a.md", &format!("- A name: `{}`", "a | ".repeat(30))).is_empty());
 }
 
 #[test]
