@@ -7,18 +7,18 @@ use std::path::PathBuf;
 
 /// Plugins and devices that a host found and cannot use, and the reason.
 pub(crate) struct Absence<'a> {
-    /// Where plugins were looked for.
+    /// The files and folders that were searched for plugins, in order.
     pub(crate) searched: &'a [PathBuf],
     /// Outcomes of the plugins that were found.
     pub(crate) candidates: &'a [Candidate],
-    /// The selections of devices, each with what it is called.
+    /// The selections of devices, each after its origin: `LONGSHORE_DEVICES "cuda:*"`.
     pub(crate) selections: Vec<String>,
-    /// The devices that they leave out.
+    /// The devices that the selections exclude.
     pub(crate) excluded: Vec<&'a DeviceFacts>,
 }
 
 impl Absence<'_> {
-    /// `NotFound`, with the cause and a remedy.
+    /// Returns the error `NotFound`, with the cause and a remedy.
     pub(crate) fn error(&self) -> Error {
         let message = match self.remedy() {
             Some(remedy) => format!("{}\n{remedy}", self.cause()),
@@ -27,14 +27,12 @@ impl Absence<'_> {
         Error::new(ErrorCode::NotFound, message)
     }
 
-    /// Why there is no device.
+    /// Returns the reason for having no device, without a remedy.
     pub(crate) fn cause(&self) -> String {
         if !self.excluded.is_empty() {
             let found: String = self.excluded.iter().map(|facts| format!("\n  {facts}")).collect();
             let selections = self.selections.join(" and ");
-            return format!(
-                "there is no device to use; {selections} leaves out all that there are:{found}"
-            );
+            return format!("there is no device to use; {selections} excludes all devices:{found}");
         }
         if self.candidates.is_empty() {
             return format!("there is no device to use; no plugin was found{}", self.places());
@@ -44,7 +42,7 @@ impl Absence<'_> {
         format!("there is no device to use; these plugins were found:{found}")
     }
 
-    /// " in '/usr/lib/longshore'".
+    /// Returns the searched places as the end of a sentence: " in '/usr/lib/longshore'".
     fn places(&self) -> String {
         let places: Vec<_> =
             self.searched.iter().map(|place| format!("'{}'", place.display())).collect();
@@ -55,7 +53,7 @@ impl Absence<'_> {
         }
     }
 
-    /// Remedies open to a user of any program.
+    /// Returns a remedy that does not depend on the program.
     fn remedy(&self) -> Option<&'static str> {
         let lacks_driver = |candidate: &Candidate| {
             matches!(candidate.outcome, Outcome::NoDriver(_) | Outcome::NoDevice(_))
@@ -140,7 +138,7 @@ mod tests {
             excluded: vec![&left_out],
         };
         let said = message(&absence);
-        let start = "there is no device to use; LONGSHORE_DEVICES \"!host:*\" leaves out all";
+        let start = "there is no device to use; LONGSHORE_DEVICES \"!host:*\" excludes all";
         assert!(said.starts_with(start) && said.contains("\n  host:0 "), "{said}");
         assert!(!said.contains("install the driver"), "{said}");
     }

@@ -1,5 +1,6 @@
-//! The backend that the host calls: each object is a plugin's in this process, called through its tables, or in another
-//! process, called by messages. An isolated call does not go through tables of this process.
+//! The backend that the host calls. Each object belongs to a plugin in this process, called through
+//! the plugin's tables, or to a plugin in another process, called by messages. An isolated call
+//! uses no tables of this process.
 
 use longshore_executor::plugin::Isolated;
 use longshore_plugin_api::remote::Remote;
@@ -10,9 +11,9 @@ longshore_plugin_api::with_interface!(longshore_interface_macros::either_of);
 
 /// A kernel of a plugin.
 pub(crate) enum AnyKernel {
-    /// In this process.
+    /// A kernel in this process.
     Here(Arc<<Remote as Backend>::Kernel>),
-    /// In another process.
+    /// A kernel in another process.
     There(Arc<<Isolated as Backend>::Kernel>),
 }
 

@@ -21,8 +21,9 @@ use longshore_plugin_api::{
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Weak};
 
-/// An open device. Cloning is cheap; it is closed by [`Device::close`] or when the last handle to
-/// it and to anything on it is dropped. LLVM: `ol_device_handle_t`.
+/// An open device. Cloning is cheap, and all clones are the same device. The device is closed by
+/// [`Device::close`], or when the last handle to the device and to its programs, queues, events and
+/// memory is dropped. Any thread may call the methods. LLVM: `ol_device_handle_t`.
 ///
 /// ```
 /// let host = longshore::Host::new()?;
@@ -51,32 +52,32 @@ impl Device {
         self.core.id
     }
 
-    /// "cuda:0 (NVIDIA H200)".
+    /// Returns the device's backend, index and name as one text: "cuda:0 (NVIDIA H200)".
     pub fn name(&self) -> String {
         self.core.facts.to_string()
     }
 
-    /// Returns the backend that provides it.
+    /// Returns the name of the backend that provides the device, such as "cuda".
     pub fn backend(&self) -> &str {
         &self.core.facts.backend
     }
 
-    /// Returns its index among the backend's devices.
+    /// Returns the device's index among the backend's devices, from 0.
     pub fn index(&self) -> u32 {
         self.core.facts.index
     }
 
-    /// Answers a query. A getter, such as [`Device::compute_units`], returns the answer in its own
-    /// type. LLVM: `olGetDeviceInfo`.
+    /// Returns the answer to a query. For each query a getter, such as [`Device::compute_units`],
+    /// returns the answer in its own type. Works on a closed device, too. LLVM: `olGetDeviceInfo`.
     ///
     /// # Errors
-    /// `Unimplemented` if the device has no answer.
+    /// `Unimplemented` if the device has no answer; errors of the driver.
     pub fn info(&self, query: DeviceInfo) -> Result<InfoValue> {
         self.core.info(query)
     }
 
-    /// Returns whether the backend takes this image as it is; if not, why. A container may still hold one that it
-    /// takes: see [`Device::suits`].
+    /// Returns whether the backend accepts this image as it is, or the reason for the refusal. A
+    /// refused container may still hold an image that the backend accepts: see [`Device::suits`].
     ///
     /// # Errors
     /// `Uninitialized` if the device was closed.
@@ -84,17 +85,18 @@ impl Device {
         self.remote()?.accepts(image)
     }
 
-    /// What the images that were unloaded from it allocated on the device, by their memory-pool
-    /// trackers; `None` if none of them had one. The last answer of a closed device is in its
-    /// [`CloseReport`] too.
+    /// Returns the sum of the memory-pool trackers of all images that were unloaded from this
+    /// device; `None` if no such image had a tracker. [`CloseReport::tracker`] has the final sum,
+    /// too. Does not block.
     pub fn pool_totals(&self) -> Option<PoolTracker> {
         self.core.totals.lock().get()
     }
 
-    /// Returns whether kernels of this device can reach memory of `peer`.
+    /// Returns whether kernels of this device can access memory of `peer`. Always false for a
+    /// device of another platform.
     ///
     /// # Errors
-    /// `Unsupported` if the plugin cannot say.
+    /// `Unsupported` if the plugin has no answer, `Uninitialized` if one of the devices was closed.
     pub fn can_access(&self, peer: &Device) -> Result<bool> {
         if !self.same_platform(peer) {
             return Ok(false);
@@ -102,10 +104,11 @@ impl Device {
         self.remote()?.can_access(&**peer.remote()?)
     }
 
-    /// Lets kernels of this device reach memory of `peer`. May block.
+    /// Allows kernels of this device to access memory of `peer`. May block.
     ///
     /// # Errors
-    /// `Unsupported` if they cannot.
+    /// `Unsupported` if this device cannot access memory of `peer`, `Uninitialized` if one of the
+    /// devices was closed; errors of the driver.
     pub fn enable_access(&self, peer: &Device) -> Result<()> {
         if !self.same_platform(peer) {
             let message = format!("{} cannot reach memory of {}", self.name(), peer.name());
@@ -114,13 +117,14 @@ impl Device {
         self.remote()?.enable_access(&**peer.remote()?)
     }
 
-    /// Closes it: unloads the programs that are left, newest first, waits for the queues, frees
-    /// what is allocated and reports that as leaked. Handles to anything on it then answer
-    /// `Uninitialized`. All steps are taken whatever fails. Blocks.
+    /// Closes the device: unloads the loaded programs, newest first, waits for the queues, frees
+    /// live allocations and reports them as leaks. Later calls through handles of the device return
+    /// `Uninitialized`. An error does not stop the remaining steps. Blocks.
     ///
     /// # Errors
-    /// The first error of any step; the others are logged. `Uninitialized` if it was closed.
-    /// `Unsupported` in a host function of one of its queues, where it stays open.
+    /// The first error of any step; later errors are logged. `Uninitialized` if the device was
+    /// closed before. `Unsupported` in a host function of one of the device's queues; the device
+    /// then stays open.
     pub fn close(self) -> Result<CloseReport> {
         host_function::refuse_inside(self.id(), "closing a device")?;
         self.core.close()
@@ -143,7 +147,7 @@ impl Device {
     /// Returns the open device of a host that has this id.
     ///
     /// # Errors
-    /// `InvalidDevice` if it is not open any more.
+    /// `InvalidDevice` if the device is not open any more.
     pub(crate) fn from_id(host: &HostShared, id: u64) -> Result<Device> {
         let core = host.open_devices.lock().get(&id).and_then(Weak::upgrade);
         core.map(Device::from_core).ok_or_else(|| {
@@ -151,7 +155,7 @@ impl Device {
         })
     }
 
-    /// Returns the open devices of a host, each of which stays open while it is looked at.
+    /// Returns the open devices of a host. Each stays open until the caller drops it.
     pub(crate) fn all_open(host: &HostShared) -> impl Iterator<Item = Device> {
         let open: Vec<_> = host.open_devices.lock().values().cloned().collect();
         open.into_iter().filter_map(|core| core.upgrade()).map(Device::from_core)
@@ -173,10 +177,10 @@ impl Device {
         &self.core.host.table
     }
 
-    /// Returns the plugin's device, which closing leaves alone until the answer is dropped.
+    /// Returns a guard of the plugin's device. Closing the device waits until the guard is dropped.
     ///
     /// # Errors
-    /// `Uninitialized` if it was closed.
+    /// `Uninitialized` if the device was closed.
     pub(crate) fn remote(&self) -> Result<DeviceGuard<'_>> {
         self.core.remote()
     }
@@ -187,8 +191,11 @@ impl Device {
         self.core.closed()
     }
 
+    /// Checks that both handles are of the same device. `what` names the object of `other` in the
+    /// error.
+    ///
     /// # Errors
-    /// `InvalidDevice` if they are not the same.
+    /// `InvalidDevice` if the devices differ.
     #[inline]
     pub(crate) fn check_same(&self, other: &Device, what: &str) -> Result<()> {
         if self.id() == other.id() {
@@ -205,7 +212,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: taken here once; nobody looks at a dropped handle.
+        // SAFETY: `core` is taken here once, and no code uses a dropped handle.
         let core = unsafe { ManuallyDrop::take(&mut self.core) };
         let Some(last) = Arc::into_inner(core) else {
             return;

@@ -1,12 +1,12 @@
-//! Finding plugins: search, judgement, and what became of each candidate.
+//! Discovery of plugins: search, checks, and the outcome of each candidate.
 //!
-//! [`discover`] finds the candidates ([`search`]), judges each without opening it (is it the first
-//! of its name, did the user select it, is it to be trusted, what does its note say), opens and
-//! connects those that are left, and hands back both the connected plugins and a [`Candidate`]
-//! with an [`Outcome`] for every file. [`list`] stops before the opening.
+//! [`discover`] finds the candidates ([`search`]) and checks each without loading it: its backend's
+//! name, the user's selection, trust in the file, and the ELF note. It then loads and connects the
+//! remaining candidates, and returns the connected plugins and a [`Candidate`] with an [`Outcome`]
+//! for every file. [`list`] stops before loading.
 //!
-//! The first file of a backend's name wins, also if it turns out to be unusable: a broken plugin
-//! is to be mended, not to be replaced silently by an older one elsewhere.
+//! The first file of a backend's name wins, even if it is unusable: the user should repair a broken
+//! plugin, and no older plugin elsewhere should replace it silently.
 
 mod confine;
 mod isolate;
@@ -41,47 +41,49 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trust::{Trust, Trusted};
 
-/// What to search, and for what.
+/// The inputs of discovery: places to search, and choices of backends.
 #[derive(Clone, Debug)]
 pub(crate) struct DiscoveryConfig {
     /// The user's variables.
     pub(crate) environment: Environment,
     /// Files and folders that are searched first.
     pub(crate) extra: Vec<PathBuf>,
-    /// The backends that the program wants. Those of the user's variable hold as well: a backend
-    /// must be named by both, and the user's order of preference goes before the program's.
+    /// The program's selection of backends. The user's variable applies as well: only backends that
+    /// both name are used, and the user's order of preference comes before the program's.
     pub(crate) backends: Option<BackendSelection>,
-    /// Try each plugin in a process of its own first; also if the environment asks for it.
+    /// The probe of each plugin in a process of its own; `None` leaves the choice to the
+    /// environment.
     pub(crate) probe: Option<Probe>,
-    /// Which plugins run in processes of their own.
+    /// The choice of isolated plugins and of their processes.
     pub(crate) isolate: IsolateConfig,
-    /// Search the folders of the executable and of the system, after all others.
+    /// Whether the folders of the executable and of the system are searched, after all others.
     pub(crate) standard_folders: bool,
 }
 
-/// What was found.
+/// The result of discovery.
 #[derive(Debug)]
 pub(crate) struct Discovery {
     /// Every candidate, in the order of the search.
     pub(crate) candidates: Vec<Candidate>,
     /// The connected plugins, in order of preference.
     pub(crate) plugins: Vec<Arc<LoadedPlugin>>,
-    /// Whether that order is someone's choice; else it is the order of the search.
+    /// Whether the order of `plugins` is the user's or the program's choice; else it is the order
+    /// of the search.
     pub(crate) backends_ordered: bool,
-    /// The files and folders that were searched, in that order.
+    /// The files and folders that were searched, in the order of the search.
     pub(crate) searched: Vec<PathBuf>,
 }
 
-/// Where to look for candidates.
+/// The places to search for candidates.
 struct Places {
-    /// Plugins that the program and the user named.
+    /// Files and folders that the program and the user named.
     named: Vec<PathBuf>,
-    /// The folders that are searched after them, whoever asks.
+    /// The standard folders, searched after the named places.
     standard: Vec<PathBuf>,
 }
 
 impl DiscoveryConfig {
-    /// What the environment says, in the standard folders.
+    /// Creates a configuration with the environment's choices and the standard folders.
     pub(crate) fn new(environment: Environment) -> DiscoveryConfig {
         DiscoveryConfig {
             environment,
@@ -94,12 +96,12 @@ impl DiscoveryConfig {
     }
 }
 
-/// Finds, opens and connects plugins. A plugin that cannot be used is no error but an outcome of
-/// its candidate. Blocks while the plugins look for their drivers.
+/// Finds, loads and connects plugins. An unusable plugin is no error, but an outcome of its
+/// candidate. Blocks while plugins load and look for their drivers.
 ///
 /// # Errors
 /// `InvalidValue` if `LONGSHORE_BACKEND` cannot be parsed, `NotFound` if a selected backend has no
-/// candidate at all; no plugin was opened then.
+/// candidate. After an error no plugin was loaded.
 pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
     let rules = Rules::new(config)?;
     let places = Places::from_config(config);
@@ -126,8 +128,8 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
     Ok(Discovery { candidates, plugins, backends_ordered: rules.order(), searched })
 }
 
-/// Finds and judges the candidates as [`discover`] does, but opens none: those that it would open
-/// are [`Outcome::NotOpened`].
+/// Finds and checks the candidates as [`discover`] does, but loads none. The outcome of a candidate
+/// that [`discover`] would load is [`Outcome::NotOpened`].
 ///
 /// # Errors
 /// As for [`discover`].
@@ -144,7 +146,7 @@ fn open(
     environment: &Environment,
 ) -> Result<(LoadedPlugin, Outcome), Outcome> {
     if isolator.takes(&candidate.backend) {
-        // Its own process is a probe too.
+        // The plugin's own process is a probe too.
         return isolator.open(candidate, trusted.path(), environment);
     }
     if let Some(probe) = probe {
@@ -175,22 +177,22 @@ fn judge_all(places: &Places, rules: &Rules) -> Result<Vec<Judged>> {
     Ok(judged)
 }
 
-/// A candidate that has not been opened.
+/// A checked candidate that is not loaded yet.
 struct Judged {
     candidate: Candidate,
-    /// Its file, if it is to be opened.
+    /// The candidate's file, if it is to be loaded.
     trusted: Option<Trusted>,
 }
 
 impl Judged {
-    /// Returns a candidate that is not to be opened.
+    /// Returns a candidate that is not to be loaded.
     fn unopened(found: Found, note: Option<Note>, outcome: Outcome) -> Judged {
         let Found { path, backend, .. } = found;
         Judged { candidate: Candidate { path, backend, note, outcome }, trusted: None }
     }
 }
 
-/// The user's selection and the program's.
+/// The selections of the user and the program.
 struct Rules {
     selections: Vec<BackendSelection>,
     isolator: Isolator,
@@ -206,7 +208,10 @@ impl Rules {
         Ok(Rules { selections, isolator })
     }
 
-    /// Where a backend stands, or the selection that rules it out.
+    /// Returns the backend's position in each selection.
+    ///
+    /// # Errors
+    /// The first selection without the backend.
     fn rank(&self, backend: &str) -> Result<Vec<usize>, &BackendSelection> {
         self.selections.iter().map(|selection| selection.rank(backend).ok_or(selection)).collect()
     }
@@ -224,11 +229,11 @@ impl Rules {
     }
 }
 
-/// Judges candidates in the order of the search.
+/// The checks of candidates, in the order of the search.
 struct Judge<'a> {
     rules: &'a Rules,
     trust: Trust,
-    /// Device and inode of the files so far, and the backends that they were found for.
+    /// Device, inode and backend of the files checked so far.
     seen: HashSet<(u64, u64, String)>,
     /// The first file for each backend.
     first: HashMap<String, PathBuf>,
@@ -240,7 +245,7 @@ impl<'a> Judge<'a> {
         Judge { rules, trust, seen: HashSet::new(), first: HashMap::new() }
     }
 
-    /// `None` for a file that was found before.
+    /// Checks a file; `None` for a file that was found before.
     fn judge(&mut self, mut found: Found) -> Option<Judged> {
         if let Some(outcome) = found.verdict.take() {
             return Some(Judged::unopened(found, None, outcome));
@@ -265,7 +270,10 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns the file, if it is to be opened.
+    /// Opens the file by a trusted path, if it is to be loaded.
+    ///
+    /// # Errors
+    /// The outcome of a file that is not to be loaded.
     fn trusted(
         &mut self,
         path: &Path,
@@ -304,7 +312,7 @@ fn check_note(note: &Note, backend: &str) -> Result<(), Outcome> {
     Ok(())
 }
 
-/// Opens a file to read it, without waiting for anyone if it is a pipe.
+/// Opens a file for reading. Does not block on a pipe without a writer.
 fn open_to_read(path: &Path) -> std::io::Result<(File, Metadata)> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

@@ -1,31 +1,31 @@
-//! The user's environment variables. Nothing else in Longshore reads the environment: plugins ask
-//! for their settings through the host's services.
+//! The user's environment variables. No other code of Longshore reads the environment: plugins
+//! query their settings through the host's services.
 //!
-//! | variable | what it says |
+//! | variable | meaning |
 //! | --- | --- |
 //! | `LONGSHORE_PLUGIN_PATH` | folders or files, separated by `:`, searched for plugins |
 //! | `LONGSHORE_BACKEND` | the backends to use, see [`BackendSelection`] |
 //! | `LONGSHORE_DEVICES` | the devices to use, see [`DeviceSelection`] |
-//! | `LONGSHORE_PROBE` | not empty and not `0`: try each plugin in a process of its own first |
+//! | `LONGSHORE_PROBE` | not empty and not `0`: probe each plugin in a process of its own first |
 //! | `LONGSHORE_ISOLATE` | the backends whose plugins run in processes of their own, or `all` |
 //! | `LONGSHORE_ISOLATE_TIME_LIMIT` | seconds that a call to such a plugin may take |
-//! | `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT` | seconds that opening and connecting such a plugin may take |
+//! | `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT` | seconds for opening and connecting such a plugin |
 //! | `LONGSHORE_ISOLATE_SANDBOX` | `1` or `required`: a sandbox around those processes |
 //! | `LONGSHORE_ISOLATE_LIMITS` | limits of those processes: `memory=4GiB,time=60,files=256` |
 //! | `LONGSHORE_EXECUTOR` | the executable of those processes |
-//! | `LONGSHORE_PROFILE_FILE` | where the profiles of unloaded images go: `%p`, `%m`, `%h`, `%t` |
+//! | `LONGSHORE_PROFILE_FILE` | the files of unloaded images' profiles: `%p`, `%m`, `%h`, `%t` |
 //! | `LONGSHORE_PROFILE_DUMP` | not empty and not `0`: print the counters of unloaded images |
-//! | `LONGSHORE_TRACK` | not empty and not `0`: track memory, print leaks and memory-pool trackers |
+//! | `LONGSHORE_TRACK` | not empty and not `0`: track memory, print leaks and pool trackers |
 //! | `LONGSHORE_CLANG` | the compiler of the command's subcommand `cc` |
-//! | `LONGSHORE_CACHE` | where the backends' cache folders are; `0` or `off`: there are none |
-//! | `LONGSHORE_<BACKEND>_CACHE` | a backend's cache folder; `0` or `off`: it has none |
+//! | `LONGSHORE_CACHE` | the parent of the backends' cache folders; `0` or `off`: no caches |
+//! | `LONGSHORE_<BACKEND>_CACHE` | a backend's cache folder; `0` or `off`: no cache |
 //! | `LONGSHORE_<BACKEND>_<NAME>` | setting `NAME` of a backend's plugin |
 //!
-//! A variable that resembles one of these, or one that a connected plugin has asked for, is warned of in the
-//! log, once in the life of the process.
+//! The host logs a warning, once per process, for a variable without effect that resembles one of
+//! this list or a setting that a connected plugin has queried.
 //!
-//! Where `LONGSHORE_CACHE` is not set, `XDG_CACHE_HOME` stands for it, else `$HOME/.cache` if the home
-//! folder exists.
+//! If `LONGSHORE_CACHE` is not set, `XDG_CACHE_HOME` takes its place, else `$HOME/.cache` if the
+//! home folder exists.
 //!
 //! [`BackendSelection`]: crate::BackendSelection
 //! [`DeviceSelection`]: crate::DeviceSelection
@@ -42,12 +42,13 @@ use std::time::Duration;
 
 const PREFIX: &str = "LONGSHORE_";
 const CACHE: &str = "LONGSHORE_CACHE";
-/// The setting that has a default for every backend.
+/// The setting with a default for every backend.
 const CACHE_SETTING: &str = "CACHE";
 
-/// A snapshot of the variables that concern Longshore. An empty variable counts as not set.
+/// A snapshot of the environment variables of Longshore. An empty variable counts as not set.
 ///
-/// Made from the process, or by hand so that a program or a test says what holds:
+/// [`Environment::from_process`] takes the variables of the process; a program or a test can also
+/// set its own:
 ///
 /// ```
 /// use longshore::{Environment, Host};
@@ -62,8 +63,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Returns the variables of this process. Empty in a set-uid or set-gid process, whose caller must
-    /// not choose what it runs.
+    /// Returns a snapshot of the variables of this process. The snapshot is empty where
+    /// [`Environment::is_ignored`] is true.
     pub fn from_process() -> Environment {
         if is_set_uid() {
             return Environment::empty();
@@ -72,18 +73,19 @@ impl Environment {
         Environment { variables }.with_cache_of_user(std::env::var_os)
     }
 
-    /// Returns whether the variables of this process are ignored: its caller has fewer rights than the
-    /// process (set-uid, set-gid, file capabilities), and must not choose what it runs.
+    /// Returns whether the variables of this process are ignored. They are ignored in a process
+    /// with more rights than its caller (set-uid, set-gid, file capabilities): the caller must not
+    /// choose its plugins.
     pub fn is_ignored() -> bool {
         is_set_uid()
     }
 
-    /// Returns no variable is set, and backends have no cache folders.
+    /// Creates an environment without variables. Backends then have no cache folders.
     pub fn empty() -> Environment {
         Environment::default()
     }
 
-    /// Returns the same with one variable set, named in full: `LONGSHORE_BACKEND`.
+    /// Returns the environment with one more variable, named in full: `LONGSHORE_BACKEND`.
     #[must_use]
     pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Environment {
         self.set(name, value);
@@ -95,50 +97,55 @@ impl Environment {
         self.variables.insert(name.into(), value.into());
     }
 
-    /// Returns the folders and files of `LONGSHORE_PLUGIN_PATH`, in order. Empty parts are left out: they
-    /// do not mean the current folder.
+    /// Returns the folders and files of `LONGSHORE_PLUGIN_PATH`, in order. Empty parts are skipped:
+    /// they do not mean the current folder.
     pub fn plugin_path(&self) -> Vec<PathBuf> {
         let paths = self.get("LONGSHORE_PLUGIN_PATH").map(std::env::split_paths);
         paths.into_iter().flatten().filter(|path| !path.as_os_str().is_empty()).collect()
     }
 
-    /// `LONGSHORE_CLANG`, if it is set.
+    /// Returns `LONGSHORE_CLANG`, if set: the compiler of the subcommand `cc`.
     pub fn clang(&self) -> Option<PathBuf> {
         self.get("LONGSHORE_CLANG").map(PathBuf::from)
     }
 
-    /// `LONGSHORE_BACKEND`, if it is set.
+    /// Returns `LONGSHORE_BACKEND`, if set: the text of a
+    /// [`BackendSelection`](crate::BackendSelection).
     pub fn backends(&self) -> Option<String> {
         self.text("LONGSHORE_BACKEND")
     }
 
-    /// `LONGSHORE_DEVICES`, if it is set.
+    /// Returns `LONGSHORE_DEVICES`, if set: the text of a
+    /// [`DeviceSelection`](crate::DeviceSelection).
     pub fn devices(&self) -> Option<String> {
         self.text("LONGSHORE_DEVICES")
     }
 
-    /// Returns whether `LONGSHORE_PROBE` asks for plugins to be tried in a process of their own first.
+    /// Returns whether `LONGSHORE_PROBE` requests a probe of each plugin in a process of its own.
     pub fn probe(&self) -> bool {
         self.text("LONGSHORE_PROBE").is_some_and(|value| value != "0")
     }
 
-    /// `LONGSHORE_ISOLATE`, if it is set: the backends whose plugins run in processes of their own, or `all`.
+    /// Returns `LONGSHORE_ISOLATE`, if set: the backends whose plugins run in processes of their
+    /// own, or `all`.
     pub fn isolate(&self) -> Option<String> {
         self.text("LONGSHORE_ISOLATE")
     }
 
-    /// `LONGSHORE_ISOLATE_TIME_LIMIT`, if it is set: how long a call to such a plugin may take.
+    /// Returns `LONGSHORE_ISOLATE_TIME_LIMIT`, if set: the time limit of a call to an isolated
+    /// plugin.
     ///
     /// # Errors
-    /// `InvalidValue` for what is no positive number of seconds.
+    /// `InvalidValue` unless the value is a positive number of seconds.
     pub fn isolate_time_limit(&self) -> Result<Option<Duration>> {
         self.seconds("LONGSHORE_ISOLATE_TIME_LIMIT")
     }
 
-    /// `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT`, if it is set: how long opening and connecting such a plugin may take.
+    /// Returns `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT`, if set: the time limit for opening and
+    /// connecting an isolated plugin.
     ///
     /// # Errors
-    /// `InvalidValue` for what is no positive number of seconds.
+    /// `InvalidValue` unless the value is a positive number of seconds.
     pub fn isolate_connect_time_limit(&self) -> Result<Option<Duration>> {
         self.seconds("LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT")
     }
@@ -153,29 +160,30 @@ impl Environment {
         })
     }
 
-    /// `LONGSHORE_ISOLATE_SANDBOX`, if it is set: `0`, `1` or `required`.
+    /// Returns `LONGSHORE_ISOLATE_SANDBOX`, if set: `0`, `1` or `required`.
     pub(crate) fn isolate_sandbox(&self) -> Option<String> {
         self.text("LONGSHORE_ISOLATE_SANDBOX")
     }
 
-    /// `LONGSHORE_ISOLATE_LIMITS`, if it is set: "memory=4GiB,time=60,files=256".
+    /// Returns `LONGSHORE_ISOLATE_LIMITS`, if set: "memory=4GiB,time=60,files=256".
     pub(crate) fn isolate_limits(&self) -> Option<String> {
         self.text("LONGSHORE_ISOLATE_LIMITS")
     }
 
-    /// `LONGSHORE_EXECUTOR`, if it is set: the executable of those processes.
+    /// Returns `LONGSHORE_EXECUTOR`, if set: the executable in which isolated plugins run.
     pub fn executor(&self) -> Option<PathBuf> {
         self.get("LONGSHORE_EXECUTOR").map(PathBuf::from)
     }
 
-    /// Logs a warning for each variable that has no effect and resembles one that has, if none was logged in
-    /// this process before.
+    /// Logs a warning for each variable without effect whose name resembles a known one, once per
+    /// variable and process.
     #[doc(hidden)]
     pub fn warn_of_misspelt(&self) {
         self.warn_of_misspelt_with([]);
     }
 
-    /// The same, where the settings are known that plugins of these backends have asked for.
+    /// Logs the warnings of [`Environment::warn_of_misspelt`]. Known names then include the
+    /// settings that plugins of these backends have queried.
     pub(crate) fn warn_of_misspelt_with<'a>(&self, backends: impl IntoIterator<Item = &'a str>) {
         let mut settings = BTreeSet::new();
         for backend in backends {
@@ -197,27 +205,28 @@ impl Environment {
         names.filter_map(|name| Some((name.to_owned(), self.setting(backend, name)?))).collect()
     }
 
-    /// `LONGSHORE_PROFILE_FILE`, if it is set: the pattern of names for profiles.
+    /// Returns `LONGSHORE_PROFILE_FILE`, if set: the name pattern of profile files.
     pub fn profile_file(&self) -> Option<String> {
         self.text("LONGSHORE_PROFILE_FILE")
     }
 
-    /// Returns whether `LONGSHORE_PROFILE_DUMP` asks for the counters of unloaded images to be printed.
+    /// Returns whether `LONGSHORE_PROFILE_DUMP` requests printing the counters of unloaded images.
     pub fn profile_dump(&self) -> bool {
         self.text("LONGSHORE_PROFILE_DUMP").is_some_and(|value| value != "0")
     }
 
-    /// Returns whether `LONGSHORE_TRACK` asks for memory to be tracked, and for leaks and the memory-pool
-    /// trackers of images to be printed.
+    /// Returns whether `LONGSHORE_TRACK` requests tracking of memory, and printing of leaks and of
+    /// the images' memory-pool trackers.
     pub fn track(&self) -> bool {
         self.text("LONGSHORE_TRACK").is_some_and(|value| value != "0")
     }
 
-    /// Returns the setting `LONGSHORE_<BACKEND>_<NAME>`, if there is one. Both parts are turned to upper
-    /// case, and `-` to `_`. What is not UTF-8 in the value becomes replacement characters.
+    /// Returns the setting `LONGSHORE_<BACKEND>_<NAME>`, if set. Both parts are converted to upper
+    /// case, and `-` to `_`. Bytes of the value that are not UTF-8 become replacement characters.
     ///
-    /// The setting `CACHE` is a folder of the backend's own, which need not exist. It has a default,
-    /// `longshore/<backend>` in the folder `LONGSHORE_CACHE`; there is none if either is off.
+    /// The setting `CACHE` is the backend's own folder, which need not exist. Its default is
+    /// `longshore/<backend>` in the folder `LONGSHORE_CACHE`. The result is `None` if either
+    /// variable is `0` or `off`.
     pub fn setting(&self, backend: &str, name: &str) -> Option<String> {
         let set = self.text(&format!("{PREFIX}{}", spelled(backend, name)));
         match name.eq_ignore_ascii_case(CACHE_SETTING) {
@@ -226,8 +235,8 @@ impl Environment {
         }
     }
 
-    /// Makes a process see these variables and no other of ours, and no cache folder if there is
-    /// none here.
+    /// Gives a child process these variables and no other variable of Longshore. Without a cache
+    /// folder here, the child has none either.
     pub(crate) fn apply_to(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
             command.env_remove(name);
@@ -235,8 +244,8 @@ impl Environment {
         command.env(CACHE, "off").envs(&self.variables);
     }
 
-    /// Returns the user's cache folder stands for `LONGSHORE_CACHE` where that is not set. Relative folders
-    /// do not count, as the XDG Base Directory Specification has it.
+    /// Sets `LONGSHORE_CACHE` to the user's cache folder, unless the variable is set. Relative
+    /// folders are ignored, as the XDG Base Directory Specification requires.
     fn with_cache_of_user(
         self,
         variable: impl Fn(&'static str) -> Option<OsString>,
@@ -245,7 +254,7 @@ impl Environment {
             return self;
         }
         let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        // A user without a home, as `nobody`, does not get one for this.
+        // A missing home folder, as that of the user `nobody`, is not created for the cache.
         let home = || folder("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache"));
         match folder("XDG_CACHE_HOME").or_else(home) {
             Some(folder) => self.with(CACHE, folder),
@@ -253,7 +262,8 @@ impl Environment {
         }
     }
 
-    /// Returns a name that is not UTF-8 would be another folder's after its way through the services.
+    /// Returns the backend's folder in `LONGSHORE_CACHE`. `None` for a path that is not UTF-8: the
+    /// services pass text, and replacement characters would make it another folder.
     fn default_cache(&self, backend: &str) -> Option<String> {
         let home = self.get(CACHE)?.to_str().filter(|home| !is_off(home))?;
         Path::new(home).join("longshore").join(backend).into_os_string().into_string().ok()
@@ -269,13 +279,13 @@ impl Environment {
     }
 }
 
-/// Returns whether the process has more rights than who started it: set-uid, set-gid or capabilities.
+/// Returns whether the process has more rights than its caller: set-uid, set-gid or capabilities.
 pub(crate) fn is_set_uid() -> bool {
     // SAFETY: reads a word of the auxiliary vector; an unknown entry reads as 0.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Returns a setting as its variable has it, without the prefix: "MY_GPU_STACK_SIZE".
+/// Returns the name of a setting's variable without the prefix: "MY_GPU_STACK_SIZE".
 fn spelled(backend: &str, name: &str) -> String {
     format!("{backend}_{name}").to_uppercase().replace('-', "_")
 }

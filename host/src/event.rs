@@ -9,14 +9,15 @@ use longshore_plugin_api::{Error, ErrorCode, Event as _, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A point in a queue's order, made by [`Queue::record`](crate::Queue::record). It may outlive
-/// its queue. Cloning is cheap. LLVM: `ol_event_handle_t`.
+/// A point in a queue's order, recorded by [`Queue::record`](crate::Queue::record). An event may
+/// outlive its queue. Cloning is cheap. Any thread may call the methods. LLVM: `ol_event_handle_t`.
 ///
-/// Waiting for an event tells of failures as waiting for its queue does: of the first one among the
-/// work in front of the event that no [`Queue::synchronize`](crate::Queue::synchronize) had
-/// reported when the event was reached. Each wait for the event answers it, and the queue keeps it
-/// for its own next synchronization. A queue that [waits](crate::Queue::wait_for) for the event
-/// takes the failure over.
+/// Waiting for an event reports failures as waiting for its queue does. The reported failure is the
+/// first one among the work in front of the event that no
+/// [`Queue::synchronize`](crate::Queue::synchronize) had reported when the event was reached. Each
+/// wait for the event returns that failure, and the queue keeps the failure pending for its own
+/// next synchronization. A queue that [waits](crate::Queue::wait_for) for the event inherits the
+/// failure.
 ///
 /// ```
 /// # let host = longshore::Host::new()?;
@@ -40,22 +41,21 @@ pub struct Event {
     shared: Arc<Shared>,
 }
 
-/// Dropping it destroys the plugin's event.
+/// The state that all clones share. Dropping it destroys the plugin's event.
 struct Shared {
     core: Arc<EventCore>,
     device: Device,
-    /// The number of the queue that it is recorded on.
+    /// The number of the queue that the event is recorded on.
     queue: u64,
-    /// A failure of that queue that the host has met, and told the queue's user nothing of, before
-    /// the event was recorded.
+    /// The queue's pending error at the time of recording.
     failure: Option<Error>,
 }
 
 impl Event {
-    /// Makes an event for the queue of this number. `failure` is one of that queue that its user was not told.
+    /// Creates an event for the queue of this number. `failure` is the queue's pending error.
     ///
     /// # Errors
-    /// `Uninitialized` if the device was closed; those of the driver.
+    /// `Uninitialized` if the device was closed; errors of the driver.
     pub(crate) fn create(
         device: &Device,
         timing: bool,
@@ -67,42 +67,44 @@ impl Event {
         Ok(Event { shared: Arc::new(Shared { core, device, queue, failure }) })
     }
 
-    /// Returns whether it is recorded on the queue of this number.
+    /// Returns whether the event is recorded on the queue of this number.
     pub(crate) fn is_of_queue(&self, queue: u64) -> bool {
         self.shared.queue == queue
     }
 
-    /// Returns the device that it was made on.
+    /// Returns the device of the event's queue.
     pub fn device(&self) -> &Device {
         &self.shared.device
     }
 
-    /// Returns whether it was reached, also if work in front of it failed. LLVM:
-    /// `OL_EVENT_INFO_IS_COMPLETE`.
+    /// Returns whether the event was reached, also if work in front of the event failed. Does not
+    /// block. LLVM: `OL_EVENT_INFO_IS_COMPLETE`.
     ///
     /// # Errors
-    /// `Uninitialized` if the device was closed; those of the driver.
+    /// `Uninitialized` if the device was closed; errors of the driver.
     pub fn is_complete(&self) -> Result<bool> {
         self.with(AnyEvent::is_complete)
     }
 
-    /// Blocks until it is reached. LLVM: `olSyncEvent`.
+    /// Blocks until the event is reached. LLVM: `olSyncEvent`.
     ///
     /// # Errors
-    /// The first failure of the work in front of it, see [`Event`]; those of
-    /// [`Event::is_complete`]. `Unsupported` in a host function of the event's own queue, if it is
-    /// recorded behind that function, which would wait for itself.
+    /// The first failure of the work in front of the event, see [`Event`]; the errors of
+    /// [`Event::is_complete`]. `Unsupported` in a host function of the event's own queue, if the
+    /// event is recorded behind that function: the function would wait for itself.
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_own_queue()?;
         self.with(AnyEvent::synchronize)?;
         self.shared.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Blocks until it is reached, for as long as `limit` at most; false if the time is up, which
-    /// cancels nothing. Asks now and then, and runs no work of a queue on the calling thread.
+    /// Blocks until the event is reached, but not longer than `limit`. Returns false after the
+    /// limit; the work goes on. The calling thread polls, sleeping up to 1 ms in between, and runs
+    /// no work of a queue.
     ///
     /// # Errors
-    /// As for [`Event::synchronize`], but that in a host function of its own queue the time is up.
+    /// As for [`Event::synchronize`], except that a call in a host function of the event's own
+    /// queue returns false after the limit.
     pub fn synchronize_for(&self, limit: Duration) -> Result<bool> {
         let complete = self.with(|event| polling::poll(limit, || event.is_complete()))?;
         if complete {
@@ -111,16 +113,16 @@ impl Event {
         Ok(complete)
     }
 
-    /// Nanoseconds from this event to `end`, negative if `end` was reached first. LLVM:
-    /// `olGetEventElapsedTime`, in milliseconds there.
+    /// Returns the time from this event to `end` in nanoseconds, negative if `end` was reached
+    /// first. Does not block. LLVM: `olGetEventElapsedTime`, which returns milliseconds.
     ///
     /// # Errors
-    /// `InvalidArgument` if one was recorded without timing, `InvalidDevice` if they are of two
-    /// devices, `InvalidEvent` if one is not complete.
+    /// `InvalidArgument` if one of the events was recorded without timing, `InvalidDevice` if the
+    /// events belong to different devices, `InvalidEvent` if one of the events is not complete.
     pub fn elapsed_ns(&self, end: &Event) -> Result<i64> {
         if self.device().id() != end.device().id() {
             let message = format!(
-                "the start is of device {}, the end of {}",
+                "the start event belongs to {}, the end event to {}",
                 self.device().name(),
                 end.device().name()
             );
@@ -129,8 +131,10 @@ impl Event {
         self.with(|start| end.with(|end| start.elapsed_ns(end)))
     }
 
+    /// Refuses a wait for the event in a host function in front of it.
+    ///
     /// # Errors
-    /// `Unsupported` where the calling thread runs a function that the event is recorded behind.
+    /// `Unsupported` if the calling thread runs such a function.
     fn refuse_own_queue(&self) -> Result<()> {
         if !host_function::is_inside_queue(self.shared.queue) || self.is_complete()? {
             return Ok(());
@@ -146,7 +150,8 @@ impl Event {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Closing the device waits for this; once it has begun, it destroys the event.
+        // Closing the device waits for this guard. A close that has begun destroys the event
+        // itself.
         if let Ok(_open) = self.device.remote() {
             drop(self.core.take());
         }

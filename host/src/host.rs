@@ -1,4 +1,4 @@
-//! The host: what plugins and devices there are.
+//! The host: the plugins found and their devices.
 
 mod builder;
 pub(crate) mod shared;
@@ -22,10 +22,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The plugins that were found and the devices that were selected. LLVM: `olInit` and
+/// The plugins found at run time and the devices selected among theirs. LLVM: `olInit` and
 /// `olIterateDevices`.
 ///
-/// Several may live in one process. Dropping one does not close devices that are still in use.
+/// A process may have several hosts. Dropping a host does not close devices that are still in use.
+/// Any thread may call the methods.
 ///
 /// ```
 /// use longshore::{ErrorCode, Host};
@@ -47,11 +48,11 @@ pub struct Host {
     searched: Vec<PathBuf>,
     devices: Vec<DeviceEntry>,
     excluded: Vec<DeviceFacts>,
-    /// The selection that left the devices out, as messages call it.
+    /// The selections that excluded devices, in the wording of messages.
     selections: Vec<String>,
 }
 
-/// A device that is there, open or not.
+/// A device of a connected plugin, open or not. Any thread may call the methods.
 ///
 /// ```
 /// let host = longshore::Host::new()?;
@@ -72,27 +73,29 @@ pub struct DeviceEntry {
 }
 
 impl Host {
-    /// Finds plugins and devices as the environment says. Blocks while drivers start.
+    /// Creates a host: finds plugins and devices as the variables of
+    /// [`Environment`](crate::Environment) direct. Blocks while plugins load and drivers start.
     ///
     /// # Errors
-    /// `NotFound` if `LONGSHORE_BACKEND` or `LONGSHORE_DEVICES` name something that is not there;
-    /// the message lists what is. `InvalidValue` if they cannot be parsed. Having no device at all
-    /// is no error.
+    /// `NotFound` if `LONGSHORE_BACKEND` or `LONGSHORE_DEVICES` names a backend or device that does
+    /// not exist; the message lists the existing ones. `InvalidValue` if a variable cannot be
+    /// parsed. A host without any device is no error.
     pub fn new() -> Result<Host> {
         Host::builder().build()
     }
 
-    /// To say more than the environment does.
+    /// Returns a builder for a host with choices beyond the environment's.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
     }
 
-    /// Returns every file that was considered as a plugin, and what became of it, in search order.
+    /// Returns every file that was considered as a plugin, with its outcome, in search order.
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates
     }
 
-    /// Returns the files and folders that were searched for plugins, in order, there or not.
+    /// Returns the files and folders that were searched for plugins, in order. Missing files and
+    /// folders are included.
     pub fn searched(&self) -> &[PathBuf] {
         &self.searched
     }
@@ -102,22 +105,22 @@ impl Host {
         &self.devices
     }
 
-    /// Returns the devices of connected plugins that the selection leaves out.
+    /// Returns the devices of connected plugins that the selection excludes.
     pub fn excluded(&self) -> &[DeviceFacts] {
         &self.excluded
     }
 
-    /// Says why there is no device, for a host without one.
+    /// Returns the reason for having no device, for a host without devices.
     #[doc(hidden)]
     pub fn why_no_device(&self) -> String {
         self.absence().cause()
     }
 
-    /// Opens the first selected device.
+    /// Opens the first selected device. May block while its driver starts.
     ///
     /// # Errors
-    /// `NotFound` if there is none, with what became of each plugin, where none was found, or which
-    /// selection leaves out what there is; those of the driver.
+    /// `NotFound` if there is no selected device; the message has the outcome of each plugin, the
+    /// places searched, or the selection that excludes all devices. Errors of the driver.
     pub fn default_device(&self) -> Result<Device> {
         match self.devices.first() {
             Some(entry) => entry.open(),
@@ -125,11 +128,13 @@ impl Host {
         }
     }
 
-    /// Opens the first selected device that a selection like "cuda:1" or "vulkan:*llvmpipe*"
-    /// names.
+    /// Opens the first of this host's devices that a selection such as "cuda:1" or
+    /// "vulkan:*llvmpipe*" names; [`DeviceSelection`] has the grammar. May block while the driver
+    /// starts.
     ///
     /// # Errors
-    /// `NotFound` if an entry of it names none, `InvalidValue` if it cannot be parsed; those of the driver.
+    /// `NotFound` if an entry of the selection matches no device, `InvalidValue` if the selection
+    /// cannot be parsed; errors of the driver.
     pub fn device(&self, selection: &str) -> Result<Device> {
         let facts: Vec<_> = self.devices.iter().map(|entry| entry.facts.clone()).collect();
         match DeviceSelection::parse(selection)?.select(&facts)?.first() {
@@ -144,12 +149,13 @@ impl Host {
         }
     }
 
-    /// Opens the first selected device that takes an image, or one of those that a container holds.
-    /// Devices that cannot be opened are passed over. LLVM: `olIsValidBinary` for each device.
+    /// Opens the first selected device that can load the image, or an image of the container.
+    /// Devices that fail to open are skipped. May block while drivers start. LLVM:
+    /// `olIsValidBinary` for each device.
     ///
     /// # Errors
-    /// `NotFound` if there is no device; if none takes the image, the first one's error, with what
-    /// the others say.
+    /// `NotFound` if there is no selected device. If no device can load the image, the code of the
+    /// first device's error, with the messages of all devices.
     pub fn device_for(&self, image: &Image) -> Result<Device> {
         let mut refusals = Vec::new();
         for entry in &self.devices {
@@ -164,11 +170,11 @@ impl Host {
         Err(Error::new(first.code(), messages.join("\n")).with_source(first.clone()))
     }
 
-    /// Returns the live allocation or global that an address lies in, on whichever device. O(log n).
-    /// LLVM: `olGetMemInfo`.
+    /// Returns the live allocation or global that contains an address, on any device of this host.
+    /// Takes O(log n) time and does not call the driver. LLVM: `olGetMemInfo`.
     ///
     /// # Errors
-    /// `NotFound` if there is none.
+    /// `NotFound` if no live allocation contains the address.
     pub fn allocation_at(&self, address: DevicePointer) -> Result<AllocationInfo> {
         self.shared.table.find(address.address()).ok_or_else(|| {
             let message = format!("{:#x} is in no live allocation", address.address());
@@ -176,16 +182,17 @@ impl Host {
         })
     }
 
-    /// Frees an allocation that was given up by
-    /// [`Allocation::into_raw`](crate::Allocation::into_raw). LLVM: `olMemFree`.
+    /// Frees an allocation that [`Allocation::into_raw`](crate::Allocation::into_raw) released from
+    /// its owner. Does not wait for work: memory in use by queued work is reused only after that
+    /// work is done. LLVM: `olMemFree`.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is not the first address of a live allocation. Those of the driver, if
-    /// the memory is not kept for reuse; it is gone all the same.
+    /// `InvalidArgument` if `address` is not the first address of a live allocation. Errors of the
+    /// driver, if the memory is not kept for reuse; the allocation is gone even then.
     ///
     /// # Safety
-    /// No [`Allocation`](crate::Allocation) or [`Buffer`](crate::Buffer) owns it, and nothing but work
-    /// that was queued before uses it any more.
+    /// No [`Allocation`](crate::Allocation) or [`Buffer`](crate::Buffer) owns the memory, and only
+    /// work that was queued before this call still uses the memory.
     pub unsafe fn free(&self, address: DevicePointer) -> Result<()> {
         let table = &self.shared.table;
         let not_live = || table.not_live(address.address());
@@ -194,8 +201,9 @@ impl Host {
         if device.release(block)? { Ok(()) } else { Err(not_live()) }
     }
 
-    /// What is and was allocated on all devices, those that were closed as well, and what open
-    /// ones keep for reuse.
+    /// Returns a report of the allocations on all devices of this host, closed devices included,
+    /// and of the freed memory that open devices keep for reuse. Without tracking the report covers
+    /// live allocations only.
     pub fn memory_report(&self) -> MemoryReport {
         const NAME: &str = "all devices";
         let report = match &self.shared.tracker {
@@ -223,53 +231,54 @@ impl Host {
 }
 
 impl DeviceEntry {
-    /// "cuda:0 (NVIDIA H200)".
+    /// Returns the device's backend, index and name as one text: "cuda:0 (NVIDIA H200)".
     pub fn name(&self) -> String {
         self.facts.to_string()
     }
 
-    /// What it is selected by.
+    /// Returns the facts by which selections match the device.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts
     }
 
-    /// Returns the plugin's file.
+    /// Returns the path of the plugin's file.
     pub fn plugin_path(&self) -> &Path {
         self.plugin.path()
     }
 
-    /// Returns whether its plugin runs in a process of its own. Then neither process can read the memory of
-    /// the other, but for host and managed memory of the device.
+    /// Returns whether the plugin runs in a process of its own. In that case neither process can
+    /// read the memory of the other, except host and managed memory of the device.
     pub fn is_isolated(&self) -> bool {
         self.plugin.is_isolated()
     }
 
-    /// What the plugin says of itself.
+    /// Returns the plugin's description of itself.
     pub fn plugin(&self) -> &PluginDescription {
         self.plugin.description()
     }
 
-    /// Answers a query without opening it. A getter, such as [`DeviceEntry::compute_units`], returns
-    /// the answer in its own type. LLVM: `olGetDeviceInfo`.
+    /// Returns the answer to a query, without opening the device. For each query a getter, such as
+    /// [`DeviceEntry::compute_units`], returns the answer in its own type. LLVM: `olGetDeviceInfo`.
     ///
     /// # Errors
-    /// `Unimplemented` if the device has no answer.
+    /// `Unimplemented` if the device has no answer; errors of the driver.
     pub fn info(&self, query: DeviceInfo) -> Result<InfoValue> {
         self.plugin.platform().device_info(self.facts.index, query)
     }
 
-    /// Answers a query about its platform. LLVM: `olGetPlatformInfo`.
+    /// Returns the answer to a query about the device's platform. LLVM: `olGetPlatformInfo`.
     ///
     /// # Errors
-    /// `Unimplemented` if the platform has no answer.
+    /// `Unimplemented` if the platform has no answer; errors of the driver.
     pub fn platform_info(&self, query: PlatformInfo) -> Result<String> {
         self.plugin.platform().info(query)
     }
 
-    /// Opens it; the same device again while it is open. May block.
+    /// Opens the device. While the device is open, further calls return handles to the same device.
+    /// May block while the driver starts.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     pub fn open(&self) -> Result<Device> {
         let mut opened = self.opened.lock();
         if let Some(core) = opened.upgrade().filter(|core| !core.remote.is_closed()) {

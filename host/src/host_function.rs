@@ -1,45 +1,46 @@
-//! Functions of the program that queues run, and what must not be done inside one.
+//! Host functions: functions of the program that queues run, and the calls refused inside them.
 //!
-//! Waiting for a device's queues inside a function that one of them runs would wait for that
-//! function. So closing and unloading ask [`is_inside`]: asked for, they are refused; as the drop
-//! of a last handle, they move to a thread of their own.
+//! A wait for a device's queues inside a function of one of these queues would wait for that
+//! function. So closing and unloading check [`is_inside`]. Explicit calls are refused; the drop of
+//! a last handle moves the work to a thread of its own.
 
 use longshore_plugin_api::{Error, HostFunction, Result, abi};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A function that a queue runs; `outer` is the one that runs it by waiting, or null.
+/// A running host function. `outer` is the host function whose wait runs this one, or null.
 struct Running {
-    of: Of,
+    owner: Owner,
     outer: *const Running,
 }
 
-/// The queue that a function is of, and its device, by their numbers.
+/// The numbers of a host function's queue and of the queue's device.
 #[derive(Clone, Copy)]
-pub(crate) struct Of {
+pub(crate) struct Owner {
     pub(crate) device: u64,
     pub(crate) queue: u64,
 }
 
 thread_local! {
-    /// The innermost function that this thread runs. It has no destructor, as devices may be closed
-    /// when the process ends, after a thread's destructors.
+    /// The innermost host function that this thread runs. Without a destructor: devices may be
+    /// closed at the end of the process, after the thread's destructors.
     static INNERMOST: Cell<*const Running> = const { Cell::new(std::ptr::null()) };
 }
 
 type Boxed = Box<dyn FnOnce() + Send>;
 
-/// Hands a function to `queue_it`, which queues it on this queue. A panic in it is logged.
+/// Passes a function to `queue_it`, which queues it on the queue of `owner`. A panic in the
+/// function is logged.
 ///
 /// # Errors
-/// Those of `queue_it`; the function is dropped then.
+/// Errors of `queue_it`; the function is then dropped.
 pub(crate) fn queue(
-    of: Of,
+    owner: Owner,
     function: impl FnOnce() + Send + 'static,
     queue_it: impl FnOnce(HostFunction) -> Result<()>,
 ) -> Result<()> {
-    let boxed: Box<Boxed> = Box::new(Box::new(move || run(of, function)));
+    let boxed: Box<Boxed> = Box::new(Box::new(move || run(owner, function)));
     let context = Box::into_raw(boxed);
     // SAFETY: `call` may run once on any thread, as the function is `Send`, and does not unwind.
     let raw =
@@ -52,30 +53,31 @@ pub(crate) fn queue(
 
 /// Returns whether this thread runs a function of one of the device's queues.
 pub(crate) fn is_inside(device: u64) -> bool {
-    is_any_running(|of| of.device == device)
+    is_any_running(|owner| owner.device == device)
 }
 
 /// Returns whether this thread runs a function of the queue.
 #[inline]
 pub(crate) fn is_inside_queue(queue: u64) -> bool {
-    is_any_running(|of| of.queue == queue)
+    is_any_running(|owner| owner.queue == queue)
 }
 
 #[inline]
-fn is_any_running(is_it: impl Fn(&Of) -> bool) -> bool {
-    // SAFETY: what is listed lies on this thread's stack, in calls of `run` that are under way.
+fn is_any_running(is_it: impl Fn(&Owner) -> bool) -> bool {
+    // SAFETY: each listed entry lies on this thread's stack, in a call of `run` that has not
+    // returned.
     let listed = |running: *const Running| unsafe { running.as_ref() };
     let mut running = listed(INNERMOST.get());
-    while running.is_some_and(|running| !is_it(&running.of)) {
+    while running.is_some_and(|running| !is_it(&running.owner)) {
         running = running.and_then(|running| listed(running.outer));
     }
     running.is_some()
 }
 
-/// Refuses what waits for the device's queues.
+/// Refuses a call that waits for the device's queues.
 ///
 /// # Errors
-/// `Unsupported` inside a function of one of them.
+/// `Unsupported` inside a host function of one of these queues.
 pub(crate) fn refuse_inside(device: u64, what: &str) -> Result<()> {
     if !is_inside(device) {
         return Ok(());
@@ -86,7 +88,7 @@ pub(crate) fn refuse_inside(device: u64, what: &str) -> Result<()> {
 /// Refuses a call that waits for the queue.
 ///
 /// # Errors
-/// `Unsupported` inside a function of the queue.
+/// `Unsupported` inside a host function of the queue.
 #[inline]
 pub(crate) fn refuse_inside_queue(queue: u64, call: &str) -> Result<()> {
     if !is_inside_queue(queue) {
@@ -95,7 +97,8 @@ pub(crate) fn refuse_inside_queue(queue: u64, call: &str) -> Result<()> {
     Err(Error::would_deadlock(call, "the same queue"))
 }
 
-/// Does `work` on a thread of its own. If there can be none, it is forgotten and logged.
+/// Runs `work` on a thread of its own. If the thread cannot be started, `work` is forgotten and an
+/// error logged.
 pub(crate) fn do_elsewhere(what: &'static str, work: impl FnOnce() + Send + 'static) {
     let work = std::mem::ManuallyDrop::new(work);
     let thread = std::thread::Builder::new().name("longshore-drop".to_owned());
@@ -105,8 +108,8 @@ pub(crate) fn do_elsewhere(what: &'static str, work: impl FnOnce() + Send + 'sta
     }
 }
 
-fn run(of: Of, function: impl FnOnce()) {
-    let running = Running { of, outer: INNERMOST.get() };
+fn run(owner: Owner, function: impl FnOnce()) {
+    let running = Running { owner, outer: INNERMOST.get() };
     INNERMOST.set(&raw const running);
     let result = catch_unwind(AssertUnwindSafe(function));
     INNERMOST.set(running.outer);
@@ -134,12 +137,12 @@ mod tests {
             raw.call();
             Ok(())
         };
-        let of = |device| Of { device, queue: 10 * device };
-        queue(of(1), || panic!("asked for"), outer).unwrap();
+        let owner = |device| Owner { device, queue: 10 * device };
+        queue(owner(1), || panic!("asked for"), outer).unwrap();
         assert!(!is_inside(1) && !is_inside_queue(10));
         let function = move || {
             let inner = || assert!(is_inside(1) && is_inside(2) && is_inside_queue(10));
-            queue(of(2), inner, outer).unwrap();
+            queue(owner(2), inner, outer).unwrap();
             assert!(is_inside(1) && !is_inside(2) && is_inside_queue(10) && !is_inside_queue(20));
             assert_eq!(refuse_inside(1, "x").unwrap_err().code(), ErrorCode::Unsupported);
             let refused = refuse_inside_queue(10, "synchronizing a queue").unwrap_err();
@@ -148,7 +151,7 @@ mod tests {
             assert!(refused.message().starts_with(start), "{refused}");
             assert_eq!(refuse_inside_queue(20, "x"), Ok(()));
         };
-        run(of(1), function);
+        run(owner(1), function);
         assert_eq!(refuse_inside(1, "x"), Ok(()));
     }
 
@@ -161,8 +164,8 @@ mod tests {
             call.store(true, Ordering::Relaxed);
         };
         let refusal = Error::new(ErrorCode::OutOfResources, "full");
-        let of = Of { device: 1, queue: 1 };
-        assert_eq!(queue(of, function, |_| Err(refusal.clone())), Err(refusal));
+        let owner = Owner { device: 1, queue: 1 };
+        assert_eq!(queue(owner, function, |_| Err(refusal.clone())), Err(refusal));
         assert_eq!(Arc::strong_count(&held), 1);
         assert!(!called.load(Ordering::Relaxed));
     }

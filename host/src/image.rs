@@ -1,4 +1,4 @@
-//! Device images: the bytes, in managed storage, and what they are.
+//! Device images: their bytes in managed storage, and their formats.
 
 mod container;
 mod file;
@@ -16,9 +16,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The bytes of a device image in storage of its own. A borrowed slice is copied; an owned or
-/// mapped buffer is taken over without a copy. An image out of a container shares the container's
-/// storage. Cloning is cheap. LLVM: `MemoryBuffer` of a `DeviceImageTy`.
+/// The bytes of a device image, in storage that the image owns. Conversion from a borrowed slice
+/// copies; conversion from an owned or mapped buffer does not. An image of a container shares the
+/// container's storage. Cloning is cheap, and any thread may call the methods. LLVM: `MemoryBuffer`
+/// of a `DeviceImageTy`.
 ///
 /// ```
 /// use longshore::{Format, Image};
@@ -35,7 +36,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Image {
     storage: Storage,
-    /// The part of the storage that the image is.
+    /// The image's part of the storage.
     range: Range<usize>,
 }
 
@@ -46,11 +47,12 @@ enum Storage {
 }
 
 impl Image {
-    /// Reads a file, or a pipe to its end. Blocks.
+    /// Reads an image from a file, or from a pipe until its writers close it. Blocks.
     ///
     /// # Errors
-    /// `NotFound` if there is no such file; `HostIo` if it cannot be read, or is a folder, a device or
-    /// a FIFO that no process writes to; `OutOfResources` if it is larger than [`Image::MOST_BYTES`].
+    /// `NotFound` if the file does not exist. `HostIo` if the file cannot be read, or is a folder,
+    /// a device, or a FIFO that no process writes to. `OutOfResources` if the file is larger than
+    /// [`Image::MOST_BYTES`].
     pub fn read(path: impl AsRef<Path>) -> Result<Image> {
         let path = path.as_ref();
         let bytes = read_at_most(path, Image::MOST_BYTES).map_err(|error| {
@@ -70,7 +72,7 @@ impl Image {
     /// The size of the largest file that [`Image::read`] reads: 4 GiB.
     pub const MOST_BYTES: u64 = 4 << 30;
 
-    /// Returns the bytes.
+    /// Returns the image's bytes.
     pub fn bytes(&self) -> &[u8] {
         let all = match &self.storage {
             Storage::Buffer(bytes) => &bytes[..],
@@ -79,13 +81,13 @@ impl Image {
         &all[self.range.clone()]
     }
 
-    /// What the bytes are, by their first words. Never fails: what is not known is
-    /// [`Format::Unknown`].
+    /// Returns the image's format, recognised by its bytes; [`Format::Unknown`] for any other
+    /// bytes.
     pub fn format(&self) -> Format {
         Format::recognize(self.bytes())
     }
 
-    /// Returns a part of the image, in the same storage; `None` if the image does not have it.
+    /// Returns a part of the image, in the same storage; `None` for a range beyond the image.
     fn part(&self, range: Range<usize>) -> Option<Image> {
         let is_within = range.start <= range.end && range.end <= self.range.len();
         let start = self.range.start;
@@ -95,7 +97,8 @@ impl Image {
         })
     }
 
-    /// Returns the image at an address that the structures in it can be read at: itself, or a copy.
+    /// Returns the image at an address aligned for the structures in it: the image itself, or a
+    /// copy.
     pub(crate) fn aligned(self) -> Image {
         const ALIGNMENT: usize = 8;
         match self.bytes().as_ptr().addr().is_multiple_of(ALIGNMENT) {
@@ -136,7 +139,8 @@ impl From<Vec<u8>> for Image {
     }
 }
 
-/// Whoever made the map promised that nobody changes the file while it lives.
+/// Takes the mapping without a copy. The mapping's creator has promised that the file does not
+/// change while mapped.
 impl From<Mmap> for Image {
     fn from(map: Mmap) -> Image {
         let range = 0..map.len();

@@ -1,4 +1,4 @@
-//! What a launch is given: the grid and the arguments.
+//! The inputs of a launch: the grid and the arguments.
 
 use crate::memory::{Buffer, DevicePointer, Element};
 use crate::program::Kernel;
@@ -6,8 +6,7 @@ use longshore_plugin_api::{ArgumentKind, ArgumentType, Error, ErrorCode, LaunchS
 use std::any::TypeId;
 use std::ffi::c_void;
 
-/// How many work-groups of how many work-items run a kernel. LLVM:
-/// `ol_kernel_launch_size_args_t`.
+/// The numbers of work-groups and work-items of a launch. LLVM: `ol_kernel_launch_size_args_t`.
 ///
 /// The default is one group of one item.
 ///
@@ -39,40 +38,45 @@ impl Default for Grid {
 }
 
 impl Grid {
-    /// Work-groups, and work-items per group, in x, y and z.
+    /// Creates a grid of this number of work-groups, and of work-items per group, in x, y and z.
     pub fn new(groups: [u32; 3], items: [u32; 3]) -> Grid {
         Grid { groups, items, dynamic_shared_bytes: 0, cooperative: false, cluster: None }
     }
 
-    /// Returns a one-dimensional grid.
+    /// Creates a one-dimensional grid of `groups` work-groups of `items` work-items each.
     pub fn linear(groups: u32, items: u32) -> Grid {
         Grid::new([groups, 1, 1], [items, 1, 1])
     }
 
-    /// Returns the same with dynamic shared memory, in bytes per group.
+    /// Returns the grid with dynamic shared memory of this size, in bytes per group.
     #[must_use]
     pub fn with_shared_bytes(mut self, bytes: u64) -> Grid {
         self.dynamic_shared_bytes = bytes;
         self
     }
 
-    /// Returns the same with all groups running at once, or not.
+    /// Returns the grid with cooperative launching on or off: all groups of a cooperative launch
+    /// run at the same time.
     #[must_use]
     pub fn with_cooperative(mut self, cooperative: bool) -> Grid {
         self.cooperative = cooperative;
         self
     }
 
-    /// Returns the same with groups in clusters of this many in x, y and z: those of a cluster run at once and
-    /// reach each other's shared memory. CUDA: `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+    /// Returns the grid with clusters of this number of groups in x, y and z. The groups of a
+    /// cluster run at the same time and access each other's shared memory. CUDA:
+    /// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
     #[must_use]
     pub fn with_clusters(mut self, groups: [u32; 3]) -> Grid {
         self.cluster = Some(groups);
         self
     }
 
+    /// Returns the shape of a launch of `kernel`.
+    ///
     /// # Errors
-    /// `InvalidArgument` for a dimension of 0, clusters that do not divide the groups, or a group that the kernel does not allow.
+    /// `InvalidArgument` for a dimension of 0, clusters that do not divide the groups, or a group
+    /// that the kernel does not allow.
     pub(crate) fn shape(&self, kernel: &Kernel, wait: bool) -> Result<LaunchShape> {
         let Grid { groups, items, dynamic_shared_bytes, cooperative, cluster } = *self;
         if groups.contains(&0) || items.contains(&0) {
@@ -81,9 +85,8 @@ impl Grid {
         if let Some(cluster) = cluster {
             let divides = |(one, all): (&u32, u32)| *one != 0 && all.is_multiple_of(*one);
             if !cluster.iter().zip(groups).all(divides) {
-                return Err(
-                    self.refuse(kernel, &format!("clusters of {cluster:?} do not divide them"))
-                );
+                return Err(self
+                    .refuse(kernel, &format!("clusters of {cluster:?} do not divide the groups")));
             }
         }
         kernel.check_group(items)?;
@@ -106,11 +109,11 @@ impl Grid {
 /// A value that can be an argument of a kernel: numbers and other plain data by value, a
 /// [`Buffer`] or [`DevicePointer`] as an address.
 ///
-/// A launch holds the value's size and kind against what the image declares. Signed and unsigned
-/// integers of one size stand for each other; a declared structure takes any value of its size; a
+/// A launch compares the value's size and kind with the image's declaration. Signed and unsigned
+/// integers of one size are interchangeable; a declared structure takes any value of its size. A
 /// pointer to numbers takes a buffer of numbers of that size and kind, a buffer of other plain data
-/// (`[f32; 4]`), or a [`DevicePointer`], whose elements are unknown. [`Untyped`] passes a value of
-/// another kind.
+/// (`[f32; 4]`), or a [`DevicePointer`], whose elements are unknown. An [`Untyped`] passes a value
+/// of another kind.
 ///
 /// A structure by value is an argument if its type implements the trait:
 ///
@@ -145,8 +148,8 @@ pub trait Argument {
     /// The kind of the value; `None`, the default, fits every declared kind.
     const KIND: Option<ArgumentKind> = None;
 
-    /// Returns the type that launches hold against the image's: [`Argument::KIND`] and, for a pointer, its
-    /// elements.
+    /// Returns the type that launches compare with the image's declaration: [`Argument::KIND`] and,
+    /// for a pointer, the type of its elements.
     #[inline]
     fn argument_type() -> ArgumentType {
         Self::KIND.map_or(ArgumentType::UNKNOWN, ArgumentType::new)
@@ -155,8 +158,8 @@ pub trait Argument {
     /// Returns the value as the kernel receives it.
     fn stored(&self) -> Self::Stored;
 
-    /// Returns the [`Device::id`](crate::Device::id) of the device that the value belongs to, if it
-    /// belongs to one.
+    /// Returns the [`Device::id`](crate::Device::id) of the device that the value belongs to;
+    /// `None` for a value without a device.
     fn device(&self) -> Option<u64> {
         None
     }
@@ -167,9 +170,9 @@ macro_rules! plain_arguments {
         /// Returns the type of a pointer to values of type `T`.
         #[inline]
         fn pointer_to<T: 'static>() -> ArgumentType {
-            let of_element = TypeId::of::<T>();
+            let element = TypeId::of::<T>();
             $(
-                if of_element == TypeId::of::<$name>() {
+                if element == TypeId::of::<$name>() {
                     return const {
                         ArgumentType::pointer_to(ArgumentKind::$kind, size_of::<$name>() as u16)
                     };
@@ -197,7 +200,7 @@ plain_arguments!(
     i16: Signed, i32: Signed, i64: Signed, isize: Signed, f32: Float, f64: Float
 );
 
-/// A value that is passed whatever the kind of the argument; its size must be right.
+/// A value that is passed for an argument of any kind. The sizes must be equal.
 ///
 /// ```no_run
 /// # use longshore::{Grid, Kernel, Queue, Result, Untyped};
@@ -254,8 +257,8 @@ impl<T: Element> Argument for &Buffer<T> {
 }
 
 /// Arguments whose number and sizes are known only at run time: pairs of a pointer and a size.
-/// Their kinds are unknown, so that launches check number and sizes alone, unless
-/// [`RawArguments::with_types`] tells them. LLVM: `ArgPtrs` and `ArgSizes` of `olLaunchKernel`.
+/// Launches check only number and sizes, unless [`RawArguments::with_types`] adds the types. LLVM:
+/// `ArgPtrs` and `ArgSizes` of `olLaunchKernel`.
 #[derive(Clone, Copy)]
 pub struct RawArguments<'a> {
     pointers: &'a [*const c_void],
@@ -264,8 +267,10 @@ pub struct RawArguments<'a> {
 }
 
 impl<'a> RawArguments<'a> {
+    /// Creates a list of arguments from pointers to the values and their sizes in bytes.
+    ///
     /// # Errors
-    /// `InvalidArgument` if there are not as many pointers as sizes.
+    /// `InvalidArgument` if the numbers of pointers and sizes differ.
     ///
     /// # Safety
     /// `pointers[i]` is readable for `sizes[i]` bytes during `'a`.
@@ -277,10 +282,11 @@ impl<'a> RawArguments<'a> {
         Err(Error::new(ErrorCode::InvalidArgument, message))
     }
 
-    /// Returns the same with the type of each argument, which launches hold against the image's description.
+    /// Returns the list with the type of each argument, which launches compare with the image's
+    /// description.
     ///
     /// # Errors
-    /// `InvalidArgument` if there are not as many types as arguments.
+    /// `InvalidArgument` if the numbers of types and arguments differ.
     pub fn with_types(mut self, types: &'a [ArgumentType]) -> Result<Self> {
         if types.len() == self.sizes.len() {
             self.types = types;
@@ -294,14 +300,14 @@ impl<'a> RawArguments<'a> {
 /// A list of arguments: a tuple of up to 16 [`Argument`]s, or [`RawArguments`].
 ///
 /// # Safety
-/// `with` gives `body` as many pointers as sizes, and each pointer is readable for its size until
+/// `with` passes `body` one pointer for each size, and each pointer is readable for its size until
 /// `body` returns.
 pub unsafe trait ArgumentList {
-    /// Calls `body` with pointers to the arguments' values, their sizes in bytes and their types. An
-    /// empty list of types means that they are unknown. Allocates nothing.
+    /// Calls `body` with pointers to the arguments' values, their sizes in bytes and their types.
+    /// An empty list of types means unknown types. Allocates nothing.
     ///
     /// # Errors
-    /// `InvalidDevice` if an argument belongs to a device other than `device`; those of `body`.
+    /// `InvalidDevice` if an argument belongs to a device other than `device`; errors of `body`.
     fn with(
         &self,
         device: u64,
@@ -309,7 +315,8 @@ pub unsafe trait ArgumentList {
     ) -> Result<()>;
 }
 
-// SAFETY: what `RawArguments::new` checked and its caller promised.
+// SAFETY: `RawArguments::new` checked the lengths, and its caller promised that the pointers are
+// readable.
 unsafe impl ArgumentList for RawArguments<'_> {
     fn with(
         &self,
@@ -322,7 +329,8 @@ unsafe impl ArgumentList for RawArguments<'_> {
 
 macro_rules! tuple_arguments {
     ($($name:ident . $index:tt),*) => {
-        // SAFETY: both arrays have an entry for each value, which lie in a local of `with`.
+        // SAFETY: both arrays have an entry for each value, and the values lie in a local of
+        // `with`.
         unsafe impl<$($name: Argument),*> ArgumentList for ($($name,)*) {
             #[inline]
             fn with(
@@ -382,7 +390,7 @@ fn belongs(owner: Option<u64>, device: u64, index: usize) -> Result<()> {
 
 #[cold]
 fn foreign(index: usize) -> Error {
-    let message = format!("argument {index} is memory of another device than the queue's");
+    let message = format!("argument {index} is memory of a device other than the queue's");
     Error::new(ErrorCode::InvalidDevice, message)
 }
 

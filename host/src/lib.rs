@@ -118,7 +118,7 @@ pub use program::{Global, Kernel, LoadOptions, Program, UnloadReport};
 pub use queue::Queue;
 pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
 
-/// What a plugin says of itself.
+/// A plugin's description of itself: backend, name, version, vendor, image formats and driver.
 pub type PluginDescription = longshore_plugin_api::Description<String>;
 pub use longshore_plugin_api::{
     Acceptance, ArgumentKind, ArgumentType, DeviceInfo, DeviceType, Error, ErrorCode, FpCapability,
@@ -126,7 +126,7 @@ pub use longshore_plugin_api::{
     ProfileSection, ProfileSectionKind, Result, SymbolKind, VendorError,
 };
 
-/// What any thread may use.
+/// The types that any thread may use: a compile-time check of `Send + Sync`.
 const _: () = {
     const fn any_thread<T: Send + Sync>() {}
     any_thread::<Host>();

@@ -1,4 +1,4 @@
-//! Device memory: who owns which addresses, the cache of freed blocks, the handles, and tracking.
+//! Device memory: the table of addresses, the cache of freed blocks, the handles, and tracking.
 
 mod allocation;
 mod block;

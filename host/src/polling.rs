@@ -3,16 +3,18 @@
 use longshore_plugin_api::Result;
 use std::time::{Duration, Instant};
 
-/// As long as the shortest work takes: asking costs less than waking up.
+/// Time of polling without sleep, about the duration of the shortest work: polling costs less than
+/// waking up.
 const SPIN: Duration = Duration::from_micros(50);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// Asks until `done` answers true, or `limit` is over: false. Asks at least once, and once more at
-/// the end. Spins for a moment, then sleeps between the questions, up to 1 ms. Blocks.
+/// Calls `done` until it returns true or `limit` is over, and returns its last result. Calls it at
+/// least once, and once more at the end. Spins for 50 µs, then sleeps between the calls, up to 1
+/// ms. Blocks.
 ///
 /// # Errors
-/// The first one of `done`.
+/// The first error of `done`.
 pub(crate) fn poll(limit: Duration, done: impl Fn() -> Result<bool>) -> Result<bool> {
     let begin = Instant::now();
     let mut sleep = SHORTEST_SLEEP;

@@ -1,6 +1,6 @@
-//! Profiles: what becomes of the sections that a plugin read. They are written to a [`file`], as a
-//! `.profraw` ([`raw`]) or, if there are counters alone, as JSON ([`bare`]); and counters of functions
-//! are for who asks ([`counters`]).
+//! Profiles: use of the profile sections that a plugin has read from an image. Profiles are written
+//! to a [`file`], as a `.profraw` ([`raw`]) or, for counters without records, as JSON ([`bare`]).
+//! The program can also read the counters of functions ([`counters`]).
 
 mod bare;
 mod counters;
@@ -17,16 +17,17 @@ use longshore_plugin_api::profile::{RawVersion, RecordLayout, infer_version};
 use longshore_plugin_api::{Error, ErrorCode, ProfileSection, ProfileSectionKind, Result};
 use std::path::PathBuf;
 
-/// Writes the profile of an image, if it has one, and answers where. The file's name is the
-/// environment's `LONGSHORE_PROFILE_FILE`, in which `%` stands for something ([`name`]); by default
-/// `default_%p_%m.profraw` in the current folder. Counters without records or names of functions are
-/// written as JSON, to a name that ends in `.json` instead. What this process wrote to the same file
-/// before stays in it, and so does what others wrote if the name has `%m`. Blocks while another
-/// process writes to it.
+/// Writes the profile of an image, if it has one, and returns the file's path. The environment's
+/// `LONGSHORE_PROFILE_FILE` is the pattern of the file's name ([`name`]); the default is
+/// `default_%p_%m.profraw` in the current folder. Counters without records or names of functions
+/// are written as JSON, to a name that ends in `.json` instead.
+///
+/// Earlier profiles of this process stay in the file. Profiles of other processes stay if the
+/// pattern has `%m`. Blocks while another process has the file's lock.
 ///
 /// # Errors
-/// `Unsupported` for a raw version or variant that is not known, `InvalidBinary` for sections that
-/// do not fit together, `HostIo` if the file cannot be written or already holds something else.
+/// `Unsupported` for an unknown raw version or variant, `InvalidBinary` for sections that do not
+/// match each other, `HostIo` if the file cannot be written or holds other data.
 pub(crate) fn write(
     environment: &Environment,
     image: &ImageFacts,
@@ -65,7 +66,7 @@ fn section(sections: &[ProfileSection], kind: ProfileSectionKind) -> Option<&Pro
     sections.iter().find(|section| section.kind == kind)
 }
 
-/// The sections of a profile of functions. There are whole records and whole counters.
+/// The sections of a profile of functions. The sizes of records and counters are checked.
 struct Profile<'a> {
     version: RawVersion,
     layout: RecordLayout,
@@ -76,7 +77,8 @@ struct Profile<'a> {
 }
 
 impl<'a> Profile<'a> {
-    /// `None` if there are no counters, or no records of them.
+    /// Returns the profile in an image's sections; `None` without counters or without their
+    /// records.
     fn from_sections(sections: &'a [ProfileSection]) -> Result<Option<Profile<'a>>> {
         let section = |kind| section(sections, kind);
         let (Some(counters), Some(data)) =
@@ -89,8 +91,8 @@ impl<'a> Profile<'a> {
         let (records, counts) = (data.contents.len(), counters.contents.len());
         if !records.is_multiple_of(layout.bytes) || !counts.is_multiple_of(layout.counter_bytes) {
             let message = format!(
-                "the image's profile has {records} bytes of records of {} and {counts} of counters \
-                 of {}",
+                "the image's profile has {records} bytes of records and {counts} bytes of counters; \
+                 expected multiples of {} and {}",
                 layout.bytes, layout.counter_bytes
             );
             return Err(Error::new(ErrorCode::InvalidBinary, message));
@@ -109,15 +111,15 @@ impl<'a> Profile<'a> {
     }
 }
 
-/// What the image says, else what its records tell; 10, which LLVM has had longest, if that is
-/// nothing.
+/// Returns the raw version: the image's own, else the one inferred from its records, else 10,
+/// LLVM's version for the longest time.
 fn version(
-    reported: Option<&ProfileSection>,
+    declared: Option<&ProfileSection>,
     counters: &ProfileSection,
     data: &ProfileSection,
 ) -> RawVersion {
-    if let Some(reported) = reported {
-        let word = reported.contents.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    if let Some(declared) = declared {
+        let word = declared.contents.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         return RawVersion(word);
     }
     let end = counters.address.saturating_add(counters.contents.len() as u64);

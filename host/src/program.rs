@@ -18,9 +18,9 @@ use core::{ProgramCore, unloaded};
 use longshore_plugin_api::{Error, ErrorCode, Module as _, Result, SymbolKind};
 use std::sync::Arc;
 
-/// An image loaded on a device. Cloning is cheap; the image is unloaded by [`Program::unload`],
-/// when the last handle to it, its kernels and its globals is dropped, or when the device is
-/// closed. LLVM: `ol_program_handle_t`.
+/// An image loaded on a device. Cloning is cheap. The image is unloaded by [`Program::unload`],
+/// when the last handle to the program, its kernels and its globals is dropped, or when the device
+/// is closed. Any thread may call the methods. LLVM: `ol_program_handle_t`.
 ///
 /// ```no_run
 /// # fn count(device: &longshore::Device) -> longshore::Result<()> {
@@ -54,22 +54,24 @@ struct Shared {
 }
 
 impl Device {
-    /// Loads an image and runs its global constructors. A borrowed image is copied, so that its
-    /// memory may go away at once. Of a container ([`Image::entries`]) that the device does not take
-    /// as it is, the image that suits it best is loaded. Blocks. LLVM: `olCreateProgram`.
+    /// Loads an image and runs its global constructors. A borrowed image is copied, so the caller
+    /// may free its memory afterwards. If the device does not accept the image itself and the image
+    /// is a container ([`Image::entries`]), the entry with the highest score is loaded. Blocks.
+    /// LLVM: `olCreateProgram`.
     ///
     /// # Errors
-    /// `InvalidBinary` if it is malformed or not for this device; of a container the message says so
-    /// for each image. `Unsupported` if it is valid and more than the backend, or for a container
-    /// this library, can do, `LinkFailure` for undefined symbols, `Uninitialized` if the
-    /// device was closed; those of the driver.
+    /// `InvalidBinary` if the image is malformed or not for this device; for a container the
+    /// message has the reason for each entry. `Unsupported` if a valid image needs a feature that
+    /// the backend lacks, or a container one that this library lacks. `LinkFailure` for undefined
+    /// symbols, `Uninitialized` if the device was closed; errors of the driver.
     ///
     /// # Safety
-    /// An image is code, part of which can run from now on without any launch: constructors, resolvers
-    /// of indirect functions and initializers of thread-local variables while it is loaded and used,
-    /// destructors when it is unloaded. On the CPU this code runs in the program, and nothing checks
-    /// it. The caller vouches that running it is sound in this process, as for a library that is opened;
-    /// an image from an untrusted source is not. [`Device::load_verified`] needs no such promise.
+    /// An image is code, and part of it can run without a launch. Constructors, resolvers of
+    /// indirect functions and initializers of thread-local variables run while the image is loaded
+    /// and used; destructors run when the image is unloaded. On the CPU this code runs unchecked
+    /// inside the program. As for opening a library, the caller promises that running the code is
+    /// sound in this process. Running an image from an untrusted source is not sound. The method
+    /// [`Device::load_verified`] needs no such promise.
     ///
     /// ```no_run
     /// # fn load(device: &longshore::Device) -> longshore::Result<()> {
@@ -78,7 +80,7 @@ impl Device {
     /// # Ok(()) }
     /// ```
     ///
-    /// Safe code cannot load it:
+    /// Safe code cannot load an image this way:
     ///
     /// ```compile_fail,E0133
     /// # fn load(device: &longshore::Device) -> longshore::Result<()> {
@@ -89,9 +91,10 @@ impl Device {
         Program::load(self, image.into(), &LoadOptions::new())
     }
 
-    /// Loads an image as [`Device::load`] does if the backend verifies it entirely, so that its source
-    /// need not be trusted: on Vulkan WGSL and, where there is a validator, SPIR-V without constructors and destructors. Launching
-    /// its kernels stays `unsafe`. Blocks.
+    /// Loads an image as [`Device::load`] does, provided that the backend verifies all of it. The
+    /// image's source need not be trusted. Vulkan verifies WGSL and, where a validator is
+    /// available, SPIR-V without constructors and destructors. Launching the kernels remains
+    /// `unsafe`. Blocks.
     ///
     /// # Errors
     /// As for [`Device::load`], and `Unsupported` for an image that the backend does not verify.
@@ -102,11 +105,11 @@ impl Device {
     /// Loads an image as [`Device::load`] does, with options. Blocks.
     ///
     /// # Errors
-    /// As for [`Device::load`]; with [`LoadOptions::with_verification`] also `Unsupported` for an image
-    /// that the backend does not verify. Of an image that is linked lazily they are those of the
-    /// parts that are read now: a later error is one of the launch, with the same code, such as
+    /// As for [`Device::load`]; with [`LoadOptions::with_verification`] also `Unsupported` for an
+    /// image that the backend does not verify. Lazy linking reports only errors of the parts that
+    /// it reads at this time. A launch returns later errors with the same codes, such as
     /// `LinkFailure` for undefined symbols and `InvalidBinary` for a damaged member. The program
-    /// can be used further.
+    /// remains usable after such an error.
     ///
     /// # Safety
     /// As for [`Device::load`].
@@ -133,34 +136,38 @@ impl Program {
         Ok(Program { shared: Arc::new(Shared { core, device: device.clone() }) })
     }
 
-    /// Returns the device that it is loaded on.
+    /// Returns the device that the program is loaded on.
     pub fn device(&self) -> &Device {
         &self.shared.device
     }
 
-    /// Finds a kernel. LLVM: `olGetSymbol`.
+    /// Returns the kernel of this name. LLVM: `olGetSymbol` with `OL_SYMBOL_KIND_KERNEL`.
     ///
     /// # Errors
-    /// `NotFound` if there is none of this name (the message names those that there are),
-    /// `SymbolKind` if it is a global, `Uninitialized` if the program was unloaded.
+    /// `NotFound` if the program has no kernel of this name; the message lists existing kernels,
+    /// the most similar names first. `SymbolKind` if the name is that of a global, `Uninitialized`
+    /// if the program was unloaded; errors of the driver.
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         let found = Kernel::find(self, name);
         found.map_err(|error| self.name_others(name, SymbolKind::Kernel, error))
     }
 
-    /// Finds a global variable. LLVM: `olGetSymbol`.
+    /// Returns the global variable of this name. LLVM: `olGetSymbol` with
+    /// `OL_SYMBOL_KIND_GLOBAL_VARIABLE`.
     ///
     /// # Errors
-    /// As for [`Program::kernel`], with the kinds exchanged.
+    /// `NotFound` if the program has no global of this name; the message lists existing globals,
+    /// the most similar names first. `SymbolKind` if the name is that of a kernel, `Uninitialized`
+    /// if the program was unloaded; errors of the driver.
     pub fn global(&self, name: &str) -> Result<Global> {
         let found = Global::find(self, name);
         found.map_err(|error| self.name_others(name, SymbolKind::Global, error))
     }
 
-    /// Names and kinds of all kernels and globals, sorted.
+    /// Returns the names and kinds of all kernels and globals, sorted by name.
     ///
     /// # Errors
-    /// `Uninitialized` if the program was unloaded; those of the driver.
+    /// `Uninitialized` if the program was unloaded; errors of the driver.
     pub fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
         let module = self.core().module.enter(0).ok_or_else(unloaded)?;
         let mut symbols = module.symbols()?;
@@ -168,14 +175,14 @@ impl Program {
         Ok(symbols)
     }
 
-    /// Blocks until all is done that is queued now on queues that have launched this program's
-    /// kernels. Before [`Program::unload`], it tells apart failures of that work, after which the
-    /// program is still loaded, from those of unloading.
+    /// Blocks until all queued work is done on the queues that have launched this program's
+    /// kernels. A call before [`Program::unload`] separates failures of that work, after which the
+    /// program is still loaded, from failures of unloading.
     ///
     /// # Errors
-    /// The first failure among that work that nobody was told of; the queue's own next
-    /// synchronization answers it as well, this method does not again. `Uninitialized` if the
-    /// program was unloaded, `Unsupported` in a host function of a queue of the device.
+    /// The first failure of that work that no earlier call has reported. The failure stays pending
+    /// for the queue's own next synchronization; this method reports it once. `Uninitialized` if
+    /// the program was unloaded, `Unsupported` in a host function of a queue of the device.
     pub fn synchronize(&self) -> Result<()> {
         host_function::refuse_inside(self.device().id(), "waiting for a program")?;
         let _loaded = self.core().module.enter(0).ok_or_else(unloaded)?;
@@ -183,13 +190,13 @@ impl Program {
     }
 
     /// Unloads the image: waits for the queues that use it, runs its destructors, reads its
-    /// memory-pool tracker and profile, and gives everything back. All steps are taken whatever
-    /// fails. Blocks. LLVM: `olDestroyProgram`.
+    /// memory-pool tracker and profile, and frees its memory. An error does not stop the remaining
+    /// steps. Blocks. LLVM: `olDestroyProgram`.
     ///
     /// # Errors
-    /// The first error of any step; the others are logged. `Uninitialized` if it was unloaded
-    /// before. `Unsupported` in a host function of a queue of the device, where nothing is done
-    /// but that dropping the last handle unloads it on another thread.
+    /// The first error of any step; later errors are logged. `Uninitialized` if the program was
+    /// unloaded before. `Unsupported` in a host function of a queue of the device: the image then
+    /// stays loaded until its last handle is dropped, and another thread unloads it.
     pub fn unload(self) -> Result<UnloadReport> {
         host_function::refuse_inside(self.device().id(), "unloading a program")?;
         self.device().core().unload(self.core())
@@ -199,10 +206,10 @@ impl Program {
         &self.shared.core
     }
 
-    /// Adds to a `NotFound` what names there are, the most similar ones first.
+    /// Adds the existing names to a `NotFound`, the most similar ones first.
     fn name_others(&self, name: &str, kind: SymbolKind, error: Error) -> Error {
         const SHOWN: usize = 8;
-        /// As looking at one takes microseconds.
+        /// Most names that are compared: one comparison takes microseconds.
         const LOOKED_AT: usize = 10_000;
         if error.code() != ErrorCode::NotFound {
             return error;
@@ -214,9 +221,9 @@ impl Program {
         names.sort_by_cached_key(|(known, _)| distance(known, name));
         let shown: Vec<_> = names.into_iter().take(SHOWN).map(|(known, _)| known).collect();
         let listed = match count {
-            0 => "there is none".to_owned(),
-            _ if count <= SHOWN => format!("there are {}", shown.join(", ")),
-            _ => format!("there are {}, and {} more", shown.join(", "), count - SHOWN),
+            0 => "the program has none".to_owned(),
+            _ if count <= SHOWN => format!("the program has {}", shown.join(", ")),
+            _ => format!("the program has {}, and {} more", shown.join(", "), count - SHOWN),
         };
         Error::new(ErrorCode::NotFound, format!("{}; {listed}", error.message()))
     }
@@ -230,7 +237,7 @@ impl Drop for Shared {
         if !host_function::is_inside(self.device.id()) {
             return unload_dropped(&self.device, &self.core);
         }
-        // Without a thread it stays loaded until its device is closed.
+        // If no thread can be started, the program stays loaded until its device is closed.
         let (device, core) = (self.device.clone(), Arc::clone(&self.core));
         host_function::do_elsewhere("dropping a program", move || unload_dropped(&device, &core));
     }
@@ -238,15 +245,15 @@ impl Drop for Shared {
 
 fn unload_dropped(device: &Device, core: &ProgramCore) {
     match device.core().unload(core) {
-        // Its device is being closed, which unloads it.
+        // The device is being closed, which unloads the program.
         Err(error) if error.code() == ErrorCode::Uninitialized => {}
         Err(error) => log::error!("unloading a dropped program: {error}"),
         Ok(_) => {}
     }
 }
 
-/// Returns the number of letters to insert, remove or change to get from one name to the other. The beginnings of long
-/// names are compared, as the cost is the product of the lengths.
+/// Returns the number of letters to insert, remove or change to get from one name to the other.
+/// Only the first 256 bytes of long names are compared, as the cost is the product of the lengths.
 fn distance(from: &str, to: &str) -> usize {
     const COMPARED: usize = 256;
     let [from, to] = [from, to].map(|name| &name[..name.floor_char_boundary(COMPARED)]);

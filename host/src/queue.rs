@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use usage::Queued;
 
-/// An in-order queue of a device. Work that is queued runs asynchronously unless a method says
-/// that it blocks; an error that shows only then is returned by the next
-/// [`Queue::synchronize`]. Dropping it does not wait: what was queued still runs. Any thread may
-/// use it. LLVM: `ol_queue_handle_t`.
+/// An in-order queue of work for one device. Work runs asynchronously, except in methods documented
+/// as blocking. The next [`Queue::synchronize`] returns an error of asynchronous work. Dropping the
+/// queue does not wait: queued work still runs. Any thread may call the methods. LLVM:
+/// `ol_queue_handle_t`.
 ///
 /// ```
 /// # let host = longshore::Host::new()?;
@@ -45,36 +45,39 @@ pub struct Queue {
 }
 
 impl Device {
-    /// Makes a queue. LLVM: `olCreateQueue`.
+    /// Creates a queue, or reuses an idle one whose handle was dropped. LLVM: `olCreateQueue`.
     ///
     /// # Errors
-    /// `Uninitialized` if the device was closed; those of the driver.
+    /// `Uninitialized` if the device was closed; errors of the driver.
     pub fn queue(&self) -> Result<Queue> {
         Ok(Queue { core: self.core().queue()?, device: self.clone() })
     }
 }
 
 impl Queue {
-    /// Returns the device that it belongs to.
+    /// Returns the device that the queue belongs to.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Queues a kernel. The arguments' values are captured during the call. Allocates nothing.
-    /// LLVM: `olLaunchKernel`.
+    /// Queues a launch of a kernel. The values of the arguments are captured during the call. Does
+    /// not wait for the kernel, and allocates nothing. LLVM: `olLaunchKernel`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a grid with a zero or beyond what the kernel or the device allows, a
-    /// wrong number of arguments or one of a wrong kind ([`Argument`](crate::Argument) says which
-    /// fit, [`Untyped`](crate::Untyped) passes others); `InvalidSize` for an argument of a wrong
-    /// size, if the image describes its arguments; `InvalidDevice` if the
-    /// kernel or a buffer belongs to another device; `Uninitialized` if the program was unloaded
-    /// or the device closed; those of the driver.
+    /// - `InvalidArgument` for a grid with a zero or beyond a limit of kernel or device, for a
+    ///   wrong number of arguments, and for an argument of a wrong kind.
+    ///   [`Argument`](crate::Argument) has the rules for kinds, [`Untyped`](crate::Untyped) passes
+    ///   an argument of any kind.
+    /// - `InvalidSize` for an argument of a wrong size, if the image describes its arguments.
+    /// - `InvalidDevice` if the kernel or a buffer belongs to another device.
+    /// - `Uninitialized` if the program was unloaded or the device closed.
+    /// - Errors of the driver.
     ///
     /// # Safety
-    /// The kernel may be run with these arguments: it takes values of these types, stays within
-    /// the memory that they point at, and that memory is not freed before this call returns. Memory
-    /// that is freed later stays in place until the kernel is done; unloading its program waits too.
+    /// Running the kernel with these arguments is sound: the kernel takes values of these types,
+    /// and accesses only the memory that they point at. That memory is not freed before this call
+    /// returns. Memory that is freed later stays in place until the kernel is done; unloading the
+    /// program waits for the kernel as well.
     #[inline]
     pub unsafe fn launch(
         &self,
@@ -86,11 +89,11 @@ impl Queue {
         unsafe { self.launch_kernel(kernel, grid, arguments, false) }
     }
 
-    /// Runs a kernel after all that is queued. Blocks until it is done; on an idle queue that can
-    /// be much cheaper than [`Queue::launch`] and [`Queue::synchronize`].
+    /// Runs a kernel after all queued work. Blocks until the kernel is done; on an idle queue this
+    /// can be much cheaper than [`Queue::launch`] and [`Queue::synchronize`].
     ///
     /// # Errors
-    /// Those of [`Queue::launch`] and [`Queue::synchronize`].
+    /// Errors of [`Queue::launch`] and [`Queue::synchronize`].
     ///
     /// # Safety
     /// As for [`Queue::launch`].
@@ -105,24 +108,26 @@ impl Queue {
         unsafe { self.launch_kernel(kernel, grid, arguments, true) }
     }
 
-    /// Queues a function of the program; what is queued later waits for its return. It runs on a
-    /// thread of the plugin's, or of a caller that waits for the queue. It must not wait for its
-    /// own queue: such a call would deadlock, and is `Unsupported`. A panic in it is logged. LLVM:
-    /// `olLaunchHostFunction`.
+    /// Queues a function of the program. Work that is queued later waits for the function's return.
+    /// The function runs on a thread of the plugin, or on a thread that waits for the queue. It
+    /// must not wait for its own queue: such a call would deadlock, and returns `Unsupported`. A
+    /// panic in the function is logged. LLVM: `olLaunchHostFunction`.
     ///
     /// # Errors
-    /// Those of the driver; the function is dropped then.
+    /// `Uninitialized` if the device was closed; errors of the driver. After an error the function
+    /// is dropped without running.
     pub fn host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
         let (open, _queued) = self.open_to_queue()?;
-        let of = host_function::Of { device: self.device.id(), queue: self.core.number() };
-        host_function::queue(of, function, |raw| open.queue.host_function(raw))
+        let owner = host_function::Owner { device: self.device.id(), queue: self.core.number() };
+        host_function::queue(owner, function, |raw| open.queue.host_function(raw))
     }
 
-    /// Makes what is queued from now on wait for an event, of any device. It runs also if the event
-    /// is behind work that failed; that failure becomes one of this queue. LLVM: `olWaitEvents`.
+    /// Queues a wait for an event of any device: later work of this queue runs after the event is
+    /// reached. The later work runs even if work in front of the event failed; the failure then
+    /// becomes a pending error of this queue. Does not block. LLVM: `olWaitEvents`.
     ///
     /// # Errors
-    /// `Uninitialized` if the event's device was closed; those of the driver.
+    /// `Uninitialized` if the device of the event or of the queue was closed; errors of the driver.
     pub fn wait_for(&self, event: &Event) -> Result<()> {
         if event.is_of_queue(self.core.number()) && event.is_complete()? {
             return Ok(());
@@ -141,48 +146,51 @@ impl Queue {
         })
     }
 
-    /// Records an event behind all that is queued, without timing; see [`Event`] for how it tells
-    /// of failures. LLVM: `olCreateEvent`.
+    /// Records an event, without timing, behind all queued work. [`Event`] describes how failures
+    /// are reported. Does not block. LLVM: `olCreateEvent`.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// `Uninitialized` if the device was closed; errors of the driver.
     pub fn record(&self) -> Result<Event> {
         self.record_event(false)
     }
 
-    /// Returns the same with timing, for [`Event::elapsed_ns`]. LLVM: `OL_EVENT_FLAGS_ENABLE_PROFILING`.
+    /// Records an event with timing, for [`Event::elapsed_ns`], behind all queued work. Does not
+    /// block. LLVM: `olCreateEvent` with `OL_EVENT_FLAGS_ENABLE_PROFILING`.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// `Uninitialized` if the device was closed; errors of the driver.
     pub fn record_timed(&self) -> Result<Event> {
         self.record_event(true)
     }
 
-    /// Returns whether all that was queued is done. LLVM: `olQueryQueue`.
+    /// Returns whether all queued work is done. Does not block. LLVM: `olQueryQueue`.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// `Uninitialized` if the device was closed; errors of the driver.
     pub fn is_idle(&self) -> Result<bool> {
         self.open()?.queue.is_idle()
     }
 
-    /// Blocks until all that was queued before the call is done. LLVM: `olSyncQueue`.
+    /// Blocks until all work that was queued before the call is done. LLVM: `olSyncQueue`.
     ///
     /// # Errors
-    /// The first error among that work that nobody was told of. `Unsupported` in a host function of
-    /// this queue.
+    /// The first error of that work that no earlier synchronization of this queue has reported.
+    /// `Unsupported` in a host function of this queue, `Uninitialized` if the device was closed;
+    /// errors of the driver.
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_inside("synchronizing a queue")?;
         self.open()?.queue.synchronize()?;
         self.core.take_pending_error()
     }
 
-    /// Blocks until the queue is idle, for as long as `limit` at most; false if the time is up,
-    /// which cancels nothing. For kernels that may be stuck: it asks now and then, sleeping up to
-    /// 1 ms in between, and other than [`Queue::synchronize`] it runs no pending work on the
-    /// calling thread. What other threads queue meanwhile is waited for as well; what they queue
-    /// at the moment at which the queue becomes idle, as [`Queue::synchronize`] would. In a host
-    /// function of this queue the time is up before the queue is idle.
+    /// Blocks until the queue is idle, but not longer than `limit`. Returns false after the limit;
+    /// the work goes on. For kernels that may hang: the calling thread polls, sleeping up to 1 ms
+    /// in between. Unlike [`Queue::synchronize`], it runs no queued work on the calling thread. The
+    /// method also waits for work that other threads queue meanwhile. For work queued just as the
+    /// queue becomes idle, it waits as [`Queue::synchronize`] does, without the limit. A call in a
+    /// host function of this queue returns false, as the queue is not idle before the function
+    /// returns.
     ///
     /// # Errors
     /// As for [`Queue::synchronize`].
@@ -190,7 +198,7 @@ impl Queue {
         let open = self.open()?;
         let idle = polling::poll(limit, || open.queue.is_idle())?;
         if idle {
-            // For the errors: there is nothing left to wait for.
+            // The queue is idle; this call only collects errors.
             open.queue.synchronize()?;
             self.core.take_pending_error()?;
         }
@@ -254,7 +262,8 @@ impl Queue {
         self.core.open().ok_or_else(|| self.device.closed())
     }
 
-    /// Returns the same for what is queued and not waited for.
+    /// Returns the open queue for queueing work without waiting for it, with the guard that notes
+    /// the work.
     #[inline]
     fn open_to_queue(&self) -> Result<(RundownGuard<'_, Open>, Queued<'_>)> {
         Ok((self.open()?, self.core.queueing()))

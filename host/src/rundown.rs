@@ -1,7 +1,8 @@
-//! [`Rundown`]: a value that many threads use until one takes it away.
+//! [`Rundown`]: a value that many threads use until one thread takes it.
 //!
-//! The alternative is `ShardedLock<Option<T>>` of the crate `crossbeam-utils`: users read, the taker writes. Nanoseconds per
-//! call on a machine with 2 cores, x86-64, virtual; "at once" is two threads whose calls overlap:
+//! The alternative is `ShardedLock<Option<T>>` of the crate `crossbeam-utils`: users read, the
+//! taker writes. The table has nanoseconds per call on a virtual x86-64 machine with 2 cores; "at
+//! once" means two threads whose calls overlap:
 //!
 //! | calls | `Rundown`, 1 counter | `Rundown`, 8 counters | `ShardedLock` |
 //! | --- | --- | --- | --- |
@@ -9,19 +10,20 @@
 //! | enter and leave, at once | 15 to 23 | 3.6 | 4.9 |
 //! | make and take | 10 | 24 | 57 |
 //!
-//! One counter serves a queue or an event, which threads seldom share; eight serve a device or a program. A thread that
-//! waits to write also blocks later readers of the lock, among them those that the writer waits for, where a host function
-//! uses its device again. Here later users are refused at once.
+//! A queue or an event, which threads seldom share, has one counter; a device or a program has
+//! eight. A waiting writer of `ShardedLock` also blocks later readers. If such a reader is a host
+//! function that the writer waits for and that uses its device again, both wait for ever. A closed
+//! `Rundown` refuses later users immediately.
 
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 use std::cell::UnsafeCell;
 use std::ops::Deref;
 
-/// A value that is used through [`Rundown::enter`] and taken away once by [`Rundown::take`], which
-/// waits for all passes to be dropped. Afterwards no call enters any more.
+/// A value that threads use through [`Rundown::enter`] until [`Rundown::take`] takes it, once.
+/// Taking waits until all rundown guards are dropped. Afterwards [`Rundown::enter`] returns `None`.
 ///
-/// Entering and leaving are one atomic operation each, on one of `SHARDS` counters, so that
-/// threads that pass different shards do not share a cache line.
+/// Entering and leaving are one atomic operation each, on one of `SHARDS` counters. Threads that
+/// enter by different shards share no cache line.
 pub(crate) struct Rundown<T, const SHARDS: usize = 1> {
     inside: [Shard; SHARDS],
     closed: AtomicBool,
@@ -39,7 +41,7 @@ struct Shard(AtomicUsize);
 unsafe impl<T: Send + Sync, const SHARDS: usize> Sync for Rundown<T, SHARDS> {}
 
 impl<T, const SHARDS: usize> Rundown<T, SHARDS> {
-    /// Returns an open gate around a value.
+    /// Creates an open rundown with this value.
     pub(crate) fn new(value: T) -> Self {
         Rundown {
             inside: std::array::from_fn(|_| Shard::default()),
@@ -50,24 +52,25 @@ impl<T, const SHARDS: usize> Rundown<T, SHARDS> {
         }
     }
 
-    /// Enters by the shard `hint % SHARDS`, or `None` if the value was taken.
+    /// Enters by the shard `hint % SHARDS`. Returns `None` if the value was taken.
     #[inline]
     pub(crate) fn enter(&self, hint: usize) -> Option<RundownGuard<'_, T, SHARDS>> {
         let shard = &self.inside[hint % SHARDS].0;
-        // `take` closes first and then modifies the shard as well. If its modification comes after
-        // this one, it sees us inside; else this one acquires what it released: that it is closed.
+        // `take` sets `closed` first and then modifies the shard as well. If its modification comes
+        // after this one, it sees this thread inside; else this one acquires its store of `closed`.
         shard.fetch_add(1, Ordering::AcqRel);
         if self.closed.load(Ordering::Acquire) {
             self.leave(shard);
             return None;
         }
-        // SAFETY: `take` waits for this shard to be empty before it touches the value.
+        // SAFETY: `take` waits for this shard to be 0 before it accesses the value.
         let value = unsafe { (*self.value.get()).as_ref() }?;
         Some(RundownGuard { rundown: self, shard, value })
     }
 
-    /// Closes the gate, waits until no thread is inside, and takes the value; `None` if another
-    /// call did before. Must not be called from inside.
+    /// Closes the rundown, waits until no thread is inside, and takes the value. Returns `None` if
+    /// another call took the value before. A thread that holds a guard must not call this: it would
+    /// wait for itself.
     pub(crate) fn take(&self) -> Option<T> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return None;
@@ -79,7 +82,8 @@ impl<T, const SHARDS: usize> Rundown<T, SHARDS> {
                 self.wake.wait(&mut left);
             }
         }
-        // SAFETY: closed and empty; a thread that enters from now on leaves before it looks at the value.
+        // SAFETY: the rundown is closed and no thread is inside; a thread that enters from now on
+        // leaves before it accesses the value.
         unsafe { (*self.value.get()).take() }
     }
 
@@ -90,7 +94,8 @@ impl<T, const SHARDS: usize> Rundown<T, SHARDS> {
 
     #[inline]
     fn leave(&self, shard: &AtomicUsize) {
-        // A taker that saw us inside has closed before, which this modification acquires.
+        // A taker that saw this thread inside has set `closed` before, which this modification
+        // acquires.
         let last = shard.fetch_sub(1, Ordering::AcqRel) == 1;
         if last && self.closed.load(Ordering::Acquire) {
             self.wake_taker();
@@ -105,7 +110,8 @@ impl<T, const SHARDS: usize> Rundown<T, SHARDS> {
     }
 }
 
-/// The right to use the value of a [`Rundown`], which [`Rundown::take`] waits for.
+/// A rundown guard: the right to use the value of a [`Rundown`]. [`Rundown::take`] waits until it
+/// is dropped.
 pub(crate) struct RundownGuard<'a, T, const SHARDS: usize = 1> {
     rundown: &'a Rundown<T, SHARDS>,
     shard: &'a AtomicUsize,

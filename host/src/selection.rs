@@ -1,4 +1,5 @@
-//! Which backends and devices the user wants: parsing and choosing. Nothing here loads or opens.
+//! Selections of backends and devices: parsing and matching. This module loads no plugin and opens
+//! no device.
 
 mod backends;
 mod devices;

@@ -1,9 +1,10 @@
-//! What the host offers to its plugins: the log, the user's settings, and no further tables yet.
+//! The host's services for its plugins: the log and the user's settings. There are no further
+//! tables yet.
 //!
-//! A plugin may use its services until its library is closed, and most libraries stay until the
-//! process ends. So each backend has one context that lives for ever, made when the backend is
-//! first connected and shared by every host that connects it again. The settings in it are those
-//! of the host that connected it last.
+//! A plugin may use its services until its library is closed, and most libraries stay loaded until
+//! the process ends. So each backend has one context that is never freed, created when the backend
+//! is first connected and shared by every host that connects the backend again. The context has the
+//! settings of the host that connected the backend last.
 
 use crate::environment::Environment;
 use log::{Level, Record};
@@ -14,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::panic::catch_unwind;
 
-/// Returns the services for a backend's plugin, which from now on answer with the settings of
-/// `environment`. They stay valid for the life of the process, from any thread.
+/// Returns the services for a backend's plugin, and makes them return the settings of `environment`
+/// from now on. The services stay valid until the process ends. Any thread may call them.
 pub(crate) fn services_for(backend: &str, environment: &Environment) -> &'static abi::Services {
     let mut contexts = CONTEXTS.lock();
     let context = context_of(&mut contexts, backend);
@@ -23,18 +24,18 @@ pub(crate) fn services_for(backend: &str, environment: &Environment) -> &'static
     &context.services
 }
 
-/// Remembers that a plugin of a backend has asked for a setting, in a process of its own.
+/// Records that an isolated plugin of a backend has queried a setting.
 pub(crate) fn note_setting(backend: &str, name: &str) {
     context_of(&mut CONTEXTS.lock(), backend).note(name);
 }
 
-/// Returns the settings that the plugins of a backend have asked for, here or in processes of their own.
+/// Returns the settings that the plugins of a backend have queried, in this process or isolated.
 pub(crate) fn settings_asked_for(backend: &str) -> BTreeSet<String> {
     let context = CONTEXTS.lock().get(backend).copied();
     context.map(|context| context.asked_for.lock().clone()).unwrap_or_default()
 }
 
-/// How many names of settings are remembered for a backend.
+/// Most names of settings that are recorded for a backend.
 const MOST_SETTINGS: usize = 100;
 
 type Contexts = BTreeMap<String, &'static Context>;
@@ -45,16 +46,18 @@ fn context_of(contexts: &mut Contexts, backend: &str) -> &'static Context {
     contexts.entry(backend.to_owned()).or_insert_with(|| Context::leaked(backend.to_owned()))
 }
 
-/// What the functions find behind their context pointer. `services` points back at the whole.
+/// The object behind the context pointer of the services' functions. `services.context` points at
+/// this object.
 struct Context {
     services: abi::Services,
     backend: String,
     environment: RwLock<Environment>,
-    /// The names of settings.
+    /// The names of queried settings.
     asked_for: Mutex<BTreeSet<String>>,
 }
 
-// SAFETY: the pointer in `services` is to this context, of which all else is `Send` and `Sync`.
+// SAFETY: the pointer in `services` points at this context, whose other fields are `Send` and
+// `Sync`.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
@@ -81,7 +84,8 @@ impl Context {
         }
     }
 
-    /// Remembers that a setting was asked for; a bounded number of them. No variable has a name with other characters.
+    /// Records the name of a queried setting, up to [`MOST_SETTINGS`] names. Names that cannot be
+    /// part of a variable are skipped.
     fn note(&self, name: &str) {
         let is_usable =
             name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
@@ -117,7 +121,7 @@ unsafe extern "C" fn log(context: *mut c_void, level: u32, target: abi::Text, me
     log_record(&context.backend, level, &target, &message);
 }
 
-/// Logs what a backend's plugin says.
+/// Logs a record of a backend's plugin.
 pub(crate) fn log_record(backend: &str, level: Level, target: &str, message: &str) {
     let (target, message) = (printable(target), printable(message));
     let mut whole = format!("longshore::plugin::{backend}");
@@ -150,10 +154,10 @@ unsafe extern "C" fn table(_: *mut c_void, _: abi::Text, _: u32) -> abi::TableRe
     abi::TableRef { table: std::ptr::null(), layout: std::ptr::null() }
 }
 
-/// Copies a string of a plugin; of one that is too long, what is wrong with it.
+/// Returns a copy of a plugin's string, or the error message for a string that breaches its bound.
 ///
 /// # Safety
-/// It is readable during the call, unless it is null or longer than its bound.
+/// The string is readable during the call, unless it is null or longer than its bound.
 unsafe fn read(context: &Context, what: &str, text: abi::Text) -> String {
     // SAFETY: promised by the caller.
     let copied = unsafe { bounds::copy_text(&context.backend, what, text, MESSAGE_BYTES) };

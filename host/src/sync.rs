@@ -1,5 +1,5 @@
-//! The primitives that [`Rundown`](crate::rundown::Rundown) is made of. The model test of the suite puts
-//! those of a model checker in their place.
+//! The synchronization primitives of [`Rundown`](crate::rundown::Rundown). The model test of the
+//! suite replaces them by the primitives of a model checker.
 
 pub(crate) use parking_lot::{Condvar, Mutex};
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
-//! Numbers for people, for the library and for the command.
+//! Formatting of sizes and times, for the library and the command.
 
 use std::time::Duration;
 
-/// Returns a number of bytes in the largest unit that fits: "512 bytes", "1.5 KiB", "16 GiB".
+/// Formats a number of bytes in the largest unit that fits: "512 bytes", "1.5 KiB", "16 GiB".
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if count < 1024 {
@@ -18,7 +18,7 @@ pub fn bytes(count: u64) -> String {
     format!("{} {}", shown.strip_suffix(".0").unwrap_or(&shown), UNITS[unit])
 }
 
-/// Returns a time with three digits: "950 ns", "12.3 µs", "1.25 s".
+/// Formats a time with three digits: "950 ns", "12.3 µs", "1.25 s".
 pub fn duration(time: Duration) -> String {
     let ns = time.as_nanos() as f64;
     let (value, unit) = match ns {

@@ -1,4 +1,4 @@
-//! What closing a device does, in which order, and what it finds.
+//! The steps of closing a device, in their order, and the report of the leaks found.
 
 use super::core::DeviceCore;
 use crate::backend::AnyDevice;
@@ -12,38 +12,39 @@ use std::io::Write as _;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What closing a device found.
+/// The report of [`Device::close`](crate::Device::close): leaks, and the final memory-pool
+/// counters.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CloseReport {
-    /// Allocations that were still live; they are freed.
+    /// Allocations that were still live when the device was closed. Closing has freed them.
     pub leaks: Vec<Leak>,
-    /// The memory-pool trackers of all images that were unloaded from it, taken together; `None`
-    /// if no image had one.
+    /// The sum of the memory-pool trackers of all images that were unloaded from the device; `None`
+    /// if no image had a tracker.
     pub tracker: Option<PoolTracker>,
 }
 
-/// An allocation that nobody freed.
+/// An allocation that the program had not freed when its device was closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leak {
     /// First address.
     pub address: u64,
-    /// Size in bytes, as it was asked for.
+    /// Requested size in bytes.
     pub bytes: u64,
-    /// Where it lived.
+    /// Kind of the memory.
     pub kind: MemoryKind,
-    /// Where in the program it was made.
+    /// Source location of the allocating call.
     pub location: &'static Location<'static>,
-    /// By which functions, if the host tracks memory.
+    /// Call stack of the allocating call, if the host tracks memory.
     pub stack: Option<CallStack>,
 }
 
 impl DeviceCore {
-    /// Takes every step of closing, whatever fails.
+    /// Closes the device. An error does not stop the remaining steps; the first error is returned.
     pub(super) fn close(&self) -> Result<CloseReport> {
-        // No call is inside the device from here on but those of queues that are under way: what
-        // is being loaded or unloaded now has ended.
+        // From here on only calls of open queues are inside the device: all loading and unloading
+        // has ended, as `take` waits for it.
         let Some(remote) = self.remote.take() else {
             let message = format!("device {} was closed before", self.facts);
             return Err(Error::new(ErrorCode::Uninitialized, message));
@@ -65,7 +66,7 @@ impl DeviceCore {
         let mut report = CloseReport { leaks: Vec::new(), tracker: self.totals.lock().get() };
         let leaks = self.memory.close(&remote).into_iter();
         report.leaks = leaks.map(|(block, stack)| Leak::new(&block, stack)).collect();
-        // Who still holds the device closes it when done.
+        // If another handle still holds the plugin's device, dropping that handle closes it.
         note(Arc::into_inner(remote).map_or(Ok(()), AnyDevice::close));
         self.host.note_closed(self.id);
         self.print(&report);
@@ -76,11 +77,11 @@ impl DeviceCore {
         self.programs.lock().pop()
     }
 
-    /// A user who tracks memory gets all that is known, others a warning for each.
-    fn tell_of_leaks(&self, leaks: &[Leak]) {
+    /// Prints a table of the leaks if the host tracks memory, else logs a warning for each leak.
+    fn print_leaks(&self, leaks: &[Leak]) {
         if self.host.track && !leaks.is_empty() {
             let table = LeakTable { device: self.facts.to_string(), leaks }.to_string();
-            // Where nobody reads it there is nobody else to tell.
+            // An error of standard error cannot be reported anywhere.
             let _ = std::io::stderr().write_all(table.as_bytes());
             return;
         }
@@ -90,8 +91,8 @@ impl DeviceCore {
     }
 
     fn print(&self, report: &CloseReport) {
-        self.tell_of_leaks(&report.leaks);
-        // An image without a tracker says nothing of what its kernels allocate.
+        self.print_leaks(&report.leaks);
+        // Without a tracker the allocations of an image's kernels are unknown.
         if let Some(tracker) = report.tracker.filter(|_| self.host.environment.track()) {
             let table = table(&printable(&self.facts.to_string()), &tracker);
             let _ = std::io::stderr().write_all(table.as_bytes());
@@ -104,17 +105,18 @@ impl Drop for DeviceCore {
         if self.remote.is_closed() {
             return;
         }
-        // `close` has logged what failed, and has no one else to tell.
+        // `close` has logged every error, and `drop` cannot return one.
         let _ = self.close();
     }
 }
 
-/// Returns the totals as LLVM prints them (`GenericDeviceTy::deinit`), with the device's name. Images that
-/// have allocated nothing have no smallest allocation.
+/// Returns the totals in the format of LLVM's `GenericDeviceTy::deinit`, with the device's name.
+/// Without allocations all rows are 0: the smallest allocation is then undefined.
 fn table(device: &str, tracker: &PoolTracker) -> String {
     let used = Some(tracker).filter(|tracker| tracker.allocations > 0);
-    let row =
-        |name: &str, of: fn(&PoolTracker) -> u64| format!("| {name}: {}\n", used.map_or(0, of));
+    let row = |name: &str, total: fn(&PoolTracker) -> u64| {
+        format!("| {name}: {}\n", used.map_or(0, total))
+    };
     const LINE: &str = "|-----------------------\n";
     [
         LINE.to_owned(),

@@ -17,10 +17,10 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Being inside an open device: its close waits.
+/// A guard that keeps a device open: closing the device waits until the guard is dropped.
 pub(crate) type DeviceGuard<'a> = RundownGuard<'a, Arc<AnyDevice>, 8>;
 
-/// An open device of a plugin, and all that is on it.
+/// An open device of a plugin, with its programs, memory, queues and events.
 pub(crate) struct DeviceCore {
     pub(super) id: u64,
     pub(super) facts: DeviceFacts,
@@ -28,7 +28,7 @@ pub(crate) struct DeviceCore {
     pub(crate) host: Arc<HostShared>,
     pub(crate) remote: Rundown<Arc<AnyDevice>, 8>,
     pub(crate) totals: Mutex<PoolTotals>,
-    /// In the order in which they were loaded.
+    /// Loaded programs, in the order of their loading.
     pub(crate) programs: Mutex<Vec<Arc<ProgramCore>>>,
     pub(super) memory: DeviceMemory,
     pub(super) queues: Mutex<Vec<Arc<QueueCore>>>,
@@ -69,15 +69,15 @@ impl DeviceCore {
         Ok(device)
     }
 
-    /// Returns the plugin's device, which closing leaves alone until the answer is dropped.
+    /// Returns a guard of the plugin's device. Closing the device waits until the guard is dropped.
     ///
     /// # Errors
-    /// `Uninitialized` if it was closed.
+    /// `Uninitialized` if the device was closed.
     pub(crate) fn remote(&self) -> Result<DeviceGuard<'_>> {
         self.remote.enter(0).ok_or_else(|| self.closed())
     }
 
-    /// Answers a query about the device.
+    /// Returns the answer to a query about the device.
     ///
     /// # Errors
     /// `Unimplemented` if the device has no answer.
@@ -85,7 +85,8 @@ impl DeviceCore {
         self.plugin.platform().device_info(self.facts.index, query)
     }
 
-    /// Most work-items of a group, 0 if the device does not say. Asks the device once.
+    /// Returns the largest number of work-items of a group, 0 if the device has no answer. The
+    /// first call queries the device, later calls do not.
     pub(crate) fn most_group_items(&self) -> u32 {
         *self.most_group_items.get_or_init(|| {
             let answer = self.info(DeviceInfo::MaxWorkGroupSize).ok();
@@ -100,10 +101,10 @@ impl DeviceCore {
         Error::new(ErrorCode::Uninitialized, format!("device {} was closed", self.facts))
     }
 
-    /// Returns a queue that was parked, or makes one.
+    /// Returns a parked queue, or creates one.
     ///
     /// # Errors
-    /// `Uninitialized` if the device was closed; those of the driver.
+    /// `Uninitialized` if the device was closed; errors of the driver.
     pub(crate) fn queue(&self) -> Result<Arc<QueueCore>> {
         let mut queues = self.queues.lock();
         if let Some(parked) = queues.iter().find(|core| core.unpark()) {
@@ -116,19 +117,19 @@ impl DeviceCore {
         Ok(core)
     }
 
-    /// Makes an event, which goes before the device.
+    /// Creates an event, which is destroyed before the device.
     ///
     /// # Errors
-    /// `Uninitialized` if the device was closed; those of the driver.
+    /// `Uninitialized` if the device was closed; errors of the driver.
     pub(crate) fn event(&self, timing: bool) -> Result<Arc<EventCore>> {
-        // Until it is in the list, closing the device waits.
+        // The guard makes closing wait until the event is in the list.
         let remote = self.remote()?;
         let core = Arc::new(Rundown::new(remote.create_event(timing)?));
         self.events.lock().add(&core);
         Ok(core)
     }
 
-    /// Points behind the work of each queue that is not done.
+    /// Returns a point behind the queued work of each busy queue.
     pub(super) fn busy_points(&self) -> Vec<Point> {
         let queues = self.queues.lock();
         let busy: Vec<_> = queues.iter().filter(|queue| !queue.is_known_idle()).cloned().collect();
@@ -136,14 +137,14 @@ impl DeviceCore {
         busy.iter().filter_map(QueueCore::point).collect()
     }
 
-    /// Caches or gives back the freed blocks that queued work has done with.
+    /// Caches, or returns to the plugin, the freed blocks that no queued work uses any more.
     pub(super) fn collect_freed(&self) {
         if let Some(remote) = self.remote.enter(0) {
             self.memory.collect_freed(&remote);
         }
     }
 
-    /// How many blocks are kept for reuse, and their bytes.
+    /// Returns the number of blocks kept for reuse, and their size in bytes.
     pub(crate) fn cached(&self) -> (u64, u64) {
         self.collect_freed();
         self.memory.cached()
@@ -153,17 +154,18 @@ impl DeviceCore {
         &self.facts
     }
 
-    /// Waits for all that is queued on queues that use a program.
+    /// Waits for all queued work of the queues that use a program.
     ///
     /// # Errors
-    /// The first error of the queues' work; all are waited for.
+    /// The first error of the queues' work, after waiting for all queues.
     pub(crate) fn wait_for_users(&self, program: u64) -> Result<()> {
         let queues = self.queues.lock().clone();
         let results: Vec<_> = queues.iter().map(|queue| queue.wait_for_program(program)).collect();
         results.into_iter().collect()
     }
 
-    /// Forgets which queues have used a program, which nobody launches any more.
+    /// Removes a program from the queues' records of used programs. No launch may use the program
+    /// any more.
     pub(crate) fn forget_users(&self, program: u64) {
         self.queues.lock().iter().for_each(|queue| queue.forget_program(program));
     }

@@ -1,13 +1,13 @@
-//! The events of a device, which go before it.
+//! The events of a device. They are destroyed before the device.
 
 use crate::backend::AnyEvent;
 use crate::rundown::Rundown;
 use std::sync::Arc;
 
-/// An event of a plugin, until it is destroyed.
+/// An event of a plugin; closed once the event is destroyed.
 pub(crate) type EventCore = Rundown<AnyEvent>;
 
-/// The events of a device, and some that were destroyed.
+/// The events of a device, among them destroyed ones that are not pruned yet.
 #[derive(Default)]
 pub(super) struct Events {
     cores: Vec<Arc<EventCore>>,

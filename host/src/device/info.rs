@@ -1,4 +1,4 @@
-//! A method for each query about a device, with the type of its answer.
+//! A getter for each query about a device, with the type of the answer.
 
 use super::Device;
 use crate::host::DeviceEntry;
@@ -14,7 +14,7 @@ macro_rules! getters {
             $(#[$doc])*
             ///
             /// # Errors
-            /// `Unimplemented` if the device has no answer; those of the driver.
+            /// `Unimplemented` if the device has no answer; errors of the driver.
             pub fn $name(&self) -> Result<$kind> {
                 let query = DeviceInfo::$query;
                 self.info(query).and_then(|value| <$kind>::answered(query, value))
@@ -37,17 +37,18 @@ getters! {
     vendor: String = Vendor;
     /// Returns the version of the driver. LLVM: `OL_DEVICE_INFO_DRIVER_VERSION`.
     driver_version: String = DriverVersion;
-    /// Returns the most work-items of a group. LLVM: `OL_DEVICE_INFO_MAX_WORK_GROUP_SIZE`.
+    /// Returns the largest number of work-items of a work-group. LLVM:
+    /// `OL_DEVICE_INFO_MAX_WORK_GROUP_SIZE`.
     max_work_group_size: u32 = MaxWorkGroupSize;
-    /// Returns the most work-items of a group in x, y and z. LLVM:
+    /// Returns the largest number of work-items of a work-group in x, y and z. LLVM:
     /// `OL_DEVICE_INFO_MAX_WORK_GROUP_SIZE_PER_DIMENSION`.
     max_work_group_size_per_dimension: [u32; 3] = MaxWorkGroupSizePerDimension;
-    /// Returns the most work-items of a launch. LLVM: `OL_DEVICE_INFO_MAX_WORK_SIZE`.
+    /// Returns the largest number of work-items of a launch. LLVM: `OL_DEVICE_INFO_MAX_WORK_SIZE`.
     max_work_size: u32 = MaxWorkSize;
-    /// Returns the most work-items of a launch in x, y and z. LLVM:
+    /// Returns the largest number of work-items of a launch in x, y and z. LLVM:
     /// `OL_DEVICE_INFO_MAX_WORK_SIZE_PER_DIMENSION`.
     max_work_size_per_dimension: [u32; 3] = MaxWorkSizePerDimension;
-    /// Returns the number that PCI-SIG has assigned to the vendor. LLVM: `OL_DEVICE_INFO_VENDOR_ID`.
+    /// Returns the vendor's number as assigned by PCI-SIG. LLVM: `OL_DEVICE_INFO_VENDOR_ID`.
     vendor_id: u32 = VendorId;
     /// Returns the number of compute units that work in parallel. LLVM:
     /// `OL_DEVICE_INFO_NUM_COMPUTE_UNITS`.
@@ -63,17 +64,17 @@ getters! {
     max_allocation_bytes: u64 = MaxMemAllocSize;
     /// Returns the size of the device's memory in bytes. LLVM: `OL_DEVICE_INFO_GLOBAL_MEM_SIZE`.
     global_memory_bytes: u64 = GlobalMemSize;
-    /// Returns the most shared memory of a group in bytes. LLVM:
+    /// Returns the largest shared memory of a work-group in bytes. LLVM:
     /// `OL_DEVICE_INFO_WORK_GROUP_LOCAL_MEM_SIZE`.
     work_group_local_memory_bytes: u64 = WorkGroupLocalMemSize;
-    /// Returns the abilities of single precision, bits of [`FpCapability`](crate::FpCapability).
-    /// LLVM: `OL_DEVICE_INFO_SINGLE_FP_CONFIG`.
+    /// Returns the floating-point capabilities of single precision, bits of
+    /// [`FpCapability`](crate::FpCapability). LLVM: `OL_DEVICE_INFO_SINGLE_FP_CONFIG`.
     single_fp_config: u32 = SingleFpConfig;
-    /// Returns the abilities of double precision, bits of [`FpCapability`](crate::FpCapability).
-    /// LLVM: `OL_DEVICE_INFO_DOUBLE_FP_CONFIG`.
+    /// Returns the floating-point capabilities of double precision, bits of
+    /// [`FpCapability`](crate::FpCapability). LLVM: `OL_DEVICE_INFO_DOUBLE_FP_CONFIG`.
     double_fp_config: u32 = DoubleFpConfig;
-    /// Returns the abilities of half precision, bits of [`FpCapability`](crate::FpCapability).
-    /// LLVM: `OL_DEVICE_INFO_HALF_FP_CONFIG`.
+    /// Returns the floating-point capabilities of half precision, bits of
+    /// [`FpCapability`](crate::FpCapability). LLVM: `OL_DEVICE_INFO_HALF_FP_CONFIG`.
     half_fp_config: u32 = HalfFpConfig;
     /// Returns the native vector width for 8-bit integers, in elements. LLVM:
     /// `OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_CHAR`.
@@ -96,13 +97,15 @@ getters! {
     /// Returns the native vector width for half precision, in elements. LLVM:
     /// `OL_DEVICE_INFO_NATIVE_VECTOR_WIDTH_HALF`.
     native_vector_width_f16: u32 = NativeVectorWidthHalf;
-    /// Returns whether the device has single precision. LLVM: `OL_DEVICE_INFO_SINGLE_FP_SUPPORT`.
+    /// Returns whether the device supports single precision. LLVM:
+    /// `OL_DEVICE_INFO_SINGLE_FP_SUPPORT`.
     supports_single_fp: bool = SingleFpSupport;
-    /// Returns whether the device has double precision. LLVM: `OL_DEVICE_INFO_DOUBLE_FP_SUPPORT`.
+    /// Returns whether the device supports double precision. LLVM:
+    /// `OL_DEVICE_INFO_DOUBLE_FP_SUPPORT`.
     supports_double_fp: bool = DoubleFpSupport;
-    /// Returns whether the device has half precision. LLVM: `OL_DEVICE_INFO_HALF_FP_SUPPORT`.
+    /// Returns whether the device supports half precision. LLVM: `OL_DEVICE_INFO_HALF_FP_SUPPORT`.
     supports_half_fp: bool = HalfFpSupport;
-    /// Returns whether the device has cooperative launches. LLVM:
+    /// Returns whether the device supports cooperative launches. LLVM:
     /// `OL_DEVICE_INFO_COOPERATIVE_LAUNCH_SUPPORT`.
     supports_cooperative_launch: bool = CooperativeLaunchSupport;
     /// Returns the vendor's UUID of the device. LLVM has no such query.
@@ -112,7 +115,7 @@ getters! {
     /// Returns the architecture that images are compiled for: "x86_64", "sm_90", "gfx942". LLVM has
     /// no such query.
     architecture: String = Architecture;
-    /// Returns the memory that is free now, in bytes. LLVM has no such query.
+    /// Returns the size of the device memory that is free now, in bytes. LLVM has no such query.
     free_memory_bytes: u64 = FreeMemory;
     /// Returns further properties, one `name=value` per line. LLVM has no such query.
     properties: String = Properties;
@@ -120,8 +123,10 @@ getters! {
 
 /// The type of a getter's answer.
 trait Answer: Sized {
+    /// Converts an answer to this type.
+    ///
     /// # Errors
-    /// `BackendFailure` for an answer of another type than the query's.
+    /// `BackendFailure` for an answer of a type other than the query's.
     fn answered(query: DeviceInfo, value: InfoValue) -> Result<Self>;
 }
 

@@ -1,4 +1,4 @@
-//! The memory of an open device, for its handles.
+//! Allocation, pinning and reporting of a device's memory: methods of [`Device`].
 
 use super::Device;
 use crate::memory::{
@@ -13,19 +13,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Device {
-    /// Allocates memory, from the cache of freed blocks if it can. LLVM: `olMemAllocAligned`.
+    /// Allocates `bytes` bytes of memory at a multiple of `alignment` bytes, from the cache of
+    /// freed blocks if possible. Blocks in the driver, and on queued work if the device is short of
+    /// memory. LLVM: `olMemAllocAligned`.
     ///
     /// # Errors
     /// `InvalidSize` for 0 bytes, `InvalidArgument` for an alignment that is no power of two,
-    /// `OutOfResources` if there is not enough, `Unsupported` for a kind that the device lacks,
-    /// `Uninitialized` if it was closed.
+    /// `OutOfResources` if the device has not enough memory. `Unsupported` for a kind that the
+    /// device lacks, `Uninitialized` if the device was closed; errors of the driver.
     #[track_caller]
     pub fn allocate(&self, kind: MemoryKind, bytes: u64, alignment: u64) -> Result<Allocation> {
         self.allocate_for(kind, bytes, alignment, None)
     }
 
-    /// Allocates memory. With a queue the first use comes behind all that the queue does now, and uses
-    /// of other queues behind that first one.
+    /// Allocates memory. With a queue, the caller promises that the first use comes behind all
+    /// queued work of that queue, and uses by other queues behind that first use.
     ///
     /// # Errors
     /// As for [`Device::allocate`].
@@ -49,26 +51,28 @@ impl Device {
         Ok(Allocation::new(block, self.clone()))
     }
 
-    /// Makes a buffer of `len` elements in device memory, all bytes 0. The zeros are queued: they are
-    /// there for what `queue` does from now on, and for all methods of the buffer. Other queues that
-    /// launch kernels on it must wait for an event behind the zeros. Does not wait for the queue.
+    /// Creates a buffer of `len` elements in device memory and queues a fill with zeros. Later work
+    /// of `queue` and all methods of the buffer see the zeros. A kernel of another queue sees them
+    /// only if that queue waits for an event that `queue` recorded after this call. Does not wait
+    /// for the queue.
     ///
     /// # Errors
-    /// As for [`Device::allocate`]; `InvalidDevice` if the queue belongs to another device; those of
-    /// the driver.
+    /// As for [`Device::allocate`]; `InvalidDevice` if the queue belongs to another device; errors
+    /// of the driver.
     #[track_caller]
     pub fn buffer<T: Element>(&self, queue: &Queue, len: usize) -> Result<Buffer<T>> {
         Buffer::zeroed(queue, self, len)
     }
 
-    /// Makes a buffer of `len` elements in device memory, of undefined content, which can be that of
-    /// memory that was freed.
+    /// Creates a buffer of `len` elements in device memory with undefined contents, which can
+    /// come from freed memory. Blocks as [`Device::allocate`] does.
     ///
     /// # Errors
     /// As for [`Device::allocate`].
     ///
     /// # Safety
-    /// An element is read, by [`Buffer::read`] and [`Buffer::to_vec`] too, only after it was written.
+    /// An element is read, by a kernel, [`Buffer::read`] or [`Buffer::to_vec`], only after it was
+    /// written.
     ///
     /// ```compile_fail,E0133
     /// # fn read(device: &longshore::Device) -> longshore::Result<()> {
@@ -81,30 +85,33 @@ impl Device {
         Buffer::new(self, None, len)
     }
 
-    /// Returns a buffer in device memory with the content of `values`. Blocks until it is copied.
+    /// Creates a buffer in device memory with a copy of `values`, made after all queued work of
+    /// `queue`. Blocks until the copy is done.
     ///
     /// # Errors
-    /// As for [`Device::allocate`], and those of [`Buffer::write`].
+    /// As for [`Device::allocate`] and [`Buffer::write`].
     #[track_caller]
     pub fn buffer_of<T: Element>(&self, queue: &Queue, values: &[T]) -> Result<Buffer<T>> {
-        // The copy comes behind all work of the queue, and is done before the buffer is handed out.
+        // The copy comes behind all work of the queue, and is done before the buffer is returned.
         let buffer = Buffer::new(self, Some(queue), values.len())?;
         buffer.write(queue, values)?;
         Ok(buffer)
     }
 
-    /// Bytes of freed memory that are kept for reuse.
+    /// Returns the size in bytes of the freed memory that is kept for reuse.
     pub fn cached_bytes(&self) -> u64 {
         self.core.cached().1
     }
 
-    /// What is and was allocated on it, and what is kept for reuse. Works on a closed device, too.
+    /// Returns a report of the device's allocations and of the freed memory kept for reuse. Without
+    /// tracking the report covers live allocations only. Works on a closed device, too.
     pub fn memory_report(&self) -> MemoryReport {
         self.core.collect_freed();
         self.core.memory.report(&self.name())
     }
 
-    /// Gives the memory that is kept for reuse back to the driver. May block.
+    /// Returns the memory that is kept for reuse to the driver. May block in the driver, but does
+    /// not wait for queued work.
     ///
     /// # Errors
     /// `Uninitialized` if the device was closed.
@@ -113,49 +120,54 @@ impl Device {
         Ok(())
     }
 
-    /// Page-locks host memory and answers the device's address for it. May block. LLVM:
-    /// `olMemRegister`.
+    /// Page-locks `bytes` bytes of host memory and returns the device's address of that memory. May
+    /// block. LLVM: `olMemRegister`.
     ///
     /// # Errors
-    /// `InvalidArgument` if part of it is pinned already, `Unsupported` if the plugin cannot.
+    /// `InvalidSize` for 0 bytes, `InvalidArgument` if part of the memory is pinned already,
+    /// `Unsupported` if the plugin cannot pin memory, `Uninitialized` if the device was closed;
+    /// errors of the driver.
     ///
     /// # Safety
     /// The memory stays mapped until [`Device::unpin`].
     pub unsafe fn pin(&self, address: *mut c_void, bytes: u64) -> Result<DevicePointer> {
         if bytes == 0 {
-            return Err(Error::new(ErrorCode::InvalidSize, "0 bytes to pin; at least 1 is needed"));
+            return Err(Error::new(ErrorCode::InvalidSize, "0 bytes to pin; expected at least 1"));
         }
         // SAFETY: promised by the caller.
         let range = unsafe { Span::new(address as u64, bytes) };
         self.remote()?.pin(range).map(DevicePointer)
     }
 
-    /// Undoes [`Device::pin`]. May block. LLVM: `olMemUnregister`.
+    /// Unpins host memory that [`Device::pin`] has pinned; `address` is the host address. May
+    /// block. LLVM: `olMemUnregister`.
     ///
     /// # Errors
-    /// `InvalidArgument` if nothing was pinned at this address.
+    /// `InvalidArgument` if no memory is pinned at this address, `Uninitialized` if the device was
+    /// closed; errors of the driver.
     ///
     /// # Safety
-    /// Nothing that is queued uses the memory through the device's address any more.
+    /// No queued work uses the memory through the device's address any more.
     pub unsafe fn unpin(&self, address: *mut c_void) -> Result<()> {
         self.remote()?.unpin(address as u64)
     }
 }
 
 impl Device {
-    /// Gives back all memory that is freed, also what queued work still uses: waits for that.
+    /// Waits for the queued work that uses freed memory, and returns all freed memory to the
+    /// plugin.
     ///
     /// # Errors
-    /// `Uninitialized` if it was closed.
+    /// `Uninitialized` if the device was closed.
     pub(crate) fn reclaim(&self) -> Result<()> {
         self.core.memory.reclaim(&**self.remote()?);
         Ok(())
     }
 
-    /// Ends the use of a block; false if it was not live.
+    /// Ends the use of a block. Returns false if the block was not live.
     ///
     /// # Errors
-    /// Those of the driver, if the block is not kept for reuse; it is gone all the same.
+    /// Errors of the driver, if the block is not kept for reuse; the block is gone even then.
     pub(crate) fn release(&self, block: Arc<Block>) -> Result<bool> {
         let memory = &self.core.memory;
         let released = memory.release(block, |kind| self.points(kind));
@@ -174,8 +186,9 @@ impl Device {
         Ok(true)
     }
 
-    /// Points behind the work of every queue that can use memory of this device and is not done: its
-    /// own, those of its platform's other devices, and all of the host's for memory of the host.
+    /// Returns points behind the queued work of every busy queue that can use memory of this
+    /// device. These are the queues of this device and of its platform's other devices; for host
+    /// and managed memory all queues of the host.
     fn points(&self, kind: MemoryKind) -> Vec<Point> {
         let mut points = self.core.busy_points();
         let host = &self.core.host;
@@ -199,7 +212,7 @@ impl Device {
         memory.obtain(request, &remote)
     }
 
-    /// Tells the plugin the size of a block that comes from the cache.
+    /// Reports the new logical size of a cached block to the plugin.
     #[cold]
     fn with_new_logical_size(&self, block: Arc<Block>) -> Result<Arc<Block>> {
         let memory = &self.core.memory;

@@ -1,22 +1,22 @@
-//! The memory-pool trackers of unloaded images.
+//! The sum of the memory-pool trackers of unloaded images.
 
 use longshore_plugin_api::PoolTracker;
 
-/// The trackers of all unloaded images, taken together.
+/// The sum of the trackers of all unloaded images.
 #[derive(Default)]
 pub(crate) struct PoolTotals {
     tracker: Option<PoolTracker>,
 }
 
 impl PoolTotals {
-    /// `None` if no image had a tracker.
+    /// Returns the sum; `None` if no image had a tracker.
     pub(crate) fn get(&self) -> Option<PoolTracker> {
         self.tracker
     }
 
     pub(crate) fn merge(&mut self, read: Option<PoolTracker>) {
         let Some(read) = read else { return };
-        // Where nothing was allocated, the smallest allocation is whatever the image starts with.
+        // Without allocations, `min_bytes` has the image's arbitrary initial value.
         let total = match &mut self.tracker {
             Some(total) if total.allocations > 0 => total,
             total => {
@@ -27,7 +27,7 @@ impl PoolTotals {
         if read.allocations == 0 {
             return;
         }
-        // Whatever lies in the image's memory is added up.
+        // Saturating: the image's memory can hold any numbers.
         total.allocations = total.allocations.saturating_add(read.allocations);
         total.total_bytes = total.total_bytes.saturating_add(read.total_bytes);
         total.min_bytes = total.min_bytes.min(read.min_bytes);

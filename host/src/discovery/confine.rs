@@ -8,32 +8,34 @@ use std::time::Duration;
 const SANDBOX: &str = "LONGSHORE_ISOLATE_SANDBOX";
 const LIMITS: &str = "LONGSHORE_ISOLATE_LIMITS";
 
-/// Rights of a process that runs an isolated plugin. `docs/isolation.md` lists what a sandbox holds.
+/// The rights of a process that runs an isolated plugin. `docs/isolation.md` lists the parts of a
+/// sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolateSandbox {
-    /// All rights of the user.
+    /// No sandbox: all rights of the user.
     #[default]
     Off,
-    /// A sandbox that holds as much as the kernel can. The process names on standard error the
-    /// parts that the kernel cannot hold.
+    /// A sandbox of all parts that the kernel supports. The process names unsupported parts on
+    /// standard error.
     Available,
-    /// A whole sandbox. A plugin is [`Outcome::Failed`](crate::Outcome::Failed) on a kernel that
-    /// cannot hold every part.
+    /// A complete sandbox. On a kernel without support for every part, the outcome of a plugin is
+    /// [`Outcome::Failed`](crate::Outcome::Failed).
     Required,
 }
 
-/// Resources of a process that runs an isolated plugin, at most. `None` leaves the limits of the
-/// program in force.
+/// The resource limits of a process that runs an isolated plugin. `None` keeps the program's own
+/// limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IsolateLimits {
-    /// Bytes of private writable memory: heap, stacks, writable parts of libraries. Memory shared
-    /// with the program and memory of a GPU do not count. Allocations beyond fail.
+    /// Limit in bytes of private writable memory: heap, stacks, writable parts of libraries. Memory
+    /// shared with the program and memory of a GPU do not count. Allocations beyond the limit fail.
     pub memory_bytes: Option<u64>,
-    /// Processor time of all threads together, rounded up to seconds. The process is killed then.
+    /// Limit of the processor time of all threads together, rounded up to seconds. The process is
+    /// killed at the limit.
     pub processor_time: Option<Duration>,
-    /// Open descriptors.
+    /// Limit of the number of open descriptors.
     pub open_files: Option<u64>,
 }
 
@@ -55,7 +57,7 @@ impl IsolateSandbox {
         }
     }
 
-    /// Adds the option of the executor.
+    /// Adds the option of this sandbox to the executor's arguments.
     pub(super) fn apply_to(self, spawn: Spawn) -> Spawn {
         match self {
             IsolateSandbox::Off => spawn,
@@ -66,31 +68,31 @@ impl IsolateSandbox {
 }
 
 impl IsolateLimits {
-    /// Limits of private writable memory, in bytes.
+    /// Returns the limits with this limit of private writable memory, in bytes.
     #[must_use]
     pub fn with_memory_bytes(mut self, bytes: u64) -> IsolateLimits {
         self.memory_bytes = Some(bytes);
         self
     }
 
-    /// Limits the processor time.
+    /// Returns the limits with this limit of processor time.
     #[must_use]
     pub fn with_processor_time(mut self, time: Duration) -> IsolateLimits {
         self.processor_time = Some(time);
         self
     }
 
-    /// Limits the number of open descriptors.
+    /// Returns the limits with this limit of the number of open descriptors.
     #[must_use]
     pub fn with_open_files(mut self, number: u64) -> IsolateLimits {
         self.open_files = Some(number);
         self
     }
 
-    /// Returns the user's limits: "memory=4GiB,time=60,files=256".
+    /// Returns the user's limits, parsed from a text such as "memory=4GiB,time=60,files=256".
     ///
     /// # Errors
-    /// `InvalidValue` for anything else.
+    /// `InvalidValue` for text outside this grammar.
     pub(super) fn from_environment(environment: &Environment) -> Result<IsolateLimits> {
         let text = environment.isolate_limits().unwrap_or_default();
         let mut limits = IsolateLimits::default();
@@ -106,7 +108,7 @@ impl IsolateLimits {
         Ok(limits)
     }
 
-    /// `None` for an unknown name or a bad number.
+    /// Sets the limit of one part; `None` for an unknown name or a bad number.
     fn read(&mut self, part: &str) -> Option<()> {
         let (name, value) = part.split_once('=')?;
         match name.trim() {
@@ -121,7 +123,7 @@ impl IsolateLimits {
         Some(())
     }
 
-    /// These limits, and those of `others` where these have none.
+    /// Returns these limits, with the limits of `others` in place of missing ones.
     pub(super) fn or(self, others: IsolateLimits) -> IsolateLimits {
         IsolateLimits {
             memory_bytes: self.memory_bytes.or(others.memory_bytes),
@@ -130,7 +132,7 @@ impl IsolateLimits {
         }
     }
 
-    /// Adds the options of the executor.
+    /// Adds the options of these limits to the executor's arguments.
     pub(super) fn apply_to(self, spawn: Spawn) -> Spawn {
         let seconds = self.processor_time.map(|time| time.as_secs_f64().ceil() as u64);
         let options =
@@ -140,7 +142,7 @@ impl IsolateLimits {
     }
 }
 
-/// Returns a number of bytes, with or without a binary unit.
+/// Parses a number of bytes, with or without a binary unit.
 fn bytes(text: &str) -> Option<u64> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
     let unit = units.iter().find_map(|(name, shift)| Some((text.strip_suffix(name)?, *shift)));
@@ -183,13 +185,13 @@ mod tests {
 
     #[test]
     fn a_sandbox_is_off_available_or_required() {
-        let of = |text: &str| {
+        let sandbox = |text: &str| {
             IsolateSandbox::from_environment(&Environment::empty().with(SANDBOX, text))
         };
-        assert_eq!(of(""), Ok(None));
-        assert_eq!(of("0"), Ok(Some(IsolateSandbox::Off)));
-        assert_eq!(of("1"), Ok(Some(IsolateSandbox::Available)));
-        assert_eq!(of("required"), Ok(Some(IsolateSandbox::Required)));
-        assert!(of("yes please").unwrap_err().message().contains("LONGSHORE_ISOLATE_SANDBOX"));
+        assert_eq!(sandbox(""), Ok(None));
+        assert_eq!(sandbox("0"), Ok(Some(IsolateSandbox::Off)));
+        assert_eq!(sandbox("1"), Ok(Some(IsolateSandbox::Available)));
+        assert_eq!(sandbox("required"), Ok(Some(IsolateSandbox::Required)));
+        assert!(sandbox("yes please").unwrap_err().message().contains("LONGSHORE_ISOLATE_SANDBOX"));
     }
 }

@@ -1,4 +1,4 @@
-//! Plugins in processes of their own: which ones, and what runs there.
+//! Isolated plugins: the choice of plugins, and the executable of their processes.
 
 use super::confine::{IsolateLimits, IsolateSandbox};
 use super::library::LoadedPlugin;
@@ -16,29 +16,29 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const EXECUTABLE: &str = "longshore-executor";
-/// What is written for every backend.
+/// The word that selects every backend.
 const ALL: &str = "all";
 
-/// Which plugins run in processes of their own, and how.
+/// The program's choice of isolated plugins, and of their processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IsolateConfig {
-    /// Backends, as the user's variable names them. Those of the user hold as well.
+    /// Selections of backends in the grammar of the user's variable, in addition to the user's.
     pub(crate) backends: Vec<String>,
-    /// The executable; otherwise it is looked for.
+    /// The executable; `None` for the user's, or else the first one found.
     pub(crate) executor: Option<PathBuf>,
-    /// In place of the user's.
+    /// The time limit of a call, in place of the user's.
     pub(crate) time_limit: Option<Duration>,
-    /// In place of the user's.
+    /// The time limit of connecting, in place of the user's.
     pub(crate) connect_time_limit: Option<Duration>,
-    /// In place of the user's.
+    /// The rights of the processes, in place of the user's choice.
     pub(crate) sandbox: Option<IsolateSandbox>,
-    /// Each in place of the user's.
+    /// The resource limits, each in place of the user's.
     pub(crate) limits: IsolateLimits,
-    /// Nothing is shared with the processes: everything goes over a stream.
+    /// Whether no memory is shared with the processes, and all data goes over a stream.
     pub(crate) is_bare: bool,
 }
 
-/// The same, with what the user says.
+/// The choices of program and user, combined.
 pub(super) struct Isolator {
     selections: Vec<BackendSelection>,
     all: bool,
@@ -50,8 +50,10 @@ pub(super) struct Isolator {
 }
 
 impl Isolator {
+    /// Combines the program's choices with the environment's.
+    ///
     /// # Errors
-    /// `InvalidValue` for what cannot be parsed.
+    /// `InvalidValue` for a variable or a selection that cannot be parsed.
     pub(super) fn new(config: &IsolateConfig, environment: &Environment) -> Result<Isolator> {
         let mut isolator = Isolator {
             selections: Vec::new(),
@@ -93,17 +95,20 @@ impl Isolator {
         self.all || self.selections.iter().any(|selection| selection.rank(backend).is_some())
     }
 
-    /// Checks that there is a plugin for every name.
+    /// Checks that every named backend is in `there`, the backends of the plugins found.
     ///
     /// # Errors
-    /// `NotFound` for the first that has none; the message lists what there is.
+    /// `NotFound` for the first missing backend; the message lists the backends of `there`.
     pub(super) fn check(&self, there: &[&str]) -> Result<()> {
         let mut checked = self.selections.iter().map(|selection| selection.check(there));
         checked.find(Result::is_err).unwrap_or(Ok(())).map_err(|error| error.context("isolation"))
     }
 
-    /// Starts a process for a trusted plugin, in the file `library`, and connects it there. Blocks while the plugin looks for its driver. `Err` holds what
-    /// became of it instead.
+    /// Starts a process for a trusted plugin in the file `library`, and connects the plugin in that
+    /// process. Blocks while the plugin looks for its driver.
+    ///
+    /// # Errors
+    /// The outcome of a plugin that is not connected.
     pub(super) fn open(
         &self,
         candidate: &Candidate,
@@ -120,7 +125,8 @@ impl Isolator {
                 log_record(&backend, level, record.target, record.message);
             }
         };
-        // What the plugin says last is told when its process ends, whether or not anybody listens.
+        // At least `Info`, even if the program logs less: the last records are part of the report
+        // when the process ends.
         let level = log::max_level().max(LevelFilter::Info) as u32;
         let asking = candidate.backend.clone();
         let isolation = Isolation::new(spawn, library, &candidate.backend)
@@ -143,7 +149,8 @@ impl Isolator {
     /// Returns the executable for a plugin's process.
     ///
     /// # Errors
-    /// `HostToolNotFound` if there is none, or none that is to be trusted; the message says where it was looked for.
+    /// `HostToolNotFound` if no executable was found, or the first one found is not trusted; the
+    /// message has the places searched, or the reason.
     fn executor(&self, plugin: &Path, environment: &Environment) -> Result<PathBuf> {
         let given = self.config.executor.clone().or_else(|| environment.executor());
         let places = match given {
@@ -166,17 +173,18 @@ impl Isolator {
         let places: Vec<String> =
             places.iter().map(|place| format!("'{}'", place.display())).collect();
         let message = format!(
-            "there is no '{EXECUTABLE}' to run the plugin in; looked for {} (LONGSHORE_EXECUTOR says where it is)",
+            "there is no '{EXECUTABLE}' to run the plugin in; looked for {} (set LONGSHORE_EXECUTOR to its \
+             path)",
             places.join(", ")
         );
         Err(Error::new(ErrorCode::HostToolNotFound, message))
     }
 }
 
-/// Where the executable may be, in the order in which it is looked for.
+/// Returns the paths at which the executable may be, in the order of the search.
 fn places(plugin: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    // Beside whatever runs this, and where such a thing is installed.
+    // Beside the running executable, and in the folder `libexec/longshore` of its installation.
     for folder in standard_folders() {
         if folder.ends_with("lib/longshore")
             && let Some(above) = folder.parent().and_then(Path::parent)
@@ -203,7 +211,7 @@ fn refused(refusal: Refusal) -> Outcome {
         Refusal::Misnamed(says) => Outcome::Misnamed { says },
         Refusal::Crashed(how) => Outcome::Crashed(how),
         slow @ Refusal::Slow(_) => Outcome::Crashed(format!(
-            "{slow} (LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT says how long it may take)"
+            "{slow} (LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT sets the time limit)"
         )),
         Refusal::Failed(error) => Outcome::Failed(error),
     }

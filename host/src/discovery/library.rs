@@ -1,4 +1,4 @@
-//! Opening a plugin's library and connecting its platform.
+//! Loading of a plugin's library, and connection of its platform.
 
 use super::report::Outcome;
 use crate::backend::AnyPlatform;
@@ -15,31 +15,31 @@ use std::path::{Path, PathBuf};
 /// A plugin's file.
 #[derive(Clone, Copy)]
 pub(super) struct PluginFile<'a> {
-    /// Its name for people.
+    /// Path for messages.
     pub(super) path: &'a Path,
-    /// Its name for the loader.
+    /// Path for the loader.
     pub(super) loader_path: &'a Path,
 }
 
-/// A plugin whose platform is connected. Dropping it destroys the platform and then closes the
-/// library, if its description says that it may be closed; else the library stays until the
+/// A plugin with a connected platform. Dropping it destroys the platform, then closes the library
+/// if the plugin's description declares it unloadable; else the library stays loaded until the
 /// process ends. All devices of the platform must be closed before.
 pub(crate) struct LoadedPlugin {
-    // The order of the fields matters: the platform goes before the library.
+    // The order of the fields matters: the platform is dropped before the library.
     platform: AnyPlatform,
-    /// `None` if another process has it.
+    /// The library; `None` for an isolated plugin.
     library: Option<Resident>,
     description: Description<String>,
     path: PathBuf,
 }
 
 impl LoadedPlugin {
-    /// Returns the backend that it provides: "cuda".
+    /// Returns the name of the plugin's backend: "cuda".
     pub(crate) fn backend(&self) -> &str {
         &self.description.backend
     }
 
-    /// What the plugin says of itself.
+    /// Returns the plugin's description of itself.
     pub(crate) fn description(&self) -> &Description<String> {
         &self.description
     }
@@ -49,39 +49,42 @@ impl LoadedPlugin {
         &self.platform
     }
 
-    /// Returns whether another process has it.
+    /// Returns whether the plugin runs in another process.
     pub(crate) fn is_isolated(&self) -> bool {
         self.library.is_none()
     }
 
-    /// Returns the file that it was loaded from.
+    /// Returns the path of the plugin's file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns a plugin that another process has.
+    /// Creates a plugin from the connected platform of another process.
     pub(super) fn isolated(platform: IsolatedPlatform, path: &Path) -> LoadedPlugin {
-        // Its code is not in this process.
+        // No code of the plugin is in this process, so there is no library to close.
         let description = platform.description().clone().with_unloadable(false);
         let platform = AnyPlatform::There(platform);
         LoadedPlugin { platform, library: None, description, path: path.to_owned() }
     }
 
-    /// Opens the library of a trusted file and connects its platform. Blocks while the plugin
-    /// looks for its driver. `Err` holds what became of the file instead.
+    /// Loads the library of a trusted file and connects its platform. Blocks while the plugin looks
+    /// for its driver.
+    ///
+    /// # Errors
+    /// The outcome of a file that is not loaded and connected.
     pub(super) fn open(
         file: PluginFile<'_>,
         backend: &str,
         environment: &Environment,
     ) -> Result<LoadedPlugin, Outcome> {
         let PluginFile { path, loader_path } = file;
-        // SAFETY: the library's constructors run, as with any library that a program links; that
-        // the file comes from someone trusted was checked before.
+        // SAFETY: the library's constructors run, as with any library that a program links;
+        // discovery has checked that only trusted users could write the file.
         let library = unsafe { Library::open(Some(loader_path), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|error| failed(path, error))?;
         let mut library = Resident { library: Some(library), closable: false };
         let entry = library.entry()?;
-        // SAFETY: the plugin's own entry; `library` outlives all that comes from it.
+        // SAFETY: the plugin's own entry; `library` outlives the plugin and its platform.
         let plugin = unsafe { RemotePlugin::new(entry) }.map_err(incompatible)?;
         let description = plugin.description().clone();
         library.closable = description.unloadable;
@@ -109,8 +112,8 @@ impl fmt::Debug for LoadedPlugin {
     }
 }
 
-/// An open library, which is closed on drop only when it has said that it may be: threads and
-/// thread-local destructors that it left behind would run code that is gone.
+/// An open library. Dropping it closes the library only if the plugin declares it unloadable:
+/// remaining threads and thread-local destructors of the library would otherwise run unmapped code.
 struct Resident {
     library: Option<Library>,
     closable: bool,

@@ -1,8 +1,8 @@
-//! Reading a plugin's ELF note, without opening the library.
+//! Reading of a plugin's ELF note, without loading the library.
 //!
-//! One read of the file's beginning holds the headers and, as linkers lay files out, the notes;
-//! only what lies outside is read separately. Nothing in the file is believed: sizes are bounded
-//! and whatever does not fit makes the file no library or no plugin.
+//! One read of the file's beginning contains the headers and, in the usual layout of linkers, the
+//! notes. Other parts are read separately. The file's contents are untrusted: sizes are bounded,
+//! and malformed headers make the file no library or no plugin.
 
 use longshore_plugin_api::{NOTE_OWNER, NOTE_TYPE, Note};
 use object::Endianness;
@@ -13,28 +13,28 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// How much is read at once: the headers and notes of common libraries.
+/// Size in bytes of the first read: enough for the headers and notes of common libraries.
 const BEGINNING_BYTES: usize = 4096;
-/// No library has more; a larger table is not read.
+/// Largest table of program headers that is read, in bytes; real libraries have smaller ones.
 const MAX_TABLE_BYTES: u64 = 64 * 1024;
-/// No note that concerns us is larger.
+/// Most bytes that are read of a segment of notes.
 const MAX_NOTES_BYTES: u64 = 64 * 1024;
-/// How many segments of notes are looked at.
+/// Most segments of notes that are read.
 const MAX_NOTE_SEGMENTS: usize = 16;
 
 type Elf = FileHeader64<Endianness>;
 type Segment = <Elf as FileHeader>::ProgramHeader;
 
-/// Why a file has no note for us.
+/// The reason for a file without a plugin's note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NoNote {
-    /// No library that this process could open.
+    /// A file that is no library for this process, with the reason.
     NotALibrary(String),
-    /// A library, but no plugin.
+    /// A library that is no plugin, with the reason.
     NotAPlugin(String),
 }
 
-/// Reads the note of an open file. Reads at most a few pages and never runs anything.
+/// Reads the note of an open file. Reads at most a few pages, and runs no code of the file.
 pub(super) fn read_note(file: &File) -> Result<Note, NoNote> {
     let mut beginning = [0_u64; BEGINNING_BYTES / 8];
     let beginning = bytemuck::bytes_of_mut(&mut beginning);
@@ -43,7 +43,7 @@ pub(super) fn read_note(file: &File) -> Result<Note, NoNote> {
     Reader { file, beginning: &beginning[..bytes] }.note()
 }
 
-/// A file and its beginning, which is aligned like the headers in it.
+/// A file and its beginning. The beginning is aligned for the headers in it.
 struct Reader<'a, F> {
     file: F,
     beginning: &'a [u8],
@@ -109,7 +109,7 @@ impl<F: ReadAt> Reader<'_, F> {
         Ok(None)
     }
 
-    /// Returns a part of the file: from its beginning, or read into `spare`.
+    /// Returns a part of the file: a slice of the beginning, or bytes read into `spare`.
     fn read<'b>(&'b self, offset: u64, bytes: u64, spare: &'b mut Vec<u64>) -> Option<&'b [u8]> {
         let end = offset.checked_add(bytes)?;
         if end <= self.beginning.len() as u64 {
@@ -122,9 +122,9 @@ impl<F: ReadAt> Reader<'_, F> {
     }
 }
 
-/// What is read from; a file, or bytes in a test.
+/// A source of bytes: a file, or a slice in a test.
 trait ReadAt {
-    /// Fills `data` from `offset`; `None` if there is not as much.
+    /// Fills `data` with the bytes from `offset` on; `None` if the source ends before.
     fn fill(&self, data: &mut [u8], offset: u64) -> Option<()>;
 }
 
@@ -147,7 +147,7 @@ fn check_machine(header: &Elf, endian: Endianness) -> Result<(), NoNote> {
     Ok(())
 }
 
-/// Returns the architecture, with Rust's name for it.
+/// Returns Rust's name of the architecture.
 fn machine_name(machine: elf::Machine) -> Cow<'static, str> {
     match machine {
         elf::EM_X86_64 => "x86_64".into(),

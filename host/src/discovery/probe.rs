@@ -1,9 +1,10 @@
-//! Trying a plugin in processes of their own first, so that one that aborts, hangs or exits while
-//! it connects costs those processes and not the program.
+//! Probing of plugins in separate processes. A plugin that aborts, hangs or exits while connecting
+//! ends these processes instead of the program.
 //!
-//! There are two of them. One opens and connects the plugin, destroys its platform, sends the outcome
-//! over a socket ([`verdict`]) and ends with exit code 0; anything else is a crash. The other is its
-//! parent and the program's child, and ends what the plugin leaves running ([`supervisor`]).
+//! A probe has two processes. The probing process loads and connects the plugin, destroys its
+//! platform, sends the outcome over a socket ([`verdict`]) and exits with code 0; any other end is
+//! a crash. The supervisor is the parent of the probing process and a child of the program. It ends
+//! all processes that the plugin leaves running ([`supervisor`]).
 
 mod supervisor;
 mod verdict;
@@ -27,18 +28,19 @@ use std::time::{Duration, Instant};
 use verdict::{Channel, Message, Received};
 
 const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
-/// Time for the supervisor to end the probe once it is asked to.
+/// Time for the supervisor to end the probe after the program's request.
 const ENDING: Duration = Duration::from_secs(4);
-/// One wait of the system takes at most this; longer limits take several.
+/// Longest single wait; longer limits take several waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-/// Bytes kept of the standard error of a probe, from its end.
+/// Number of bytes kept from the end of a probe's standard error.
 const MAX_SAID_BYTES: usize = 4 << 10;
 const PIECE_BYTES: usize = 16 << 10;
-/// Bytes that a pipe and a socket hold at most when a probe has ended.
+/// Most bytes that are read from the pipe of standard error after a probe has ended.
 const MAX_PIPE_BYTES: usize = 1 << 20;
 const MAX_MESSAGES: usize = 4096;
 
-/// How to try plugins in processes of their own.
+/// A way of probing plugins in separate processes, for
+/// [`HostBuilder::with_probe`](crate::HostBuilder::with_probe).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     command: PathBuf,
@@ -47,17 +49,19 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Tries each plugin with `command __probe FILE`, where `command` is the `longshore` command
-    /// or any program that passes FILE to [`probe_main`]. It may take 10 seconds.
+    /// Creates a probe that runs `command __probe FILE` for each plugin. `command` is the
+    /// `longshore` command, or any program that passes FILE to [`probe_main`]. The time limit for
+    /// each plugin is 10 seconds.
     ///
-    /// Processes that the plugin starts end with the probe. A probe contains mistakes; it does not
-    /// contain malice: the plugin has all rights of the user in it.
+    /// Processes that the plugin starts are killed at the end of the probe. A probe protects the
+    /// program from a faulty plugin, not from a malicious one: the plugin has all rights of the
+    /// user in the probe.
     pub fn new(command: impl Into<PathBuf>) -> Probe {
         let arguments = vec!["__probe".into()];
         Probe { command: command.into(), arguments, limit: DEFAULT_LIMIT }
     }
 
-    /// Other arguments before FILE than `__probe`.
+    /// Returns the probe with these arguments before FILE, instead of `__probe`.
     #[must_use]
     pub fn with_arguments(
         mut self,
@@ -67,21 +71,21 @@ impl Probe {
         self
     }
 
-    /// Returns another time limit for each plugin.
+    /// Returns the probe with this time limit for each plugin, instead of 10 seconds.
     #[must_use]
     pub fn with_limit(mut self, limit: Duration) -> Probe {
         self.limit = limit;
         self
     }
 
-    /// With the `longshore` command in the folder of the running executable.
+    /// Creates a probe with the `longshore` command in the folder of the running executable.
     pub(super) fn beside_executable() -> Probe {
         let executable = std::env::current_exe().unwrap_or_default();
         Probe::new(executable.with_file_name("longshore"))
     }
 
-    /// Tries the plugin in another process, which sees the settings of `environment`.
-    /// Blocks, at most for the time limit and the moment in which its processes are ended.
+    /// Probes the plugin in another process, which gets the variables of `environment`. Blocks, at
+    /// most for the time limit and the time to end the probe's processes.
     pub(super) fn run(&self, path: &Path, environment: &Environment) -> Outcome {
         match self.start(path, environment) {
             Ok(running) => running.outcome(self.limit),
@@ -108,12 +112,12 @@ impl Probe {
     }
 }
 
-/// A supervisor, and what it and the process that tries the plugin have said so far.
+/// A supervisor with its channel, and the messages and the output of the probe so far.
 struct Running {
     child: Child,
     process: Pid,
     channel: Channel,
-    /// The channel has no further message.
+    /// Whether the channel is closed.
     is_over: bool,
     said: Said,
     verdict: Option<Outcome>,
@@ -125,12 +129,12 @@ impl Running {
         let listened = self.listen_until_end(limit);
         if !matches!(listened, Ok(true)) {
             self.channel.ask_for_the_end();
-            // It may be stopped.
+            // The supervisor may be stopped.
             let _ = kill_process(self.process, Signal::CONT);
-            // Whether or not it does: it is killed below.
+            // If the supervisor does not end in time, it is killed below.
             let _ = self.listen_until_end(ENDING);
         }
-        // It may have ended by itself.
+        // An error means that the group has ended already.
         let _ = kill_process_group(self.process, Signal::KILL);
         let supervisor = self.child.wait();
         let how = match (listened, self.end) {
@@ -152,15 +156,17 @@ impl Running {
         Outcome::Crashed(how + &self.said.last_words())
     }
 
-    /// Takes what is said until the supervisor has ended. `false` if it has not within the time.
+    /// Reads messages and output until the supervisor has ended. Returns false if it has not ended
+    /// within `limit`.
     ///
-    /// Whatever the plugin leaves running may have the socket and the pipe. So their ends do not matter.
+    /// Processes that the plugin leaves running may keep the socket and the pipe open. So only the
+    /// end of the supervisor counts, not the ends of socket and pipe.
     fn listen_until_end(&mut self, limit: Duration) -> io::Result<bool> {
-        // `None` for a limit beyond what the clock can count.
+        // `None` for a limit beyond the clock's range.
         let deadline = Instant::now().checked_add(limit);
         let process = match pidfd_open(self.process, PidfdFlags::empty()) {
             Ok(process) => process,
-            // The program ignores its children, and so nothing is left of this one.
+            // The program ignores `SIGCHLD`, so the ended supervisor is already reaped.
             Err(Errno::SRCH) => {
                 self.take_the_rest();
                 return Ok(true);
@@ -188,7 +194,8 @@ impl Running {
         }
     }
 
-    /// Returns whether the supervisor has ended, there is a message, and there is output.
+    /// Waits for at most `left`. Returns whether the supervisor has ended, whether there is a
+    /// message, and whether there is output.
     fn wait(&self, process: BorrowedFd<'_>, left: Duration) -> io::Result<[bool; 3]> {
         let channel = if self.is_over { process } else { self.channel.as_fd() };
         let pipe = self.said.pipe.as_ref().map_or(process, AsFd::as_fd);
@@ -201,7 +208,8 @@ impl Running {
         }
     }
 
-    /// Reads the output from before the end of the supervisor. Bounded: other writers may go on.
+    /// Reads the messages and the output written before the end of the supervisor. Bounded, as
+    /// other writers may still write.
     fn take_the_rest(&mut self) {
         for _ in 0..MAX_MESSAGES {
             if !self.hear() {
@@ -215,7 +223,7 @@ impl Running {
         }
     }
 
-    /// Takes one message. Whether there was one.
+    /// Receives one message, and returns whether there was one. Does not block.
     fn hear(&mut self) -> bool {
         match self.channel.receive() {
             Received::Message(Message::Verdict(outcome)) => self.verdict = Some(outcome),
@@ -231,9 +239,9 @@ impl Running {
     }
 }
 
-/// The end of what a probe writes to its standard error.
+/// The end of a probe's output on standard error.
 struct Said {
-    /// `None` when all writers have closed it.
+    /// The pipe; `None` once all writers have closed it.
     pipe: Option<ChildStderr>,
     last: Vec<u8>,
 }
@@ -244,7 +252,8 @@ impl Said {
         Ok(Said { pipe: Some(pipe), last: Vec::new() })
     }
 
-    /// Reads a piece, and forgets all but the end. Whether there was one. Does not block.
+    /// Reads a piece of output and keeps only the end of all output. Returns whether there was
+    /// output. Does not block.
     fn read(&mut self) -> bool {
         let Some(pipe) = &mut self.pipe else { return false };
         let mut piece = [0; PIECE_BYTES];
@@ -262,7 +271,7 @@ impl Said {
         false
     }
 
-    /// Returns the last line, for a message.
+    /// Returns the last line of output, for a message.
     fn last_words(&self) -> String {
         let said = String::from_utf8_lossy(&self.last);
         let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());

@@ -1,70 +1,76 @@
-//! What became of each candidate, as data and as text.
+//! The outcomes of candidates, as data and as text.
 
 use longshore_executor::plugin::IsolatedProcess;
 use longshore_plugin_api::{Error, Note};
 use std::fmt;
 use std::path::PathBuf;
 
-/// A file that was considered as a plugin, or a named place where there was none.
+/// A file that discovery considered as a plugin, or a named place without a file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// Where it is; absolute.
+    /// The absolute path.
     pub path: PathBuf,
-    /// The backend that its file name says; empty if the name is not a plugin's.
+    /// The backend in the file's name; empty if the name is not that of a plugin.
     pub backend: String,
-    /// Its ELF note, if it was read and there is one.
+    /// The file's ELF note, if the file was read and has one.
     pub note: Option<Note>,
-    /// What became of it, and why.
+    /// The outcome, with its cause.
     pub outcome: Outcome,
 }
 
-/// What became of a candidate. [`Outcome::label`] names the case, [`Outcome::reason`] the cause.
+/// The outcome of discovery for a candidate. [`Outcome::label`] names the case, [`Outcome::reason`]
+/// the cause.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is loaded and connected.
+    /// Success: the plugin is loaded and connected in this process.
     Loaded,
-    /// It is loaded and connected in a process of its own.
+    /// Success: the plugin is loaded and connected in a process of its own.
     Isolated(IsolatedProcess),
-    /// It would be opened, but only a list was asked for.
+    /// A usable file that was only listed:
+    /// [`HostBuilder::candidates`](crate::HostBuilder::candidates) loads no plugin.
     NotOpened,
-    /// The vendor's driver is not installed. An ordinary answer of the plugin.
+    /// A missing driver of the vendor, with the plugin's reason. Normal on a machine without the
+    /// vendor's devices.
     NoDriver(String),
-    /// The driver has no device. An ordinary answer of the plugin.
+    /// A driver without a device, with the plugin's reason. Normal on a machine without the
+    /// vendor's devices.
     NoDevice(String),
-    /// A file found earlier provides the same backend.
+    /// A file behind an earlier file for the same backend.
     Shadowed {
         /// The earlier file.
         by: PathBuf,
     },
-    /// The selection of backends does not name it; holds the selection. It was not opened.
+    /// A backend outside the selection of backends, with the selection. The file was not loaded.
     RuledOut(String),
-    /// There is no such file or folder, though it was named.
+    /// A file or folder that was named and does not exist.
     Missing,
-    /// Others may have written it; holds who, and how to mend it. It was not opened.
+    /// A file that an untrusted user can write, with the user and a remedy. The file was not
+    /// loaded.
     Refused(String),
-    /// It is no shared library for this process. It was not opened.
+    /// A file that is no shared library for this process, with the reason. The file was not loaded.
     NotALibrary(String),
-    /// It is a shared library but no plugin, or its name is not a plugin's.
+    /// A shared library that is no plugin, or whose name is not that of a plugin, with the reason.
     NotAPlugin(String),
-    /// Its file name says one backend, the plugin another.
+    /// A plugin for a backend other than the one in the file's name.
     Misnamed {
         /// The backend that the plugin itself names.
         says: String,
     },
-    /// It was built for another major version of the interface.
+    /// A plugin for another major version of the plugin interface.
     WrongInterface {
         /// Major and minor version of the plugin.
         plugin: (u32, u32),
         /// Major and minor version of the host.
         host: (u32, u32),
     },
-    /// Its entry or one of its tables is not what the interface promises; holds the difference.
+    /// An entry or a table in breach of the plugin interface, with the difference.
     WrongLayout(String),
-    /// It could not be read, opened or connected.
+    /// An error of reading, loading or connecting the plugin.
     Failed(Error),
-    /// It ended the process that tried it, or did not answer in time; holds how.
+    /// A plugin that ended its probe or its own process, or exceeded the time limit, with the
+    /// details.
     Crashed(String),
 }
 
@@ -91,7 +97,7 @@ impl Outcome {
         }
     }
 
-    /// Why; empty where the label says all.
+    /// Returns the cause of the outcome; empty if the label is complete without one.
     pub fn reason(&self) -> String {
         match self {
             Outcome::Loaded | Outcome::NotOpened => String::new(),
@@ -101,7 +107,7 @@ impl Outcome {
             Outcome::RuledOut(selection) => format!("the selection is \"{selection}\""),
             Outcome::Misnamed { says } => format!("the plugin names its backend '{says}'"),
             Outcome::WrongInterface { plugin, host } => format!(
-                "it speaks interface {}.{}, this host {}.{}",
+                "it has interface {}.{}, this host has {}.{}",
                 plugin.0, plugin.1, host.0, host.1
             ),
             Outcome::Failed(error) => error.to_string(),
@@ -115,7 +121,8 @@ impl Outcome {
         }
     }
 
-    /// Returns whether something is wrong with the file, as opposed to an ordinary answer.
+    /// Returns whether the outcome is a fault of the file or plugin. Loaded, listed, shadowed and
+    /// unselected files, and missing drivers and devices, are no faults.
     pub fn is_fault(&self) -> bool {
         !matches!(
             self,
@@ -161,6 +168,6 @@ mod tests {
         assert_eq!(candidate.to_string(), "/x/liblongshore_plugin_toy.so: loaded");
         candidate.outcome = Outcome::WrongInterface { plugin: (2, 1), host: (1, 0) };
         let shown = candidate.to_string();
-        assert!(shown.ends_with("wrong interface: it speaks interface 2.1, this host 1.0"));
+        assert!(shown.ends_with("wrong interface: it has interface 2.1, this host has 1.0"));
     }
 }

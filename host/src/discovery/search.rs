@@ -1,4 +1,4 @@
-//! Where candidates are looked for, and in which order. Nothing is opened here.
+//! The search for candidates: the places, and their order. The search loads no file.
 
 use super::report::Outcome;
 use crate::environment::is_set_uid;
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 const PREFIX: &[u8] = b"liblongshore_plugin_";
 const SUFFIX: &[u8] = b".so";
 
-/// A file that may be a plugin, or a named place where there is none.
+/// A file that may be a plugin, or a named place without a file.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
-    /// From the file's name; empty if the name is not a plugin's.
+    /// The backend in the file's name; empty if the name is not that of a plugin.
     pub(super) backend: String,
-    /// What is already decided, without a look into the file.
+    /// The outcome, if it is known without reading the file.
     pub(super) verdict: Option<Outcome>,
 }
 
-/// Returns the folders that are searched last, whoever asks: that of the running executable and that of
-/// the shared library that contains this code, each with `../lib/longshore` beside it, and the
-/// system's.
+/// Returns the standard folders, which are searched last. These are the folder of the running
+/// executable and the folder of the shared library that contains this code, each followed by its
+/// `../lib/longshore`. The system's folders come last.
 pub(super) fn standard_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     let executable = std::env::current_exe().ok();
@@ -40,9 +40,10 @@ pub(super) fn standard_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Returns all candidates: those in `named` places (files or folders that the program or the user gave),
-/// then those in the `standard` folders. Within a folder they come in the order of their names.
-/// A named place that does not exist is reported, a standard folder is not.
+/// Returns all candidates: first the candidates in `named` files and folders, then the candidates
+/// in `standard` folders. Within a folder the candidates are sorted by name. A named place that
+/// does not exist is a candidate with the outcome [`Outcome::Missing`]; a standard folder that does
+/// not exist is skipped.
 pub(super) fn find(named: &[PathBuf], standard: &[PathBuf]) -> Vec<Found> {
     let mut found = Vec::new();
     for path in named {
@@ -91,7 +92,7 @@ fn unreachable(path: PathBuf, error: std::io::Error) -> Found {
     Found { backend: backend_of(&path), verdict: Some(missing(&path, error)), path }
 }
 
-/// What became of a file or folder that cannot be read.
+/// Returns the outcome of a file or folder that cannot be read.
 pub(super) fn missing(path: &Path, error: std::io::Error) -> Outcome {
     if error.kind() == ErrorKind::NotFound {
         return Outcome::Missing;
@@ -100,20 +101,21 @@ pub(super) fn missing(path: &Path, error: std::io::Error) -> Outcome {
     Outcome::Failed(Error::new(ErrorCode::HostIo, message).with_source(error))
 }
 
-/// Returns the backend that a file's name says; empty if the name is not a plugin's.
+/// Returns the backend in a file's name; empty if the name is not that of a plugin.
 pub(super) fn backend_of(path: &Path) -> String {
     let part = path.file_name().and_then(backend_part).unwrap_or_default();
     let part = std::str::from_utf8(part).ok().filter(|name| is_backend_name(name));
     part.unwrap_or_default().to_owned()
 }
 
-/// What stands for the backend in a plugin's file name.
+/// Returns the part of a plugin's file name that names the backend.
 fn backend_part(name: &OsStr) -> Option<&[u8]> {
     name.as_bytes().strip_prefix(PREFIX)?.strip_suffix(SUFFIX)
 }
 
-/// Returns the file that this code was loaded from, if the loader knows it by an absolute path. None in a
-/// set-uid process: of code in the executable the loader tells `argv[0]`, which is the caller's.
+/// Returns the file that this code was loaded from, if the loader knows it by an absolute path.
+/// `None` in a set-uid process: for code in the executable the loader returns `argv[0]`, which the
+/// caller chooses.
 fn own_library() -> Option<PathBuf> {
     if is_set_uid() {
         return None;
@@ -121,11 +123,11 @@ fn own_library() -> Option<PathBuf> {
     // SAFETY: a structure of pointers and integers, for which zero is a value.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     let here = own_library as *const libc::c_void;
-    // SAFETY: any address may be asked for; the answer goes to a place of ours.
+    // SAFETY: `dladdr` accepts any address, and writes to `info`.
     if unsafe { libc::dladdr(here, &mut info) } == 0 || info.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: not null, and a string of the loader's that lives as long as this code.
+    // SAFETY: not null, and a string of the loader that lives as long as this code is loaded.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     let path = Path::new(OsStr::from_bytes(name.to_bytes()));
     path.is_absolute().then(|| path.canonicalize().ok())?

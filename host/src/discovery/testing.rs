@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is special about a toy plugin.
+/// The properties of a toy plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Toy {
     Good,
-    /// Lets its library be closed.
+    /// A plugin that declares its library unloadable.
     Unloadable,
     NoNote,
     NoSymbol,
     WrongMagic,
-    /// Its note says interface 2.
+    /// A note with interface 2.
     NoteOfInterface2,
-    /// Its note is right, but its entry says interface 9.
+    /// A correct note, but an entry with interface 9.
     EntryOfInterface9,
-    /// Its note says another backend than its file name.
+    /// A note with a backend other than the one in the file name.
     OtherBackend,
     NullFunction,
     /// Lacks "longshore.queue".
@@ -26,7 +26,7 @@ pub(super) enum Toy {
     Broken,
     Abort,
     Hang,
-    /// Ends the process with exit code 0.
+    /// An exit of the process with code 0.
     Exit,
     /// Connects, but aborts when its platform is destroyed.
     AbortInDestroy,
@@ -38,11 +38,11 @@ pub(super) enum Toy {
     Parent,
     /// Starts processes that stay, and aborts.
     AbortingParent,
-    /// Starts processes that stay, stops the process that started it, and waits.
+    /// Starts processes that stay, stops its parent process, and waits.
     StoppingParent,
-    /// Prints 64 MiB to each stream, and aborts saying what was kept of it in files.
+    /// Prints 64 MiB to each stream, prints the size of the output kept in files, and aborts.
     Talker,
-    /// Answers "no device" with its setting `mood` as the reason.
+    /// Returns "no device" with its setting `mood` as the reason.
     TellSetting,
 }
 

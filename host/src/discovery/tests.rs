@@ -1,4 +1,4 @@
-//! Discovery from end to end, in folders and with plugins that the tests make.
+//! End-to-end tests of discovery, with folders and plugins that the tests create.
 
 use super::testing::{Toy, plugin};
 use super::*;
@@ -9,7 +9,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What the probing process of these tests reads the file from; see `as_the_probing_process`.
+/// The variable with the plugin's file for the probing process of these tests; see
+/// `as_the_probing_process`.
 const PROBED_FILE: &str = "DISCOVERY_TEST_PROBED_FILE";
 
 fn config(extra: &[&Path]) -> DiscoveryConfig {
@@ -20,7 +21,7 @@ fn config(extra: &[&Path]) -> DiscoveryConfig {
     }
 }
 
-/// Discovers in a folder with one plugin and returns what became of it.
+/// Runs discovery in a folder with one plugin, and returns the plugin's outcome.
 fn outcome_of(toy: Toy, probe: Option<Probe>) -> Outcome {
     let folder = TempDir::new().unwrap();
     plugin(folder.path(), "toy", toy);
@@ -30,14 +31,14 @@ fn outcome_of(toy: Toy, probe: Option<Probe>) -> Outcome {
     found.candidates.into_iter().next().unwrap().outcome
 }
 
-/// Returns the outcome of probing alone, which does not load the plugin.
+/// Returns the outcome of probing alone, without loading the plugin in this process.
 fn probed(toy: Toy) -> Outcome {
     let folder = TempDir::new().unwrap();
     let path = plugin(folder.path(), "toy", toy);
     probe().run(&path, &Environment::empty())
 }
 
-/// Probing by this test program, which runs one ignored test as the probing process.
+/// Returns a probe by this test program, which runs one ignored test as the probing process.
 fn probe() -> Probe {
     let program = std::env::current_exe().unwrap();
     let run = format!(
@@ -179,16 +180,17 @@ fn a_probe_ends_with_its_program_even_if_it_is_stopped() {
     for toy in [Toy::Hang, Toy::StoppingParent] {
         let folder = TempDir::new().unwrap();
         let path = plugin(folder.path(), "toy", toy);
-        // SAFETY: the child probes and is killed. The other thread of the test is the harness's, which waits for this one.
+        // SAFETY: the child only probes and is killed. The only other thread is the test harness,
+        // which waits for this one.
         let program = unsafe { libc::fork() };
         if program == 0 {
             probe().with_limit(Duration::from_secs(1000)).run(&path, &Environment::empty());
-            // SAFETY: ends the child at once.
+            // SAFETY: `_exit` ends the child without running destructors.
             unsafe { libc::_exit(1) };
         }
         let begun = || probing(&path).iter().any(|state| toy == Toy::Hang || *state == 'T');
         wait_until(|| begun() && probing(&path).len() >= 2);
-        // SAFETY: kills the child made above, and waits for it.
+        // SAFETY: kills the child forked above, and waits for it.
         unsafe {
             libc::kill(program, libc::SIGKILL);
             libc::waitpid(program, std::ptr::null_mut(), 0);
@@ -197,7 +199,8 @@ fn a_probe_ends_with_its_program_even_if_it_is_stopped() {
     }
 }
 
-/// Returns the states of the processes that try the plugin in `path`, and of those that it has started.
+/// Returns the states of the processes that probe the plugin in `path`, and of the processes that
+/// the plugin has started.
 fn probing(path: &Path) -> Vec<char> {
     let mark = format!("{PROBED_FILE}={}", path.display());
     let is_marked = |process: &Path| {
@@ -344,7 +347,7 @@ fn only_a_library_that_says_so_is_closed() {
     let goes = plugin(folder.path(), "goes", Toy::Unloadable);
     let is_loaded = |path: &Path| {
         let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD;
-        // SAFETY: only asks whether the library is loaded.
+        // SAFETY: `RTLD_NOLOAD` only checks whether the library is loaded.
         unsafe { Library::open(Some(path), flags) }.is_ok()
     };
     let found = discover(&config(&[folder.path()])).unwrap();

@@ -1,4 +1,4 @@
-/* The plugin that the tests of discovery build, with what is wrong with it as definitions. */
+/* The plugin that the tests of discovery build. Definitions select its faults. */
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -66,7 +66,7 @@ struct error {
 #define TEXT(s) { s, sizeof s - 1 }
 #define SAY(s) reason.write(reason.context, s, sizeof s - 1)
 
-/* Writes what a process that tries plugins might be believed, to every descriptor. */
+/* Writes a forged verdict of a probing process to every descriptor. */
 static inline void claim(void) {
     static const char claims[] = "\nlongshore-probe\tloaded\n", label[] = "loaded", end[] = "end\t0";
     for (int file = 0; file < 1024; file++) {
@@ -76,7 +76,7 @@ static inline void claim(void) {
     }
 }
 
-/* Leaves a child, and a daemon in a session of its own. */
+/* Starts a child that stays, and a daemon in a session of its own. */
 static inline void leave_processes(void) {
     if (fork() == 0) for (;;) pause();
     int ends[2];
@@ -93,7 +93,7 @@ static inline void leave_processes(void) {
     read(ends[0], &ready, 1);
 }
 
-/* Prints 64 MiB, and answers the bytes that are kept in files. */
+/* Prints 64 MiB to a stream, and returns the number of bytes kept in files. */
 static inline long print(int file) {
     static char piece[1 << 16];
     struct stat facts;
@@ -158,7 +158,7 @@ static struct error *connect(
     CONNECT
 }
 
-/* "longshore.platform" and the like: told apart by the letter after the dot and the length. */
+/* Finds a table such as "longshore.platform" by the letter after the dot and the length. */
 static struct table table(struct text name, u32 version) {
     struct table none = { 0, 0 }, platform = { platform_table, 0 }, other = { other_table, 0 };
     char letter = name.data[10];

@@ -1,18 +1,18 @@
-//! Whether a plugin's file could have been written by someone whom the user did not choose.
+//! Trust in a plugin's file: the check that no untrusted user could have written it.
 //!
-//! A file is refused if the file, or any folder on the way to it, belongs to neither root nor the
-//! effective user, or can be written by others, by its mode or by a POSIX ACL. A link on the way is
-//! followed; its owner is judged, and so is the way to its target. Write permission for a group is
-//! accepted if it is root's group or the effective one: that is what files look like under the
-//! common umask of 002. A folder in which only the owner of a file may replace it (sticky, like
-//! `/tmp`) counts as one that others cannot write to.
+//! A file is refused if the file, or a folder of its path, belongs to neither root nor the
+//! effective user. It is also refused if an untrusted user can write to one of these, by the mode
+//! or by a POSIX ACL. Symbolic links are followed: the owner of a link and the path to its target
+//! are checked as well. Write permission for root's group and for the effective group is accepted,
+//! as the common umask of 002 grants it. A sticky folder, such as `/tmp`, counts as not writable by
+//! other users: only the owner of a file can replace it there.
 //!
-//! In a process that has more rights than its caller (set-uid, set-gid, file capabilities) the
-//! caller is among the others. Root is trusted, and the effective user where that is not the
-//! caller; no group but root's may write.
+//! In a process with more rights than its caller (set-uid, set-gid, file capabilities) the caller
+//! is an untrusted user. Root is trusted, and the effective user unless that is the caller; only
+//! root's group may write.
 //!
-//! The way is gone from the root, each step from an open folder that has been judged. So nobody else
-//! can exchange what comes after it, neither until it is judged nor until the library is opened.
+//! The path is walked from the root, each step from an open, checked folder. So no untrusted user
+//! can replace a later component, neither before its check nor before the library is loaded.
 
 use crate::environment::is_set_uid;
 use parking_lot::Mutex;
@@ -33,35 +33,36 @@ use std::rc::Rc;
 const GROUP_WRITE: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
-/// As many links as Linux follows on one way.
+/// Most symbolic links in one path, as in Linux.
 const MAX_LINKS: usize = 40;
-/// Entries of an ACL that are looked at; one with more is refused.
+/// Largest ACL that is read, in bytes; a file with a larger one is refused.
 const MAX_ACL_BYTES: usize = 4096;
 
-/// Users and groups that may have written a plugin.
+/// The users and groups that may write a plugin.
 #[derive(Clone, Debug)]
 pub(super) struct Trust {
-    /// The user that is trusted besides root.
+    /// The user that is trusted in addition to root.
     user: Option<u32>,
-    /// The group, besides root's, that may have write permission.
+    /// The group that may have write permission in addition to root's.
     group: Option<u32>,
-    /// The caller does not have all rights of the process.
+    /// Whether the process has more rights than its caller.
     is_privileged: bool,
-    /// The folder of the file that was opened last: candidates come folder by folder.
+    /// The folder of the file that was opened last. Candidates are checked folder by folder, so it
+    /// is often the next folder.
     last_folder: RefCell<Option<Folder>>,
 }
 
-/// A trusted folder, which is open.
+/// An open, trusted folder.
 #[derive(Clone, Debug)]
 struct Folder {
-    /// Its path as it was asked for, absolute.
+    /// The requested absolute path.
     asked: PathBuf,
     file: Rc<OwnedFd>,
-    /// Its path without links.
+    /// The path without links.
     path: PathBuf,
 }
 
-/// A trusted file, which is open.
+/// An open, trusted file.
 #[derive(Debug)]
 pub(super) struct Trusted {
     file: File,
@@ -70,14 +71,14 @@ pub(super) struct Trusted {
 }
 
 impl Trusted {
-    /// Returns its path, without links.
+    /// Returns the file's path without links.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the name by which the loader is to open it. In a privileged process that is the open file
-    /// itself. Else it is the path, which nobody else can change: debuggers
-    /// find the file by that name, and `$ORIGIN` in it is the folder.
+    /// Returns the path for the loader. In a privileged process this is the path of the open
+    /// descriptor in `/proc`. Otherwise it is the file's path, which no untrusted user can change:
+    /// debuggers find the file by that path, and `$ORIGIN` is the folder.
     pub(super) fn loader_path(&self) -> PathBuf {
         let number = self.is_privileged.then(|| kept(&self.file)).transpose().ok().flatten();
         let open = number.map(|number| PathBuf::from(format!("/proc/self/fd/{number}")));
@@ -85,8 +86,8 @@ impl Trusted {
     }
 }
 
-/// Returns the number of a descriptor of this file that stays open. The loader takes a name that it knows
-/// for the library that it has opened by it, so no other file may have that number later.
+/// Returns the number of a descriptor of this file that stays open for ever. The loader identifies
+/// loaded libraries by their paths, so no other file may get that number later.
 fn kept(file: &File) -> std::io::Result<RawFd> {
     static KEPT: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
     let facts = file.metadata()?;
@@ -98,7 +99,7 @@ fn kept(file: &File) -> std::io::Result<RawFd> {
 }
 
 impl Trust {
-    /// What holds for this process.
+    /// Returns the trusted users and groups of this process.
     pub(super) fn for_process() -> Trust {
         let (real, user) =
             (rustix::process::getuid().as_raw(), rustix::process::geteuid().as_raw());
@@ -115,8 +116,11 @@ impl Trust {
         }
     }
 
-    /// Opens a file by a way of which every step is trusted. With `facts` it must be the file that
-    /// these are of. `Err` holds the reason and how to mend it.
+    /// Opens a file by a path whose components are all trusted. With `facts`, the file must be the
+    /// one with this device and inode.
+    ///
+    /// # Errors
+    /// The reason for the refusal, with a remedy.
     pub(super) fn open(&self, path: &Path, facts: Option<&Metadata>) -> Result<Trusted, String> {
         let (file, path) = self.resolve(path)?.go_to_file()?;
         let is_same =
@@ -124,13 +128,13 @@ impl Trust {
         match file.metadata() {
             Err(error) => Err(format!("'{}' cannot be read: {error}", path.display())),
             Ok(now) if facts.is_some_and(|known| !is_same(known, &now)) => {
-                Err(format!("'{}' was exchanged while it was judged", path.display()))
+                Err(format!("'{}' was replaced while it was checked", path.display()))
             }
             Ok(_) => Ok(Trusted { file, path, is_privileged: self.is_privileged }),
         }
     }
 
-    /// Returns the way to a file, from its folder on if that has been judged.
+    /// Returns the path to a file, starting at its checked folder.
     fn resolve(&self, path: &Path) -> Result<ResolvedPath<'_>, String> {
         let unreadable = |error: std::io::Error| format!("'{}': {error}", path.display());
         let whole = std::path::absolute(path).map_err(unreadable)?;
@@ -153,7 +157,10 @@ impl Trust {
         Ok(last.insert(Folder { asked: asked.to_owned(), file, path }).clone())
     }
 
-    /// Judges a file, a folder or a link that is open.
+    /// Checks an open file, folder or link.
+    ///
+    /// # Errors
+    /// The reason for the refusal, with a remedy.
     fn judge(&self, path: &Path, file: &OwnedFd) -> Result<(), String> {
         let unreadable = |error: Errno| format!("'{}' cannot be read: {error}", path.display());
         let facts = fstat(file).map_err(unreadable)?;
@@ -184,13 +191,13 @@ impl Trust {
             return Ok(());
         }
         if mode & OTHERS_WRITE != 0 {
-            return Err(format!("everyone may write to '{path}' (to mend it: chmod o-w '{path}')"));
+            return Err(format!("any user may write to '{path}' (to fix it: chmod o-w '{path}')"));
         }
         let has_acl = !rights.acl.is_empty();
         if !has_acl && mode & GROUP_WRITE != 0 && !self.trusts_group(rights.group) {
             let group = rights.group;
             return Err(format!(
-                "group {group} may write to '{path}' (to mend it: chmod g-w '{path}')"
+                "group {group} may write to '{path}' (to fix it: chmod g-w '{path}')"
             ));
         }
         let writer = rights.acl.iter().find(|writer| match writer {
@@ -200,7 +207,7 @@ impl Trust {
         });
         match writer {
             Some(writer) => Err(format!(
-                "the ACL of '{path}' lets {writer} write to it (to mend it: setfacl -b '{path}')"
+                "the ACL of '{path}' lets {writer} write to it (to fix it: setfacl -b '{path}')"
             )),
             None => Ok(()),
         }
@@ -215,7 +222,7 @@ impl Trust {
     }
 }
 
-/// Names the users that are trusted.
+/// Formats the trusted users.
 impl fmt::Display for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.user, self.is_privileged) {
@@ -234,7 +241,7 @@ struct Rights {
     group: u32,
     mode: u32,
     kind: FileType,
-    /// Writers by the ACL, besides the owner; empty without an ACL.
+    /// The writers that the ACL allows, without the owner; empty without an ACL.
     acl: Vec<Writer>,
 }
 
@@ -256,11 +263,13 @@ impl fmt::Display for Writer {
     }
 }
 
-/// Returns the writers by a POSIX ACL. Empty if there is none, or none that lets anyone else write.
+/// Returns the writers that a POSIX ACL allows. Empty without an ACL, and for an ACL that allows
+/// only the owner to write.
 fn acl(path: &Path, file: &OwnedFd) -> rustix::io::Result<Vec<Writer>> {
     const NAME: &str = "system.posix_acl_access";
     let mut bytes = [0; MAX_ACL_BYTES];
-    // A step of the way is open without the right to ask for attributes.
+    // A component opened by `O_PATH` cannot be queried for attributes, only its name in `/proc`
+    // can.
     let by_name = |bytes: &mut [u8]| match getxattr(
         format!("/proc/self/fd/{}", file.as_raw_fd()),
         NAME,
@@ -280,7 +289,8 @@ fn acl(path: &Path, file: &OwnedFd) -> rustix::io::Result<Vec<Writer>> {
     }
 }
 
-/// Returns the entries of an ACL, as Linux stores it, that give write permission below its mask.
+/// Returns the entries of an ACL in Linux's format that grant write permission under the ACL's
+/// mask.
 fn writers(acl: &[u8]) -> Vec<Writer> {
     const VERSION_BYTES: usize = 4;
     const USER: u16 = 2;
@@ -305,19 +315,19 @@ fn writers(acl: &[u8]) -> Vec<Writer> {
     writers.collect()
 }
 
-/// A way through folders, each of which is judged before anything in it is looked at.
+/// A path during its resolution. Each folder is checked before any of its entries is opened.
 struct ResolvedPath<'a> {
     trust: &'a Trust,
-    /// The folder so far.
+    /// The current folder.
     folder: Rc<OwnedFd>,
     path: PathBuf,
-    /// The names that are left.
+    /// The remaining components.
     names: VecDeque<OsString>,
     links: usize,
 }
 
 impl<'a> ResolvedPath<'a> {
-    /// Returns a way from the root to an absolute path.
+    /// Creates the resolution of an absolute path, starting at the root.
     fn new(trust: &'a Trust, whole: &Path) -> Result<ResolvedPath<'a>, String> {
         let (folder, root) = ResolvedPath::root(trust)?;
         let mut path = ResolvedPath { trust, folder, path: root, names: VecDeque::new(), links: 0 };
@@ -358,7 +368,8 @@ impl<'a> ResolvedPath<'a> {
         }
     }
 
-    /// Goes on until no name is left. Returns that of a file in the last folder, which has not been judged.
+    /// Resolves all components. Returns the name of a file in the last folder, not yet checked, or
+    /// `None` for a folder.
     fn go(&mut self) -> Result<Option<OsString>, String> {
         while let Some(name) = self.names.pop_front() {
             if name == ".." {
@@ -384,7 +395,7 @@ impl<'a> ResolvedPath<'a> {
         Ok(None)
     }
 
-    /// Opens the file for reading, and judges it. Its folder has been judged.
+    /// Opens the file for reading, and checks it. Its folder is already checked.
     fn end(self, name: &OsStr) -> Result<(File, PathBuf), String> {
         let path = self.path.join(name);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -485,21 +496,21 @@ mod tests {
         std::fs::copy(&world.file, &file).unwrap();
         assert!(judge(&file).is_ok());
         set_mode(world.folder.path(), 0o777);
-        assert!(judge(&file).unwrap_err().contains("everyone may write"));
+        assert!(judge(&file).unwrap_err().contains("any user may write"));
     }
 
     #[test]
     fn a_group_may_write_if_it_is_roots_or_the_effective_one() {
         let (user, privileged) =
             (Trust::new(1000, 1000, 1000, false), Trust::new(1000, 1001, 1000, true));
-        let of_group = |trust: &Trust, owner, group| {
+        let judge = |trust: &Trust, owner, group| {
             trust.judge_rights(Path::new("/x.so"), &rights(owner, group, 0o664))
         };
-        assert_eq!(of_group(&user, 1000, 0), Ok(()));
-        assert_eq!(of_group(&user, 1000, 1000), Ok(()));
-        assert!(of_group(&user, 1000, 100).unwrap_err().contains("chmod g-w '/x.so'"));
-        assert_eq!(of_group(&privileged, 1001, 0), Ok(()));
-        assert!(of_group(&privileged, 1001, 1000).is_err());
+        assert_eq!(judge(&user, 1000, 0), Ok(()));
+        assert_eq!(judge(&user, 1000, 1000), Ok(()));
+        assert!(judge(&user, 1000, 100).unwrap_err().contains("chmod g-w '/x.so'"));
+        assert_eq!(judge(&privileged, 1001, 0), Ok(()));
+        assert!(judge(&privileged, 1001, 1000).is_err());
     }
 
     #[test]
@@ -542,7 +553,7 @@ mod tests {
         let path = folder.join("plugin.so");
         assert_eq!(judge(&path), Ok(world.file.canonicalize().unwrap()));
         set_mode(&world.file, 0o666);
-        assert!(judge(&path).unwrap_err().contains("everyone may write"));
+        assert!(judge(&path).unwrap_err().contains("any user may write"));
         set_mode(&world.file, 0o644);
         set_mode(world.folder.path(), 0o777);
         assert!(judge(&path).is_err());
@@ -559,7 +570,7 @@ mod tests {
         assert!(Trust::for_process().open(&link, None).unwrap_err().contains("more than 40 links"));
     }
 
-    /// Returns an ACL: tags, permissions and numbers.
+    /// Returns an ACL with these tags, permissions and ids.
     fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let mut bytes = 2_u32.to_le_bytes().to_vec();
         for (tag, permission, id) in entries {

@@ -1,10 +1,10 @@
-//! Variables that nothing reads and whose names resemble ones that are read.
+//! Warnings about variables without effect whose names resemble known ones.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use strsim::osa_distance;
 
-/// The variables of the library, of its command, and of its build and tests, without the prefix.
+/// The variables of the library, the command, the build and the tests, without the prefix.
 const KNOWN: [&str; 22] = [
     "BACKEND",
     "CACHE",
@@ -29,11 +29,12 @@ const KNOWN: [&str; 22] = [
     "STRESS_SEED",
     "TRACK",
 ];
-/// Settings of the tests.
+/// The prefix of the tests' settings.
 const OF_TESTS: &str = "TEST_";
 
-/// Returns the names that a variable resembles, without the prefix, if it is itself no known one. `settings` are further known names,
-/// "HOST_THREADS". A setting of a backend that is not among them counts as known, unless it resembles one.
+/// Returns the known names that an unknown variable resembles, without the prefix. `settings` are
+/// further known names, such as "HOST_THREADS". A setting of a backend that is not in `settings`
+/// counts as known, unless it resembles a known name.
 pub(super) fn resembled<'a>(name: &str, settings: &'a BTreeSet<String>) -> Vec<&'a str> {
     let all = || KNOWN.into_iter().chain(settings.iter().map(String::as_str));
     if name.starts_with(OF_TESTS) || all().any(|known| known == name) {
@@ -48,7 +49,8 @@ pub(super) fn resembled<'a>(name: &str, settings: &'a BTreeSet<String>) -> Vec<&
         .collect()
 }
 
-/// How far a name is from a known one; `None` if too far to be meant for it.
+/// Returns the distance of a name from a known one; `None` if the two are too far apart for a
+/// misspelling.
 fn distance(name: &str, known: &str) -> Option<usize> {
     let is_begun = known.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
     if is_begun && KNOWN.contains(&known) {
@@ -61,8 +63,8 @@ fn distance(name: &str, known: &str) -> Option<usize> {
 
 /// Logs a warning about a variable, once in the life of the process.
 pub(super) fn warn(prefix: &str, name: &str, resembled: &[&str]) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    if resembled.is_empty() || !TOLD.lock().insert(name.to_owned()) {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if resembled.is_empty() || !WARNED.lock().insert(name.to_owned()) {
         return;
     }
     let meant: Vec<_> = resembled.iter().map(|known| format!("{prefix}{known}")).collect();

@@ -1,4 +1,4 @@
-//! How a host is made: which plugins and devices it has.
+//! The builder of hosts: the choice of plugins and devices.
 
 use super::shared::HostShared;
 use super::{DeviceEntry, Host};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const DEFAULT_CACHE_LIMIT: u64 = 256 << 20;
 
-/// How a [`Host`] is made, other than by the environment alone.
+/// A builder for a [`Host`], with choices beyond the environment's.
 ///
 /// ```
 /// // A program with code for two backends. Neither needs a plugin on this machine.
@@ -45,130 +45,140 @@ pub struct HostBuilder {
 }
 
 impl HostBuilder {
-    /// Uses these variables instead of the process's own.
+    /// Sets the variables to use instead of the process's own.
     #[must_use]
     pub fn with_environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
     }
 
-    /// Returns a plugin, or a folder of plugins, that is searched before all others.
+    /// Adds a plugin, or a folder of plugins, that is searched before all standard places.
     #[must_use]
     pub fn with_plugin(mut self, path: impl Into<PathBuf>) -> Self {
         self.plugins.push(path.into());
         self
     }
 
-    /// Searches no folder that neither the program nor `LONGSHORE_PLUGIN_PATH` named.
+    /// Restricts the search to the places that the program or `LONGSHORE_PLUGIN_PATH` names: the
+    /// standard folders are not searched.
     #[must_use]
     pub fn with_only_given_plugins(mut self) -> Self {
         self.only_given_plugins = true;
         self
     }
 
-    /// Returns the backends that the program can use: "cuda,host". The user's `LONGSHORE_BACKEND` holds as
-    /// well: a backend must be named by both.
+    /// Sets the backends that the program can use, in order of preference: "cuda,host". The user's
+    /// `LONGSHORE_BACKEND` applies as well: only backends that both name are used.
     #[must_use]
     pub fn with_backends(mut self, selection: impl Into<String>) -> Self {
         self.backends = Some(selection.into());
         self
     }
 
-    /// As [`HostBuilder::with_backends`], but a backend that has no plugin is no error.
+    /// Sets the backends as [`HostBuilder::with_backends`] does, but a backend without a plugin is
+    /// no error.
     #[must_use]
     pub fn with_optional_backends(mut self, selection: impl Into<String>) -> Self {
         self.backends_may_be_missing = true;
         self.with_backends(selection)
     }
 
-    /// Returns the devices that the program can use: "cuda:0,2;!vulkan:*llvmpipe*". The user's
-    /// `LONGSHORE_DEVICES` holds as well: a device must be named by both.
+    /// Sets the devices that the program can use: "cuda:0,2;!vulkan:*llvmpipe*";
+    /// [`DeviceSelection`] has the grammar. The user's `LONGSHORE_DEVICES` applies as well: only
+    /// devices that both select are used.
     #[must_use]
     pub fn with_devices(mut self, selection: impl Into<String>) -> Self {
         self.devices = Some(selection.into());
         self
     }
 
-    /// Tries each plugin in a process of its own before it is loaded, whatever `LONGSHORE_PROBE`
-    /// says.
+    /// Probes each plugin in a process of its own before loading it, regardless of
+    /// `LONGSHORE_PROBE`.
     #[must_use]
     pub fn with_probe(mut self, probe: Probe) -> Self {
         self.probe = Some(probe);
         self
     }
 
-    /// Runs the plugins of these backends, "cuda,vulkan" or "all", in processes of their own, besides those that the user's
-    /// `LONGSHORE_ISOLATE` names. If such a process ends, whatever the cause, its devices answer with an error that says so, and
-    /// can be opened again. What it costs is said in `docs/isolation.md`.
+    /// Runs the plugins of these backends, "cuda,vulkan" or "all", in processes of their own, in
+    /// addition to the backends of the user's `LONGSHORE_ISOLATE`. If such a process ends for any
+    /// cause, calls to its devices return an error with the cause, and the devices can be opened
+    /// again. `docs/isolation.md` lists the costs.
     #[must_use]
     pub fn with_isolated_backends(mut self, selection: impl Into<String>) -> Self {
         self.isolate.backends.push(selection.into());
         self
     }
 
-    /// How long a call to an isolated plugin may take, what waits for kernels too, whatever `LONGSHORE_ISOLATE_TIME_LIMIT` says. Then
-    /// its process is killed. Time in which it waits for the program's own functions does not count.
+    /// Limits the time of each call to an isolated plugin, calls that wait for kernels included,
+    /// regardless of `LONGSHORE_ISOLATE_TIME_LIMIT`. A plugin's process that exceeds the limit is
+    /// killed. The time that a call waits for the program's own functions does not count.
     #[must_use]
     pub fn with_isolate_time_limit(mut self, limit: Duration) -> Self {
         self.isolate.time_limit = Some(limit);
         self
     }
 
-    /// Returns the rights of the processes of isolated plugins, whatever `LONGSHORE_ISOLATE_SANDBOX` says.
+    /// Sets the rights of the processes of isolated plugins, regardless of
+    /// `LONGSHORE_ISOLATE_SANDBOX`.
     #[must_use]
     pub fn with_isolate_sandbox(mut self, sandbox: IsolateSandbox) -> Self {
         self.isolate.sandbox = Some(sandbox);
         self
     }
 
-    /// Returns the resources of each process of an isolated plugin. A limit that is set here goes before the same of
-    /// `LONGSHORE_ISOLATE_LIMITS`.
+    /// Limits the resources of each process of an isolated plugin. A limit that is set here
+    /// overrides the same limit of `LONGSHORE_ISOLATE_LIMITS`.
     #[must_use]
     pub fn with_isolate_limits(mut self, limits: IsolateLimits) -> Self {
         self.isolate.limits = limits;
         self
     }
 
-    /// How long it may take until an isolated plugin is opened and connected, and until it answers each query before a device is
-    /// opened, whatever `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT` says; usually 10 s. Then its process is killed.
+    /// Limits the time of opening and connecting an isolated plugin, and of each query before a
+    /// device is opened, regardless of `LONGSHORE_ISOLATE_CONNECT_TIME_LIMIT`. The default is 10 s.
+    /// A plugin's process that exceeds the limit is killed.
     #[must_use]
     pub fn with_isolate_connect_time_limit(mut self, limit: Duration) -> Self {
         self.isolate.connect_time_limit = Some(limit);
         self
     }
 
-    /// Shares memory with isolated plugins, as by default, or does not: then all goes over a socket, and
-    /// host and managed memory are `Unsupported`.
+    /// Sets whether the host shares memory with isolated plugins, which is the default. Without
+    /// shared memory all data goes over a socket, and host and managed memory are `Unsupported`.
     #[must_use]
     pub fn with_isolate_shared_memory(mut self, shared: bool) -> Self {
         self.isolate.is_bare = !shared;
         self
     }
 
-    /// Returns the executable in which isolated plugins run, whatever `LONGSHORE_EXECUTOR` says.
+    /// Sets the executable in which isolated plugins run, regardless of `LONGSHORE_EXECUTOR`.
     #[must_use]
     pub fn with_executor(mut self, executable: impl Into<PathBuf>) -> Self {
         self.isolate.executor = Some(executable.into());
         self
     }
 
-    /// How many bytes of freed memory each device keeps for reuse; 256 MiB by default, 0 for none.
+    /// Sets the most bytes of freed memory that each device keeps for reuse: 256 MiB by default, 0
+    /// for none.
     #[must_use]
     pub fn with_cache_limit(mut self, bytes: u64) -> Self {
         self.cache_limit = Some(bytes);
         self
     }
 
-    /// Tracks memory, whatever `LONGSHORE_TRACK` says: counts each allocation by the place in the
-    /// program, keeps its call stack while it is live, and prints what leaked to standard error
-    /// when its device closes. Costs some microseconds for each allocation; nothing if it is off.
+    /// Sets whether the host tracks memory, regardless of `LONGSHORE_TRACK`. Tracking counts each
+    /// allocation by its call site, keeps its call stack while it is live, and prints leaks to
+    /// standard error when the device is closed. Tracking costs some microseconds per allocation,
+    /// and nothing when off.
     #[must_use]
     pub fn with_tracking(mut self, track: bool) -> Self {
         self.track = Some(track);
         self
     }
 
-    /// Finds and judges plugin files as [`HostBuilder::build`] does, but opens none.
+    /// Returns the plugin files with their outcomes, found as [`HostBuilder::build`] does, without
+    /// loading any.
     ///
     /// # Errors
     /// `InvalidValue` and `NotFound` for backends, as for [`Host::new`].
@@ -176,7 +186,7 @@ impl HostBuilder {
         discovery::list(&self.discovery_config()?)
     }
 
-    /// Finds plugins and devices. Blocks while drivers start.
+    /// Builds the host: finds plugins and devices. Blocks while plugins load and drivers start.
     ///
     /// # Errors
     /// As for [`Host::new`].
@@ -231,7 +241,8 @@ impl HostBuilder {
     }
 }
 
-/// Returns all devices of the connected plugins. One that breaks a bound has none, and its candidate says why.
+/// Returns all devices of the connected plugins. A plugin that breaches a bound contributes no
+/// device, and the outcome of its candidate becomes the error.
 fn entries(
     shared: &Arc<HostShared>,
     plugins: &[Arc<LoadedPlugin>],
@@ -253,6 +264,8 @@ fn entries(
     entries
 }
 
+/// Returns the devices of a plugin.
+///
 /// # Errors
 /// A breach of [`bounds`](longshore_plugin_api::bounds).
 fn entries_of(shared: &Arc<HostShared>, plugin: &Arc<LoadedPlugin>) -> Result<Vec<DeviceEntry>> {
@@ -267,8 +280,10 @@ fn entries_of(shared: &Arc<HostShared>, plugin: &Arc<LoadedPlugin>) -> Result<Ve
     (0..plugin.platform().device_count()).map(entry).collect()
 }
 
+/// Returns the facts of a device. Facts whose query fails otherwise than by a breach are left out.
+///
 /// # Errors
-/// A breach. What the device does not tell for another reason is left out.
+/// A breach of [`bounds`](longshore_plugin_api::bounds).
 fn facts(plugin: &LoadedPlugin, index: u32) -> Result<DeviceFacts> {
     let ask = |query| match plugin.platform().device_info(index, query) {
         Err(error) if error.is_breach() => Err(error),
@@ -291,7 +306,8 @@ fn facts(plugin: &LoadedPlugin, index: u32) -> Result<DeviceFacts> {
     })
 }
 
-/// Returns the devices that every selection names, in the order of the first, and the others.
+/// Returns the devices that every selection names, in the order of the first selection, and the
+/// excluded devices.
 fn choose(
     found: Vec<DeviceEntry>,
     selections: &[DeviceSelection],

@@ -14,10 +14,10 @@ pub(crate) struct HostShared {
     pub(crate) environment: Environment,
     pub(crate) cache_limit: u64,
     pub(crate) track: bool,
-    /// There if `track` is set.
+    /// The tracker; present if `track` is set.
     pub(crate) tracker: Option<Arc<HostTracker>>,
     pub(crate) open_devices: Mutex<HashMap<u64, Weak<DeviceCore>>>,
-    /// How many there are of them.
+    /// Length of `open_devices`, readable without the lock.
     pub(crate) open_count: AtomicUsize,
 }
 

@@ -1,9 +1,9 @@
 //! Containers: files that hold device images for several targets.
 //!
-//! [`Image::entries`] opens them, whatever they are: LLVM's OffloadBinary (`offload_binary.rs`),
-//! clang's offload bundle (`bundle.rs`, compressed: `compression.rs`), and ELF files for a CPU with
-//! sections of these (`sections.rs`). A container in a container is opened too. Parsers are total,
-//! and an image is a part of the container's storage.
+//! [`Image::entries`] opens LLVM's OffloadBinary (`offload_binary.rs`), clang's offload bundle
+//! (`bundle.rs`, compressed: `compression.rs`), and ELF files for a CPU with sections of these
+//! containers (`sections.rs`). Nested containers are opened too. The parsers are total: no bytes
+//! make them panic. An entry's image is a part of the container's storage.
 
 mod bundle;
 mod compression;
@@ -20,31 +20,31 @@ use super::{Format, Image};
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use std::fmt;
 
-/// An image of a container, and what the container says of it. LLVM: `OffloadFile`.
+/// An image of a container, with the container's description of it. LLVM: `OffloadFile`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ContainerEntry {
     /// The image, in the container's storage.
     pub image: Image,
-    /// Which runtime the image was built for.
+    /// The runtime that the image was built for.
     pub offload_kind: OffloadKind,
-    /// What the container says that the bytes are.
+    /// The kind of the image, as the container declares it.
     pub image_kind: ImageKind,
-    /// Flags as the container has them.
+    /// The container's flags for the image.
     pub flags: u32,
     /// The target triple, empty if the container has none.
     pub triple: String,
     /// The architecture, empty if the container has none: "gfx90a:xnack+", "sm_90", "x86-64-v3".
     pub arch: String,
-    /// What else the container says, by name.
+    /// Further properties of the image in the container: names and values.
     pub properties: Vec<(String, String)>,
 }
 
-/// Which runtime an image was built for. LLVM: `OffloadKind`.
+/// The runtime that an image was built for. LLVM: `OffloadKind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OffloadKind {
-    /// None is named.
+    /// No runtime.
     None,
     /// OpenMP.
     OpenMp,
@@ -54,19 +54,19 @@ pub enum OffloadKind {
     Hip,
     /// SYCL.
     Sycl,
-    /// Not for a device: the code of the program itself, which bundles can hold.
+    /// The host: code of the program itself, which bundles can hold.
     Host,
-    /// A number that has no name here.
+    /// A number without a name in this version.
     Other(u16),
 }
 
-/// What a container says that an image is. LLVM: `ImageKind`.
+/// The kind of an image, as a container declares it. LLVM: `ImageKind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageKind {
-    /// Nothing is said.
+    /// No declared kind.
     None,
-    /// An object, a shared object or an executable.
+    /// An ELF object, shared object or executable.
     Object,
     /// LLVM bitcode.
     Bitcode,
@@ -78,7 +78,7 @@ pub enum ImageKind {
     Ptx,
     /// SPIR-V.
     Spirv,
-    /// A number that has no name here.
+    /// A number without a name in this version.
     Other(u16),
 }
 
@@ -91,7 +91,7 @@ impl OffloadKind {
         (OffloadKind::Sycl, 8),
     ];
 
-    /// HIP's before LLVM numbered the kinds by bits.
+    /// HIP's number before LLVM numbered the kinds by bits.
     const FORMER_HIP: u16 = 3;
 
     fn from_number(number: u16) -> OffloadKind {
@@ -103,7 +103,7 @@ impl OffloadKind {
         }
     }
 
-    /// LLVM's number; `Host` has none.
+    /// Returns LLVM's number; 0 for `Host`, which has no number.
     fn number(self) -> u16 {
         match self {
             OffloadKind::Other(number) => number,
@@ -168,14 +168,15 @@ impl fmt::Display for ImageKind {
 }
 
 impl Image {
-    /// Returns the images of a container, in its order; those of a container in it stand in its place.
-    /// `None` if this is no container. An ELF file for a CPU is one if it has a section of device
-    /// images. LLVM: `extractOffloadBinaries`.
+    /// Returns the images of a container, in the container's order. The images of a nested
+    /// container take its place. Returns `None` if this image is no container. An ELF file for a
+    /// CPU is a container if it has a section of device images. Does not block. LLVM:
+    /// `extractOffloadBinaries`.
     ///
     /// # Errors
-    /// `InvalidBinary` for a container that is malformed, `Unsupported` for one of a later version,
-    /// of an unknown compression, or beyond the limits: 1024 images in all, containers four deep,
-    /// 256 MiB decompressed.
+    /// `InvalidBinary` for a malformed container. `Unsupported` for a later version, an unknown
+    /// compression, and a container beyond the limits: 1024 images in total, four nested
+    /// containers, 256 MiB of decompressed and copied data.
     pub fn entries(&self) -> Result<Option<Vec<ContainerEntry>>> {
         let mut opening = Opening::default();
         let is_container = opening.open(self, 0)?;
@@ -183,23 +184,24 @@ impl Image {
     }
 }
 
-/// How deep containers lie in each other, the file's own included.
+/// Most levels of nested containers, the outermost included.
 const MOST_DEEP: usize = 4;
 const MOST_ENTRIES: usize = 1024;
-/// Well below what a machine has, so that a small file cannot take all of it.
+/// Most bytes that are decompressed or copied for one image: a small file must not use up the
+/// machine's memory.
 const MOST_BYTES_MADE: usize = 256 << 20;
 
-/// The opening of one image. Counts what a hostile container would have too much of.
+/// The opening of one image, with counters of everything that a hostile container could multiply.
 #[derive(Default)]
 struct Opening {
     found: Vec<ContainerEntry>,
     seen: usize,
-    /// Bytes that were decompressed or copied.
+    /// Number of bytes decompressed or copied so far.
     made: usize,
 }
 
 impl Opening {
-    /// Adds what a container holds. `false` if it is none.
+    /// Adds the entries of a container. Returns false if the image is no container.
     fn open(&mut self, image: &Image, depth: usize) -> Result<bool> {
         match image.format() {
             Format::OffloadBinary => offload_binary::read(self, image, depth)?,
@@ -214,8 +216,8 @@ impl Opening {
         Ok(true)
     }
 
-    /// Adds an entry, or what it holds if it is a container itself. An ELF file stands before what
-    /// its sections hold.
+    /// Adds an entry, or the entries of an entry that is a container. An ELF file precedes the
+    /// images in its sections.
     fn add(&mut self, entry: ContainerEntry, depth: usize) -> Result<()> {
         self.see()?;
         let image = entry.image.clone();
@@ -231,7 +233,10 @@ impl Opening {
         Ok(())
     }
 
-    /// Takes note of an entry, or of a section that may hold some.
+    /// Counts an entry, or a section that may hold entries.
+    ///
+    /// # Errors
+    /// `Unsupported` beyond the limit.
     fn see(&mut self) -> Result<()> {
         self.seen += 1;
         match self.seen <= MOST_ENTRIES {
@@ -240,7 +245,10 @@ impl Opening {
         }
     }
 
-    /// Takes note of memory that is filled on a container's account.
+    /// Counts bytes that are decompressed or copied for a container.
+    ///
+    /// # Errors
+    /// `Unsupported` beyond the limit.
     fn make(&mut self, bytes: usize) -> Result<()> {
         self.made = self.made.saturating_add(bytes);
         match self.made <= MOST_BYTES_MADE {
@@ -253,7 +261,7 @@ impl Opening {
     }
 }
 
-/// Returns whether an image is nothing but a container.
+/// Returns whether an image is only a container, unlike an ELF file with sections.
 fn is_pure_container(image: &Image) -> bool {
     matches!(
         image.format(),
@@ -261,7 +269,8 @@ fn is_pure_container(image: &Image) -> bool {
     )
 }
 
-/// Returns the error of a version that this library does not know: one to come, or none at all.
+/// Returns the error for an unknown version: `Unsupported` for a plausible later one, else
+/// `InvalidBinary`.
 fn unknown_version(what: &str, version: u32, newest: u32) -> Error {
     const MOST_PLAUSIBLE: u32 = 255;
     match version {

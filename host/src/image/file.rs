@@ -1,20 +1,20 @@
-//! Files that users name: read to the end that is expected, whatever the name stands for.
+//! Reading of files that users name. Endless and oversized files are refused.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Error, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// A file that is open, and whose end comes.
+/// An open regular file or pipe: a file with an end.
 pub struct WholeFile {
     file: File,
     facts: Metadata,
 }
 
-/// Reads a file, or what a pipe has until its writers close it. Blocks while a pipe is written to.
+/// Reads a file, or a pipe until its writers close it. Blocks while a pipe has writers.
 ///
 /// # Errors
-/// `FileTooLarge` for more than `most` bytes, `OutOfMemory`; those of [`WholeFile::open`].
+/// `FileTooLarge` for more than `most` bytes, `OutOfMemory`; errors of [`WholeFile::open`].
 pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     WholeFile::open(path)?.read(most)
 }
@@ -23,7 +23,7 @@ impl WholeFile {
     /// Opens a file or a pipe for reading. Does not wait for a writer.
     ///
     /// # Errors
-    /// `InvalidInput` for what is neither, and for a FIFO without a writer; those of the system.
+    /// `InvalidInput` for a folder, a device or a socket; errors of the system.
     pub fn open(path: &Path) -> io::Result<WholeFile> {
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         let facts = file.metadata()?;
@@ -38,16 +38,16 @@ impl WholeFile {
         Err(Error::new(ErrorKind::InvalidInput, format!("it is {what}, expected a file")))
     }
 
-    /// Returns the regular file, for mapping; `None` if it is a pipe.
+    /// Returns the regular file, for mapping; `None` for a pipe.
     pub fn regular(&self) -> Option<&File> {
         self.facts.is_file().then_some(&self.file)
     }
 
-    /// Returns the bytes, of which there may be up to `most`. Blocks while a pipe is written to.
+    /// Reads all bytes, at most `most`. Blocks while a pipe has writers.
     ///
     /// # Errors
-    /// `FileTooLarge` for more, `OutOfMemory`, `InvalidInput` for a FIFO without a writer; those of
-    /// the system.
+    /// `FileTooLarge` for more than `most` bytes, `OutOfMemory`, `InvalidInput` for a FIFO without
+    /// a writer; errors of the system.
     pub fn read(mut self, most: u64) -> io::Result<Vec<u8>> {
         let too_large = |has: &str| {
             Error::new(ErrorKind::FileTooLarge, format!("it has {has}, expected at most {most}"))
@@ -61,7 +61,7 @@ impl WholeFile {
             return Err(too_large(&format!("{expected} bytes")));
         }
         bytes.try_reserve_exact(usize::try_from(expected).unwrap_or(usize::MAX))?;
-        // Files of the system, as in `/proc`, have more than their size says.
+        // Files of the system, as in `/proc`, have more bytes than their metadata reports.
         let left = most.saturating_add(1).saturating_sub(bytes.len() as u64);
         self.file.take(left).read_to_end(&mut bytes)?;
         match bytes.len() as u64 > most {
@@ -70,7 +70,7 @@ impl WholeFile {
         }
     }
 
-    /// Reads the bytes that a pipe has already. Later reads wait for its writers.
+    /// Reads the bytes available in a pipe, and makes later reads wait for the pipe's writers.
     fn first_of_pipe(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; 4096];
         let read = match self.file.read(&mut bytes) {
@@ -101,11 +101,11 @@ mod tests {
         let error = read_at_most(file.path(), 4).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
         assert_eq!(error.to_string(), "it has 5 bytes, expected at most 4");
-        // A size that no process can have.
+        // A file of 1 TiB, almost all of it a hole.
         file.as_file().set_len(1 << 40).unwrap();
         assert_eq!(read_at_most(file.path(), 1 << 32).unwrap_err().kind(), ErrorKind::FileTooLarge);
-        let of_system = read_at_most("/proc/self/status".as_ref(), 3).unwrap_err();
-        assert_eq!(of_system.to_string(), "it has more bytes, expected at most 3");
+        let error = read_at_most("/proc/self/status".as_ref(), 3).unwrap_err();
+        assert_eq!(error.to_string(), "it has more bytes, expected at most 3");
         assert!(!read_at_most("/proc/self/status".as_ref(), 1 << 20).unwrap().is_empty());
     }
 

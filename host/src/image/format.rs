@@ -1,25 +1,25 @@
-//! Recognising an image by its bytes.
+//! Recognition of an image's format by its bytes.
 
 use object::read::archive::ArchiveFile;
 use std::fmt;
 
-/// What an image is. Plugins name the formats that they take by [`Format::name`].
+/// The format of an image. Plugins list their formats by [`Format::name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
     /// An ELF shared object for a CPU.
     ElfSharedObject {
-        /// `e_machine`.
+        /// The ELF header's `e_machine`.
         machine: u16,
     },
     /// An ELF relocatable object for a CPU.
     ElfRelocatable {
-        /// `e_machine`.
+        /// The ELF header's `e_machine`.
         machine: u16,
     },
     /// An ELF executable for a CPU.
     ElfExecutable {
-        /// `e_machine`.
+        /// The ELF header's `e_machine`.
         machine: u16,
     },
     /// A static archive.
@@ -44,7 +44,7 @@ pub enum Format {
     CompressedOffloadBundle,
     /// LLVM bitcode.
     Bitcode,
-    /// None of these; a plugin may know it all the same.
+    /// Any other format. A plugin may still accept it.
     Unknown,
 }
 
@@ -58,8 +58,8 @@ const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
 
 impl Format {
-    /// Recognises an image by its first bytes; WGSL, which begins with nothing of its own, by all of
-    /// them. Total.
+    /// Returns the format of an image, recognised by its first bytes, or by all bytes for WGSL,
+    /// which has no magic number. Any bytes are allowed.
     pub fn recognize(bytes: &[u8]) -> Format {
         match bytes {
             [0x7f, b'E', b'L', b'F', ..] => elf(bytes),
@@ -76,7 +76,7 @@ impl Format {
         }
     }
 
-    /// Returns the name that plugins use in their list of formats.
+    /// Returns the format's name in plugins' lists of formats: "elf-so".
     pub fn name(self) -> &'static str {
         match self {
             Format::ElfSharedObject { .. } => "elf-so",
@@ -97,8 +97,8 @@ impl Format {
         }
     }
 
-    /// Returns the target triple of an image, as LLVM spells it, so far as its format says it: an archive's
-    /// is that of its first member. "unknown" for the others.
+    /// Returns the target triple of an image in LLVM's spelling, derived from the format. An
+    /// archive has the triple of its first member. "unknown" for formats without a triple.
     pub(crate) fn target_triple(bytes: &[u8]) -> &'static str {
         match Format::recognize(bytes) {
             Format::ElfSharedObject { machine }
@@ -121,7 +121,7 @@ fn cpu_triple(machine: u16) -> &'static str {
     }
 }
 
-/// Returns the content of an archive's first member that is no archive.
+/// Returns the contents of an archive's first member; `None` if that member is an archive.
 fn first_member(bytes: &[u8]) -> Option<&[u8]> {
     let archive = ArchiveFile::parse(bytes).ok()?;
     let member = archive.members().next()?.ok()?.data(bytes).ok()?;
@@ -134,7 +134,8 @@ impl fmt::Display for Format {
     }
 }
 
-/// `e_type` and `e_machine` lie at the same place in both classes of ELF.
+/// Returns the format of an ELF file. `e_type` and `e_machine` have the same offsets in both
+/// classes of ELF.
 fn elf(bytes: &[u8]) -> Format {
     let Some([_, _, _, _, _, data, ..]) = bytes.first_chunk::<16>() else {
         return Format::Unknown;
@@ -156,7 +157,7 @@ fn elf(bytes: &[u8]) -> Format {
     }
 }
 
-/// PTX is text in which `.version` is the first directive, after comments.
+/// Returns whether text is PTX: `.version` is the first directive after comments.
 fn is_ptx(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(4096)];
     let lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
@@ -164,8 +165,8 @@ fn is_ptx(bytes: &[u8]) -> bool {
     directives.next().is_some_and(|line| line.starts_with(b".version"))
 }
 
-/// WGSL is text with an entry point for compute, `@compute`, outside of comments. Blanks may be
-/// behind the `@`.
+/// Returns whether text is WGSL with a compute entry point: `@compute` outside of comments, with
+/// optional blanks after the `@`.
 fn is_wgsl(bytes: &[u8]) -> bool {
     if bytes.contains(&0) {
         return false;
@@ -186,7 +187,7 @@ fn is_wgsl(bytes: &[u8]) -> bool {
     false
 }
 
-/// What is behind the comment at the beginning of a text. Those of blocks nest.
+/// Returns the text behind the comment at the beginning of a text. Block comments nest.
 fn behind_comment(text: &str) -> Option<&str> {
     if text.starts_with("//") {
         return Some(text.find('\n').map_or("", |end| &text[end..]));

@@ -5,8 +5,8 @@ use crate::device::Device;
 use longshore_plugin_api::MemoryKind;
 use std::sync::Arc;
 
-/// An address on a device. Copying, comparing and arithmetic are safe; what is done with it is
-/// the caller's promise.
+/// An address on a device. Copying, comparing and arithmetic are safe; access to the memory behind
+/// it is part of `unsafe` methods' contracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct DevicePointer(pub u64);
@@ -17,16 +17,17 @@ impl DevicePointer {
         self.0
     }
 
-    /// Returns the pointer `bytes` further on; wraps around like the device's own arithmetic.
+    /// Returns the pointer moved by `bytes` bytes, wrapping around as the device's own arithmetic
+    /// does.
     #[must_use]
     pub fn offset(self, bytes: i64) -> DevicePointer {
         DevicePointer(self.0.wrapping_add_signed(bytes))
     }
 }
 
-/// Untyped memory of a device, freed on drop. Freeing does not wait for work: the memory is handed
-/// out again, or given back to the driver, when all work is done that was queued before, on any
-/// queue that can reach it. LLVM: `olMemAlloc`, `olMemFree`.
+/// Untyped memory of a device, freed on drop. Freeing does not wait for work. The memory is reused,
+/// or returned to the driver, only after all work is done that was queued before on any queue that
+/// can access the memory. Any thread may call the methods. LLVM: `olMemAlloc`, `olMemFree`.
 ///
 /// ```
 /// use longshore::MemoryKind;
@@ -51,28 +52,28 @@ impl Allocation {
         Allocation { block: Some(block), device }
     }
 
-    /// First address.
+    /// Returns the first address.
     pub fn pointer(&self) -> DevicePointer {
         DevicePointer(self.block().address)
     }
 
-    /// Size in bytes, as it was asked for.
+    /// Returns the requested size in bytes.
     pub fn bytes(&self) -> u64 {
         self.block().current_use().bytes
     }
 
-    /// Where it lives.
+    /// Returns the kind of the memory: device, host or managed.
     pub fn kind(&self) -> MemoryKind {
         self.block().kind
     }
 
-    /// Returns the device that it belongs to.
+    /// Returns the device that the allocation belongs to.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Gives it up without freeing it: [`Host::free`](crate::Host::free) does that later, by the
-    /// address.
+    /// Releases the memory from this handle without freeing it, and returns its first address.
+    /// [`Host::free`](crate::Host::free) frees the memory by that address.
     pub fn into_raw(mut self) -> DevicePointer {
         let pointer = self.pointer();
         self.block = None;

@@ -1,34 +1,34 @@
-//! A block of memory that a plugin handed out, and the size classes that blocks come in.
+//! Blocks of memory from a plugin, and their size classes.
 
 use longshore_plugin_api::MemoryKind;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-/// Every block starts at a multiple of this, in bytes.
+/// Alignment of every block, in bytes.
 pub(crate) const BLOCK_ALIGNMENT: u64 = 256;
 
 const LOG_SMALLEST: u32 = BLOCK_ALIGNMENT.ilog2();
 const LOG_LARGEST: u32 = 36;
 const STEPS: u64 = 4;
 
-/// How many size classes there are.
+/// Number of size classes.
 pub(crate) const CLASSES: usize = ((LOG_LARGEST - LOG_SMALLEST) as u64 * STEPS + 1) as usize;
 
-/// A block of memory, from the plugin's `allocate` to its `free`. In between it is live, or lies
-/// in the cache.
+/// A block of memory, from the plugin's `allocate` to its `free`. In between, the block is live,
+/// waits for queued work, or lies in the cache.
 pub(crate) struct Block {
     pub(crate) address: u64,
     pub(crate) capacity: u64,
     pub(crate) kind: MemoryKind,
     pub(crate) device: u64,
-    /// The size class that it is cached in, if it may be cached.
+    /// The size class for caching; `None` for a block that is not cached.
     pub(crate) class: Option<usize>,
     live: AtomicBool,
     requested: AtomicU64,
     location: AtomicPtr<Location<'static>>,
 }
 
-/// What a live block is used for.
+/// The use of a live block: its requested size and the allocating call.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
     pub(crate) bytes: u64,
@@ -60,14 +60,14 @@ impl Block {
         self.address <= other.last() && other.address <= self.last()
     }
 
-    /// Returns the address of its last byte.
+    /// Returns the address of the block's last byte.
     pub(crate) fn last(&self) -> u64 {
         self.address + (self.capacity - 1)
     }
 
-    /// Takes a cached block into use again. Answers whether it had another size before.
+    /// Takes a cached block into use again. Returns whether its requested size changes.
     pub(crate) fn revive(&self, user: Use) -> bool {
-        // Nobody else has it: what is not live and not in the cache is the caller's.
+        // Relaxed: the caller has taken the block out of the cache, and no other thread uses it.
         let before = self.requested.load(Ordering::Relaxed);
         self.requested.store(user.bytes, Ordering::Relaxed);
         self.location.store(std::ptr::from_ref(user.location).cast_mut(), Ordering::Relaxed);
@@ -75,7 +75,7 @@ impl Block {
         before != user.bytes
     }
 
-    /// Ends its use; false if it was not live.
+    /// Ends the use of the block. Returns false if the block was not live.
     pub(crate) fn retire(&self) -> bool {
         self.live.swap(false, Ordering::AcqRel)
     }
@@ -88,14 +88,15 @@ impl Block {
         let location = self.location.load(Ordering::Relaxed);
         Use {
             bytes: self.requested.load(Ordering::Relaxed),
-            // SAFETY: only ever set from references to static locations.
+            // SAFETY: `location` is only set from references to static locations.
             location: unsafe { &*location },
         }
     }
 }
 
-/// Returns the class of a request, and the bytes that its blocks have: four steps per power of two, so
-/// that at most a quarter is wasted. `None` for what is too large to be cached.
+/// Returns the size class of a request, and the size in bytes of its blocks. Four classes per power
+/// of two waste at most a quarter of the request. `None` for a size above 64 GiB, which is not
+/// cached.
 pub(crate) fn class_of(bytes: u64) -> Option<(usize, u64)> {
     if bytes <= BLOCK_ALIGNMENT {
         return Some((0, BLOCK_ALIGNMENT));

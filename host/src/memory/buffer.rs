@@ -10,10 +10,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// `len` values of `T` in a device's memory, freed on drop as an [`Allocation`] is.
+/// A number of values of type `T` in a device's memory, freed on drop as an [`Allocation`] is. Any
+/// thread may call the methods.
 ///
-/// Its own methods copy synchronously and are safe. To copy in a queue's order without waiting,
-/// see [`Queue::copy_from_host`].
+/// The methods of a buffer copy synchronously and are safe. To copy in a queue's order without
+/// waiting, see [`Queue::copy_from_host`].
 ///
 /// ```
 /// # let host = longshore::Host::new()?;
@@ -37,18 +38,19 @@ pub struct Buffer<T: Element> {
     elements: PhantomData<T>,
 }
 
-/// Zeros that were queued for a buffer.
+/// A queued fill of a buffer with zeros.
 struct Zeroing {
     queue: Arc<QueueCore>,
-    /// Whether the zeros are known to be there.
+    /// Whether the fill is known to be done.
     is_done: AtomicBool,
 }
 
 impl<T: Element> Buffer<T> {
-    /// Allocates a buffer and queues its zeros.
+    /// Allocates a buffer and queues a fill with zeros.
     #[track_caller]
     pub(crate) fn zeroed(queue: &Queue, device: &Device, len: usize) -> Result<Buffer<T>> {
-        // The zeros come behind all work of the queue, and what other queues do behind the zeros.
+        // The fill comes behind all work of the queue, and uses by other queues come behind the
+        // fill.
         let mut buffer = Buffer::new(device, Some(queue), len)?;
         queue.fill_with_zeros(&buffer.allocation)?;
         let queue = Arc::clone(queue.core());
@@ -59,7 +61,10 @@ impl<T: Element> Buffer<T> {
     #[track_caller]
     pub(crate) fn new(device: &Device, queue: Option<&Queue>, len: usize) -> Result<Buffer<T>> {
         let bytes = (len as u64).checked_mul(size_of::<T>() as u64).ok_or_else(|| {
-            let message = format!("{len} elements of {} bytes overflow", size_of::<T>());
+            let message = format!(
+                "a buffer of {len} elements of {} bytes; expected at most 2^64 - 1 bytes",
+                size_of::<T>()
+            );
             Error::new(ErrorCode::InvalidSize, message)
         })?;
         let alignment = align_of::<T>() as u64;
@@ -67,40 +72,39 @@ impl<T: Element> Buffer<T> {
         Ok(Buffer { allocation, len, zeroing: None, elements: PhantomData })
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Always false: there are no empty buffers.
+    /// Returns false: every buffer has at least one element.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Address of the first element.
+    /// Returns the address of the first element.
     pub fn pointer(&self) -> DevicePointer {
         self.allocation.pointer()
     }
 
-    /// Returns the memory itself.
+    /// Returns the allocation that holds the elements.
     pub fn allocation(&self) -> &Allocation {
         &self.allocation
     }
 
-    /// Copies `values` to the start of the buffer, after all that is in `queue`. Blocks until it
-    /// is done.
+    /// Copies `values` to the start of the buffer, after all queued work of `queue`. Blocks until
+    /// the copy is done.
     ///
     /// # Errors
-    /// `InvalidSize` if there are more values than elements; those of
-    /// [`Queue::synchronize`].
+    /// `InvalidSize` if there are more values than elements; errors of [`Queue::synchronize`].
     pub fn write(&self, queue: &Queue, values: &[T]) -> Result<()> {
         self.fits(values.len())?;
         let bytes = element::bytes(values);
         self.behind_zeros(queue, || queue.write_and_wait(&self.allocation, bytes))
     }
 
-    /// Copies the start of the buffer to `values`, after all that is in `queue`. Blocks until it
-    /// is done.
+    /// Copies the start of the buffer to `values`, after all queued work of `queue`. Blocks until
+    /// the copy is done.
     ///
     /// # Errors
     /// As for [`Buffer::write`].
@@ -110,7 +114,8 @@ impl<T: Element> Buffer<T> {
         self.behind_zeros(queue, || queue.read_and_wait(&self.allocation, bytes))
     }
 
-    /// Returns the whole content, after all that is in `queue`. Blocks until it is read.
+    /// Returns a copy of all elements, read after all queued work of `queue`. Blocks until the copy
+    /// is done.
     ///
     /// # Errors
     /// As for [`Buffer::write`].
@@ -120,19 +125,21 @@ impl<T: Element> Buffer<T> {
         Ok(values)
     }
 
-    /// Sets every element to `value`, after all that is in `queue`. Blocks until it is done.
+    /// Sets every element to `value`, after all queued work of `queue`. Blocks until the fill is
+    /// done.
     ///
     /// # Errors
-    /// Those of [`Queue::synchronize`].
+    /// Errors of [`Queue::synchronize`].
     pub fn fill(&self, queue: &Queue, value: T) -> Result<()> {
         let pattern = element::bytes(std::slice::from_ref(&value));
         self.behind_zeros(queue, || queue.fill_and_wait(&self.allocation, pattern))
     }
 
-    /// Does what waits for `queue`, behind the zeros: those of another queue are waited for first.
+    /// Calls `act`, which waits for `queue`, behind the fill with zeros. A fill on another queue is
+    /// waited for first.
     ///
     /// # Errors
-    /// Errors of `act` and of the work that the zeros are queued behind.
+    /// Errors of `act` and of the work in front of the fill.
     fn behind_zeros(&self, queue: &Queue, act: impl FnOnce() -> Result<()>) -> Result<()> {
         let pending = self.zeroing.as_ref().filter(|zeros| !zeros.is_done.load(Ordering::Acquire));
         let Some(zeros) = pending else { return act() };

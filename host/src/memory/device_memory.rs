@@ -12,22 +12,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Keeps freed blocks by size class for reuse: bounded, and given back when the device is short.
-/// LLVM: `MemoryManagerTy`.
+/// The memory of one device, with a cache of freed blocks by size class. The cache is bounded, and
+/// emptied when the device is short of memory. LLVM: `MemoryManagerTy`.
 pub(crate) struct DeviceMemory {
     device: u64,
     table: Arc<AllocationTable>,
     limit: u64,
     cache: Mutex<Cache>,
-    /// How many freed blocks wait for queued work.
+    /// Number of freed blocks that wait for queued work.
     pending: AtomicUsize,
-    /// `None` if nobody asked for tracking.
+    /// The tracker; `None` without tracking.
     tracker: Option<DeviceTracker>,
-    /// Whether the plugin wants to know how much of a block the program sees, until it says no.
+    /// Whether the host reports logical sizes of blocks: true until the plugin returns
+    /// `Unsupported`.
     reports_logical_sizes: AtomicBool,
 }
 
-/// How often a plugin is asked for a block that overlaps none.
+/// Most allocations that the host requests to get a block that overlaps no other block.
 const MOST_MOVES: usize = 16;
 
 struct Cache {
@@ -37,17 +38,17 @@ struct Cache {
     closed: bool,
 }
 
-/// What became of a block whose use ended.
+/// The outcome of releasing a block.
 pub(crate) enum Released {
-    /// It is in the cache, will be there when queued work is done, or went with its device.
+    /// No further step: the block is cached, waits for queued work, or was freed with its device.
     Done,
-    /// It must be given back to the plugin.
+    /// A block that the caller must return to the plugin.
     GiveBack(Arc<Block>),
-    /// It was not live.
+    /// A block that was not live.
     NotLive,
 }
 
-/// A request, checked by [`Request::new`].
+/// A request for memory, checked by [`Request::new`].
 pub(crate) struct Request {
     kind: MemoryKind,
     alignment: u64,
@@ -55,16 +56,16 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Checks a request.
+    /// Creates a request after checking it.
     ///
     /// # Errors
     /// `InvalidSize` for 0 bytes, `InvalidArgument` for an alignment that is no power of two,
-    /// `OutOfResources` for more than any device has.
+    /// `OutOfResources` for more than 2^63 - 1 bytes.
     pub(crate) fn new(kind: MemoryKind, alignment: u64, user: Use) -> Result<Request> {
         if user.bytes == 0 {
             return Err(Error::new(
                 ErrorCode::InvalidSize,
-                "an allocation of 0 bytes; at least 1 is needed",
+                "an allocation of 0 bytes; expected at least 1",
             ));
         }
         if !alignment.is_power_of_two() {
@@ -104,9 +105,10 @@ impl DeviceMemory {
         }
     }
 
-    /// Returns a block from the cache, taken into use, and whether the plugin has to be told its logical size.
-    /// For a user whose first use comes behind all work of `queue`, that of other queues behind that
-    /// use, the block may be one that only `queue` can still use.
+    /// Takes a block from the cache into use. Also returns whether the caller must report the
+    /// block's logical size to the plugin. With `queue`, the block may be one that only queued work
+    /// of `queue` still uses. The caller's first use of the block then comes behind that work, and
+    /// uses on other queues behind the first use.
     pub(crate) fn reuse(
         &self,
         request: &Request,
@@ -140,25 +142,26 @@ impl DeviceMemory {
         block
     }
 
-    /// Tells the plugin how much of a block the program sees.
+    /// Reports the logical size of a block to the plugin.
     ///
     /// # Errors
-    /// Those of the plugin, but not that it has no use for it.
+    /// Errors of the plugin, except `Unsupported`, which ends all reports.
     pub(crate) fn report_logical_size(&self, block: &Block, remote: &AnyDevice) -> Result<()> {
         match remote.set_logical_size(block.address, block.current_use().bytes) {
             Err(error) if error.code() == ErrorCode::Unsupported => {
                 self.reports_logical_sizes.store(false, Ordering::Relaxed);
                 Ok(())
             }
-            reported => reported,
+            result => result,
         }
     }
 
-    /// Returns a block from the plugin. If the device is short, what is cached, and what is when queued work
-    /// is done, is given back and it is tried again, at last without rounding up. May block.
+    /// Allocates a block from the plugin. If the device is short of memory, waits for the work that
+    /// uses freed blocks, returns all cached blocks and tries again, the last time without rounding
+    /// up. May block.
     ///
     /// # Errors
-    /// Those of the plugin.
+    /// Errors of the plugin.
     pub(crate) fn obtain(&self, request: &Request, remote: &AnyDevice) -> Result<Arc<Block>> {
         let class = request.class();
         let capacity = class.map_or(request.user.bytes, |(_, capacity)| capacity);
@@ -189,11 +192,13 @@ impl DeviceMemory {
         Ok(block)
     }
 
-    /// Returns a block that overlaps none of any device, and is known from now on. Plugins in processes of their own know nothing of each other's
-    /// addresses.
+    /// Requests blocks by `ask` until one overlaps no block of any device, and enters that block
+    /// into the table. Isolated plugins do not know each other's addresses, so their blocks may
+    /// overlap.
     ///
     /// # Errors
-    /// Errors of `ask`; a breach for a block that overlaps another of this device; `OutOfResources` if all overlap those of other devices.
+    /// Errors of `ask`; a breach for a block that overlaps another block of this device;
+    /// `OutOfResources` if all blocks overlap blocks of other devices.
     fn obtain_apart(
         &self,
         remote: &AnyDevice,
@@ -206,17 +211,17 @@ impl DeviceMemory {
                 Err(error) => break Err(error),
             };
             let Err(known) = self.table.insert(&block) else { break Ok(block) };
-            let of_device = moved.iter().find(|moved| moved.overlaps(&block));
-            let of_device = of_device.or(Some(&known).filter(|known| known.device == self.device));
-            if let Some(other) = of_device {
+            let own = moved.iter().find(|moved| moved.overlaps(&block));
+            let own = own.or(Some(&known).filter(|known| known.device == self.device));
+            if let Some(other) = own {
                 let error = overlap(remote.plugin(), &block, other);
-                // The other one would be freed if both begin there.
+                // Freeing the new block by its address would free `other` if both begin there.
                 if other.address != block.address {
                     moved.push(block);
                 }
                 break Err(error);
             }
-            // Kept until there is another, so that it is not handed out again.
+            // Kept until the loop ends, so that the plugin does not return the same address again.
             moved.push(block);
             if moved.len() == MOST_MOVES {
                 break Err(no_free_address(remote.plugin(), &known));
@@ -226,7 +231,7 @@ impl DeviceMemory {
         found
     }
 
-    /// Tracks that a block was taken into use by who called this.
+    /// Records a newly used block, with the call stack of this call, if memory is tracked.
     #[inline]
     pub(crate) fn track(&self, block: &Block) {
         if let Some(tracker) = &self.tracker {
@@ -234,9 +239,10 @@ impl DeviceMemory {
         }
     }
 
-    /// Ends the use of a block and puts it into the cache, if it fits, or in place of a larger one;
-    /// if queued work may use it, when queues have passed `points`, which are asked for then.
-    #[must_use = "what is not cached must be given back"]
+    /// Ends the use of a block and caches it if it fits, or in place of a larger block. A block
+    /// that queued work may use is cached after the queues have passed the points that `points`
+    /// returns.
+    #[must_use = "a block that is not cached must be returned to the plugin"]
     pub(crate) fn release(
         &self,
         block: Arc<Block>,
@@ -245,7 +251,7 @@ impl DeviceMemory {
         if !block.retire() {
             return Released::NotLive;
         }
-        // Before anybody else can have the address.
+        // Before another allocation can have the address.
         if let Some(tracker) = &self.tracker {
             tracker.freed(&block);
         }
@@ -268,8 +274,8 @@ impl DeviceMemory {
         self.pending.load(Ordering::Relaxed) != 0
     }
 
-    /// Puts freed blocks that queued work has done with into the cache, or gives them back. Answers
-    /// whether there were some. Does not wait for the work.
+    /// Caches, or returns to the plugin, the freed blocks that no queued work uses any more.
+    /// Returns whether there were such blocks. Does not wait for the work.
     pub(crate) fn collect_freed(&self, remote: &AnyDevice) -> bool {
         let mut some = false;
         loop {
@@ -292,11 +298,11 @@ impl DeviceMemory {
         }
     }
 
-    /// Waits for the work that may use freed blocks, then gives all cached blocks back to the plugin.
+    /// Waits for the work that may use freed blocks, then returns all cached blocks to the plugin.
     pub(crate) fn reclaim(&self, remote: &AnyDevice) {
         loop {
             let Some(oldest) = self.cache.lock().pending.oldest() else { break };
-            // In a host function there is no waiting for its own queue.
+            // A host function cannot wait for its own queue.
             if !oldest.points.iter().all(Point::wait) {
                 break;
             }
@@ -305,17 +311,17 @@ impl DeviceMemory {
         self.trim(remote);
     }
 
-    /// Gives all cached blocks back to the plugin.
+    /// Returns all cached blocks to the plugin.
     pub(crate) fn trim(&self, remote: &AnyDevice) {
         self.collect_freed(remote);
-        // Others may use the cache while the driver frees.
+        // The lock is released before the driver frees, so other threads can use the cache.
         let blocks = self.cache.lock().drain();
         for block in blocks {
             self.give_back(&block, remote).unwrap_or_else(|error| log::error!("{error}"));
         }
     }
 
-    /// What is and was allocated, with the device's name.
+    /// Returns a report of the device's allocations, under the device's name.
     pub(crate) fn report(&self, name: &str) -> MemoryReport {
         let report = match &self.tracker {
             Some(tracker) => {
@@ -330,21 +336,22 @@ impl DeviceMemory {
         report.with_cached(self.cached())
     }
 
-    /// How many blocks lie in the cache, and their bytes.
+    /// Returns the number of cached blocks, and their size in bytes.
     pub(crate) fn cached(&self) -> (u64, u64) {
         let cache = self.cache.lock();
         (cache.bins.iter().map(|bin| bin.len() as u64).sum(), cache.bytes)
     }
 
-    /// Ends the cache, gives everything back and answers what was still live, with where it was
-    /// allocated if that was tracked.
+    /// Closes the cache and returns all blocks to the plugin. Returns the blocks that were still
+    /// live, with the call stacks of their allocation if memory is tracked.
     pub(crate) fn close(&self, remote: &AnyDevice) -> Vec<(Arc<Block>, Option<CallStack>)> {
         let mut cache = self.cache.lock();
         cache.closed = true;
         drop(cache.drain());
         let pending: Vec<_> = cache.pending.drain().collect();
         drop(cache);
-        // The device's own queues are done; those of others may copy from and to its memory.
+        // The device's own queues are done, but queues of other devices may still copy from and to
+        // its memory.
         for point in pending.iter().flat_map(|pending| &pending.points) {
             point.wait();
         }
@@ -357,12 +364,12 @@ impl DeviceMemory {
         leaked.map(|block| (Arc::clone(&block), stacks.remove(&block.address))).collect()
     }
 
-    /// Gives a block that is not live back to the plugin.
+    /// Returns a block that is not live to the plugin.
     ///
     /// # Errors
-    /// Those of the driver; the block is gone all the same.
+    /// Errors of the driver; the block is gone even then.
     pub(crate) fn give_back(&self, block: &Block, remote: &AnyDevice) -> Result<()> {
-        // Out of the table first: the plugin may hand the address out again at once.
+        // Removed from the table first: the plugin may reuse the address at once.
         self.table.remove(block.address);
         remote.free(block.kind, block.address).map_err(|error| {
             error.context(format_args!("freeing {} bytes at {:#x}", block.capacity, block.address))
@@ -371,14 +378,15 @@ impl DeviceMemory {
 }
 
 impl Cache {
-    /// Keeps a freed block, if it fits, or in place of a larger one; answers what must be given back.
+    /// Caches a freed block if it fits, or in place of a larger one. Returns the block that must go
+    /// back to the plugin.
     fn take_back(&mut self, block: Arc<Block>, limit: u64) -> Option<Arc<Block>> {
         let Some(class) = block.class else { return Some(block) };
         if self.bytes + block.capacity <= limit {
             self.keep(block, class);
             return None;
         }
-        // Few large blocks must not keep many small ones out.
+        // A few large blocks must not displace many small ones.
         let Some(larger) = self.take_larger_than(block.capacity) else { return Some(block) };
         self.keep(block, class);
         Some(larger)
@@ -389,7 +397,7 @@ impl Cache {
         self.bins[bin(block.kind, class)].push(block);
     }
 
-    /// Takes one of the largest blocks out, if it is larger than this.
+    /// Removes one of the largest blocks, if it is larger than `capacity` bytes.
     fn take_larger_than(&mut self, capacity: u64) -> Option<Arc<Block>> {
         let capacity_in = |bin: &Vec<Arc<Block>>| bin.last().map_or(0, |block| block.capacity);
         let largest = self.bins.iter_mut().max_by_key(|bin| capacity_in(bin))?;
@@ -417,13 +425,14 @@ fn free(block: &Block, remote: &AnyDevice) {
 #[cold]
 fn no_free_address(plugin: &str, known: &Block) -> Error {
     let message = format!(
-        "the {MOST_MOVES} addresses that plugin '{plugin}' offers are those of other devices' memory, as the {} bytes at {:#x}",
+        "all {MOST_MOVES} blocks that plugin '{plugin}' allocated overlap memory of other devices, such as \
+         the {} bytes at {:#x}",
         known.capacity, known.address
     );
     Error::new(ErrorCode::OutOfResources, message)
 }
 
-/// Returns the error for memory that is in use.
+/// Returns the breach for a block that overlaps another block of its device.
 #[cold]
 fn overlap(plugin: &str, block: &Block, other: &Block) -> Error {
     let found = format_args!("{} bytes at {:#x}", block.capacity, block.address);

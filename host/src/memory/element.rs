@@ -4,10 +4,10 @@ use std::mem::MaybeUninit;
 
 /// A type whose values can lie in a [`Buffer`](crate::Buffer): plain data, valid for any bytes.
 ///
-/// Numbers and arrays of them are elements. A program implements the trait for structures of its
-/// own, or takes the feature `bytemuck`, with which each type that implements
-/// `bytemuck::NoUninit` and `bytemuck::AnyBitPattern` is an element. A type has one of the two: under
-/// the feature a type that implements these traits cannot implement `Element` by hand.
+/// Numbers and arrays of numbers are elements. A program implements the trait for its own
+/// structures, or enables the feature `bytemuck`. With the feature, each type that implements
+/// `bytemuck::NoUninit` and `bytemuck::AnyBitPattern` is an element, and cannot implement `Element`
+/// by hand.
 ///
 /// ```
 /// #[repr(C)]
@@ -41,8 +41,8 @@ unsafe impl<T> Element for T where
 mod numbers {
     use super::Element;
 
-    /// A number, or an array of such. `Element` for arrays of other elements would be lost with the
-    /// feature `bytemuck`.
+    /// A number, or an array of numbers. Arrays of other elements have no `Element`: with the
+    /// feature `bytemuck` they would lose it.
     ///
     /// # Safety
     /// As for [`Element`].
@@ -80,7 +80,7 @@ pub(crate) fn bytes_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size) }
 }
 
-/// Returns the value of zeros.
+/// Returns the value whose bytes are all 0.
 #[inline]
 pub(crate) fn zero<T: Element>() -> T {
     // SAFETY: any bytes are an element.

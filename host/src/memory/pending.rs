@@ -1,15 +1,15 @@
-//! Freed blocks that work which was queued before may still use.
+//! Freed blocks that queued work may still use.
 
 use super::block::Block;
 use crate::queue::core::{Point, QueueCore};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many of the latest blocks are looked at for one that a queue can have at once.
+/// Number of the latest blocks that [`PendingBlocks::take_for`] examines.
 const LOOKED_AT: usize = 32;
 
-/// The blocks, oldest first. A block waits for each queue that was busy when it was freed, so a later
-/// one is not done before an earlier one.
+/// The freed blocks that wait for queued work, oldest first. A block waits for each queue that was
+/// busy at the time of its freeing, so a later block is not ready before an earlier one.
 #[derive(Default)]
 pub(super) struct PendingBlocks {
     blocks: VecDeque<PendingBlock>,
@@ -18,7 +18,7 @@ pub(super) struct PendingBlocks {
 #[derive(Clone)]
 pub(super) struct PendingBlock {
     pub(super) block: Arc<Block>,
-    /// Where the queues must be.
+    /// The points that the queues must pass before the block is reused.
     pub(super) points: Vec<Point>,
 }
 
@@ -35,14 +35,14 @@ impl PendingBlocks {
         self.blocks.front().cloned()
     }
 
-    /// Takes a block out; false if another thread did.
+    /// Removes a block. Returns false if another thread has removed it.
     pub(super) fn remove(&mut self, block: &Arc<Block>) -> bool {
         let place = self.blocks.iter().position(|pending| Arc::ptr_eq(&pending.block, block));
         place.and_then(|place| self.blocks.remove(place)).is_some()
     }
 
-    /// Takes out a suitable block whose only possible user is `queue`, behind whose work the new use
-    /// comes.
+    /// Removes and returns a suitable block that only queued work of `queue` may use. The caller's
+    /// new use comes behind that work.
     pub(super) fn take_for(
         &mut self,
         queue: &Arc<QueueCore>,

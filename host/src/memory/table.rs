@@ -1,4 +1,4 @@
-//! The table of every address that a host's devices have handed out.
+//! The table of all memory that a host's devices have allocated.
 
 use super::block::{Block, Use};
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result};
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Finds the owner of an address in O(log n). Blocks stay in it while they are cached, so taking
-/// one from the cache does not touch it.
+/// The owners of all allocated addresses, looked up in O(log n) time. Cached blocks stay in the
+/// table, so reusing a block does not change the table.
 #[derive(Default)]
 pub(crate) struct AllocationTable {
     ranges: RwLock<BTreeMap<u64, Range>>,
@@ -19,29 +19,29 @@ enum Range {
     Global { device: u64, program: u64, bytes: u64 },
 }
 
-/// What an address belongs to.
+/// The allocation or global that contains an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AllocationInfo {
     /// First address.
     pub base: u64,
-    /// Size in bytes, as it was asked for.
+    /// Requested size in bytes.
     pub bytes: u64,
-    /// What it is.
+    /// Owner of the memory: an allocation or a global.
     pub owner: AllocationOwner,
-    /// Identifies the device, see [`Device::id`](crate::Device::id).
+    /// Number of the device, see [`Device::id`](crate::Device::id).
     pub device: u64,
 }
 
-/// Who a range of addresses was handed out to.
+/// The owner of a range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocationOwner {
     /// An allocation of the program.
     Allocation {
-        /// Where it lives.
+        /// Kind of the memory.
         kind: MemoryKind,
-        /// Where in the program it was made.
+        /// Source location of the allocating call.
         location: &'static Location<'static>,
     },
     /// A global variable of a loaded image.
@@ -49,13 +49,15 @@ pub enum AllocationOwner {
 }
 
 impl AllocationTable {
-    /// Makes a block known that a plugin has handed out.
+    /// Inserts a block that a plugin has allocated.
     ///
     /// # Errors
-    /// A known block that it overlaps, live or cached; then it stays unknown.
+    /// An entered block, live or cached, that the new block overlaps; the new block is then not
+    /// inserted.
     pub(crate) fn insert(&self, block: &Arc<Block>) -> Result<(), Arc<Block>> {
         let mut ranges = self.ranges.write();
-        // No two known blocks overlap, so one that overlaps this begins closest to its end.
+        // No two entered blocks overlap, so only the last one that begins before the end can
+        // overlap this one.
         let closest = ranges.range(..=block.last()).rev().find_map(|(_, range)| match range {
             Range::Block(known) => Some(known),
             Range::Global { .. } => None,
@@ -71,8 +73,9 @@ impl AllocationTable {
         self.ranges.write().remove(&address);
     }
 
-    /// Makes a global known; doing it again is no harm. An address that a block has keeps it; of
-    /// several globals at one address the longest counts, and empty ones are left out.
+    /// Inserts a global; inserting one again has no effect. A block at the same address keeps its
+    /// entry. Among several globals at one address the longest is kept, and empty globals are
+    /// skipped.
     pub(crate) fn insert_global(&self, device: u64, program: u64, address: u64, bytes: u64) {
         let mut ranges = self.ranges.write();
         let longer = match ranges.get(&address) {
@@ -86,12 +89,12 @@ impl AllocationTable {
     }
 
     pub(crate) fn remove_globals_of(&self, program: u64) {
-        let of_program =
+        let is_removed =
             |range: &Range| matches!(range, Range::Global { program: p, .. } if *p == program);
-        self.ranges.write().retain(|_, range| !of_program(range));
+        self.ranges.write().retain(|_, range| !is_removed(range));
     }
 
-    /// Takes out all blocks of a device, live and cached.
+    /// Removes all ranges of a device, and returns its blocks, live and cached.
     pub(crate) fn remove_device(&self, device: u64) -> Vec<Arc<Block>> {
         let mut removed = Vec::new();
         self.ranges.write().retain(|_, range| match range {
@@ -105,7 +108,7 @@ impl AllocationTable {
         removed
     }
 
-    /// What is live on one device, or on all.
+    /// Returns the live allocations of one device, or of all devices.
     pub(crate) fn live(&self, device: Option<u64>) -> Vec<(MemoryKind, Use)> {
         let ranges = self.ranges.read();
         let live = ranges.values().filter_map(|range| match range {
@@ -117,7 +120,7 @@ impl AllocationTable {
             .collect()
     }
 
-    /// Returns the live allocation or global that an address lies in.
+    /// Returns the live allocation or global that contains an address.
     pub(crate) fn find(&self, address: u64) -> Option<AllocationInfo> {
         let ranges = self.ranges.read();
         let (base, range) = ranges.range(..=address).next_back()?;
@@ -133,10 +136,11 @@ impl AllocationTable {
         }
     }
 
-    /// Returns the device that all of a range lies on.
+    /// Returns the device whose allocation or global contains all of a range.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is no live allocation, `InvalidSize` if it exceeds it.
+    /// `InvalidArgument` if `address` is in no live allocation, `InvalidSize` if the range exceeds
+    /// the allocation.
     pub(crate) fn device_of(&self, address: u64, bytes: u64) -> Result<u64> {
         let Some(info) = self.find(address) else {
             return Err(self.not_live(address));
@@ -152,7 +156,7 @@ impl AllocationTable {
         Err(Error::new(ErrorCode::InvalidSize, message))
     }
 
-    /// Returns the error for an address that is not live: says whether it was freed.
+    /// Returns the error for an address that is not live. The message distinguishes freed memory.
     pub(crate) fn not_live(&self, address: u64) -> Error {
         let ranges = self.ranges.read();
         let freed = ranges.range(..=address).next_back().is_some_and(|(base, range)| match range {

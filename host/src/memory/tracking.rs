@@ -1,7 +1,8 @@
-//! Memory tracking: what a program allocated, where, and what became of it.
+//! Memory tracking: counts, call sites and call stacks of a program's allocations.
 //!
-//! Off by default, and then a branch in [`DeviceMemory`](super::DeviceMemory). What the program
-//! asked for is counted: blocks that come from the cache as well, the cache itself not.
+//! Tracking is off by default, and then costs one branch in [`DeviceMemory`](super::DeviceMemory).
+//! The program's requests are counted: a block reused from the cache counts again, a
+//! block in the cache does not.
 
 mod call_stack;
 mod leaks;
@@ -29,7 +30,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What all devices of a host allocated, from when it was made.
+/// The allocations of all devices of a host, since the host was created.
 pub(crate) struct HostTracker {
     start: Instant,
     ledger: Mutex<Ledger>,
@@ -40,24 +41,25 @@ impl HostTracker {
         HostTracker { start: Instant::now(), ledger: Mutex::default() }
     }
 
-    /// Returns a copy of what was counted, and for how long.
+    /// Returns a copy of the counts, and the time of tracking.
     pub(crate) fn snapshot(&self) -> (Ledger, Duration) {
         let ledger = self.ledger.lock();
         (ledger.clone(), self.start.elapsed())
     }
 }
 
-/// What one device allocated; counts for its host as well.
+/// The allocations of one device. Each change counts for the host as well.
 pub(crate) struct DeviceTracker {
     host: Arc<HostTracker>,
     state: Mutex<State>,
 }
 
-/// The host's ledger is changed while this is locked, so that both see the same order.
+/// The counts of one device. The host's ledger is changed while this state is locked, so both
+/// ledgers have the same order.
 #[derive(Default)]
 struct State {
     ledger: Ledger,
-    /// By address.
+    /// Live allocations by address.
     live: HashMap<u64, Live>,
     closed: bool,
 }
@@ -73,13 +75,13 @@ impl DeviceTracker {
         DeviceTracker { host, state: Mutex::default() }
     }
 
-    /// A block was taken into use by who called this.
+    /// Counts a block that was taken into use, with the call stack of this call.
     #[cold]
     pub(super) fn allocated(&self, block: &Block) {
         let (kind, user) = (block.kind, block.current_use());
         let stack = CallStack::capture(user.location);
         let mut state = self.state.lock();
-        // Whoever closed the device has freed the block.
+        // Closing the device has freed the block.
         if state.closed {
             return;
         }
@@ -87,7 +89,7 @@ impl DeviceTracker {
         state.live.insert(block.address, Live { kind, user, stack });
     }
 
-    /// The use of a block ends, and nobody else can have its address yet.
+    /// Counts the end of a block's use. Called before another allocation can have the address.
     #[cold]
     pub(super) fn freed(&self, block: &Block) {
         let mut state = self.state.lock();
@@ -96,7 +98,7 @@ impl DeviceTracker {
         }
     }
 
-    /// What is live now has leaked. Answers by address from where it was allocated.
+    /// Counts all live allocations as leaked, and returns their call stacks by address.
     pub(super) fn close(&self) -> HashMap<u64, CallStack> {
         let mut state = self.state.lock();
         state.closed = true;
@@ -108,13 +110,13 @@ impl DeviceTracker {
         leaked.collect()
     }
 
-    /// Returns a copy of what was counted, and for how long.
+    /// Returns a copy of the counts, and the time of tracking.
     pub(super) fn snapshot(&self) -> (Ledger, Duration) {
         let state = self.state.lock();
         (state.ledger.clone(), self.host.start.elapsed())
     }
 
-    /// Counts for the device and for its host.
+    /// Counts a change for the device and for its host.
     fn change(&self, ledger: &mut Ledger, change: Change, kind: MemoryKind, user: Use) {
         let mut host = self.host.ledger.lock();
         let at = self.host.start.elapsed();
@@ -147,8 +149,8 @@ mod tests {
         second.allocated(&b);
         first.freed(&a);
         assert_eq!((total(&first).live_bytes, total(&first).peak_bytes), (0, 100));
-        let of_host = host.snapshot().0.report("", Duration::ZERO, true).total;
-        assert_eq!((of_host.live_bytes, of_host.peak_bytes, of_host.total_count), (50, 150, 2));
+        let all = host.snapshot().0.report("", Duration::ZERO, true).total;
+        assert_eq!((all.live_bytes, all.peak_bytes, all.total_count), (50, 150, 2));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Counters that no records or names of functions belong to, as JSON. A file has a line for each
-//! image: an object, to which further unloads of the image add their counts.
+//! Counters without records or names of functions, as JSON. A file has a line for each image: an
+//! object, to which later unloads of the image add their counts.
 
 use super::file::{self, Change};
 use super::name::Name;
@@ -9,7 +9,7 @@ use longshore_plugin_api::{Error, ErrorCode, ProfileSection, ProfileSectionKind,
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// The version of the format.
+/// The version of the JSON format.
 const VERSION: u32 = 1;
 const COUNTER_BYTES: usize = 8;
 
@@ -17,16 +17,16 @@ const COUNTER_BYTES: usize = 8;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
     version: u32,
-    /// The image's hash, as in names of files.
+    /// The image's hash in the format of file names: 16 hexadecimal digits.
     image: String,
     triple: String,
-    /// With its variant bits; `null` if the image does not say it.
+    /// The raw version with its variant bits; `null` if the image does not declare it.
     raw_version: Option<u64>,
     counters: Vec<u64>,
 }
 
 impl Counts {
-    /// `None` if there are no counters.
+    /// Reads the counters of an image; `None` if there are no counters.
     ///
     /// # Errors
     /// As for [`counters`].
@@ -38,7 +38,7 @@ impl Counts {
         Ok((!counts.counters.is_empty()).then_some(counts))
     }
 
-    /// Writes the line, or adds to the image's line in a file that is kept.
+    /// Writes the line, or adds the counts to the image's line in a file whose contents are kept.
     pub(super) fn write(self, name: &Name) -> io::Result<()> {
         file::update(name, |there| {
             let mut lines = match there {
@@ -58,7 +58,7 @@ impl Counts {
         })
     }
 
-    /// Returns whether the counters are the same image's.
+    /// Returns whether both counters belong to the same image.
     fn is_of(&self, other: &Counts) -> bool {
         self.image == other.image
             && self.raw_version == other.raw_version
@@ -72,10 +72,11 @@ impl Counts {
     }
 }
 
-/// Returns an image's counters in their order. Where they are bytes that say whether a part ran, 1 if it did.
+/// Returns an image's counters in their order. A one-byte counter only records whether a part ran,
+/// and counts 1 if it did.
 ///
 /// # Errors
-/// `InvalidBinary` for a part of a counter.
+/// `InvalidBinary` for an incomplete counter.
 pub(super) fn counters(sections: &[ProfileSection]) -> Result<Vec<u64>> {
     let counters = section(sections, ProfileSectionKind::Counters);
     let counters = counters.map_or(&[][..], |counters| &counters.contents);
@@ -87,7 +88,7 @@ pub(super) fn counters(sections: &[ProfileSection]) -> Result<Vec<u64>> {
     if !rest.is_empty() {
         let bytes = counters.len();
         let message = format!(
-            "the image's profile has {bytes} bytes of counters, expected {COUNTER_BYTES} for each"
+            "the image's profile has {bytes} bytes of counters, expected a multiple of {COUNTER_BYTES}"
         );
         return Err(Error::new(ErrorCode::InvalidBinary, message));
     }
@@ -95,18 +96,21 @@ pub(super) fn counters(sections: &[ProfileSection]) -> Result<Vec<u64>> {
 }
 
 fn raw_version(sections: &[ProfileSection]) -> Option<u64> {
-    let reported = section(sections, ProfileSectionKind::RawVersion)?;
-    reported.contents.first_chunk().map(|word| u64::from_le_bytes(*word))
+    let declared = section(sections, ProfileSectionKind::RawVersion)?;
+    declared.contents.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 
-/// Returns the lines of a file, to which others can be added.
+/// Returns the lines of a file, to add counts to them.
+///
+/// # Errors
+/// A refusal of a file that is no such JSON, or of another version of the format.
 fn lines(content: &[u8]) -> io::Result<Vec<Counts>> {
     let lines = content.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let lines = lines.map(serde_json::from_slice).collect::<serde_json::Result<Vec<Counts>>>();
     match lines {
         Ok(lines) if lines.iter().all(|line| line.version == VERSION) => Ok(lines),
-        Ok(_) => file::refuse(format!("has counters of another version than {VERSION}")),
-        Err(error) => file::refuse(format!("has no counters that are known ({error})")),
+        Ok(_) => file::refuse(format!("has counters of a version other than {VERSION}")),
+        Err(error) => file::refuse(format!("has no counters in a known format ({error})")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the counters of each function say. LLVM: `RawInstrProfReader`, `InstrProfSymtab`.
+//! The counters of each function of an image. LLVM: `RawInstrProfReader`, `InstrProfSymtab`.
 
 use super::{Profile, bare};
 use flate2::read::ZlibDecoder;
@@ -7,26 +7,28 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
 
-/// The most bytes of names, decompressed, that are looked at.
+/// Most bytes of decompressed names that are read.
 const MOST_NAME_BYTES: usize = 64 << 20;
-/// The most names, and functions' counters in all, that are looked at: records may share them.
+/// Most names that are read.
 const MOST_NAMES: usize = 1 << 20;
+/// Most counters of all functions together: records may share counters.
 const MOST_COUNTERS: usize = 1 << 22;
-/// Between names.
+/// The byte between names.
 const SEPARATOR: u8 = 1;
 
-/// A function of an instrumented image and how often its parts ran.
+/// A function of an instrumented image, with the execution counts of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FunctionCounters {
-    /// Its name, as `llvm-profdata` shows it: that of a local function has its file before it.
-    /// `None` if the image does not have it.
+    /// The function's name in the format of `llvm-profdata`: the name of a local function follows
+    /// its file. `None` if the image does not contain the name.
     pub name: Option<String>,
-    /// The low half of the name's MD5, by which profiles are looked up.
+    /// The low 64 bits of the name's MD5 hash, by which profiles are looked up.
     pub name_hash: u64,
-    /// A hash of the function's shape: profiles of others are not for it.
+    /// A hash of the function's structure. A profile with another hash does not belong to the
+    /// function.
     pub hash: u64,
-    /// The counters in the order of the image. Where the image only counts whether a part ran, 1
+    /// The counters in the order of the image. A counter that only records whether a part ran is 1
     /// if it did.
     pub counts: Vec<u64>,
 }
@@ -42,12 +44,13 @@ impl fmt::Display for FunctionCounters {
     }
 }
 
-/// Returns the functions of an image in the order of their records; none if it is not instrumented.
+/// Returns the functions of an image in the order of their records. The list is empty for an image
+/// without instrumentation.
 ///
 /// # Errors
-/// As for [`super::write`], without the file's; `InvalidBinary` for counters that are not there, names
-/// that cannot be read, and records that share names and counters until they are more than
-/// [`MOST_NAME_BYTES`] and [`MOST_COUNTERS`].
+/// As for [`super::write`], except errors of the file. `InvalidBinary` for missing counters, for
+/// unreadable names, and for records whose shared names or counters exceed [`MOST_NAME_BYTES`] or
+/// [`MOST_COUNTERS`] in total.
 pub(crate) fn functions(sections: &[ProfileSection]) -> Result<Vec<FunctionCounters>> {
     let Some(profile) = Profile::from_sections(sections)? else { return Ok(Vec::new()) };
     let names = names(profile.names())?;
@@ -69,19 +72,19 @@ pub(crate) fn functions(sections: &[ProfileSection]) -> Result<Vec<FunctionCount
 fn shared_too_often(index: usize) -> Error {
     let message = format!(
         "up to record {index}, the functions of the image's profile have more than \
-         {MOST_NAME_BYTES} bytes of names or {MOST_COUNTERS} counters"
+         {MOST_NAME_BYTES} bytes of names, or more than {MOST_COUNTERS} counters"
     );
     Error::new(ErrorCode::InvalidBinary, message)
 }
 
-/// Prints the functions of an image to standard error, or its counters if they belong to none; nothing
-/// if it is not instrumented.
+/// Prints the functions of an image to standard error, or its counters if it has no functions.
+/// Prints nothing for an image without instrumentation.
 ///
 /// # Errors
-/// As for [`functions`]; nothing is printed then.
+/// As for [`functions`]; after an error nothing is printed.
 pub(crate) fn print(what: impl fmt::Display, sections: &[ProfileSection]) -> Result<()> {
     if let Some(text) = shown(sections)? {
-        // One call, so that nothing of another thread is between the lines.
+        // One call, so that output of other threads does not mix with the lines.
         eprint!("{what}: {text}");
     }
     Ok(())
@@ -103,7 +106,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns the low half of a name's MD5.
+/// Returns the low 64 bits of a name's MD5 hash.
 pub(super) fn name_hash(name: &[u8]) -> u64 {
     word(&md5::compute(name).0, 0)
 }
@@ -118,7 +121,7 @@ fn counts(profile: &Profile<'_>, index: usize, record: &[u8]) -> Result<Vec<u64>
     });
     let Some(bytes) = bytes else {
         let message = format!(
-            "record {index} of the image's profile has {count} counters, which are not in its {} \
+            "record {index} of the image's profile has {count} counters, which lie outside of its {} \
              bytes of counters",
             profile.counters.contents.len()
         );
@@ -131,8 +134,9 @@ fn counts(profile: &Profile<'_>, index: usize, record: &[u8]) -> Result<Vec<u64>
     Ok(words.skip(usize::from(profile.version.is_temporal())).collect())
 }
 
-/// Returns the names of a section, by their hashes: for each object the lengths of its names, decompressed
-/// and compressed, and the names; zeros between objects.
+/// Returns the names of a section, by their hashes. The section has for each object the
+/// decompressed and the compressed size of its names, and the names; zero bytes lie between
+/// objects.
 fn names(mut section: &[u8]) -> Result<HashMap<u64, String>> {
     let mut names = HashMap::new();
     let mut left = MOST_NAME_BYTES;
@@ -159,7 +163,8 @@ fn names(mut section: &[u8]) -> Result<HashMap<u64, String>> {
     }
 }
 
-/// Returns the names of one object, at most `most` bytes, which are taken off the section.
+/// Removes the names of one object from the section and returns them, decompressed. `None` for
+/// damaged names and for more than `most` bytes.
 fn next_names(section: &mut &[u8], most: usize) -> Option<Vec<u8>> {
     let bytes = uleb128(section).filter(|bytes| *bytes <= most)?;
     let compressed = uleb128(section)?;
@@ -175,7 +180,7 @@ fn next_names(section: &mut &[u8], most: usize) -> Option<Vec<u8>> {
     (text.len() == bytes).then_some(text)
 }
 
-/// Returns a number of seven bits in each byte, the lowest first.
+/// Removes a ULEB128 number from the start of the bytes and returns it; `None` above 28 bits.
 fn uleb128(from: &mut &[u8]) -> Option<usize> {
     let mut number = 0usize;
     for shift in (0..28).step_by(7) {
@@ -188,7 +193,7 @@ fn uleb128(from: &mut &[u8]) -> Option<usize> {
     None
 }
 
-/// Returns the 64-bit number at an offset; 0 if it is not there.
+/// Returns the 64-bit number at an offset; 0 beyond the end.
 fn word(bytes: &[u8], at: usize) -> u64 {
     let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
     word.map_or(0, |word| u64::from_le_bytes(*word))
@@ -202,7 +207,7 @@ mod tests {
     use flate2::write::ZlibEncoder;
     use std::io::Write;
 
-    /// Names of one object.
+    /// Returns the compressed names of one object.
     fn packed(names: &[u8]) -> Vec<u8> {
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(names).unwrap();
@@ -284,7 +289,7 @@ mod tests {
             for index in 0..1 << 13 {
                 let mut record = record.clone();
                 record[..8].copy_from_slice(&hash.to_le_bytes());
-                // Each has all of the counters.
+                // Each record refers to all counters.
                 let address = data.address + index * record.len() as u64;
                 let distance = counters.address.wrapping_sub(address);
                 record[16..24].copy_from_slice(&distance.to_le_bytes());
@@ -316,9 +321,9 @@ mod tests {
 
     #[test]
     fn names_that_claim_to_be_large_are_refused() {
-        // 256 MiB, of which three bytes are there.
+        // A declared size of 256 MiB, with three bytes of data.
         assert!(names(b"\xff\xff\xff\x7f\0abc").is_err());
-        // What is said to be three bytes becomes more.
+        // A declared size of three bytes, with more data.
         let mut bomb = packed(&[b'a'; 100]);
         bomb[0] = 3;
         assert!(names(&bomb).is_err());

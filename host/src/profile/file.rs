@@ -1,4 +1,4 @@
-//! Files of profiles, which several unloads, threads and processes may share.
+//! Files of profiles, shared by several unloads, threads and processes.
 
 use super::name::Name;
 use parking_lot::Mutex;
@@ -9,17 +9,18 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a file becomes.
+/// A change of a file's contents.
 pub(super) struct Change {
-    /// How many bytes of it stay.
+    /// Number of bytes at the beginning of the file that stay.
     pub(super) from: u64,
-    /// What is behind them then.
+    /// New contents behind the bytes that stay.
     pub(super) content: Vec<u8>,
 }
 
-/// Changes a file under its lock (`flock`). `change` is given the file if what is in it is to be
-/// kept: what this process wrote before or, if the name merges, what others wrote. Makes the
-/// folder. Blocks while another has the file's lock. A change that fails leaves what was there.
+/// Changes a file under its lock (`flock`), and creates its folder. `change` gets the file if its
+/// contents are kept: if this process wrote them before, or the name merges the profiles of other
+/// processes. Blocks while another process has the file's lock. A change that fails restores the
+/// old contents.
 pub(super) fn update(
     name: &Name,
     change: impl FnOnce(Option<&File>) -> io::Result<Change>,
@@ -32,7 +33,7 @@ pub(super) fn update(
     let mut written = WRITTEN.lock();
     let mut open = OpenOptions::new();
     open.read(true).write(true).create(true).truncate(false);
-    // The links there, such as that to standard output, are the system's.
+    // Links in `/dev`, such as `/dev/stdout`, belong to the system.
     if place.parent() != Some(Path::new("/dev")) {
         open.custom_flags(libc::O_NOFOLLOW);
     }
@@ -47,7 +48,8 @@ pub(super) fn update(
     Ok(())
 }
 
-/// Names a link, which another user may have put there to have another file written.
+/// Explains the error for a symbolic link. Another user may have created the link to redirect the
+/// write.
 fn explain(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ELOOP) => io::Error::new(
@@ -58,18 +60,19 @@ fn explain(error: io::Error) -> io::Error {
     }
 }
 
-/// Why nothing is added to a file.
+/// Returns the error for a file to which no profile can be added.
 pub(super) fn refuse<T>(what: impl std::fmt::Display) -> io::Result<T> {
-    let message = format!("the file is there and {what}; remove it or choose another name");
+    let message = format!("the file exists and {what}; remove it or choose another name");
     Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 
-/// Returns all of a file.
+/// Returns the whole contents of a file.
 pub(super) fn content(file: &File) -> io::Result<Vec<u8>> {
     behind(file, 0)
 }
 
-/// Writes over what was there, whose place on the disk it still has if there is no more.
+/// Overwrites the contents from `change.from` on. If the disk is full, the old contents are written
+/// back into their place.
 fn apply(file: &File, change: &Change) -> io::Result<()> {
     let before = behind(file, change.from)?;
     let put = |content: &[u8]| {

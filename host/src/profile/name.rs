@@ -1,33 +1,33 @@
-//! The names of profiles: what `%` stands for in `LONGSHORE_PROFILE_FILE`.
+//! The names of profiles: expansion of `%` in `LONGSHORE_PROFILE_FILE`.
 //!
-//! | written | becomes |
+//! | pattern | expansion |
 //! | --- | --- |
 //! | `%p` | the process's number |
 //! | `%h` | the machine's name |
 //! | `%t` | the image's target triple, as `x86_64-unknown-linux-gnu` |
-//! | `%m` | the image's hash; what other processes wrote to the file stays in it |
-//! | `%4m` | the same with one of four numbers behind it, so that processes share four files |
+//! | `%m` | the image's hash; profiles of other processes stay in the file |
+//! | `%4m` | `%m` followed by one of four numbers, so that processes share four files |
 //! | `%b` | the image's hash |
-//! | `%c`, `%9x` | nothing: profiles are written when images are unloaded, not all the time or at signals |
+//! | `%c`, `%9x` | nothing: profiles are only written when images are unloaded |
 //! | `%%` | a percent sign |
 //!
-//! Whatever else follows a `%` stays as it is written. LLVM's names (`parseFilenamePattern`) are the
-//! same but for `%t`, which is `TMPDIR` there, for `%%`, and for `%b`, which is the build's number.
+//! A `%` before other characters stays unchanged. LLVM's patterns (`parseFilenamePattern`) differ
+//! in three: `%t` is `TMPDIR`, `%b` is the build's number, and `%%` does not exist.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// What names tell of an image.
+/// The facts of an image that names of profiles contain.
 pub(crate) struct ImageFacts {
-    /// A stable hash of its bytes.
+    /// A stable hash of the image's bytes.
     pub(crate) hash: u64,
-    /// Its target triple.
+    /// The image's target triple.
     pub(crate) triple: &'static str,
 }
 
 impl ImageFacts {
-    /// How the image is named in files: "558f97f788d5dd3c".
+    /// Returns the image's hash as 16 hexadecimal digits: "558f97f788d5dd3c".
     pub(super) fn as_text(&self) -> String {
         format!("{:016x}", self.hash)
     }
@@ -36,13 +36,13 @@ impl ImageFacts {
 /// A profile's name.
 pub(super) struct Name {
     pub(super) path: PathBuf,
-    /// What others wrote to it stays.
+    /// Whether the profiles of other processes stay in the file.
     pub(super) merges: bool,
 }
 
 impl Name {
-    /// Returns the name of a profile that is JSON, not a `.profraw`. What is there and no file, such as
-    /// `/dev/null`, keeps its name.
+    /// Returns the name of a JSON profile in place of a `.profraw`. A path to an existing special
+    /// file, such as `/dev/null`, is unchanged.
     pub(super) fn into_json(self) -> Name {
         if self.path.metadata().is_ok_and(|known| !known.is_file() && !known.is_dir()) {
             return self;
@@ -58,7 +58,7 @@ impl Name {
     }
 }
 
-/// Returns the name that a pattern stands for.
+/// Expands a pattern to a name.
 pub(super) fn expand(pattern: &str, image: &ImageFacts) -> Name {
     let (mut path, mut merges) = (String::new(), false);
     let mut rest = pattern;

@@ -1,4 +1,4 @@
-//! The content of a `.profraw` file: a header of 64-bit words, which grew with the versions, then
+//! The contents of a `.profraw` file: a header of 64-bit words, longer in later versions, then
 //! records, counters, bitmap and names, each at a multiple of 8 bytes. LLVM: `lprofWriteData`.
 
 use super::Profile;
@@ -9,16 +9,16 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The bytes FF, "lprofr", 81, as a number.
+/// The magic number: byte 0xff, "lprofr", byte 0x81.
 pub(super) const MAGIC: u64 = 0xff6c_7072_6f66_7281;
-/// No identifiers of binaries are written.
+/// Size of the identifiers of binaries, which are not written.
 const BINARY_IDS_BYTES: u64 = 0;
-/// Records are multiples of 8 bytes.
+/// Padding behind records, whose sizes are multiples of 8 bytes.
 const NO_PADDING: u64 = 0;
 
-/// Writes a profile to its file. One file may hold several, one behind the other, which LLVM's
-/// tools add up: so profiles are merged by writing them behind those that are there. LLVM adds the
-/// counters up in the file (`doProfileMerging`), which the tools cannot tell apart.
+/// Writes a profile to its file. A file may hold several profiles, one after the other, whose
+/// counters LLVM's tools add up. So a profile is merged by appending it. LLVM adds the counters in
+/// the file (`doProfileMerging`); the tools show the same result.
 pub(super) fn write(name: &Name, profile: &Profile<'_>) -> io::Result<()> {
     append(name, profile.version, file(profile))
 }
@@ -30,7 +30,10 @@ fn append(name: &Name, version: RawVersion, content: Vec<u8>) -> io::Result<()> 
     })
 }
 
-/// Where a file's profiles end, behind which one of this version may be written.
+/// Returns the end of a file's profiles, at which a profile of this version may be appended.
+///
+/// # Errors
+/// A refusal of a file with other data or with profiles of another version.
 fn end_of_profiles(file: &File, version: RawVersion) -> io::Result<u64> {
     let bytes = file.metadata()?.len();
     if bytes == 0 {
@@ -42,17 +45,17 @@ fn end_of_profiles(file: &File, version: RawVersion) -> io::Result<u64> {
     let (magic, found) = (u64::from_le_bytes(magic), u64::from_le_bytes(found));
     match () {
         () if !is_read || magic != MAGIC => file::refuse("is no raw profile".to_owned()),
-        () if !bytes.is_multiple_of(8) => file::refuse("its last profile is cut off".to_owned()),
+        () if !bytes.is_multiple_of(8) => file::refuse("ends in a truncated profile".to_owned()),
         () if found != version.0 => file::refuse(format!(
-            "has profiles of raw version {found:#x}, this one has {:#x}, and no tool reads both at \
-             once (%m in the name gives every image its own file)",
+            "has profiles of raw version {found:#x}, expected {:#x}, as no tool reads both at once (%m \
+             in the name gives every image its own file)",
             version.0
         )),
         () => Ok(bytes),
     }
 }
 
-/// Returns the file's content.
+/// Returns the file's contents.
 pub(super) fn file(profile: &Profile<'_>) -> Vec<u8> {
     let parts = [&profile.data.contents, &profile.counters.contents, profile.bitmap()];
     let mut file: Vec<u8> = header(profile).iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -63,7 +66,7 @@ pub(super) fn file(profile: &Profile<'_>) -> Vec<u8> {
     file
 }
 
-/// `INSTR_PROF_RAW_HEADER` in LLVM's `InstrProfData.inc`.
+/// Returns the header: `INSTR_PROF_RAW_HEADER` in LLVM's `InstrProfData.inc`.
 fn header(profile: &Profile<'_>) -> Vec<u64> {
     let Profile { version, layout, counters, data, .. } = profile;
     let has_bitmap = version.number() >= 9;
@@ -89,7 +92,7 @@ fn header(profile: &Profile<'_>) -> Vec<u64> {
     }
     header.push(profile.names.map_or(0, |names| names.address));
     if has_vtables {
-        // No tables of virtual functions, no bytes of their names.
+        // The number of virtual function tables, and the size of their names in bytes.
         header.extend([0, 0]);
     }
     header.push(last_value_kind(version.number()));
@@ -100,8 +103,8 @@ fn padding(bytes: usize) -> u64 {
     (bytes.next_multiple_of(8) - bytes) as u64
 }
 
-/// Returns the highest kind of value that the version knows: sizes of memory operations, and from version
-/// 10 on tables of virtual functions.
+/// Returns the highest kind of value of the version: 1, sizes of memory operations, and from
+/// version 10 on 2, tables of virtual functions.
 fn last_value_kind(version: u64) -> u64 {
     if version >= 10 { 2 } else { 1 }
 }

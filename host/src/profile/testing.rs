@@ -1,8 +1,9 @@
-//! Sections of made profiles, and what is true of all.
+//! Sections of synthetic profiles, and tests of all profiles.
 
 use super::*;
 
-/// Returns a profile of one function `abc` with the counters 7 and 41. Without names there are no names.
+/// Returns the sections of a profile of one function `abc` with the counters 7 and 41. `names` is
+/// the section of names.
 pub(super) fn sections(version: u64, names: &[u8]) -> Vec<ProfileSection> {
     let layout = RawVersion(version).layout().unwrap();
     let mut record = vec![0; layout.bytes];

@@ -6,12 +6,12 @@ use crate::rundown::Rundown;
 use longshore_plugin_api::{Error, ErrorCode};
 use parking_lot::Mutex;
 
-/// A loaded image, owned by its device and by the handles to it.
+/// A loaded image, owned by its device and by the handles to the program.
 pub(crate) struct ProgramCore {
     pub(crate) id: u64,
-    /// Entered by everything that uses the module, sharded by queue; taken by unloading.
+    /// The plugin's module. Each use enters it, sharded by queue; unloading takes it.
     pub(crate) module: Rundown<AnyModule, 8>,
-    /// The managed bytes, until the module was unloaded.
+    /// The image's bytes, kept until the module is unloaded.
     pub(super) image: Mutex<Option<Image>>,
 }
 

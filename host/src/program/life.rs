@@ -1,4 +1,4 @@
-//! The life of an image: the order in which it is loaded and unloaded, alike for every backend.
+//! The life of an image: the steps of loading and unloading, in the same order for every backend.
 
 use super::core::{ProgramCore, unloaded};
 use super::options::LoadOptions;
@@ -16,37 +16,39 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What unloading a program found.
+/// The report of [`Program::unload`](crate::Program::unload): the image's memory-pool tracker and
+/// profile.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct UnloadReport {
     /// The image's memory-pool tracker, if it has one.
     pub tracker: Option<PoolTracker>,
-    /// The image's profile sections, as its destructors left them.
+    /// The image's profile sections, read after its destructors ran. Empty for an image without
+    /// instrumentation.
     pub profile: Vec<ProfileSection>,
-    /// The file that the profile was written to.
+    /// The file of the profile; `None` if no profile was written.
     pub profile_file: Option<PathBuf>,
 }
 
 impl UnloadReport {
-    /// Returns the functions of the image with their counters, as its destructors left them; none if it is
-    /// not instrumented. Reads them out of [`UnloadReport::profile`].
+    /// Returns the functions of the image with their counters, decoded from
+    /// [`UnloadReport::profile`]. The list is empty for an image without instrumentation.
     ///
     /// # Errors
-    /// `Unsupported` for a raw version or variant that is not known, `InvalidBinary` for sections
-    /// that do not fit together.
+    /// `Unsupported` for an unknown raw version or variant, `InvalidBinary` for sections that do
+    /// not match each other.
     pub fn counters(&self) -> Result<Vec<FunctionCounters>> {
         profile::functions(&self.profile)
     }
 }
 
 impl ProgramCore {
-    /// Recognises, opening containers, owns, loads, constructs; then the program is visible to its device.
+    /// Chooses the image, opening containers, loads it and runs its constructors. The core owns the
+    /// image, and the device lists the program only afterwards.
     ///
     /// # Errors
-    /// `InvalidBinary` if the device takes neither the image nor one that it holds; those of
-    /// [`Image::entries`] and of the plugin. Nothing is left
-    /// behind then.
+    /// `InvalidBinary` if the device accepts neither the image nor an entry of the container;
+    /// errors of [`Image::entries`] and of the plugin. After an error nothing stays loaded.
     pub(crate) fn load(
         device: &Device,
         image: Image,
@@ -60,8 +62,8 @@ impl ProgramCore {
             suitable::check_verified(device, &remote, &image)?;
         }
         let load = || {
-            // SAFETY: `image` is kept in the core, below, until after the module was unloaded; the
-            // bytes lie on the heap or in a map, where moving `image` leaves them.
+            // SAFETY: the core, below, keeps `image` until the module is unloaded; the bytes lie on
+            // the heap or in a file mapping, and moving `image` does not move them.
             let bytes = unsafe { ImageBytes::new(image.bytes()) };
             remote.load(bytes, options.loading())
         };
@@ -73,7 +75,7 @@ impl ProgramCore {
             _ => Err(error),
         })?;
         if let Err(error) = module.run_constructors() {
-            // Those that did run may have registered what only the destructors undo.
+            // Constructors that ran may have registered state that only the destructors undo.
             note("destructors after failed constructors", module.run_destructors());
             note("unloading after failed constructors", module.unload());
             return Err(error.context("running the image's constructors"));
@@ -89,17 +91,18 @@ impl ProgramCore {
 }
 
 impl DeviceCore {
-    /// Takes every step of unloading, whatever fails.
+    /// Unloads a program. An error does not stop the remaining steps.
     ///
     /// # Errors
     /// The first error; `Uninitialized` if the program was unloaded before.
     pub(crate) fn unload(&self, program: &ProgramCore) -> Result<UnloadReport> {
-        // Closing the device waits for this to end; once it has begun, it does the unloading.
+        // Closing the device waits for this guard. A close that has begun unloads the program
+        // itself.
         let _open = self.remote.enter(program.id as usize).ok_or_else(unloaded)?;
         self.take_apart(program)
     }
 
-    /// The same for the device's close, after which nobody else unloads.
+    /// Unloads a program while the device is being closed, when no other call can unload it.
     pub(crate) fn unload_at_close(&self, program: &ProgramCore) -> Result<()> {
         self.take_apart(program).map(drop)
     }
@@ -129,7 +132,8 @@ impl DeviceCore {
         errors.first.map_or(Ok(report), Err)
     }
 
-    /// Prints the profile of an instrumented image, if that is asked for, and writes it.
+    /// Prints the profile of an instrumented image if the environment requests it, and writes the
+    /// profile's file.
     fn write_profile(
         &self,
         program: &ProgramCore,
@@ -151,7 +155,7 @@ impl DeviceCore {
 }
 
 impl ProgramCore {
-    /// For the name of its profile. Looks at every byte of the image.
+    /// Returns the facts for the name of the image's profile. Reads every byte of the image.
     fn image_facts(&self) -> ImageFacts {
         let image = self.image.lock();
         let bytes = image.as_ref().map_or(&[][..], Image::bytes);

@@ -2,8 +2,9 @@
 
 use longshore_plugin_api::Loading;
 
-/// Options of [`Device::load_with`](crate::Device::load_with). The default are those of
-/// [`Device::load`](crate::Device::load): the whole image is linked at once and need not be verified.
+/// Options of [`Device::load_with`](crate::Device::load_with). The defaults are the choices of
+/// [`Device::load`](crate::Device::load): the whole image is linked at once and need not be
+/// verified.
 ///
 /// ```no_run
 /// # fn load(device: &longshore::Device) -> longshore::Result<()> {
@@ -23,32 +24,32 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Returns the options of [`Device::load`](crate::Device::load).
+    /// Creates the options of [`Device::load`](crate::Device::load).
     pub const fn new() -> LoadOptions {
         LoadOptions { is_lazy: false, must_be_verified: false }
     }
 
-    /// Returns the same options with lazy linking on or off. The backend then puts off what it can: of a
-    /// relocatable object or an archive on the CPU, a member is linked when one of its functions is
-    /// first called. An archive of many kernels is loaded in the time of its index. The first launch
-    /// of a kernel links its member, before the launch is queued. A search for a kernel links
-    /// nothing; a search for a global links the member that defines it.
+    /// Returns the options with lazy linking on or off. With lazy linking, the CPU's backend links
+    /// a member of a relocatable object or an archive at the first call of one of the member's
+    /// functions. Loading an archive of many kernels then takes only the time of reading its index.
+    /// The first launch of a kernel links the kernel's member, before the launch is queued. Looking
+    /// up a kernel links nothing; looking up a global links the member that defines it.
     ///
-    /// Constructors of a member run once, in the order of their priorities, before the first of its
-    /// functions; those of a member that is never called do not. Destructors of linked members run
-    /// when the program is unloaded, in reverse.
+    /// The constructors of a member run once, in the order of their priorities, before the first of
+    /// its functions. The constructors of a member that is never called do not run. Destructors of
+    /// linked members run in reverse order when the program is unloaded.
     ///
-    /// The option is about time only. Images of other kinds are linked at once, and so are images
-    /// for a backend that cannot put anything off.
+    /// The option changes only the time of linking. Images of other kinds are linked at once, and
+    /// so are images for a backend without lazy linking.
     #[must_use]
     pub const fn with_lazy_linking(mut self, lazy: bool) -> LoadOptions {
         self.is_lazy = lazy;
         self
     }
 
-    /// Returns the same options with verification required or not. An image that the backend does not
-    /// verify entirely is then refused, as by
-    /// [`Device::load_verified`](crate::Device::load_verified).
+    /// Returns the options with verification required or not. Required verification refuses an
+    /// image that the backend does not verify entirely, as
+    /// [`Device::load_verified`](crate::Device::load_verified) does.
     #[must_use]
     pub const fn with_verification(mut self, required: bool) -> LoadOptions {
         self.must_be_verified = required;
@@ -59,7 +60,7 @@ impl LoadOptions {
         self.must_be_verified
     }
 
-    /// Returns the option as the plugin takes it.
+    /// Returns the option in the form of the plugin interface.
     pub(super) fn loading(&self) -> Loading {
         if self.is_lazy { Loading::Lazily } else { Loading::AtOnce }
     }

@@ -1,4 +1,4 @@
-//! Which image a device gets: what it was given, or the best one that a container holds.
+//! The choice of the image to load: the given image, or the best entry of a container.
 
 use crate::backend::AnyDevice;
 use crate::device::Device;
@@ -8,33 +8,33 @@ use longshore_plugin_api::{
 };
 
 impl Device {
-    /// Returns whether [`Device::load`] would load this image, or one that it holds as a container; if not,
-    /// why. A borrowed image that the backend does not take as it is is copied. LLVM:
-    /// `olIsValidBinary`.
+    /// Returns whether [`Device::load`] would load this image, or an entry of it as a container, or
+    /// the reason for the refusal. An image that the backend does not accept as it is is copied.
+    /// LLVM: `olIsValidBinary`.
     ///
     /// # Errors
-    /// `Uninitialized` if the device was closed; those of the plugin, none of which are on account
-    /// of a bad image.
+    /// `Uninitialized` if the device was closed; errors of the plugin. A bad image is a refusal,
+    /// not an error.
     pub fn suits(&self, image: &[u8]) -> Result<Acceptance> {
         acceptance(self, &**self.remote()?, image)
     }
 
-    /// Whether it takes an image, or one of those that a container holds.
+    /// Checks that the device can load an image, or an entry of a container.
     ///
     /// # Errors
-    /// Why it does not; `Uninitialized` if it was closed; those of the plugin.
+    /// The reason for the refusal; `Uninitialized` if the device was closed; errors of the plugin.
     pub(crate) fn check_suits(&self, image: &Image) -> Result<()> {
         choose(self, &**self.remote()?, image.clone()).map(drop)
     }
 }
 
-/// Returns the image itself if the device takes it, else the entry that suits best; among equals the first.
-/// Its bytes lie where the structures in it can be read. LLVM: `isELFCompatible` for each image of
-/// the linker's wrapper.
+/// Returns the image itself if the device accepts it, else the entry with the highest score, the
+/// first among equals. The bytes of an entry are aligned for the structures in them. LLVM:
+/// `isELFCompatible` for each image of the linker's wrapper.
 ///
 /// # Errors
-/// `InvalidBinary` if there is none, with why for each entry, for an image that is no container with the
-/// code that the plugin has for it; those of [`Image::entries`] and of the
+/// `InvalidBinary` if the device accepts no entry, with the reason for each entry. For an image
+/// that is no container, the code of the plugin's `load`. Errors of [`Image::entries`] and of the
 /// plugin.
 pub(super) fn choose(device: &Device, remote: &AnyDevice, image: Image) -> Result<Image> {
     let Acceptance::Refused(why) = remote.accepts(image.bytes())? else { return Ok(image) };
@@ -47,16 +47,17 @@ pub(super) fn choose(device: &Device, remote: &AnyDevice, image: Image) -> Resul
     }
 }
 
-/// Checks that loading an image, of those that the device takes, needs no promise of the caller.
+/// Checks that the plugin verifies an accepted image, so that loading needs no promise of the
+/// caller.
 ///
 /// # Errors
-/// `Unsupported` if the plugin does not verify it; those of the plugin.
+/// `Unsupported` if the plugin does not verify the image; errors of the plugin.
 pub(super) fn check_verified(device: &Device, remote: &AnyDevice, image: &Image) -> Result<()> {
     if remote.accepts(image.bytes())? == Acceptance::Verified {
         return Ok(());
     }
     let message = format!(
-        "device {} does not verify this image ({} bytes, format {}), so code of it could run \
+        "device {} does not verify this image ({} bytes, format {}), so its code could run \
          unchecked: load it by `Device::load`, which is unsafe, if you trust its source",
         device.name(),
         image.bytes().len(),
@@ -65,7 +66,7 @@ pub(super) fn check_verified(device: &Device, remote: &AnyDevice, image: &Image)
     Err(Error::new(ErrorCode::Unsupported, message))
 }
 
-/// Returns whether [`choose`] would find an image to load; if not, why.
+/// Returns whether [`choose`] would find an image to load, or the reason for the refusal.
 ///
 /// # Errors
 /// Errors of the plugin.
@@ -109,20 +110,21 @@ fn best(device: &Device, remote: &AnyDevice, entries: Vec<ContainerEntry>) -> Re
 }
 
 enum Suitability {
-    /// Higher is better.
+    /// The score; higher is better.
     Score(u32),
+    /// The reason for the refusal.
     Refused(String),
 }
 
-/// Asks the plugin for the entry's score. One that does not score is asked whether it takes the image,
-/// and the device's own architecture is better than others.
+/// Returns the plugin's score of the entry. If the plugin does not score, an accepted entry has a
+/// score of `2` for the device's own architecture and of `1` for others.
 fn suitability(
     remote: &AnyDevice,
     entry: &ContainerEntry,
     architecture: &str,
 ) -> Result<Suitability> {
     if entry.offload_kind == OffloadKind::Host {
-        return Ok(Suitability::Refused("it is the code of a program, not of a device".to_owned()));
+        return Ok(Suitability::Refused("it is code for the host, not for a device".to_owned()));
     }
     let bytes = entry.image.bytes();
     let asked = ImageEntry::new(bytes, &entry.triple, &entry.arch);
@@ -144,20 +146,21 @@ fn suitability(
     })
 }
 
-/// "openmp, x86_64-unknown-linux-gnu, x86-64-v3, 15224 bytes, elf-so".
+/// Returns an entry's description for messages: "openmp, x86_64-unknown-linux-gnu, x86-64-v3, 15224
+/// bytes, elf-so".
 fn describe(entry: &ContainerEntry) -> String {
     let kind = entry.offload_kind.to_string();
-    let said = [kind.as_str(), &entry.triple, &entry.arch];
-    let said: Vec<_> = said.into_iter().filter(|part| !part.is_empty()).collect();
+    let parts = [kind.as_str(), &entry.triple, &entry.arch];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let bytes = entry.image.bytes().len();
-    format!("{}, {bytes} bytes, {}", said.join(", "), entry.image.format())
+    format!("{}, {bytes} bytes, {}", parts.join(", "), entry.image.format())
 }
 
 fn none_of(device: &Device, architecture: &str, refusals: &[String]) -> Error {
     const SHOWN: usize = 32;
     let count = refusals.len();
     let mut message = format!(
-        "device {} ({architecture}) takes none of the {count} images that this container holds",
+        "device {} ({architecture}) accepts none of the {count} images of this container",
         device.name()
     );
     for refusal in refusals.iter().take(SHOWN) {
@@ -170,17 +173,17 @@ fn none_of(device: &Device, architecture: &str, refusals: &[String]) -> Error {
     Error::new(ErrorCode::InvalidBinary, message)
 }
 
-/// Returns the error that a refusal is, with the code that the plugin's `load` has for it.
+/// Returns the error for a refused image, with the error code of the plugin's `load`.
 fn refused(device: &Device, remote: &AnyDevice, image: &Image, why: &str) -> Error {
-    // SAFETY: the bytes stay while `image` is borrowed, and a module that comes of them does not
-    // leave this function.
+    // SAFETY: the bytes stay while `image` is borrowed, and a module loaded from them is dropped in
+    // this function.
     let loaded = remote.load(unsafe { ImageBytes::new(image.bytes()) }, Loading::AtOnce);
     let code = loaded.err().map_or(ErrorCode::InvalidBinary, |error| error.code());
     let bytes = image.bytes().len();
     let message = match bytes {
         0 => format!("device {} cannot load an empty image", device.name()),
         _ => format!(
-            "device {} does not take this image ({bytes} bytes, format {}): {why}",
+            "device {} does not accept this image ({bytes} bytes, format {}): {why}",
             device.name(),
             image.format()
         ),

@@ -11,8 +11,8 @@ use longshore_plugin_api::{
 };
 use std::sync::Arc;
 
-/// A kernel of a program, which it keeps loaded. Cloning is cheap. LLVM: `ol_symbol_handle_t` of
-/// kind `OL_SYMBOL_KIND_KERNEL`.
+/// A kernel of a program. The handle keeps the program loaded. Cloning is cheap. Any thread may
+/// call the methods. LLVM: `ol_symbol_handle_t` of kind `OL_SYMBOL_KIND_KERNEL`.
 ///
 /// ```no_run
 /// # use longshore::{Buffer, Grid, Program, Queue, Result};
@@ -35,7 +35,8 @@ struct Facts {
     name: String,
     remote: Arc<AnyKernel>,
     attributes: KernelAttributes,
-    /// Most items of a group; `u64::MAX` if neither kernel nor device has a limit.
+    /// Largest number of work-items of a group; `u64::MAX` if neither kernel nor device has a
+    /// limit.
     most_items: u64,
     /// Size in bytes and type of each argument, if the image describes them.
     arguments: Option<Box<[(usize, ArgumentType)]>>,
@@ -61,17 +62,18 @@ impl Kernel {
         Ok(Kernel { program: program.clone(), facts: Arc::new(facts) })
     }
 
-    /// Returns its name.
+    /// Returns the kernel's name.
     pub fn name(&self) -> &str {
         &self.facts.name
     }
 
-    /// Returns the program that it belongs to.
+    /// Returns the program that this symbol belongs to.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// What the image and the device say of it.
+    /// Returns the kernel's attributes: limits, required group and arguments, as far as image and
+    /// device have them.
     pub fn attributes(&self) -> &KernelAttributes {
         &self.facts.attributes
     }
@@ -81,26 +83,28 @@ impl Kernel {
         &self.facts.remote
     }
 
-    /// Keeps the module from being unloaded until the answer is dropped.
+    /// Returns a guard that keeps the module loaded.
     ///
     /// # Errors
-    /// `Uninitialized` if it was unloaded.
+    /// `Uninitialized` if the module was unloaded.
     pub(crate) fn enter(&self) -> Result<RundownGuard<'_, AnyModule, 8>> {
         self.program.core().module.enter(0).ok_or_else(unloaded)
     }
 
-    /// Holds the size of a group against the limits of kernel and device, and the size that the
-    /// image requires.
+    /// Checks the size of a group against the limits of kernel and device, and against the size
+    /// that the image requires.
     ///
     /// # Errors
-    /// `InvalidArgument` for a dimension of 0 and for what they do not allow.
+    /// `InvalidArgument` for a dimension of 0 and for a size beyond a limit or other than the
+    /// required one.
     #[inline]
     pub(crate) fn check_group(&self, items: [u32; 3]) -> Result<()> {
         let [x, y, z] = items.map(u64::from);
         let most = self.facts.most_items;
         let required = self.facts.attributes.required_group;
         let is_required = |(required, asked): (&u32, u32)| *required == 0 || *required == asked;
-        // Each product of two is less than 2^64.
+        // No overflow: `x * y` fits 64 bits, and `x * y * z` is computed only if `x * y` fits 32
+        // bits.
         let fits = x * y <= most.min(u32::MAX.into()) && x * y * z <= most;
         if fits && x * y * z != 0 && required.iter().zip(items).all(is_required) {
             return Ok(());
@@ -116,8 +120,8 @@ impl Kernel {
             (true, _) => "expected at least 1 in every dimension".to_owned(),
             (false, [0, 0, 0]) => format!("a group has at most {most} items"),
             (false, [0, ..] | [_, 0, _] | [.., 0]) => format!(
-                "the image requires groups of {required_group:?}, 0 being open, and a group has at \
-                 most {most} items"
+                "the image requires groups of {required_group:?}, where 0 allows any number, and a \
+                 group has at most {most} items"
             ),
             (false, required) => format!(
                 "the image requires groups of {required:?}, and a group has at most {most} items"
@@ -128,8 +132,8 @@ impl Kernel {
         Error::new(ErrorCode::InvalidArgument, message)
     }
 
-    /// Holds the arguments against the image's description, if it has one. No types mean that they
-    /// are unknown.
+    /// Checks the arguments against the image's description, if it has one. An empty list of types
+    /// means unknown types.
     ///
     /// # Errors
     /// `InvalidArgument` for a wrong number or kind, `InvalidSize` for a wrong size.
@@ -138,7 +142,7 @@ impl Kernel {
         let Some(declared) = &self.facts.arguments else { return Ok(()) };
         let fits = declared.len() == sizes.len()
             && declared.iter().zip(sizes).all(|((bytes, _), given)| bytes == given)
-            && declared.iter().zip(types).all(|((_, of_type), given)| of_type.takes(*given));
+            && declared.iter().zip(types).all(|((_, expected), given)| expected.takes(*given));
         if fits { Ok(()) } else { Err(self.misfit(declared, sizes, types)) }
     }
 
@@ -157,22 +161,22 @@ impl Kernel {
             return Error::new(ErrorCode::InvalidArgument, message);
         }
         let given = |index: usize| types.get(index).copied().unwrap_or(ArgumentType::UNKNOWN);
-        let of_wrong_size = (0..declared.len()).find(|index| declared[*index].0 != sizes[*index]);
-        let of_wrong_kind = |index: &usize| !declared[*index].1.takes(given(*index));
-        let of_wrong_kind = || (0..declared.len()).find(of_wrong_kind);
-        let index = of_wrong_size.or_else(of_wrong_kind).unwrap_or(0);
-        let ((bytes, of_type), given) = (declared[index], given(index));
+        let wrong_size = (0..declared.len()).find(|index| declared[*index].0 != sizes[*index]);
+        let has_wrong_kind = |index: &usize| !declared[*index].1.takes(given(*index));
+        let wrong_kind = || (0..declared.len()).find(has_wrong_kind);
+        let index = wrong_size.or_else(wrong_kind).unwrap_or(0);
+        let ((bytes, expected), given) = (declared[index], given(index));
         let source = match parameter(&self.attributes().declaration, index) {
             Some(source) => format!(" '{source}'"),
             None => String::new(),
         };
-        let describe = |of_type: ArgumentType, bytes| match of_type.kind() {
+        let describe = |argument: ArgumentType, bytes| match argument.kind() {
             None => format!("{bytes} bytes"),
-            Some(_) => format!("{} ({bytes} bytes)", of_type.name(bytes)),
+            Some(_) => format!("{} ({bytes} bytes)", argument.name(bytes)),
         };
         let message = format!(
             "kernel '{name}': argument {index}{source} is declared as {}, {} given",
-            describe(of_type, bytes),
+            describe(expected, bytes),
             match describe(given, sizes[index]) {
                 given if given.ends_with(" bytes") => format!("{given} were"),
                 given => format!("{given} was"),
@@ -186,7 +190,7 @@ impl Kernel {
     }
 }
 
-/// Size in bytes and type of each argument, if the image describes them.
+/// Returns the size in bytes and the type of each argument, if the image describes them.
 fn arguments(attributes: &KernelAttributes) -> Option<Box<[(usize, ArgumentType)]>> {
     let types = attributes.argument_types.iter().copied();
     let types = types.chain(std::iter::repeat(ArgumentType::UNKNOWN));
@@ -194,7 +198,8 @@ fn arguments(attributes: &KernelAttributes) -> Option<Box<[(usize, ArgumentType)
     Some(sizes.zip(types).collect())
 }
 
-/// Returns the parameter at an index of "(uint64_t n, float *x)", unless the text is not such a list.
+/// Returns the parameter at an index of a list such as "(uint64_t n, float *x)"; `None` for text of
+/// another form.
 fn parameter(declaration: &str, index: usize) -> Option<&str> {
     let list = declaration.trim().strip_prefix('(')?.strip_suffix(')')?;
     let mut depth = 0i32;
@@ -205,7 +210,8 @@ fn parameter(declaration: &str, index: usize) -> Option<&str> {
     list.split(separates).nth(index).map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// A global variable of a program, which it keeps loaded. LLVM: `ol_symbol_handle_t` of kind
+/// A global variable of a program. The handle keeps the program loaded. Cloning is cheap. Any
+/// thread may call the methods. LLVM: `ol_symbol_handle_t` of kind
 /// `OL_SYMBOL_KIND_GLOBAL_VARIABLE`.
 #[derive(Clone)]
 pub struct Global {
@@ -223,26 +229,26 @@ impl Global {
         Ok(Global { program: program.clone(), address })
     }
 
-    /// Returns the program that it belongs to.
+    /// Returns the program that this symbol belongs to.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Returns its address on the device.
+    /// Returns the global's address on the device.
     pub fn pointer(&self) -> DevicePointer {
         DevicePointer(self.address.address)
     }
 
-    /// Returns its size in bytes.
+    /// Returns the global's size in bytes.
     pub fn bytes(&self) -> u64 {
         self.address.bytes
     }
 
-    /// Returns its value, after all that is in `queue`. Blocks until it is read.
+    /// Reads the global's value after all queued work of `queue`. Blocks until the value is read.
     ///
     /// # Errors
-    /// `InvalidSize` if it is not as large as a `T`; those of
-    /// [`Queue::synchronize`](crate::Queue::synchronize).
+    /// `InvalidSize` if the size of the global is not that of `T`, `Uninitialized` if the program
+    /// was unloaded; errors of [`Queue::synchronize`](crate::Queue::synchronize).
     pub fn read<T: Element>(&self, queue: &Queue) -> Result<T> {
         self.fits::<T>()?;
         let mut value = element::zero::<T>();
@@ -252,7 +258,8 @@ impl Global {
         Ok(value)
     }
 
-    /// Sets its value, after all that is in `queue`. Blocks until it is written.
+    /// Writes the global's value after all queued work of `queue`. Blocks until the value is
+    /// written.
     ///
     /// # Errors
     /// As for [`Global::read`].

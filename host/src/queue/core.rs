@@ -10,23 +10,24 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A queue of the plugin and what the host knows of it. It outlives the [`Queue`](super::Queue): a dropped one
-/// is parked on its device and used again.
+/// A queue of the plugin with the host's state of it. The core outlives the
+/// [`Queue`](super::Queue): after the handle is dropped, the core is parked on its device and
+/// reused.
 pub(crate) struct QueueCore {
-    /// Identifies this queue alone in the process.
+    /// Unique number of this queue in the process.
     number: u64,
     shard: usize,
     remote: Rundown<Open>,
     parked: AtomicBool,
     last_program: AtomicU64,
     programs: Mutex<HashSet<u64>>,
-    /// The error of work that the unloading of a program, or an event of another platform, waited
-    /// for, until the queue's own user hears of it.
+    /// The pending error: an error of work that the unloading of a program, or an event of another
+    /// platform, waited for. Kept until the queue's own next synchronization reports it.
     pending_error: Mutex<Option<Error>>,
     usage: Usage,
 }
 
-/// A point in a queue's order, behind all that was queued before it was made.
+/// A point in a queue's order, behind all work that was queued before the point was created.
 #[derive(Clone)]
 pub(crate) struct Point {
     queue: Arc<QueueCore>,
@@ -34,12 +35,12 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// Returns whether it is a point of this queue.
+    /// Returns whether this point belongs to `queue`.
     pub(crate) fn is_of(&self, queue: &Arc<QueueCore>) -> bool {
         Arc::ptr_eq(&self.queue, queue)
     }
 
-    /// Returns whether all before it is done. Does not block.
+    /// Returns whether all work before the point is done. Does not block.
     pub(crate) fn is_passed(&self) -> bool {
         let usage = &self.queue.usage;
         if usage.has_passed(self.number) {
@@ -51,22 +52,22 @@ impl Point {
         usage.has_passed(self.number)
     }
 
-    /// Blocks until all before it is done or has failed. False in a host function of its queue,
-    /// which would wait for itself.
+    /// Blocks until all work before the point is done or has failed. Returns false in a host
+    /// function of the point's queue, which would wait for itself.
     pub(crate) fn wait(&self) -> bool {
         let usage = &self.queue.usage;
-        // A queue that is being closed passes all points when that is done.
+        // Closing a queue passes all its points.
         if let Some(open) = self.queue.open()
             && !host_function::is_inside_queue(self.queue.number)
         {
-            self.queue.tell_user(&open.queue.synchronize());
+            self.queue.keep_failure(&open.queue.synchronize());
             usage.passed(self.number);
         }
         usage.has_passed(self.number)
     }
 }
 
-/// An open queue holds its device open: the device's close takes all queues first.
+/// An open queue. It keeps the plugin's device: closing the device takes all queues first.
 pub(super) struct Open {
     pub(super) queue: AnyQueue,
     pub(super) device: Arc<AnyDevice>,
@@ -87,26 +88,26 @@ impl QueueCore {
         }
     }
 
-    /// Notes what is queued, without waiting for it, until the answer is dropped.
+    /// Returns a guard that, when dropped, notes that work was queued without waiting for it.
     #[inline]
     pub(super) fn queueing(&self) -> Queued<'_> {
         self.usage.queueing()
     }
 
-    /// Returns whether nothing was queued since the queue was last seen idle. One load.
+    /// Returns whether no work was queued since the queue was last seen idle. Costs one load.
     #[inline]
     pub(crate) fn is_known_idle(&self) -> bool {
         self.usage.is_known_idle()
     }
 
-    /// Returns the point behind all that is queued now; `None` if all of that is done.
+    /// Returns the point behind all queued work; `None` if all of it is done.
     pub(crate) fn point(self: &Arc<QueueCore>) -> Option<Point> {
         if self.is_known_idle() {
             return None;
         }
         let number = match self.open() {
             Some(open) => self.usage.point(&open)?,
-            // It is being closed, which passes all points.
+            // The queue is being closed, which passes all points.
             None => u64::MAX,
         };
         Some(Point { queue: Arc::clone(self), number })
@@ -117,7 +118,7 @@ impl QueueCore {
         self.remote.enter(0)
     }
 
-    /// By which shard of a program's gate its launches go.
+    /// Returns the shard of a program's rundown that this queue's launches enter.
     #[inline]
     pub(super) fn shard(&self) -> usize {
         self.shard
@@ -128,27 +129,31 @@ impl QueueCore {
         self.number
     }
 
-    /// The first error that the host met and the queue's user was not told of.
+    /// Takes the pending error, as the result of a synchronization.
+    ///
+    /// # Errors
+    /// The pending error, if there is one.
     pub(super) fn take_pending_error(&self) -> Result<()> {
         self.pending_error.lock().take().map_or(Ok(()), Err)
     }
 
-    /// Returns the same, which stays untold.
+    /// Returns a copy of the pending error, which stays pending.
     pub(super) fn pending_error(&self) -> Option<Error> {
         self.pending_error.lock().clone()
     }
 
-    /// Keeps an error for the queue's user.
+    /// Keeps an error as the pending one, unless an earlier error is pending.
     pub(super) fn keep_pending_error(&self, error: Error) {
         self.pending_error.lock().get_or_insert(error);
     }
 
-    /// Nobody uses it any more; what is queued still runs.
+    /// Parks the queue after its handle was dropped. Queued work still runs.
     pub(super) fn park(&self) {
         self.parked.store(true, Ordering::Release);
     }
 
-    /// Takes a parked queue into use again, if it is idle.
+    /// Takes a parked queue into use again. Returns false if the queue is not parked, not idle or
+    /// closed.
     pub(crate) fn unpark(&self) -> bool {
         if !self.parked.load(Ordering::Acquire) {
             return false;
@@ -167,7 +172,7 @@ impl QueueCore {
         true
     }
 
-    /// Remembers that a program is used, before work of it is queued.
+    /// Records that this queue uses a program. Called before work of the program is queued.
     #[inline]
     pub(super) fn note_program(&self, program: u64) {
         if self.last_program.load(Ordering::Relaxed) != program {
@@ -176,8 +181,8 @@ impl QueueCore {
         }
     }
 
-    /// Waits for what is queued, if some of it may be of a program. An error is also kept for the
-    /// queue's user.
+    /// Waits for all queued work, if this queue has used the program. An error also becomes the
+    /// pending error.
     pub(crate) fn wait_for_program(&self, program: u64) -> Result<()> {
         if !self.programs.lock().contains(&program) {
             return Ok(());
@@ -185,30 +190,30 @@ impl QueueCore {
         self.wait_for_all()
     }
 
-    /// Blocks until all that was queued is done. The queue's own user hears of a failure too.
+    /// Blocks until all queued work is done. A failure also becomes the queue's pending error.
     ///
     /// # Errors
-    /// The first among that work that was not told; `Unsupported` in a host function of this queue.
+    /// The first unreported error of that work; `Unsupported` in a host function of this queue.
     pub(crate) fn wait_for_all(&self) -> Result<()> {
         host_function::refuse_inside_queue(self.number, "waiting for a queue")?;
         let waited = self.remote.enter(0).map_or(Ok(()), |open| open.queue.synchronize());
-        self.tell_user(&waited);
+        self.keep_failure(&waited);
         waited
     }
 
-    /// Keeps a failure for the queue's own user.
-    fn tell_user(&self, waited: &Result<()>) {
+    /// Keeps an error of a wait as the pending error.
+    fn keep_failure(&self, waited: &Result<()>) {
         if let Err(error) = waited {
             self.keep_pending_error(error.clone());
         }
     }
 
-    /// Forgets a program that nobody queues any more.
+    /// Removes the record of a program. No later call queues work of that program.
     pub(crate) fn forget_program(&self, program: u64) {
         self.programs.lock().remove(&program);
     }
 
-    /// Waits for what is queued, then gives the plugin's queue up.
+    /// Waits for all queued work, then drops the plugin's queue.
     pub(crate) fn close(&self) -> Result<()> {
         let Some(open) = self.remote.take() else {
             return Ok(());

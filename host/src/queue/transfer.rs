@@ -9,7 +9,7 @@ use longshore_plugin_api::{
 };
 use std::ffi::c_void;
 
-/// How much of a copy between two platforms lies in host memory at a time.
+/// Size in bytes of the host memory through which a copy between two platforms goes.
 const BOUNCED_BYTES: u64 = 16 << 20;
 
 /// A copy's direction.
@@ -20,15 +20,16 @@ enum Direction {
 }
 
 impl Queue {
-    /// Queues a copy from host memory to memory of any device of this queue's platform. LLVM:
-    /// `olMemcpy`.
+    /// Queues a copy of `bytes` bytes from host memory to memory of any device of this queue's
+    /// platform. Does not wait for the copy. LLVM: `olMemcpy`.
     ///
     /// # Errors
-    /// `InvalidArgument` if `to` is not live memory of a device, `InvalidSize` if `bytes` exceed
-    /// it, `InvalidQueue` if it belongs to another platform; those of the driver.
+    /// `InvalidArgument` if `to` is not in a live allocation of a device, `InvalidSize` if the
+    /// range exceeds the allocation. `InvalidQueue` if the allocation's device belongs to another
+    /// platform, `Uninitialized` if the device was closed; errors of the driver.
     ///
     /// # Safety
-    /// `from` stays readable and `to` allocated until the copy is done.
+    /// `from` stays readable and unchanged, and `to` allocated, until the copy is done.
     pub unsafe fn copy_from_host(
         &self,
         to: DevicePointer,
@@ -39,14 +40,15 @@ impl Queue {
         self.transfer(Direction::ToDevice, to, &owner, from as u64, bytes, false)
     }
 
-    /// Queues a copy from memory of any device of this queue's platform to host memory. LLVM:
-    /// `olMemcpy`.
+    /// Queues a copy of `bytes` bytes from memory of any device of this queue's platform to host
+    /// memory. Does not wait for the copy. LLVM: `olMemcpy`.
     ///
     /// # Errors
-    /// As for [`Queue::copy_from_host`].
+    /// As for [`Queue::copy_from_host`], with `from` in place of `to`.
     ///
     /// # Safety
-    /// `to` stays writable, unread by others, and `from` allocated until the copy is done.
+    /// `to` stays writable and is not accessed otherwise, and `from` stays allocated, until the
+    /// copy is done.
     pub unsafe fn copy_to_host(
         &self,
         to: *mut c_void,
@@ -57,13 +59,15 @@ impl Queue {
         self.transfer(Direction::ToHost, from, &owner, to as u64, bytes, false)
     }
 
-    /// Queues a copy between two ranges of host memory. LLVM: `olMemcpy`.
+    /// Queues a copy of `bytes` bytes between two ranges of host memory. Does not wait for the
+    /// copy. LLVM: `olMemcpy`.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// `Uninitialized` if the device was closed; errors of the driver.
     ///
     /// # Safety
-    /// `from` stays readable and `to` writable, unread by others, until the copy is done.
+    /// `from` stays readable and unchanged, and `to` stays writable and is not accessed otherwise,
+    /// until the copy is done.
     pub unsafe fn copy_on_host(
         &self,
         to: *mut c_void,
@@ -79,11 +83,15 @@ impl Queue {
         open.queue.copy(&copy)
     }
 
-    /// Queues a copy between memory of any two devices. Between devices of two platforms it goes
-    /// through the host, after all that is queued, and blocks. LLVM: `olMemcpy`.
+    /// Queues a copy of `bytes` bytes between memory of any two devices. If both devices belong to
+    /// this queue's platform, the call does not wait for the copy. Otherwise it waits for all
+    /// queued work, copies through host memory, and blocks until the copy is done. LLVM:
+    /// `olMemcpy`.
     ///
     /// # Errors
-    /// As for [`Queue::copy_from_host`].
+    /// `InvalidArgument` if a range is not in a live allocation of a device, `InvalidSize` if a
+    /// range exceeds its allocation. `Uninitialized` if one of the devices was closed; errors of
+    /// the driver. A blocking copy also has the errors of [`Queue::synchronize`].
     ///
     /// # Safety
     /// Both ranges stay allocated until the copy is done.
@@ -95,7 +103,7 @@ impl Queue {
         let (open, _queued) = self.open_to_queue()?;
         let to_other = self.reach(&to_device)?;
         let from_other = self.reach(&from_device)?;
-        // SAFETY: promised by the caller; both ranges are live, as the table says.
+        // SAFETY: promised by the caller; `owner` has found both ranges live.
         let (destination, source) =
             unsafe { (Span::new(to.address(), bytes), Span::new(from.address(), bytes)) };
         open.queue.copy(&CopyRequest::new(
@@ -107,12 +115,13 @@ impl Queue {
     }
 
     /// Queues a fill of `bytes` bytes with copies of `pattern`, which is captured during the call.
-    /// LLVM: `olMemFill`.
+    /// Does not wait for the fill. LLVM: `olMemFill`.
     ///
     /// # Errors
-    /// `InvalidSize` if the pattern is empty or `bytes` no multiple of its length, or if they
-    /// exceed the allocation; `InvalidArgument` if `to` is not live; `InvalidDevice` if it is of
-    /// another device; those of the driver.
+    /// `InvalidSize` if the pattern is empty, if `bytes` is no multiple of the pattern's length, or
+    /// if the range exceeds the allocation. `InvalidArgument` if `to` is in no live allocation,
+    /// `InvalidDevice` if the allocation belongs to another device, `Uninitialized` if the device
+    /// was closed; errors of the driver.
     ///
     /// # Safety
     /// The range stays allocated until the fill is done.
@@ -121,12 +130,13 @@ impl Queue {
         unsafe { self.fill_range(to, pattern, bytes, false) }
     }
 
-    /// Queues a hint that memory will be used at `target`. Memory that cannot move is no error.
-    /// LLVM: `olMemPrefetch`.
+    /// Queues a hint that `bytes` bytes from `range` will next be used at `target`. For memory that
+    /// cannot migrate, the hint has no effect and is no error. Does not block. LLVM:
+    /// `olMemPrefetch`.
     ///
     /// # Errors
     /// `InvalidArgument` and `InvalidSize` as for [`Queue::copy_from_host`]; `Unsupported` if the
-    /// plugin has no prefetching.
+    /// plugin does not support prefetching.
     pub fn prefetch(&self, range: DevicePointer, bytes: u64, target: PrefetchTarget) -> Result<()> {
         if !self.reaches(&self.owner(range, bytes)?) {
             return Ok(());
@@ -138,13 +148,13 @@ impl Queue {
 }
 
 impl Queue {
-    /// Copies to an allocation and waits; its size was checked.
+    /// Copies to an allocation and waits. The caller has checked the size.
     #[inline]
     pub(crate) fn write_and_wait(&self, to: &Allocation, bytes: &[u8]) -> Result<()> {
         self.write_to(to.pointer(), to.device(), bytes)
     }
 
-    /// Copies from an allocation and waits; its size was checked.
+    /// Copies from an allocation and waits. The caller has checked the size.
     #[inline]
     pub(crate) fn read_and_wait(&self, from: &Allocation, bytes: &mut [u8]) -> Result<()> {
         self.read_from(from.pointer(), from.device(), bytes)
@@ -171,7 +181,7 @@ impl Queue {
 
     /// Queues a fill of a whole allocation with zeros.
     pub(crate) fn fill_with_zeros(&self, to: &Allocation) -> Result<()> {
-        // SAFETY: an allocation that is dropped is not handed out before the fill is done.
+        // SAFETY: memory of a dropped allocation is not reused before the fill is done.
         unsafe { self.fill_range(to.pointer(), &[0], to.bytes(), false) }
     }
 
@@ -191,7 +201,11 @@ impl Queue {
         wait: bool,
     ) -> Result<()> {
         if pattern.is_empty() || !bytes.is_multiple_of(pattern.len() as u64) {
-            let message = format!("a fill of {bytes} bytes with a pattern of {}", pattern.len());
+            let message = format!(
+                "a fill of {bytes} bytes with a pattern of {} bytes; expected a multiple of the \
+                 pattern's length",
+                pattern.len()
+            );
             return Err(Error::new(ErrorCode::InvalidSize, message));
         }
         let owner = self.owner(to, bytes)?;
@@ -201,11 +215,12 @@ impl Queue {
         }
         let open = self.open()?;
         let _queued = (!wait).then(|| self.core.queueing());
-        // SAFETY: promised by the caller; the range is live, as the table says.
+        // SAFETY: promised by the caller; `owner` has found the range live.
         open.queue.fill(unsafe { Span::new(to.address(), bytes) }, pattern, wait)
     }
 
-    /// A copy between host and device memory whose validity the callers see to.
+    /// Queues a copy between host and device memory. The callers guarantee that the ranges are
+    /// valid.
     #[inline]
     fn transfer(
         &self,
@@ -236,7 +251,7 @@ impl Queue {
         })
     }
 
-    /// Copies between devices of two platforms, through the host.
+    /// Copies between devices of two platforms, through host memory.
     fn bounce(
         &self,
         to: DevicePointer,
@@ -258,7 +273,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns the open device that all of a range lies on.
+    /// Returns the open device whose allocation contains all of a range.
     #[inline]
     fn owner(&self, address: DevicePointer, bytes: u64) -> Result<Device> {
         let id = self.device.table().device_of(address.address(), bytes)?;
@@ -268,16 +283,16 @@ impl Queue {
         Device::from_id(&self.device.core().host, id)
     }
 
-    /// Returns whether this queue's plugin can work on that device.
+    /// Returns whether `device` belongs to this queue's platform.
     #[inline]
     pub(super) fn reaches(&self, device: &Device) -> bool {
         self.device.same_platform(device)
     }
 
-    /// Returns the plugin's device behind `device`, kept open; `None` for this queue's own.
+    /// Returns a guard of the plugin's device behind `device`; `None` for this queue's own device.
     ///
     /// # Errors
-    /// `InvalidQueue` if it belongs to another platform, `Uninitialized` if it was closed.
+    /// `InvalidQueue` if `device` belongs to another platform, `Uninitialized` if it was closed.
     #[inline]
     fn reach<'a>(&self, device: &'a Device) -> Result<Option<DeviceGuard<'a>>> {
         if device.id() == self.device.id() {

@@ -1,4 +1,4 @@
-//! How far a queue has come, for memory that was freed while its work may still use it.
+//! The progress of a queue, for freed memory that queued work may still use.
 
 use super::core::Open;
 use crate::backend::AnyEvent;
@@ -6,14 +6,14 @@ use longshore_plugin_api::{Device as _, Event as _, Queue as _};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// All that was queued is done.
+/// State: all queued work is done.
 const IDLE: u32 = 0;
-/// Something was queued since the last look.
+/// State: work was queued since the last look.
 const USED: u32 = 1;
-/// Something was queued, and a thread looks or has looked whether it is done.
+/// State: work was queued, and a thread checks or has checked whether it is done.
 const LOOKED_AT: u32 = 2;
 
-/// Whether a queue has work that is not done, and points in its order. Queueing costs one store.
+/// The state of a queue, idle or not, and the points in its order. Queueing costs one store.
 pub(super) struct Usage {
     state: AtomicU32,
     /// The last point that the queue has reached.
@@ -21,8 +21,8 @@ pub(super) struct Usage {
     points: Mutex<Points>,
 }
 
-/// Points in a queue's order, by number. Memory that is freed waits for the next point, which lies
-/// behind all that was queued before; one point at a time is an event in the queue.
+/// Points in a queue's order, by number. Freed memory waits for the next point, which lies behind
+/// all work queued before. At most one point at a time is recorded as an event in the queue.
 struct Points {
     next: u64,
     /// Whether freed memory waits for the next point.
@@ -31,13 +31,14 @@ struct Points {
     event: Option<AnyEvent>,
 }
 
-/// Tells, when it is dropped, that work was queued.
+/// A guard that, when dropped, notes that work was queued.
 pub(super) struct Queued<'a>(&'a Usage);
 
 impl Drop for Queued<'_> {
     #[inline]
     fn drop(&mut self) {
-        // After the work, so that a look that this follows has not seen the queue idle.
+        // Stored after queueing: a look that finds the queue idle precedes the work, and this
+        // replaces its `IDLE`.
         self.0.state.store(USED, Ordering::Release);
     }
 }
@@ -48,13 +49,13 @@ impl Usage {
         Usage { state: AtomicU32::new(IDLE), passed: AtomicU64::new(0), points: Mutex::new(points) }
     }
 
-    /// Notes what is queued until the answer is dropped.
+    /// Returns a guard that notes work when dropped.
     #[inline]
     pub(super) fn queueing(&self) -> Queued<'_> {
         Queued(self)
     }
 
-    /// Returns whether all that was queued was done at the last look. One load.
+    /// Returns whether all queued work was done at the last look. Costs one load.
     #[inline]
     pub(super) fn is_known_idle(&self) -> bool {
         self.state.load(Ordering::Acquire) == IDLE
@@ -75,7 +76,8 @@ impl Usage {
         Some(points.next)
     }
 
-    /// Looks how far the queue is, and has it say when it reaches the next point.
+    /// Updates the passed points, and records an event for the next point if freed memory waits for
+    /// it.
     pub(super) fn poll(&self, open: &Open) {
         let mut points = self.points.lock();
         if self.look(open, &points) {
@@ -87,33 +89,34 @@ impl Usage {
             self.pass(&mut points, point);
         }
         if points.recorded.is_none() && points.is_awaited {
-            // Without an event the point is passed when the queue is idle.
+            // If recording fails, the point is passed when the queue is idle.
             if let Err(error) = points.record(open) {
                 log::debug!("an event behind freed memory: {error}");
             }
         }
     }
 
-    /// Notes that all up to a point is done.
+    /// Notes that all work up to a point is done.
     pub(super) fn passed(&self, point: u64) {
         self.pass(&mut self.points.lock(), point);
     }
 
-    /// Notes that all is done, and that nothing comes any more.
+    /// Notes that all work is done and none follows.
     pub(super) fn close(&self) {
         self.points.lock().event = None;
         self.state.store(IDLE, Ordering::Release);
         self.passed.store(u64::MAX, Ordering::Release);
     }
 
-    /// Returns whether all that was queued is done. The guard is held, so that one thread looks at a time.
+    /// Returns whether all queued work is done. The guard parameter makes one thread look at a
+    /// time.
     fn look(&self, open: &Open, _points: &MutexGuard<'_, Points>) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-        // The replaced value was stored after work was queued, which the question then sees.
+        // The swap acquires a store of `USED`, so `is_idle` sees the work queued before it.
         self.state.swap(LOOKED_AT, Ordering::AcqRel);
         let is_idle = open.queue.is_idle() == Ok(true);
         if is_idle {
-            // Fails if more was queued meanwhile, which is for the next look.
+            // Fails if more work was queued meanwhile; the next look handles that.
             let _ = self.state.compare_exchange(LOOKED_AT, IDLE, success, failure);
         }
         is_idle

@@ -1,4 +1,4 @@
-//! `LONGSHORE_BACKEND`.
+//! Selections of backends, the values of `LONGSHORE_BACKEND`.
 
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use std::fmt;
@@ -6,20 +6,21 @@ use std::fmt;
 const GRAMMAR: &str = "expected backend names separated by commas, in order of preference, \
                        such as \"cuda,host\"";
 
-/// Which backends to use, in order of preference: "cuda,host". Those not named are not opened.
+/// A selection of backends, in order of preference: "cuda,host". Plugins of other backends are not
+/// loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendSelection {
     names: Vec<String>,
-    /// Whether each must have a plugin.
+    /// Whether each named backend must have a plugin.
     required: bool,
 }
 
 impl BackendSelection {
-    /// Reads "cuda,host". Upper case and spaces around a name do not matter; of a name that is
-    /// given twice the first counts.
+    /// Parses a list such as "cuda,host". Upper case and spaces around a name do not matter; a
+    /// repeated name counts at its first place.
     ///
     /// # Errors
-    /// `InvalidValue` for a list without a name or with something that is no backend's name.
+    /// `InvalidValue` for an empty list and for an entry that cannot be a backend's name.
     pub fn parse(text: &str) -> Result<BackendSelection> {
         let mut names = Vec::new();
         for part in text.split(',') {
@@ -35,21 +36,23 @@ impl BackendSelection {
         Ok(BackendSelection { names, required: true })
     }
 
-    /// Returns the same, of which those that have no plugin are left out.
+    /// Returns the selection with optional backends: a backend without a plugin is no error.
     #[must_use]
     pub fn with_optional_backends(self) -> BackendSelection {
         BackendSelection { required: false, ..self }
     }
 
-    /// Where the backend stands in the order of preference, from 0; `None` if it is ruled out.
+    /// Returns the backend's position in the order of preference, from 0; `None` for a backend
+    /// outside the selection.
     pub fn rank(&self, backend: &str) -> Option<usize> {
         self.names.iter().position(|name| name == backend)
     }
 
-    /// Checks that every name is one of `there`, the backends that plugins were found for, unless that need not be.
+    /// Checks that every selected backend is in `there`, the backends of the plugins found.
+    /// Optional backends are not checked.
     ///
     /// # Errors
-    /// `NotFound` for the first that is not; the message lists what there is.
+    /// `NotFound` for the first missing backend; the message lists the backends of `there`.
     pub fn check(&self, there: &[&str]) -> Result<()> {
         let is_missing = |name: &&String| self.required && !there.contains(&name.as_str());
         let Some(missing) = self.names.iter().find(is_missing) else { return Ok(()) };
@@ -71,7 +74,7 @@ impl fmt::Display for BackendSelection {
     }
 }
 
-/// Returns whether this can be a backend's name: lower case letters, digits, `-` and `_`.
+/// Returns whether `name` can be a backend's name: lower case letters, digits, `-` and `_`.
 pub(crate) fn is_backend_name(name: &str) -> bool {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     !name.is_empty() && name.chars().all(legal)

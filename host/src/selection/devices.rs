@@ -1,4 +1,4 @@
-//! `LONGSHORE_DEVICES`.
+//! Selections of devices, the values of `LONGSHORE_DEVICES`.
 
 use super::backends::is_backend_name;
 use globset::{GlobBuilder, GlobMatcher};
@@ -9,31 +9,32 @@ const GRAMMAR: &str = "expected terms separated by ';', each \"backend:list\" or
                        the list being device indices, name patterns (with *, ? and [..]) or UUIDs \
                        separated by ',', such as \"cuda:0,2;vulkan:*;!vulkan:*llvmpipe*\"";
 
-/// What there is to choose by.
+/// The properties of a device that selections match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceFacts {
     /// The device's backend.
     pub backend: String,
-    /// Its index within its platform.
+    /// The device's index among the devices of its backend, from 0.
     pub index: u32,
-    /// Its name.
+    /// The device's name; empty if the plugin reports no name.
     pub name: String,
-    /// Its UUID, if it has one.
+    /// The device's UUID, if it has one.
     pub uuid: Option<[u8; 16]>,
-    /// The type of the device; `None` if the plugin reports none, or one unknown to this version.
+    /// The device's type; `None` if the plugin reports no type, or one that this version does not
+    /// know.
     pub kind: Option<DeviceType>,
 }
 
 impl DeviceFacts {
-    /// Returns the facts of a device without UUID and of unknown type, for a selection.
+    /// Creates the facts of a device without UUID and of unknown type, to test a selection with.
     pub fn new(backend: impl Into<String>, index: u32, name: impl Into<String>) -> DeviceFacts {
         let (backend, name) = (backend.into(), name.into());
         DeviceFacts { backend, index, name, uuid: None, kind: None }
     }
 }
 
-/// "cuda:0 (NVIDIA H200)".
+/// Formats the backend, the index and the name: "cuda:0 (NVIDIA H200)".
 impl std::fmt::Display for DeviceFacts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.backend, self.index)?;
@@ -41,15 +42,16 @@ impl std::fmt::Display for DeviceFacts {
     }
 }
 
-/// Which devices to use, and in which order: "cuda:0,2;vulkan:*;!vulkan:*llvmpipe*".
+/// A selection of devices, in order of preference: "cuda:0,2;vulkan:*;!vulkan:*llvmpipe*".
 ///
 /// A term names a backend and, after `:`, a list of indices, name patterns and UUIDs. A pattern
-/// is matched against the whole name, in any case; a `,` or `;` in a name is matched by `?`. A
-/// `!` before a term excludes, wherever the term stands. Devices come in the order in which the
-/// other terms name them first, or, if there are none, in the order of the default selection.
+/// with `*`, `?` and `[..]` must match the whole name, regardless of case; a `?` matches a `,` or
+/// `;` of a name. A `!` before a term excludes the term's devices, at any place in the selection.
+/// Devices have the order in which the other terms name them first. If all terms exclude, devices
+/// have the order of the default selection.
 ///
-/// The default selects every device: GPUs, then integrated GPUs, then the host, then CPUs that a GPU
-/// interface shows, then devices of unknown kind; devices of a kind keep their order.
+/// The default selects every device: GPUs, then integrated GPUs, then the host, then CPUs behind a
+/// GPU interface, then devices of unknown type. Devices of one type keep their order.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceSelection {
     wanted: Vec<Item>,
@@ -61,7 +63,7 @@ pub struct DeviceSelection {
 #[derive(Clone, Debug)]
 struct Item {
     backend: String,
-    /// As it was written, for messages.
+    /// The entry as the user wrote it, for messages.
     text: String,
     by: By,
 }
@@ -74,11 +76,10 @@ enum By {
 }
 
 impl DeviceSelection {
-    /// Reads a selection. Spaces around terms and entries do not matter.
+    /// Parses a selection. Spaces around terms and entries do not matter.
     ///
     /// # Errors
-    /// `InvalidValue` for what does not follow the grammar; the message shows the term and the
-    /// grammar.
+    /// `InvalidValue` for text outside the grammar; the message has the term and the grammar.
     pub fn parse(text: &str) -> Result<DeviceSelection> {
         let mut selection = DeviceSelection::default();
         for term in text.split(';').map(str::trim) {
@@ -95,20 +96,21 @@ impl DeviceSelection {
         Ok(selection)
     }
 
-    /// Makes the default order keep backends together, in the order in which their devices are
-    /// given: what holds when the user named backends in order of preference.
+    /// Returns the selection with the default order grouped by backend, or not. The groups have the
+    /// order in which the backends first occur among the devices. Used when the user named backends
+    /// in order of preference.
     #[must_use]
     pub fn with_backends_first(mut self, yes: bool) -> DeviceSelection {
         self.backends_first = yes;
         self
     }
 
-    /// Chooses among the devices that there are: positions in `devices`, in order of preference,
-    /// each at most once.
+    /// Returns the positions in `devices` of the selected devices, in order of preference, each at
+    /// most once.
     ///
     /// # Errors
-    /// `NotFound` if an entry, also one that excludes, matches no device; the message lists what
-    /// there is.
+    /// `NotFound` if an entry, also one that excludes, matches no device; the message lists the
+    /// devices.
     pub fn select(&self, devices: &[DeviceFacts]) -> Result<Vec<usize>> {
         let excluded = all_matches(&self.excluded, devices)?;
         let mut chosen = if self.wanted.is_empty() {
@@ -174,7 +176,7 @@ fn parse_entry(text: &str) -> Result<By, String> {
     Ok(By::Name(pattern.compile_matcher()))
 }
 
-/// Returns the canonical form: 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+/// Parses a UUID in its canonical form: 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     let groups: Vec<&str> = text.split('-').collect();
     if !groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) {
@@ -187,7 +189,8 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
 }
 
-/// Positions of the devices that the entries match, each once, in the order of the entries.
+/// Returns the positions of the devices that the entries match, each once, in the order of the
+/// entries.
 fn all_matches(items: &[Item], devices: &[DeviceFacts]) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     for item in items {
@@ -229,9 +232,9 @@ fn kind_rank(kind: Option<DeviceType>) -> u32 {
         Some(DeviceType::Gpu) => 0,
         Some(DeviceType::IntegratedGpu) => 1,
         Some(DeviceType::Host) => 2,
-        // The same processor, by a detour.
+        // The host's processor behind a GPU interface, slower than as the host.
         Some(DeviceType::Cpu) => 3,
-        // No program gets it unasked while there is a device that is known.
+        // Last: no program gets a device of unknown type by default while there is another device.
         _ => 4,
     }
 }

@@ -51,7 +51,7 @@ impl fmt::Display for Incompatible {
             }
             Incompatible::Interface { plugin, host } => write!(
                 f,
-                "it speaks interface {}.{}, this host {}.{}",
+                "it has interface {}.{}, this host has {}.{}",
                 plugin.0, plugin.1, host.0, host.1
             ),
             Incompatible::MissingTable(table) => {

@@ -263,8 +263,8 @@ fn a_program_without_a_device_learns_why_and_what_helps() {
     assert!(said.contains(&place), "{said}");
     copy_into(&world, &host_plugin());
     let said = no_device(world.host().with_devices("!host:*"));
-    assert!(said.contains("the selection \"!host:*\" leaves out all"), "{said}");
+    assert!(said.contains("the selection \"!host:*\" excludes all"), "{said}");
     assert!(said.contains("\n  host:0 (") && !said.contains("put a plugin"), "{said}");
     let error = world.host().build().unwrap().device("!host:0").err().unwrap();
-    assert!(error.message().contains("\"!host:0\" leaves out all"), "{error}");
+    assert!(error.message().contains("\"!host:0\" excludes all"), "{error}");
 }

@@ -243,7 +243,7 @@ impl fmt::Display for Refusal {
             Self::NotAPlugin(why) | Self::WrongLayout(why) | Self::Crashed(why) => f.write_str(why),
             Self::WrongInterface { plugin, host } => write!(
                 f,
-                "it speaks interface {}.{}, this host {}.{}",
+                "it has interface {}.{}, this host has {}.{}",
                 plugin.0, plugin.1, host.0, host.1
             ),
             Self::Misnamed(says) => write!(f, "the plugin names its backend '{says}'"),

@@ -1,8 +1,8 @@
-//! The other side of a probe: the process that tries the plugin, and its supervisor.
+//! The child's side of a probe: the probing process, and its supervisor.
 //!
-//! The supervisor runs nothing of the plugin's. It is the parent of every process below it that has lost its own, so that it
-//! ends them all, in whatever session they are, on each way out: the plugin was tried, it has crashed, or the program asks for
-//! the end or has ended.
+//! The supervisor runs no code of the plugin. It is the subreaper of its descendants: processes
+//! that lose their parent become its children. So it can end them all, in any session. It does so
+//! when the plugin was probed or has crashed, and when the program requests the end or has ended.
 
 use super::super::library::{LoadedPlugin, PluginFile};
 use super::super::report::Outcome;
@@ -25,22 +25,25 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// Returns the child's side of a [`Probe`](super::Probe): tries the plugin in `path` in a process that it forks, and says what became of it.
-/// Returns the exit code with which the calling process must end at once. Blocks, for the probe's time limit at most. The
-/// calling process has one thread, and its standard input is what the probe has made that.
+/// Runs the child's side of a [`Probe`](super::Probe): probes the plugin in `path` in a forked
+/// process, and sends the outcome to the program. Returns the exit code with which the calling
+/// process must end at once. Blocks, at most for the probe's time limit. The calling process must
+/// have one thread, and the standard input that the probe has given it.
 ///
-/// Whatever the plugin has started is killed before it returns. No core file is written when the plugin crashes.
+/// All processes that the plugin has started are killed before the function returns. A crash of the
+/// plugin writes no core file.
 pub fn probe_main(path: &Path) -> i32 {
     match supervise(path) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("trying '{}': {error}", path.display());
+            eprintln!("probing '{}': {error}", path.display());
             1
         }
     }
 }
 
-/// Signals that end or stop a process and that can be ignored: a plugin may send them to all processes about it.
+/// The ignorable signals that end or stop a process. The supervisor ignores them, as a plugin may
+/// send them to all processes around it.
 const IGNORED: [c_int; 9] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -53,22 +56,23 @@ const IGNORED: [c_int; 9] = [
     libc::SIGTTOU,
 ];
 
-/// Time for processes to be gone that were killed.
+/// Longest wait for killed processes to end.
 const DYING: Duration = Duration::from_secs(2);
 
 fn supervise(path: &Path) -> io::Result<()> {
     let channel = Channel::from_standard_input()?;
-    // Wakes a supervisor that is stopped; it sees then that the channel is cut.
+    // At the end of the program, wakes a stopped supervisor, which then sees the closed channel.
     set_parent_process_death_signal(Some(Signal::CONT))?;
     set_child_subreaper(Some(getpid()))?;
-    // The program may ignore it, and then the system would not tell how a child has ended.
+    // With an ignored `SIGCHLD`, inherited from the program, the system would discard the child's
+    // exit status.
     dispose(&[libc::SIGCHLD], libc::SIG_DFL);
     dispose(&IGNORED, libc::SIG_IGN);
     let no_core = Rlimit { current: Some(0), maximum: Some(0) };
-    // A system that forbids it only gains a core file.
+    // If the system forbids the limit, a crash only leaves a core file.
     let _ = setrlimit(Resource::Core, no_core);
     let supervisor = getpid();
-    // SAFETY: the process has one thread, so that the child can do all that this process can.
+    // SAFETY: the process has one thread, so no lock is held by another thread in the child.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => try_plugin(path, &channel, supervisor),
@@ -81,15 +85,15 @@ fn supervise(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Runs in the process that holds the plugin.
+/// Probes the plugin and sends its outcome. Runs in the probing process.
 fn try_plugin(path: &Path, channel: &Channel, supervisor: Pid) -> ! {
-    // A supervisor that has ended already sends no signal.
+    // The signal is not sent if the supervisor has already ended, so the parent is checked as well.
     let tied = set_parent_process_death_signal(Some(Signal::KILL));
     if tied.is_err() || getppid() != Some(supervisor) {
         std::process::exit(1);
     }
     dispose(&IGNORED, libc::SIG_DFL);
-    // Signals to its group do not reach the supervisor.
+    // In its own session, so that signals of the plugin to its group do not reach the supervisor.
     let _ = setsid();
     let opened = catch_unwind(AssertUnwindSafe(|| {
         let file = PluginFile { path, loader_path: path };
@@ -98,7 +102,7 @@ fn try_plugin(path: &Path, channel: &Channel, supervisor: Pid) -> ! {
     let outcome = match opened {
         Ok(Ok(())) => Outcome::Loaded,
         Ok(Err(outcome)) => outcome,
-        // The caller's part of the stack is the supervisor's.
+        // Unwinding further would run the supervisor's code in this process.
         Err(_) => std::process::abort(),
     };
     let sent = channel.send(&Message::Verdict(outcome));
@@ -112,7 +116,7 @@ fn dispose(signals: &[c_int], how: libc::sighandler_t) {
     }
 }
 
-/// Waits until the child ends, the program asks for the end, or the program is gone.
+/// Waits until the child ends, the program requests the end, or the program ends.
 fn wait_for_end(child: Pid, channel: &Channel) -> io::Result<()> {
     let process = pidfd_open(child, PidfdFlags::empty())?;
     let mut files = [
@@ -123,24 +127,24 @@ fn wait_for_end(child: Pid, channel: &Channel) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends all processes below this one, and answers how the child has ended.
+/// Ends all descendants of this process, and returns the exit status of the child.
 fn end_all(child: Pid) -> ExitStatus {
-    // The group is there as long as nothing has waited for the child.
+    // The child is not reaped yet, so no other process can have its number.
     let _ = kill_process_group(child, Signal::KILL);
     let deadline = Instant::now() + DYING;
     let mut status = None;
     while !reap(child, &mut status) && Instant::now() < deadline {
         for process in children() {
-            // It may have ended by itself, or belong to another user.
+            // Fails for a process that has ended, or that belongs to another user.
             let _ = kill_process(process, Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    // A child that is left is one that cannot be killed.
+    // Without a status the child could not be killed in time.
     ExitStatus::from_raw(status.map_or(libc::SIGKILL, WaitStatus::as_raw))
 }
 
-/// Waits for the children that have ended. Whether there are no others.
+/// Reaps the children that have ended. Returns whether no child is left.
 fn reap(child: Pid, status: &mut Option<WaitStatus>) -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -152,10 +156,10 @@ fn reap(child: Pid, status: &mut Option<WaitStatus>) -> bool {
     }
 }
 
-/// Returns the children of this process; none where `/proc` does not tell.
+/// Returns the children of this process; none if `/proc` does not list them.
 fn children() -> Vec<Pid> {
     let us = getpid();
-    // In a namespace of processes without a `/proc` of its own the numbers there are others.
+    // In a PID namespace without its own `/proc`, the numbers in `/proc` are of another namespace.
     let is_ours =
         fs::read_link("/proc/self").is_ok_and(|name| name.to_str() == Some(&us.to_string()));
     if !is_ours {
@@ -168,7 +172,7 @@ fn children() -> Vec<Pid> {
 
 fn parent_of(process: i32) -> Option<Pid> {
     let facts = fs::read(format!("/proc/{process}/stat")).ok()?;
-    // The name before may have any characters.
+    // The process's name in parentheses may contain any characters.
     let end_of_name = facts.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(&facts[end_of_name + 1..]).ok()?;
     Pid::from_raw(rest.split_whitespace().nth(1)?.parse().ok()?)

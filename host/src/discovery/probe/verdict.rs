@@ -1,8 +1,9 @@
-//! The verdict of a probe, sent over a socket that nothing else uses.
+//! The verdict of a probe, sent over a socket of its own.
 //!
-//! Each message begins with a number that the program has drawn for this probe. A message without it does not count, so
-//! nothing that a plugin prints or writes, to whatever descriptor, is taken for a verdict. A plugin that looks for the number
-//! in the memory of its process can find it.
+//! Each message begins with a random secret that the program has drawn for this probe. Messages
+//! without the secret are ignored, so output of a plugin, to any descriptor, is never taken for a
+//! verdict. The secret does not stop a malicious plugin, which can find it in the memory of its
+//! process.
 
 use super::super::report::Outcome;
 use longshore_plugin_api::{Error, ErrorCode};
@@ -20,9 +21,9 @@ use std::process::ExitStatus;
 /// A message from a probe to the program.
 #[derive(Debug, PartialEq)]
 pub(super) enum Message {
-    /// The outcome of the plugin. Sent by the process that has tried it.
+    /// The outcome of the plugin, sent by the probing process.
     Verdict(Outcome),
-    /// How that process has ended. Sent by its supervisor, the last message.
+    /// The exit status of the probing process, sent by its supervisor as the last message.
     End(ExitStatus),
 }
 
@@ -34,23 +35,25 @@ pub(super) struct Channel {
 
 /// The result of [`Channel::receive`].
 pub(super) enum Received {
+    /// A message of the probe.
     Message(Message),
-    /// A message that is none of ours.
+    /// A message without the secret, or of another form.
     Noise,
-    /// There is no message yet.
+    /// No message yet.
     Nothing,
-    /// There will be no further message.
+    /// The end of the channel: no further message follows.
     End,
 }
 
 type Secret = [u8; 16];
 
-/// A message has at most four texts, each of twice [`MAX_TEXT_BYTES`] when it is escaped.
+/// Largest message in bytes: four texts, each of at most twice [`MAX_TEXT_BYTES`] after escaping.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 const MAX_TEXT_BYTES: usize = 7 << 10;
 
 impl Channel {
-    /// Returns the program's end, and the standard input of the supervisor, in which the secret waits.
+    /// Creates a channel. Returns the program's end, and the supervisor's standard input, from
+    /// which the supervisor reads the secret.
     pub(super) fn pair() -> io::Result<(Channel, OwnedFd)> {
         let mut secret = Secret::default();
         draw(&mut secret)?;
@@ -60,28 +63,30 @@ impl Channel {
         Ok((Channel { socket: ours, secret }, theirs))
     }
 
-    /// Returns the supervisor's end, which is its standard input. Puts `/dev/null` there.
+    /// Returns the supervisor's end, taken from standard input. Replaces standard input by
+    /// `/dev/null`.
     ///
     /// # Errors
-    /// If it is not the end of such a channel.
+    /// An error if standard input is not an end of such a channel; errors of the system.
     pub(super) fn from_standard_input() -> io::Result<Channel> {
         let input = io::stdin();
         let mut secret = Secret::default();
         let received = recv(&input, &mut secret[..], RecvFlags::DONTWAIT | RecvFlags::TRUNC);
         if received.map(|(_, bytes)| bytes) != Ok(secret.len()) {
-            let message = "standard input is not a channel to a program that tries plugins";
+            let message = "standard input is not a channel to a program that probes plugins";
             return Err(io::Error::other(message));
         }
         let socket = fcntl_dupfd_cloexec(&input, 3)?;
         let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-        // SAFETY: nothing but this function uses the standard input of the process.
+        // SAFETY: only this function uses the standard input of the process.
         match unsafe { libc::dup2(null.as_raw_fd(), libc::STDIN_FILENO) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(Channel { socket, secret }),
         }
     }
 
-    /// Sends a message. Does not block for long: the program reads while it waits.
+    /// Sends a message. Blocks only while the socket is full: the program reads messages while it
+    /// waits.
     pub(super) fn send(&self, message: &Message) -> io::Result<()> {
         let mut bytes = self.secret.to_vec();
         bytes.extend_from_slice(message.encode().as_bytes());
@@ -89,12 +94,13 @@ impl Channel {
         Ok(())
     }
 
-    /// Takes the next message. Does not block.
+    /// Receives the next message. Does not block.
     pub(super) fn receive(&self) -> Received {
         let mut bytes = vec![0; MAX_MESSAGE_BYTES];
         let received = retry_on_intr(|| recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT));
         match received {
-            // Messages without content look the same, and are as good a reason to hear no more.
+            // The end of the channel. An empty message of a plugin looks the same, and ends the
+            // probe's messages too.
             Ok((_, 0)) => Received::End,
             Ok((_, count)) => {
                 let content = bytes[..count].strip_prefix(&self.secret);
@@ -106,9 +112,9 @@ impl Channel {
         }
     }
 
-    /// Asks the supervisor to end the probe.
+    /// Requests the supervisor to end the probe.
     pub(super) fn ask_for_the_end(&self) {
-        // A supervisor that is gone needs no asking.
+        // Fails only if the supervisor has ended.
         let _ = shutdown(&self.socket, Shutdown::Write);
     }
 }
@@ -120,13 +126,14 @@ impl AsFd for Channel {
 }
 
 fn draw(secret: &mut Secret) -> io::Result<()> {
-    // SAFETY: there is room for that many bytes; so few come at once.
+    // SAFETY: `secret` has room for `secret.len()` bytes. At most 256 bytes come in one call.
     let drawn = unsafe { libc::getrandom(secret.as_mut_ptr().cast(), secret.len(), 0) };
     if drawn == secret.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 impl Message {
-    /// Fields separated by tabs: [`Outcome::label`], or [`END`], and what it holds.
+    /// Encodes the message as fields separated by tabs: [`Outcome::label`] or [`END`], and the
+    /// values of the case.
     fn encode(&self) -> String {
         let fields = match self {
             Message::End(status) => vec![END.to_owned(), status.into_raw().to_string()],
@@ -136,7 +143,7 @@ impl Message {
         fields.join("\t")
     }
 
-    /// `None` for a text that no message is encoded as.
+    /// Decodes a message; `None` for text that is no encoded message.
     fn decode(text: &str) -> Option<Message> {
         let fields: Vec<String> = text.split('\t').map(unescape).collect();
         let fields: Vec<&str> = fields.iter().map(String::as_str).collect();

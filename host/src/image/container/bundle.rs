@@ -1,5 +1,6 @@
-//! clang's offload bundle: a list of entries, each with an id `KIND-TRIPLE-TARGET` and the place of
-//! its image. Programs hold several, one after the other, and compressed ones among them.
+//! clang's offload bundle: a list of entries, each with an id `KIND-TRIPLE-TARGET` and the offset
+//! and size of its image. Programs hold several bundles, one after the other, and some of them
+//! compressed.
 
 use super::fields::Fields;
 use super::{ContainerEntry, ImageKind, OffloadKind, Opening, compression, invalid};
@@ -8,7 +9,7 @@ use longshore_plugin_api::{Error, Result};
 
 const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 
-/// How ids start. "hipv4" is HIP since version 4 of its code objects.
+/// The kinds at the beginning of ids. "hipv4" is HIP since version 4 of its code objects.
 const KINDS: [(&str, OffloadKind); 6] = [
     ("host", OffloadKind::Host),
     ("openmp", OffloadKind::OpenMp),
@@ -24,18 +25,18 @@ pub(super) fn read(opening: &mut Opening, image: &Image, depth: usize) -> Result
     let mut start = 0;
     while let Some(rest) = next(image, start) {
         start = bytes - rest.bytes().len();
-        let of_this =
+        let at_start =
             |error: Error| error.context(format_args!("the offload bundle at offset {start}"));
         let end = match rest.format() {
             Format::CompressedOffloadBundle => compressed(opening, &rest, depth),
             _ => read_one(opening, &rest, depth),
         };
-        start += end.map_err(of_this)?;
+        start += end.map_err(at_start)?;
     }
     Ok(())
 }
 
-/// Returns the rest of the image from the next bundle on. Only zeros lie between bundles.
+/// Returns the rest of the image from the next bundle on. Only zero bytes lie between bundles.
 fn next(image: &Image, start: usize) -> Option<Image> {
     let gap = image.bytes().get(start..)?.iter().position(|byte| *byte != 0)?;
     let rest = image.part(start + gap..image.bytes().len())?;
@@ -44,7 +45,8 @@ fn next(image: &Image, start: usize) -> Option<Image> {
     is_bundle.then_some(rest)
 }
 
-/// Adds the entries of the bundle that `image` starts with, and returns where it ends.
+/// Adds the entries of the bundle at the start of `image`, and returns the offset of the bundle's
+/// end.
 fn read_one(opening: &mut Opening, image: &Image, depth: usize) -> Result<usize> {
     let fields = Fields(image.bytes());
     let mut at = MAGIC.len() as u64;
@@ -54,7 +56,7 @@ fn read_one(opening: &mut Opening, image: &Image, depth: usize) -> Result<usize>
     for index in 0..count {
         let (entry, next) = entry(image, at).ok_or_else(|| {
             let bytes = image.bytes().len();
-            invalid(format!("entry {index} lies beyond the {bytes} bytes that there are"))
+            invalid(format!("entry {index} lies beyond the bundle's {bytes} bytes"))
         })?;
         at = next;
         let image_end = entry.image.range.end - image.range.start;
@@ -64,7 +66,7 @@ fn read_one(opening: &mut Opening, image: &Image, depth: usize) -> Result<usize>
     Ok(end)
 }
 
-/// Returns the entry that is described at an offset, and where its description ends.
+/// Returns the entry described at an offset, and the offset of the description's end.
 fn entry(image: &Image, at: u64) -> Option<(ContainerEntry, u64)> {
     let fields = Fields(image.bytes());
     let id_bytes = fields.u64(at.checked_add(16)?)?;
@@ -75,8 +77,9 @@ fn entry(image: &Image, at: u64) -> Option<(ContainerEntry, u64)> {
     Some((entry_of_id(image.part(start..end)?, &id), at + 24 + id_bytes))
 }
 
-/// Returns an entry by its id: "hip-amdgcn-amd-amdhsa--gfx90a:xnack+". The triple has four parts, the last
-/// of which may be empty; earlier clangs left it out before a GPU's name.
+/// Returns an entry with the properties in its id: "hip-amdgcn-amd-amdhsa--gfx90a:xnack+". The
+/// triple has four parts. The last part may be empty; earlier versions of clang omit it before the
+/// name of a GPU.
 pub(super) fn entry_of_id(image: Image, id: &str) -> ContainerEntry {
     let mut parts = id.splitn(6, '-');
     let kind = parts.next().unwrap_or_default();
@@ -97,12 +100,13 @@ pub(super) fn entry_of_id(image: Image, id: &str) -> ContainerEntry {
     }
 }
 
-/// Adds the entries of the compressed bundle that `image` starts with, and returns where it ends.
+/// Adds the entries of the compressed bundle at the start of `image`, and returns the offset of the
+/// bundle's end.
 fn compressed(opening: &mut Opening, image: &Image, depth: usize) -> Result<usize> {
     let (inflated, end) = compression::inflate_bundle(opening, image.bytes())?;
     let inflated = Image::from(inflated);
     if inflated.format() != Format::OffloadBundle {
-        return Err(invalid("what is compressed in it is no offload bundle".to_owned()));
+        return Err(invalid("its decompressed data is no offload bundle".to_owned()));
     }
     read_one(opening, &inflated, depth)?;
     Ok(end)

@@ -1,4 +1,4 @@
-//! Decompression, bounded by what the container claims and by what an opening may make.
+//! Decompression, bounded by the container's declared size and by the limit of an opening.
 
 use super::fields::Fields;
 use super::{Opening, invalid, unknown_version, unsupported};
@@ -7,14 +7,14 @@ use longshore_plugin_api::Result;
 use ruzstd::decoding::StreamingDecoder;
 use std::io::Read;
 
-/// How bytes are compressed.
+/// A method of compression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Zlib,
     Zstd,
 }
 
-/// Returns the method of bytes that do not say it elsewhere.
+/// Returns the method of compressed bytes, recognised by their magic number.
 pub(super) fn method_of(compressed: &[u8]) -> Method {
     match compressed {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Method::Zstd,
@@ -25,8 +25,8 @@ pub(super) fn method_of(compressed: &[u8]) -> Method {
 /// Appends `bytes` decompressed bytes to `into`.
 ///
 /// # Errors
-/// `InvalidBinary` if there are more or fewer, or the data is damaged; `Unsupported` beyond the
-/// limit of an opening.
+/// `InvalidBinary` if the data has more or fewer than `bytes` bytes or is damaged; `Unsupported`
+/// beyond the limit of an opening.
 pub(super) fn inflate(
     opening: &mut Opening,
     method: Method,
@@ -38,7 +38,7 @@ pub(super) fn inflate(
     let damaged =
         |error: std::io::Error| invalid(format!("its compressed data: {error}")).with_source(error);
     let before = into.len();
-    // One byte more than promised is enough to notice that there is more.
+    // One byte more than declared is read, to detect larger data.
     let read = match method {
         Method::Zlib => ZlibDecoder::new(compressed).take(bytes + 1).read_to_end(into),
         Method::Zstd => StreamingDecoder::new_with_max_window_size(compressed, bytes.max(1 << 20))
@@ -49,16 +49,19 @@ pub(super) fn inflate(
     read.map_err(damaged)?;
     let found = into.len() - before;
     if found as u64 != bytes {
-        return Err(invalid(format!("it claims {bytes} bytes when decompressed, and has {found}")));
+        return Err(invalid(format!(
+            "its decompressed data has at least {found} bytes, expected {bytes}"
+        )));
     }
     Ok(())
 }
 
-/// Returns the bundle in the compressed one that `bytes` start with, and where that ends.
+/// Decompresses the bundle at the start of `bytes`, and returns it with the offset of the
+/// compressed bundle's end.
 ///
-/// The header is "CCOB", version and method (16 bits each), sizes and a 64-bit checksum, which is
-/// left unread: version 1 has the decompressed size alone (32 bits), version 2 before it that of the
-/// file, version 3 both in 64 bits.
+/// The header is "CCOB", version and method (16 bits each), sizes, and a 64-bit checksum, which is
+/// not read. Version 1 has the decompressed size (32 bits). Version 2 has the size of the
+/// compressed bundle before it (32 bits each), and version 3 has both in 64 bits.
 pub(super) fn inflate_bundle(opening: &mut Opening, bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
     let fields = Fields(bytes);
     let short = || invalid(format!("its header is cut off after {} bytes", bytes.len()));
@@ -78,7 +81,7 @@ pub(super) fn inflate_bundle(opening: &mut Opening, bytes: &[u8]) -> Result<(Vec
     let (size, inflated) = (size.ok_or_else(short)?, inflated.ok_or_else(short)?);
     let end = usize::try_from(size).ok().filter(|end| *end <= bytes.len());
     let whole = end.and_then(|end| bytes.get(header_bytes..end)).ok_or_else(|| {
-        invalid(format!("it claims a size of {size} bytes, of {} there", bytes.len()))
+        invalid(format!("its header declares {size} bytes, but only {} are available", bytes.len()))
     })?;
     let mut bundle = Vec::new();
     inflate(opening, method, whole, inflated, &mut bundle)?;

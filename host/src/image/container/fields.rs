@@ -1,9 +1,9 @@
-//! Little-endian fields and strings of a container, read where they are claimed to be. Total.
+//! Little-endian fields and strings of a container. Reads beyond the container return `None`.
 
-/// A longer string of a container is cut here.
+/// Most bytes of a string; longer strings are cut.
 const LONGEST_TEXT: usize = 1024;
 
-/// The bytes that offsets are relative to.
+/// The bytes of a container, to which offsets are relative.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
@@ -26,7 +26,7 @@ impl<'a> Fields<'a> {
         self.0.get(start..end)
     }
 
-    /// Returns the string that ends with NUL.
+    /// Returns the NUL-terminated string at an offset.
     pub(super) fn terminated(self, at: u64) -> Option<String> {
         let rest = self.0.get(usize::try_from(at).ok()?..)?;
         let end = rest.iter().take(LONGEST_TEXT).position(|byte| *byte == 0);

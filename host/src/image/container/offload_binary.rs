@@ -1,6 +1,6 @@
-//! LLVM's OffloadBinary: a header, entries with their strings, and the images. Several lie one after
-//! the other. Version 1 has one entry; version 2 has any number, and strings with sizes; version 3
-//! may be compressed behind its header.
+//! LLVM's OffloadBinary: a header, entries with their strings, and the images. A file holds
+//! several, one after the other. Version 1 has one entry; version 2 has any number, and strings
+//! with sizes; version 3 may be compressed behind its header.
 
 use super::fields::Fields;
 use super::{
@@ -36,14 +36,14 @@ fn at(error: Error, start: usize) -> Error {
     error.context(format_args!("the OffloadBinary at offset {start}"))
 }
 
-/// What is checked of a header.
+/// A checked header.
 struct Header {
     version: u32,
-    /// Size of the whole binary, which its file has and which is more than the header.
+    /// Size of the whole binary in bytes: more than the header, and within the file.
     bytes: usize,
     entries_at: u64,
     entries: u64,
-    /// Size of the whole binary if it were not compressed, 0 if it is not.
+    /// Size of the decompressed binary in bytes; 0 for a binary that is not compressed.
     inflated_bytes: u64,
 }
 
@@ -65,9 +65,12 @@ impl Header {
             if version >= 3 { fields.u64(HEADER_BYTES).ok_or_else(short)? } else { 0 };
         if size <= HEADER_BYTES || size > bytes.len() as u64 {
             let there = bytes.len();
-            return Err(invalid(format!("it claims a size of {size} bytes, of {there} there")));
+            return Err(invalid(format!(
+                "its header declares {size} bytes, expected more than {HEADER_BYTES} and at most the \
+                 {there} available"
+            )));
         }
-        // Version 1 has the size of its one entry in this field.
+        // In version 1 this field is the size of the only entry.
         let entries = if version == 1 { 1 } else { count };
         Ok(Header { version, bytes: size as usize, entries_at, entries, inflated_bytes })
     }
@@ -92,9 +95,10 @@ fn read_one(opening: &mut Opening, binary: &Image, header: &Header, depth: usize
     Ok(())
 }
 
-/// Returns the binary as it was before all behind its header was compressed.
+/// Returns the decompressed binary. The data behind the header is compressed.
 fn inflate(opening: &mut Opening, binary: &Image, header: &Header) -> Result<Image> {
-    let beyond = || invalid(format!("its entries start at {}, beyond it", header.entries_at));
+    let beyond =
+        || invalid(format!("its entries start at offset {}, beyond its end", header.entries_at));
     let start = usize::try_from(header.entries_at).map_err(|_| beyond())?;
     let (head, body) = binary.bytes().split_at_checked(start).ok_or_else(beyond)?;
     let body_bytes = header.inflated_bytes.checked_sub(header.entries_at).ok_or_else(beyond)?;

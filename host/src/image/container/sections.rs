@@ -1,6 +1,6 @@
-//! ELF files for a CPU with device images in sections: `.llvm.offloading` holds OffloadBinaries,
-//! `.hip_fatbin` offload bundles; objects that clang-offload-bundler made have one section for each
-//! image, which is called `__CLANG_OFFLOAD_BUNDLE__` and the entry's id.
+//! ELF files for a CPU with device images in sections. `.llvm.offloading` holds OffloadBinaries,
+//! `.hip_fatbin` offload bundles. Objects of clang-offload-bundler have one section for each image,
+//! named `__CLANG_OFFLOAD_BUNDLE__` and the entry's id.
 
 use super::{Opening, bundle, is_pure_container};
 use crate::image::Image;
@@ -9,8 +9,8 @@ use object::{Object as _, ObjectSection as _};
 
 const BUNDLE_SECTION: &str = "__CLANG_OFFLOAD_BUNDLE__";
 
-/// Adds what an ELF file has in such sections. `false` if it has none, or is damaged: then it is
-/// no container, and what takes it will tell.
+/// Adds the images in such sections of an ELF file. Returns false for a file without such images,
+/// and for a damaged file: the file is then no container, and the plugin reports the damage.
 pub(super) fn read(opening: &mut Opening, image: &Image, depth: usize) -> Result<bool> {
     if !image.bytes().as_ptr().addr().is_multiple_of(8) {
         opening.make(image.bytes().len())?;

@@ -20,7 +20,7 @@ fn entries(bytes: impl Into<Image>) -> Vec<ContainerEntry> {
     bytes.into().entries().unwrap().expect("a container")
 }
 
-/// Triple, architecture and bytes of each entry.
+/// Returns triple, architecture and bytes of each entry.
 fn summary(entries: &[ContainerEntry]) -> Vec<(&str, &str, &[u8])> {
     entries.iter().map(|e| (&e.triple[..], &e.arch[..], e.image.bytes())).collect()
 }
@@ -250,7 +250,7 @@ fn numbers_that_no_file_has_are_refused() {
             let mut damaged = whole.clone();
             damaged[at..at + 8].copy_from_slice(&number.to_le_bytes());
             let result = Image::from(damaged).entries();
-            // How many strings there are is bounded, whatever is claimed.
+            // The number of strings is bounded, whatever number the entry declares.
             let is_count = at == 48;
             assert!(is_count || result.is_err(), "{number} at {at}: {result:?}");
         }
@@ -267,7 +267,7 @@ fn one_file_cannot_claim_more_images_than_the_limit() {
     assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
 }
 
-/// Returns the tools of LLVM 19 or 22 by name, those of one version that is installed.
+/// Returns the named tools of LLVM 19 or 22, all of the same installed version.
 fn tools() -> Vec<[String; 3]> {
     let all = ["19", "22"].map(|version| {
         ["clang", "clang-offload-packager", "clang-offload-bundler"]

@@ -3,51 +3,51 @@
 use super::offload_binary::ALIGNMENT;
 use super::{ImageKind, OffloadKind};
 
-/// An image that is to lie in an OffloadBinary. LLVM: `OffloadBinary::OffloadingImage`.
+/// An image to write into an OffloadBinary. LLVM: `OffloadBinary::OffloadingImage`.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct OffloadImage<'a> {
-    /// What the bytes are.
+    /// The kind of the image.
     pub image_kind: ImageKind,
-    /// Which runtime it is for.
+    /// The runtime that the image is for.
     pub offload_kind: OffloadKind,
     /// The target triple: "nvptx64-nvidia-cuda".
     pub triple: &'a str,
     /// The architecture: "sm_90".
     pub arch: &'a str,
-    /// The image.
+    /// The bytes of the image.
     pub bytes: &'a [u8],
 }
 
 impl<'a> OffloadImage<'a> {
-    /// Returns an image of no stated kind for no stated runtime, without triple and architecture.
+    /// Creates an image without kind, runtime, triple and architecture.
     pub const fn new(bytes: &'a [u8]) -> OffloadImage<'a> {
         let (image_kind, offload_kind) = (ImageKind::None, OffloadKind::None);
         OffloadImage { image_kind, offload_kind, triple: "", arch: "", bytes }
     }
 
-    /// Returns the same image with [`OffloadImage::image_kind`] set.
+    /// Returns the image with [`OffloadImage::image_kind`] set.
     #[must_use]
     pub const fn with_image_kind(mut self, kind: ImageKind) -> OffloadImage<'a> {
         self.image_kind = kind;
         self
     }
 
-    /// Returns the same image with [`OffloadImage::offload_kind`] set.
+    /// Returns the image with [`OffloadImage::offload_kind`] set.
     #[must_use]
     pub const fn with_offload_kind(mut self, kind: OffloadKind) -> OffloadImage<'a> {
         self.offload_kind = kind;
         self
     }
 
-    /// Returns the same image with [`OffloadImage::triple`] set.
+    /// Returns the image with [`OffloadImage::triple`] set.
     #[must_use]
     pub const fn with_triple(mut self, triple: &'a str) -> OffloadImage<'a> {
         self.triple = triple;
         self
     }
 
-    /// Returns the same image with [`OffloadImage::arch`] set.
+    /// Returns the image with [`OffloadImage::arch`] set.
     #[must_use]
     pub const fn with_arch(mut self, arch: &'a str) -> OffloadImage<'a> {
         self.arch = arch;
@@ -55,9 +55,10 @@ impl<'a> OffloadImage<'a> {
     }
 }
 
-/// Writes OffloadBinaries of version 1, one for each image, one after the other: what
-/// `clang-offload-packager` writes and the section `.llvm.offloading` holds. Sizes and images are
-/// multiples of 8 bytes, filled up with zeros. LLVM: `OffloadBinary::write`.
+/// Returns OffloadBinaries of version 1, one for each image, one after the other.
+/// `clang-offload-packager` writes this format, and the section `.llvm.offloading` holds it. Sizes,
+/// and offsets of images, are multiples of 8 bytes, padded with zeros. LLVM:
+/// `OffloadBinary::write`.
 pub fn write_offload_binary(images: &[OffloadImage<'_>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for image in images {
@@ -93,7 +94,7 @@ fn write_one(image: &OffloadImage<'_>, into: &mut Vec<u8>) {
     into.resize(start + total, 0);
 }
 
-/// Offsets of names and values, and the text that they point into.
+/// Returns the offsets of names and values, and the text at these offsets.
 fn string_table(strings: &[(&str, &str)], text_at: usize) -> (Vec<usize>, Vec<u8>) {
     let (mut offsets, mut text) = (Vec::new(), Vec::new());
     for string in strings.iter().flat_map(|(name, value)| [name, value]) {

@@ -1,12 +1,12 @@
-//! Where in the program something was called from.
+//! Call stacks of allocating calls.
 
 use std::backtrace::Backtrace;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What allocating looks like from inside, as the names of functions start. For builds whose
-/// places are not known; where they are, the names may lack their paths.
+/// Beginnings of the names of this library's allocating functions. Used in builds without source
+/// locations; in builds with them the names may lack their paths.
 const OWN: [&str; 8] = [
     "std::backtrace",
     "longshore::memory::tracking::call_stack::CallStack",
@@ -18,23 +18,24 @@ const OWN: [&str; 8] = [
     "longshore::device::memory::",
 ];
 
-/// Calls into `main` or a thread's function from here on.
+/// Part of the name of the runtime's function that calls `main` or a thread's function.
 const RUNTIME: &str = "__rust_begin_short_backtrace";
 
-/// The functions that were active when memory was allocated, innermost first. Cloning is cheap;
-/// showing it looks the names up, which can take milliseconds.
+/// The functions that were active at an allocation, innermost first. Cloning is cheap. Formatting
+/// looks up the functions' names, which can take milliseconds.
 ///
-/// It starts at the program's own call and ends at its `main` or its thread's function, as far as
-/// the names can be found. Equal to its clones alone.
+/// The formatted stack starts at the program's own call and ends at `main` or the thread's
+/// function, as far as names are available. A call stack equals only its clones.
 #[derive(Clone, Debug)]
 pub struct CallStack {
     captured: Arc<Backtrace>,
-    /// Where the program called this library.
+    /// Source location of the program's call into this library.
     call: &'static Location<'static>,
 }
 
 impl CallStack {
-    /// That of the caller; `call` is where the program called this library.
+    /// Captures the call stack of the caller. `call` is the location of the program's call into
+    /// this library.
     pub(crate) fn capture(call: &'static Location<'static>) -> CallStack {
         CallStack { captured: Arc::new(Backtrace::force_capture()), call }
     }
@@ -57,12 +58,13 @@ impl fmt::Display for CallStack {
 /// A frame of a backtrace as text.
 struct Frame<'a> {
     name: &'a str,
-    /// "             at src/main.rs:3:5"
+    /// The lines with source locations: "             at src/main.rs:3:5".
     places: Vec<&'a str>,
 }
 
-/// Returns a backtrace as `std` writes it without the frames of this library, up to that with the place
-/// `call`, and of the runtime. A text of another form stays as it is.
+/// Returns a backtrace in the format of `std` without the frames of this library, up to the frame
+/// with the location `call`, and without the frames of the runtime. Text of another form is
+/// returned unchanged.
 fn trimmed(text: &str, call: &Location<'_>) -> String {
     let frames = frames(text);
     let place = format!("{}:{}:", call.file(), call.line());
@@ -82,7 +84,7 @@ fn trimmed(text: &str, call: &Location<'_>) -> String {
     if kept.is_empty() { text.to_owned() } else { kept }
 }
 
-/// Returns each starts with a line like "   3: name".
+/// Splits a backtrace into frames. Each starts with a line such as `   3: name`.
 fn frames(text: &str) -> Vec<Frame<'_>> {
     let mut frames: Vec<Frame<'_>> = Vec::new();
     for line in text.lines() {

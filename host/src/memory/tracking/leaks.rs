@@ -1,4 +1,4 @@
-//! The table of what leaked.
+//! The table of leaks.
 
 use super::text_table::TextTable;
 use crate::device::Leak;
@@ -7,16 +7,17 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 
-/// Of so many leaks, the largest, the call stacks are told apart: looking their names up takes time.
+/// Number of the largest leaks that are grouped by call stack. Formatting a call stack takes time,
+/// so further leaks are grouped by location only.
 const MOST_STACKS: usize = 256;
 
-/// The leaks of a device, those from the same place together, with their call stacks.
+/// The leaks of a device, grouped by location and call stack.
 pub(crate) struct LeakTable<'a> {
     pub(crate) device: String,
     pub(crate) leaks: &'a [Leak],
 }
 
-/// Leaks of one place.
+/// Leaks of one location and call stack.
 struct Group {
     count: usize,
     bytes: u64,
@@ -25,7 +26,7 @@ struct Group {
 }
 
 impl LeakTable<'_> {
-    /// Returns the largest first.
+    /// Returns the groups, the largest first.
     fn groups(&self) -> Vec<Group> {
         let mut leaks: Vec<&Leak> = self.leaks.iter().collect();
         leaks.sort_by_key(|leak| (Reverse(leak.bytes), leak.address));

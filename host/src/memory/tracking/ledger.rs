@@ -1,4 +1,4 @@
-//! Counts of allocations: in all, by kind, by call site, over time.
+//! Counts of allocations: in total, by kind, by call site, and over time.
 
 use super::super::block::Use;
 use super::memory_use::{Change, KINDS, MemoryUse};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::time::Duration;
 
-/// What was counted so far.
+/// The counts of allocations so far.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger {
     total: MemoryUse,
@@ -20,7 +20,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Returns a ledger of allocations that are live, of whose past nothing is known.
+    /// Creates a ledger of live allocations whose history is unknown.
     pub(crate) fn from_live(live: impl IntoIterator<Item = (MemoryKind, Use)>) -> Ledger {
         let mut ledger = Ledger::default();
         for (kind, user) in live {
@@ -29,14 +29,14 @@ impl Ledger {
         ledger
     }
 
-    /// Counts a change. `at` is no less than in any call before.
+    /// Counts a change. `at` must not be less than in an earlier call.
     pub(super) fn apply(&mut self, at: Duration, change: Change, kind: MemoryKind, user: Use) {
         self.count(change, kind, user);
         self.timeline.push(at, self.kinds.map(|kind| kind.live_bytes));
     }
 
-    /// Returns the report on what `name` names, after `elapsed` of tracking. What the cache holds is left
-    /// out.
+    /// Returns the report of the device or host called `name`, after `elapsed` of tracking. The
+    /// cached blocks are left at 0.
     pub(crate) fn report(self, name: &str, elapsed: Duration, tracked: bool) -> MemoryReport {
         let sites = self.sites.into_iter();
         let mut sites: Vec<_> =

@@ -1,25 +1,25 @@
-//! Counts of allocations, and how they change.
+//! Counts of allocations, and their changes.
 
-/// How many kinds of memory there are; each is its own index.
+/// Number of kinds of memory; the discriminant of a kind is its index.
 pub(super) const KINDS: usize = 3;
 
-/// How much memory is and was allocated. Bytes are as they were asked for.
+/// Counts and sizes of live and past allocations. Sizes are the requested ones, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryUse {
-    /// Allocations that were not freed.
+    /// Number of live allocations.
     pub live_count: u64,
-    /// Bytes of those.
+    /// Size of all live allocations in bytes.
     pub live_bytes: u64,
-    /// The most bytes that were live at one time.
+    /// Largest size in bytes of all allocations live at one time.
     pub peak_bytes: u64,
-    /// Allocations that were made.
+    /// Number of all allocations, live and past.
     pub total_count: u64,
-    /// Bytes of those.
+    /// Size of all allocations, live and past, in bytes.
     pub total_bytes: u64,
-    /// Allocations that were live when their device was closed, which freed them.
+    /// Number of leaked allocations: live when their device was closed, and freed by the closing.
     pub leaked_count: u64,
-    /// Bytes of those.
+    /// Size of all leaked allocations in bytes.
     pub leaked_bytes: u64,
 }
 
@@ -32,7 +32,8 @@ pub(super) enum Change {
 }
 
 impl MemoryUse {
-    /// Saturates: the sum of sizes that a plugin allows is unbounded.
+    /// Counts a change. The counts saturate: the sum of the sizes that a plugin allows is
+    /// unbounded.
     pub(super) fn apply(&mut self, change: Change, bytes: u64) {
         let add = |count: &mut u64, more| *count = count.saturating_add(more);
         if let Change::Allocated = change {

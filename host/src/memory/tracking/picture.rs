@@ -1,4 +1,4 @@
-//! The timeline as a picture.
+//! The timeline of memory as a picture in SVG.
 
 use super::report::{MemoryReport, SHOWN_KINDS};
 use super::timeline::{TimelinePoint, thinned};
@@ -8,17 +8,18 @@ use std::time::Duration;
 
 const WIDTH: u32 = 960;
 const HEIGHT: u32 = 480;
-/// More points than this are not told apart on the picture's width.
+/// Most points that the picture draws: its width cannot distinguish more.
 const MOST_POINTS: usize = 2048;
 
 const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
 const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
 const GRID: RGBColor = RGBColor(0xD8, 0xDC, 0xE0);
-/// Told apart by people who see colours differently as well, on light and dark ground.
+/// The fill colours of the kinds, distinguishable with colour blindness, on light and on dark
+/// ground.
 const FILLS: [RGBColor; SHOWN_KINDS.len()] =
     [RGBColor(0x2F, 0x81, 0xC7), RGBColor(0x2B, 0xA0, 0x7A), RGBColor(0xE0, 0x9B, 0x24)];
 
-/// The colours of [`PAPER`], [`INK`] and [`GRID`] on dark ground. A style goes before an attribute.
+/// The colours of [`PAPER`], [`INK`] and [`GRID`] on dark ground. A style overrides an attribute.
 const STYLE: &str = "<style>@media (prefers-color-scheme: dark) { \
     [fill=\"#FFFFFF\"] { fill: #16191D } [fill=\"#1F2328\"] { fill: #E6E8EB } \
     [stroke=\"#1F2328\"] { stroke: #E6E8EB } [stroke=\"#D8DCE0\"] { stroke: #3A4047 } }</style>";
@@ -33,9 +34,9 @@ const SIZES: [(f64, &str); 5] = [
 ];
 
 impl MemoryReport {
-    /// Returns the timeline as a picture, in SVG: stacked by kind, with axes and a legend, readable on
-    /// light and dark ground. It needs nothing beside it: no fonts, no scripts. With the crate's
-    /// feature `svg`.
+    /// Returns the timeline as a picture in SVG: stacked by kind, with axes and a legend, readable
+    /// on light and dark ground. The picture is self-contained, without fonts and scripts. Requires
+    /// the crate's feature `svg`.
     pub fn timeline_svg(&self) -> String {
         draw(self)
     }
@@ -49,7 +50,9 @@ fn draw(report: &MemoryReport) -> String {
     drop(area);
     match svg.find('>').filter(|_| svg.starts_with("<svg")) {
         Some(end) => svg.insert_str(end + 1, STYLE),
-        None => log::warn!("the picture does not start as expected; it is for light ground"),
+        None => {
+            log::warn!("the picture does not start with '<svg', so it has no style for dark ground")
+        }
     }
     svg
 }
@@ -81,7 +84,7 @@ fn chart(
     mesh.y_desc(format!("live memory ({size_unit})"));
     mesh.x_label_formatter(&number).y_label_formatter(&number);
     mesh.draw()?;
-    // The whole stack first; each smaller one covers its lower part.
+    // The whole stack is drawn first; each smaller stack covers the lower part of the one before.
     for kinds in (1..=SHOWN_KINDS.len()).rev() {
         let (kind, name) = SHOWN_KINDS[kinds - 1];
         if report.kind(kind).total_count == 0 {
@@ -113,8 +116,8 @@ fn points(report: &MemoryReport) -> Vec<TimelinePoint> {
     points
 }
 
-/// Returns the corners of the line below which the first of the shown kinds lie, in nanoseconds and bytes:
-/// each level holds until the next point.
+/// Returns the corners of the upper edge of the first `kinds` shown kinds, in nanoseconds and
+/// bytes. Each level holds until the next point.
 fn steps(points: &[TimelinePoint], end: Duration, kinds: usize) -> Vec<(f64, f64)> {
     let mut corners = vec![(0.0, 0.0)];
     let mut level = 0.0;
@@ -128,13 +131,13 @@ fn steps(points: &[TimelinePoint], end: Duration, kinds: usize) -> Vec<(f64, f64
     corners
 }
 
-/// Returns the largest unit of which `most` is at least one, else the smallest.
+/// Returns the largest unit that is not larger than `most`, else the smallest.
 fn scale<'a>(most: f64, units: &[(f64, &'a str)]) -> (f64, &'a str) {
     let fits = units.iter().rev().find(|(unit, _)| most >= *unit);
     fits.or(units.first()).copied().unwrap_or((1.0, ""))
 }
 
-/// "0", "0.25", "1500".
+/// Formats a number with at most two decimals: "0", "0.25", "1500".
 fn number(value: &f64) -> String {
     let shown = format!("{value:.2}");
     shown.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,4 +1,4 @@
-//! What memory is and was allocated, for people and programs.
+//! Reports of allocations, for people and programs.
 
 use super::memory_use::{KINDS, MemoryUse};
 use super::text_table::TextTable;
@@ -13,52 +13,53 @@ use std::time::Duration;
 pub(super) const SHOWN_KINDS: [(MemoryKind, &str); KINDS] =
     [(MemoryKind::Device, "device"), (MemoryKind::Managed, "managed"), (MemoryKind::Host, "host")];
 
-/// So many call sites are shown, unless all are wanted.
+/// Number of call sites that the short format shows.
 const SHOWN_SITES: usize = 20;
 
-/// What a device, or all devices of a host, allocated. A copy: what is allocated later does not
-/// change it.
+/// A report of the allocations of a device, or of all devices of a host. Later allocations do not
+/// change the report.
 ///
-/// Without tracking (`LONGSHORE_TRACK`, [`HostBuilder::with_tracking`](crate::HostBuilder::with_tracking)) only
-/// what is live and what is cached is known; the rest is as if no more had ever been allocated,
-/// and there is no timeline.
+/// Without tracking (`LONGSHORE_TRACK`,
+/// [`HostBuilder::with_tracking`](crate::HostBuilder::with_tracking)) only live allocations and
+/// cached blocks are known. The other counts are then as if the live allocations were the only ones
+/// ever made, and the timeline is empty.
 ///
-/// `{}` shows it as tables, with the call sites that had most, `{:#}` with all of them.
+/// `{}` formats tables with the 20 call sites of the largest peaks, `{:#}` with all call sites.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MemoryReport {
-    /// Whose memory it is: "cuda:0 (NVIDIA H200)", or "all devices".
+    /// Name of the device, "cuda:0 (NVIDIA H200)", or "all devices".
     pub name: String,
     /// Whether the host tracks memory.
     pub tracked: bool,
-    /// From when the host was made to when the report was.
+    /// Time from the creation of the host to the creation of the report; zero without tracking.
     pub elapsed: Duration,
-    /// All kinds together.
+    /// Counts of all kinds together.
     pub total: MemoryUse,
     pub(super) kinds: [MemoryUse; KINDS],
-    /// Freed blocks that are kept for reuse.
+    /// Number of freed blocks that are kept for reuse.
     pub cached_blocks: u64,
-    /// Bytes of those.
+    /// Size in bytes of the freed blocks that are kept for reuse.
     pub cached_bytes: u64,
-    /// Each place in the program that allocated, the largest peak first.
+    /// Each call site of the program that allocated, the largest peak first.
     pub sites: Vec<CallSite>,
-    /// Live bytes over time, oldest first: at each change, or at fewer times, among them the peaks,
-    /// if there were thousands.
+    /// Live bytes over time, oldest first. There is a point for each change; after thousands of
+    /// changes fewer points remain, the peaks among them.
     pub timeline: Vec<TimelinePoint>,
 }
 
-/// What one place in the program allocated.
+/// The allocations of one call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallSite {
-    /// The place.
+    /// Source location of the allocating call.
     pub location: &'static Location<'static>,
-    /// What was allocated there, of all kinds.
+    /// Counts of the call site's allocations, of all kinds.
     pub memory: MemoryUse,
 }
 
 impl MemoryReport {
-    /// What there is and was of one kind.
+    /// Returns the counts of one kind of memory.
     pub fn kind(&self, kind: MemoryKind) -> MemoryUse {
         self.kinds[kind as usize]
     }
@@ -94,7 +95,7 @@ impl fmt::Display for MemoryReport {
         write!(f, "memory of {}, ", self.name)?;
         match self.tracked {
             true => writeln!(f, "after {}", units::duration(self.elapsed))?,
-            false => writeln!(f, "only what is live: LONGSHORE_TRACK=1 tracks the rest")?,
+            false => writeln!(f, "live allocations only: LONGSHORE_TRACK=1 tracks the rest")?,
         }
         write!(f, "{}", self.kind_table())?;
         let (blocks, bytes) = (self.cached_blocks, units::bytes(self.cached_bytes));
@@ -163,7 +164,7 @@ mod tests {
     fn without_tracking_it_says_so() {
         let shown = report(false).to_string();
         assert!(
-            shown.starts_with("memory of toy:0, only what is live: LONGSHORE_TRACK=1"),
+            shown.starts_with("memory of toy:0, live allocations only: LONGSHORE_TRACK=1"),
             "{shown}"
         );
     }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Rows of as many cells as the header has, aligned to the right but for the last column.
+/// A table of text. Every row has as many cells as the header; all columns but the last are aligned
+/// to the right.
 pub(super) struct TextTable<const N: usize> {
     rows: Vec<[String; N]>,
 }

@@ -4,34 +4,34 @@ use super::memory_use::KINDS;
 use longshore_plugin_api::MemoryKind;
 use std::time::Duration;
 
-/// More points than this are thinned out.
+/// Number of points at which the timeline is thinned out.
 const MOST_POINTS: usize = 4096;
-/// So many neighbours become at most five.
+/// Number of neighbouring points that thinning replaces by at most five.
 const NEIGHBOURS: usize = 8;
 
-/// How many bytes were live from one time on.
+/// The live bytes from one time on, until the next point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TimelinePoint {
-    /// When it was, by a monotonic clock, since tracking began: when the host was made.
+    /// Time since the creation of the host, by a monotonic clock.
     pub at: Duration,
     pub(super) live_bytes: [u64; KINDS],
 }
 
 impl TimelinePoint {
-    /// Live bytes of one kind.
+    /// Returns the live bytes of one kind.
     pub fn bytes(&self, kind: MemoryKind) -> u64 {
         self.live_bytes[kind as usize]
     }
 
-    /// Live bytes of all kinds.
+    /// Returns the live bytes of all kinds together.
     pub fn total_bytes(&self) -> u64 {
         self.live_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 }
 
-/// Points in the order of time. Once there are too many, what lies between the highs and lows of
-/// neighbours is forgotten; the peaks, of each kind and of all together, are kept exactly.
+/// Points in the order of time. Once there are too many, points between the highs and lows of their
+/// neighbours are removed. The peaks, of each kind and of all kinds together, are kept exactly.
 #[derive(Clone, Default)]
 pub(super) struct Timeline {
     points: Vec<TimelinePoint>,
@@ -50,7 +50,8 @@ impl Timeline {
     }
 }
 
-/// Of each few neighbours the highest of each kind, the highest and the lowest of all kinds.
+/// Returns a part of the points: from each few neighbours the highest of each kind, and the highest
+/// and the lowest of all kinds together.
 pub(super) fn thinned(points: &[TimelinePoint]) -> Vec<TimelinePoint> {
     points.chunks(NEIGHBOURS).flat_map(extremes).collect()
 }
@@ -71,14 +72,14 @@ fn extremes(points: &[TimelinePoint]) -> impl Iterator<Item = TimelinePoint> {
 mod tests {
     use super::*;
 
-    /// Returns a wild but repeatable course.
+    /// Returns pseudo-random but repeatable sizes.
     fn course(len: u64) -> Vec<[u64; KINDS]> {
         let noise = |i: u64, salt: u64| (i + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
         (0..len).map(|i| [noise(i, 1), noise(i, 2), noise(i, 3)]).collect()
     }
 
-    fn peaks(of: impl Iterator<Item = [u64; KINDS]>) -> [u64; KINDS + 1] {
-        of.fold([0; KINDS + 1], |peaks, [a, b, c]| {
+    fn peaks(points: impl Iterator<Item = [u64; KINDS]>) -> [u64; KINDS + 1] {
+        points.fold([0; KINDS + 1], |peaks, [a, b, c]| {
             let [x, y, z, all] = peaks;
             [x.max(a), y.max(b), z.max(c), all.max(a + b + c)]
         })
