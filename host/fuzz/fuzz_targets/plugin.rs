@@ -1,6 +1,8 @@
-//! The host believes no plugin: whatever one answers, a program gets errors, and no memory is taken for what it made up.
+//! The host trusts no plugin: for any answers the program gets errors, and the host allocates no
+//! memory for invented sizes.
 //!
-//! Run it with `cargo +nightly fuzz run plugin`; `-malloc_limit_mb=256` bounds each allocation.
+//! Run this target with `cargo +nightly fuzz run plugin`; `-malloc_limit_mb=256` limits each
+//! allocation to 256 MiB.
 
 #![no_main]
 

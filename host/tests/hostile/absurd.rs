@@ -1,4 +1,4 @@
-//! A plugin one answer of which is beyond a bound.
+//! A plugin with one answer beyond a bound.
 
 use longshore::{
     DeviceInfo, Environment, ErrorCode, Host, HostBuilder, MemoryKind, Outcome, PlatformInfo,
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Answers beyond a bound, and what the error says of each.
+/// Names of answers beyond a bound, each with a part of the error's message.
 pub(crate) const REPLIES: [(&str, &str); 31] = [
     ("devices", "longshore.platform, device_count: 4294967295 devices, expected at most 1024"),
     ("description", "describe, name: 70368744177664 bytes, expected at most 4096"),
@@ -42,13 +42,14 @@ pub(crate) const REPLIES: [(&str, &str); 31] = [
     ("items", "longshore.occupancy, optimal_group_items: 0 items, expected at least 1"),
 ];
 
-/// The plugin, built for one of the answers.
+/// The plugin, built with one wrong answer.
 pub(crate) struct Absurd {
     folder: TempDir,
 }
 
 impl Absurd {
-    /// Builds the plugin. Its answers are all fine if `wrong` is none of [`REPLIES`].
+    /// Builds the plugin with the wrong answer `wrong`. A name outside of [`REPLIES`] makes all
+    /// answers correct.
     pub(crate) fn new(wrong: &str) -> Absurd {
         let absurd = Absurd { folder: tempfile::tempdir().unwrap() };
         let here = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile/absurd/plugin.c");
@@ -60,7 +61,7 @@ impl Absurd {
         absurd
     }
 
-    /// Returns a host that has no other plugin.
+    /// Returns a builder of a host without other plugins.
     pub(crate) fn host(&self) -> HostBuilder {
         let profile = self.folder.path().join("profile_%p.profraw");
         let environment = Environment::empty().with("LONGSHORE_PROFILE_FILE", profile);
@@ -75,7 +76,7 @@ impl Absurd {
     }
 }
 
-/// Asks for everything, up to the first error.
+/// Makes the calls that reach every answer, and returns the first error.
 pub(crate) fn first_error(builder: HostBuilder) -> longshore::Result<()> {
     let host = builder.build()?;
     match &host.candidates()[0].outcome {
@@ -90,13 +91,13 @@ pub(crate) fn first_error(builder: HostBuilder) -> longshore::Result<()> {
     device.accepts(b"an image")?;
     device.allocate(MemoryKind::Device, 100, 64)?;
     let mut word = 0_u64;
-    // SAFETY: the plugin touches no memory.
+    // SAFETY: the plugin accesses no memory of the program.
     match unsafe { device.pin((&raw mut word).cast(), 8) } {
-        // It is another process's.
+        // An isolated plugin cannot pin memory of the program.
         Err(error) if error.code() == ErrorCode::Unsupported => {}
         pinned => assert_eq!(pinned?.address(), &raw const word as u64),
     }
-    // SAFETY: the plugin runs nothing.
+    // SAFETY: the plugin runs no code of the image.
     let program = unsafe { device.load(&b"an image"[..]) }?;
     let kernel = program.kernel("k")?;
     device.optimal_group_items(&kernel, 0)?;
@@ -107,17 +108,20 @@ pub(crate) fn first_error(builder: HostBuilder) -> longshore::Result<()> {
     device.close().map(drop)
 }
 
-/// Asks the first device for memory, then this one. Answers what became of the second time, and how many blocks the plugin was given
-/// back meanwhile.
-pub(crate) fn second_allocation(builder: HostBuilder, of: usize) -> (longshore::Result<()>, u64) {
+/// Allocates memory of the first device, then of the device with this index. Returns the result of
+/// the second allocation, and the number of blocks that were freed meanwhile.
+pub(crate) fn second_allocation(
+    builder: HostBuilder,
+    index: usize,
+) -> (longshore::Result<()>, u64) {
     const BYTES: u64 = 1 << 26;
     let host = builder.build().unwrap();
     let [device, other] = [0, 1].map(|index| host.devices()[index].open().unwrap());
     let first = device.allocate(MemoryKind::Device, BYTES, 256).unwrap();
-    let second = [&device, &other][of].allocate(MemoryKind::Device, 1 << 16, 256);
+    let second = [&device, &other][index].allocate(MemoryKind::Device, 1 << 16, 256);
     let known = host.allocation_at(first.pointer()).unwrap();
     assert_eq!((known.base, known.bytes), (first.pointer().address(), BYTES));
-    // SAFETY: the plugin runs nothing.
+    // SAFETY: the plugin runs no code of the image.
     let program = unsafe { device.load(&b"an image"[..]) }.unwrap();
     let freed = program.global("g").unwrap().bytes() - 8;
     (second.map(drop), freed)

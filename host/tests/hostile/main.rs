@@ -1,4 +1,5 @@
-//! Plugins whose answers come from a seed: the program gets errors, and neither panics nor takes memory that a plugin made up.
+//! Plugins with hostile answers: the program gets errors, does not panic, and allocates no memory
+//! for invented sizes.
 
 mod absurd;
 mod seeded;
@@ -12,15 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most that is allocated for a list or a text of a plugin at a time.
+/// Most bytes that the host allocates at a time for a list or a text of a plugin.
 const MOST_BYTES: usize = 256 << 20;
 
-/// The system's allocator; it notes the largest request and refuses those that no answer within bounds can cause.
+/// The system's allocator. It records the largest request, and refuses requests that no answer
+/// within bounds can cause.
 struct Watched;
 
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: as the system's, or null.
+// SAFETY: each call goes to the system's allocator, or returns null.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
@@ -58,14 +60,15 @@ fn sum(seeds: impl IntoIterator<Item = u64>, walk: impl Fn(u64) -> Walked) -> Wa
     sum
 }
 
-/// `SEEDS` says how many, `FIRST_SEED` the first one.
+/// Returns the seeds to test. `LONGSHORE_TEST_SEEDS` sets their number, `LONGSHORE_TEST_FIRST_SEED`
+/// the first one.
 fn seeds(usually: u64) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let first = number("LONGSHORE_TEST_FIRST_SEED").unwrap_or(0);
     first..first + number("LONGSHORE_TEST_SEEDS").unwrap_or(usually)
 }
 
-/// P-70 to P-77.
+/// Holds the promises P-70 to P-77.
 #[test]
 fn a_plugin_that_answers_anything_costs_errors_and_no_more() {
     let seeded = Seeded::new();
@@ -73,7 +76,7 @@ fn a_plugin_that_answers_anything_costs_errors_and_no_more() {
     let count = (seeds.end - seeds.start) as usize;
     let sum = sum(seeds, |seed| seeded.walk(&[], seed));
     println!("{sum:?}");
-    // Much was tried, and much was refused.
+    // The walks reach most calls, and many answers are refused.
     assert!(sum.devices > count / 2 && sum.kernels > count / 4, "{sum:?}");
     assert!(sum.launches > count / 8 && sum.unloads > count / 8, "{sum:?}");
     assert!(sum.breaches > count, "{sum:?}");
@@ -87,8 +90,8 @@ fn the_same_seed_gives_the_same_walk() {
     }
 }
 
-/// Returns the executor, in which isolated plugins run. A build of the whole workspace leaves it in the target folder; a
-/// build of this package alone does not.
+/// Returns the executor, in which isolated plugins run. Builds it if needed: a build of this
+/// package alone does not contain the executor, a build of the whole workspace does.
 fn executor() -> PathBuf {
     const NAME: &str = "longshore-executor";
     let test = std::env::current_exe().unwrap();
@@ -106,7 +109,8 @@ fn executor() -> PathBuf {
     executor
 }
 
-/// Limits that a process keeps in which no answer beyond a bound is believed.
+/// Returns the limits of an isolated process. A process that allocates memory for an answer beyond
+/// a bound exceeds them.
 fn limits() -> IsolateLimits {
     IsolateLimits::default().with_memory_bytes(MOST_BYTES as u64)
 }
@@ -127,13 +131,13 @@ fn such_a_plugin_in_a_process_of_its_own_costs_the_same() {
     });
     println!("{sum:?}");
     assert!(sum.devices > 20 && sum.kernels > 10 && sum.breaches > 60, "{sum:?}");
-    // The process with the plugin believes no answer either.
+    // The plugin's process allocates no memory for such answers either, so none has ended.
     assert_eq!(sum.losses, 0, "{sum:?}");
 }
 
-/// Asserts what the program is told of each answer.
+/// Asserts the error that the program gets for each answer.
 fn are_reported(host: impl Fn(&Absurd) -> longshore::HostBuilder) {
-    // A log record and the name of a setting cost nothing, however long.
+    // A log record or the name of a setting of any length is no error.
     for fine in ["none", "log", "setting"] {
         assert_eq!(absurd::first_error(host(&Absurd::new(fine))), Ok(()), "{fine}");
     }
@@ -147,7 +151,7 @@ fn are_reported(host: impl Fn(&Absurd) -> longshore::HostBuilder) {
     }
 }
 
-/// P-70 to P-77.
+/// Holds the promises P-70 to P-77.
 #[test]
 fn an_answer_beyond_its_bound_is_an_error_that_names_it() {
     are_reported(|absurd| absurd.host());
@@ -171,22 +175,22 @@ fn such_an_answer_is_an_error_in_a_process_of_its_own_which_takes_no_memory_for_
     }
 }
 
-/// P-33.
+/// Holds the promise P-33.
 #[test]
 fn memory_in_use_is_not_handed_out_again() {
     let executor = executor();
-    let of_device = "plugin 'absurd': longshore.device, allocate: 65536 bytes at 0x";
-    let of_others = "the 16 addresses that plugin 'absurd' offers are those of other devices'";
+    let own = "plugin 'absurd': longshore.device, allocate: 65536 bytes at 0x";
+    let foreign = "all 16 blocks that plugin 'absurd' allocated overlap memory of other devices";
     for (wrong, device, freed, refused) in [
         ("none", 0, 0, None),
         ("none", 1, 0, None),
-        ("same address", 0, 0, Some(of_device)),
-        ("address inside", 0, 1, Some(of_device)),
-        ("same address", 1, 1, Some(of_device)),
-        ("address inside", 1, 1, Some(of_device)),
+        ("same address", 0, 0, Some(own)),
+        ("address inside", 0, 1, Some(own)),
+        ("same address", 1, 1, Some(own)),
+        ("address inside", 1, 1, Some(own)),
         ("some addresses inside", 1, 3, None),
-        // It is asked three times, as of a device that is short of memory.
-        ("addresses inside", 1, 48, Some(of_others)),
+        // The host requests 16 blocks three times, as from a device that is short of memory.
+        ("addresses inside", 1, 48, Some(foreign)),
     ] {
         let absurd = Absurd::new(wrong);
         let isolated = absurd.host().with_isolated_backends("all").with_executor(&executor);
@@ -197,7 +201,7 @@ fn memory_in_use_is_not_handed_out_again() {
             assert_eq!(fits, refused.is_some(), "{wrong} of {device}: {second:?}");
             assert_eq!(said.is_some(), fits, "{wrong} of {device}: {second:?}");
             let is_breach = second.as_ref().is_err_and(|error| error.is_breach());
-            assert_eq!(is_breach, refused == Some(of_device), "{wrong} of {device}");
+            assert_eq!(is_breach, refused == Some(own), "{wrong} of {device}");
             assert_eq!(given_back, freed, "{wrong} of {device}");
         }
     }

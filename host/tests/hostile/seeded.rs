@@ -1,5 +1,5 @@
-//! A plugin whose every answer comes from given bytes and a seed, and all that a program can ask of it: for the tests and for
-//! fuzzing.
+//! A plugin with all answers drawn from given bytes and a seed, and a walk through all calls of the
+//! library. For the tests and for fuzzing.
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use longshore::{
@@ -23,7 +23,7 @@ impl Seeded {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("liblongshore_plugin_seeded.so");
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        // The folder of the crate itself, or of its fuzz target beside it.
+        // `here` is the folder of the crate itself, or of its fuzz targets.
         let root = here.ancestors().find(|folder| folder.join("plugin-api").exists()).unwrap();
         let mut compiler = Command::new("cc");
         compiler.args(["-std=gnu11", "-shared", "-fPIC", "-O1", "-fvisibility=hidden", "-I"]);
@@ -35,7 +35,8 @@ impl Seeded {
                 .unwrap()
                 .success()
         );
-        // SAFETY: the plugin was just built, and has no initialisers; it stays open.
+        // SAFETY: the plugin was just built from the source beside this file, has no initialisers,
+        // and stays open.
         let answers = unsafe {
             let library = Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL).unwrap();
             let answers = *library.get(b"seeded_answers\0").unwrap();
@@ -45,9 +46,10 @@ impl Seeded {
         Seeded { folder, answers }
     }
 
-    /// Asks a plugin in this process, whose answers come from these, for everything.
+    /// Walks through all calls, with the plugin in this process and its answers from these bytes
+    /// and this seed.
     pub(crate) fn walk(&self, bytes: &[u8], seed: u64) -> Walked {
-        // SAFETY: the bytes are there until the end of the walk, and no other one is under way.
+        // SAFETY: the bytes outlive the walk, and no other walk of this plugin runs.
         unsafe { (self.answers)(bytes.as_ptr(), bytes.len(), seed) };
         let walked = walk(self.host(seed), self.folder.path());
         // SAFETY: as above.
@@ -55,8 +57,8 @@ impl Seeded {
         walked
     }
 
-    /// Returns a host that has no other plugin, which tracks memory for every other seed. In a process of
-    /// its own the plugin's answers come from the seed too.
+    /// Returns a builder of a host without other plugins. It tracks memory for some seeds. An
+    /// isolated plugin takes the seed from its settings.
     pub(crate) fn host(&self, seed: u64) -> HostBuilder {
         let profile = self.folder.path().join("profile_%p.profraw");
         let environment = Environment::empty()
@@ -73,21 +75,22 @@ impl Seeded {
     }
 }
 
-/// How far a walk came.
+/// Counts of the calls that succeeded in a walk, and of its errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Walked {
     pub(crate) devices: usize,
     pub(crate) kernels: usize,
     pub(crate) launches: usize,
     pub(crate) unloads: usize,
-    /// Answers that were beyond a bound.
+    /// Number of answers beyond a bound.
     pub(crate) breaches: usize,
-    /// Errors for the process of the plugin being gone.
+    /// Number of errors from a plugin's process that has ended.
     pub(crate) losses: usize,
 }
 
 impl Walked {
-    /// Notes an error that is a breach. Errors are what this is about, so that they are passed over.
+    /// Returns the value of a success. Counts breaches and losses among errors, which do not end
+    /// the walk.
     fn some<T>(&mut self, result: longshore::Result<T>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
@@ -101,7 +104,7 @@ impl Walked {
     }
 }
 
-/// Asks for everything.
+/// Walks through all calls of the library.
 pub(crate) fn walk(builder: HostBuilder, folder: &Path) -> Walked {
     let mut walked = Walked::default();
     let Some(host) = walked.some(builder.build()) else { return walked };
@@ -152,12 +155,12 @@ fn device_calls(walked: &mut Walked, host: &Host, device: &Device) {
     memory_calls(walked, host, device, queue);
     let mut word = 0u64;
     let at = (&raw mut word).cast();
-    // SAFETY: the plugin touches no memory.
+    // SAFETY: the plugin accesses no memory of the program.
     unsafe {
         walked.some(device.pin(at, 8));
         walked.some(device.unpin(at));
     }
-    // SAFETY: the plugin runs nothing.
+    // SAFETY: the plugin runs no code of the image.
     let programs = unsafe {
         [
             walked.some(device.load(&b"an image"[..])),
@@ -199,7 +202,7 @@ fn memory_calls(walked: &mut Walked, host: &Host, device: &Device, queue: &Queue
         assert!(pointer.address() != 0 && pointer.address().checked_add(bytes).is_some());
         walked.some(host.allocation_at(pointer.offset(bytes as i64 / 2)));
         walked.some(queue.prefetch(pointer, bytes, PrefetchTarget::Host));
-        // SAFETY: the plugin touches no memory.
+        // SAFETY: the plugin accesses no memory of the program.
         unsafe {
             walked.some(queue.fill(pointer, &[0], bytes));
             walked.some(queue.copy(pointer, pointer, bytes));
@@ -216,9 +219,9 @@ fn memory_calls(walked: &mut Walked, host: &Host, device: &Device, queue: &Queue
     if let Some(buffer) = walked.some(device.buffer::<u64>(queue, 100)) {
         walked.some(buffer.to_vec(queue));
     }
-    // One stays, as a leak.
+    // The first allocation stays live, as a leak.
     for pointer in kept.into_iter().skip(1) {
-        // SAFETY: nothing uses it.
+        // SAFETY: no work uses the memory.
         walked.some(unsafe { host.free(pointer) });
     }
 }
@@ -249,7 +252,7 @@ fn program_calls(walked: &mut Walked, device: &Device, program: &Program, queue:
         for items in [[1; 3], required, [u32::MAX; 3]] {
             let grid = Grid::new([4, 2, 1], items);
             for grid in [grid, grid.with_cooperative(true), grid.with_clusters([2, 1, 1])] {
-                // SAFETY: the plugin runs nothing, and reads no arguments.
+                // SAFETY: the plugin runs no kernel, and reads no arguments.
                 let launched = unsafe {
                     let arguments = RawArguments::new(&pointers, &sizes).unwrap();
                     queue.launch(&kernel, grid, arguments.with_types(&types).unwrap())

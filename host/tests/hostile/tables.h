@@ -1,4 +1,5 @@
-// The tables of the plugins that answer what no plugin should. Included behind their functions, which have the same names.
+// The interface tables of the hostile plugins. Included after the plugin's functions, which have
+// the names of the entries.
 
 static const longshore_platform_table platform_table = {info, device_count, device_info,
                                                         open_device, destroy_platform};

@@ -1,5 +1,5 @@
-// A plugin that answers as it should, but for one answer that is beyond a bound: WRONG says which.
-// Answers of a plugin that is believed take more memory than its process gets, or lie nowhere.
+// A plugin with one answer beyond a bound, named by WRONG; all other answers are correct. A host
+// that trusts the answer allocates more memory than its process may have, or reads unmapped memory.
 
 #include "longshore_plugin.h"
 #include <string.h>
@@ -23,7 +23,7 @@ static void write_text(longshore_sink sink, const char *text) {
     sink.write(sink.context, (const uint8_t *)text, strlen(text));
 }
 
-// 4 GiB, in pieces.
+// Writes 4 GiB, in pieces of 1 MiB.
 static void write_endless(longshore_sink sink) {
     for (int i = 0; i < 4096; i++)
         sink.write(sink.context, page, MIB);
@@ -186,7 +186,7 @@ static longshore_error_object *global(longshore_module *module, longshore_text n
 
 static longshore_error_object *symbols(longshore_module *module,
                                        longshore_symbol_visitor visitor) {
-    // Many more than are enough to be too many.
+    // 16 times the bound, so that a host that does not stop at the bound is noticed.
     for (uint64_t i = 0; IS("symbols") && i < 16 * MIB; i++)
         visitor.visit(visitor.context, said("symbol"), 0);
     if (IS("symbol"))

@@ -1,6 +1,6 @@
-// A plugin whose every answer comes from given bytes and, behind them, from a seed: counts, sizes, texts, addresses, errors. It
-// keeps the promises without which no program can have a plugin in its process: pointers are readable as far as a host
-// that knows the bounds reads them, and host functions run once.
+// A plugin with all answers drawn from given bytes and then from a seed: counts, sizes, texts,
+// addresses, errors. It keeps the promises that a host in the same process cannot check: pointers
+// are readable up to the bounds of the interface, and host functions run once.
 
 #include "longshore_plugin.h"
 #include <stdatomic.h>
@@ -14,10 +14,10 @@ static size_t given_bytes;
 static _Atomic size_t given_at;
 static _Atomic uint64_t state;
 static _Atomic uint64_t next_address = 1 << 20;
-// Until then nothing is unusual.
+// Whether a seed is set. Without a seed all answers are ordinary.
 static int is_seeded;
 
-// Source of the next answers.
+// Sets the bytes and the seed of the next answers.
 LONGSHORE_EXPORT void seeded_answers(const uint8_t *bytes, size_t count, uint64_t seed) {
     given = bytes;
     given_bytes = count;
@@ -39,7 +39,7 @@ static uint64_t draw(void) {
 
 static uint64_t below(uint64_t limit) { return draw() % limit; }
 
-// Once in so many times.
+// Returns 1 once in `times` calls on average.
 static int rarely(uint64_t times) { return is_seeded && below(times) == times - 1; }
 
 static uint64_t number(void) {
@@ -51,13 +51,13 @@ static uint64_t number(void) {
     return rarely(4) ? draw() * 0x0101010101010101 : edges[below(sizeof edges / sizeof *edges)];
 }
 
-// Mostly what plugins report, so that a program comes far.
+// Returns `value` in most calls, so that a program gets far, else any number.
 static uint64_t usually(uint64_t value) { return rarely(6) ? number() : value; }
 
 enum { PAGE = 1 << 20 };
 static uint8_t page[PAGE];
 
-// A range that is readable unless it is beyond all bounds.
+// Returns a range of bytes. The range is readable unless it is beyond all bounds.
 static longshore_bytes range(size_t most) {
     switch (below(24)) {
     case 0: return (longshore_bytes){NULL, number()};
@@ -80,7 +80,7 @@ static longshore_text usual_text(const char *usual) {
 
 static void release(longshore_error_object *error) { free(error); }
 
-// An error, or success most of the time.
+// Returns success in most calls, else an error.
 static longshore_error_object *result(void) {
     if (!rarely(10))
         return NULL;
@@ -116,7 +116,7 @@ static void write_any(longshore_sink sink, const void *usual, size_t bytes) {
     }
 }
 
-// A handle, of which nothing is ever read; null at times.
+// Returns a handle whose memory is never read, sometimes null.
 static void *handle(void) { return rarely(16) ? NULL : page + 8 * below(64); }
 
 static longshore_error_object *give(void *place) {
@@ -203,7 +203,7 @@ static longshore_error_object *kernel(longshore_module *module, longshore_text n
                                       longshore_kernel_info *kernel) {
     static uint32_t sizes[1 << 16], types[1 << 16];
     uint64_t count = rarely(4) ? number() : below(4);
-    // Readable as far as it goes.
+    // Counts up to the arrays' length are readable; larger ones are made to exceed the bound.
     if (count > 1 << 16)
         count |= 0x80000000;
     static const uint32_t usual_types[] = {2, 3, 4, 0x40304};
@@ -333,7 +333,7 @@ static longshore_error_object *pool_tracker(longshore_module *module,
     return result();
 }
 
-// Sections of a profile of one function, changed here and there.
+// Visits the sections of a profile of one function, some of them with wrong values.
 static longshore_error_object *profile(longshore_module *m, longshore_profile_visitor visitor) {
     uint64_t counters[4] = {7, 41, number(), number()}, record[8] = {0}, version = usually(10);
     uint8_t names[64] = "\x03\0abc";
@@ -406,7 +406,7 @@ static void set_seed(void *context, const uint8_t *data, size_t bytes) {
 
 static longshore_error_object *connect(const longshore_services *services, uint32_t *outcome,
                                        longshore_platform **platform, longshore_sink reason) {
-    // In a process of its own the test cannot call `seeded_answers`.
+    // The test cannot call `seeded_answers` in an isolated plugin, so the seed is a setting.
     services->setting(services->context, (longshore_text){(const uint8_t *)"SEED", 4},
                       (longshore_sink){NULL, set_seed});
     for (size_t i = 0; i < 1024; i++)
