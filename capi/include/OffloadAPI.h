@@ -678,7 +678,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olMemUnregister(
     void *Ptr,
     ol_memory_register_flags_t Flags);
 
-/// Queues hints about the next place of use of `Count` ranges of memory. Memory that cannot
+/// Submits hints about the next place of use of `Count` ranges of memory. Memory that cannot
 /// move stays in place. The call reads both arrays. Does not block.
 ///
 /// Refuses, in this order:

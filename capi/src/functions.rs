@@ -158,7 +158,7 @@ functions! {
         Ptr.is_null() => InvalidNullPointer,
     } => registration::unregister;
 
-    /// Queues hints about the next place of use of `Count` ranges of memory. Memory that cannot
+    /// Submits hints about the next place of use of `Count` ranges of memory. Memory that cannot
     /// move stays in place. The call reads both arrays. Does not block.
     olMemPrefetch, olMemPrefetchWithCodeLoc(
         Queue: ol_queue_handle_t, Count: usize, Mems: *mut *const c_void, Sizes: *const usize,

@@ -33,7 +33,7 @@ pub(crate) struct DeviceCore {
     pub(super) memory: DeviceMemory,
     pub(super) queues: Mutex<Vec<Arc<QueueCore>>>,
     pub(super) events: Mutex<Events>,
-    /// Answer to [`DeviceCore::most_group_items`].
+    /// Result of [`DeviceCore::most_group_items`].
     most_group_items: OnceLock<u32>,
 }
 

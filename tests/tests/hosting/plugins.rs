@@ -176,7 +176,7 @@ fn a_table_with_two_functions_exchanged_is_refused_with_the_difference() {
                     "        #[end]\n        fn destroy(self) -> Result<()>;\n\n        /// Blocks.",
                 ),
                 (
-                    "        /// Gives the event up without waiting. Queues that wait for it still see \
+                    "        /// Ends the event without waiting. Queues that wait for it still see \
                      its record.\n        #[end]\n        fn destroy(self) -> Result<()>;\n",
                     "",
                 ),
