@@ -157,10 +157,10 @@ impl Cc {
         };
         let builds = self.builds(&job)?;
         let images = run(&builds, sources.len());
-        let said = diagnostics.shown(&self.target);
+        let printed = diagnostics.shown(&self.target);
         // A failed write to standard error cannot be reported anywhere.
-        let _ = std::io::stderr().write_all(said.as_bytes());
-        self.pack(&builds, images).map_err(|failure| explain(failure, &said, &self.target))
+        let _ = std::io::stderr().write_all(printed.as_bytes());
+        self.pack(&builds, images).map_err(|failure| explain(failure, &printed, &self.target))
     }
 
     fn clang_options(&self) -> Vec<OsString> {
@@ -225,8 +225,9 @@ fn run(builds: &[Build<'_>], sources: usize) -> Vec<Result<Vec<u8>, String>> {
     })
 }
 
-/// Adds a hint if a GPU's sources may lack a header or a function of the C library.
-fn explain(failure: Failure, said: &str, targets: &[Target]) -> Failure {
+/// Adds a hint if clang did not find a header or a function, and a target is a GPU, which has no C
+/// library.
+fn explain(failure: Failure, printed: &str, targets: &[Target]) -> Failure {
     const NO_FUNCTION: [&str; 4] = [
         "no libcall available",
         "Undefined external symbol",
@@ -236,14 +237,14 @@ fn explain(failure: Failure, said: &str, targets: &[Target]) -> Failure {
     if !targets.iter().any(Target::is_gpu) {
         return failure;
     }
-    if said.contains("file not found") {
+    if printed.contains("file not found") {
         return failure.or_hint(
             "for GPUs there is no C library: use only clang's own headers, such as stdint.h, and \
              headers in -I folders; exclude other headers by #if defined(__NVPTX__) || \
              defined(__AMDGCN__)",
         );
     }
-    if NO_FUNCTION.iter().any(|text| said.contains(text)) {
+    if NO_FUNCTION.iter().any(|text| printed.contains(text)) {
         return failure.or_hint(
             "for GPUs there is no C library: define exp, log, sin and similar functions in the \
              sources, or use operations of the GPU, such as __nvvm_ex2_approx_f(x) for exp2f(x) on \

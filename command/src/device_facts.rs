@@ -14,7 +14,7 @@ pub(crate) struct DeviceFacts {
     index: u32,
     platform: Map<String, Value>,
     #[serde(flatten)]
-    answers: Map<String, Value>,
+    replies: Map<String, Value>,
 }
 
 impl DeviceFacts {
@@ -25,7 +25,7 @@ impl DeviceFacts {
             backend: facts.backend.clone(),
             index: facts.index,
             platform: platform(device),
-            answers: answers(device),
+            replies: replies(device),
         }
     }
 }
@@ -48,31 +48,32 @@ pub(crate) fn kind_name(kind: Option<DeviceType>) -> &'static str {
 }
 
 fn platform(device: &DeviceEntry) -> Map<String, Value> {
-    let answer = |query: &PlatformInfo| {
-        let text = reported(device.platform_info(*query), device, query)?;
+    let reply = |query: &PlatformInfo| {
+        let text = if_supported(device.platform_info(*query), device, query)?;
         Some((snake_case(query), Value::from(text)))
     };
-    PlatformInfo::ALL.iter().filter_map(answer).collect()
+    PlatformInfo::ALL.iter().filter_map(reply).collect()
 }
 
-fn answers(device: &DeviceEntry) -> Map<String, Value> {
-    let answer = |query: &DeviceInfo| {
-        let answer = reported(device.info(*query), device, query)?;
-        Some((key(*query), value(*query, &answer)))
+fn replies(device: &DeviceEntry) -> Map<String, Value> {
+    let reply = |query: &DeviceInfo| {
+        let reply = if_supported(device.info(*query), device, query)?;
+        Some((key(*query), value(*query, &reply)))
     };
-    DeviceInfo::ALL.iter().filter_map(answer).collect()
+    DeviceInfo::ALL.iter().filter_map(reply).collect()
 }
 
-/// Returns the device's reply. An unsupported query is not logged.
-fn reported<T>(
-    answer: longshore::Result<T>,
+/// Returns the device's reply, or `None` for an error. An error is logged unless it says that the
+/// device does not support the query.
+fn if_supported<T>(
+    reply: longshore::Result<T>,
     device: &DeviceEntry,
     query: impl std::fmt::Debug,
 ) -> Option<T> {
-    let ordinary = [ErrorCode::Unimplemented, ErrorCode::Unsupported];
-    answer
+    let unsupported = [ErrorCode::Unimplemented, ErrorCode::Unsupported];
+    reply
         .inspect_err(|error| {
-            if !ordinary.contains(&error.code()) {
+            if !unsupported.contains(&error.code()) {
                 log::warn!("{}, {query:?}: {error}", device.name());
             }
         })
@@ -91,8 +92,8 @@ fn key(query: DeviceInfo) -> String {
     snake_case(query) + unit
 }
 
-fn value(query: DeviceInfo, answer: &InfoValue) -> Value {
-    match (query, answer) {
+fn value(query: DeviceInfo, reply: &InfoValue) -> Value {
+    match (query, reply) {
         (DeviceInfo::Type, InfoValue::U32(kind)) => kind_name(DeviceType::from_raw(*kind)).into(),
         (
             DeviceInfo::SingleFpConfig | DeviceInfo::DoubleFpConfig | DeviceInfo::HalfFpConfig,
@@ -168,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn answers_become_what_they_mean() {
-        let value = |query, answer| value(query, &answer);
+    fn replies_become_json_by_their_meaning() {
+        let value = |query, reply| value(query, &reply);
         assert_eq!(value(DeviceInfo::Type, InfoValue::U32(4)), json!("host"));
         let bits = FpCapability::Fma as u32 | FpCapability::InfNan as u32;
         let config = value(DeviceInfo::SingleFpConfig, InfoValue::U32(bits));

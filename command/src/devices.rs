@@ -39,10 +39,10 @@ impl Devices {
 fn row(device: &DeviceEntry) -> [String; 7] {
     let facts = device.facts();
     let text = |query| {
-        let answer = device.info(query).ok();
-        answer.and_then(|answer| answer.as_text().map(str::to_owned)).unwrap_or_default()
+        let reply = device.info(query).ok();
+        reply.and_then(|reply| reply.as_text().map(str::to_owned)).unwrap_or_default()
     };
-    let number = |query| device.info(query).ok().and_then(|answer| answer.as_u64());
+    let number = |query| device.info(query).ok().and_then(|reply| reply.as_u64());
     let units = number(DeviceInfo::NumComputeUnits).map(|count| count.to_string());
     let memory = number(DeviceInfo::GlobalMemSize).map(units::bytes);
     [

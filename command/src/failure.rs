@@ -43,11 +43,11 @@ impl Failure {
 
     /// Prints the failure to standard error, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        ExitCode::from(self.tell())
+        ExitCode::from(self.print())
     }
 
     /// Prints the failure to standard error, and returns the exit code as a number.
-    pub(crate) fn tell(&self) -> u8 {
+    pub(crate) fn print(&self) -> u8 {
         // A failed write to standard error cannot be reported anywhere.
         let _ = write!(std::io::stderr(), "{}", printable(&self.to_string()));
         self.exit as u8

@@ -1,6 +1,7 @@
 //! The characters of a terminal, by the user's locale.
 
-/// Returns whether the locale has all characters. The default locale is "C", which has only ASCII.
+/// Returns whether the locale's characters are UTF-8. The default locale is "C", which has only
+/// ASCII.
 pub(crate) fn is_utf8() -> bool {
     let variables = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
     let locale =

@@ -124,9 +124,9 @@ impl Run {
         let load = start.elapsed();
         match (self.list, &self.kernel) {
             (true, _) => symbols::print(&program, self.json)?,
-            (false, Some(name)) => self.run_and_tell(&device, &program, name, load)?,
+            (false, Some(name)) => self.run_and_report(&device, &program, name, load)?,
             (false, None) => {
-                self.run_and_tell(&device, &program, &self.only_kernel(&program)?, load)?;
+                self.run_and_report(&device, &program, &self.only_kernel(&program)?, load)?;
             }
         }
         let unloaded = program.unload()?;
@@ -159,7 +159,7 @@ impl Run {
         for Save { argument, .. } in &self.save {
             let problem = match self.arguments.get(*argument) {
                 Some(ArgumentSpec::Buffer(_)) => continue,
-                Some(_) => "is no buffer",
+                Some(_) => "is not a buffer",
                 None => "does not exist",
             };
             let message = format!("--save {argument}=...: argument {argument} {problem}");
@@ -169,8 +169,9 @@ impl Run {
         Ok(())
     }
 
-    /// Runs the kernel, and prints the memory report even if the run fails.
-    fn run_and_tell(
+    /// Runs the kernel, and prints the results and the memory reports; the latter even if the run
+    /// fails.
+    fn run_and_report(
         &self,
         device: &Device,
         program: &Program,
@@ -181,12 +182,12 @@ impl Run {
         if self.json
             && let Ok(mut report) = ran
         {
-            report.memory = self.tracking.tell_in_json(device)?;
+            report.memory = self.tracking.report_as_json(device)?;
             return report.print_json();
         }
-        let reported = self.tracking.tell(device);
+        let printed = self.tracking.print_reports(device);
         ran?.print(self.full)?;
-        reported
+        printed
     }
 
     fn run<'a>(
@@ -260,6 +261,7 @@ impl Run {
         }
         Ok(times)
     }
+
     /// Runs the kernel once. When the time limit expires, the process ends: a running kernel cannot
     /// be stopped, and closing its device would wait for it.
     fn launch(
@@ -287,7 +289,7 @@ impl Run {
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text
         .parse()
-        .map_err(|_| format!("'{text}' is no number of seconds; expected one such as 0.5"))?;
+        .map_err(|_| format!("'{text}' is not a number of seconds; expected one such as 0.5"))?;
     let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero());
     limit.ok_or_else(|| {
         format!("{text} seconds are out of range; expected more than 0 and less than 1e19")

@@ -24,9 +24,9 @@ pub(super) struct Clang {
 impl Clang {
     /// Runs a program, checks that it is clang, and reads its version and backends.
     fn open(path: &Path) -> Result<Clang, String> {
-        let said = answer(path, "--version")?;
-        let version = version(&said).ok_or_else(|| {
-            let line = said.lines().next().unwrap_or_default();
+        let printed = output(path, "--version")?;
+        let version = version(&printed).ok_or_else(|| {
+            let line = printed.lines().next().unwrap_or_default();
             format!("'{}' is not clang: its --version prints '{line}'", path.display())
         })?;
         let major = major(version);
@@ -34,7 +34,7 @@ impl Clang {
             let shown = path.display();
             return Err(format!("'{shown}' is clang {version}, expected {OLDEST} or later"));
         }
-        let targets = answer(path, "--print-targets")?;
+        let targets = output(path, "--print-targets")?;
         let backends = targets.lines().filter_map(|line| line.trim().split_once(" - "));
         let backends = backends.map(|(name, _)| name.trim().to_owned()).collect();
         Ok(Clang { path: path.to_owned(), major, version: version.to_owned(), backends })
@@ -53,8 +53,8 @@ impl Clang {
         }
     }
 
-    /// Returns the linker beside the compiler, else one of its version, else one of a later
-    /// version.
+    /// Returns the linker beside the compiler, else the linker of its version, else `ld.lld` on
+    /// PATH, else one of the next later version.
     pub(super) fn lld(&self) -> Result<PathBuf, Failure> {
         let own = self.beside("ld.lld");
         let own = own.or_else(|| path::find(&format!("ld.lld-{}", self.major)));
@@ -69,7 +69,7 @@ impl Clang {
         own.ok_or_else(|| self.missing("llvm-link, which joins sources for a GPU,", "llvm"))
     }
 
-    /// Returns a tool in the folder of the compiler's own file, behind symbolic links.
+    /// Returns a tool in the compiler's folder, after resolving symbolic links to the compiler.
     fn beside(&self, tool: &str) -> Option<PathBuf> {
         let real = std::fs::canonicalize(&self.path).ok()?;
         let file = real.with_file_name(tool);
@@ -175,8 +175,8 @@ fn on_path(program: PathBuf) -> PathBuf {
 fn candidates() -> Vec<PathBuf> {
     let mut found = numbered("clang");
     if let Some(path) = path::find("clang") {
-        let said = answer(&path, "--version").unwrap_or_default();
-        found.push((version(&said).map_or(0, major), path));
+        let printed = output(&path, "--version").unwrap_or_default();
+        found.push((version(&printed).map_or(0, major), path));
     }
     found.sort_by_key(|(major, _)| *major);
     found.into_iter().map(|(_, path)| path).collect()
@@ -197,13 +197,13 @@ fn numbered(name: &str) -> Vec<(u32, PathBuf)> {
 }
 
 /// Runs a program with one option, and returns its standard output.
-fn answer(program: &Path, question: &str) -> Result<String, String> {
+fn output(program: &Path, option: &str) -> Result<String, String> {
     let shown = program.display();
-    let output = Command::new(program).arg(question).output();
+    let output = Command::new(program).arg(option).output();
     let output = output.map_err(|error| format!("'{shown}' cannot be started: {error}"))?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("'{shown} {question}' failed: {}", output.status)),
+        false => Err(format!("'{shown} {option}' failed: {}", output.status)),
     }
 }
 

@@ -68,7 +68,7 @@ const FOR_LOOPS: [&str; 2] = ["-fPIC", "-fno-math-errno"];
 const HIDDEN: &str = "-fvisibility=hidden";
 
 /// Stack probes: a frame larger than the guard area below a stack hits the guard, instead of
-/// reaching behind it.
+/// reaching past it.
 const PROBES: &str = "-fstack-clash-protection";
 
 fn can_probe_stacks(machine: Machine, clang: &Clang) -> bool {
@@ -99,8 +99,8 @@ fn for_hip(target: &Target) -> Vec<String> {
     fixed.into_iter().chain(architecture).collect()
 }
 
-/// Returns the option for a CPU: `-march` for levels, and for all names on x86-64, `-mcpu` for
-/// other names on AArch64.
+/// Returns the option that selects a CPU: `-march` on x86-64, and for levels on AArch64; `-mcpu`
+/// for other names on AArch64.
 fn cpu(machine: Machine, name: &str) -> String {
     match machine {
         Machine::Aarch64 if !name.starts_with("armv") => format!("-mcpu={name}"),

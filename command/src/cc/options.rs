@@ -46,7 +46,8 @@ const WITH_VALUE: [&str; 11] = [
 ];
 /// Options of `longshore` that stand before the subcommand and are followed by their value.
 const COMMON: [&str; 3] = ["--backend", "--devices", "--plugin"];
-/// Options of clang that would change the kind or place of its output.
+/// Options of clang that would change its input language, target, or the kind or place of its
+/// output.
 const REFUSED: [&str; 13] = [
     "-c",
     "-S",
@@ -63,7 +64,7 @@ const REFUSED: [&str; 13] = [
     "-target",
 ];
 
-/// Returns the command line with clang's options moved behind `--` if the subcommand is `cc`.
+/// Returns the command line with clang's options moved after `--` if the subcommand is `cc`.
 pub(crate) fn arguments(all: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut all = all.into_iter();
     let mut ours: Vec<_> = all.next().into_iter().collect();
@@ -108,7 +109,7 @@ fn divide(mut ours: Vec<OsString>, mut rest: impl Iterator<Item = OsString>) -> 
     ours
 }
 
-/// Fails for options that `longshore cc` sets itself.
+/// Fails for options that `longshore cc` sets itself or that do not fit a kernel image.
 pub(super) fn check(options: &[OsString]) -> Result<(), Failure> {
     let refuse = |option: &OsStr, hint: &str| {
         let message = format!("'{}' cannot be passed to clang by `longshore cc`", option.display());

@@ -47,11 +47,11 @@ impl<'a> Step<'a> {
         log::info!("{command:?}");
         let output = command.output();
         let output = output.map_err(|error| format!("'{shown}' cannot be started: {error}"))?;
-        for said in [output.stdout, output.stderr] {
-            let said = String::from_utf8_lossy(&said);
-            let shown = without_stack(&said);
-            if shown != said {
-                log::debug!("{said}");
+        for printed in [output.stdout, output.stderr] {
+            let printed = String::from_utf8_lossy(&printed);
+            let shown = without_stack(&printed);
+            if shown != printed {
+                log::debug!("{printed}");
             }
             diagnostics.add(target, shown.trim_end());
         }

@@ -147,12 +147,12 @@ fn cpu(machine: Machine, name: Option<&str>) -> Result<Target, String> {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
     match name {
         Some(name) if name.is_empty() || !name.bytes().all(is_known) => Err(format!(
-            "'{name}' is no CPU; expected clang's name of a CPU after '{machine_name}:', a level such \
-             as {}, or native",
+            "'{name}' is not a CPU; expected clang's name of a CPU after '{machine_name}:', a level \
+             such as {}, or native",
             machine.baseline()
         )),
         Some("native") if Machine::own() != Some(machine) => Err(format!(
-            "native is unknown: this machine is no {machine_name}; expected the name of a CPU"
+            "native is unknown: this machine is not {machine_name}; expected the name of a CPU"
         )),
         name => Ok(Target::Cpu(machine, name.map(str::to_owned))),
     }
@@ -167,7 +167,7 @@ fn nvptx(architecture: Option<&str>) -> Result<Target, String> {
     match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         true => Ok(Target::Nvptx(architecture.to_owned())),
         false => Err(format!(
-            "'{architecture}' is no architecture of NVIDIA; expected one such as sm_90"
+            "'{architecture}' is not an architecture of NVIDIA; expected one such as sm_90"
         )),
     }
 }
@@ -181,7 +181,9 @@ fn amdgcn(architecture: Option<&str>) -> Result<Target, String> {
     let name = processor.strip_prefix("gfx").unwrap_or_default();
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if name.is_empty() || !name.bytes().all(is_known) {
-        return Err(format!("'{processor}' is no processor of AMD; expected one such as gfx942"));
+        return Err(format!(
+            "'{processor}' is not a processor of AMD; expected one such as gfx942"
+        ));
     }
     let mut features: Vec<_> = parts.collect();
     let is_feature = |feature: &str| {
@@ -190,7 +192,7 @@ fn amdgcn(architecture: Option<&str>) -> Result<Target, String> {
     };
     if let Some(other) = features.iter().find(|feature| !is_feature(feature)) {
         return Err(format!(
-            "'{other}' is no feature; expected a name with + or -, such as xnack+ or sramecc-"
+            "'{other}' is not a feature; expected a name with + or -, such as xnack+ or sramecc-"
         ));
     }
     features.sort_unstable();
@@ -235,19 +237,19 @@ mod tests {
             ("x86_64-unknown-linux-gnu", "did you mean 'x86_64'?"),
             ("", "expected one of x86_64[:CPU]"),
             ("riscv64", "expected one of x86_64[:CPU]"),
-            ("x86_64:", "'' is no CPU"),
-            ("x86_64:a b", "'a b' is no CPU"),
+            ("x86_64:", "'' is not a CPU"),
+            ("x86_64:a b", "'a b' is not a CPU"),
             ("nvptx64", "nvptx64:sm_90"),
-            ("nvptx64:90", "'90' is no architecture"),
-            ("nvptx64:sm_a", "'sm_a' is no architecture"),
+            ("nvptx64:90", "'90' is not an architecture"),
+            ("nvptx64:sm_a", "'sm_a' is not an architecture"),
             ("amdgcn", "amdgcn:gfx942"),
-            ("amdgcn:942", "'942' is no processor"),
-            ("amdgcn:gfx942:xnack", "'xnack' is no feature"),
-            ("amdgcn:gfx942:", "'' is no feature"),
+            ("amdgcn:942", "'942' is not a processor"),
+            ("amdgcn:gfx942:xnack", "'xnack' is not a feature"),
+            ("amdgcn:gfx942:", "'' is not a feature"),
         ];
-        for (text, reported) in cases {
+        for (text, expected) in cases {
             let error = Target::parse(text).unwrap_err();
-            assert!(error.contains(reported), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

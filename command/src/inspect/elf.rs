@@ -44,8 +44,8 @@ pub(super) fn name<'a>(symbol: &Symbol<'a, '_>, report: &mut ImageReport) -> Opt
     Some(name)
 }
 
-/// Returns the symbols visible to other programs: the dynamic symbols, or all visible symbols of an
-/// object.
+/// Returns the exported definitions: dynamic symbols, or all symbols of an object that are visible
+/// outside of it.
 pub(super) fn exported<'a, 'file>(
     file: &'file File<'a>,
 ) -> impl Iterator<Item = Symbol<'a, 'file>> {

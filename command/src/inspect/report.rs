@@ -233,7 +233,7 @@ pub(super) struct MetadataReport {
     pub(super) scalar_registers: Option<u64>,
     /// AMD's registers for multiplying matrices.
     pub(super) accumulation_registers: Option<u64>,
-    /// Registers without room, which are kept in memory.
+    /// Registers that are spilled to memory.
     pub(super) spilled_registers: Option<u64>,
     pub(super) spilled_scalar_registers: Option<u64>,
     pub(super) static_shared_bytes: Option<u64>,
@@ -311,7 +311,7 @@ pub(super) struct GlobalReport {
 #[derive(Default)]
 pub(super) struct Priorities(BTreeMap<u64, u64>);
 
-/// The number of functions of one priority, `None` if the file has none.
+/// The number of functions of one priority. A priority is `None` if the file does not state it.
 #[derive(Serialize, Debug, PartialEq, Eq)]
 pub(super) struct PriorityReport {
     pub(super) priority: Option<u32>,
@@ -320,11 +320,12 @@ pub(super) struct PriorityReport {
 
 impl Priorities {
     /// Key of functions without a priority, after all priorities.
-    const UNSAID: u64 = u64::MAX;
+    const NOT_STATED: u64 = u64::MAX;
 
     pub(super) fn add(&mut self, priority: Option<u32>, count: u64) {
         if count > 0 {
-            let known = self.0.entry(priority.map_or(Priorities::UNSAID, u64::from)).or_default();
+            let known =
+                self.0.entry(priority.map_or(Priorities::NOT_STATED, u64::from)).or_default();
             *known = known.saturating_add(count);
         }
     }

@@ -32,12 +32,12 @@ pub(super) fn text(report: &FileReport) -> String {
 
 fn entry_row((index, image): (usize, &ImageReport)) -> [String; 6] {
     let entry = image.entry.as_ref();
-    let said = |of: fn(&EntryReport) -> &String| entry.map(|entry| shown(of(entry)));
+    let fact = |of: fn(&EntryReport) -> &String| entry.map(|entry| shown(of(entry)));
     [
         index.to_string(),
-        said(|entry| &entry.offload_kind).unwrap_or_else(|| "the file itself".to_owned()),
-        said(|entry| &entry.triple).unwrap_or_default(),
-        said(|entry| &entry.arch).unwrap_or_default(),
+        fact(|entry| &entry.offload_kind).unwrap_or_else(|| "the file itself".to_owned()),
+        fact(|entry| &entry.triple).unwrap_or_default(),
+        fact(|entry| &entry.arch).unwrap_or_default(),
         image.format.clone(),
         units::bytes(image.bytes as u64),
     ]

@@ -74,7 +74,8 @@ impl Executor {
     }
 }
 
-/// Ends as the program in the executor has: with its exit code, or by its signal.
+/// Ends this process as the program in the executor ended: returns its exit code, or raises its
+/// signal.
 pub(super) fn end_as(
     executor: &ExecutorProcess,
     ended: Result<Infallible, Failure>,

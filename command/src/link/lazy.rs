@@ -31,7 +31,7 @@ impl LazyProgram {
         let (given_too, ends) = (Arc::clone(given), not_linked_function(session)?);
         let reported = Once::new();
         reexports.on_failure(move |call| {
-            reported.call_once(|| tell(call, &given_too));
+            reported.call_once(|| report(call, &given_too));
             ends
         });
         let mut addition = reexports.lazily(library, "program");
@@ -57,9 +57,10 @@ impl LazyProgram {
         Ok(LazyProgram { library: library.clone(), files, _reexports: reexports })
     }
 
-    /// Links together the code that runs first: the entry, the constructors, and the definitions of
-    /// `undefined`. Returns the entry's address. `is_another_name`: the entry is an alias or an
-    /// absolute symbol, which the files do not define.
+    /// Links together the code that runs first: the entry, the constructors, and, for an entry that
+    /// the files define, the definitions of `undefined`. Returns the entry's address.
+    /// `is_another_name`: whether the entry is an alias or an absolute symbol, which the files do
+    /// not define.
     pub(super) fn link(
         &self,
         entry: &str,
@@ -97,16 +98,17 @@ pub(super) fn assemble_texts(inputs: &mut [Input]) -> Result<()> {
     })
 }
 
-/// Returns the newest clang on PATH.
+/// Returns the newest clang on PATH that has its `llvm-extract` there too.
 fn find_compiler() -> Result<Compiler> {
     let folders = std::env::join_paths(path::folders()).expect("they were the parts of a path");
     Compiler::find(&folders)
 }
 
-fn tell(call: &FailedCall, given: &Given) {
+/// Prints the error of a first call, with hints.
+fn report(call: &FailedCall, given: &Given) {
     if let Error::ProcessGone { .. } = call.error {
-        // The program has ended while a thread was about to call a function. The waiting thread
-        // reports its end.
+        // The program ended while one of its threads was about to call a function. The thread that
+        // waits for the program reports how it ended.
         return;
     }
     let failure = LinkFailure::from(call.error.clone()).explain(given);

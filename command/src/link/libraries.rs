@@ -18,8 +18,9 @@ pub(super) struct Found {
 const MOST_SCRIPTS: usize = 8;
 
 /// Finds `libNAME.so` or `libNAME.a`, or the file of `:FILE`, in the first folder that has one. The
-/// folders are the given ones, then the system's and gcc's own. Without both files the newest
-/// `libNAME.so.N` is taken. A linker script stands for the libraries that it names.
+/// folders are the given ones, then the system's and gcc's own. If no folder has either,
+/// `libNAME.so.N` with the highest N is taken. A linker script stands for the libraries that it
+/// names.
 ///
 /// # Errors
 /// A name without a file, or an unreadable file.

@@ -170,18 +170,18 @@ mod tests {
     #[test]
     fn each_symbol_has_a_line_with_the_files_that_use_it() {
         let uses = ["a.o", "b.o", "b.o", "c.o", "d.o", "e.o"].map(|file| missing("f", file));
-        let describe = describe(uses.into_iter().chain([missing("g", "b.o"), missing("h", "")]));
+        let message = describe(uses.into_iter().chain([missing("g", "b.o"), missing("h", "")]));
         let expected = "error: undefined symbols:\n  f (used by a.o, b.o, c.o and 2 more)\n  \
                         g (used by b.o)\n  h\nhint: ";
-        assert!(describe.starts_with(expected), "{describe}");
+        assert!(message.starts_with(expected), "{message}");
     }
 
     #[test]
     fn symbols_are_reported_as_they_stand_in_the_source() {
-        let describe = describe([missing("_ZN5outer5innerEi", "a.o")]);
+        let message = describe([missing("_ZN5outer5innerEi", "a.o")]);
         assert!(
-            describe.contains("\n  outer::inner(int) [_ZN5outer5innerEi] (used by a.o)\n"),
-            "{describe}"
+            message.contains("\n  outer::inner(int) [_ZN5outer5innerEi] (used by a.o)\n"),
+            "{message}"
         );
     }
 
@@ -189,9 +189,9 @@ mod tests {
     fn more_symbols_than_anybody_reads_are_counted() {
         let names = (0..22).map(|number| format!("f{number}"));
         let names = ["__cxa_throw".to_owned()].into_iter().chain(names);
-        let describe = describe(names.map(|name| missing(&name, "a.o")));
-        assert!(describe.contains("\n  f19 (used by a.o)\n  ... and 3 more\nhint: "), "{describe}");
-        assert!(!describe.contains("f20") && !describe.contains("__cxa_throw"), "{describe}");
+        let message = describe(names.map(|name| missing(&name, "a.o")));
+        assert!(message.contains("\n  f19 (used by a.o)\n  ... and 3 more\nhint: "), "{message}");
+        assert!(!message.contains("f20") && !message.contains("__cxa_throw"), "{message}");
     }
 
     #[test]

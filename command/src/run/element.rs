@@ -98,7 +98,7 @@ impl ElementType {
         let found = Self::ALL.iter().find(|element| element.name() == name).copied();
         found.ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|element| element.name()).collect();
-            format!("'{name}' is no type; expected one of {}", names.join(", "))
+            format!("'{name}' is not a type; expected one of {}", names.join(", "))
         })
     }
 }
@@ -131,7 +131,9 @@ fn integer<T: TryFrom<i128>>(text: &str, name: &str) -> Result<T, String> {
         Some(digits) => (digits, 16),
         None => (digits, 10),
     };
-    let malformed = || format!("'{text}' is no {name}; expected an integer such as 42 or 0x2a");
+    let malformed = || {
+        format!("'{text}' is not a value of type {name}; expected an integer such as 42 or 0x2a")
+    };
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
         return Err(malformed());
     }
@@ -158,7 +160,10 @@ impl Float for f64 {
 
 fn float<T: Float>(text: &str, name: &str) -> Result<T, String> {
     let value: T = text.parse().map_err(|_| {
-        format!("'{text}' is no {name}; expected a number such as 2.5 or 1e-3, inf or nan")
+        format!(
+            "'{text}' is not a value of type {name}; expected a number such as 2.5 or 1e-3, inf or \
+             nan"
+        )
     })?;
     let says_infinite = text.to_ascii_lowercase().contains("inf");
     if value.is_infinite() && !says_infinite {
@@ -232,7 +237,7 @@ mod tests {
     #[test]
     fn an_unknown_type_is_refused_with_those_that_there_are() {
         let error = ElementType::parse("f16").unwrap_err();
-        assert!(error.starts_with("'f16' is no type; expected one of u8, i8,"), "{error}");
+        assert!(error.starts_with("'f16' is not a type; expected one of u8, i8,"), "{error}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(super) fn parse(text: &str) -> Result<[u32; 3], String> {
     }
     for (dimension, part) in dimensions.iter_mut().zip(parts) {
         let number = part.parse().ok().filter(|number| *number != 0);
-        *dimension = number.ok_or_else(|| format!("'{part}' is no valid size; {EXPECTED}"))?;
+        *dimension = number.ok_or_else(|| format!("'{part}' is not a valid size; {EXPECTED}"))?;
     }
     Ok(dimensions)
 }

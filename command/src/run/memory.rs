@@ -186,7 +186,7 @@ impl<'a> DeviceBuffer<'a> {
 
     fn fill(&self, queue: &Queue) -> Result<(), Failure> {
         let (to, bytes) = (self.allocation.pointer(), self.initial.len() as u64);
-        // SAFETY: `self` owns both ends until `synchronize` returns.
+        // SAFETY: both ends belong to `self`, which is borrowed until `synchronize` returns.
         unsafe { queue.copy_from_host(to, self.initial.as_ptr().cast(), bytes)? };
         Ok(queue.synchronize()?)
     }

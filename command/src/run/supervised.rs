@@ -33,7 +33,7 @@ pub(super) fn supervised(run: impl FnOnce() -> Result<(), Failure>) -> ExitCode 
         Some(Side::Child) | None => {
             let code = match run() {
                 Ok(()) => 0,
-                Err(failure) => failure.tell(),
+                Err(failure) => failure.print(),
             };
             finished(code);
             ExitCode::from(code)
@@ -44,7 +44,7 @@ pub(super) fn supervised(run: impl FnOnce() -> Result<(), Failure>) -> ExitCode 
 /// Prints the failure and ends the process at once, whatever its other threads do. Nothing is
 /// dropped, and no exit handler runs.
 pub(super) fn end_process(failure: &Failure) -> ! {
-    let code = failure.tell();
+    let code = failure.print();
     finished(code);
     // SAFETY: ends the process; nothing runs after it.
     unsafe { libc::_exit(c_int::from(code)) }
@@ -123,7 +123,7 @@ fn await_end(child: c_int, pipe: OwnedFd) -> ExitCode {
     if libc::WIFSIGNALED(status) {
         end_by(libc::WTERMSIG(status));
     }
-    said(&pipe).unwrap_or_else(|| {
+    written_code(&pipe).unwrap_or_else(|| {
         let code = libc::WEXITSTATUS(status);
         let message = format!(
             "the run did not finish: the image, or a library that it uses, ended the process with \
@@ -139,7 +139,7 @@ fn await_end(child: c_int, pipe: OwnedFd) -> ExitCode {
 
 /// Returns the exit code that the child has written. Never blocks: processes started by the image
 /// may hold the pipe open.
-fn said(pipe: &OwnedFd) -> Option<ExitCode> {
+fn written_code(pipe: &OwnedFd) -> Option<ExitCode> {
     // SAFETY: the call changes only a flag of the descriptor.
     unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
     let mut code = [0];

@@ -26,7 +26,7 @@ impl Tracking {
     }
 
     /// Draws and prints the requested reports.
-    pub(super) fn tell(&self, device: &Device) -> Result<(), Failure> {
+    pub(super) fn print_reports(&self, device: &Device) -> Result<(), Failure> {
         if !self.is_wanted() {
             return Ok(());
         }
@@ -39,7 +39,7 @@ impl Tracking {
     }
 
     /// Draws the requested timeline, and returns the memory report for the JSON object.
-    pub(super) fn tell_in_json(&self, device: &Device) -> Result<Option<Value>, Failure> {
+    pub(super) fn report_as_json(&self, device: &Device) -> Result<Option<Value>, Failure> {
         if !self.is_wanted() {
             return Ok(None);
         }

@@ -350,8 +350,8 @@ fn what_cannot_be_asked_for_is_bad_usage() {
         ("saxpy.c -o saxpy.c", "the output 'saxpy.c' would replace a source"),
         ("notes.txt", "'notes.txt' has no extension of C"),
     ];
-    for (arguments, reported) in cases {
-        world.cc(arguments).assert_fails(2, &["error: ", reported]);
+    for (arguments, expected) in cases {
+        world.cc(arguments).assert_fails(2, &["error: ", expected]);
     }
     assert_eq!(fs::read_to_string(world.path("saxpy.c")).unwrap(), SAXPY);
 }
@@ -367,9 +367,9 @@ fn a_failed_compilation_names_its_targets_and_leaves_the_output_alone() {
     let failed = world.cc("bad.c -Wall -t host,aarch64,nvptx64:sm_80 -o k.img");
     let own = std::env::consts::ARCH;
     let warned = format!("for {own}, aarch64:\nbad.c:4");
-    let reported =
+    let expected =
         ["for nvptx64:sm_80:\nbad.c:2:2: error: not here", "error: nvptx64:sm_80: compiling"];
-    failed.assert_fails(1, &[&[warned.as_str()][..], &reported].concat());
+    failed.assert_fails(1, &[&[warned.as_str()][..], &expected].concat());
     assert_eq!(fs::read(world.path("k.img")).unwrap(), b"as it was");
     let others = fs::read_dir(world.folder.path()).unwrap();
     assert!(others.flatten().all(|entry| !entry.file_name().to_string_lossy().starts_with('.')));
@@ -377,9 +377,9 @@ fn a_failed_compilation_names_its_targets_and_leaves_the_output_alone() {
     world.write("worse.c", "int f( {");
     let failed = world.cc(&format!("worse.c -t {ALL}"));
     let all = format!("{own}, aarch64, nvptx64:sm_80, amdgcn:gfx90a:sramecc+:xnack-");
-    let reported =
+    let expected =
         [format!("for {all}:\nworse.c:1:8"), format!("error: {all}: compiling 'worse.c'")];
-    failed.assert_fails(1, &[&reported[0], &reported[1]]);
+    failed.assert_fails(1, &[&expected[0], &expected[1]]);
     world.write("hosted.c", "#include <stdlib.h>\n");
     world.cc("hosted.c").assert_succeeds();
     let hosted = world.cc("hosted.c -t host,nvptx64:sm_80");
@@ -486,8 +486,8 @@ fn the_header_comes_with_the_command() {
 #[test]
 fn profiles_are_generated_and_used() {
     let Some(world) = World::new() else { return };
-    let reported = world.cc("saxpy.c -fprofile-generate -o counted.img -v");
-    assert!(reported.stderr.contains("adding -fprofile-update=atomic"), "{}", reported.stderr);
+    let compiled = world.cc("saxpy.c -fprofile-generate -o counted.img -v");
+    assert!(compiled.stderr.contains("adding -fprofile-update=atomic"), "{}", compiled.stderr);
     let mut run =
         world.command("run counted.img -k saxpy -a u64=0 -a f32=0 -a ptr=null -a ptr=null");
     outcome(run.env("LONGSHORE_PROFILE_FILE", "p.profraw")).assert_succeeds();

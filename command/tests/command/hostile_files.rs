@@ -9,7 +9,8 @@ use tempfile::TempDir;
 /// Address space of a command in bytes. A quarter of it is the stack for the translation of WGSL.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Runs a command with this limit of memory, beyond which it aborts.
+/// Runs a command to its end in [`MOST_BYTES`] of address space. The command aborts if it needs
+/// more.
 fn in_little_memory(command: &mut Command) -> Outcome {
     let limit = libc::rlimit { rlim_cur: MOST_BYTES, rlim_max: MOST_BYTES };
     // SAFETY: `setrlimit` is a system call, which a child may make between fork and exec.
@@ -54,7 +55,7 @@ fn constants_of_wgsl_that_double_are_refused_in_little_memory() {
     }
 }
 
-/// Creates a compressed bundle with one image of zeros.
+/// Creates a compressed bundle with one image of `image_bytes` zeros, rounded down to MiB.
 fn compressed_bundle(image_bytes: usize) -> Vec<u8> {
     use std::io::Write;
     const START: usize = 4096;

@@ -181,7 +181,7 @@ fn what_memory_was_allocated_is_printed_after_the_run() {
 }
 
 #[test]
-fn what_memory_was_allocated_is_reported_of_a_run_that_fails() {
+fn what_memory_was_allocated_is_reported_for_a_run_that_fails() {
     let arguments = ["-a", "f32[4]=iota", "-a", "out:f32[4]=@missing", "--memory-report"];
     world().run(&saxpy(&arguments)).assert_fails(1, &["error: argument 3: ", "memory of host:0 "]);
 }
@@ -270,7 +270,7 @@ fn arguments_that_cannot_be_read_are_bad_usage() {
         (&["-k", "saxpy", "-g", "0"], &["expected X, X,Y or X,Y,Z"]),
         (&["-k", "saxpy", "-n", "0"], &["invalid value '0'"]),
         (&["-k", "saxpy", "--save", "x"], &["expected INDEX=FILE"]),
-        (&["-k", "saxpy", "-s", "0=x", "-a", "u8=1"], &["argument 0 is no buffer", "from 0"]),
+        (&["-k", "saxpy", "-s", "0=x", "-a", "u8=1"], &["argument 0 is not a buffer", "from 0"]),
         (&["-k", "saxpy", "--list"], &["cannot be used with"]),
     ];
     for (arguments, texts) in cases {
@@ -301,7 +301,8 @@ fn image_fails(image: &Path, texts: &[&str]) {
     outcome(&mut run).assert_fails(1, &[texts, &["error: "]].concat());
 }
 
-/// Kernels that end the process: by an instruction on known processors, or by the C library.
+/// Kernels that end the process, each in another way. On x86-64 and AArch64 `instruction` makes the
+/// system call itself.
 const ENDS: &str = r#"
 use std::ffi::{c_char, c_int, c_void};
 use std::process::Command;
