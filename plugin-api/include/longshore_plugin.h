@@ -535,13 +535,13 @@ typedef struct longshore_device_table {
                                            uint32_t kind,
                                            uint64_t address);
     // Loads an image without running its constructors. The host owns the bytes, and keeps them in
-    // place and unchanged until `unload` has returned. For `LONGSHORE_LOADING_LAZILY`, the backend
-    // may defer work to the first launches of the kernels. A failure of deferred work is an error
-    // of the launch, with the code that `load` would have returned. Kernels and globals have the
-    // same names as otherwise. A backend that cannot defer work loads the image at once. May block.
-    // Errors: `LONGSHORE_ERROR_INVALID_BINARY` for an image that is malformed or not for this
-    // device, `LONGSHORE_ERROR_UNSUPPORTED` for a valid image beyond the abilities of this backend.
-    // `LONGSHORE_ERROR_LINK_FAILURE` for undefined symbols, and the driver's errors.
+    // place and unchanged until `unload` has returned. If the mode is `LONGSHORE_LOADING_LAZILY`,
+    // the backend may defer work to the first launches of the kernels. A failure of deferred work
+    // is an error of the launch, with the code that `load` would have returned. Kernels and globals
+    // have the same names as otherwise. A backend that cannot defer work loads the image at once.
+    // May block. Errors: `LONGSHORE_ERROR_INVALID_BINARY` for an image that is malformed or not for
+    // this device, `LONGSHORE_ERROR_UNSUPPORTED` for a valid image beyond the abilities of this
+    // backend. `LONGSHORE_ERROR_LINK_FAILURE` for undefined symbols, and the driver's errors.
     struct longshore_error_object *(*load)(struct longshore_device *device,
                                            struct longshore_bytes image,
                                            uint32_t loading,
@@ -620,8 +620,8 @@ typedef struct longshore_module_table {
     struct longshore_error_object *(*unload)(struct longshore_module *module);
 } longshore_module_table;
 
-// "longshore.queue", version 1. An in-order queue. Its end does not wait: queued work still
-// runs. The next `synchronize` returns an error that occurs while work runs.
+// "longshore.queue", version 1. An in-order queue. The end of its handle does not wait: queued
+// work still runs. The next `synchronize` returns an error that occurs while work runs.
 typedef struct longshore_queue_table {
     // Queues a launch of a kernel from a module of this queue's device. The call copies the values
     // of the arguments. Blocks only if the launch requests a wait. Errors:
@@ -675,7 +675,7 @@ typedef struct longshore_event_table {
     // Blocks until the event is complete. The host does not call this function in a host function
     // queued before the event's record. Errors: The first failure of the work before the last
     // record that was pending when the queue reached the record. Each call returns the same
-    // failure, which stays pending in its queue. Also the driver's errors.
+    // failure, and leaves it pending in its queue. Also the driver's errors.
     struct longshore_error_object *(*synchronize)(struct longshore_event *event);
     // Returns the time from this event to `end` in nanoseconds, negative if the device reached
     // `end` first. Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if an event has no timing,

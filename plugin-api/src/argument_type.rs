@@ -38,8 +38,8 @@ impl From<u32> for ArgumentType {
 }
 
 impl From<ArgumentType> for u32 {
-    fn from(of: ArgumentType) -> u32 {
-        of.word()
+    fn from(value: ArgumentType) -> u32 {
+        value.word()
     }
 }
 

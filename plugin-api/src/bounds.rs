@@ -45,8 +45,8 @@ pub fn at_most(plugin: &str, place: impl Display, found: u64, unit: &str, most: 
     Err(breach(plugin, place, format_args!("{found} {unit}"), format_args!("at most {most}")))
 }
 
-/// Checks the length of a list from another process, whose reader kept at most one element above
-/// the bound.
+/// Checks the length of a list. The reader of a list from another process keeps at most one element
+/// above the bound, so the error does not name the length.
 ///
 /// # Errors
 /// A breach above `most`.

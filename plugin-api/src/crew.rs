@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Maximum number of threads that sleep attached to an empty submission queue.
-const MOST_BESIDE_LINES: usize = 64;
+const MOST_ATTACHED_SLEEPERS: usize = 64;
 /// Time after which an idle thread ends.
 const IDLE_TIME: Duration = Duration::from_secs(5);
 /// Time within which a thread takes a listed submission queue, unless all threads are stuck.
@@ -25,8 +25,8 @@ const STUCK_AFTER: Duration = Duration::from_millis(1);
 ///
 /// A crew lives until the process ends: it is a static of the plugin, whose library is never
 /// unloaded.
-pub struct Crew<L> {
-    state: Mutex<State<L>>,
+pub struct Crew<T> {
+    state: Mutex<State<T>>,
     /// Condition that a submission queue was added to the list.
     called: Condvar,
     /// Length of the list, readable without the lock.
@@ -37,11 +37,11 @@ pub struct Crew<L> {
     next: AtomicUsize,
     limit: usize,
     stack_bytes: Option<usize>,
-    attend: fn(L),
+    attend: fn(T),
 }
 
-struct State<L> {
-    tasks: VecDeque<L>,
+struct State<T> {
+    tasks: VecDeque<T>,
     /// Number of submission queues ever taken from the list.
     taken: u64,
     threads: usize,
@@ -62,12 +62,12 @@ impl Drop for Wake<'_> {
     }
 }
 
-impl<L: Send + 'static> Crew<L> {
+impl<T: Send + 'static> Crew<T> {
     /// Creates a crew without threads. Each thread gets `name` and a number as its name, of which
     /// the system keeps 15 bytes. Up to `limit` threads start as soon as there is work for them; an
     /// idle thread ends after 5 seconds. `attend` does the work of a submission queue and returns
     /// when there is no more; it may block.
-    pub const fn new(name: &'static str, limit: usize, attend: fn(L)) -> Crew<L> {
+    pub const fn new(name: &'static str, limit: usize, attend: fn(T)) -> Crew<T> {
         let state =
             State { tasks: VecDeque::new(), taken: 0, threads: 0, idle: 0, is_overseen: false };
         Crew {
@@ -84,14 +84,14 @@ impl<L: Send + 'static> Crew<L> {
     }
 
     /// Returns the same crew, whose threads have a stack of `bytes` bytes.
-    pub const fn with_stack(mut self, bytes: usize) -> Crew<L> {
+    pub const fn with_stack(mut self, bytes: usize) -> Crew<T> {
         self.stack_bytes = Some(bytes);
         self
     }
 
-    /// Hands a submission queue to a thread. Does not block for long. The crew has a thread, see
-    /// [`Crew::ensure_thread`], but the thread may attend to other queues first.
-    pub fn call(&'static self, task: L) {
+    /// Hands a submission queue to a thread. Does not block for long. The crew must have a thread,
+    /// see [`Crew::ensure_thread`], which may attend to other queues first.
+    pub fn call(&'static self, task: T) {
         let mut state = self.lock();
         // Without a further thread, the present threads take the queue, unless all are stuck for
         // good.
@@ -106,7 +106,7 @@ impl<L: Send + 'static> Crew<L> {
     ///
     /// # Errors
     /// `OutOfResources` if no thread is certain to come.
-    pub fn try_call(&'static self, task: L) -> Result<Wake<'static>> {
+    pub fn try_call(&'static self, task: T) -> Result<Wake<'static>> {
         let mut state = self.lock();
         let wake = self.rouse(&mut state)?;
         self.list(state, task);
@@ -134,7 +134,7 @@ impl<L: Send + 'static> Crew<L> {
     /// wait for a thread. A sleeping thread does not count as working.
     pub fn sleep_attached(&self, sleep: impl FnOnce()) -> bool {
         let others = self.attached_sleepers.fetch_add(1, Ordering::Relaxed);
-        let may_sleep = others < MOST_BESIDE_LINES && !self.has_listed();
+        let may_sleep = others < MOST_ATTACHED_SLEEPERS && !self.has_listed();
         if may_sleep {
             sleep();
         }
@@ -143,14 +143,14 @@ impl<L: Send + 'static> Crew<L> {
     }
 
     /// Adds a submission queue to the list.
-    fn list(&self, mut state: MutexGuard<'_, State<L>>, task: L) {
+    fn list(&self, mut state: MutexGuard<'_, State<T>>, task: T) {
         state.tasks.push_back(task);
         self.listed.store(state.tasks.len(), Ordering::Relaxed);
     }
 
     /// Ensures that a thread comes for one more submission queue, which the caller lists before it
     /// releases the lock.
-    fn rouse(&'static self, state: &mut State<L>) -> Result<Wake<'static>> {
+    fn rouse(&'static self, state: &mut State<T>) -> Result<Wake<'static>> {
         if state.tasks.len() < state.idle {
             return Ok(Wake(Some(&self.called)));
         }
@@ -167,7 +167,7 @@ impl<L: Send + 'static> Crew<L> {
         self.oversee(state).map(|()| Wake(None))
     }
 
-    fn start_thread(&'static self, state: &mut State<L>) -> Result<()> {
+    fn start_thread(&'static self, state: &mut State<T>) -> Result<()> {
         let name = format!("{}{}", self.name, self.next.fetch_add(1, Ordering::Relaxed));
         let builder = thread::Builder::new().name(name.clone());
         let builder = match self.stack_bytes {
@@ -206,15 +206,16 @@ impl<L: Send + 'static> Crew<L> {
         state.threads -= 1;
     }
 
-    /// Attends to a submission queue; after a panic, the thread and the count of threads stay.
-    fn attend_to(&self, task: L) {
+    /// Attends to a submission queue. A panic neither ends the thread nor changes the count of
+    /// threads.
+    fn attend_to(&self, task: T) {
         if catch_unwind(AssertUnwindSafe(|| (self.attend)(task))).is_err() {
             log::error!("a queue's work has panicked on a thread of '{}'", self.name);
         }
     }
 
     /// Starts the overseer, unless it runs already.
-    fn oversee(&'static self, state: &mut State<L>) -> Result<()> {
+    fn oversee(&'static self, state: &mut State<T>) -> Result<()> {
         const NAME: &str = "longshore-crew";
         if !state.is_overseen {
             let builder = thread::Builder::new().name(NAME.to_owned());
@@ -241,7 +242,7 @@ impl<L: Send + 'static> Crew<L> {
         state.is_overseen = false;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<L>> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lines_are_attended_to_by_few_threads() {
+    fn all_tasks_are_attended_to_by_few_threads() {
         const TASKS: usize = 2000;
         let crew = crew(4);
         crew.ensure_thread().unwrap();
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_wait_for_each_other_all_go_on() {
+    fn tasks_that_wait_for_each_other_all_go_on() {
         const TASKS: usize = 12;
         let crew = crew(2);
         let meeting = Arc::new(Barrier::new(TASKS));
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_panics_costs_no_thread() {
+    fn a_task_that_panics_costs_no_thread() {
         let crew = crew(1);
         crew.call(Box::new(|| panic!("a mistake of the plugin's")));
         let begin = Instant::now();
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_beside_its_line_is_not_at_work() {
+    fn an_attached_sleeper_is_not_at_work() {
         let crew = crew(1);
         let (asleep, has_slept) = gate();
         let (wake, woken) = gate();

@@ -27,8 +27,8 @@ pub struct Description<Text = &'static str> {
 }
 
 impl Description {
-    /// Creates the description of a plugin for `backend` without image formats and without a
-    /// driver, which is not unloadable; its other texts are empty.
+    /// Creates the description of a plugin for `backend` that is not unloadable. All other texts
+    /// are empty: the plugin accepts no image formats and requires no driver.
     pub const fn new(backend: &'static str) -> Description {
         Description {
             backend,

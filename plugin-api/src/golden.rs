@@ -60,8 +60,8 @@ fn function_type(function: &TLFunction) -> String {
     let types = function.param_type_layouts.iter().map(|layout| type_name(layout()));
     let parameters: Vec<_> =
         names.zip(types).map(|(name, kind)| format!("{name}: {kind}")).collect();
-    let reply = function.return_type_layout().map(|layout| format!(" -> {}", type_name(layout())));
-    format!("fn({}){}", parameters.join(", "), reply.unwrap_or_default())
+    let result = function.return_type_layout().map(|layout| format!(" -> {}", type_name(layout())));
+    format!("fn({}){}", parameters.join(", "), result.unwrap_or_default())
 }
 
 fn type_name(layout: &'static TypeLayout) -> String {

@@ -210,10 +210,10 @@ impl DeviceInfo {
         found.copied().ok_or_else(|| unknown("device", value))
     }
 
-    /// Creates the `Unimplemented` error of a query without an answer from `who`, a device or a
+    /// Creates the `Unimplemented` error of a query without an answer from `subject`, a device or a
     /// driver's interface.
-    pub fn unanswered_by(self, who: impl Display) -> Error {
-        Error::new(ErrorCode::Unimplemented, format!("{who} has no answer to {self:?}"))
+    pub fn unanswered_by(self, subject: impl Display) -> Error {
+        Error::new(ErrorCode::Unimplemented, format!("{subject} has no answer to {self:?}"))
     }
 }
 
@@ -227,9 +227,9 @@ impl PlatformInfo {
         found.copied().ok_or_else(|| unknown("platform", value))
     }
 
-    /// Creates the `Unimplemented` error of a query without an answer from `who`, a platform.
-    pub fn unanswered_by(self, who: impl Display) -> Error {
-        Error::new(ErrorCode::Unimplemented, format!("{who} has no answer to {self:?}"))
+    /// Creates the `Unimplemented` error of a query without an answer from `subject`, a platform.
+    pub fn unanswered_by(self, subject: impl Display) -> Error {
+        Error::new(ErrorCode::Unimplemented, format!("{subject} has no answer to {self:?}"))
     }
 }
 
@@ -267,7 +267,8 @@ impl InfoValue {
     /// Reads back the bytes of [`InfoValue::to_bytes`]; a text keeps the memory of `bytes`.
     ///
     /// # Errors
-    /// `BackendFailure` for bytes without the size of the type, or other than UTF-8 without NUL.
+    /// `BackendFailure` for bytes of another size than the type's, and for a text that is not UTF-8
+    /// without NUL.
     pub fn from_bytes(kind: InfoType, bytes: Vec<u8>) -> Result<InfoValue> {
         let (size, array) = (bytes.len(), &*bytes);
         let value = match kind {

@@ -106,11 +106,11 @@ interface! {
         fn free(&self, kind: MemoryKind, address: u64) -> Result<()>;
 
         /// Loads an image without running its constructors. The host owns the bytes, and keeps them
-        /// in place and unchanged until [`Module::unload`] has returned. For
-        /// `LAZILY`, the backend may defer work to the first launches of the kernels. A failure of
-        /// deferred work is an error of the launch, with the code that `load` would have returned.
-        /// Kernels and globals have the same names as otherwise. A backend that cannot defer work
-        /// loads the image at once. May block.
+        /// in place and unchanged until [`Module::unload`] has returned. If the mode is `LAZILY`,
+        /// the backend may defer work to the first launches of the kernels. A failure of deferred
+        /// work is an error of the launch, with the code that `load` would have returned. Kernels
+        /// and globals have the same names as otherwise. A backend that cannot defer work loads the
+        /// image at once. May block.
         ///
         /// # Errors
         /// `InvalidBinary` for an image that is malformed or not for this device, `Unsupported` for
@@ -345,8 +345,8 @@ interface! {
         }
     }
 
-    /// An in-order queue. Its end does not wait: queued work still runs. The next `synchronize`
-    /// returns an error that occurs while work runs.
+    /// An in-order queue. The end of its handle does not wait: queued work still runs. The next
+    /// `synchronize` returns an error that occurs while work runs.
     pub trait Queue<B: Backend>: Send + Sync + 'static {
         /// Queues a launch of a kernel from a module of this queue's device. The call copies the
         /// values of the arguments. Blocks only if the launch requests a wait.
@@ -452,7 +452,7 @@ interface! {
         ///
         /// # Errors
         /// The first failure of the work before the last record that was pending when the queue
-        /// reached the record. Each call returns the same failure, which stays pending in its
+        /// reached the record. Each call returns the same failure, and leaves it pending in its
         /// queue. Also the driver's errors.
         #[isolated(finishes)]
         fn synchronize(&self) -> Result<()>;

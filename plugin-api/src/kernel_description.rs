@@ -118,8 +118,9 @@ impl KernelDescription {
         self.arguments.iter().map(|argument| argument.bytes).collect()
     }
 
-    /// Completes the attributes of the kernel with types and declaration of its arguments. Their
-    /// sizes and the required group size come from the description only if the target has none.
+    /// Completes the attributes of the kernel with the declaration of its arguments, and with their
+    /// types if the target has the same number of arguments. The sizes of the arguments and the
+    /// required group size come from the description only if the target has none.
     pub fn complete(self, attributes: &mut KernelAttributes) {
         let sizes = attributes.argument_sizes.get_or_insert_with(|| self.argument_sizes());
         if sizes.len() == self.arguments.len() {
@@ -137,7 +138,7 @@ fn argument(bytes: &[u8], at: usize) -> Result<ArgumentDescription> {
     let known = ArgumentType::from_word(found).and_then(|known| Some((known, known.kind()?)));
     let Some((of_type, kind)) = known else {
         return Err(invalid(format!(
-            "an argument has type {found:#x}, expected a kind of 1 to 5 and elements for a pointer"
+            "an argument has type {found:#x}, expected a kind of 1 to 5, and elements only of pointers"
         )));
     };
     Ok(ArgumentDescription { bytes: word(bytes, at)?, kind, of_type })

@@ -19,7 +19,8 @@ pub struct RecordLayout {
     pub counters: usize,
     /// Offset of 64 bits: the bitmap's address minus the record's.
     pub bitmap: Option<usize>,
-    /// Size of a counter in bytes: 8, or 1 byte for coverage alone: 0 if the part ran.
+    /// Size of a counter in bytes: 8, or 1 for coverage alone. A coverage counter has the value 0
+    /// if its part ran, else the value 255.
     pub counter_bytes: usize,
     /// Offset of 32 bits: the number of the function's counters.
     pub counter_count: usize,
@@ -190,27 +191,27 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_an_image_that_does_not_say_it_is_reported_by_its_records() {
+    fn the_version_of_an_image_without_one_is_inferred_from_its_records() {
         // Four records of 48 bytes are as long as three of 64 bytes.
         for (version, count) in [(8, 1), (8, 4), (10, 1), (10, 3)] {
             let data = records(version, count);
             let counters = 0x8000..0x8000 + 24 * count as u64;
-            let reported = infer_version(&[(0x1000, &data)], std::slice::from_ref(&counters), None);
-            assert_eq!(reported, Some(RawVersion(version)), "{count} records");
+            let inferred = infer_version(&[(0x1000, &data)], std::slice::from_ref(&counters), None);
+            assert_eq!(inferred, Some(RawVersion(version)), "{count} records");
             let fewer = counters.start..counters.end - 1;
             assert_eq!(infer_version(&[(0x1000, &data)], &[fewer], None), None);
         }
         let counters = 0x8000..0x8018;
-        let reported = |data: &[u8], compiler| {
+        let inferred = |data: &[u8], compiler| {
             infer_version(&[(0x1000, data)], std::slice::from_ref(&counters), compiler)
         };
         let mut data = records(9, 1);
-        assert_eq!(reported(&data, Some(18)), Some(RawVersion(9)));
+        assert_eq!(inferred(&data, Some(18)), Some(RawVersion(9)));
         data[56] = 1;
-        assert_eq!(reported(&data, None), Some(RawVersion(9)));
+        assert_eq!(inferred(&data, None), Some(RawVersion(9)));
         data[60] = 1;
-        assert_eq!(reported(&data, Some(18)), Some(RawVersion(10)));
-        assert_eq!(reported(&records(8, 1), Some(18)), Some(RawVersion(8)));
+        assert_eq!(inferred(&data, Some(18)), Some(RawVersion(10)));
+        assert_eq!(inferred(&records(8, 1), Some(18)), Some(RawVersion(8)));
         assert_eq!(infer_version(&[], &[], None), None);
     }
 

@@ -119,7 +119,7 @@ impl Collected {
     ///
     /// # Errors
     /// As for [`Collected::into_plugin_bytes`].
-    pub(crate) fn text_of_plugin(self, plugin: &str, place: impl Display) -> Result<String> {
+    pub(crate) fn into_plugin_text(self, plugin: &str, place: impl Display) -> Result<String> {
         let bytes = self.into_plugin_bytes(plugin, place)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -335,7 +335,7 @@ mod tests {
     fn a_sink_takes_no_more_than_its_bound() {
         let write = |pieces: &[(*const u8, usize)]| {
             let collected = collect(4, |sink| {
-                // SAFETY: the sink of this call; nothing beyond the first 4 bytes is read.
+                // SAFETY: the sink of this call; pieces beyond 4 bytes in all are not read.
                 pieces
                     .iter()
                     .for_each(|(data, bytes)| unsafe { (sink.write)(sink.context, *data, *bytes) });

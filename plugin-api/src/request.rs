@@ -28,9 +28,9 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
-    /// Creates the `Unsupported` error for memory of a kind that `who`, a device, lacks.
-    pub fn unsupported_by(self, who: impl Display) -> Error {
-        let message = format!("{who} has no {self:?} memory (kind {})", self as u32);
+    /// Creates the `Unsupported` error for memory of a kind that `subject`, a device, lacks.
+    pub fn unsupported_by(self, subject: impl Display) -> Error {
+        let message = format!("{subject} has no {self:?} memory (kind {})", self as u32);
         Error::new(ErrorCode::Unsupported, message)
     }
 }

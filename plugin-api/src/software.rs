@@ -97,7 +97,7 @@ impl SoftwareQueue {
         if wait { self.wait_for_all() } else { Ok(()) }
     }
 
-    /// Adds work to the queue, and returns the record behind it.
+    /// Adds work to the queue, and returns the record after it.
     fn append(&self, work: Work) -> Result<Arc<Record>> {
         let record = Arc::<Record>::default();
         let mut last = lock(&self.last);

@@ -3,15 +3,15 @@
 //
 // A plugin is a shared library `liblongshore_plugin_<backend>.so` that defines the constant
 // `longshore_plugin`, of type `longshore_entry`, and carries one `LONGSHORE_PLUGIN_NOTE`. The host
-// reads the note before it runs a byte of the library, checks the entry, and asks it for tables of
-// functions by name and version. A published table or structure never changes; new abilities come
-// as further tables. docs/plugin-interface.md numbers what both sides promise, and
-// examples/plugin-c is a whole plugin to start from.
+// reads the note before any code of the library runs, checks the entry, and requests tables of
+// functions by name and version. A published table or structure never changes; new abilities are
+// further tables. docs/plugin-interface.md numbers the promises of both sides, and
+// examples/plugin-c is a complete plugin to start from.
 //
-// No function of a table is ever null. Every function may be called from any thread, at the same
-// time as any other, except a `destroy`, `close` or `unload`, which is the last call on its handle.
-// Calls that say nothing of blocking do not block. Enumerations cross as `uint32_t`. A function of a
-// table returns null or an error; its answer goes to its last parameters, on success alone.
+// No function of a table is null. Any thread may call any function, at the same time as any other
+// function, except a `destroy`, `close` or `unload`, which is the last call on its handle. A
+// function blocks only if its comment says so. Enumerations are passed as `uint32_t`. A function of
+// a table returns null or an error; on success alone it writes its answer to its last parameters.
 
 #ifndef LONGSHORE_PLUGIN_H
 #define LONGSHORE_PLUGIN_H
@@ -23,55 +23,56 @@
 extern "C" {
 #endif
 
-// The launch uses a cooperative grid.
+// Flag of a launch with a cooperative grid.
 #define LONGSHORE_LAUNCH_COOPERATIVE 1
 
-// The launch returns when the kernel is done and all that was queued before it.
+// Flag of a launch that returns when the kernel and all earlier work of the queue are done.
 #define LONGSHORE_LAUNCH_WAIT 2
 
-// The copy returns when it is done and all that was queued before it.
+// Flag of a copy that returns when the copy and all earlier work of the queue are done.
 #define LONGSHORE_COPY_WAIT 1
 
-// The fill returns when it is done and all that was queued before it.
+// Flag of a fill that returns when the fill and all earlier work of the queue are done.
 #define LONGSHORE_FILL_WAIT 1
 
 // Major version of the interface. Host and plugin must agree on it.
 #define LONGSHORE_INTERFACE_MAJOR 1
 
-// Minor version of the interface: tells which tables a side may know. It never decides.
+// Minor version of the interface: indicates the tables that a side may know. The host never
+// decides by this number.
 #define LONGSHORE_INTERFACE_MINOR 0
 
 // First field of the entry: "LONGSHOR" read as a little-endian number.
 #define LONGSHORE_ENTRY_MAGIC 5931038756786032460
 
-// What kind of error it is. The values are those of LLVM's `ol_errc_t`.
+// The kind of an error. The values equal LLVM's `ol_errc_t`.
 typedef enum longshore_error_code {
-    // None of the others, or a code that this version does not know.
+    // An error without a code of its own, or a code unknown to this version.
     LONGSHORE_ERROR_UNKNOWN = 1,
     // A file, pipe or process of the host could not be used.
     LONGSHORE_ERROR_HOST_IO = 2,
     // The image is malformed, truncated, or of a format or architecture that the device lacks.
     LONGSHORE_ERROR_INVALID_BINARY = 3,
-    // A pointer was null that must not be.
+    // A pointer was null where null is not allowed.
     LONGSHORE_ERROR_INVALID_NULL_POINTER = 4,
     // An argument does not fit the call.
     LONGSHORE_ERROR_INVALID_ARGUMENT = 5,
-    // There is no such name, file, device or allocation.
+    // A name, file, device or allocation does not exist.
     LONGSHORE_ERROR_NOT_FOUND = 6,
     // Memory, descriptors or another resource ran out.
     LONGSHORE_ERROR_OUT_OF_RESOURCES = 7,
-    // A size is zero, too large, or not a multiple of what it must be.
+    // A size is zero, too large, or not a multiple of the required size.
     LONGSHORE_ERROR_INVALID_SIZE = 8,
-    // A number is not one of the enumeration's.
+    // A number is not a value of its enumeration.
     LONGSHORE_ERROR_INVALID_ENUMERATION = 9,
     // A tool of the host (`ptxas`, `ld.lld`) is not installed.
     LONGSHORE_ERROR_HOST_TOOL_NOT_FOUND = 10,
     // A value is out of range or cannot be parsed.
     LONGSHORE_ERROR_INVALID_VALUE = 11,
-    // Valid, but not built yet, or a query that the device does not answer.
+    // A valid request that is not implemented yet, or a query without an answer from the device.
     LONGSHORE_ERROR_UNIMPLEMENTED = 12,
-    // Valid, but this device or plugin cannot do it, or the call cannot be made in a host function,
-    // where it would deadlock.
+    // A valid request beyond this device or plugin, or a call in a host function, where it would
+    // deadlock.
     LONGSHORE_ERROR_UNSUPPORTED = 13,
     // The device assembler failed.
     LONGSHORE_ERROR_ASSEMBLE_FAILURE = 14,
@@ -83,46 +84,47 @@ typedef enum longshore_error_code {
     LONGSHORE_ERROR_BACKEND_FAILURE = 17,
     // The runtime is not initialised, or the object was closed before.
     LONGSHORE_ERROR_UNINITIALIZED = 18,
-    // A handle was null that must not be.
+    // A handle was null where null is not allowed.
     LONGSHORE_ERROR_INVALID_NULL_HANDLE = 19,
-    // The platform does not exist or is not the right one.
+    // The platform does not exist or is the wrong one.
     LONGSHORE_ERROR_INVALID_PLATFORM = 20,
-    // The device does not exist or is not the right one.
+    // The device does not exist or is the wrong one.
     LONGSHORE_ERROR_INVALID_DEVICE = 21,
-    // The queue does not exist or is not the right one.
+    // The queue does not exist or is the wrong one.
     LONGSHORE_ERROR_INVALID_QUEUE = 22,
-    // The event does not exist, or is not the right one or in the right state.
+    // The event does not exist, is the wrong one, or is in the wrong state.
     LONGSHORE_ERROR_INVALID_EVENT = 23,
-    // The symbol is of the other kind.
+    // The symbol is of the other kind: a kernel instead of a global, or a global instead of a
+    // kernel.
     LONGSHORE_ERROR_SYMBOL_KIND = 24,
 } longshore_error_code;
 
-// A query about a device. Values below 0x1000 are those of LLVM's `ol_device_info_t` (without
-// `PLATFORM`, which the host answers itself); the others are Longshore's own.
+// A query about a device. Values below 0x1000 equal LLVM's `ol_device_info_t` (without
+// `PLATFORM`, which the host answers itself); all further values are Longshore's own.
 typedef enum longshore_device_info {
-    // A `longshore_device_type`. Answer: uint32_t.
+    // Kind of the device: a `longshore_device_type`. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_TYPE = 0,
-    // Device name. Answer: UTF-8 without NUL.
+    // Name of the device. Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_NAME = 2,
-    // The name under which it is sold. Answer: UTF-8 without NUL.
+    // Name under which the device is sold. Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_PRODUCT_NAME = 3,
-    // Unique: "<backend>-<uuid or index>". Answer: UTF-8 without NUL.
+    // Unique name: `<backend>-<uuid or index>`. Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_UID = 4,
-    // Vendor. Answer: UTF-8 without NUL.
+    // Vendor of the device. Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_VENDOR = 5,
-    // Driver version. Answer: UTF-8 without NUL.
+    // Version of the driver. Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_DRIVER_VERSION = 6,
-    // Most work-items in a group. Answer: uint32_t.
+    // Maximum number of work-items in a group. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_MAX_WORK_GROUP_SIZE = 7,
-    // Most work-items of a group in each dimension. Answer: uint32_t[3], for x, y, z.
+    // Maximum number of work-items of a group in each dimension. Answer: uint32_t[3], for x, y, z.
     LONGSHORE_DEVICE_INFO_MAX_WORK_GROUP_SIZE_PER_DIMENSION = 8,
-    // Most work-items in a launch. Answer: uint32_t.
+    // Maximum number of work-items in a launch. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_MAX_WORK_SIZE = 9,
-    // Most work-items of a launch in each dimension. Answer: uint32_t[3], for x, y, z.
+    // Maximum number of work-items of a launch in each dimension. Answer: uint32_t[3], for x, y, z.
     LONGSHORE_DEVICE_INFO_MAX_WORK_SIZE_PER_DIMENSION = 10,
-    // The vendor's number, assigned by PCI-SIG. Answer: uint32_t.
+    // Number of the vendor, assigned by PCI-SIG. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_VENDOR_ID = 11,
-    // Compute units that work in parallel. Answer: uint32_t.
+    // Number of compute units that work in parallel. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_NUM_COMPUTE_UNITS = 12,
     // Highest clock in MHz. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_MAX_CLOCK_FREQUENCY = 13,
@@ -130,17 +132,17 @@ typedef enum longshore_device_info {
     LONGSHORE_DEVICE_INFO_MEMORY_CLOCK_RATE = 14,
     // Bits of a device address. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_ADDRESS_BITS = 15,
-    // Largest allocation in bytes. Answer: uint64_t.
+    // Size of the largest possible allocation in bytes. Answer: uint64_t.
     LONGSHORE_DEVICE_INFO_MAX_MEM_ALLOC_SIZE = 16,
-    // Device memory in bytes. Answer: uint64_t.
+    // Size of the device memory in bytes. Answer: uint64_t.
     LONGSHORE_DEVICE_INFO_GLOBAL_MEM_SIZE = 17,
-    // Most shared memory of a group in bytes. Answer: uint64_t.
+    // Maximum size of the shared memory of a group in bytes. Answer: uint64_t.
     LONGSHORE_DEVICE_INFO_WORK_GROUP_LOCAL_MEM_SIZE = 18,
-    // Single precision: `longshore_fp_capability` bits. Answer: uint32_t.
+    // Abilities in single precision: `longshore_fp_capability` bits. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_SINGLE_FP_CONFIG = 19,
-    // Double precision: `longshore_fp_capability` bits. Answer: uint32_t.
+    // Abilities in double precision: `longshore_fp_capability` bits. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_DOUBLE_FP_CONFIG = 20,
-    // Half precision: `longshore_fp_capability` bits. Answer: uint32_t.
+    // Abilities in half precision: `longshore_fp_capability` bits. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_HALF_FP_CONFIG = 21,
     // Native vector width for 8-bit integers, in elements. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_NATIVE_VECTOR_WIDTH_CHAR = 22,
@@ -156,72 +158,73 @@ typedef enum longshore_device_info {
     LONGSHORE_DEVICE_INFO_NATIVE_VECTOR_WIDTH_DOUBLE = 27,
     // Native vector width for half precision, in elements. Answer: uint32_t.
     LONGSHORE_DEVICE_INFO_NATIVE_VECTOR_WIDTH_HALF = 28,
-    // Has single precision. Answer: 1 byte, 0 or 1.
+    // Whether the device has single precision. Answer: 1 byte, 0 or 1.
     LONGSHORE_DEVICE_INFO_SINGLE_FP_SUPPORT = 29,
-    // Has double precision. Answer: 1 byte, 0 or 1.
+    // Whether the device has double precision. Answer: 1 byte, 0 or 1.
     LONGSHORE_DEVICE_INFO_DOUBLE_FP_SUPPORT = 30,
-    // Has half precision. Answer: 1 byte, 0 or 1.
+    // Whether the device has half precision. Answer: 1 byte, 0 or 1.
     LONGSHORE_DEVICE_INFO_HALF_FP_SUPPORT = 31,
-    // Has cooperative launches. Answer: 1 byte, 0 or 1.
+    // Whether the device has cooperative launches. Answer: 1 byte, 0 or 1.
     LONGSHORE_DEVICE_INFO_COOPERATIVE_LAUNCH_SUPPORT = 32,
-    // The vendor's UUID for this device. Answer: 16 bytes.
+    // UUID of the device, from the vendor. Answer: 16 bytes.
     LONGSHORE_DEVICE_INFO_UUID = 4096,
-    // "0000:65:00.0". Answer: UTF-8 without NUL.
+    // PCI address: "0000:65:00.0". Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_PCI_ADDRESS = 4097,
-    // What images are compiled for: "x86_64", "sm_90", "gfx942". Answer: UTF-8 without NUL.
+    // Architecture that images are compiled for: "x86_64", "sm_90", "gfx942". Answer: UTF-8 without
+    // NUL.
     LONGSHORE_DEVICE_INFO_ARCHITECTURE = 4098,
-    // Memory that is free now, in bytes. The one query whose answer changes. Answer: uint64_t.
+    // Free memory in bytes. The only query whose answer changes. Answer: uint64_t.
     LONGSHORE_DEVICE_INFO_FREE_MEMORY = 4099,
-    // Anything else worth showing, one `name=value` per line. Answer: UTF-8 without NUL.
+    // Further properties worth showing, one `name=value` per line. Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_PROPERTIES = 4100,
 } longshore_device_info;
 
-// A query about a platform, answered by text. Values are those of LLVM's `ol_platform_info_t`
+// A query about a platform, with a text as answer. The values equal LLVM's `ol_platform_info_t`
 // (without `BACKEND`, which the host answers itself).
 typedef enum longshore_platform_info {
-    // The platform's name: "CUDA", "x86_64".
+    // Name of the platform: "CUDA", "x86_64".
     LONGSHORE_PLATFORM_INFO_NAME = 0,
-    // Its vendor.
+    // Vendor of the platform.
     LONGSHORE_PLATFORM_INFO_VENDOR_NAME = 1,
-    // The version of its driver or runtime.
+    // Version of the platform's driver or runtime.
     LONGSHORE_PLATFORM_INFO_VERSION = 2,
 } longshore_platform_info;
 
-// What a device is. The values are those of LLVM's `ol_device_type_t`, with integrated GPUs as
-// an addition.
+// The kind of a device. The values equal LLVM's `ol_device_type_t`, with integrated GPUs as an
+// addition.
 typedef enum longshore_device_type {
     // A GPU with memory of its own.
     LONGSHORE_DEVICE_TYPE_GPU = 2,
-    // A CPU that is shown by a GPU interface, like lavapipe.
+    // A CPU behind a GPU interface, such as lavapipe.
     LONGSHORE_DEVICE_TYPE_CPU = 3,
-    // The CPU that the program itself runs on.
+    // The CPU that runs the program.
     LONGSHORE_DEVICE_TYPE_HOST = 4,
     // A GPU that shares the CPU's memory.
     LONGSHORE_DEVICE_TYPE_INTEGRATED_GPU = 4096,
 } longshore_device_type;
 
-// Bits of the floating-point queries; the values are those of LLVM's
+// A bit of the floating-point queries. The values equal LLVM's
 // `ol_device_fp_capability_flag_t`.
 typedef enum longshore_fp_capability {
-    // Division and square root are correctly rounded.
+    // Correct rounding of division and square root.
     LONGSHORE_FP_CAPABILITY_CORRECTLY_ROUNDED_DIVIDE_SQRT = 1,
-    // Rounds to nearest.
+    // Rounding to nearest.
     LONGSHORE_FP_CAPABILITY_ROUND_TO_NEAREST = 2,
-    // Rounds to zero.
+    // Rounding to zero.
     LONGSHORE_FP_CAPABILITY_ROUND_TO_ZERO = 4,
-    // Rounds to infinity.
+    // Rounding to infinity.
     LONGSHORE_FP_CAPABILITY_ROUND_TO_INF = 8,
-    // Has infinities and NaN.
+    // Infinities and NaN.
     LONGSHORE_FP_CAPABILITY_INF_NAN = 16,
-    // Has denormals.
+    // Denormals.
     LONGSHORE_FP_CAPABILITY_DENORM = 32,
-    // Has fused multiply-add.
+    // Fused multiply-add.
     LONGSHORE_FP_CAPABILITY_FMA = 64,
-    // Computed in software.
+    // Computation in software.
     LONGSHORE_FP_CAPABILITY_SOFT_FLOAT = 128,
 } longshore_fp_capability;
 
-// Where an allocation lives. The values are those of LLVM's `ol_alloc_type_t`.
+// The place of an allocation. The values equal LLVM's `ol_alloc_type_t`.
 typedef enum longshore_memory_kind {
     // Page-locked host memory that the device can reach.
     LONGSHORE_MEMORY_HOST = 0,
@@ -231,15 +234,15 @@ typedef enum longshore_memory_kind {
     LONGSHORE_MEMORY_MANAGED = 2,
 } longshore_memory_kind;
 
-// Where a prefetch moves memory to.
+// The place to which a prefetch moves memory.
 typedef enum longshore_prefetch_target {
-    // To the queue's device. LLVM: `OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE`.
+    // The queue's device. LLVM: `OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE`.
     LONGSHORE_PREFETCH_TARGET_DEVICE = 1,
-    // To the host. LLVM: `OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST`.
+    // The host. LLVM: `OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST`.
     LONGSHORE_PREFETCH_TARGET_HOST = 2,
 } longshore_prefetch_target;
 
-// What a symbol is. The values are those of LLVM's `ol_symbol_kind_t`.
+// The kind of a symbol. The values equal LLVM's `ol_symbol_kind_t`.
 typedef enum longshore_symbol_kind {
     // A kernel.
     LONGSHORE_SYMBOL_KERNEL = 0,
@@ -247,7 +250,7 @@ typedef enum longshore_symbol_kind {
     LONGSHORE_SYMBOL_GLOBAL = 1,
 } longshore_symbol_kind;
 
-// What a profile section holds; named as in LLVM's `InstrProfData.inc`.
+// The kind of a profile section, named as in LLVM's `InstrProfData.inc`.
 typedef enum longshore_profile_section_kind {
     // `__llvm_prf_cnts`: the counters.
     LONGSHORE_PROFILE_SECTION_COUNTERS = 0,
@@ -261,21 +264,21 @@ typedef enum longshore_profile_section_kind {
     LONGSHORE_PROFILE_SECTION_RAW_VERSION = 4,
 } longshore_profile_section_kind;
 
-// When the parts of an image are linked.
+// The time at which the parts of an image are linked.
 typedef enum longshore_loading {
-    // All of it, while it is loaded.
+    // All parts during the load.
     LONGSHORE_LOADING_AT_ONCE = 0,
-    // What can be put off, when its kernels are first launched.
+    // Deferrable parts at the first launch of the kernels.
     LONGSHORE_LOADING_LAZILY = 1,
 } longshore_loading;
 
-// How `connect` ended.
+// The outcome of `connect`.
 typedef enum longshore_connection {
-    // A platform with at least one device was handed out.
+    // A platform with at least one device, passed to the host.
     LONGSHORE_CONNECTION_CONNECTED = 0,
     // The vendor's driver is not installed. An ordinary answer.
     LONGSHORE_CONNECTION_NO_DRIVER = 1,
-    // The driver is there, a device is not. An ordinary answer.
+    // The driver is installed, but has no device. An ordinary answer.
     LONGSHORE_CONNECTION_NO_DEVICE = 2,
 } longshore_connection;
 
@@ -285,7 +288,7 @@ typedef struct longshore_device longshore_device;
 // An event. Owned by the plugin, lent to the host until `destroy`.
 typedef struct longshore_event longshore_event;
 
-// A kernel of a module. Valid until the module's `unload`; never destroyed by itself.
+// A kernel of a module. Valid until the module's `unload`; it has no end of its own.
 typedef struct longshore_kernel longshore_kernel;
 
 // A loaded image. Owned by the plugin, lent to the host until `unload`.
@@ -297,10 +300,10 @@ typedef struct longshore_platform longshore_platform;
 // An in-order queue. Owned by the plugin, lent to the host until `destroy`.
 typedef struct longshore_queue longshore_queue;
 
-// A borrowed UTF-8 string, not terminated by NUL. It lives as long as the call that passes it,
-// unless the field's comment says more. `data` may be null when `bytes` is 0.
+// A borrowed UTF-8 string without a terminating NUL. Valid during the call that passes it,
+// unless the comment of the field says otherwise. `data` may be null when `bytes` is 0.
 typedef struct longshore_text {
-    // First byte.
+    // Pointer to the first byte.
     const uint8_t *data;
     // Length in bytes.
     size_t bytes;
@@ -308,91 +311,93 @@ typedef struct longshore_text {
 
 // A borrowed sequence of bytes, with the lifetime rules of `longshore_text`.
 typedef struct longshore_bytes {
-    // First byte.
+    // Pointer to the first byte.
     const uint8_t *data;
     // Length in bytes.
     size_t bytes;
 } longshore_bytes;
 
-// Where a callee writes an answer of unknown length. `write` copies and may be called several
-// times, the pieces are joined. It must be called only during the call that received the sink.
+// A destination for an answer of unknown length. `write` copies its bytes; several calls append
+// to each other. The callee may call `write` only during the call that received the sink.
 typedef struct longshore_sink {
-    // Passed back to `write`.
+    // Pointer that the callee passes to `write`.
     void *context;
-    // Appends `bytes` bytes at `data`.
+    // Function that appends `bytes` bytes at `data`.
     void (*write)(void *context, const uint8_t *data, size_t bytes);
 } longshore_sink;
 
-// An error. Calls return a pointer to one, or null for success. Who receives it calls `release`
-// once, if it is not null, and touches the object no more. A static object with a null
-// `release` is fine.
+// An error. A function returns a pointer to one, or null for success. The receiver calls
+// `release` once, unless it is null, and does not touch the object afterwards. The plugin may
+// return a static object with a null `release`.
 typedef struct longshore_error_object {
-    // The `longshore_error_code`; a value that the reader does not know counts as
+    // `longshore_error_code` of the error; a value unknown to the reader counts as
     // `LONGSHORE_ERROR_UNKNOWN`.
     uint32_t code;
     // Reserved, 0.
     uint32_t reserved;
-    // The vendor's own error number, 0 if there is none.
+    // Vendor's own error number, 0 if none.
     int64_t vendor_number;
-    // The vendor's own name for the error, empty if there is none.
+    // Vendor's own name for the error, empty if none.
     struct longshore_text vendor_name;
-    // What happened: names the object, the value that was wrong and what was expected.
+    // Description for people: names the object, the wrong value and the expected one.
     struct longshore_text message;
-    // Frees the object and its strings, or null.
+    // Function that frees the object and its strings, on any thread; null for a static object.
     void (*release)(struct longshore_error_object *error);
 } longshore_error_object;
 
-// Receives the symbols of a module, one call each.
+// A receiver for the symbols of a module: one call for each. Valid only during the call that
+// passes it.
 typedef struct longshore_symbol_visitor {
-    // Passed back to `visit`.
+    // Pointer that the plugin passes to `visit`.
     void *context;
-    // `kind` is a `longshore_symbol_kind`.
+    // Function that receives a symbol; `kind` is a `longshore_symbol_kind`.
     void (*visit)(void *context, struct longshore_text name, uint32_t kind);
 } longshore_symbol_visitor;
 
-// Receives the profile sections of a module, one call each.
+// A receiver for the profile sections of a module: one call for each. Valid only during the
+// call that passes it.
 typedef struct longshore_profile_visitor {
-    // Passed back to `visit`.
+    // Pointer that the plugin passes to `visit`.
     void *context;
-    // `kind` is a `longshore_profile_section_kind`; `address` is where the section lies on the
-    // device; `contents` is a copy on the host, valid during the call.
+    // Function that receives a section. `kind` is a `longshore_profile_section_kind`, `address` the
+    // section's address on the device. `contents` is a copy on the host, valid during the call.
     void (*visit)(void *context, uint32_t kind, uint64_t address, struct longshore_bytes contents);
 } longshore_profile_visitor;
 
-// What a kernel is, answered by the module that has it.
+// Attributes of a kernel, from its module.
 typedef struct longshore_kernel_info {
-    // Valid until the module is unloaded.
+    // Handle of the kernel; valid until the module is unloaded.
     struct longshore_kernel *handle;
-    // Address of the kernel's code, 0 if the device does not tell.
+    // Address of the kernel's code, 0 if unknown.
     uint64_t address;
     // Size of the kernel's code in bytes, 0 if unknown.
     uint64_t code_bytes;
     // Sizes of the arguments in bytes, null if the image does not describe them. Valid until the
     // module is unloaded.
     const uint32_t *argument_sizes;
-    // Types of the arguments, null if the image does not tell. Valid until the module is unloaded.
-    // Of each, bits 0 to 7 are the kind: 0 unknown, 1 signed integer, 2 unsigned integer, 3
-    // floating point, 4 pointer, 5 structure. Of a pointer to numbers, bits 8 to 15 are the kind of
-    // the elements and bits 16 to 31 their size in bytes, else both are 0.
+    // Types of the arguments, null if unknown. Valid until the module is unloaded. Bits 0 to 7 of
+    // each are the kind: 0 unknown, 1 signed integer, 2 unsigned integer, 3 floating point, 4
+    // pointer, 5 structure. For a pointer to numbers, bits 8 to 15 are the kind of the elements and
+    // bits 16 to 31 their size in bytes; else both are 0.
     const uint32_t *argument_types;
-    // The parameters as the source declares them, "(uint64_t n, float *x)"; empty if unknown. Valid
+    // Parameters as the source declares them, "(uint64_t n, float *x)"; empty if unknown. Valid
     // until the module is unloaded.
     struct longshore_text declaration;
     // Number of arguments; meaningless while `argument_sizes` is null.
     uint32_t argument_count;
-    // Most work-items in a group of this kernel, 0 if only the device limits it.
+    // Maximum number of work-items in a group of this kernel, 0 if only the device limits it.
     uint32_t max_group_items;
-    // Shared (work-group local) memory that the kernel itself declares, in bytes.
+    // Shared (work-group local) memory that the kernel's code declares, in bytes.
     uint64_t static_shared_bytes;
     // Private (per work-item) memory in bytes, 0 if unknown.
     uint64_t private_bytes;
     // Registers per work-item, 0 if unknown.
     uint32_t registers;
-    // Group size that the image requires in each dimension; 0 where it leaves it open.
+    // Group size that the image requires in each dimension; 0 where any size is allowed.
     uint32_t required_group[3];
 } longshore_kernel_info;
 
-// What a global variable is, answered by the module that has it.
+// Address and size of a global variable, from its module.
 typedef struct longshore_global_info {
     // Device address.
     uint64_t address;
@@ -400,31 +405,30 @@ typedef struct longshore_global_info {
     uint64_t bytes;
 } longshore_global_info;
 
-// The device's memory-pool tracker (`__omp_rtl_device_memory_pool_tracker`), as read from a
-// module.
+// Counters of a module's memory-pool tracker (`__omp_rtl_device_memory_pool_tracker`).
 typedef struct longshore_pool_tracker {
     // Number of allocations.
     uint64_t allocations;
-    // Bytes allocated in all.
+    // Sum of the sizes of all allocations, in bytes.
     uint64_t total_bytes;
-    // Smallest allocation in bytes; the largest 64-bit value when there was none.
+    // Smallest allocation in bytes; the largest 64-bit value without allocations.
     uint64_t min_bytes;
     // Largest allocation in bytes.
     uint64_t max_bytes;
 } longshore_pool_tracker;
 
-// A kernel launch. The callee copies what it needs from it: nothing in it is valid after the
-// call returns.
+// A kernel launch. The callee copies the parts that it needs: nothing in the launch is valid
+// after the call returns.
 typedef struct longshore_launch {
-    // The kernel, of a module of the queue's device.
+    // Kernel of a module of the queue's device.
     struct longshore_kernel *kernel;
     // Work-groups in each dimension, each at least 1.
     uint32_t groups[3];
     // Work-items per group in each dimension, each at least 1.
     uint32_t items[3];
     // Work-groups of a cluster in each dimension, all 0 for a launch without clusters. The groups
-    // of a cluster run at once and reach each other's shared memory. A device without clusters
-    // answers `LONGSHORE_ERROR_UNSUPPORTED`.
+    // of a cluster run at the same time and reach each other's shared memory. A device without
+    // clusters returns `LONGSHORE_ERROR_UNSUPPORTED`.
     uint32_t cluster[3];
     // Reserved, 0.
     uint32_t reserved;
@@ -434,23 +438,23 @@ typedef struct longshore_launch {
     uint32_t flags;
     // Number of arguments.
     uint32_t argument_count;
-    // `argument_count` pointers to the arguments' values.
+    // Array of `argument_count` pointers to the arguments' values.
     const void *const *arguments;
-    // `argument_count` sizes in bytes.
+    // Array of `argument_count` sizes in bytes.
     const size_t *argument_sizes;
 } longshore_launch;
 
 // A copy between two places, each in host memory or on a device of the queue's platform.
 typedef struct longshore_copy {
-    // Where to: a host pointer or a device address.
+    // Host pointer or device address to copy to.
     uint64_t destination;
-    // The device that `destination` belongs to, null for host memory.
+    // Device that `destination` belongs to, null for host memory.
     struct longshore_device *destination_device;
-    // Where from: a host pointer or a device address.
+    // Host pointer or device address to copy from.
     uint64_t source;
-    // The device that `source` belongs to, null for host memory.
+    // Device that `source` belongs to, null for host memory.
     struct longshore_device *source_device;
-    // How many bytes; 0 is legal and still takes its place in the queue.
+    // Number of bytes; a copy of 0 bytes is legal and still takes its place in the queue.
     uint64_t bytes;
     // `COPY_*` bits; an unknown bit is `LONGSHORE_ERROR_UNSUPPORTED`.
     uint32_t flags;
@@ -460,266 +464,268 @@ typedef struct longshore_copy {
 typedef struct longshore_fill {
     // Device address.
     uint64_t destination;
-    // How many bytes, a multiple of the pattern's size.
+    // Number of bytes, a multiple of the pattern's size.
     uint64_t bytes;
-    // The pattern, at least one byte; copied before the call returns.
+    // Pattern of at least 1 byte; copied before the call returns.
     struct longshore_bytes pattern;
     // `FILL_*` bits; an unknown bit is `LONGSHORE_ERROR_UNSUPPORTED`.
     uint32_t flags;
 } longshore_fill;
 
-// A function of the host program to be run in a queue's order, on a thread of the plugin's or
-// on one that waits for the queue.
+// A function of the host program, which runs in a queue's order on a thread of the plugin or on
+// a thread that waits for the queue.
 typedef struct longshore_host_function {
-    // Passed back to `call`.
+    // Pointer that the plugin passes to `call`.
     void *context;
-    // Run exactly once if the call that passed it succeeds, never if it fails.
+    // Function to call: exactly once if the call that passed it succeeds, never if it fails.
     void (*call)(void *context);
 } longshore_host_function;
 
 // "longshore.platform", version 1. A connected platform.
 typedef struct longshore_platform_table {
-    // Answers a query about the platform, a `longshore_platform_info`: text without NUL. Errors:
-    // `LONGSHORE_ERROR_UNIMPLEMENTED` if there is no answer.
+    // Answers a query about the platform, a `longshore_platform_info`, with text without NUL.
+    // Errors: `LONGSHORE_ERROR_UNIMPLEMENTED` if the platform has no answer.
     struct longshore_error_object *(*info)(struct longshore_platform *platform,
                                            uint32_t query,
                                            struct longshore_sink value);
-    // Returns the number of devices; fixed while the platform is connected.
+    // Returns the number of devices, which is fixed while the platform is connected.
     struct longshore_error_object *(*device_count)(struct longshore_platform *platform,
                                                    uint32_t *result);
-    // Answers a query about the device `index`, a `longshore_device_info`, in the query's own type.
-    // Works without opening the device. `index` is less than `device_count`. Errors:
+    // Answers a query about the device `index`, a `longshore_device_info`, in the type of the
+    // query. Does not open the device. `index` is less than `device_count`. Errors:
     // `LONGSHORE_ERROR_UNIMPLEMENTED` if the device has no answer,
     // `LONGSHORE_ERROR_INVALID_ENUMERATION` for an unknown query.
     struct longshore_error_object *(*device_info)(struct longshore_platform *platform,
                                                   uint32_t index,
                                                   uint32_t query,
                                                   struct longshore_sink value);
-    // Opens the device `index`, which is less than `device_count`. May block while the driver makes
-    // its context. Errors: `LONGSHORE_ERROR_BACKEND_FAILURE` and `LONGSHORE_ERROR_OUT_OF_RESOURCES`
-    // of the driver.
+    // Opens the device `index`, which is less than `device_count`. May block while the driver
+    // creates its context. Errors: `LONGSHORE_ERROR_BACKEND_FAILURE` and
+    // `LONGSHORE_ERROR_OUT_OF_RESOURCES` of the driver.
     struct longshore_error_object *(*open)(struct longshore_platform *platform,
                                            uint32_t index,
                                            struct longshore_device **device);
-    // Ends the platform. The host has closed all its devices before. May block.
+    // Ends the platform. The host has closed all devices of the platform before. May block.
     struct longshore_error_object *(*destroy)(struct longshore_platform *platform);
 } longshore_platform_table;
 
-// "longshore.device", version 1. An open device. The host has unloaded, destroyed and freed all
-// that is on it before it closes it.
+// "longshore.device", version 1. An open device. Before it closes the device, the host unloads
+// all modules, destroys all queues and events, and frees all memory of the device.
 typedef struct longshore_device_table {
-    // Says whether `load` would try this image. In C, `accepted` becomes 1 if it would, 2 if it
-    // moreover refuses the image unless verification shows that loading, constructing and unloading
-    // it is sound whatever its bytes are, else 0 with the reason in `reason`. Errors: None on
-    // account of a bad image: that is a refusal.
+    // Reports whether `load` would try this image. In C, `accepted` becomes 1 if it would, else 0
+    // with the reason in `reason`. The value is 2 if `load` would also refuse the image unless
+    // verification shows that loading, constructing and unloading it is sound, whatever its bytes
+    // are. Errors: No error because of the image: a bad image is refused.
     struct longshore_error_object *(*accepts)(struct longshore_device *device,
                                               struct longshore_bytes image,
                                               uint32_t *accepted,
                                               struct longshore_sink reason);
-    // Allocates `bytes` (at least 1) bytes of a `longshore_memory_kind`, at a multiple of
-    // `alignment`, a power of two. No address is handed out twice among the live allocations of a
-    // process. May block. Errors: `LONGSHORE_ERROR_OUT_OF_RESOURCES` if there is not enough,
+    // Allocates `bytes` bytes, at least 1, of a `longshore_memory_kind`, at a multiple of
+    // `alignment`, a power of two. The address is in no other live allocation of the process. May
+    // block. Errors: `LONGSHORE_ERROR_OUT_OF_RESOURCES` if there is not enough memory,
     // `LONGSHORE_ERROR_UNSUPPORTED` for a kind or an alignment that the device lacks.
     struct longshore_error_object *(*allocate)(struct longshore_device *device,
                                                uint32_t kind,
                                                uint64_t bytes,
                                                uint64_t alignment,
                                                uint64_t *result);
-    // Frees what `allocate` of this device and kind returned. May block. Errors:
-    // `LONGSHORE_ERROR_INVALID_ARGUMENT` if it is not the address of a live allocation of this
-    // kind.
+    // Frees the memory of this kind that `allocate` of this device returned. May block. Errors:
+    // `LONGSHORE_ERROR_INVALID_ARGUMENT` if no live allocation of this kind begins at the address.
     struct longshore_error_object *(*free)(struct longshore_device *device,
                                            uint32_t kind,
                                            uint64_t address);
-    // Loads an image, without running its constructors. The bytes are the host's and stay in place,
-    // unchanged, until `unload` returned. With `longshore_loading` of `LONGSHORE_LOADING_LAZILY`,
-    // what can be put off is done when the kernels are first launched: an error of that is one of
-    // the launch, with the code that `load` would have had; kernels and globals have the names that
-    // they would have; a backend that can put off nothing loads the image at once. May block.
-    // Errors: `LONGSHORE_ERROR_INVALID_BINARY` for an image that is malformed or not for this
-    // device, `LONGSHORE_ERROR_UNSUPPORTED` for one that is valid and more than this backend can
-    // do, `LONGSHORE_ERROR_LINK_FAILURE` for undefined symbols, and those of the driver.
+    // Loads an image without running its constructors. The host owns the bytes, and keeps them in
+    // place and unchanged until `unload` has returned. If the mode is `LONGSHORE_LOADING_LAZILY`,
+    // the backend may defer work to the first launches of the kernels. A failure of deferred work
+    // is an error of the launch, with the code that `load` would have returned. Kernels and globals
+    // have the same names as otherwise. A backend that cannot defer work loads the image at once.
+    // May block. Errors: `LONGSHORE_ERROR_INVALID_BINARY` for an image that is malformed or not for
+    // this device, `LONGSHORE_ERROR_UNSUPPORTED` for a valid image beyond the abilities of this
+    // backend. `LONGSHORE_ERROR_LINK_FAILURE` for undefined symbols, and the driver's errors.
     struct longshore_error_object *(*load)(struct longshore_device *device,
                                            struct longshore_bytes image,
                                            uint32_t loading,
                                            struct longshore_module **module);
-    // Makes a queue. Errors: Those of the driver.
+    // Creates a queue. Errors: The driver's errors.
     struct longshore_error_object *(*create_queue)(struct longshore_device *device,
                                                    struct longshore_queue **queue);
-    // Makes an event, recorded nowhere; `timing` if its time will be asked for. Errors: Those of
-    // the driver.
+    // Creates an event without a record; `timing` if `elapsed_ns` may use the event. Errors: The
+    // driver's errors.
     struct longshore_error_object *(*create_event)(struct longshore_device *device,
                                                    uint32_t timing,
                                                    struct longshore_event **event);
-    // Returns how well an image of a container suits this device: 0 if the device cannot run it,
-    // else the more the better. The host loads the image with the highest score, among equals the
-    // first; it asks `accepts` where this is `LONGSHORE_ERROR_UNSUPPORTED`. In C, `triple` and
-    // `arch` are empty where the container says nothing. LLVM: `isELFCompatible`. Errors: None on
-    // account of a bad image: that is score 0.
+    // Returns a score for the fit of a container's image to this device: 0 if the device cannot run
+    // it, else higher for a better fit. The host loads the image with the highest score, the first
+    // among equals. If the result is `LONGSHORE_ERROR_UNSUPPORTED`, the host calls `accepts`
+    // instead. In C, `triple` and `arch` are empty if the container has none. LLVM:
+    // `isELFCompatible`. Errors: No error because of the image: a bad image has score 0.
     struct longshore_error_object *(*score)(struct longshore_device *device,
                                             struct longshore_bytes image,
                                             struct longshore_text triple,
                                             struct longshore_text arch,
                                             uint32_t *result);
-    // Says how much of the live allocation at `address` the program sees, from now on until this is
-    // called again; at first it is all. The host asks for blocks in size classes, and hands out
-    // again what was freed; a backend that binds or measures whole allocations takes this for their
-    // size. The rest stays allocated. Does not block. Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if
-    // no allocation begins at the address, `LONGSHORE_ERROR_INVALID_SIZE` for no bytes or more than
-    // were allocated.
+    // Sets the logical size of the live allocation at `address`: the `bytes` bytes that the program
+    // sees until the next call. At first the program sees the whole allocation. The host allocates
+    // blocks in size classes and reuses freed blocks; a backend that binds or measures whole
+    // allocations uses the logical size instead. The rest of the block stays allocated. Does not
+    // block. Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if no allocation begins at the address,
+    // `LONGSHORE_ERROR_INVALID_SIZE` for 0 bytes or for more bytes than were allocated.
     struct longshore_error_object *(*set_logical_size)(struct longshore_device *device,
                                                        uint64_t address,
                                                        uint64_t bytes);
-    // Makes memory of this process an allocation of this kind, as if `allocate` had answered its
-    // address: kernels reach it there. The memory is the host's, which keeps it in place until it
-    // was freed by `free`, and takes it back then. It begins at a multiple of the page size and has
-    // at least one byte. May block. Errors: `LONGSHORE_ERROR_UNSUPPORTED` for a kind of memory that
-    // the device lacks or cannot have at an address that it did not choose;
-    // `LONGSHORE_ERROR_INVALID_ARGUMENT` if some of it is an allocation already.
+    // Makes memory of this process an allocation of this kind at its own address, as if `allocate`
+    // had returned that address: kernels reach the memory there. The host owns the memory, keeps it
+    // in place until `free`, and takes it back then. The memory begins at a multiple of the page
+    // size and has at least 1 byte. May block. Errors: `LONGSHORE_ERROR_UNSUPPORTED` for a kind of
+    // memory that the device lacks, or cannot have at an address of the host's choice.
+    // `LONGSHORE_ERROR_INVALID_ARGUMENT` if part of the memory is an allocation already.
     struct longshore_error_object *(*import_memory)(struct longshore_device *device,
                                                     uint32_t kind,
                                                     uint64_t address,
                                                     uint64_t bytes);
-    // Closes the device, which is gone even when an error is returned. In Rust, the default drops
-    // it. May block. Errors: Those of the driver.
+    // Closes the device, which ends even if the call returns an error. In Rust, the default drops
+    // the device. May block. Errors: The driver's errors.
     struct longshore_error_object *(*close)(struct longshore_device *device);
 } longshore_device_table;
 
 // "longshore.module", version 1. A loaded image.
 typedef struct longshore_module_table {
-    // Finds a kernel. Errors: `LONGSHORE_ERROR_NOT_FOUND` if there is none of this name,
-    // `LONGSHORE_ERROR_SYMBOL_KIND` if it is a global.
+    // Finds a kernel by name. In C, the handle, arrays and texts in `kernel` are valid until
+    // `unload`. Errors: `LONGSHORE_ERROR_NOT_FOUND` if the image has no symbol of this name,
+    // `LONGSHORE_ERROR_SYMBOL_KIND` if the symbol is a global.
     struct longshore_error_object *(*kernel)(struct longshore_module *module,
                                              struct longshore_text name,
                                              struct longshore_kernel_info *kernel);
-    // Finds a global variable. In Rust, the default is for images that have none. Errors:
-    // `LONGSHORE_ERROR_NOT_FOUND` if there is none of this name, `LONGSHORE_ERROR_SYMBOL_KIND` if
-    // it is a kernel.
+    // Finds a global variable by name. In Rust, the default suits images without globals. Errors:
+    // `LONGSHORE_ERROR_NOT_FOUND` if the image has no symbol of this name,
+    // `LONGSHORE_ERROR_SYMBOL_KIND` if the symbol is a kernel.
     struct longshore_error_object *(*global)(struct longshore_module *module,
                                              struct longshore_text name,
                                              struct longshore_global_info *global);
-    // Names every kernel and global, in any order. Errors: Those of the driver.
+    // Lists all kernels and globals, in any order. Errors: The driver's errors.
     struct longshore_error_object *(*symbols)(struct longshore_module *module,
                                               struct longshore_symbol_visitor visitor);
-    // Runs the global constructors, in priority order. Called once, before anything else of the
-    // module is used. Blocks until they are done. In Rust, the default is for images that have
-    // none. Errors: `LONGSHORE_ERROR_BACKEND_FAILURE` if one fails.
+    // Runs the global constructors, by ascending priority, and blocks until they are done. The host
+    // calls this function once, before any other use of the module. In Rust, the default suits
+    // images without constructors. Errors: `LONGSHORE_ERROR_BACKEND_FAILURE` if a constructor
+    // fails.
     struct longshore_error_object *(*run_constructors)(struct longshore_module *module);
-    // Runs the global destructors in reverse order, all of them, also when one fails. Called at
-    // most once, when no queue uses the module any more. Blocks until they are done. In Rust, the
-    // default is for images that have none. Errors: `LONGSHORE_ERROR_BACKEND_FAILURE` with the
-    // first failure.
+    // Runs all global destructors in the reverse order, even if one fails, and blocks until they
+    // are done. The host calls this function at most once, when no queue uses the module any more.
+    // In Rust, the default suits images without destructors. Errors:
+    // `LONGSHORE_ERROR_BACKEND_FAILURE` with the first failure.
     struct longshore_error_object *(*run_destructors)(struct longshore_module *module);
-    // Unloads the image. The module is gone even when an error is returned. In Rust, the default
-    // drops it. May block. Errors: Those of the driver.
+    // Unloads the image. The module ends even if the call returns an error. In Rust, the default
+    // drops the module. May block. Errors: The driver's errors.
     struct longshore_error_object *(*unload)(struct longshore_module *module);
 } longshore_module_table;
 
-// "longshore.queue", version 1. An in-order queue. Giving it up does not wait: work that was
-// queued still runs. An error that shows only when the work runs is returned by the next
-// `synchronize`.
+// "longshore.queue", version 1. An in-order queue. The end of its handle does not wait: queued
+// work still runs. The next `synchronize` returns an error that occurs while work runs.
 typedef struct longshore_queue_table {
-    // Queues a kernel of a module of this queue's device. The arguments' values are captured during
-    // the call. Blocks only if the launch is to be waited for. Errors:
-    // `LONGSHORE_ERROR_INVALID_ARGUMENT` and `LONGSHORE_ERROR_UNSUPPORTED` for what the kernel or
-    // the device cannot do: `LONGSHORE_ERROR_INVALID_ARGUMENT` for clusters that do not divide the
-    // groups or that the device cannot have. If it is waited for, also those of `synchronize`.
+    // Queues a launch of a kernel from a module of this queue's device. The call copies the values
+    // of the arguments. Blocks only if the launch requests a wait. Errors:
+    // `LONGSHORE_ERROR_INVALID_ARGUMENT` and `LONGSHORE_ERROR_UNSUPPORTED` for launches beyond the
+    // kernel or the device. `LONGSHORE_ERROR_INVALID_ARGUMENT` for clusters that do not divide the
+    // groups or that the device cannot have. If the call waits, also errors of `synchronize`.
     struct longshore_error_object *(*launch)(struct longshore_queue *queue,
                                              const struct longshore_launch *launch);
-    // Queues a copy. Host memory stays the caller's and in place until the copy is done. Blocks
-    // only if the copy is to be waited for; then neither range is touched any more when the call
-    // returns, not even with an error. Errors: Those of the driver. If it is waited for, also those
-    // of `synchronize`.
+    // Queues a copy. The caller owns host memory and keeps it in place until the copy is done.
+    // Blocks only if the copy requests a wait; then nothing touches either range after the call
+    // returns, even with an error. Errors: The driver's errors. If the call waits, also errors of
+    // `synchronize`.
     struct longshore_error_object *(*copy)(struct longshore_queue *queue,
                                            const struct longshore_copy *copy);
-    // Queues a fill of device memory with a pattern, of at least 1 byte, whose length divides the
-    // range's. The pattern is captured during the call. Blocks only if the fill is to be waited
-    // for; then the range is not touched any more when the call returns, not even with an error.
-    // Errors: Those of the driver. If it is waited for, also those of `synchronize`.
+    // Queues a fill of device memory with a pattern of at least 1 byte, whose length divides the
+    // length of the range. The call copies the pattern. Blocks only if the fill requests a wait;
+    // then nothing touches the range after the call returns, even with an error. Errors: The
+    // driver's errors. If the call waits, also errors of `synchronize`.
     struct longshore_error_object *(*fill)(struct longshore_queue *queue,
                                            const struct longshore_fill *fill);
-    // Queues a function of the program. Work that is queued after it waits for its return. Errors:
-    // Those of the driver; the function is not called then.
+    // Queues a function of the program. Work queued later waits for its return. Errors: The
+    // driver's errors; the function is not called then.
     struct longshore_error_object *(*host_function)(struct longshore_queue *queue,
                                                     struct longshore_host_function function);
-    // Makes work that is queued from now on wait for the event's last record, on whichever queue of
-    // the platform that was. An event that was never recorded counts as complete. The work runs
-    // also if the record is behind a failure, which becomes one of this queue. Errors: Those of the
-    // driver.
+    // Makes work queued from now on wait for the event's last record, on any queue of the platform.
+    // An event without a record counts as complete. The work runs even if work before the record
+    // fails; that failure becomes one of this queue. Errors: The driver's errors.
     struct longshore_error_object *(*wait_event)(struct longshore_queue *queue,
                                                  struct longshore_event *event);
-    // Records the event at the queue's tail. Recording again forgets the earlier record. Errors:
-    // Those of the driver.
+    // Records the event at the queue's tail. A new record replaces the earlier one. Errors: The
+    // driver's errors.
     struct longshore_error_object *(*record_event)(struct longshore_queue *queue,
                                                    struct longshore_event *event);
-    // Says whether all work that was queued is done. Errors: Those of the driver.
+    // Reports whether all queued work is done. Errors: The driver's errors.
     struct longshore_error_object *(*is_idle)(struct longshore_queue *queue, uint32_t *result);
-    // Blocks until all work that was queued before the call is done or failed: none of it runs any
-    // more when the call returns, also with an error, except in a host function of this queue.
-    // Errors: The first error among that work that no call was told. `LONGSHORE_ERROR_UNSUPPORTED`
-    // at once in a host function of this queue, which would wait for itself.
+    // Blocks until all work queued before the call is done or has failed. None of that work runs
+    // after the call returns, even with an error, except in a host function of this queue. Errors:
+    // The first pending error of that work, which no call has returned yet.
+    // `LONGSHORE_ERROR_UNSUPPORTED` at once in a host function of this queue, where the call would
+    // wait for itself.
     struct longshore_error_object *(*synchronize)(struct longshore_queue *queue);
-    // Gives the queue up without waiting: work that was queued still runs.
+    // Ends the queue without waiting: queued work still runs.
     struct longshore_error_object *(*destroy)(struct longshore_queue *queue);
 } longshore_queue_table;
 
-// "longshore.event", version 1. An event. It may outlive the queue that it was recorded on.
+// "longshore.event", version 1. An event, which may outlive the queue of its record.
 typedef struct longshore_event_table {
-    // Says whether its last record was reached; also true if there was none. Errors: Those of the
-    // driver.
+    // Reports whether the queue has reached the event's last record; also true for an event without
+    // a record. Errors: The driver's errors.
     struct longshore_error_object *(*is_complete)(struct longshore_event *event, uint32_t *result);
-    // Blocks until the event is complete. The host calls it in no host function that the event is
-    // behind. Errors: The first failure of the work in front of the last record that no
-    // `synchronize` had told when that was reached: the same each time, and still the queue's to
-    // tell; those of the driver.
+    // Blocks until the event is complete. The host does not call this function in a host function
+    // queued before the event's record. Errors: The first failure of the work before the last
+    // record that was pending when the queue reached the record. Each call returns the same
+    // failure, and leaves it pending in its queue. Also the driver's errors.
     struct longshore_error_object *(*synchronize)(struct longshore_event *event);
-    // Returns the nanoseconds from this event to `end`; negative if `end` was reached first.
-    // Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if one has no timing,
-    // `LONGSHORE_ERROR_INVALID_DEVICE` if they are of two devices, `LONGSHORE_ERROR_INVALID_EVENT`
-    // if one was not recorded or is not complete.
+    // Returns the time from this event to `end` in nanoseconds, negative if the device reached
+    // `end` first. Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if an event has no timing,
+    // `LONGSHORE_ERROR_INVALID_DEVICE` if the events belong to two devices,
+    // `LONGSHORE_ERROR_INVALID_EVENT` if an event has no record or is not complete.
     struct longshore_error_object *(*elapsed_ns)(struct longshore_event *event,
                                                  struct longshore_event *end,
                                                  int64_t *result);
-    // Gives the event up without waiting. Queues that wait for it still see its record.
+    // Ends the event without waiting. Queues that wait for it still see its record.
     struct longshore_error_object *(*destroy)(struct longshore_event *event);
 } longshore_event_table;
 
 // "longshore.pinning", version 1, optional: page-locking of memory that the program allocated
 // itself.
 typedef struct longshore_pinning_table {
-    // Page-locks host memory and returns the device's address for it. May block. Errors:
-    // `LONGSHORE_ERROR_INVALID_ARGUMENT` if part of the range is pinned already.
+    // Page-locks host memory until `unpin`, and returns the device's address of it. May block.
+    // Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if part of the range is pinned already.
     struct longshore_error_object *(*pin)(struct longshore_device *device,
                                           uint64_t address,
                                           uint64_t bytes,
                                           uint64_t *result);
-    // Undoes `pin` of the same address. May block. Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if
-    // nothing was pinned at this address.
+    // Undoes `pin` of the same address. May block. Errors: `LONGSHORE_ERROR_INVALID_ARGUMENT` if no
+    // pinned range begins at the address.
     struct longshore_error_object *(*unpin)(struct longshore_device *device, uint64_t address);
 } longshore_pinning_table;
 
-// "longshore.peer", version 1, optional: devices that reach each other's memory.
+// "longshore.peer", version 1, optional: access of devices to each other's memory.
 typedef struct longshore_peer_table {
-    // Says whether kernels of this device can reach memory of `peer`. Errors: Those of the driver.
+    // Reports whether kernels of this device can reach memory of `peer`. Errors: The driver's
+    // errors.
     struct longshore_error_object *(*can_access)(struct longshore_device *device,
                                                  struct longshore_device *peer,
                                                  uint32_t *result);
-    // Lets kernels of this device reach memory of `peer`; doing it again is no error. May block.
-    // Errors: `LONGSHORE_ERROR_UNSUPPORTED` if the devices cannot.
+    // Lets kernels of this device reach memory of `peer`; a repeated call is not an error. May
+    // block. Errors: `LONGSHORE_ERROR_UNSUPPORTED` if this device cannot reach the memory of
+    // `peer`.
     struct longshore_error_object *(*enable_access)(struct longshore_device *device,
                                                     struct longshore_device *peer);
 } longshore_peer_table;
 
-// "longshore.occupancy", version 1, optional: how much of a device a kernel keeps busy.
+// "longshore.occupancy", version 1, optional: the share of a device that a kernel keeps busy.
 typedef struct longshore_occupancy_table {
     // Returns the group size, in work-items, with which the kernel keeps most of the device busy.
-    // Errors: Those of the driver.
+    // Errors: The driver's errors.
     struct longshore_error_object *(*optimal_group_items)(struct longshore_device *device,
                                                           struct longshore_kernel *kernel,
                                                           uint64_t dynamic_shared_bytes,
                                                           uint32_t *result);
-    // Returns the most groups of `items` work-items with which the kernel can run cooperatively.
-    // Errors: Those of the driver.
+    // Returns the maximum number of groups, each of `items` work-items, in a cooperative launch of
+    // the kernel. Errors: The driver's errors.
     struct longshore_error_object *(*max_cooperative_groups)(struct longshore_device *device,
                                                              struct longshore_kernel *kernel,
                                                              const uint32_t (*items)[3],
@@ -727,24 +733,25 @@ typedef struct longshore_occupancy_table {
                                                              uint32_t *result);
 } longshore_occupancy_table;
 
-// "longshore.instrumentation", version 1, optional: what compiled-in instrumentation left in a
+// "longshore.instrumentation", version 1, optional: data of compiled-in instrumentation in a
 // module's memory.
 typedef struct longshore_instrumentation_table {
-    // Reads the memory-pool tracker, if the image has one; in C, `present` says whether it has.
-    // Called after the destructors and before `unload`. Blocks. Errors: Those of the driver.
+    // Reads the memory-pool tracker, if the image has one; in C, `present` becomes 1 then, else 0.
+    // The host calls this function after the destructors and before `unload`. Blocks. Errors: The
+    // driver's errors.
     struct longshore_error_object *(*pool_tracker)(struct longshore_module *module,
                                                    struct longshore_pool_tracker *tracker,
                                                    uint32_t *present);
-    // Reads the profile sections that the image has. Called after the destructors and before
-    // `unload`. Blocks. Errors: Those of the driver.
+    // Reads the profile sections of the image. The host calls this function after the destructors
+    // and before `unload`. Blocks. Errors: The driver's errors.
     struct longshore_error_object *(*profile)(struct longshore_module *module,
                                               struct longshore_profile_visitor visitor);
 } longshore_instrumentation_table;
 
-// "longshore.prefetch", version 1, optional: hints where memory will be used.
+// "longshore.prefetch", version 1, optional: hints about the place of the next use of memory.
 typedef struct longshore_prefetch_table {
-    // Queues a hint that memory will be used at `target`. Errors: Those of the driver. Memory that
-    // cannot move is no error.
+    // Queues a hint that memory will be used at `target`. Errors: The driver's errors. Memory that
+    // cannot move is not an error.
     struct longshore_error_object *(*prefetch)(struct longshore_queue *queue,
                                                uint64_t address,
                                                uint64_t bytes,
@@ -753,59 +760,61 @@ typedef struct longshore_prefetch_table {
 
 // A function table and, from a plugin in Rust, its layout.
 typedef struct longshore_table_ref {
-    // The table, or null if the asked one does not know it. Lives as long as the library.
+    // The table; null if the other side does not know its name or version. Valid until the library
+    // is closed.
     const void *table;
-    // `abi_stable`'s description of the table's layout; null from other languages.
+    // Layout of the table, described by `abi_stable`; null from other languages.
     const void *layout;
 } longshore_table_ref;
 
-// What a plugin says of itself. All strings live as long as the library.
+// Facts about a plugin. All strings live until the library is closed.
 typedef struct longshore_description {
-    // The backend that it provides: "cuda", "host". Lower case, no spaces.
+    // Name of the backend: "cuda", "host". Lower-case letters, digits, `-` and `_`.
     struct longshore_text backend;
-    // What it is, for people.
+    // Name of the plugin, for people.
     struct longshore_text name;
-    // The plugin's own version.
+    // Version of the plugin itself.
     struct longshore_text version;
-    // Who made it.
+    // Vendor of the plugin.
     struct longshore_text vendor;
-    // The image formats that it takes, separated by commas: "elf-so", "ptx,cubin".
+    // Accepted image formats, separated by commas: "elf-so", "ptx,cubin".
     struct longshore_text image_formats;
-    // The driver library that it wants, empty if none: "libcuda.so.1".
+    // File name of the required driver library, empty if none: "libcuda.so.1".
     struct longshore_text driver;
-    // 1 if the library may be closed after its platform was destroyed: no threads and no
+    // 1 if the library may be closed after its platform was destroyed, as no threads and no
     // thread-local destructors are left then. Else 0.
     uint32_t unloadable;
     // Reserved, 0.
     uint32_t reserved;
 } longshore_description;
 
-// What the host offers to a plugin. Valid from `connect` until the library is closed, from any
-// thread. No function of it blocks for long, and none may be called from `describe`.
+// Functions of the host for a plugin. Valid from `connect` until the library is closed, on any
+// thread. No function blocks for long. `describe` must not call them.
 typedef struct longshore_services {
-    // Passed back to the functions.
+    // Pointer of the host, which the plugin passes to each function.
     void *context;
-    // Major and minor version of the host's interface.
+    // Major version of the host's interface.
     uint32_t interface_major;
-    // See `interface_major`.
+    // Minor version of the host's interface.
     uint32_t interface_minor;
-    // The most verbose `log_level` that anyone listens to; 0 for none.
+    // Function that returns the most verbose `log_level` that the host records; 0 for none.
     uint32_t (*log_level)(void *context);
-    // Logs a message. `target` says which part of the plugin speaks.
+    // Function that logs a message. `target` names the part of the plugin that logs it.
     void (*log)(void *context,
                 uint32_t level,
                 struct longshore_text target,
                 struct longshore_text message);
-    // Writes the user's setting `name` for this backend (LONGSHORE_<BACKEND>_<NAME>) to `value` and
-    // returns 1; returns 0 if there is none. Plugins do not read the environment themselves.
+    // Function that writes the user's setting `name` for this backend
+    // (`LONGSHORE_<BACKEND>_<NAME>`) to `value` and returns 1; returns 0 for an unset one. Plugins
+    // do not read the environment themselves.
     uint32_t (*setting)(void *context, struct longshore_text name, struct longshore_sink value);
-    // A further table of the host, asked for by name and version, like the plugin's.
+    // Function that returns a further table of the host, as the plugin's `table` does.
     struct longshore_table_ref (*table)(void *context,
                                         struct longshore_text name,
                                         uint32_t version);
 } longshore_services;
 
-// The exported symbol `longshore_plugin` is one of these, constant.
+// The constant that a plugin exports as the symbol `longshore_plugin`.
 typedef struct longshore_entry {
     // `LONGSHORE_ENTRY_MAGIC`.
     uint64_t magic;
@@ -815,22 +824,26 @@ typedef struct longshore_entry {
     uint32_t interface_minor;
     // Layout of this structure from a plugin in Rust, else null.
     const void *layout;
-    // Describes the plugin. Touches no driver, has no side effect, does not block.
+    // Function that writes the description of the plugin. Touches no driver, has no side effect,
+    // does not block.
     void (*describe)(struct longshore_description *description);
-    // Looks for the driver and its devices. May block while the driver starts. `outcome` receives a
-    // `longshore_connection`, `platform` a handle if that is `LONGSHORE_CONNECTION_CONNECTED`, and
-    // `reason` is written to otherwise. Having no driver or no device is not an error.
+    // Function that looks for the driver and its devices. May block while the driver starts.
+    // `outcome` receives a `longshore_connection`. If that is `LONGSHORE_CONNECTION_CONNECTED`,
+    // `platform` receives a handle; otherwise `reason` receives the reason. A missing driver or
+    // device is not an error.
     struct longshore_error_object *(*connect)(const struct longshore_services *services,
                                               uint32_t *outcome,
                                               struct longshore_platform **platform,
                                               struct longshore_sink reason);
-    // The table `name` in `version`, or nulls. The plugin must know version 1 of
-    // "longshore.platform", "longshore.device", "longshore.module", "longshore.queue" and
-    // "longshore.event"; all others are optional. May be called before `connect`.
+    // Function that returns the table `name` in `version`; nulls for an unknown one. The plugin
+    // must know version 1 of "longshore.platform", "longshore.device", "longshore.module",
+    // "longshore.queue" and "longshore.event"; all other tables are optional. May be called before
+    // `connect`.
     struct longshore_table_ref (*table)(struct longshore_text name, uint32_t version);
 } longshore_entry;
 
-// Levels of `services.log` and `services.log_level`; 0 is "nothing", above 5 counts as 5.
+// The levels of `services.log` and `services.log_level`. 0 logs nothing; higher values count as
+// LONGSHORE_LOG_LEVEL_TRACE.
 typedef enum longshore_log_level {
     LONGSHORE_LOG_LEVEL_ERROR = 1,
     LONGSHORE_LOG_LEVEL_WARN = 2,
@@ -842,12 +855,12 @@ typedef enum longshore_log_level {
 // Makes a symbol visible in a library that is compiled with -fvisibility=hidden.
 #define LONGSHORE_EXPORT __attribute__((visibility("default")))
 
-// The one symbol that a plugin defines: `const longshore_entry longshore_plugin = {...};`.
+// The symbol that a plugin defines: `const longshore_entry longshore_plugin = {...};`.
 extern LONGSHORE_EXPORT const longshore_entry longshore_plugin;
 
-// The ELF note that says, before any byte of the library runs, which backend it provides, which
-// image formats it takes and which driver library it wants. Three string literals, the last two
-// may be empty; the same as in `longshore_description`. Once per library, outside of functions:
+// Defines the ELF note with the backend, the image formats and the driver library, which the host
+// reads before any code of the library runs. The arguments are three string literals, the same as
+// in `longshore_description`; the last two may be empty. Use once per library, outside functions:
 //
 //     LONGSHORE_PLUGIN_NOTE("toy", "elf-so,toy-text", "libtoy.so.1");
 #define LONGSHORE_PLUGIN_NOTE(backend, formats, driver)                                           \

@@ -7,8 +7,8 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::Ident;
 
-/// Enumerators of the two places.
-const WAYS: [&str; 2] = ["Here", "There"];
+/// Enumerators of the two places of an object.
+const PLACES: [&str; 2] = ["Here", "There"];
 
 /// Generates the backend `Either` and its types, for `longshore`.
 pub fn either(interface: &Interface) -> TokenStream {
@@ -34,7 +34,7 @@ fn object(object: &Object) -> TokenStream {
     let doc = format!(" A {} of a plugin.", object.lower());
     let methods = object.trait_methods().map(|method| {
         let signature = signature(object, method, &quote!(<Either as Backend>));
-        let arms = WAYS.map(|way| arm(method, &any, way));
+        let arms = PLACES.map(|place| arm(method, &any, place));
         quote! {
             #[inline]
             #signature { match self { #(#arms)* } }
@@ -53,15 +53,15 @@ fn object(object: &Object) -> TokenStream {
     }
 }
 
-fn arm(method: &Method, any: &Ident, way: &str) -> TokenStream {
-    let (name, way) = (&method.name, format_ident!("{way}"));
-    let as_way = format_ident!("{}", way.to_string().to_lowercase());
+fn arm(method: &Method, any: &Ident, place: &str) -> TokenStream {
+    let (name, place) = (&method.name, format_ident!("{place}"));
+    let as_place = format_ident!("{}", place.to_string().to_lowercase());
     let arguments = method.parameters.iter().map(|parameter| {
         let name = &parameter.name;
         let is_generic = parameter.rust.to_token_stream().to_string().contains("B ::");
         match &parameter.kind {
-            ParameterKind::Object(_) => quote!(#name.#as_way()?),
-            ParameterKind::Part if is_generic => quote!(&#name.with_devices(AnyDevice::#as_way)?),
+            ParameterKind::Object(_) => quote!(#name.#as_place()?),
+            ParameterKind::Part if is_generic => quote!(&#name.with_devices(AnyDevice::#as_place)?),
             _ => quote!(#name),
         }
     });
@@ -72,12 +72,12 @@ fn arm(method: &Method, any: &Ident, way: &str) -> TokenStream {
     let replied = match &method.reply {
         Reply::Object(kind) => {
             let any = format_ident!("Any{kind}");
-            quote!(#called.map(#any::#way))
+            quote!(#called.map(#any::#place))
         }
         Reply::Kernel => quote! {
-            #called.map(|(kernel, attributes)| (Arc::new(AnyKernel::#way(kernel)), attributes))
+            #called.map(|(kernel, attributes)| (Arc::new(AnyKernel::#place(kernel)), attributes))
         },
         _ => called,
     };
-    quote!(#any::#way(object) => #replied,)
+    quote!(#any::#place(object) => #replied,)
 }

@@ -205,7 +205,7 @@ fn pattern(object: &Object, method: &Method) -> TokenStream {
     quote!(#call::#variant { #(#names),* })
 }
 
-/// Generates the call of the plugin's object, which keeps a returned object.
+/// Generates the call of the plugin's object, and the code that keeps a returned object.
 fn result(object: &Object, method: &Method) -> TokenStream {
     let (lower, table) = (object.lower(), plural(&object.name));
     if method.receiver == Receiver::Drop {
@@ -233,7 +233,7 @@ fn result(object: &Object, method: &Method) -> TokenStream {
             let keep = format_ident!("keep_{}", kind.to_string().to_lowercase());
             quote!(#called.map(|reply| self.#keep(&held, reply)))
         }
-        (_, Isolated::Waits) => quote!(held.encode_reply(#called)),
+        (_, Isolated::Waits) => quote!(held.or_deferred(#called)),
         _ => called,
     };
     quote!(#held #(#arguments)* #replied)

@@ -26,7 +26,7 @@
 //! | `#[without(value)]` | the answer without the optional table, instead of `Unsupported` |
 //! | `#[request(Launch)]` | all parameters cross as one structure `abi::Launch` |
 //! | `#[require(expression)]` | a precondition on `object`, checked by the plugin's side |
-//! | `#[check(expression)]` | a bound on `reply`, checked by the host's side for `plugin` |
+//! | `#[check(expression)]` | a bound on the answer `reply`, checked by the host's side |
 //! | `#[undo(expression)]` | takes back an answer that is beyond its bound |
 //! | `#[export(path)]`, `#[remote(path)]` | a function written by hand for that side |
 //! | `#[end]` | the end of the handle, where the trait has a `Drop` |
@@ -38,7 +38,9 @@
 //! | `#[isolated(finishes)]` | the call waits for functions and memory of the program |
 //! | `#[isolated(gives_up)]` | the call succeeds if the process of the plugin is gone |
 //!
-//! Names in these expressions and paths belong to the module of the generated code.
+//! The text of `#[table]` describes the table, and stands at its first function. In `#[check]`,
+//! `plugin` is the plugin's name. Other names in these expressions and paths belong to the module
+//! of the generated code.
 
 pub mod crossing;
 mod declaration;

@@ -61,7 +61,7 @@ fn a_method_of_an_optional_table_is_in_that_table_alone_and_may_be_missing() {
 }
 
 #[test]
-fn the_same_method_has_a_message_a_proxy_and_a_choice_between_the_two_ways() {
+fn the_same_method_has_a_message_a_proxy_and_a_choice_between_the_two() {
     let interface = read(device(quote! {
         fn reach(&self, peer: &B::Device, range: Span) -> Result<bool>;
     }))
@@ -76,7 +76,7 @@ fn the_same_method_has_a_message_a_proxy_and_a_choice_between_the_two_ways() {
 }
 
 #[test]
-fn a_reply_with_a_bound_is_checked_in_both_directions() {
+fn a_reply_with_a_bound_is_checked_by_calls_and_by_messages() {
     let interface = read(device(quote! {
         #[check(bounds::warmth(plugin, reply))]
         fn temperature(&self) -> Result<u32>;

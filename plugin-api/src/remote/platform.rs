@@ -76,7 +76,7 @@ impl RemotePlugin {
             // SAFETY: places to write to, and services as the caller promised.
             unsafe { (self.entry.connect)(services, &raw mut outcome, &raw mut platform, reason) }
         })?;
-        let reason = reason.text_of_plugin(&self.tables.plugin, "connect, reason");
+        let reason = reason.into_plugin_text(&self.tables.plugin, "connect, reason");
         const CONNECTED: u32 = abi::Connection::Connected as u32;
         const NO_DRIVER: u32 = abi::Connection::NoDriver as u32;
         const NO_DEVICE: u32 = abi::Connection::NoDevice as u32;
@@ -147,9 +147,9 @@ impl RemotePlatform {
     fn new(handle: *mut abi::PlatformHandle, tables: &Arc<Tables>) -> Result<RemotePlatform> {
         let mut platform = RemotePlatform { handle, tables: Arc::clone(tables), devices: 0 };
         let count = tables.platform.device_count;
-        platform.devices = number(&tables.plugin, "longshore.platform, device_count", |reply| {
+        platform.devices = number(&tables.plugin, "longshore.platform, device_count", |result| {
             // SAFETY: a live platform and a place to write to.
-            unsafe { count(handle, reply) }
+            unsafe { count(handle, result) }
         })?;
         bounds::devices(&tables.plugin, platform.devices).map(|()| platform)
     }

@@ -56,7 +56,7 @@ pub(crate) fn text(
     place: impl Display,
     call: impl FnOnce(abi::Sink) -> Raw,
 ) -> Result<String> {
-    written(bounds::REPLY_BYTES, call)?.text_of_plugin(plugin, place)
+    written(bounds::REPLY_BYTES, call)?.into_plugin_text(plugin, place)
 }
 
 pub(crate) fn acceptance(
@@ -69,7 +69,7 @@ pub(crate) fn acceptance(
     Ok(match accepted {
         0 => {
             let place = format!("{place}, reason");
-            Acceptance::Refused(reason.text_of_plugin(plugin, place)?)
+            Acceptance::Refused(reason.into_plugin_text(plugin, place)?)
         }
         1 => Acceptance::Accepted,
         2 => Acceptance::Verified,

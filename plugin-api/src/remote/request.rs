@@ -5,7 +5,7 @@ use crate::abi::{self, DeviceHandle};
 use crate::raw::bytes;
 use crate::request::{Arguments, CopyRequest, LaunchShape, Place, Span};
 
-/// Makes the request of a launch.
+/// Returns the request of a launch.
 #[inline]
 pub(crate) fn launch(
     kernel: &RemoteKernel,
@@ -28,7 +28,7 @@ pub(crate) fn launch(
     }
 }
 
-/// Makes the request of a copy.
+/// Returns the request of a copy.
 #[inline]
 pub(crate) fn copy(copy: &CopyRequest<'_, RemoteDevice>) -> abi::CopyRequest {
     abi::CopyRequest {
@@ -41,7 +41,7 @@ pub(crate) fn copy(copy: &CopyRequest<'_, RemoteDevice>) -> abi::CopyRequest {
     }
 }
 
-/// Makes the request of a fill.
+/// Returns the request of a fill.
 pub(crate) fn fill(destination: Span, pattern: &[u8], wait: bool) -> abi::Fill {
     abi::Fill {
         destination: destination.address(),

@@ -149,14 +149,14 @@ mod tests {
         let odd = room.as_mut_ptr().cast::<u8>().wrapping_add(1).cast::<abi::Entry>();
         // SAFETY: the room has a place for the entry behind its first byte; no function of a
         // misaligned entry is called.
-        let of_odd = unsafe {
+        let odd_entry = unsafe {
             odd.write_unaligned(entry);
             RemotePlugin::new(odd)
         };
-        assert_eq!(of_odd.err(), Some(Incompatible::NoEntry));
+        assert_eq!(odd_entry.err(), Some(Incompatible::NoEntry));
         // SAFETY: the functions stay loaded, and do nothing.
-        let of_odd_table = unsafe { RemotePlugin::new(&raw const entry) };
-        let Err(Incompatible::Layout { table, difference }) = of_odd_table else { panic!() };
+        let odd_table = unsafe { RemotePlugin::new(&raw const entry) };
+        let Err(Incompatible::Layout { table, difference }) = odd_table else { panic!() };
         assert_eq!(
             (table, &*difference),
             ("longshore.platform", "it is at 0x9, which is not a multiple of 8")

@@ -121,7 +121,7 @@ fn the_first_error_is_reported_once_and_later_work_is_done() {
 }
 
 #[test]
-fn an_event_tells_a_failure_each_time_and_hands_it_to_queues_that_wait() {
+fn an_event_reports_a_failure_each_time_and_passes_it_to_queues_that_wait() {
     let [failed, other] = [(); 2].map(|()| SoftwareQueue::new().unwrap());
     let event = SoftwareEvent::new(0, false);
     failed.push(false, failing("before the event")).unwrap();

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use longshore_plugin_api::remote::RemoteQueue;
 use longshore_plugin_api::{HostFunction, Queue as _, Result, abi};
 
-type Boxed = Box<dyn FnOnce() + Send>;
+type BoxedFunction = Box<dyn FnOnce() + Send>;
 
 /// Queues a function.
 ///
@@ -16,7 +16,7 @@ pub(super) fn queue_function(
     queue: &RemoteQueue,
     function: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
-    let boxed: Box<Boxed> = Box::new(Box::new(function));
+    let boxed: Box<BoxedFunction> = Box::new(Box::new(function));
     let context = Box::into_raw(boxed);
     // SAFETY: `call` may run once on any thread, as the function is `Send`, and does not unwind.
     let raw =
@@ -29,7 +29,7 @@ pub(super) fn queue_function(
 
 unsafe extern "C" fn call(context: *mut c_void) {
     // SAFETY: the context is the box made in `queue_function`, and the function is called once.
-    let function = unsafe { Box::from_raw(context.cast::<Boxed>()) };
+    let function = unsafe { Box::from_raw(context.cast::<BoxedFunction>()) };
     if catch_unwind(AssertUnwindSafe(function)).is_err() {
         log::error!("a function of the executor panicked in a queue");
     }

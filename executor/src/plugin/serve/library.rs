@@ -12,11 +12,11 @@ use longshore_plugin_api::remote::{Incompatible, RemotePlatform, RemotePlugin};
 use longshore_plugin_api::{Connected as Found, Error, ErrorCode, Platform as _, Result};
 use parking_lot::Mutex;
 
-use crate::plugin::protocol::{ASKED, CHUNK, Callback, Connected, POST, encode};
+use crate::plugin::protocol::{CHUNK, Callback, Connected, POST, REQUESTED_SETTINGS, encode};
 use crate::rpc::Peer;
 
 /// The host's request to open a plugin.
-pub(super) struct Wanted<'a> {
+pub(super) struct OpenRequest<'a> {
     pub(super) path: &'a [u8],
     pub(super) backend: &'a str,
     pub(super) log_level: u32,
@@ -42,7 +42,7 @@ impl From<Connected> for Opened {
 ///
 /// # Errors
 /// `BackendFailure` if the library cannot be opened, and every error of the plugin.
-pub(super) fn open(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> Result<Opened> {
+pub(super) fn open(peer: &Arc<Peer>, wanted: &OpenRequest<'_>) -> Result<Opened> {
     let path = OsStr::from_bytes(wanted.path);
     // SAFETY: the library's constructors run; the process exists to run them.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
@@ -102,21 +102,24 @@ struct Context {
     peer: Weak<Peer>,
     log_level: u32,
     settings: BTreeMap<String, String>,
-    /// Names of the settings that the plugin has looked up, the first [`ASKED`].
+    /// Names of the settings that the plugin has looked up, the first [`REQUESTED_SETTINGS`].
     asked: Mutex<BTreeSet<String>>,
 }
 
 impl Context {
     fn note(&self, name: &str) {
         let mut asked = self.asked.lock();
-        let is_usable = name.len() <= bounds::DESCRIPTION_BYTES && asked.len() < ASKED;
+        let is_usable = name.len() <= bounds::DESCRIPTION_BYTES && asked.len() < REQUESTED_SETTINGS;
         if is_usable && !asked.contains(name) {
             asked.insert(name.to_owned());
         }
     }
 }
 
-fn services(peer: &Arc<Peer>, wanted: &Wanted<'_>) -> (&'static abi::Services, &'static Context) {
+fn services(
+    peer: &Arc<Peer>,
+    wanted: &OpenRequest<'_>,
+) -> (&'static abi::Services, &'static Context) {
     let settings =
         wanted.settings.iter().map(|(name, value)| (spelled(name), (*value).to_owned())).collect();
     let peer = Arc::downgrade(peer);

@@ -121,8 +121,8 @@ impl Queue {
         self.deferred.lock().get_or_insert(error);
     }
 
-    /// Returns the result of a waiting call, or the error kept for it.
-    pub(in crate::plugin) fn encode_reply<T>(&self, result: Result<T>) -> Result<T> {
+    /// Returns the error kept for a waiting call, else the call's own result.
+    pub(in crate::plugin) fn or_deferred<T>(&self, result: Result<T>) -> Result<T> {
         match self.deferred.lock().take() {
             Some(error) => Err(error),
             None => result,

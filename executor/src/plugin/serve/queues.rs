@@ -25,7 +25,7 @@ impl Server {
                 queue.queue.launch(&kernel.kernel, &launch.shape, arguments)
             })
         });
-        if launch.shape.wait { queue.encode_reply(launched) } else { launched }
+        if launch.shape.wait { queue.or_deferred(launched) } else { launched }
     }
 
     pub(super) fn copy(&self, copy: &Copy) -> Result<()> {
@@ -43,7 +43,7 @@ impl Server {
             .with_wait(copy.wait)
         };
         let copied = queue.queue.copy(&request);
-        if copy.wait { queue.encode_reply(copied) } else { copied }
+        if copy.wait { queue.or_deferred(copied) } else { copied }
     }
 
     pub(super) fn copy_in(
@@ -57,7 +57,7 @@ impl Server {
         let (from, bytes) = (content.as_ptr() as u64, content.len() as u64);
         // SAFETY: the host guarantees the device's range; `content` outlives the copy, because the
         // call waits for it.
-        queue.encode_reply(unsafe { copy_in(&queue, &device.device, address, from, bytes, true) })
+        queue.or_deferred(unsafe { copy_in(&queue, &device.device, address, from, bytes, true) })
     }
 
     pub(super) fn copy_out(
@@ -72,8 +72,7 @@ impl Server {
         let to = content.as_mut_ptr() as u64;
         // SAFETY: the host guarantees the device's range; the buffer outlives the copy, because the
         // call waits for it.
-        queue
-            .encode_reply(unsafe { copy_out(&queue, &device.device, address, to, bytes, true) })?;
+        queue.or_deferred(unsafe { copy_out(&queue, &device.device, address, to, bytes, true) })?;
         Ok(content)
     }
 
@@ -88,7 +87,7 @@ impl Server {
         let queue = self.queues.get(queue)?;
         // SAFETY: the host guarantees the range, on behalf of the program.
         let filled = queue.queue.fill(unsafe { Span::new(address, bytes) }, pattern, wait);
-        if wait { queue.encode_reply(filled) } else { filled }
+        if wait { queue.or_deferred(filled) } else { filled }
     }
 
     pub(super) fn host_function(&self, peer: &Arc<Peer>, queue: Id, function: u64) -> Result<()> {

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::images::ImageBuffer;
 use super::objects::{Device, Event, Kernel, Module, Queue, sole};
 use super::{Server, library};
-use crate::plugin::protocol::{Asked, Connected, Id, Image, Request, encode};
+use crate::plugin::protocol::{Connected, Id, Image, Request, RequestedSettings, encode};
 use crate::rpc::Peer;
 
 pub(in crate::plugin) fn encode_reply<T: Serialize>(result: Result<T>) -> Vec<u8> {
@@ -27,7 +27,7 @@ impl Server {
     pub(super) fn reply(&self, peer: &Arc<Peer>, request: Request<'_>) -> Vec<u8> {
         match request {
             Request::Connect { path, backend, log_level, settings } => encode_reply(
-                self.connect(peer, &library::Wanted { path, backend, log_level, settings }),
+                self.connect(peer, &library::OpenRequest { path, backend, log_level, settings }),
             ),
             Request::Reserve { address, bytes } => {
                 encode_reply(self.memory.reserve(address, bytes))
@@ -94,8 +94,8 @@ impl Server {
     fn connect(
         &self,
         peer: &Arc<Peer>,
-        wanted: &library::Wanted<'_>,
-    ) -> Result<(Connected, Asked)> {
+        wanted: &library::OpenRequest<'_>,
+    ) -> Result<(Connected, RequestedSettings)> {
         let _opening = self.opening.lock();
         if self.platform.read().is_some() {
             let problem = "this executor has a plugin already";
@@ -103,7 +103,7 @@ impl Server {
         }
         let opened = library::open(peer, wanted)?;
         *self.platform.write() = opened.platform.map(Arc::new);
-        Ok((opened.connected, Asked(opened.asked)))
+        Ok((opened.connected, RequestedSettings(opened.asked)))
     }
 
     fn disconnect(&self) -> Result<()> {

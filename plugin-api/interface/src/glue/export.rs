@@ -109,7 +109,7 @@ fn arguments(method: &Method) -> TokenStream {
     quote! { #made #(#require)* }
 }
 
-/// Generates the call of the trait's method, which writes its answer.
+/// Generates the call of the trait's method, and the code that writes its answer.
 fn reply(method: &Method) -> TokenStream {
     let name = &method.name;
     let arguments = method.parameters.iter().map(|parameter| {
