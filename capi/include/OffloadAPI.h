@@ -136,7 +136,8 @@ typedef enum ol_errc_t {
     OL_ERRC_INVALID_VALUE = 11,
     /// A valid query that the device does not answer.
     OL_ERRC_UNIMPLEMENTED = 12,
-    /// A valid request beyond this device or its backend.
+    /// A valid request beyond this device or its backend, or a call in a host function, where
+    /// it would deadlock.
     OL_ERRC_UNSUPPORTED = 13,
     /// The device assembler failed.
     OL_ERRC_ASSEMBLE_FAILURE = 14,
@@ -694,8 +695,8 @@ OL_APIEXPORT ol_result_t OL_APICALL olMemPrefetch(
     ol_mem_migration_flags_t Flags);
 
 /// Copies `Size` bytes, or none if `Size` is 0. For memory of the program, the device is one of
-/// the platform with the backend OL_PLATFORM_BACKEND_HOST. If `Queue` is not null, the copy is
-/// queued, and both ranges must live until it is done. A copy that needs two plugins is done
+/// the platform with the backend OL_PLATFORM_BACKEND_HOST. `Queue` may be null; else the copy
+/// is queued, and both ranges must live until it is done. A copy that needs two plugins is done
 /// before the call returns: a copy between their devices, or on a queue of one plugin for a
 /// device of the other.
 ///

@@ -215,8 +215,9 @@ impl Context {
     /// `NotFound` if no device of this context is open under that number.
     pub(crate) fn open_device(&self, id: u64) -> Result<(ol_device_handle_t, &DeviceObject)> {
         let found = self.devices.iter().position(|device| device.is_open_as(id));
-        let place = found
-            .ok_or_else(|| Error::new(ErrorCode::NotFound, "the memory is of no open device"))?;
+        let place = found.ok_or_else(|| {
+            Error::new(ErrorCode::NotFound, "the memory belongs to no open device")
+        })?;
         Ok((self.device_handle(place), &self.devices[place]))
     }
 

@@ -172,8 +172,8 @@ functions! {
     } => memory::prefetch;
 
     /// Copies `Size` bytes, or none if `Size` is 0. For memory of the program, the device is one of
-    /// the platform with the backend OL_PLATFORM_BACKEND_HOST. If `Queue` is not null, the copy is
-    /// queued, and both ranges must live until it is done. A copy that needs two plugins is done
+    /// the platform with the backend OL_PLATFORM_BACKEND_HOST. `Queue` may be null; else the copy
+    /// is queued, and both ranges must live until it is done. A copy that needs two plugins is done
     /// before the call returns: a copy between their devices, or on a queue of one plugin for a
     /// device of the other.
     olMemcpy, olMemcpyWithCodeLoc(

@@ -52,7 +52,7 @@ impl InfoReply {
                     write_bytes(value, text.as_bytes())?;
                     write_bytes(value.byte_add(text.len()), &[0])
                 }
-                InfoReply::Bool(value_of) => write_bytes(value, &[u8::from(*value_of)]),
+                InfoReply::Bool(truth) => write_bytes(value, &[u8::from(*truth)]),
                 InfoReply::U32(number) => write_bytes(value, &number.to_ne_bytes()),
                 InfoReply::U64(number) => write_bytes(value, &number.to_ne_bytes()),
                 InfoReply::Word(number) => write_bytes(value, &number.to_ne_bytes()),
@@ -100,18 +100,22 @@ unsafe fn write_bytes(to: *mut c_void, bytes: &[u8]) -> Result<()> {
 macro_rules! queries {
     ($handle:ty, $query:ty) => {
         pub(crate) unsafe fn info(
-            of: $handle,
+            object: $handle,
             query: $query,
             size: usize,
             value: *mut std::ffi::c_void,
         ) -> Result<()> {
             // SAFETY: promised by the caller.
-            unsafe { reply(of, query)?.write(size, value) }
+            unsafe { reply(object, query)?.write(size, value) }
         }
 
-        pub(crate) unsafe fn info_size(of: $handle, query: $query, size: *mut usize) -> Result<()> {
+        pub(crate) unsafe fn info_size(
+            object: $handle,
+            query: $query,
+            size: *mut usize,
+        ) -> Result<()> {
             // SAFETY: promised by the caller.
-            unsafe { info::write(size, reply(of, query)?.size()) }
+            unsafe { info::write(size, reply(object, query)?.size()) }
         }
     };
 }

@@ -18,7 +18,7 @@ macro_rules! functions {
         /// # Safety
         /// Pointers are null, or point to values that the call reads or writes as described above.
         #[allow(clippy::too_many_arguments, reason = "they are the interface's")]
-        #[allow(clippy::manual_is_multiple_of, reason = "checks are said in C too")]
+        #[allow(clippy::manual_is_multiple_of, reason = "checks are valid in C too")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($parameter: $kind),*) -> ol_result_t {
             let check = || {

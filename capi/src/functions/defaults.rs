@@ -10,9 +10,9 @@ pub(crate) fn is_none(error: &Error) -> bool {
     matches!(error.code(), Unimplemented | Unsupported | InvalidEnumeration)
 }
 
-/// Returns the answer for an unknown device: 0, 1 for counts that cannot be less, the smallest set
-/// of abilities, and a text that is not empty. The native width of vectors is 1 element, as in
-/// LLVM's plugins. `None` for a query outside the interface.
+/// Returns the answer to a query without one from the plugin: 0, 1 for counts that cannot be less,
+/// or a text that is not empty. The device has the smallest set of abilities. The native width of
+/// vectors is 1 element, as in LLVM's plugins. `None` for a query outside the interface.
 pub(crate) fn reply(entry: &DeviceEntry, query: DeviceInfo) -> Option<InfoReply> {
     let text = |text: &str| Some(InfoReply::Text(text.to_owned()));
     let other = |query: DeviceInfo| entry.info(query).ok();

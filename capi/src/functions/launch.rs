@@ -110,7 +110,7 @@ fn check_values(pointers: &[*const c_void], sizes: &[usize]) -> Result<()> {
 unsafe fn grid(size: *const ol_kernel_launch_size_args_t) -> Result<Grid> {
     // SAFETY: promised by the caller.
     let Some(size) = (unsafe { size.as_ref() }) else { return Err(no_sizes()) };
-    let three = |of: ol_dimensions_t| [of.x, of.y, of.z];
+    let three = |size: ol_dimensions_t| [size.x, size.y, size.z];
     let grid = Grid::new(three(size.NumGroups), three(size.GroupSize));
     Ok(grid.with_shared_bytes(size.DynSharedMemory as u64))
 }

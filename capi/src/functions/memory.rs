@@ -107,7 +107,7 @@ pub(crate) unsafe fn prefetch(
     let (starts, sizes) = unsafe { (given::list(starts, count)?, given::list(sizes, count)?) };
     for (start, bytes) in starts.iter().zip(sizes).filter(|(_, bytes)| **bytes > 0) {
         match queue.prefetch(DevicePointer(*start as u64), *bytes as u64, target) {
-            Err(error) if is_hint_that_cannot_be(error.code()) => log::debug!("{error}"),
+            Err(error) if is_inapplicable_hint(error.code()) => log::debug!("{error}"),
             hinted => hinted?,
         }
     }
@@ -116,7 +116,7 @@ pub(crate) unsafe fn prefetch(
 
 /// Returns whether a hint does not apply: memory outside allocations takes no hints, and not every
 /// device moves memory.
-fn is_hint_that_cannot_be(code: ErrorCode) -> bool {
+fn is_inapplicable_hint(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::InvalidArgument | ErrorCode::InvalidSize | ErrorCode::Unsupported)
 }
 

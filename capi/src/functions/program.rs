@@ -18,9 +18,9 @@ pub(crate) unsafe fn create(
 ) -> Result<()> {
     let context = current()?;
     given::check_pointer(created)?;
-    let of_device = context.device(device)?.get()?;
-    // SAFETY: promised by the caller, for the bytes and for what loading them runs.
-    let loaded = unsafe { of_device.load(given::list(data.cast(), size)?) }?;
+    let open_device = context.device(device)?.get()?;
+    // SAFETY: promised by the caller, for the bytes and for the constructors in them.
+    let loaded = unsafe { open_device.load(given::list(data.cast(), size)?) }?;
     let made = ProgramObject::new(loaded, device);
     // SAFETY: promised by the caller.
     unsafe { info::write(created, context::keep(&program::ALL, made, context.cycle)?) }

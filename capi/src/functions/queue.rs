@@ -16,9 +16,9 @@ pub(crate) unsafe fn create(
 ) -> Result<()> {
     let context = current()?;
     given::check_pointer(created)?;
-    let of_device = context.device(device)?;
-    let made = of_device.get()?.queue()?;
-    let made = QueueObject::new(made, device, of_device.shares_memory(), context.cycle);
+    let device_object = context.device(device)?;
+    let made = device_object.get()?.queue()?;
+    let made = QueueObject::new(made, device, device_object.shares_memory(), context.cycle);
     // SAFETY: promised by the caller.
     unsafe { info::write(created, context::keep(&queue::ALL, made, context.cycle)?) }
 }
@@ -32,10 +32,10 @@ pub(crate) unsafe fn synchronize(queue: ol_queue_handle_t) -> Result<()> {
 }
 
 pub(crate) unsafe fn query(queue: ol_queue_handle_t, is_done: *mut bool) -> Result<()> {
-    let reply = queue::from_handle(queue)?.is_idle()?;
+    let is_idle = queue::from_handle(queue)?.is_idle()?;
     if !is_done.is_null() {
         // SAFETY: promised by the caller.
-        unsafe { is_done.write(reply) };
+        unsafe { is_done.write(is_idle) };
     }
     Ok(())
 }

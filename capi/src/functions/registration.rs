@@ -26,8 +26,8 @@ pub(crate) unsafe fn register(
         return Err(Error::new(ErrorCode::InvalidSize, "0 bytes to register"));
     }
     let context = current()?;
-    let of_device = context.device(device)?;
-    let mut registered = of_device.registered.lock();
+    let device_object = context.device(device)?;
+    let mut registered = device_object.registered.lock();
     let start = address as usize;
     if let Some((base, found)) = registration::around(&mut registered, start, bytes)? {
         found.users += 1;
@@ -39,7 +39,7 @@ pub(crate) unsafe fn register(
         return unsafe { info::write(pinned, ptr::null_mut()) };
     }
     // SAFETY: promised by the caller.
-    let locked = unsafe { lock(of_device, address, bytes) }?;
+    let locked = unsafe { lock(device_object, address, bytes) }?;
     registered.insert(start, Registration { bytes, address: locked, users: 1 });
     // SAFETY: promised by the caller.
     unsafe { info::write(pinned, locked as *mut c_void) }
@@ -53,8 +53,8 @@ pub(crate) unsafe fn unregister(
     given::check_flags(flags, OL_MEMORY_REGISTER_FLAG_UNLOCK_MEMORY.0)?;
     given::check_pointer(address)?;
     let context = current()?;
-    let of_device = context.device(device)?;
-    let mut registered = of_device.registered.lock();
+    let device_object = context.device(device)?;
+    let mut registered = device_object.registered.lock();
     let start = registration::on_host(&mut registered, address as usize)?;
     let Some((base, found)) = registration::around(&mut registered, start, 1)? else {
         if flags == 0 {
@@ -69,7 +69,7 @@ pub(crate) unsafe fn unregister(
     }
     registered.remove(&base);
     // SAFETY: promised by the caller.
-    unsafe { unlock(of_device, base as *mut c_void) }
+    unsafe { unlock(device_object, base as *mut c_void) }
 }
 
 /// Page-locks memory, which a device that shares all memory with the program does not need.

@@ -34,7 +34,7 @@ pub(crate) fn around(
         return Ok(Some((*base, found)));
     }
     let message = format!(
-        "{bytes} bytes at {start:#x} are only in part in the {} registered bytes at {base:#x}",
+        "{bytes} bytes at {start:#x} lie only partly in the {} registered bytes at {base:#x}",
         found.bytes
     );
     Err(Error::new(ErrorCode::InvalidArgument, message))

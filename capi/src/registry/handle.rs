@@ -36,7 +36,7 @@ pub(crate) fn handle<T: Object>(generation: u32, place: u32) -> *mut T::Pointee 
 /// Returns the place of a handle of this generation; `None` for any other number.
 #[inline]
 pub(crate) fn place<T: Object>(generation: u32, handle: *mut T::Pointee) -> Option<usize> {
-    let found = parts::<T>(handle).filter(|(_, of)| *of == generation);
+    let found = parts::<T>(handle).filter(|(_, found)| *found == generation);
     found.map(|(place, _)| place as usize)
 }
 

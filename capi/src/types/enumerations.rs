@@ -31,7 +31,8 @@ enumerations! {
         OL_ERRC_INVALID_VALUE = 11,
         /// A valid query that the device does not answer.
         OL_ERRC_UNIMPLEMENTED = 12,
-        /// A valid request beyond this device or its backend.
+        /// A valid request beyond this device or its backend, or a call in a host function, where
+        /// it would deadlock.
         OL_ERRC_UNSUPPORTED = 13,
         /// The device assembler failed.
         OL_ERRC_ASSEMBLE_FAILURE = 14,
