@@ -138,7 +138,7 @@ fn argument(bytes: &[u8], at: usize) -> Result<ArgumentDescription> {
     let known = ArgumentType::from_word(found).and_then(|known| Some((known, known.kind()?)));
     let Some((of_type, kind)) = known else {
         return Err(invalid(format!(
-            "an argument has type {found:#x}, expected a kind of 1 to 5, and elements only of pointers"
+            "an argument has type {found:#x}, expected a kind of 1 to 5, elements only of pointers"
         )));
     };
     Ok(ArgumentDescription { bytes: word(bytes, at)?, kind, of_type })
