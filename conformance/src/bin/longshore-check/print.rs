@@ -61,7 +61,7 @@ impl DeviceReport {
 pub(super) fn unless_unread(written: io::Result<()>) {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("writing to standard output: {error}");
+            eprintln!("cannot write to standard output: {error}");
         }
         _ => {}
     }
