@@ -15,7 +15,7 @@ use longshore_benches::machine;
 use longshore_benches::report::{Limit, Report};
 use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_executor::controller::{ExecutorProcess, Spawn};
-use longshore_jitlink::process::{ProcessLibrary, SymbolRequest, TargetProcess, WantedSymbol};
+use longshore_jitlink::process::{ProcessLibrary, SymbolQuery, SymbolRequest, TargetProcess};
 use longshore_jitlink::session::Lookup;
 use longshore_jitlink::wait;
 use longshore_tests::world::executor;
@@ -128,7 +128,7 @@ fn look_ups(report: &mut Report) -> Result<()> {
     let sleeping = process(Spawn::new(executor()))?;
     let spinning = process(Spawn::new(executor()).with_spin(Duration::from_micros(50)))?;
     let names =
-        NAMES.map(|name| WantedSymbol { name, thread_local: false, lookup: Lookup::Required });
+        NAMES.map(|name| SymbolQuery { name, thread_local: false, lookup: Lookup::Required });
     let requests = [SymbolRequest { library: ProcessLibrary::GLOBAL, names: &names }];
     let look_up = |process: &Arc<ExecutorProcess>| {
         let process = Arc::clone(process);

@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::{Resource, getrlimit};
 
 use crate::ranges::FreeRanges;
-use crate::rpc::{Birthplace, Transport};
+use crate::rpc::{CreatorProcess, Transport};
 
 /// Candidate sizes of the file in bytes, in order of preference. The file is sparse: only used
 /// pages take memory.
@@ -31,7 +31,7 @@ pub struct Arena {
     size: u64,
     /// Free ranges, as offsets in the file.
     free: Mutex<FreeRanges>,
-    birthplace: Birthplace,
+    creator: CreatorProcess,
 }
 
 /// A range of pages of an arena, zero at first. Dropping the piece gives the pages back; the caller
@@ -81,7 +81,7 @@ impl Arena {
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let start = Transport::LINK_BYTES as u64;
         let free = Mutex::new(FreeRanges::new(start, size - start));
-        Ok(Arc::new(Self { file, size, free, birthplace: Birthplace::here() }))
+        Ok(Arc::new(Self { file, size, free, creator: CreatorProcess::here() }))
     }
 
     /// Returns the file.
@@ -97,7 +97,7 @@ impl Arena {
     /// Returns whether this process created the arena. A forked child did not, and the pages belong
     /// to its parent.
     pub fn is_here(&self) -> bool {
-        self.birthplace.is_here()
+        self.creator.is_here()
     }
 
     /// Takes pages for `bytes` bytes, at a multiple of `alignment`, which is a power of two.

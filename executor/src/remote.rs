@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use key::{Key, KeyError};
-pub(crate) use sealed::Epitaph;
+pub(crate) use sealed::LastMessageSender;
 
 use crate::rpc::{Connection, Options, Service, Transport};
 use sealed::Failure;
@@ -65,7 +65,7 @@ pub enum RemoteError {
         /// The address.
         address: String,
         /// The cause.
-        why: crate::rpc::Ended,
+        why: crate::rpc::EndReason,
     },
 }
 
@@ -117,7 +117,7 @@ impl Listener {
     /// # Errors
     /// Every error of the listening socket.
     pub fn accept(&self) -> io::Result<Transport> {
-        self.accept_with_epitaph().map(|(transport, _)| transport)
+        self.accept_with_last_message().map(|(transport, _)| transport)
     }
 
     /// Accepts a controller as [`Listener::accept`] does. Also returns the means to report the end
@@ -125,9 +125,9 @@ impl Listener {
     ///
     /// # Errors
     /// As for [`Listener::accept`].
-    pub(crate) fn accept_with_epitaph(&self) -> io::Result<(Transport, Epitaph)> {
+    pub(crate) fn accept_with_last_message(&self) -> io::Result<(Transport, LastMessageSender)> {
         let accepted = greeting::accept(&self.socket, &self.key, self.limit)?;
-        Ok((accepted.transport, accepted.epitaph))
+        Ok((accepted.transport, accepted.last_message))
     }
 }
 

@@ -28,7 +28,7 @@ mod wire;
 mod worker;
 
 pub use connection::{Connection, Options, Peer, Service, Started};
-pub use error::{CallError, Death, Ended};
-pub(crate) use fork::Birthplace;
+pub use error::{CallError, EndReason, ProcessExit};
+pub(crate) use fork::CreatorProcess;
 pub use transport::Transport;
 pub use wire::{MAX_CONTENT, VERSION};

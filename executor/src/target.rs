@@ -21,11 +21,11 @@ use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use crate::plugin::serve::Server;
 use crate::protocol::NO_SANDBOX;
 use crate::remote::{Key, Listener};
-use crate::rpc::{Connection, Ended, Options, Transport};
+use crate::rpc::{Connection, EndReason, Options, Transport};
 
 use arguments::{Arguments, Controller, Parsed, Sandbox};
 use first_thread::FirstThread;
-use sandbox::namespaces::{self, Entered, First};
+use sandbox::namespaces::{self, InitProcess, NamespaceEntry};
 use service::Target;
 
 /// Runs `longshore-executor`: serves a controller until it goes. Does not return.
@@ -43,13 +43,13 @@ pub fn main() -> ! {
     }
     match run(&arguments) {
         // An orderly end: runs the exit handlers that the code has registered.
-        Ended::There => exit(0),
-        Ended::Cut | Ended::Here => leave(0),
+        EndReason::There => exit(0),
+        EndReason::Cut | EndReason::Here => leave(0),
         ended => fail(1, &ended.to_string()),
     }
 }
 
-fn run(arguments: &Arguments) -> Ended {
+fn run(arguments: &Arguments) -> EndReason {
     let options = Options {
         name: last_threads::OURS,
         on_thread: attach_thread,
@@ -77,15 +77,15 @@ fn run(arguments: &Arguments) -> Ended {
     }
 }
 
-fn parent(socket: i32, wanted: Sandbox) -> Result<Transport, Ended> {
+fn parent(socket: i32, wanted: Sandbox) -> Result<Transport, EndReason> {
     // Other processes may have inherited the controller's end of the socket. Inside a namespace the
     // controller has no process number, so it is looked up first.
     let controller = hygiene::controller(socket)?;
     // SAFETY: this is the process's first thread, and there is no other yet.
     let is_apart = match unsafe { enter_namespaces(wanted) } {
-        Entered::Waiting(first) => await_end(first),
-        Entered::Inside => true,
-        Entered::NotPermitted => false,
+        NamespaceEntry::Waiting(first) => await_end(first),
+        NamespaceEntry::Inside => true,
+        NamespaceEntry::NotPermitted => false,
     };
     enter_sandbox(wanted, is_apart);
     // SAFETY: the controller has started this process and passed the descriptor as its socket;
@@ -94,12 +94,12 @@ fn parent(socket: i32, wanted: Sandbox) -> Result<Transport, Ended> {
     if is_apart {
         let own = pidfd_open(getpid(), PidfdFlags::empty());
         let own = own.map_err(|error| {
-            Ended::Stream(format!("the executor's own pidfd cannot be opened: {error}"))
+            EndReason::Stream(format!("the executor's own pidfd cannot be opened: {error}"))
         })?;
         transport = transport.served_by(own);
     }
     Ok(match controller {
-        Some(controller) => transport.watch(Arc::new(controller), || Ended::Cut),
+        Some(controller) => transport.watch(Arc::new(controller), || EndReason::Cut),
         None => transport,
     })
 }
@@ -110,18 +110,18 @@ fn listen(address: &str, key: &Path, wanted: Sandbox) -> Result<Transport, Strin
     let listener = Listener::bind(address, key).map_err(|error| format!("--listen: {error}"))?;
     let failed = |error: std::io::Error| format!("--listen {address}: {error}");
     println!("listening at {}", listener.address().map_err(failed)?);
-    let (transport, epitaph) = listener.accept_with_epitaph().map_err(failed)?;
+    let (transport, last_message) = listener.accept_with_last_message().map_err(failed)?;
     drop(listener);
     // SAFETY: the greeting has left no thread, and this is the process's first.
     let is_apart = match unsafe { enter_namespaces(wanted) } {
-        Entered::Waiting(first) => {
-            let status = first.end(Some(epitaph.controller()));
-            guardian::tell(&epitaph, status)
+        NamespaceEntry::Waiting(first) => {
+            let status = first.end(Some(last_message.controller()));
+            guardian::tell(&last_message, status)
         }
-        Entered::Inside => true,
-        Entered::NotPermitted => {
+        NamespaceEntry::Inside => true,
+        NamespaceEntry::NotPermitted => {
             // SAFETY: the process has one thread, as above.
-            unsafe { guardian::split(&epitaph) }.map_err(failed)?;
+            unsafe { guardian::split(&last_message) }.map_err(failed)?;
             false
         }
     };
@@ -133,9 +133,9 @@ fn listen(address: &str, key: &Path, wanted: Sandbox) -> Result<Transport, Strin
 ///
 /// # Safety
 /// The process has one thread.
-unsafe fn enter_namespaces(wanted: Sandbox) -> Entered {
+unsafe fn enter_namespaces(wanted: Sandbox) -> NamespaceEntry {
     if wanted == Sandbox::Off {
-        return Entered::NotPermitted;
+        return NamespaceEntry::NotPermitted;
     }
     // SAFETY: guaranteed by the caller.
     match unsafe { namespaces::enter() } {
@@ -145,7 +145,7 @@ unsafe fn enter_namespaces(wanted: Sandbox) -> Entered {
 }
 
 /// Waits, in the started process, for the process that serves, and ends as it does.
-fn await_end(first: First) -> ! {
+fn await_end(first: InitProcess) -> ! {
     // Closing the descriptors lets a reader of the code's output see the end of file when the code
     // closes it.
     if let Err(error) = first.close_others() {

@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure};
 use clap::Args;
 use longshore_executor::controller::{ExecutorProcess, ProcessError, Spawn};
 use longshore_executor::remote::Key;
-use longshore_executor::rpc::{Ended, Options};
+use longshore_executor::rpc::{EndReason, Options};
 use longshore_jitlink::Architecture;
 use longshore_jitlink::process::ProcessCalls;
 use std::convert::Infallible;
@@ -81,7 +81,7 @@ pub(super) fn end_as(
     ended: Result<Infallible, Failure>,
 ) -> Result<ExitCode, Failure> {
     let Err(failure) = ended;
-    let Some(Ended::Died(death)) = executor.peer().ended() else { return Err(failure) };
+    let Some(EndReason::Died(death)) = executor.peer().ended() else { return Err(failure) };
     if let Some(signal) = death.0.signal() {
         // SAFETY: the default action calls no handler, and raising the signal ends this process
         // like the executor.

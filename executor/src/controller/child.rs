@@ -14,7 +14,7 @@ use rustix::process::{
 };
 
 use crate::readiness::is_ready_within;
-use crate::rpc::{Death, Ended};
+use crate::rpc::{EndReason, ProcessExit};
 
 /// A child process. Dropping it kills the process and waits for its end, so that no zombie remains.
 #[derive(Debug)]
@@ -118,10 +118,10 @@ impl Child {
 
     /// Returns the reason for the end of a connection that the child has cut. Blocks for up to
     /// [`DYING`].
-    pub(super) fn why(&self) -> Ended {
+    pub(super) fn why(&self) -> EndReason {
         match self.wait(DYING) {
-            Some(Some(status)) => Ended::Died(Death(status)),
-            _ => Ended::Cut,
+            Some(Some(status)) => EndReason::Died(ProcessExit(status)),
+            _ => EndReason::Cut,
         }
     }
 

@@ -82,7 +82,7 @@ pub(super) unsafe fn write(
         let piece = move |(index, piece)| (address + (index * PIECE) as u64, ByteBuf::from(piece));
         bytes.chunks(PIECE).enumerate().map(piece)
     });
-    let mut under_way = UnderWay::default();
+    let mut under_way = PendingMessages::default();
     for message in messages(pieces, |(_, bytes)| bytes.len()) {
         // SAFETY: guaranteed by the caller.
         under_way.add(unsafe { call_service(calls, WRITE, &message) });
@@ -111,7 +111,7 @@ pub(super) unsafe fn read(
         let starts = (0..*size).step_by(PIECE);
         starts.map(move |start| (address + start as u64, PIECE.min(size - start) as u64))
     });
-    let mut under_way = UnderWay::default();
+    let mut under_way = PendingMessages::default();
     for message in messages(pieces, |(_, size)| *size as usize) {
         // SAFETY: guaranteed by the caller.
         under_way.add(unsafe { call_service(calls, READ, &message) });
@@ -147,18 +147,18 @@ fn messages<T>(pieces: impl Iterator<Item = T>, size: impl Fn(&T) -> usize) -> V
 
 /// Messages under way, in order. At [`AT_ONCE`] messages, adding one waits for the reply of the
 /// oldest.
-struct UnderWay<T> {
+struct PendingMessages<T> {
     waiting: VecDeque<Pending<T>>,
     done: Vec<Result<T>>,
 }
 
-impl<T> Default for UnderWay<T> {
+impl<T> Default for PendingMessages<T> {
     fn default() -> Self {
         Self { waiting: VecDeque::new(), done: Vec::new() }
     }
 }
 
-impl<T> UnderWay<T> {
+impl<T> PendingMessages<T> {
     fn add(&mut self, message: Pending<T>) {
         if self.waiting.len() == AT_ONCE {
             self.done.extend(self.waiting.pop_front().map(wait));

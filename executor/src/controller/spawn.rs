@@ -18,7 +18,7 @@ use super::Child;
 use crate::arena::Arena;
 use crate::protocol::NO_SANDBOX;
 use crate::readiness::is_ready_within;
-use crate::rpc::{Connection, Ended, Options, Peer, Service, Transport};
+use crate::rpc::{Connection, EndReason, Options, Peer, Service, Transport};
 
 /// The settings for starting an executor.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ pub enum SpawnError {
         /// The executable.
         path: PathBuf,
         /// The end of the connection or the process.
-        why: Ended,
+        why: EndReason,
     },
 }
 
@@ -143,10 +143,10 @@ impl Spawn {
         }
     }
 
-    fn refusal(&self, why: Ended) -> SpawnError {
+    fn refusal(&self, why: EndReason) -> SpawnError {
         let path = self.executable.clone();
         match &why {
-            Ended::Died(death) if death.0.code() == Some(NO_SANDBOX) => {
+            EndReason::Died(death) if death.0.code() == Some(NO_SANDBOX) => {
                 SpawnError::Sandbox { path }
             }
             _ => SpawnError::Greeting { path, why },

@@ -30,7 +30,7 @@ pub(super) type Id = u64;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request<'a> {
     /// The first request, which opens the plugin's library and connects it. The reply is a
-    /// [`Connected`] and an [`Asked`].
+    /// [`Connected`] and an [`RequestedSettings`].
     Connect {
         path: &'a [u8],
         backend: &'a str,
@@ -260,23 +260,24 @@ pub(super) struct Sections(
     pub(super)  Vec<ProfileSection>,
 );
 
-/// Greatest number of names in [`Asked`].
-pub(super) const ASKED: usize = 100;
+/// Greatest number of names in [`RequestedSettings`].
+pub(super) const REQUESTED_SETTINGS: usize = 100;
 
-/// Names of the settings that a plugin has looked up while it was connected, at most [`ASKED`].
+/// Names of the settings that a plugin has looked up while it was connected, at most
+/// [`REQUESTED_SETTINGS`].
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Asked(
-    #[serde(deserialize_with = "bounds::list::<_, _, ASKED>")] pub(super) Vec<String>,
+pub(super) struct RequestedSettings(
+    #[serde(deserialize_with = "bounds::list::<_, _, REQUESTED_SETTINGS>")] pub(super) Vec<String>,
 );
 
-impl Asked {
+impl RequestedSettings {
     /// Returns all names.
     ///
     /// # Errors
     /// A breach of the interface for too many names, or for a name that is too long.
     pub(super) fn names(self, plugin: &str) -> Result<Vec<String>> {
         let place = "services, settings that were asked for";
-        bounds::few(plugin, place, self.0.len(), "names", ASKED)?;
+        bounds::few(plugin, place, self.0.len(), "names", REQUESTED_SETTINGS)?;
         for name in &self.0 {
             bounds::text(plugin, format_args!("{place}, name"), name, bounds::DESCRIPTION_BYTES)?;
         }

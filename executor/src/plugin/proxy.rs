@@ -10,6 +10,7 @@ mod functions;
 mod hostile;
 mod in_flight;
 mod isolation;
+mod last_records;
 mod link;
 mod module;
 pub(super) mod objects;
@@ -19,7 +20,6 @@ mod scratch;
 mod transfers;
 mod watchdog;
 mod window;
-mod words;
 
 pub use callbacks::Record;
 pub use isolation::{Isolation, Opened, Refusal};

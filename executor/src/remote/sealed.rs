@@ -13,7 +13,7 @@ use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use super::Key;
 use super::progress::{IS_WRITING, Progress};
-use crate::rpc::{Death, Ended, Transport};
+use crate::rpc::{EndReason, ProcessExit, Transport};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
@@ -44,7 +44,7 @@ pub(super) enum Failure {
 /// A controller that has proved that it has the key.
 pub(super) struct Accepted {
     pub(super) transport: Transport,
-    pub(super) epitaph: Epitaph,
+    pub(super) last_message: LastMessageSender,
 }
 
 /// Performs the controller's side of the greeting within `limit`. The controller sends the first
@@ -206,10 +206,10 @@ fn finish(
         limited.set_write_timeout(write)
     });
     let transport = transport.with_why(move || match reported.get() {
-        Some(status) => Ended::Died(Death(ExitStatus::from_raw(*status))),
-        None => Ended::Cut,
+        Some(status) => EndReason::Died(ProcessExit(ExitStatus::from_raw(*status))),
+        None => EndReason::Cut,
     });
-    Ok(Accepted { transport, epitaph: Epitaph(outgoing) })
+    Ok(Accepted { transport, last_message: LastMessageSender(outgoing) })
 }
 
 fn refused(error: impl std::fmt::Display) -> Failure {
@@ -326,9 +326,9 @@ impl Outgoing {
 const LAST_WORDS: u64 = 1 << 62;
 
 /// The means to send the last message over a connection: the end of the process that had it.
-pub(crate) struct Epitaph(Arc<Outgoing>);
+pub(crate) struct LastMessageSender(Arc<Outgoing>);
 
-impl Epitaph {
+impl LastMessageSender {
     /// Returns the connection's socket.
     pub(crate) fn controller(&self) -> BorrowedFd<'_> {
         self.0.socket.as_fd()
@@ -477,7 +477,7 @@ mod tests {
                     if is_written {
                         outgoing.write(number, b", second")?;
                     }
-                    Epitaph(Arc::clone(outgoing)).tell(0x800);
+                    LastMessageSender(Arc::clone(outgoing)).tell(0x800);
                     Ok(())
                 });
                 cut_off.unwrap();
@@ -491,7 +491,7 @@ mod tests {
     fn the_end_of_a_process_is_not_believed_where_a_piece_is_missing() {
         let (heard, status) = heard(3, |outgoing| {
             outgoing.write(1, b"first").unwrap();
-            Epitaph(Arc::clone(outgoing)).tell(0);
+            LastMessageSender(Arc::clone(outgoing)).tell(0);
         });
         assert_eq!(heard.unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(status, None);

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::adaptive_spin::AdaptiveSpin;
-use super::fork::Birthplace;
-use super::link::{Direction, From, Link};
+use super::fork::CreatorProcess;
+use super::link::{Direction, Link, Origin};
 use super::pool::Pool;
 use super::ring::{MAX_IN_RING, Sender};
-use super::slots::{Slots, Taken, reply_in_slot};
+use super::slots::{CallSlot, Slots, reply_in_slot};
 use super::transport::{Limits, Transport, ended_by};
 use super::wire::{Header, Kind, MAX_CONTENT};
 use super::worker::Workers;
-use super::{CallError, Ended};
+use super::{CallError, EndReason};
 
 /// The handlers of one side of a connection for the other side's calls and messages.
 pub trait Service: Send + Sync + 'static {
@@ -37,7 +37,7 @@ pub trait Service: Send + Sync + 'static {
     fn post(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]);
 
     /// Handles the end of the connection. Called once, on any thread; calls may still be under way.
-    fn ended(&self, _why: &Ended) {}
+    fn ended(&self, _why: &EndReason) {}
 }
 
 /// The settings of a connection.
@@ -75,7 +75,7 @@ pub struct Connection(Arc<Peer>);
 
 /// The other side, as the target of calls. Any thread may use it.
 pub struct Peer {
-    side: From,
+    side: Origin,
     /// The mapped memory; without shared memory only its slots are used.
     link: Link,
     is_shared: bool,
@@ -85,25 +85,25 @@ pub struct Peer {
     has_posted: AtomicBool,
     writer: Mutex<Box<dyn Write + Send>>,
     shut_down: Box<dyn Fn() + Send + Sync>,
-    why: Box<dyn Fn() -> Ended + Send + Sync>,
+    why: Box<dyn Fn() -> EndReason + Send + Sync>,
     slots: Slots,
     adaptive_spin: AdaptiveSpin,
     workers: Workers,
     pool: Pool,
     service: Arc<dyn Service>,
     options: Options,
-    ended: OnceLock<Ended>,
+    ended: OnceLock<EndReason>,
     /// Whether calls under way return the reason in `ended`.
     is_finished: AtomicBool,
     end: (Mutex<bool>, Condvar),
-    birthplace: Birthplace,
+    creator: CreatorProcess,
 }
 
 /// A sent call. Dropping it waits for the reply.
 #[must_use = "dropping it waits for the reply"]
 pub struct Started {
     peer: Arc<Peer>,
-    taken: Option<Taken>,
+    taken: Option<CallSlot>,
 }
 
 impl Connection {
@@ -116,7 +116,7 @@ impl Connection {
         mut transport: Transport,
         options: Options,
         service: Arc<dyn Service>,
-    ) -> Result<Self, Ended> {
+    ) -> Result<Self, EndReason> {
         let memory = transport.greet(Limits {
             read: Some(options.greeting_limit),
             write: Some(options.write_limit),
@@ -125,7 +125,8 @@ impl Connection {
             Some(memory) => Link::from_file(memory),
             None => Link::anonymous(),
         };
-        let link = link.map_err(|error| Ended::Stream(format!("mapping its memory: {error}")))?;
+        let link =
+            link.map_err(|error| EndReason::Stream(format!("mapping its memory: {error}")))?;
         let Transport { side, reader, writer, shut_down, why, .. } = transport;
         let peer = Arc::new(Peer {
             side,
@@ -146,7 +147,7 @@ impl Connection {
             ended: OnceLock::new(),
             is_finished: AtomicBool::new(false),
             end: (Mutex::new(false), Condvar::new()),
-            birthplace: Birthplace::here(),
+            creator: CreatorProcess::here(),
         });
         let connection = Self(Arc::clone(&peer));
         if peer.is_shared {
@@ -180,7 +181,7 @@ impl Drop for Connection {
         if self.0.is_here() && !self.0.is_over() {
             let bye = Header { kind: Kind::Bye, method: 0, identity: 0, size: 0 };
             let _ = self.0.write(bye, &[]);
-            self.0.end(Ended::Here);
+            self.0.end(EndReason::Here);
         }
     }
 }
@@ -199,7 +200,7 @@ impl Peer {
     /// the connection is given up.
     ///
     /// # Errors
-    /// As for [`Peer::call`], and [`Ended::Silent`].
+    /// As for [`Peer::call`], and [`EndReason::Silent`].
     pub fn call_within(
         &self,
         limit: Option<Duration>,
@@ -259,28 +260,28 @@ impl Peer {
     }
 
     /// Returns the reason for the end of the connection, if it has ended.
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<EndReason> {
         if !self.is_here() {
-            return Some(Ended::Forked);
+            return Some(EndReason::Forked);
         }
         self.ended.get().cloned()
     }
 
     /// Returns whether this process opened the connection. A forked child did not.
     pub fn is_here(&self) -> bool {
-        self.birthplace.is_here()
+        self.creator.is_here()
     }
 
     /// Blocks until the connection ends, and returns the reason.
-    pub fn wait_for_end(&self) -> Ended {
+    pub fn wait_for_end(&self) -> EndReason {
         if !self.is_here() {
-            return Ended::Forked;
+            return EndReason::Forked;
         }
         let mut is_over = self.end.0.lock();
         while !*is_over {
             self.end.1.wait(&mut is_over);
         }
-        self.ended.get().cloned().unwrap_or(Ended::Cut)
+        self.ended.get().cloned().unwrap_or(EndReason::Cut)
     }
 
     /// Blocks until no call of this side is under way, for at most `limit`.
@@ -296,7 +297,7 @@ impl Peer {
 
     /// Ends the connection for the reason `ended`, unless it has ended. All calls under way end
     /// with it. Does not block.
-    pub fn end(&self, ended: Ended) {
+    pub fn end(&self, ended: EndReason) {
         // In a forked child the connection belongs to the parent.
         if self.is_here() && self.ended.set(ended).is_ok() {
             self.finish();
@@ -352,7 +353,7 @@ impl Peer {
         &self,
         what: &str,
         work: impl FnOnce() + Send + 'static,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndReason> {
         let name = format!("{}-{what}", self.options.name);
         // Programs run on these threads, and expect the stack of a main thread. Its pages take
         // memory only when used.
@@ -362,7 +363,7 @@ impl Peer {
             first();
             work();
         });
-        spawned.map(drop).map_err(|error| Ended::Stream(format!("starting a thread: {error}")))
+        spawned.map(drop).map_err(|error| EndReason::Stream(format!("starting a thread: {error}")))
     }
 
     /// Handles a call. Runs `before` just before it stores the reply in the caller's slot.
@@ -398,7 +399,11 @@ impl Peer {
         }
     }
 
-    fn reply_by_stream(&self, identity: u64, reply: Result<Vec<u8>, String>) -> Result<(), Ended> {
+    fn reply_by_stream(
+        &self,
+        identity: u64,
+        reply: Result<Vec<u8>, String>,
+    ) -> Result<(), EndReason> {
         let (method, content) = match reply {
             Ok(content) if content.len() > MAX_CONTENT => {
                 let text = format!(
@@ -419,7 +424,7 @@ impl Peer {
 
     fn check(&self, content: &[u8]) -> Result<(), CallError> {
         if !self.is_here() {
-            return Err(Ended::Forked.into());
+            return Err(EndReason::Forked.into());
         }
         if let Some(ended) = self.ended.get() {
             return Err(ended.clone().into());
@@ -430,7 +435,7 @@ impl Peer {
         }
     }
 
-    fn send(&self, header: Header, content: &[u8], limit: &Limit) -> Result<(), Ended> {
+    fn send(&self, header: Header, content: &[u8], limit: &Limit) -> Result<(), EndReason> {
         let sent = match self.is_shared && content.len() <= MAX_IN_RING {
             true => {
                 if header.kind == Kind::Post {
@@ -446,8 +451,8 @@ impl Peer {
 
     /// Returns the reason for the end of the connection: the reason that the reading thread finds
     /// within [`LAST_WORDS`], otherwise `ended`.
-    fn ended_or(&self, ended: Ended) -> Ended {
-        if matches!(ended, Ended::Cut | Ended::Died(_)) {
+    fn ended_or(&self, ended: EndReason) -> EndReason {
+        if matches!(ended, EndReason::Cut | EndReason::Died(_)) {
             let mut is_over = self.end.0.lock();
             if !*is_over {
                 // The other side's last messages may not have been read yet.
@@ -458,7 +463,7 @@ impl Peer {
         self.ended.get().cloned().expect("it was just ended")
     }
 
-    fn write(&self, header: Header, content: &[u8]) -> Result<(), Ended> {
+    fn write(&self, header: Header, content: &[u8]) -> Result<(), EndReason> {
         let mut writer = self.writer.lock();
         let mut write = || {
             writer.write_all(&header.to_bytes())?;
@@ -477,7 +482,7 @@ impl Peer {
         };
         // An executor whose controller has gone without a farewell does not execute the
         // controller's last messages.
-        let listens = self.side == From::Controller || ended == Ended::There;
+        let listens = self.side == Origin::Controller || ended == EndReason::There;
         if self.ended.set(ended).is_err() {
             return;
         }
@@ -489,7 +494,7 @@ impl Peer {
         self.finish();
     }
 
-    fn read_message(self: &Arc<Self>, reader: &mut Box<dyn Read + Send>) -> Result<(), Ended> {
+    fn read_message(self: &Arc<Self>, reader: &mut Box<dyn Read + Send>) -> Result<(), EndReason> {
         let mut header = [0; Header::BYTES];
         reader.read_exact(&mut header).map_err(|error| ended_by(&error, &self.why))?;
         let header = Header::from_bytes(&header)?;
@@ -507,7 +512,7 @@ impl Peer {
                 };
                 self.slots.replied(self.outgoing(), header.identity, reply)
             }
-            Kind::Bye => Err(Ended::There),
+            Kind::Bye => Err(EndReason::There),
         }
     }
 }
@@ -528,7 +533,7 @@ impl Started {
     pub fn wait_for(mut self, limit: Option<Duration>) -> Result<Vec<u8>, CallError> {
         if !self.peer.is_here() {
             self.taken = None;
-            return Err(Ended::Forked.into());
+            return Err(EndReason::Forked.into());
         }
         let taken = self.taken.expect("it is taken by waiting alone");
         let reply = self.peer.wait(taken, &Limit::new(limit));
@@ -570,7 +575,7 @@ impl Peer {
         reply
     }
 
-    fn take_slot(&self, limit: &Limit) -> Result<Taken, CallError> {
+    fn take_slot(&self, limit: &Limit) -> Result<CallSlot, CallError> {
         let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(limit));
         taken.map_err(|error| match error {
             CallError::Ended(ended) => self.ended_or(ended).into(),
@@ -582,15 +587,15 @@ impl Peer {
         &self,
         method: u32,
         argument: &[u8],
-        taken: Taken,
+        taken: CallSlot,
         limit: &Limit,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndReason> {
         let size = argument.len();
         let header = Header { kind: Kind::Call, method, identity: taken.identity, size };
         self.send(header, argument, limit)
     }
 
-    fn wait(&self, taken: Taken, limit: &Limit) -> Result<Vec<u8>, CallError> {
+    fn wait(&self, taken: CallSlot, limit: &Limit) -> Result<Vec<u8>, CallError> {
         let finished = || self.ended.get().filter(|_| self.is_finished());
         let ended = || finished().cloned();
         if self.is_shared {
@@ -600,12 +605,12 @@ impl Peer {
         let reply = self.slots.wait(self.outgoing(), taken, limit.deadline, &ended);
         reply.unwrap_or_else(|| {
             self.end(limit.passed());
-            Err(self.ended.get().cloned().unwrap_or(Ended::Cut).into())
+            Err(self.ended.get().cloned().unwrap_or(EndReason::Cut).into())
         })
     }
 
     /// Returns the reason to give up: the end of the connection, or a passed limit.
-    fn ended_or_late(&self, limit: &Limit) -> Option<Ended> {
+    fn ended_or_late(&self, limit: &Limit) -> Option<EndReason> {
         let is_late = limit.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         self.ended.get().cloned().or(is_late.then(|| limit.passed()))
     }
@@ -626,8 +631,8 @@ impl Limit {
         Self { time, deadline: time.and_then(|time| Instant::now().checked_add(time)) }
     }
 
-    fn passed(&self) -> Ended {
-        Ended::Silent { limit: self.time.unwrap_or_default() }
+    fn passed(&self) -> EndReason {
+        EndReason::Silent { limit: self.time.unwrap_or_default() }
     }
 }
 
@@ -644,8 +649,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 fn read_content(
     reader: &mut Box<dyn Read + Send>,
     size: usize,
-    why: &dyn Fn() -> Ended,
-) -> Result<Vec<u8>, Ended> {
+    why: &dyn Fn() -> EndReason,
+) -> Result<Vec<u8>, EndReason> {
     let mut content = Vec::with_capacity(size.min(64 << 10));
     let read = reader.take(size as u64).read_to_end(&mut content);
     match read {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The reason for the end of a connection. Every call under way returns it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Ended {
+pub enum EndReason {
     /// A close by this side.
     #[error("the connection was closed by this side")]
     Here,
@@ -20,7 +20,7 @@ pub enum Ended {
     Cut,
     /// The end of the other side's process.
     #[error("{0}")]
-    Died(Death),
+    Died(ProcessExit),
     /// Another version of the protocol on the other side.
     #[error(
         "the other side speaks version {theirs} of the protocol, this side version {ours}: use an executor of the same release"
@@ -50,9 +50,9 @@ pub enum Ended {
 
 /// The exit status of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Death(pub ExitStatus);
+pub struct ProcessExit(pub ExitStatus);
 
-impl fmt::Display for Death {
+impl fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.code(), self.0.signal()) {
             (Some(code), _) => write!(f, "the executor exited with code {code}"),
@@ -71,7 +71,7 @@ impl fmt::Display for Death {
 pub enum CallError {
     /// The end of the connection.
     #[error(transparent)]
-    Ended(#[from] Ended),
+    Ended(#[from] EndReason),
     /// The other side's error text.
     #[error("{0}")]
     Failed(String),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_death_is_reported_by_code_or_signal() {
-        let text = |raw| Death(ExitStatus::from_raw(raw)).to_string();
+        let text = |raw| ProcessExit(ExitStatus::from_raw(raw)).to_string();
         assert_eq!(text(3 << 8), "the executor exited with code 3");
         assert_eq!(text(libc::SIGKILL), "the executor was killed by signal 9 (SIGKILL)");
         let dumped = text(libc::SIGSEGV | 0x80);

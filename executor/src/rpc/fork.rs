@@ -7,10 +7,10 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 /// The process that created the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Birthplace(u32);
+pub(crate) struct CreatorProcess(u32);
 
-impl Birthplace {
-    /// Returns the birthplace for the calling process.
+impl CreatorProcess {
+    /// Returns the value for the calling process.
     pub(crate) fn here() -> Self {
         let page = page();
         let here = std::process::id();
@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn a_forked_child_is_not_here() {
-        let birthplace = Birthplace::here();
-        assert!(birthplace.is_here());
+        let creator = CreatorProcess::here();
+        assert!(creator.is_here());
         // SAFETY: the child only loads a word and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let code = i32::from(birthplace.is_here());
+            let code = i32::from(creator.is_here());
             // SAFETY: the call ends the child at once.
             unsafe { libc::_exit(code) };
         }
@@ -59,6 +59,6 @@ mod tests {
         // SAFETY: the call waits for the child made above.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0);
-        assert!(birthplace.is_here());
+        assert!(creator.is_here());
     }
 }

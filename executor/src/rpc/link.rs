@@ -45,12 +45,12 @@ unsafe impl Sync for Link {}
 
 /// The sender of a direction's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum From {
+pub(super) enum Origin {
     Controller,
     Executor,
 }
 
-impl From {
+impl Origin {
     pub(super) fn other(self) -> Self {
         match self {
             Self::Controller => Self::Executor,
@@ -79,10 +79,10 @@ impl Link {
     }
 
     /// Returns the memory of one direction.
-    pub(super) fn direction(&self, from: From) -> Direction<'_> {
+    pub(super) fn direction(&self, from: Origin) -> Direction<'_> {
         let offset = match from {
-            From::Controller => 0,
-            From::Executor => DIRECTION_BYTES,
+            Origin::Controller => 0,
+            Origin::Executor => DIRECTION_BYTES,
         };
         // SAFETY: the mapping has both directions.
         Direction { base: unsafe { self.base.add(offset) }, link: std::marker::PhantomData }

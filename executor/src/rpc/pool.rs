@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::Ended;
+use super::EndReason;
 use super::connection::Peer;
 use super::link::MOST_CALLS;
 use super::wire::Header;
@@ -38,12 +38,12 @@ impl Pool {
         peer: &Arc<Peer>,
         header: Header,
         content: Vec<u8>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndReason> {
         let mut state = self.state.lock();
         // Some calls have their replies but are not counted as done yet, hence the factor 2.
         if state.open == 2 * MOST_CALLS {
             let problem = format!("more than {MOST_CALLS} calls are under way");
-            return Err(Ended::Protocol(problem));
+            return Err(EndReason::Protocol(problem));
         }
         state.open += 1;
         state.calls.push_back((header, content));

@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use super::Ended;
+use super::EndReason;
 use super::futex;
 use super::link::{Direction, RING_BYTES};
 use super::wire::{Header, Kind};
@@ -49,8 +49,8 @@ impl Sender {
         ring: Direction<'_>,
         header: Header,
         content: &[u8],
-        ended: &dyn Fn() -> Option<Ended>,
-    ) -> Result<(), Ended> {
+        ended: &dyn Fn() -> Option<EndReason>,
+    ) -> Result<(), EndReason> {
         let needed = record_bytes(content.len());
         let at = self.tail as usize % RING_BYTES;
         if RING_BYTES - at < needed {
@@ -83,8 +83,8 @@ impl Sender {
         &self,
         ring: Direction<'_>,
         bytes: usize,
-        ended: &dyn Fn() -> Option<Ended>,
-    ) -> Result<(), Ended> {
+        ended: &dyn Fn() -> Option<EndReason>,
+    ) -> Result<(), EndReason> {
         let mut is_published = false;
         loop {
             let head = futex::load(ring.head());
@@ -120,7 +120,7 @@ impl Receiver {
         &mut self,
         ring: Direction<'_>,
         content: &mut Vec<u8>,
-    ) -> Result<Option<Header>, Ended> {
+    ) -> Result<Option<Header>, EndReason> {
         loop {
             let available = futex::load(ring.tail()).wrapping_sub(self.head) as usize;
             if available == 0 {
@@ -181,8 +181,8 @@ fn record_bytes(content: usize) -> usize {
     (Header::BYTES + content).next_multiple_of(8)
 }
 
-fn broken() -> Ended {
-    Ended::Protocol("the shared ring of messages is damaged".to_owned())
+fn broken() -> EndReason {
+    EndReason::Protocol("the shared ring of messages is damaged".to_owned())
 }
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::thread::spawn;
 
-    use super::super::link::{From, Link};
+    use super::super::link::{Link, Origin};
     use super::*;
 
     fn header(identity: u64, size: usize) -> Header {
@@ -204,14 +204,14 @@ mod tests {
         let sizes = |index: u64| (index * 7919 % (MAX_IN_RING as u64 + 1)) as usize;
         let other = link.clone();
         let sender = spawn(move || {
-            let ring = other.direction(From::Controller);
+            let ring = other.direction(Origin::Controller);
             let mut sender = Sender::default();
             for index in 0..2000 {
                 let content = vec![index as u8; sizes(index)];
                 sender.send(ring, header(index, content.len()), &content, &|| None).unwrap();
             }
         });
-        let ring = link.direction(From::Controller);
+        let ring = link.direction(Origin::Controller);
         let (mut receiver, mut content) = (Receiver::default(), Vec::new());
         for index in 0..2000 {
             let received = loop {
@@ -231,22 +231,23 @@ mod tests {
     #[test]
     fn whoever_waits_for_room_is_told_that_the_connection_is_over() {
         let link = Link::anonymous().unwrap();
-        let ring = link.direction(From::Executor);
+        let ring = link.direction(Origin::Executor);
         let mut sender = Sender::default();
         let content = vec![0; MAX_IN_RING];
         let result = loop {
-            let sent = sender.send(ring, header(0, content.len()), &content, &|| Some(Ended::Cut));
+            let sent =
+                sender.send(ring, header(0, content.len()), &content, &|| Some(EndReason::Cut));
             if sent.is_err() {
                 break sent;
             }
         };
-        assert_eq!(result, Err(Ended::Cut));
+        assert_eq!(result, Err(EndReason::Cut));
     }
 
     #[test]
     fn a_ring_with_any_bytes_and_any_counters_gives_messages_or_an_error() {
         let link = Link::anonymous().unwrap();
-        let ring = link.direction(From::Executor);
+        let ring = link.direction(Origin::Executor);
         let mut seed = 1_u64;
         let mut random = || {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -261,7 +262,7 @@ mod tests {
             ring.tail().store(receiver.head.wrapping_add(random() & 0x1f8), Ordering::Relaxed);
             while let Ok(Some(_)) = receiver.receive(ring, &mut content) {}
             let sender = Sender { tail: random() };
-            let _ = sender.wait_for_room(ring, 64, &|| Some(Ended::Cut));
+            let _ = sender.wait_for_room(ring, 64, &|| Some(EndReason::Cut));
         }
     }
 }

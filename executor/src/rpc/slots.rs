@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::futex;
 use super::link::{Direction, MOST_CALLS, SLOT_CONTENT, SLOTS};
-use super::{CallError, Ended};
+use super::{CallError, EndReason};
 
 /// A slot that no call uses.
 const FREE: u32 = 0;
@@ -59,7 +59,7 @@ struct Streamed {
 
 /// A slot that a call uses.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Taken {
+pub(super) struct CallSlot {
     slot: usize,
     /// The call's identity: no two calls under way have the same.
     pub(super) identity: u64,
@@ -81,8 +81,8 @@ impl Slots {
     pub(super) fn take(
         &self,
         direction: Direction<'_>,
-        ended: &dyn Fn() -> Option<Ended>,
-    ) -> Result<Taken, CallError> {
+        ended: &dyn Fn() -> Option<EndReason>,
+    ) -> Result<CallSlot, CallError> {
         if let Some(ended) = ended() {
             return Err(ended.into());
         }
@@ -92,7 +92,7 @@ impl Slots {
         let identity = slot as u64 | u64::from(streamed.calls) << 32;
         streamed.awaited = Some(identity);
         self.state(direction, slot).store(PENDING, Ordering::Relaxed);
-        Ok(Taken { slot, identity })
+        Ok(CallSlot { slot, identity })
     }
 
     fn free_slot(&self) -> Option<usize> {
@@ -133,7 +133,7 @@ impl Slots {
     }
 
     /// Gives a slot back.
-    pub(super) fn free(&self, direction: Direction<'_>, taken: Taken) {
+    pub(super) fn free(&self, direction: Direction<'_>, taken: CallSlot) {
         let mut streamed = self.place(taken.slot).streamed.lock();
         streamed.awaited = None;
         streamed.reply = None;
@@ -148,8 +148,8 @@ impl Slots {
     pub(super) fn look<'a>(
         &'a self,
         direction: Direction<'a>,
-        taken: Taken,
-        ended: &'a dyn Fn() -> Option<Ended>,
+        taken: CallSlot,
+        ended: &'a dyn Fn() -> Option<EndReason>,
     ) -> impl FnMut() -> bool + use<'a> {
         let word = self.state(direction, taken.slot);
         let mut looks = 0_u32;
@@ -164,9 +164,9 @@ impl Slots {
     pub(super) fn wait(
         &self,
         direction: Direction<'_>,
-        taken: Taken,
+        taken: CallSlot,
         deadline: Option<Instant>,
-        ended: &dyn Fn() -> Option<Ended>,
+        ended: &dyn Fn() -> Option<EndReason>,
     ) -> Option<Result<Vec<u8>, CallError>> {
         let word = self.state(direction, taken.slot);
         loop {
@@ -196,7 +196,7 @@ impl Slots {
     fn reply(
         &self,
         direction: Direction<'_>,
-        taken: Taken,
+        taken: CallSlot,
         state: u32,
     ) -> Option<Result<Vec<u8>, CallError>> {
         match state {
@@ -229,10 +229,11 @@ impl Slots {
         direction: Direction<'_>,
         identity: u64,
         reply: Result<Vec<u8>, String>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndReason> {
         let slot = (identity & u64::from(u32::MAX)) as usize;
-        let unexpected =
-            || Ended::Protocol(format!("a reply to call {identity:#x}, which is not under way"));
+        let unexpected = || {
+            EndReason::Protocol(format!("a reply to call {identity:#x}, which is not under way"))
+        };
         let mut streamed = self.place_of(slot).ok_or_else(unexpected)?.streamed.lock();
         if streamed.awaited != Some(identity) || streamed.reply.is_some() {
             return Err(unexpected());
@@ -273,13 +274,13 @@ pub(super) fn reply_in_slot(
     identity: u64,
     reply: &Result<Vec<u8>, String>,
     before: impl FnOnce(),
-) -> Result<bool, Ended> {
+) -> Result<bool, EndReason> {
     let slot = (identity & u64::from(u32::MAX)) as usize;
     if (SLOTS..MOST_CALLS).contains(&slot) {
         return Ok(false);
     }
     if slot >= MOST_CALLS {
-        return Err(Ended::Protocol(format!("a call with the identity {identity:#x}")));
+        return Err(EndReason::Protocol(format!("a call with the identity {identity:#x}")));
     }
     let (content, is_error) = match reply {
         Ok(content) => (content.as_slice(), 0),

@@ -14,19 +14,19 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
 };
 
-use super::Ended;
-use super::link::{From, LINK_BYTES};
+use super::EndReason;
+use super::link::{LINK_BYTES, Origin};
 use super::wire::{Greeting, VERSION};
 
 /// A stream for a connection, and this process's side of it.
 pub struct Transport {
-    pub(super) side: From,
+    pub(super) side: Origin,
     pub(super) reader: Box<dyn Read + Send>,
     pub(super) writer: Box<dyn Write + Send>,
     /// The function that makes blocked reads and writes return.
     pub(super) shut_down: Box<dyn Fn() + Send + Sync>,
     /// The function that returns the reason for the end of the stream. May block for a moment.
-    pub(super) why: Box<dyn Fn() -> Ended + Send + Sync>,
+    pub(super) why: Box<dyn Fn() -> EndReason + Send + Sync>,
     /// The socket, if it can carry file descriptors.
     socket: Option<Arc<UnixStream>>,
     /// The function that sets the time limits of the stream's reads and writes.
@@ -35,11 +35,11 @@ pub struct Transport {
     /// process that serves.
     passed: Option<OwnedFd>,
     /// The receiver of the pidfd of the process that serves, if the controller wants it.
-    on_server: Option<OnServer>,
+    on_server: Option<PidfdReceiver>,
 }
 
 /// A receiver of the pidfd of the process that serves.
-type OnServer = Box<dyn FnOnce(OwnedFd) + Send>;
+type PidfdReceiver = Box<dyn FnOnce(OwnedFd) + Send>;
 
 /// The time limits of a stream's reads and writes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,12 +52,12 @@ impl Transport {
     /// Creates the controller's side of a Unix socket. The executor gets `memory` too, if there is
     /// some, and both use its first bytes: see [`Transport::LINK_BYTES`].
     pub fn controller(socket: UnixStream, memory: Option<OwnedFd>) -> Self {
-        Self::unix(socket, From::Controller, memory)
+        Self::unix(socket, Origin::Controller, memory)
     }
 
     /// Creates the executor's side of a Unix socket.
     pub fn executor(socket: UnixStream) -> Self {
-        Self::unix(socket, From::Executor, None)
+        Self::unix(socket, Origin::Executor, None)
     }
 
     /// Creates the controller's or the executor's side of a TCP connection. No memory is shared,
@@ -74,7 +74,7 @@ impl Transport {
             limited.set_write_timeout(write)
         };
         let shut_down = move || drop(closer.shutdown(Shutdown::Both));
-        let (reader, writer) = (Shared(Arc::clone(&socket)), Quiet(socket));
+        let (reader, writer) = (Shared(Arc::clone(&socket)), NoSigpipeSocket(socket));
         Ok(Self::over(controls, Box::new(reader), Box::new(writer), Box::new(shut_down))
             .with_limit(limit))
     }
@@ -88,11 +88,11 @@ impl Transport {
         shut_down: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
         Self {
-            side: if controls { From::Controller } else { From::Executor },
+            side: if controls { Origin::Controller } else { Origin::Executor },
             reader,
             writer,
             shut_down,
-            why: Box::new(|| Ended::Cut),
+            why: Box::new(|| EndReason::Cut),
             socket: None,
             limit: Box::new(|_| Ok(())),
             passed: None,
@@ -108,10 +108,10 @@ impl Transport {
     pub(crate) fn watch(
         mut self,
         process: Arc<OwnedFd>,
-        why: impl Fn() -> Ended + Send + Sync + 'static,
+        why: impl Fn() -> EndReason + Send + Sync + 'static,
     ) -> Self {
         if let Some(socket) = &self.socket {
-            self.reader = Box::new(Watched { socket: Arc::clone(socket), process });
+            self.reader = Box::new(MonitoredSocket { socket: Arc::clone(socket), process });
         }
         self.why = Box::new(why);
         self
@@ -129,7 +129,7 @@ impl Transport {
     }
 
     /// Sets the function that returns the reason for the end of the stream.
-    pub(crate) fn with_why(self, why: impl Fn() -> Ended + Send + Sync + 'static) -> Self {
+    pub(crate) fn with_why(self, why: impl Fn() -> EndReason + Send + Sync + 'static) -> Self {
         Self { why: Box::new(why), ..self }
     }
 
@@ -141,15 +141,15 @@ impl Transport {
         Self { limit: Box::new(move |limits| limit(limits.read, limits.write)), ..self }
     }
 
-    fn unix(socket: UnixStream, side: From, memory: Option<OwnedFd>) -> Self {
+    fn unix(socket: UnixStream, side: Origin, memory: Option<OwnedFd>) -> Self {
         let socket = Arc::new(socket);
         let (closer, limited) = (Arc::clone(&socket), Arc::clone(&socket));
         Self {
             side,
             reader: Box::new(Shared(Arc::clone(&socket))),
-            writer: Box::new(Quiet(Arc::clone(&socket))),
+            writer: Box::new(NoSigpipeSocket(Arc::clone(&socket))),
             shut_down: Box::new(move || drop(closer.shutdown(Shutdown::Both))),
-            why: Box::new(|| Ended::Cut),
+            why: Box::new(|| EndReason::Cut),
             socket: Some(socket),
             limit: Box::new(move |limits| {
                 limited.set_read_timeout(limits.read)?;
@@ -161,12 +161,12 @@ impl Transport {
     }
 
     /// Exchanges greetings. Returns the memory of both sides, if they share some.
-    pub(super) fn greet(&mut self, limits: Limits) -> Result<Option<OwnedFd>, Ended> {
-        let stream = |error: io::Error| Ended::Stream(error.to_string());
+    pub(super) fn greet(&mut self, limits: Limits) -> Result<Option<OwnedFd>, EndReason> {
+        let stream = |error: io::Error| EndReason::Stream(error.to_string());
         (self.limit)(limits).map_err(stream)?;
         let passed = self.passed.take();
         let memory = match self.side {
-            From::Controller => {
+            Origin::Controller => {
                 let greeting = greeting(passed.is_some());
                 self.send_greeting(greeting, passed.as_ref()).map_err(|e| self.failed(e))?;
                 let (greeting, server) = self.receive_greeting()?;
@@ -175,7 +175,7 @@ impl Transport {
                 }
                 passed.filter(|_| greeting.shares_memory)
             }
-            From::Executor => {
+            Origin::Executor => {
                 let (greeted, memory) = self.receive_greeting()?;
                 let memory = memory
                     .filter(|_| greeted.shares_memory && greeted.link_bytes == LINK_BYTES as u64);
@@ -205,7 +205,7 @@ impl Transport {
         self.writer.write_all(&bytes[sent..])
     }
 
-    fn receive_greeting(&mut self) -> Result<(Greeting, Option<OwnedFd>), Ended> {
+    fn receive_greeting(&mut self) -> Result<(Greeting, Option<OwnedFd>), EndReason> {
         let mut bytes = [0; Greeting::BYTES];
         let (mut filled, mut memory) = (0, None);
         if let Some(socket) = &self.socket {
@@ -218,9 +218,9 @@ impl Transport {
             });
             let received = received.map_err(|e| self.failed(e.into()))?;
             let is_cut = received.flags.contains(ReturnFlags::CTRUNC);
-            if is_cut && matches!(self.side, From::Controller) {
+            if is_cut && matches!(self.side, Origin::Controller) {
                 let problem = "no descriptor is left for the process that serves";
-                return Err(Ended::Stream(problem.to_owned()));
+                return Err(EndReason::Stream(problem.to_owned()));
             }
             filled = received.bytes;
             for message in control.drain() {
@@ -236,7 +236,7 @@ impl Transport {
         Ok((Greeting::from_bytes(&bytes)?, memory))
     }
 
-    fn failed(&self, error: io::Error) -> Ended {
+    fn failed(&self, error: io::Error) -> EndReason {
         ended_by(&error, &self.why)
     }
 }
@@ -246,23 +246,23 @@ fn greeting(shares_memory: bool) -> Greeting {
 }
 
 /// Returns the reason for the connection's end that an error of its stream implies.
-pub(super) fn ended_by(error: &io::Error, why: &dyn Fn() -> Ended) -> Ended {
+pub(super) fn ended_by(error: &io::Error, why: &dyn Fn() -> EndReason) -> EndReason {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock,
     };
     match error.kind() {
         UnexpectedEof | BrokenPipe | ConnectionReset | ConnectionAborted => why(),
         WouldBlock | TimedOut => {
-            Ended::Stream("the other side neither sends nor takes anything".to_owned())
+            EndReason::Stream("the other side neither sends nor takes anything".to_owned())
         }
-        _ => Ended::Stream(error.to_string()),
+        _ => EndReason::Stream(error.to_string()),
     }
 }
 
 /// A socket whose writes raise no signal when the other end is gone.
-struct Quiet<S>(Arc<S>);
+struct NoSigpipeSocket<S>(Arc<S>);
 
-impl<S: AsFd> Write for Quiet<S> {
+impl<S: AsFd> Write for NoSigpipeSocket<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match send(&*self.0, bytes, SendFlags::NOSIGNAL) {
@@ -291,12 +291,12 @@ where
 
 /// A socket whose reads also end when a process has ended, even if another process holds the other
 /// end of the socket.
-struct Watched {
+struct MonitoredSocket {
     socket: Arc<UnixStream>,
     process: Arc<OwnedFd>,
 }
 
-impl Watched {
+impl MonitoredSocket {
     /// Returns the socket's time limit of reads.
     fn limit(&self) -> io::Result<Option<Timespec>> {
         let limit = self.socket.read_timeout()?;
@@ -307,7 +307,7 @@ impl Watched {
     }
 }
 
-impl Read for Watched {
+impl Read for MonitoredSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let limit = self.limit()?;
         loop {

@@ -1,6 +1,6 @@
 //! The format of a stream: a greeting from each side, then frames.
 
-use super::Ended;
+use super::EndReason;
 
 /// The version of the protocol. Both sides must have the same.
 pub const VERSION: u32 = 2;
@@ -35,17 +35,17 @@ impl Greeting {
     }
 
     /// Parses the other side's greeting.
-    pub(super) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, Ended> {
+    pub(super) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, EndReason> {
         if bytes[..8] != MAGIC {
             let problem = "the other side's greeting is neither an executor's nor a controller's";
-            return Err(Ended::Protocol(problem.to_owned()));
+            return Err(EndReason::Protocol(problem.to_owned()));
         }
         let version = u32::from_le_bytes(bytes[8..12].try_into().expect("four bytes"));
         if version != VERSION {
-            return Err(Ended::Version { ours: VERSION, theirs: version });
+            return Err(EndReason::Version { ours: VERSION, theirs: version });
         }
         if bytes[12] > 1 || bytes[13..16] != [0; 3] || bytes[24..] != [0; 8] {
-            return Err(Ended::Protocol(
+            return Err(EndReason::Protocol(
                 "a greeting with an invalid flag or nonzero reserved bytes".to_owned(),
             ));
         }
@@ -97,7 +97,7 @@ impl Header {
     }
 
     /// Parses a header; any bytes give a header or an error.
-    pub(super) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, Ended> {
+    pub(super) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, EndReason> {
         let word =
             |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let kind = match word(4) {
@@ -105,15 +105,15 @@ impl Header {
             2 => Kind::Reply,
             3 => Kind::Post,
             4 => Kind::Bye,
-            other => return Err(Ended::Protocol(format!("a message of kind {other}"))),
+            other => return Err(EndReason::Protocol(format!("a message of kind {other}"))),
         };
         let size = word(0) as usize;
         if size > MAX_CONTENT {
             let problem = format!("a message of {size} bytes, expected at most {MAX_CONTENT}");
-            return Err(Ended::Protocol(problem));
+            return Err(EndReason::Protocol(problem));
         }
         if word(20) != 0 {
-            return Err(Ended::Protocol("a message with nonzero reserved bytes".to_owned()));
+            return Err(EndReason::Protocol("a message with nonzero reserved bytes".to_owned()));
         }
         let identity = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
         Ok(Self { kind, method: word(16), identity, size })
@@ -138,7 +138,7 @@ mod tests {
     fn another_version_is_refused_with_both_versions() {
         let greeting = Greeting { version: 7, shares_memory: false, link_bytes: 0 };
         let error = Greeting::from_bytes(&greeting.to_bytes()).unwrap_err();
-        assert_eq!(error, Ended::Version { ours: VERSION, theirs: 7 });
+        assert_eq!(error, EndReason::Version { ours: VERSION, theirs: 7 });
         let text = error.to_string();
         assert!(
             text.contains("version 7") && text.contains(&format!("version {VERSION}")),
@@ -152,13 +152,16 @@ mod tests {
         for at in [0, 7, 12, 13, 15, 24, 31] {
             let mut bytes = good;
             bytes[at] ^= 0x80;
-            assert!(matches!(Greeting::from_bytes(&bytes), Err(Ended::Protocol(_))), "byte {at}");
+            assert!(
+                matches!(Greeting::from_bytes(&bytes), Err(EndReason::Protocol(_))),
+                "byte {at}"
+            );
         }
         let header = Header { kind: Kind::Call, method: 1, identity: 2, size: 3 }.to_bytes();
         for (at, value) in [(3, 0xff), (4, 0), (4, 5), (7, 1), (20, 1), (23, 1)] {
             let mut bytes = header;
             bytes[at] = value;
-            assert!(matches!(Header::from_bytes(&bytes), Err(Ended::Protocol(_))), "byte {at}");
+            assert!(matches!(Header::from_bytes(&bytes), Err(EndReason::Protocol(_))), "byte {at}");
         }
     }
 }

@@ -18,7 +18,7 @@ use super::link::{Direction, MOST_CALLS, RING_BYTES};
 use super::pool::{MOST_IDLE, RESTING};
 use super::ring::{ATTENDED, Receiver, UNATTENDED, call_attention};
 use super::wire::{Header, Kind};
-use super::{Ended, futex};
+use super::{EndReason, futex};
 
 /// The receiving side of a ring, for all its threads.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub(super) struct Workers {
 
 impl Workers {
     /// Starts the first thread.
-    pub(super) fn start(&self, peer: &Arc<Peer>) -> Result<(), Ended> {
+    pub(super) fn start(&self, peer: &Arc<Peer>) -> Result<(), EndReason> {
         self.spawn(peer)
     }
 
@@ -61,7 +61,7 @@ impl Workers {
         futex::wake(ring.bell(), i32::MAX as u32);
     }
 
-    fn spawn(&self, peer: &Arc<Peer>) -> Result<(), Ended> {
+    fn spawn(&self, peer: &Arc<Peer>) -> Result<(), EndReason> {
         self.threads.fetch_add(1, Ordering::Relaxed);
         self.idle.fetch_add(1, Ordering::Relaxed);
         let worker = Arc::clone(peer);
@@ -116,7 +116,9 @@ impl Workers {
                 }
                 Ok(Some(header)) => {
                     let kind = header.kind;
-                    peer.end(Ended::Protocol(format!("a message of kind {kind:?} in the ring")));
+                    peer.end(EndReason::Protocol(format!(
+                        "a message of kind {kind:?} in the ring"
+                    )));
                     return None;
                 }
                 Ok(None) => {

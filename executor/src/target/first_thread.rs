@@ -5,14 +5,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use parking_lot::Mutex;
 
 use super::last_threads;
-use crate::rpc::Ended;
+use crate::rpc::EndReason;
 
 /// Work for the first thread.
 pub(super) enum Work {
     /// A function to call, which sends its own result.
     Call(Box<dyn FnOnce() + Send>),
     /// The end of the connection.
-    End(Ended),
+    End(EndReason),
 }
 
 /// The sending side of the first thread's work.
@@ -24,7 +24,7 @@ pub(super) struct FirstThread {
 #[derive(Default)]
 struct State {
     is_busy: bool,
-    end: Option<Ended>,
+    end: Option<EndReason>,
 }
 
 impl FirstThread {
@@ -49,7 +49,7 @@ impl FirstThread {
 
     /// Handles the end of the connection. If the first thread runs a program, the process ends at
     /// once; otherwise that thread ends it.
-    pub(super) fn end(&self, ended: &Ended) {
+    pub(super) fn end(&self, ended: &EndReason) {
         let mut state = self.state.lock();
         if state.is_busy {
             super::leave(0);
@@ -59,7 +59,7 @@ impl FirstThread {
     }
 
     /// Executes work on the first thread until the connection is over.
-    pub(super) fn work(&self, work: &Receiver<Work>) -> Ended {
+    pub(super) fn work(&self, work: &Receiver<Work>) -> EndReason {
         while let Ok(work) = work.recv() {
             match work {
                 Work::End(ended) => return ended,
@@ -82,6 +82,6 @@ impl FirstThread {
                 }
             }
         }
-        Ended::Cut
+        EndReason::Cut
     }
 }

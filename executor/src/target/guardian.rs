@@ -10,8 +10,8 @@ use std::process::ExitStatus;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use super::waiting::{Forked, HeldSignals, Role, attend, code_of, fork};
-use crate::remote::Epitaph;
+use super::waiting::{BlockedSignals, ForkSide, Role, attend, code_of, fork};
+use crate::remote::LastMessageSender;
 
 /// Forks, and returns in the new process, which ends with the calling one. The calling process
 /// waits for its end, reports it to the controller, and ends in the same way.
@@ -21,26 +21,26 @@ use crate::remote::Epitaph;
 ///
 /// # Safety
 /// The process has one thread.
-pub(super) unsafe fn split(epitaph: &Epitaph) -> io::Result<()> {
+pub(super) unsafe fn split(last_message: &LastMessageSender) -> io::Result<()> {
     let parent = getpid();
-    let held = HeldSignals::hold();
+    let held = BlockedSignals::hold();
     // SAFETY: guaranteed by the caller.
     match unsafe { fork(&held)? } {
-        Forked::Child => {
+        ForkSide::Child => {
             set_parent_process_death_signal(Some(Signal::KILL))?;
             if getppid() != Some(parent) {
                 super::leave(1);
             }
             Ok(())
         }
-        Forked::Parent(child) => {
-            tell(epitaph, attend(child, Role::Work, Some(epitaph.controller()), held))
+        ForkSide::Parent(child) => {
+            tell(last_message, attend(child, Role::Work, Some(last_message.controller()), held))
         }
     }
 }
 
 /// Reports the end of the serving process to the controller, and ends this process in the same way.
-pub(super) fn tell(epitaph: &Epitaph, status: ExitStatus) -> ! {
-    epitaph.tell(status.into_raw());
+pub(super) fn tell(last_message: &LastMessageSender, status: ExitStatus) -> ! {
+    last_message.tell(status.into_raw());
     super::leave(code_of(status))
 }

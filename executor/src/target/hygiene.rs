@@ -11,7 +11,7 @@ use rustix::process::{
 };
 
 use super::arguments::{Arguments, Controller, Limits};
-use crate::rpc::Ended;
+use crate::rpc::EndReason;
 
 /// Prepares the process. If another program has started it, closes inherited descriptors and ties
 /// the process to that program. Then sets the limits. The process must have one thread.
@@ -33,13 +33,13 @@ pub(super) fn prepare(arguments: &Arguments) -> Result<(), String> {
 /// if the controller cannot be watched.
 ///
 /// # Errors
-/// `Ended::Cut` if the controller has ended already.
-pub(super) fn controller(socket: i32) -> Result<Option<OwnedFd>, Ended> {
+/// `EndReason::Cut` if the controller has ended already.
+pub(super) fn controller(socket: i32) -> Result<Option<OwnedFd>, EndReason> {
     // After the end of the parent, `getppid` does not return it any more.
     let Some(controller) = maker(socket).or_else(getppid) else { return Ok(None) };
     match pidfd_open(controller, PidfdFlags::empty()) {
         Ok(file) => Ok(Some(file)),
-        Err(rustix::io::Errno::SRCH) => Err(Ended::Cut),
+        Err(rustix::io::Errno::SRCH) => Err(EndReason::Cut),
         Err(error) => {
             log::debug!("the controller cannot be watched: {error}");
             Ok(None)

@@ -9,7 +9,7 @@ use crate::plugin::serve::Server;
 use crate::protocol::{
     CALL, CALL_CONTROLLER, CALL_ON_FIRST_THREAD, ECHO, FACTS, Facts, join, split,
 };
-use crate::rpc::{Ended, Peer, Service};
+use crate::rpc::{EndReason, Peer, Service};
 
 use super::first_thread::FirstThread;
 
@@ -53,7 +53,7 @@ impl Service for Target {
         }
     }
 
-    fn ended(&self, why: &Ended) {
+    fn ended(&self, why: &EndReason) {
         self.first_thread.end(why);
     }
 }

@@ -22,7 +22,7 @@ use rustix::process::{
 use crate::readiness::is_ready_within;
 
 /// The two sides of a fork.
-pub(super) enum Forked {
+pub(super) enum ForkSide {
     /// The parent, with the number of its child.
     Parent(Pid),
     /// The child.
@@ -32,14 +32,14 @@ pub(super) enum Forked {
 /// Signals that a parent passes on, blocked until this is dropped. In the parent they wait until
 /// [`attend`] passes them on, in the child until it can end by them. Number 1 of a PID namespace
 /// would lose signals that come while it has no handler.
-pub(super) struct HeldSignals {
+pub(super) struct BlockedSignals {
     /// The signals that the thread had blocked before.
     before: libc::sigset_t,
 }
 
-impl HeldSignals {
+impl BlockedSignals {
     /// Blocks the signals in the calling thread.
-    pub(super) fn hold() -> HeldSignals {
+    pub(super) fn hold() -> BlockedSignals {
         // SAFETY: the sets belong to this function; a zeroed set is empty.
         unsafe {
             let (mut held, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
@@ -47,12 +47,12 @@ impl HeldSignals {
                 libc::sigaddset(&raw mut held, signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, &raw mut before);
-            HeldSignals { before }
+            BlockedSignals { before }
         }
     }
 }
 
-impl Drop for HeldSignals {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // SAFETY: the system has filled the set.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
@@ -67,7 +67,7 @@ impl Drop for HeldSignals {
 ///
 /// # Safety
 /// The process has one thread.
-pub(super) unsafe fn fork(_: &HeldSignals) -> io::Result<Forked> {
+pub(super) unsafe fn fork(_: &BlockedSignals) -> io::Result<ForkSide> {
     // SAFETY: the default action needs nothing of this process.
     let before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     // SAFETY: guaranteed by the caller: the child of a process with one thread can do all that the
@@ -78,9 +78,9 @@ pub(super) unsafe fn fork(_: &HeldSignals) -> io::Result<Forked> {
             // SAFETY: restores the program's earlier setting, which cannot be a handler, because
             // the process has just begun.
             unsafe { libc::signal(libc::SIGCHLD, before) };
-            Ok(Forked::Child)
+            Ok(ForkSide::Child)
         }
-        child => Ok(Forked::Parent(Pid::from_raw(child).expect("a process has a number"))),
+        child => Ok(ForkSide::Parent(Pid::from_raw(child).expect("a process has a number"))),
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn attend(
     child: Pid,
     role: Role,
     controller: Option<BorrowedFd<'_>>,
-    held: HeldSignals,
+    held: BlockedSignals,
 ) -> ExitStatus {
     // The name shows in lists of processes.
     let _ = rustix::thread::set_name(c"longshore-wait");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use longshore_executor::controller::{ExecutorProcess, Spawn};
 use longshore_jitlink::process::{
-    ProcessCalls, ProcessLibrary, ProcessSymbol, SymbolRequest, TargetProcess, WantedSymbol,
+    ProcessCalls, ProcessLibrary, ProcessSymbol, SymbolQuery, SymbolRequest, TargetProcess,
     call_service,
 };
 use longshore_jitlink::session::Lookup;
@@ -65,7 +65,7 @@ fn in_the_sandbox_no_program_is_run_and_no_network_reached() {
             spawn = spawn.with_argument("--sandbox");
         }
         let process = ExecutorProcess::spawn(&spawn).unwrap();
-        let (library, address) = (ProcessLibrary::GLOBAL, |name| WantedSymbol {
+        let (library, address) = (ProcessLibrary::GLOBAL, |name| SymbolQuery {
             name,
             thread_local: false,
             lookup: Lookup::Required,

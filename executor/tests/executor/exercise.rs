@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longshore_executor::rpc::{Connection, Ended, Options, Peer, Service, Transport, VERSION};
+use longshore_executor::rpc::{Connection, EndReason, Options, Peer, Service, Transport, VERSION};
 
 /// A service that answers all calls.
 struct Willing;
@@ -30,7 +30,7 @@ pub(crate) fn greeting(shares_memory: bool) -> [u8; 32] {
 
 /// Runs a peer that greets, sends these bytes, and goes. Returns the end of the connection for each
 /// side.
-pub(crate) fn says(bytes: &[u8]) -> [Ended; 2] {
+pub(crate) fn says(bytes: &[u8]) -> [EndReason; 2] {
     [true, false].map(|controls| {
         let (ours, theirs) = UnixStream::pair().expect("there are descriptors");
         let (transport, limit) = (transport(ours, controls), Some(Duration::from_secs(5)));
@@ -53,7 +53,7 @@ pub(crate) fn says(bytes: &[u8]) -> [Ended; 2] {
 
 /// Runs a peer that writes into shared memory: each time 4 bytes give the offset, and the next byte
 /// the number of bytes. Returns the end of the connection when the peer goes.
-pub(crate) fn writes(bytes: &[u8]) -> Ended {
+pub(crate) fn writes(bytes: &[u8]) -> EndReason {
     let (ours, theirs) = UnixStream::pair().expect("there are descriptors");
     let memory = memory();
     let file = memory.try_clone().expect("there are descriptors");
@@ -79,7 +79,7 @@ pub(crate) fn writes(bytes: &[u8]) -> Ended {
             // A post makes the other side read the ring.
             let _ = controller.post(1, data);
         }
-        controller.end(Ended::Here);
+        controller.end(EndReason::Here);
         executor.join().expect("it does not panic")
     })
 }

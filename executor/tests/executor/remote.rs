@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use longshore_executor::remote::{Key, Listener, RemoteError, connect};
-use longshore_executor::rpc::{CallError, Connection, Ended, Options, Peer, Service};
+use longshore_executor::rpc::{CallError, Connection, EndReason, Options, Peer, Service};
 use rustix::process::{Pid, Signal, kill_process};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -212,8 +212,8 @@ fn an_executor_that_is_killed_ends_the_calls() {
     let mut executor = Waiting::start(&path);
     let connection = open(&executor.address, &Key::read(&path).unwrap()).unwrap();
     executor.process.kill().unwrap();
-    assert_eq!(connection.wait_for_end(), Ended::Cut);
-    assert_eq!(connection.call(0, &[]), Err(CallError::Ended(Ended::Cut)));
+    assert_eq!(connection.wait_for_end(), EndReason::Cut);
+    assert_eq!(connection.call(0, &[]), Err(CallError::Ended(EndReason::Cut)));
 }
 
 /// Returns a field of `/proc/PROCESS/status`, if there is such a process.

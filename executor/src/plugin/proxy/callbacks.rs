@@ -7,9 +7,9 @@ use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 
 use super::functions::Functions;
+use super::last_records::LastRecords;
 use super::transfers::Transfers;
 use super::watchdog::Watchdog;
-use super::words::LastWords;
 use crate::plugin::protocol::{self, CALL, Callback, POST, encode};
 use crate::rpc::{Peer, Service};
 
@@ -31,7 +31,7 @@ pub(super) type Log = Arc<dyn Fn(Record<'_>) + Send + Sync>;
 pub(super) struct Callbacks {
     pub(super) functions: Functions,
     pub(super) transfers: Transfers,
-    pub(super) words: LastWords,
+    pub(super) last_records: LastRecords,
     pub(super) watchdog: Watchdog,
     log: Log,
     is_finished: (Mutex<bool>, Condvar),
@@ -42,7 +42,7 @@ impl Callbacks {
         Self {
             functions: Functions::default(),
             transfers: Transfers::default(),
-            words: LastWords::default(),
+            last_records: LastRecords::default(),
             watchdog,
             log,
             is_finished: (Mutex::new(false), Condvar::new()),
@@ -100,7 +100,7 @@ impl Callbacks {
                 );
             }
             Callback::Log { level, target, message } => {
-                self.words.add(message);
+                self.last_records.add(message);
                 (self.log)(Record { level: *level, target, message });
             }
             other => {

@@ -20,7 +20,7 @@ use super::{IsolatedPlatform, Isolation, Opened, Refusal};
 use crate::controller::Spawn;
 use crate::plugin::interface::messages::{DeviceCall, ModuleCall, PlatformCall};
 use crate::plugin::protocol::{
-    Asked, CALL, Callback, Connected, POST, Request, Sections, Symbols, decode, encode,
+    CALL, Callback, Connected, POST, Request, RequestedSettings, Sections, Symbols, decode, encode,
 };
 use crate::rpc::{Connection, Options, Peer, Service, Transport};
 
@@ -82,7 +82,7 @@ impl Service for Hostile {
     fn call(&self, peer: &Arc<Peer>, _: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
         if let Ok(Request::Connect { .. }) = decode(argument) {
             let connected = Connected::Platform { description: description("made up"), devices: 1 };
-            return Ok(encode(&Ok::<_, ()>((connected, Asked(Vec::new())))));
+            return Ok(encode(&Ok::<_, ()>((connected, RequestedSettings(Vec::new())))));
         }
         if let Ok(Request::Reserve { .. }) = decode(argument) {
             return Ok(encode(&Ok::<_, ()>(true)));

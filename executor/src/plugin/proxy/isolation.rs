@@ -14,7 +14,7 @@ use super::link::Link;
 use super::platform::IsolatedPlatform;
 use super::watchdog::Watchdog;
 use crate::controller::Spawn;
-use crate::plugin::protocol::{Asked, Connected, Request};
+use crate::plugin::protocol::{Connected, Request, RequestedSettings};
 
 /// A plugin to run in a process of its own, and the settings for it.
 #[derive(Clone)]
@@ -197,7 +197,7 @@ impl Isolation {
             log_level: self.log_level,
             settings: settings.map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         };
-        match self.ask::<(Connected, Asked)>(&link, &request) {
+        match self.ask::<(Connected, RequestedSettings)>(&link, &request) {
             Ok((connected, asked)) => {
                 self.check(&connected).map_err(Refusal::Failed)?;
                 let asked = asked.names(&self.backend).map_err(Refusal::Failed)?;

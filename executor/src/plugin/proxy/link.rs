@@ -16,7 +16,7 @@ use super::window::{Block, Staging, Unmap, Window};
 use crate::arena::Piece;
 use crate::controller::Executor;
 use crate::plugin::protocol::{self, CALL, CHUNK, Id, Image, POST, Request, encode, encode_into};
-use crate::rpc::{CallError, Ended, Peer};
+use crate::rpc::{CallError, EndReason, Peer};
 
 /// An executor, while a platform or a device uses it. Any thread may use it.
 pub(in crate::plugin) struct Link {
@@ -146,7 +146,7 @@ impl Link {
     ) -> Result<T> {
         let _watched = self.watched()?;
         let reply = self.peer().call_within(Some(limit), CALL, &encode(request));
-        if matches!(reply, Err(CallError::Ended(Ended::Silent { .. }))) {
+        if matches!(reply, Err(CallError::Ended(EndReason::Silent { .. }))) {
             self.executor.child().kill();
         }
         self.read(reply)
@@ -155,7 +155,7 @@ impl Link {
     /// Returns the time limit within which the process did not reply, if it was given up for that.
     pub(super) fn silence(&self) -> Option<Duration> {
         match self.peer().ended()? {
-            Ended::Silent { limit } => Some(limit),
+            EndReason::Silent { limit } => Some(limit),
             _ => None,
         }
     }
@@ -256,7 +256,7 @@ impl Link {
         self.executor.peer()
     }
 
-    fn watched(&self) -> Result<super::watchdog::Watched<'_>> {
+    fn watched(&self) -> Result<super::watchdog::CallGuard<'_>> {
         match self.is_here() {
             true => Ok(self.callbacks.watchdog.call()),
             false => Err(forked()),
@@ -270,7 +270,7 @@ impl Link {
 
     fn failed(&self, error: CallError) -> Error {
         match error {
-            CallError::Ended(Ended::Forked) => forked(),
+            CallError::Ended(EndReason::Forked) => forked(),
             CallError::Ended(ended) => self.loss(&ended),
             CallError::Failed(text) => Error::new(ErrorCode::BackendFailure, text),
             CallError::TooMany { .. } => Error::new(ErrorCode::OutOfResources, error.to_string()),
@@ -279,10 +279,10 @@ impl Link {
     }
 
     /// Returns the error of every call after the end of the process; the first call fixes its text.
-    fn loss(&self, ended: &Ended) -> Error {
+    fn loss(&self, ended: &EndReason) -> Error {
         let reported = self.lost.get_or_init(|| {
             let (backend, process) = (&self.backend, self.process());
-            let (running, words) = (self.registry.description(), self.callbacks.words.description());
+            let (running, words) = (self.registry.description(), self.callbacks.last_records.description());
             let message = format!(
                 "the process {process} of the isolated plugin '{backend}' is gone: {ended}; {running}{words}; the device is lost, nothing works on it any more: close it, and open it again"
             );
@@ -312,7 +312,7 @@ impl Link {
             let mut is_over = watch.is_over.lock();
             while !*is_over && peer.ended().is_none() {
                 if callbacks.watchdog.is_over() {
-                    peer.end(Ended::Silent { limit });
+                    peer.end(EndReason::Silent { limit });
                     kill();
                     return;
                 }

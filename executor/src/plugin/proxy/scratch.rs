@@ -26,12 +26,12 @@ mod tests {
 
     thread_local! {
         static BYTES: Scratch = const { Cell::new(Vec::new()) };
-        static LAST: Cell<Option<AtEnd>> = const { Cell::new(None) };
+        static LAST: Cell<Option<ExitNotifier>> = const { Cell::new(None) };
     }
 
-    struct AtEnd(Sender<bool>);
+    struct ExitNotifier(Sender<bool>);
 
-    impl Drop for AtEnd {
+    impl Drop for ExitNotifier {
         fn drop(&mut self) {
             let is_gone = BYTES.try_with(|_| ()).is_err();
             keep(&BYTES, take(&BYTES));
@@ -45,7 +45,7 @@ mod tests {
         std::thread::spawn(move || {
             // Destructors run in the reverse order of first uses, so the destructor of `LAST` runs
             // last.
-            LAST.set(Some(AtEnd(send)));
+            LAST.set(Some(ExitNotifier(send)));
             keep(&BYTES, Vec::with_capacity(100));
             let again = take(&BYTES);
             assert!(again.capacity() >= 100 && again.is_empty());

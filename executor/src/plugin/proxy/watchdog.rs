@@ -24,13 +24,13 @@ struct State {
 }
 
 /// A call under way; dropping it ends the call.
-pub(super) struct Watched<'a> {
+pub(super) struct CallGuard<'a> {
     watchdog: &'a Watchdog,
     call: Option<u64>,
 }
 
 /// A callback under way; dropping it ends the callback.
-pub(super) struct Paused<'a>(&'a Watchdog);
+pub(super) struct PauseGuard<'a>(&'a Watchdog);
 
 impl Watchdog {
     pub(super) fn new(limit: Option<Duration>) -> Self {
@@ -44,7 +44,7 @@ impl Watchdog {
     }
 
     /// Records the start of a call.
-    pub(super) fn call(&self) -> Watched<'_> {
+    pub(super) fn call(&self) -> CallGuard<'_> {
         let call = self.limit.map(|_| {
             let mut state = self.state.lock();
             let call = state.next;
@@ -52,15 +52,15 @@ impl Watchdog {
             state.calls.insert(call, Instant::now());
             call
         });
-        Watched { watchdog: self, call }
+        CallGuard { watchdog: self, call }
     }
 
     /// Records the start of a callback, during which the executor waits for this process.
-    pub(super) fn pause(&self) -> Paused<'_> {
+    pub(super) fn pause(&self) -> PauseGuard<'_> {
         if self.limit.is_some() {
             self.state.lock().callbacks += 1;
         }
-        Paused(self)
+        PauseGuard(self)
     }
 
     /// Returns whether a call takes longer than the limit.
@@ -74,7 +74,7 @@ impl Watchdog {
     }
 }
 
-impl Drop for Watched<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.call {
             self.watchdog.state.lock().calls.remove(&call);
@@ -82,7 +82,7 @@ impl Drop for Watched<'_> {
     }
 }
 
-impl Drop for Paused<'_> {
+impl Drop for PauseGuard<'_> {
     fn drop(&mut self) {
         if self.0.limit.is_some() {
             let mut state = self.0.state.lock();

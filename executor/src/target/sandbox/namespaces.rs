@@ -31,17 +31,17 @@ use super::give_up_capabilities;
 use crate::protocol::NO_SANDBOX;
 use crate::readiness::is_ready_within;
 use crate::target::hygiene::close_all_but;
-use crate::target::waiting::{Forked, HeldSignals, Role, attend, fork};
+use crate::target::waiting::{BlockedSignals, ForkSide, Role, attend, fork};
 use crate::target::{fail, leave};
 
 /// The process in which [`enter`] returns.
-pub(in crate::target) enum Entered {
+pub(in crate::target) enum NamespaceEntry {
     /// The calling process, unchanged: the system permits no such namespaces.
     NotPermitted,
     /// The new process, which has its own namespaces and session, and no capabilities.
     Inside,
     /// The calling process, which must wait for the new one.
-    Waiting(First),
+    Waiting(InitProcess),
 }
 
 /// Forks a process into its own namespaces. Returns in both processes.
@@ -51,19 +51,19 @@ pub(in crate::target) enum Entered {
 ///
 /// # Safety
 /// The process has one thread.
-pub(in crate::target) unsafe fn enter() -> io::Result<Entered> {
+pub(in crate::target) unsafe fn enter() -> io::Result<NamespaceEntry> {
     if !unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWIPC) {
-        return Ok(Entered::NotPermitted);
+        return Ok(NamespaceEntry::NotPermitted);
     }
     give_up_capabilities()?;
     let is_traceable = dumpable_behavior()? == DumpableBehavior::Dumpable;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    let held = HeldSignals::hold();
+    let held = BlockedSignals::hold();
     // SAFETY: guaranteed by the caller.
-    if let Forked::Parent(process) = unsafe { fork(&held)? } {
+    if let ForkSide::Parent(process) = unsafe { fork(&held)? } {
         drop(writer);
-        return Ok(Entered::Waiting(First { process, status: reader.into(), held }));
+        return Ok(NamespaceEntry::Waiting(InitProcess { process, status: reader.into(), held }));
     }
     drop(reader);
     // SAFETY: a forked process has one thread.
@@ -75,7 +75,7 @@ pub(in crate::target) unsafe fn enter() -> io::Result<Entered> {
     }
     // Signals to a whole group or session cross namespaces, hence a new session.
     setsid()?;
-    Ok(Entered::Inside)
+    Ok(NamespaceEntry::Inside)
 }
 
 /// Moves the process into its own user namespace only. Returns false where that is not permitted.
@@ -85,13 +85,13 @@ pub(super) fn enter_of_users() -> bool {
 }
 
 /// Number 1 of the namespace, as seen by the process that has forked it.
-pub(in crate::target) struct First {
+pub(in crate::target) struct InitProcess {
     process: Pid,
     status: File,
-    held: HeldSignals,
+    held: BlockedSignals,
 }
 
-impl First {
+impl InitProcess {
     /// Closes all other files of the calling process.
     pub(in crate::target) fn close_others(&self) -> io::Result<()> {
         close_all_but(self.status.as_raw_fd())
@@ -118,14 +118,14 @@ impl First {
 ///
 /// # Safety
 /// The process has one thread.
-unsafe fn be_first(status: OwnedFd, held: HeldSignals) -> io::Result<()> {
+unsafe fn be_first(status: OwnedFd, held: BlockedSignals) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // A parent that has ended already sends no signal, and its number is unknown in this namespace.
     if has_no_reader(&status) {
         leave(1);
     }
     // SAFETY: guaranteed by the caller.
-    if let Forked::Parent(second) = unsafe { fork(&held)? } {
+    if let ForkSide::Parent(second) = unsafe { fork(&held)? } {
         close_all_but(status.as_raw_fd())?;
         let ended = attend(second, Role::Work, None, held).into_raw();
         // If the write fails, the reader is gone.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use longshore_executor::controller::Spawn;
-use longshore_executor::rpc::{CallError, Ended};
+use longshore_executor::rpc::{CallError, EndReason};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::process::support::{ECHO, NoService, both_ways, children, is_gone, spawn, status};
@@ -39,7 +39,7 @@ fn calls_of_one_that_is_killed_end_with_the_signal() {
             executor.child().kill();
             for call in calls {
                 let error = call.join().unwrap();
-                let CallError::Ended(Ended::Died(death)) = &error else { panic!("{error}") };
+                let CallError::Ended(EndReason::Died(death)) = &error else { panic!("{error}") };
                 assert_eq!(death.0.signal(), Some(libc::SIGKILL));
                 assert!(error.to_string().contains("SIGKILL"), "{error}");
             }
@@ -56,7 +56,7 @@ fn one_that_is_stopped_is_killed_when_it_is_dropped() {
     kill_process(Pid::from_raw(id as i32).unwrap(), Signal::STOP).unwrap();
     let limit = Duration::from_millis(20);
     let error = executor.peer().call_within(Some(limit), ECHO, &[]).unwrap_err();
-    assert_eq!(error, CallError::Ended(Ended::Silent { limit }));
+    assert_eq!(error, CallError::Ended(EndReason::Silent { limit }));
     let start = Instant::now();
     drop(executor);
     assert!(start.elapsed() < Duration::from_secs(10));
@@ -147,7 +147,8 @@ fn a_forked_child_leaves_the_executor_to_its_parent() {
         // SAFETY: the child drops its handles and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let refused = executor.peer().call(ECHO, &[]) == Err(CallError::Ended(Ended::Forked));
+            let refused =
+                executor.peer().call(ECHO, &[]) == Err(CallError::Ended(EndReason::Forked));
             drop(executor);
             // SAFETY: the call ends the child at once.
             unsafe { libc::_exit(i32::from(!refused)) };

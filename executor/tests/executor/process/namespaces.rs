@@ -9,7 +9,7 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use longshore_executor::controller::{Executor, Spawn};
-use longshore_executor::rpc::{CallError, Ended};
+use longshore_executor::rpc::{CallError, EndReason};
 use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 
 use crate::process::permitted::has_namespaces;
@@ -111,7 +111,7 @@ fn whichever_is_killed_the_others_end_also_if_they_are_stopped() {
             let hears = killed == 0 || stopped.is_none_or(|stopped| stopped >= killed);
             if hears {
                 let ended = executor.peer().wait_for_end();
-                let Ended::Died(death) = &ended else { panic!("{ended}") };
+                let EndReason::Died(death) = &ended else { panic!("{ended}") };
                 assert_eq!(death.0.signal(), Some(libc::SIGKILL), "{killed} {stopped:?}");
             }
             drop(executor);
@@ -174,7 +174,7 @@ fn signals_to_the_process_that_was_started_reach_the_one_that_serves() {
         assert!(sleeps, "{signal:?}");
         send(second, Signal::CONT);
         let error = executor.peer().wait_for_end();
-        let Ended::Died(death) = &error else { panic!("{error}") };
+        let EndReason::Died(death) = &error else { panic!("{error}") };
         assert_eq!(death.0.signal(), Some(signal.as_raw()), "{error}");
     }
 }
@@ -209,7 +209,7 @@ fn a_kill_of_the_child_is_reported_as_its_end() {
     let Some((executor, processes)) = three() else { return };
     executor.child().kill();
     let error = executor.peer().call(ECHO, &[]).unwrap_err();
-    let CallError::Ended(Ended::Died(death)) = &error else { panic!("{error}") };
+    let CallError::Ended(EndReason::Died(death)) = &error else { panic!("{error}") };
     assert_eq!(death.0.signal(), Some(libc::SIGKILL));
     assert!(processes.into_iter().all(is_gone));
 }

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use longshore_executor::controller::{Spawn, SpawnError};
-use longshore_executor::rpc::Ended;
+use longshore_executor::rpc::EndReason;
 
 use crate::process::support::{NoService, both_ways, open_files, spawn, status};
 
@@ -86,7 +86,10 @@ fn a_program_that_is_no_executor_is_an_error_that_says_how_it_ended() {
         let error = Spawn::new(program).start(Arc::new(NoService)).err().unwrap();
         let SpawnError::Greeting { path, why } = &error else { panic!("{error}") };
         assert_eq!(path, &PathBuf::from(program));
-        assert!(matches!(why, Ended::Died(_)) && error.to_string().contains(reported), "{error}");
+        assert!(
+            matches!(why, EndReason::Died(_)) && error.to_string().contains(reported),
+            "{error}"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use longshore_executor::rpc::{CallError, Connection, Ended, Transport};
+use longshore_executor::rpc::{CallError, Connection, EndReason, Transport};
 
 use crate::rpc::support::{ALL, ECHO, HANG, Over, Tester, options, pair};
 
@@ -19,12 +19,12 @@ fn closing_one_end_ends_the_calls_of_the_other() {
             thread::sleep(Duration::from_millis(20));
             pair.controller.close();
             for call in calls {
-                assert_eq!(call.join().unwrap(), CallError::Ended(Ended::There), "{over:?}");
+                assert_eq!(call.join().unwrap(), CallError::Ended(EndReason::There), "{over:?}");
             }
         });
-        assert_eq!(pair.executor.wait_for_end(), Ended::There);
-        assert_eq!(pair.executor.call(ECHO, &[]), Err(CallError::Ended(Ended::There)));
-        assert_eq!(pair.executor.post(1, &[]), Err(CallError::Ended(Ended::There)));
+        assert_eq!(pair.executor.wait_for_end(), EndReason::There);
+        assert_eq!(pair.executor.call(ECHO, &[]), Err(CallError::Ended(EndReason::There)));
+        assert_eq!(pair.executor.post(1, &[]), Err(CallError::Ended(EndReason::There)));
     }
 }
 
@@ -37,7 +37,7 @@ fn what_was_posted_before_the_end_is_taken() {
                 pair.controller.post(index, &[0; 100]).unwrap();
             }
             pair.controller.close();
-            assert_eq!(pair.executor.wait_for_end(), Ended::There);
+            assert_eq!(pair.executor.wait_for_end(), EndReason::There);
             let posts = pair.service.posts.lock();
             let methods: Vec<_> = posts.iter().map(|(method, _)| *method).collect();
             assert_eq!(methods, (0..20).collect::<Vec<_>>(), "{over:?}");
@@ -52,9 +52,9 @@ fn a_peer_that_does_not_answer_in_time_is_given_up() {
         let limit = Duration::from_millis(50);
         let start = Instant::now();
         let error = pair.controller.call_within(Some(limit), HANG, &[]).unwrap_err();
-        assert_eq!(error, CallError::Ended(Ended::Silent { limit }), "{over:?}");
+        assert_eq!(error, CallError::Ended(EndReason::Silent { limit }), "{over:?}");
         assert!(start.elapsed() >= limit);
-        assert_eq!(pair.executor.wait_for_end(), Ended::Cut);
+        assert_eq!(pair.executor.wait_for_end(), EndReason::Cut);
     }
 }
 
@@ -72,8 +72,8 @@ fn whoever_waits_for_room_ends_with_the_connection() {
                 }
             });
             thread::sleep(Duration::from_millis(50));
-            pair.controller.end(Ended::Here);
-            assert_eq!(sender.join().unwrap(), CallError::Ended(Ended::Here), "{over:?}");
+            pair.controller.end(EndReason::Here);
+            assert_eq!(sender.join().unwrap(), CallError::Ended(EndReason::Here), "{over:?}");
         });
         drop(posts);
     }
@@ -85,7 +85,7 @@ fn a_peer_that_says_nothing_is_refused_after_a_while() {
     let transport = Transport::controller(ours, None);
     let opened = Connection::open(transport, options(Over::Stream), Arc::new(Tester::default()));
     let ended = opened.err().unwrap();
-    assert!(matches!(ended, Ended::Stream(_)), "{ended}");
+    assert!(matches!(ended, EndReason::Stream(_)), "{ended}");
 }
 
 #[test]
@@ -95,8 +95,10 @@ fn a_forked_child_does_not_touch_the_connection() {
         // SAFETY: the child makes calls that fail at once, drops its end and exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let refused = pair.controller.call(ECHO, &[]) == Err(CallError::Ended(Ended::Forked));
-            let posted = pair.controller.post(ECHO, &[]) == Err(CallError::Ended(Ended::Forked));
+            let refused =
+                pair.controller.call(ECHO, &[]) == Err(CallError::Ended(EndReason::Forked));
+            let posted =
+                pair.controller.post(ECHO, &[]) == Err(CallError::Ended(EndReason::Forked));
             drop(pair.controller);
             // SAFETY: the call ends the child at once.
             unsafe { libc::_exit(i32::from(!(refused && posted))) };

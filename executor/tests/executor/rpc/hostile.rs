@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
 
-use longshore_executor::rpc::{Connection, Ended, Transport, VERSION};
+use longshore_executor::rpc::{Connection, EndReason, Transport, VERSION};
 
 use crate::exercise;
 use crate::rpc::support::{ECHO, Over, Tester, options};
@@ -19,7 +19,7 @@ fn greeting(version: u32) -> [u8; 32] {
 }
 
 /// Opens a connection to a peer that sends these bytes and ends. Returns the end of the connection.
-fn answered_with(bytes: &[u8]) -> Result<Ended, Ended> {
+fn answered_with(bytes: &[u8]) -> Result<EndReason, EndReason> {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let transport = Transport::controller(ours, None);
     thread::scope(|scope| {
@@ -48,14 +48,14 @@ fn frame(size: u32, kind: u32, identity: u64, method: u32) -> Vec<u8> {
 #[test]
 fn a_peer_of_another_version_is_refused_with_both_versions() {
     let ended = answered_with(&greeting(VERSION + 1)).unwrap_err();
-    assert_eq!(ended, Ended::Version { ours: VERSION, theirs: VERSION + 1 });
+    assert_eq!(ended, EndReason::Version { ours: VERSION, theirs: VERSION + 1 });
 }
 
 #[test]
 fn a_greeting_that_is_none_or_cut_is_refused() {
-    assert!(matches!(answered_with(&[b'x'; 64]), Err(Ended::Protocol(_))));
+    assert!(matches!(answered_with(&[b'x'; 64]), Err(EndReason::Protocol(_))));
     for length in 0..32 {
-        assert_eq!(answered_with(&greeting(VERSION)[..length]), Err(Ended::Cut), "{length}");
+        assert_eq!(answered_with(&greeting(VERSION)[..length]), Err(EndReason::Cut), "{length}");
     }
 }
 
@@ -64,7 +64,7 @@ fn a_connection_that_is_cut_in_the_middle_of_a_message_ends() {
     let message = [&frame(100, 3, 0, 1)[..], &[7; 100]].concat();
     for length in 0..message.len() {
         let bytes = [&greeting(VERSION)[..], &message[..length]].concat();
-        assert_eq!(answered_with(&bytes), Ok(Ended::Cut), "{length}");
+        assert_eq!(answered_with(&bytes), Ok(EndReason::Cut), "{length}");
     }
 }
 
@@ -77,14 +77,14 @@ fn messages_that_may_not_be_sent_end_the_connection() {
         ("an answer to a slot that is none", frame(0, 2, 1 << 20, 0)),
     ] {
         let ended = answered_with(&[&greeting(VERSION)[..], &frame].concat());
-        assert!(matches!(ended, Ok(Ended::Protocol(_))), "{what}: {ended:?}");
+        assert!(matches!(ended, Ok(EndReason::Protocol(_))), "{what}: {ended:?}");
     }
 }
 
 #[test]
 fn a_farewell_ends_the_connection() {
     let ended = answered_with(&[&greeting(VERSION)[..], &frame(0, 4, 0, 0)].concat());
-    assert_eq!(ended, Ok(Ended::There));
+    assert_eq!(ended, Ok(EndReason::There));
 }
 
 fn random(seed: u64) -> impl FnMut() -> u32 {

@@ -12,11 +12,11 @@ const BYTES: usize = 300;
 
 /// The last records.
 #[derive(Debug, Default)]
-pub(super) struct LastWords {
+pub(super) struct LastRecords {
     records: Mutex<VecDeque<String>>,
 }
 
-impl LastWords {
+impl LastRecords {
     pub(super) fn add(&self, message: &str) {
         let line = message.lines().next().unwrap_or_default();
         let kept = line[..line.floor_char_boundary(BYTES)].to_owned();
@@ -45,15 +45,15 @@ mod tests {
 
     #[test]
     fn the_last_records_are_kept_and_cut() {
-        let words = LastWords::default();
-        assert_eq!(words.description(), "");
+        let last_records = LastRecords::default();
+        assert_eq!(last_records.description(), "");
         for index in 0..9 {
-            words.add(&format!("record {index}\nmore"));
+            last_records.add(&format!("record {index}\nmore"));
         }
-        let description = words.description();
+        let description = last_records.description();
         assert!(description.starts_with("; it logged last: record 4 | record 5"), "{description}");
         assert!(description.ends_with("record 8"), "{description}");
-        words.add(&"ü".repeat(1000));
-        assert!(words.description().len() < description.len() + BYTES + 3);
+        last_records.add(&"ü".repeat(1000));
+        assert!(last_records.description().len() < description.len() + BYTES + 3);
     }
 }
