@@ -7,7 +7,7 @@ use crate::physical::Limits;
 use crate::pipeline::{self, Layout, MOST_BLOCKS, Pipelines};
 use ash::vk;
 use longshore_format_spirv::{
-    GroupSize, Home, Kernel, Module, NumberKind, Parameter, SharedMemory, Specialization,
+    BlockStorage, GroupSize, Kernel, Module, NumberKind, Parameter, SharedMemory, Specialization,
     SubgroupSize,
 };
 use longshore_plugin_api::{
@@ -360,10 +360,14 @@ fn check_ranges(limits: &Limits, kernel: &Kernel) -> Result<(), String> {
     let bound = kernel.buffers.iter().map(|buffer| {
         ((buffer.set, buffer.binding), u64::from(buffer.least_bytes), most(buffer.uniform))
     });
-    let by_value = kernel.blocks.iter().filter_map(|block| match block.home {
-        Home::PushConstants => None,
-        Home::Uniform { set, binding } => Some(((set, binding), block.bytes.into(), most(true))),
-        Home::Storage { set, binding } => Some(((set, binding), block.bytes.into(), most(false))),
+    let by_value = kernel.blocks.iter().filter_map(|block| match block.storage {
+        BlockStorage::PushConstants => None,
+        BlockStorage::Uniform { set, binding } => {
+            Some(((set, binding), block.bytes.into(), most(true)))
+        }
+        BlockStorage::Storage { set, binding } => {
+            Some(((set, binding), block.bytes.into(), most(false)))
+        }
     });
     match bound.chain(by_value).find(|(_, bytes, most)| bytes > most) {
         None => Ok(()),

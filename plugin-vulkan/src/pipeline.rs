@@ -2,7 +2,7 @@
 
 use crate::device_core::DeviceCore;
 use ash::vk;
-use longshore_format_spirv::{Code, Home, Kernel, Specialization};
+use longshore_format_spirv::{BlockStorage, Code, Kernel, Specialization};
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::Mutex;
 use std::ffi::CString;
@@ -89,7 +89,7 @@ impl Layout {
             let made = unsafe { device.raw.create_descriptor_set_layout(&info, None) };
             layout.sets.push(device.check("making a descriptor set layout", made)?);
         }
-        let pushed = kernel.blocks.iter().find(|block| block.home == Home::PushConstants);
+        let pushed = kernel.blocks.iter().find(|block| block.storage == BlockStorage::PushConstants);
         let ranges = pushed.map(|block| vk::PushConstantRange {
             stage_flags: vk::ShaderStageFlags::COMPUTE,
             offset: 0,
@@ -247,12 +247,12 @@ pub(crate) fn build(
 
 /// Returns the descriptors of a kernel, by set and binding.
 pub(crate) fn slots(kernel: &Kernel) -> Vec<Slot> {
-    let blocks = kernel.blocks.iter().enumerate().filter_map(|(index, block)| match block.home {
-        Home::PushConstants => None,
-        Home::Uniform { set, binding } => {
+    let blocks = kernel.blocks.iter().enumerate().filter_map(|(index, block)| match block.storage {
+        BlockStorage::PushConstants => None,
+        BlockStorage::Uniform { set, binding } => {
             Some(Slot::Block { place: (set, binding), index, uniform: true })
         }
-        Home::Storage { set, binding } => {
+        BlockStorage::Storage { set, binding } => {
             Some(Slot::Block { place: (set, binding), index, uniform: false })
         }
     });

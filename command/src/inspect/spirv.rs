@@ -5,7 +5,7 @@ use super::report::{
 };
 use longshore::units;
 use longshore_format_spirv::{
-    GroupSize, Home, Kernel, Module, Parameter, Place, SubgroupSize, Target,
+    BlockStorage, GroupSize, Kernel, Module, Parameter, Place, SubgroupSize, Target,
 };
 
 /// A device with room for any push constants.
@@ -101,10 +101,14 @@ fn parameter(kernel: &Kernel, known: &Parameter) -> ParameterReport {
 fn place_report(kernel: &Kernel, place: Place) -> ParameterReport {
     let (memory, at, offset) = match place {
         Place::Block { index, offset } => {
-            let (memory, at) = match kernel.blocks.get(index).map(|block| block.home) {
-                Some(Home::Uniform { set, binding }) => ("uniform buffer", Some((set, binding))),
-                Some(Home::Storage { set, binding }) => ("storage buffer", Some((set, binding))),
-                Some(Home::PushConstants) | None => ("push constants", None),
+            let (memory, at) = match kernel.blocks.get(index).map(|block| block.storage) {
+                Some(BlockStorage::Uniform { set, binding }) => {
+                    ("uniform buffer", Some((set, binding)))
+                }
+                Some(BlockStorage::Storage { set, binding }) => {
+                    ("storage buffer", Some((set, binding)))
+                }
+                Some(BlockStorage::PushConstants) | None => ("push constants", None),
             };
             (memory, at, Some(offset))
         }

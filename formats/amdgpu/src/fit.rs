@@ -22,16 +22,16 @@ impl Fit {
 
 /// The reason why a device does not run code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotFor {
+pub struct TargetMismatch {
     /// The code's target.
     pub code: Target,
     /// The device's target.
     pub device: Target,
-    why: Why,
+    why: MismatchReason,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
+enum MismatchReason {
     Processor,
     Feature(&'static str),
     /// A generic version older than the first that covers the device.
@@ -49,14 +49,14 @@ impl Target {
     ///
     /// # Errors
     /// The reason why the device does not run the code.
-    pub fn runs_on(&self, device: &Target) -> Result<Fit, NotFor> {
-        let no = |why| NotFor { code: self.clone(), device: device.clone(), why };
+    pub fn runs_on(&self, device: &Target) -> Result<Fit, TargetMismatch> {
+        let no = |why| TargetMismatch { code: self.clone(), device: device.clone(), why };
         let is_exact = self.processor == device.processor;
         if !is_exact {
             let since = processor::stands_for_since(&self.processor, &device.processor);
-            let since = since.ok_or_else(|| no(Why::Processor))?;
+            let since = since.ok_or_else(|| no(MismatchReason::Processor))?;
             if let Some(found) = self.generic_version.filter(|found| *found < since) {
-                return Err(no(Why::Version { found, since }));
+                return Err(no(MismatchReason::Version { found, since }));
             }
         }
         let settings =
@@ -66,7 +66,7 @@ impl Target {
             match asked {
                 Feature::Any => {}
                 _ if asked == there => features += 1,
-                _ => return Err(no(Why::Feature(name))),
+                _ => return Err(no(MismatchReason::Feature(name))),
             }
         }
         Ok(Fit { is_exact, features })
@@ -74,21 +74,23 @@ impl Target {
 }
 
 /// Formats "the code object is for gfx942, which gfx90a:sramecc+:xnack- does not run".
-impl fmt::Display for NotFor {
+impl fmt::Display for TargetMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NotFor { code, device, why } = self;
+        let TargetMismatch { code, device, why } = self;
         write!(f, "the code object is for {code}, which {device} ")?;
         match why {
-            Why::Processor => f.write_str("does not run"),
-            Why::Feature(name) => write!(f, "does not run: its setting of {name} differs"),
-            Why::Version { found, since } => {
+            MismatchReason::Processor => f.write_str("does not run"),
+            MismatchReason::Feature(name) => {
+                write!(f, "does not run: its setting of {name} differs")
+            }
+            MismatchReason::Version { found, since } => {
                 write!(f, "runs since version {since}; this is version {found}")
             }
         }
     }
 }
 
-impl std::error::Error for NotFor {}
+impl std::error::Error for TargetMismatch {}
 
 #[cfg(test)]
 mod tests {

@@ -30,7 +30,7 @@ mod variable;
 
 pub use argument::{Argument, ArgumentKind};
 pub use code_object::CodeObject;
-pub use fit::{Fit, NotFor};
+pub use fit::{Fit, TargetMismatch};
 pub use header::Header;
 pub use kernel::{Kernel, KernelKind};
 pub use loadable::loadable;

@@ -9,7 +9,7 @@ pub struct Kernel {
     pub name: String,
     /// The arguments of a launch, in order.
     pub parameters: Vec<Parameter>,
-    /// The blocks of arguments passed by value; at most one is [`Home::PushConstants`].
+    /// The blocks of arguments passed by value; at most one is [`BlockStorage::PushConstants`].
     pub blocks: Vec<Block>,
     /// The buffers of arguments passed by pointer and bound.
     pub buffers: Vec<Buffer>,
@@ -104,14 +104,14 @@ pub enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The memory from which the kernel reads the block.
-    pub home: Home,
+    pub storage: BlockStorage,
     /// Size in bytes, a multiple of 4.
     pub bytes: u32,
 }
 
 /// The memory from which a kernel reads a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum BlockStorage {
     /// The push constants, from offset 0.
     PushConstants,
     /// A uniform buffer.

@@ -29,8 +29,8 @@ mod words;
 
 pub use fault::{Fault, FaultKind};
 pub use kernel::{
-    Block, Buffer, Code, GroupSize, Home, Kernel, Member, NumberKind, Parameter, Place, Procedure,
-    SharedMemory, Specialization, SubgroupSize, Target,
+    Block, BlockStorage, Buffer, Code, GroupSize, Kernel, Member, NumberKind, Parameter, Place,
+    Procedure, SharedMemory, Specialization, SubgroupSize, Target,
 };
 pub use module::{Format, Module};
 pub use requirements::{Atomic, FloatControl, Requirements};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::fault::Fault;
-use crate::kernel::{Code, Home, Kernel, Member, Procedure, Specialization, Target};
+use crate::kernel::{BlockStorage, Code, Kernel, Member, Procedure, Specialization, Target};
 use crate::prune;
 use crate::push_constants;
 use crate::reflect::{self, Hints, Reflection};
@@ -137,8 +137,8 @@ impl Module {
             return Ok(Code { words, constants, shared });
         };
         let mut words = program.code(kernel, wanted)?;
-        let place = kernel.blocks.iter().find_map(|block| match block.home {
-            Home::Storage { set, binding } => Some((set, binding)),
+        let place = kernel.blocks.iter().find_map(|block| match block.storage {
+            BlockStorage::Storage { set, binding } => Some((set, binding)),
             _ => None,
         });
         if let Some(place) = place {

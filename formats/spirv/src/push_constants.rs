@@ -13,12 +13,12 @@ use crate::tables::Tables;
 use crate::words::{self, HEADER, Instruction};
 
 /// Descriptor set and binding of the moved blocks, by variable.
-pub(crate) type Moved = HashMap<u32, (u32, u32)>;
+pub(crate) type BlockBindings = HashMap<u32, (u32, u32)>;
 
 /// Returns the blocks of push constants of kernels that are larger than `most` bytes, and for each
 /// a binding that no variable of the module has.
-pub(crate) fn too_large(tables: &Tables<'_>, most: u32) -> Moved {
-    let mut moved = Moved::new();
+pub(crate) fn too_large(tables: &Tables<'_>, most: u32) -> BlockBindings {
+    let mut moved = BlockBindings::new();
     let mut taken: HashSet<u32> = bindings(tables).collect();
     for entry_point in tables.entry_points.iter().filter(|entry_point| is_kernel(entry_point)) {
         for id in Usage::new(tables, entry_point).variables {
@@ -39,7 +39,7 @@ pub(crate) fn too_large(tables: &Tables<'_>, most: u32) -> Moved {
 }
 
 /// Returns all blocks of push constants, moved to a place.
-pub(crate) fn all(tables: &Tables<'_>, place: (u32, u32)) -> Moved {
+pub(crate) fn all(tables: &Tables<'_>, place: (u32, u32)) -> BlockBindings {
     let variables = tables.variables.iter();
     let pushed =
         variables.filter(|(_, variable)| variable.storage == Some(StorageClass::PushConstant));
@@ -57,7 +57,7 @@ fn bindings(tables: &Tables<'_>) -> impl Iterator<Item = u32> {
 pub(crate) fn rewrite(
     words: &[u32],
     tables: &Tables<'_>,
-    moved: &Moved,
+    moved: &BlockBindings,
 ) -> Result<Vec<u32>, Fault> {
     let mut rewriter = Rewriter {
         tables,
@@ -80,7 +80,7 @@ pub(crate) fn rewrite(
 
 struct Rewriter<'a> {
     tables: &'a Tables<'a>,
-    moved: &'a Moved,
+    moved: &'a BlockBindings,
     /// The moved variables and the pointers derived from them.
     derived: HashSet<u32>,
     /// Types of pointers to storage buffers, by the types of pointers to push constants that they

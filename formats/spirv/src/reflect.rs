@@ -12,7 +12,7 @@ use rspirv::spirv::ExecutionModel;
 use crate::constants::{DYNAMIC_SHARED, SUBGROUP_SIZE};
 use crate::fault::Fault;
 use crate::kernel::{GroupSize, Kernel, Member, Procedure, Specialization, SubgroupSize};
-use crate::push_constants::Moved;
+use crate::push_constants::BlockBindings;
 use crate::tables::{EntryPoint, Tables};
 
 pub(crate) use block::Block;
@@ -71,7 +71,7 @@ pub(crate) fn is_kernel(entry_point: &EntryPoint<'_>) -> bool {
 /// Reflects a module whose large blocks of push constants have been moved.
 pub(crate) fn reflect(
     tables: &Tables<'_>,
-    moved: &Moved,
+    moved: &BlockBindings,
     hints: &Hints,
 ) -> Result<Reflection, Fault> {
     let mut reflection = Reflection::default();

@@ -5,7 +5,7 @@ use crate::arena::Piece;
 use crate::kernel::KernelCore;
 use crate::pipeline::{MOST_BLOCKS, Slot};
 use ash::vk;
-use longshore_format_spirv::{Home, Place};
+use longshore_format_spirv::{BlockStorage, Place};
 use longshore_plugin_api::{Arguments, Error, ErrorCode, Result};
 use std::{array, slice};
 
@@ -65,7 +65,7 @@ impl Batch {
             self.bound.dynamic.push(piece.offset as u32);
             pieces[index] = Some(piece);
         }
-        for block in shape.blocks.iter().filter(|block| block.home == Home::PushConstants) {
+        for block in shape.blocks.iter().filter(|block| block.storage == BlockStorage::PushConstants) {
             pushed = block.bytes as usize;
         }
         let mut put = |batch: &mut Batch, place: Place, value: &[u8]| match place {

@@ -16,18 +16,18 @@ const ET_REL: u16 = 1;
 const ET_DYN: u16 = 3;
 
 /// A section: type, address, contents, link, and the size in its header.
-type Made = (SectionType, u64, Vec<u8>, u32, u64);
+type SectionSpec = (SectionType, u64, Vec<u8>, u32, u64);
 
 /// A symbol: name, type, binding, visibility, section, value, size.
-type MadeSymbol = (&'static str, SymbolType, SymbolBind, SymbolVisibility, u16, u64, u64);
+type SymbolSpec = (&'static str, SymbolType, SymbolBind, SymbolVisibility, u16, u64, u64);
 
-fn made(kind: SectionType, address: u64, content: Vec<u8>) -> Made {
+fn made(kind: SectionType, address: u64, content: Vec<u8>) -> SectionSpec {
     let bytes = content.len() as u64;
     (kind, address, content, 0, bytes)
 }
 
 /// Returns a table of symbols and the section with their names, which has the index `strings`.
-fn table(kind: SectionType, strings: u32, symbols: &[MadeSymbol]) -> [Made; 2] {
+fn table(kind: SectionType, strings: u32, symbols: &[SymbolSpec]) -> [SectionSpec; 2] {
     let (mut entries, mut names) = (vec![0; 24], vec![0]);
     for (name, kind, binding, visibility, section, value, bytes) in symbols {
         entries.extend((names.len() as u32).to_le_bytes());
@@ -43,7 +43,7 @@ fn table(kind: SectionType, strings: u32, symbols: &[MadeSymbol]) -> [Made; 2] {
 
 /// Returns a file for gfx90a with these sections, the first of which has index 1. `noted` lists the
 /// sections with notes; each gets a segment.
-fn elf(kind: u16, sections: Vec<Made>, noted: &[usize]) -> Vec<u8> {
+fn elf(kind: u16, sections: Vec<SectionSpec>, noted: &[usize]) -> Vec<u8> {
     let mut bytes = head(kind, 3, 0x53f);
     let segments_at = bytes.len();
     bytes.resize(segments_at + noted.len() * 56, 0);
@@ -146,10 +146,10 @@ fn relocatable() -> Vec<u8> {
 }
 
 /// The facts of a variable: name, size, linkage, section, address, initial value.
-type Said<'a> = (&'a str, u64, Linkage, Option<u32>, u64, &'a [u8]);
+type VariableFacts<'a> = (&'a str, u64, Linkage, Option<u32>, u64, &'a [u8]);
 
 /// Returns the facts of each variable.
-fn summary<'a>(found: &'a CodeObject, bytes: &'a [u8]) -> Vec<Said<'a>> {
+fn summary<'a>(found: &'a CodeObject, bytes: &'a [u8]) -> Vec<VariableFacts<'a>> {
     let one = |known: &'a Variable| {
         (
             &*known.name,

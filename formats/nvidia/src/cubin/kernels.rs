@@ -14,7 +14,7 @@ const FIRST_TO_RESERVE: u32 = 90;
 
 /// Returns the kernels of a cubin for architecture `number`.
 pub(super) fn read(file: &File<'_>, number: u32) -> Result<Vec<Kernel>, Malformed> {
-    let facts = ByFunction::read(file)?;
+    let facts = FunctionFacts::read(file)?;
     let mut seen = HashSet::new();
     let mut kernels = Vec::new();
     for (index, symbol) in (0..).zip(&file.symbols) {
@@ -34,14 +34,14 @@ pub(super) fn read(file: &File<'_>, number: u32) -> Result<Vec<Kernel>, Malforme
 
 /// Facts of functions in the whole image's section, by the indices of their symbols.
 #[derive(Default)]
-struct ByFunction {
+struct FunctionFacts {
     registers: HashMap<u32, u32>,
     private_bytes: HashMap<u32, u32>,
 }
 
-impl ByFunction {
-    fn read(file: &File<'_>) -> Result<ByFunction, Malformed> {
-        let mut facts = ByFunction::default();
+impl FunctionFacts {
+    fn read(file: &File<'_>) -> Result<FunctionFacts, Malformed> {
+        let mut facts = FunctionFacts::default();
         let mut stacks = HashMap::new();
         for attribute in attributes::read(file.take_data_of(".nv.info")?) {
             let list = match attribute.id {

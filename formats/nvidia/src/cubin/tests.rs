@@ -3,7 +3,7 @@ use crate::{Kernel, Linkage, Place, Reference, Space, Variable};
 use object::elf::{STT_SECTION, SymbolType};
 
 /// A section: name, type, alignment, target of relocations, contents or size.
-struct Made {
+struct SectionSpec {
     name: &'static str,
     kind: u32,
     alignment: u64,
@@ -24,8 +24,8 @@ const GLOBAL: u8 = 1;
 const WEAK: u8 = 2;
 const COMMON: u16 = 0xfff2;
 
-fn section(name: &'static str, kind: u32, info: u32, content: Vec<u8>) -> Made {
-    Made { name, kind, alignment: 8, info, content }
+fn section(name: &'static str, kind: u32, info: u32, content: Vec<u8>) -> SectionSpec {
+    SectionSpec { name, kind, alignment: 8, info, content }
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -52,9 +52,9 @@ fn names(of: &[&str]) -> (Vec<u8>, Vec<u32>) {
 }
 
 /// A symbol: name, type, binding, mark, section, value, size.
-type MadeSymbol = (&'static str, SymbolType, u8, u8, u16, u64, u64);
+type SymbolSpec = (&'static str, SymbolType, u8, u8, u16, u64, u64);
 
-fn symbol_table(symbols: &[MadeSymbol]) -> [Made; 2] {
+fn symbol_table(symbols: &[SymbolSpec]) -> [SectionSpec; 2] {
     let (strings, at) = names(&symbols.iter().map(|symbol| symbol.0).collect::<Vec<_>>());
     let mut table = vec![0; 24];
     for ((_, kind, binding, other, section, value, bytes), name) in symbols.iter().zip(at) {
@@ -68,7 +68,7 @@ fn symbol_table(symbols: &[MadeSymbol]) -> [Made; 2] {
 }
 
 /// Returns an ELF file for CUDA with these sections, which start at index 4.
-fn elf(abi: u8, kind: u8, flags: u32, symbols: &[MadeSymbol], own: Vec<Made>) -> Vec<u8> {
+fn elf(abi: u8, kind: u8, flags: u32, symbols: &[SymbolSpec], own: Vec<SectionSpec>) -> Vec<u8> {
     let mut sections =
         vec![section("", 0, 0, Vec::new()), section(".shstrtab", STRTAB, 0, Vec::new())];
     sections.extend(symbol_table(symbols));

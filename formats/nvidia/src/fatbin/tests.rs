@@ -2,7 +2,7 @@ use super::*;
 use crate::Contents;
 
 /// An entry to store.
-struct Made {
+struct EntrySpec {
     kind: u16,
     arch: u32,
     flags: u64,
@@ -13,21 +13,29 @@ struct Made {
     more: Vec<u8>,
 }
 
-fn stored(kind: u16, arch: u32, flags: u64, image: &[u8]) -> Made {
+fn stored(kind: u16, arch: u32, flags: u64, image: &[u8]) -> EntrySpec {
     let stored = image.to_vec();
-    Made { kind, arch, flags, stored, compressed_bytes: 0, inflated_bytes: 0, more: vec![0; 16] }
+    EntrySpec {
+        kind,
+        arch,
+        flags,
+        stored,
+        compressed_bytes: 0,
+        inflated_bytes: 0,
+        more: vec![0; 16],
+    }
 }
 
-fn compressed(kind: u16, arch: u32, flags: u64, image: &[u8]) -> Made {
+fn compressed(kind: u16, arch: u32, flags: u64, image: &[u8]) -> EntrySpec {
     let packed = match flags & LZ4 {
         0 => ruzstd::encoding::compress_to_vec(image, ruzstd::encoding::CompressionLevel::Fastest),
         _ => lz4_flex::block::compress(image),
     };
     let (compressed_bytes, inflated_bytes) = (packed.len() as u32, image.len() as u64);
-    Made { compressed_bytes, inflated_bytes, ..stored(kind, arch, flags, &packed) }
+    EntrySpec { compressed_bytes, inflated_bytes, ..stored(kind, arch, flags, &packed) }
 }
 
-fn header(made: &Made, second: u32, bytes: u64) -> Vec<u8> {
+fn header(made: &EntrySpec, second: u32, bytes: u64) -> Vec<u8> {
     let mut header = vec![0; 64];
     let mut put = |at: usize, field: &[u8]| header[at..at + field.len()].copy_from_slice(field);
     put(0, &made.kind.to_le_bytes());
@@ -41,7 +49,7 @@ fn header(made: &Made, second: u32, bytes: u64) -> Vec<u8> {
     header
 }
 
-fn made(entries: &[Made]) -> Vec<u8> {
+fn made(entries: &[EntrySpec]) -> Vec<u8> {
     let mut body = Vec::new();
     for entry in entries {
         let padded = entry.stored.len().next_multiple_of(8);
@@ -70,7 +78,7 @@ fn one_of_each() -> Vec<u8> {
         compressed(PTX, 90, LZ4 | SPECIFIC, TEXT),
         compressed(PTX, 100, ZSTD | FAMILY, TEXT),
         stored(8, 75, 0, b"BC"),
-        Made { more: list.concat(), ..joined },
+        EntrySpec { more: list.concat(), ..joined },
     ])
 }
 
@@ -111,7 +119,7 @@ fn a_claim_that_compressed_data_does_not_keep_is_malformed() {
     for flags in [LZ4, ZSTD, 0] {
         for claim in [0, 5, 1 << 20, u64::MAX] {
             let image = compressed(PTX, 90, flags, TEXT);
-            let bytes = made(&[Made { inflated_bytes: claim, ..image }]);
+            let bytes = made(&[EntrySpec { inflated_bytes: claim, ..image }]);
             let entries = fatbin(&bytes).unwrap();
             assert!(entries[0].image().is_err(), "{flags:#x} {claim}");
         }

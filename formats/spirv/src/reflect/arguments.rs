@@ -8,8 +8,8 @@ use super::block::Block;
 use super::usage::Usage;
 use super::{GLOBALS, Hints};
 use crate::fault::Fault;
-use crate::kernel::{self, Buffer, Home, Parameter, Place};
-use crate::push_constants::Moved;
+use crate::kernel::{self, BlockStorage, Buffer, Parameter, Place};
+use crate::push_constants::BlockBindings;
 use crate::tables::{Tables, Variable};
 use crate::types::Type;
 
@@ -38,7 +38,7 @@ enum Kind {
 /// Returns the arguments of the kernel that uses these variables.
 pub(super) fn arguments(
     tables: &Tables<'_>,
-    moved: &Moved,
+    moved: &BlockBindings,
     hints: &Hints,
     usage: &Usage,
     kernel: &str,
@@ -68,9 +68,9 @@ pub(super) fn arguments(
         return Err(Fault::malformed(format!("{kernel}: two blocks of push constants, {names:?}")));
     }
     for id in pushed {
-        let place = moved.get(&id).map(|&(set, binding)| Home::Storage { set, binding });
+        let place = moved.get(&id).map(|&(set, binding)| BlockStorage::Storage { set, binding });
         let block = Block::new(tables, tables.variables[&id].pointee, variable_name(tables, id))?;
-        arguments.pass_by_value(tables, block, place.unwrap_or(Home::PushConstants))?;
+        arguments.pass_by_value(tables, block, place.unwrap_or(BlockStorage::PushConstants))?;
     }
     for ((set, binding), variables) in bindings {
         arguments.bind(tables, hints, (set, binding), &variables).map_err(|fault| Fault {
@@ -113,7 +113,7 @@ impl Arguments {
                     Block::new(tables, tables.variables[&id].pointee, variable_name(tables, id))?
                 }
             };
-            return self.pass_by_value(tables, block, Home::Uniform { set, binding });
+            return self.pass_by_value(tables, block, BlockStorage::Uniform { set, binding });
         }
         let uniform = kind == Kind::Uniform;
         self.buffers.push(Buffer { set, binding, uniform, least_bytes: bytes });
@@ -130,7 +130,7 @@ impl Arguments {
         &mut self,
         tables: &Tables<'_>,
         block: Block,
-        home: Home,
+        storage: BlockStorage,
     ) -> Result<(), Fault> {
         if block.runtime {
             return Err(Fault::unsupported(format!(
@@ -139,10 +139,10 @@ impl Arguments {
         }
         let index = self.blocks.len();
         let bytes = block.bytes.checked_next_multiple_of(4).unwrap_or(u32::MAX - 3);
-        self.blocks.push(kernel::Block { home, bytes });
+        self.blocks.push(kernel::Block { storage, bytes });
         for member in block.members {
             let place = Place::Block { index, offset: member.what.offset };
-            if member.what.name == GLOBALS && !matches!(home, Home::Uniform { .. }) {
+            if member.what.name == GLOBALS && !matches!(storage, BlockStorage::Uniform { .. }) {
                 let Some(pointee) = member.pointee else {
                     return Err(Fault::unsupported(format!(
                         "{GLOBALS} must be a pointer to a block"
@@ -189,7 +189,7 @@ impl Arguments {
 
 /// Returns the role of a variable in a launch; `None` if it has none. An error is the reason why
 /// the variable is not supported.
-fn kind(tables: &Tables<'_>, moved: &Moved, id: u32) -> Result<Option<Kind>, String> {
+fn kind(tables: &Tables<'_>, moved: &BlockBindings, id: u32) -> Result<Option<Kind>, String> {
     let Variable { storage, pointee } = tables.variables[&id];
     let kind = match storage {
         _ if moved.contains_key(&id) => Kind::PushConstants,

@@ -2,7 +2,7 @@
 
 use crate::tests::support;
 use crate::tests::support::{MANY, from_words, module, module_with};
-use crate::{Fault, FaultKind, GroupSize, Home, Module, Specialization, Target};
+use crate::{BlockStorage, Fault, FaultKind, GroupSize, Module, Specialization, Target};
 use rspirv::binary::Assemble;
 use rspirv::dr::{Builder, Operand};
 use rspirv::spirv::{
@@ -11,22 +11,22 @@ use rspirv::spirv::{
 };
 
 /// A module with one kernel without arguments, `main`, and additions.
-struct Made {
+struct ModuleBuilder {
     builder: Builder,
     void: Word,
     uint: Word,
     main: Word,
 }
 
-impl Made {
-    fn new() -> Made {
+impl ModuleBuilder {
+    fn new() -> ModuleBuilder {
         let mut builder = Builder::new();
         builder.set_version(1, 3);
         builder.capability(Capability::Shader);
         builder.memory_model(AddressingModel::Logical, MemoryModel::GLSL450);
         let void = builder.type_void();
         let uint = builder.type_int(32, 0);
-        let mut made = Made { builder, void, uint, main: 0 };
+        let mut made = ModuleBuilder { builder, void, uint, main: 0 };
         made.main = made.function();
         made.entry_point(ExecutionModel::GLCompute, made.main, "main");
         made
@@ -64,7 +64,7 @@ impl Made {
 
 #[test]
 fn imports_are_named_all_together() {
-    let mut made = Made::new();
+    let mut made = ModuleBuilder::new();
     made.builder.capability(Capability::Linkage);
     for name in ["sinf_helper", "table"] {
         let imported = made.function();
@@ -82,7 +82,7 @@ fn a_module_without_kernels_says_what_it_has() {
     builder.capability(Capability::Kernel);
     builder.memory_model(AddressingModel::Physical64, MemoryModel::OpenCL);
     let (void, uint) = (builder.type_void(), builder.type_int(32, 0));
-    let mut made = Made { builder, void, uint, main: 0 };
+    let mut made = ModuleBuilder { builder, void, uint, main: 0 };
     let function = made.function();
     made.entry_point(ExecutionModel::Kernel, function, "saxpy");
     let fault = made.fault();
@@ -92,12 +92,12 @@ fn a_module_without_kernels_says_what_it_has() {
 
 #[test]
 fn two_kernels_of_one_name_are_malformed_but_other_kinds_are_left_alone() {
-    let mut made = Made::new();
+    let mut made = ModuleBuilder::new();
     let function = made.function();
     made.entry_point(ExecutionModel::GLCompute, function, "main");
     assert_eq!(made.fault().kind, FaultKind::Malformed);
 
-    let mut made = Made::new();
+    let mut made = ModuleBuilder::new();
     let function = made.function();
     made.entry_point(ExecutionModel::Vertex, function, "main");
     assert_eq!(Module::parse(&made.bytes(), MANY).unwrap().kernels().len(), 1);
@@ -105,7 +105,7 @@ fn two_kernels_of_one_name_are_malformed_but_other_kinds_are_left_alone() {
 
 #[test]
 fn constructors_ascend_and_destructors_descend_by_priority() {
-    let mut made = Made::new();
+    let mut made = ModuleBuilder::new();
     for name in ["constructor_9_a", "constructor_1", "constructor_9_b", "constructor_10"] {
         let function = made.function();
         made.entry_point(ExecutionModel::GLCompute, function, &format!("longshore_{name}"));
@@ -123,7 +123,7 @@ fn constructors_ascend_and_destructors_descend_by_priority() {
     assert_eq!(names(module.constructors()), ["1", "9_a", "9_b", "10"]);
     assert_eq!(names(module.destructors()), ["10", "9_b", "9_a", "1"]);
 
-    let mut made = Made::new();
+    let mut made = ModuleBuilder::new();
     let function = made.function();
     made.entry_point(ExecutionModel::GLCompute, function, "longshore_constructor_first");
     assert_eq!(made.fault().kind, FaultKind::Unsupported);
@@ -131,7 +131,7 @@ fn constructors_ascend_and_destructors_descend_by_priority() {
 
 #[test]
 fn the_workgroup_size_constant_overrides_the_mode() {
-    let mut made = Made::new();
+    let mut made = ModuleBuilder::new();
     let vector = made.builder.type_vector(made.uint, 3);
     let x = made.builder.spec_constant_bit32(made.uint, 32);
     made.builder.decorate(x, Decoration::SpecId, [Operand::LiteralBit32(6)]);
@@ -148,7 +148,7 @@ fn the_workgroup_size_constant_overrides_the_mode() {
 }
 
 /// Adds a kernel `name` that loads one number from a block with these members.
-fn with_globals(made: &mut Made, name: &str, members: &[(&str, Word, u32)]) {
+fn with_globals(made: &mut ModuleBuilder, name: &str, members: &[(&str, Word, u32)]) {
     let builder = &mut made.builder;
     let block = builder.id();
     builder.type_struct_id(Some(block), members.iter().map(|member| member.1));
@@ -177,21 +177,21 @@ fn with_globals(made: &mut Made, name: &str, members: &[(&str, Word, u32)]) {
 
 #[test]
 fn entry_points_agree_on_the_globals() {
-    let mut made = Made::new();
+    let mut made = ModuleBuilder::new();
     let uint = made.uint;
     with_globals(&mut made, "a", &[("count", uint, 0), ("sum", uint, 4)]);
     with_globals(&mut made, "b", &[("count", uint, 0), ("sum", uint, 4)]);
     let module = from_words(&made.words());
     assert_eq!((module.globals().len(), module.globals_bytes()), (2, 8));
 
-    let mut made = Made::new();
+    let mut made = ModuleBuilder::new();
     with_globals(&mut made, "a", &[("count", uint, 0), ("sum", uint, 4)]);
     with_globals(&mut made, "b", &[("count", uint, 0), ("sum", uint, 8)]);
     let fault = made.fault();
     assert_eq!(fault.kind, FaultKind::Unsupported);
     assert!(fault.message.contains("8 bytes") && fault.message.contains("12 bytes"), "{fault}");
 
-    let mut made = Made::new();
+    let mut made = ModuleBuilder::new();
     let list = made.builder.type_runtime_array(uint);
     made.builder.decorate(list, Decoration::ArrayStride, [Operand::LiteralBit32(4)]);
     with_globals(&mut made, "a", &[("count", uint, 0), ("list", list, 4)]);
@@ -200,7 +200,7 @@ fn entry_points_agree_on_the_globals() {
 
 #[test]
 fn what_is_defined_twice_or_in_a_circle_is_a_fault() {
-    let mut made = Made::new();
+    let mut made = ModuleBuilder::new();
     let first = made.builder.type_array(made.uint, made.uint);
     let second = made.builder.type_array(first, made.uint);
     let mut words = made.words();
@@ -261,7 +261,7 @@ fn a_rich_module_is_understood_with_and_without_push_constants() {
     let image = rich();
     let module = module_with(&image, 16);
     let [kernel] = module.kernels() else { panic!() };
-    assert_eq!(kernel.blocks[0].home, Home::Storage { set: 0, binding: 1 });
+    assert_eq!(kernel.blocks[0].storage, BlockStorage::Storage { set: 0, binding: 1 });
     // naga itself would make the members of both blocks arguments; here the matrix of the uniform
     // buffer is two arguments, as naga splits it.
     assert_eq!(kernel.parameters.len(), 4 + 5 + 1);

@@ -2,7 +2,7 @@
 
 use crate::tests::support::{MANY, from_words, glsl, module, module_with, only};
 use crate::{
-    Atomic, Block, Buffer, Code, FaultKind, GroupSize, Home, Module, Place, Specialization,
+    Atomic, Block, BlockStorage, Buffer, Code, FaultKind, GroupSize, Module, Place, Specialization,
     SubgroupSize,
 };
 
@@ -36,7 +36,7 @@ fn members_of_push_constants_are_arguments_by_offset() {
         let kernel = only(&module);
         assert_eq!(kernel.name, "main");
         assert_eq!(kernel.group, [GroupSize::Free(1), GroupSize::Fixed(2), GroupSize::Fixed(1)]);
-        assert_eq!(kernel.blocks, [Block { home: Home::PushConstants, bytes: 84 }]);
+        assert_eq!(kernel.blocks, [Block { storage: BlockStorage::PushConstants, bytes: 84 }]);
         assert_eq!(kernel.buffers, []);
         let parameters: Vec<_> = kernel
             .parameters
@@ -74,8 +74,8 @@ fn bindings_follow_by_set_and_number_and_uniforms_are_values() {
         let module = module(&image);
         let kernel = only(&module);
         assert_eq!(kernel.group, [8, 4, 2].map(GroupSize::Fixed));
-        let uniform = Home::Uniform { set: 0, binding: 3 };
-        assert_eq!(kernel.blocks, [Block { home: uniform, bytes: 60 }]);
+        let uniform = BlockStorage::Uniform { set: 0, binding: 3 };
+        assert_eq!(kernel.blocks, [Block { storage: uniform, bytes: 60 }]);
         let buffer =
             |set, binding, uniform, least_bytes| Buffer { set, binding, uniform, least_bytes };
         assert_eq!(
@@ -114,9 +114,9 @@ fn push_constants_that_are_too_many_are_read_from_a_storage_buffer() {
         let small = module(&image);
         let large = module_with(&image, 128);
         let (small_kernel, large_kernel) = (only(&small), only(&large));
-        assert_eq!(small_kernel.blocks[0].home, Home::PushConstants);
-        let home = Home::Storage { set: 0, binding: 1 };
-        assert_eq!(large_kernel.blocks, [Block { home, ..small_kernel.blocks[0] }]);
+        assert_eq!(small_kernel.blocks[0].storage, BlockStorage::PushConstants);
+        let storage = BlockStorage::Storage { set: 0, binding: 1 };
+        assert_eq!(large_kernel.blocks, [Block { storage, ..small_kernel.blocks[0] }]);
         assert_eq!(large_kernel.parameters, small_kernel.parameters);
         assert_eq!(large_kernel.globals, [Place::Block { index: 0, offset: 8 }]);
         let globals: Vec<_> =

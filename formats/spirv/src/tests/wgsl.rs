@@ -3,7 +3,8 @@
 use crate::tests::support;
 use crate::tests::support::{MANY, module, module_for, module_with, only};
 use crate::{
-    Block, FaultKind, GroupSize, Home, Kernel, Module, Place, Specialization, SubgroupSize, Target,
+    Block, BlockStorage, FaultKind, GroupSize, Kernel, Module, Place, Specialization, SubgroupSize,
+    Target,
 };
 
 const SCALE: &str = "
@@ -67,8 +68,8 @@ fn uniform_buffers_are_values_and_storage_buffers_are_pointers() {
     assert_eq!(
         kernel.blocks,
         [
-            Block { home: Home::Uniform { set: 0, binding: 0 }, bytes: 44 },
-            Block { home: Home::Uniform { set: 0, binding: 2 }, bytes: 4 },
+            Block { storage: BlockStorage::Uniform { set: 0, binding: 0 }, bytes: 44 },
+            Block { storage: BlockStorage::Uniform { set: 0, binding: 2 }, bytes: 4 },
         ]
     );
     assert_eq!(
@@ -119,11 +120,11 @@ fn immediates_are_push_constants_or_a_storage_buffer_in_every_specialisation() {
         var<immediate> arguments: Arguments;
         @group(0) @binding(0) var<storage, read_write> to: array<vec4f>;
         @compute @workgroup_size(items) fn main() { to[0] = arguments.a + arguments.b; }";
-    assert_eq!(only(&module(source.as_bytes())).blocks[0].home, Home::PushConstants);
+    assert_eq!(only(&module(source.as_bytes())).blocks[0].storage, BlockStorage::PushConstants);
     let module = module_with(source.as_bytes(), 16);
     let kernel = only(&module);
-    let home = Home::Storage { set: 0, binding: 1 };
-    assert_eq!(kernel.blocks, [Block { home, bytes: 32 }]);
+    let storage = BlockStorage::Storage { set: 0, binding: 1 };
+    assert_eq!(kernel.blocks, [Block { storage, bytes: 32 }]);
     assert_eq!(kernel.parameters.len(), 3);
     let wanted = Specialization { group: [7, 1, 1], ..Specialization::default() };
     let code = module.code(kernel, &wanted).unwrap();
