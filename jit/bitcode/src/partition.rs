@@ -19,14 +19,14 @@ use longshore_jitlink::graph::Linkage as SymbolLinkage;
 use longshore_jitlink::lazy::Defined;
 
 use crate::module::{Global, Kind, Linkage, Module};
-use crate::symbols::Assembled;
+use crate::symbols::DefinedSymbol;
 
 /// The pieces of a module, and their symbols.
 pub(crate) struct Partition {
     pub(crate) pieces: Vec<Piece>,
     symbols: HashMap<String, Symbol>,
     /// Names inside pieces that differ outside.
-    pub(crate) renamed: HashMap<Vec<u8>, Renamed>,
+    pub(crate) renamed: HashMap<Vec<u8>, RenamedSymbol>,
     /// Symbols of resolvers with their names in the module. Every piece has all resolvers, as the
     /// tools accept no indirect function without its resolver.
     pub(crate) resolvers: HashMap<Vec<u8>, Vec<u8>>,
@@ -35,7 +35,7 @@ pub(crate) struct Partition {
     /// Local symbols of assembly, and the names by which pieces find them.
     pub(crate) assembled: HashMap<Vec<u8>, Vec<u8>>,
     /// Bounds of sections of variables that the module refers to.
-    pub(crate) bounds: Vec<Bound>,
+    pub(crate) bounds: Vec<SectionBound>,
     /// Suffix that makes this module's names unique.
     pub(crate) tag: String,
     pub(crate) has_constructors: bool,
@@ -66,7 +66,7 @@ struct Symbol {
 
 /// The name outside a piece of a symbol with another name inside.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Renamed {
+pub(crate) struct RenamedSymbol {
     pub(crate) name: Vec<u8>,
     /// Whether the symbol is a function, which can have an entry.
     pub(crate) callable: bool,
@@ -75,7 +75,7 @@ pub(crate) struct Renamed {
 }
 
 /// A bound of a section, as linkers define it.
-pub(crate) struct Bound {
+pub(crate) struct SectionBound {
     pub(crate) symbol: Vec<u8>,
     pub(crate) section: Vec<u8>,
     pub(crate) is_end: bool,
@@ -145,8 +145,8 @@ impl Partition {
     }
 
     /// Adds the definitions that the compilation of the rest has revealed, such as assembly's.
-    pub(crate) fn add_assembled(&mut self, assembled: Vec<Assembled>) {
-        for Assembled { name, is_function, is_weak, is_local, is_hidden } in assembled {
+    pub(crate) fn add_assembled(&mut self, assembled: Vec<DefinedSymbol>) {
+        for DefinedSymbol { name, is_function, is_weak, is_local, is_hidden } in assembled {
             let text = String::from_utf8_lossy(&name).into_owned();
             if self.symbols.contains_key(&text) || self.is_own(&name) {
                 continue;
@@ -185,7 +185,7 @@ impl Partition {
         }
     }
 
-    fn take_apart(&mut self, module: &Module, own: &OwnPieces) {
+    fn take_apart(&mut self, module: &Module, own: &PieceMap) {
         let (mut functions, mut aliases) = (Vec::new(), Vec::new());
         self.pieces.push(Piece::Rest { functions: Vec::new(), aliases: Vec::new() });
         for function in &own.functions {
@@ -215,7 +215,7 @@ impl Partition {
             return;
         };
         let other = format!("{}.{}", String::from_utf8_lossy(name), self.tag);
-        self.bounds.push(Bound {
+        self.bounds.push(SectionBound {
             symbol: name.to_owned(),
             section: section.to_owned(),
             is_end,
@@ -236,7 +236,8 @@ impl Partition {
         }
         if is_local || global.is_hidden && callable {
             let other = format!("{name}.{}", self.tag);
-            let renamed = Renamed { name: other.clone().into(), callable, keeps_name: !is_local };
+            let renamed =
+                RenamedSymbol { name: other.clone().into(), callable, keeps_name: !is_local };
             self.renamed.insert(global.symbol().to_owned(), renamed);
             self.symbols.insert(other, symbol(callable, true));
         }
@@ -244,12 +245,12 @@ impl Partition {
 }
 
 /// The functions that are pieces of their own, and the piece of each global.
-struct OwnPieces {
+struct PieceMap {
     functions: Vec<usize>,
     piece_of: Vec<usize>,
 }
 
-fn own_pieces(module: &Module) -> OwnPieces {
+fn own_pieces(module: &Module) -> PieceMap {
     let resolvers: HashSet<usize> = module
         .globals
         .iter()
@@ -276,7 +277,7 @@ fn own_pieces(module: &Module) -> OwnPieces {
     for index in 0..module.globals.len() {
         piece_of[index] = piece_of[behind_aliases(module, index)];
     }
-    OwnPieces { functions, piece_of }
+    PieceMap { functions, piece_of }
 }
 
 /// Returns the global at the end of a chain of aliases.

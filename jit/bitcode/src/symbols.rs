@@ -9,21 +9,21 @@ use object::elf;
 use object::endian::{LittleEndian as LE, U32};
 use object::pod::{Pod, bytes_of, bytes_of_slice, from_bytes, slice_from_bytes};
 
-use crate::partition::{Bound, Partition, REST};
+use crate::partition::{Partition, REST, SectionBound};
 
 type Header = elf::FileHeader64<LE>;
 type Section = elf::SectionHeader64<LE>;
 type Symbol = elf::Sym64<LE>;
 
 /// An object with the symbols of a piece.
-pub(crate) struct Finished {
+pub(crate) struct PieceObject {
     pub(crate) bytes: Vec<u8>,
     /// Names of undefined symbols.
     pub(crate) references: Vec<String>,
 }
 
 /// A symbol that an object defines, possibly by assembly.
-pub(crate) struct Assembled {
+pub(crate) struct DefinedSymbol {
     pub(crate) name: Vec<u8>,
     pub(crate) is_function: bool,
     pub(crate) is_weak: bool,
@@ -36,7 +36,7 @@ pub(crate) fn finish(
     bytes: Vec<u8>,
     partition: &Partition,
     piece: usize,
-) -> Result<Finished, String> {
+) -> Result<PieceObject, String> {
     let mut object = Object::read(bytes)?;
     object.dissolve_groups();
     let own = Names { partition, piece };
@@ -60,18 +60,18 @@ pub(crate) fn finish(
     }
     object.add_symbols(added)?;
     let references = object.references()?;
-    Ok(Finished { bytes: object.into_bytes()?, references })
+    Ok(PieceObject { bytes: object.into_bytes()?, references })
 }
 
 /// Returns the definitions of an object.
-pub(crate) fn defined(bytes: &[u8]) -> Result<Vec<Assembled>, String> {
+pub(crate) fn defined(bytes: &[u8]) -> Result<Vec<DefinedSymbol>, String> {
     let object = Object::read(bytes.to_vec())?;
     let is_name = |symbol: &&Symbol| {
         is_defined(symbol) && !matches!(symbol.st_type(), elf::STT_SECTION | elf::STT_FILE)
     };
     let symbols = object.symbols.iter().skip(1).filter(is_name);
     let defined = symbols.map(|symbol| {
-        Ok(Assembled {
+        Ok(DefinedSymbol {
             name: object.name(symbol)?.to_owned(),
             is_function: symbol.st_type() == elf::STT_FUNC,
             is_weak: symbol.st_bind() == elf::STB_WEAK,
@@ -110,7 +110,7 @@ impl<'a> Names<'a> {
             symbol.st_other = symbol.st_other.with_visibility(elf::STV_HIDDEN);
             return Some(name.clone());
         }
-        let is_bound = |bound: &&Bound| bound.symbol == name;
+        let is_bound = |bound: &&SectionBound| bound.symbol == name;
         if let Some(bound) = self.partition.bounds.iter().find(is_bound) {
             // In the rest the name stays, and the linker finds the bounds of the rest's own
             // section.
@@ -199,7 +199,7 @@ impl Object {
     }
 
     /// Returns a symbol at a bound of a section, if the object has that section.
-    fn bound(&self, bound: &Bound) -> Option<Symbol> {
+    fn bound(&self, bound: &SectionBound) -> Option<Symbol> {
         let names = self.section_names().unwrap_or_default();
         let is_it = |section: &Section| {
             let name = names.get(section.sh_name.get(LE) as usize..);

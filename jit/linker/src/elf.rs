@@ -8,5 +8,5 @@ mod object;
 
 pub(crate) use archive::{Archive, is_archive};
 pub(crate) use object::{
-    ElfObject, Home, LE, NO_MACHINE_CODE, Relocation, SLIM, Section, View, is_bitcode,
+    DefinitionPlace, ElfObject, LE, NO_MACHINE_CODE, Relocation, SLIM, Section, View, is_bitcode,
 };

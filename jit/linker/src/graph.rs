@@ -172,7 +172,7 @@ pub struct Edges<'a>(EdgesIn<'a>);
 enum EdgesIn<'a> {
     Object(std::slice::Iter<'a, Relocation>),
     Graph(std::slice::Iter<'a, Edge>),
-    Frames(frames::KeptEdges<'a>),
+    Frames(frames::RetainedEdges<'a>),
 }
 
 impl Iterator for Edges<'_> {

@@ -58,12 +58,12 @@ pub struct SymbolRequest<'a> {
     /// The library.
     pub library: ProcessLibrary,
     /// The names.
-    pub names: &'a [WantedSymbol<'a>],
+    pub names: &'a [SymbolQuery<'a>],
 }
 
 /// A name to look up in a library of a process.
 #[derive(Debug, Clone, Copy)]
-pub struct WantedSymbol<'a> {
+pub struct SymbolQuery<'a> {
     /// The name. A version may follow after an at sign.
     pub name: &'a str,
     /// Whether the symbol is a thread-local variable.
@@ -230,7 +230,7 @@ pub trait TargetProcess: ProcessCalls {
         let required = required(requests);
         let requests = requests.iter().map(|request| libraries::LookUp {
             library: request.library.0,
-            names: request.names.iter().copied().map(WantedSymbol::to_service).collect(),
+            names: request.names.iter().copied().map(SymbolQuery::to_service).collect(),
         });
         // SAFETY: promised by the caller.
         let found = unsafe { call_service(self, libraries::LOOK_UP, &requests.collect()) };
@@ -259,7 +259,7 @@ pub trait TargetProcess: ProcessCalls {
     }
 }
 
-impl WantedSymbol<'_> {
+impl SymbolQuery<'_> {
     fn to_service(self) -> libraries::Name {
         libraries::Name { name: self.name.to_owned(), thread_local: self.thread_local }
     }

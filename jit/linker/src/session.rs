@@ -82,7 +82,7 @@ pub struct SessionBuilder {
 
 /// The objects of a library that a look-up links although nothing needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Also {
+pub enum ExtraObjects {
     /// Objects that have constructors. A session that [prunes](SessionBuilder::with_pruning) keeps
     /// only the parts that the constructors need.
     Constructors,
@@ -508,7 +508,7 @@ impl Library {
         &self,
         entry: (&str, Lookup),
         undefined: &[&str],
-        also: Also,
+        also: ExtraObjects,
     ) -> Result<Option<u64>> {
         self.session.link_program(self.id, entry, undefined, also)
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-pub use executing::{ExecutingSide, Finalized, Table, unknown_allocation};
+pub use executing::{Finalized, ReservedPages, Table, unknown_allocation};
 pub use low::LIMIT;
 pub use mapping::{Mapping, Source};
 

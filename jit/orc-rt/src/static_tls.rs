@@ -118,7 +118,7 @@ impl StaticTls {
         let mut ranges = self.ranges.lock();
         let none =
             || failure(&format!("no {size:#x} bytes are left of a reserve of {:#x}", self.size));
-        let Found { range, is_reused } = ranges.take(size, alignment).ok_or_else(none)?;
+        let FreeRange { range, is_reused } = ranges.take(size, alignment).ok_or_else(none)?;
         drop(ranges);
         let block = StaticTlsBlock { owner: self, range };
         if is_reused {
@@ -275,13 +275,13 @@ struct Ranges {
     freed: BTreeMap<u64, u64>,
 }
 
-struct Found {
+struct FreeRange {
     range: Range<u64>,
     is_reused: bool,
 }
 
 impl Ranges {
-    fn take(&mut self, size: u64, alignment: u64) -> Option<Found> {
+    fn take(&mut self, size: u64, alignment: u64) -> Option<FreeRange> {
         let fit = |free: &Range<u64>| {
             let start = free.start.checked_next_multiple_of(alignment)?;
             let end = start.checked_add(size)?;
@@ -290,7 +290,7 @@ impl Ranges {
         if let Some(range) = fit(&self.unused) {
             self.give_back(self.unused.start..range.start);
             self.unused.start = range.end;
-            return Some(Found { range, is_reused: false });
+            return Some(FreeRange { range, is_reused: false });
         }
         let (free, range) = self
             .freed
@@ -299,7 +299,7 @@ impl Ranges {
         self.freed.remove(&free.start);
         self.give_back(free.start..range.start);
         self.give_back(range.end..free.end);
-        Some(Found { range, is_reused: true })
+        Some(FreeRange { range, is_reused: true })
     }
 
     fn give_back(&mut self, mut range: Range<u64>) {

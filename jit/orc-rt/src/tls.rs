@@ -356,17 +356,17 @@ mod tests {
 
     #[test]
     fn a_destructor_of_another_thread_local_variable_can_still_use_a_block() {
-        struct UsesBlock(Arc<TlsModule>);
-        impl Drop for UsesBlock {
+        struct BlockUser(Arc<TlsModule>);
+        impl Drop for BlockUser {
             fn drop(&mut self) {
                 assert_eq!(content(&self.0), [7]);
             }
         }
-        thread_local!(static LATE: Cell<Option<UsesBlock>> = const { Cell::new(None) });
+        thread_local!(static LATE: Cell<Option<BlockUser>> = const { Cell::new(None) });
         let module = Arc::new(module(&[7], 1, 1));
         let other = module.clone();
         spawn(move || {
-            LATE.set(Some(UsesBlock(other.clone())));
+            LATE.set(Some(BlockUser(other.clone())));
             assert_eq!(content(&other), [7]);
         })
         .join()

@@ -19,7 +19,7 @@ pub(crate) enum Reach {
 }
 
 /// An instruction set that knows the reach of its relocations.
-pub(crate) trait Reaching: Arch {
+pub(crate) trait RelocationReach: Arch {
     /// Returns the reach of a relocation that needs [`Need::Symbol`](super::Need::Symbol).
     fn reach(kind: u32) -> Reach;
 
@@ -29,7 +29,7 @@ pub(crate) trait Reaching: Arch {
     fn address_taken(kind: u32, content: &[u8], offset: u64, addend: i64) -> Option<Reach>;
 }
 
-impl Reaching for X86_64 {
+impl RelocationReach for X86_64 {
     #[inline]
     fn reach(kind: u32) -> Reach {
         match elf::RelocationType(kind) {
@@ -72,7 +72,7 @@ fn is_branch(content: &[u8], offset: u64) -> bool {
     matches!(before, Some([.., 0xe8 | 0xe9] | [.., 0x0f, 0x80..=0x8f] | [.., 0xff, 0x15 | 0x25]))
 }
 
-impl Reaching for Aarch64 {
+impl RelocationReach for Aarch64 {
     #[inline]
     fn reach(kind: u32) -> Reach {
         match elf::RelocationType(kind) {

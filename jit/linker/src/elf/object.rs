@@ -50,7 +50,7 @@ pub(crate) struct View<'a> {
 
 /// The place of a symbol's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Home {
+pub(crate) enum DefinitionPlace {
     Undefined,
     Absolute,
     Common,
@@ -181,7 +181,7 @@ impl ElfObject {
     fn check_symbols(&self) -> Result<(), String> {
         let view = self.view();
         for index in 0..view.symbols.len() as u32 {
-            if let Home::Section(section) = view.home(index)
+            if let DefinitionPlace::Section(section) = view.definition_place(index)
                 && section as usize >= view.sections.len()
             {
                 let count = view.sections.len();
@@ -216,8 +216,8 @@ impl<'a> View<'a> {
     pub(crate) fn symbol_name(&self, index: u32) -> &'a [u8] {
         let symbol = &self.symbols[index as usize];
         let name = string(self.symbol_names, symbol.st_name.get(LE));
-        match self.home(index) {
-            Home::Section(section) if name.is_empty() => {
+        match self.definition_place(index) {
+            DefinitionPlace::Section(section) if name.is_empty() => {
                 self.section_name(&self.sections[section as usize])
             }
             _ => name,
@@ -232,17 +232,17 @@ impl<'a> View<'a> {
     }
 
     #[inline]
-    pub(crate) fn home(&self, index: u32) -> Home {
+    pub(crate) fn definition_place(&self, index: u32) -> DefinitionPlace {
         match self.symbols[index as usize].st_shndx.get(LE) {
-            elf::SHN_UNDEF => Home::Undefined,
-            elf::SHN_ABS => Home::Absolute,
-            elf::SHN_COMMON => Home::Common,
-            elf::SHN_XINDEX => {
-                Home::Section(self.extended.get(index as usize).map_or(u32::MAX, |i| i.get(LE)))
-            }
+            elf::SHN_UNDEF => DefinitionPlace::Undefined,
+            elf::SHN_ABS => DefinitionPlace::Absolute,
+            elf::SHN_COMMON => DefinitionPlace::Common,
+            elf::SHN_XINDEX => DefinitionPlace::Section(
+                self.extended.get(index as usize).map_or(u32::MAX, |i| i.get(LE)),
+            ),
             // SHN_X86_64_LCOMMON, a common symbol of the large code model.
-            elf::SymbolSection(0xff02) => Home::Common,
-            elf::SymbolSection(section) => Home::Section(section.into()),
+            elf::SymbolSection(0xff02) => DefinitionPlace::Common,
+            elf::SymbolSection(section) => DefinitionPlace::Section(section.into()),
         }
     }
 }

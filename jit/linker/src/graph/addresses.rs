@@ -1,7 +1,7 @@
 //! The addresses of symbols: computed from the object on demand, except for a few listed ones.
 
 use super::{BlockId, Definition, LinkGraph, NO_SEGMENT, SymbolId};
-use crate::elf::{Home, LE, View};
+use crate::elf::{DefinitionPlace, LE, View};
 
 /// The address of a symbol whose block is not in the linked code.
 pub(super) const GONE: u64 = u64::MAX;
@@ -64,8 +64,8 @@ impl<'a> Addresses<'a> {
         if let Some(index) = self.index(symbol) {
             return self.listed[index];
         }
-        match self.view.home(symbol.0) {
-            Home::Section(section) => {
+        match self.view.definition_place(symbol.0) {
+            DefinitionPlace::Section(section) => {
                 let block = BlockId(section);
                 match self.graph.base.live_position(block) {
                     Some((segment, placement)) => self.segments[usize::from(segment)]
@@ -75,8 +75,8 @@ impl<'a> Addresses<'a> {
                     None => 0,
                 }
             }
-            Home::Absolute => self.view.symbols[symbol.0 as usize].st_value.get(LE),
-            Home::Undefined | Home::Common => 0,
+            DefinitionPlace::Absolute => self.view.symbols[symbol.0 as usize].st_value.get(LE),
+            DefinitionPlace::Undefined | DefinitionPlace::Common => 0,
         }
     }
 

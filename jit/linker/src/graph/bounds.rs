@@ -17,7 +17,7 @@ use crate::memory::{Lifetime, Protection};
 
 /// A reference to a bound of the sections of a name.
 #[derive(Debug, Clone)]
-pub(super) struct Bound {
+pub(super) struct BoundReference {
     symbol: SymbolId,
     section: Vec<u8>,
     is_start: bool,
@@ -33,7 +33,7 @@ pub(super) struct Shared {
 
 /// The blocks between bounds: for each name, its nonempty blocks.
 #[derive(Default)]
-pub(super) struct Bounded {
+pub(super) struct BoundedBlocks {
     /// Index of a name's blocks in `items`.
     names: HashMap<Vec<u8>, usize>,
     pub(super) items: Vec<Vec<Item>>,
@@ -55,9 +55,9 @@ impl LinkGraph {
     pub(super) fn find_bounds(&mut self, symbols: &[(SymbolId, Vec<u8>)]) {
         let bound = |(symbol, name): &(SymbolId, Vec<u8>)| {
             let (section, is_start) = bounded_section(name)?;
-            Some(Bound { symbol: *symbol, section: section.to_vec(), is_start })
+            Some(BoundReference { symbol: *symbol, section: section.to_vec(), is_start })
         };
-        let mut bounds: Vec<Bound> = symbols.iter().filter_map(bound).collect();
+        let mut bounds: Vec<BoundReference> = symbols.iter().filter_map(bound).collect();
         if !bounds.is_empty() {
             let names = self.blocks_by_name();
             bounds.retain(|bound| names.contains_key(&*bound.section));
@@ -85,8 +85,8 @@ impl LinkGraph {
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) if the blocks of one name cannot.
-    pub(super) fn bounded(&self, view: View<'_>) -> Result<Bounded> {
-        let mut bounded = Bounded::default();
+    pub(super) fn bounded(&self, view: View<'_>) -> Result<BoundedBlocks> {
+        let mut bounded = BoundedBlocks::default();
         let (bounds, shared) = (&self.tables.bounds, &self.tables.shared);
         if bounds.is_empty() && shared.is_empty() {
             return Ok(bounded);
@@ -176,7 +176,7 @@ impl LinkGraph {
         let Some((section, is_start)) = bounded_section(name) else { return };
         let section = section.to_vec();
         self.tables.needs.insert(symbol, need::OWN);
-        self.tables.bounds.push(Bound { symbol, section, is_start });
+        self.tables.bounds.push(BoundReference { symbol, section, is_start });
     }
 
     /// Returns the address range of the graph's part of a group, once allocated.
@@ -195,9 +195,9 @@ impl LinkGraph {
     }
 
     /// Defines the bounds, once the blocks have their places.
-    pub(super) fn define_bounds(&mut self, view: View<'_>, bounded: &Bounded) {
+    pub(super) fn define_bounds(&mut self, view: View<'_>, bounded: &BoundedBlocks) {
         let bounds = std::mem::take(&mut self.tables.bounds);
-        for Bound { symbol, section, is_start } in &bounds {
+        for BoundReference { symbol, section, is_start } in &bounds {
             let Some(index) = bounded.names.get(section) else { continue };
             let items = &bounded.items[*index];
             let definition = match (items.first(), items.last()) {

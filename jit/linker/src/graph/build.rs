@@ -8,7 +8,7 @@ use object::pod::slice_from_bytes;
 use super::blocks::{ObjectBlocks, State};
 use super::edit::Content;
 use super::{BlockId, Definition, LinkGraph};
-use crate::elf::{ElfObject, Home, LE, Relocation, Section, View};
+use crate::elf::{DefinitionPlace, ElfObject, LE, Relocation, Section, View};
 use crate::memory::{Lifetime, Protection};
 use crate::{Architecture, Result};
 
@@ -161,7 +161,7 @@ impl LinkGraph {
         let view = object.view();
         let mut section = None;
         for index in view.first_global..view.symbols.len() as u32 {
-            if view.home(index) != Home::Common {
+            if view.definition_place(index) != DefinitionPlace::Common {
                 continue;
             }
             let symbol = &view.symbols[index as usize];

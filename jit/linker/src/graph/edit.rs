@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::frames::KeptFrames;
+use super::frames::RetainedFrames;
 use super::{
     Block, BlockId, Definition, Edge, Edges, EdgesIn, LinkGraph, Linkage, NO_SEGMENT, Scope,
     Section, SectionId, Symbol, SymbolId,
@@ -51,7 +51,7 @@ pub(super) struct AddedBlock {
     alignment: u64,
     edges: Vec<Edge>,
     /// The source of content and edges until one of them is changed.
-    pub(super) frames: Option<Box<KeptFrames>>,
+    pub(super) frames: Option<Box<RetainedFrames>>,
     pub(super) live: bool,
     pub(super) segment: u8,
     pub(super) placement: u32,
@@ -104,7 +104,7 @@ impl LinkGraph {
     pub(super) fn add_frames(
         &mut self,
         section: SectionId,
-        frames: KeptFrames,
+        frames: RetainedFrames,
         alignment: u64,
     ) -> BlockId {
         let block = self.add_block(section, Content::Bytes(Vec::new()), alignment);

@@ -10,7 +10,7 @@ use super::needs::need;
 use super::tables::{GotEntry, SLOT, SlotKind};
 use super::{BlockId, Definition, Edge, EdgeKind, LinkGraph, NO_SEGMENT, SymbolId};
 use crate::arch::aarch64::Aarch64;
-use crate::arch::reach::Reaching;
+use crate::arch::reach::RelocationReach;
 use crate::arch::x86_64::X86_64;
 use crate::arch::{Arch, Fault, Need};
 use crate::elf::View;
@@ -74,7 +74,7 @@ impl LinkGraph {
         Ok(self.content(block))
     }
 
-    fn fix_up_one<A: Reaching>(&self, block: BlockId, content: &mut [u8]) -> Result<()> {
+    fn fix_up_one<A: RelocationReach>(&self, block: BlockId, content: &mut [u8]) -> Result<()> {
         let values = self.values(self.tables.tls);
         values.apply_edges::<A>(block, content, 0, true)
     }
@@ -137,7 +137,7 @@ impl LinkGraph {
         }
     }
 
-    fn reaches_all<A: Reaching>(&self) -> bool {
+    fn reaches_all<A: RelocationReach>(&self) -> bool {
         let range = self.address_range();
         let linked = |kind| kind == ExternalKind::Linked;
         self.tables.externals.symbols.iter().filter(|external| linked(external.kind)).all(
@@ -149,7 +149,7 @@ impl LinkGraph {
         )
     }
 
-    fn fix_up_as<A: Reaching>(&mut self, tls: TlsLayout) -> Result<()> {
+    fn fix_up_as<A: RelocationReach>(&mut self, tls: TlsLayout) -> Result<()> {
         self.tables.tls = tls;
         self.choose_entries::<A>();
         let mut memory = self
@@ -163,7 +163,7 @@ impl LinkGraph {
     }
 
     /// Gives the needed entries their places, and leaves out the entries with targets within reach.
-    fn choose_entries<A: Reaching>(&mut self) {
+    fn choose_entries<A: RelocationReach>(&mut self) {
         let mut tables = std::mem::take(&mut self.tables);
         let range = self.address_range();
         let (mut stub_offsets, mut entry_offsets) = (HashMap::new(), HashMap::new());
@@ -204,7 +204,11 @@ impl LinkGraph {
         self.tables = tables;
     }
 
-    fn write_all<A: Reaching>(&self, memory: &mut [&mut [u8]], tls: TlsLayout) -> Result<()> {
+    fn write_all<A: RelocationReach>(
+        &self,
+        memory: &mut [&mut [u8]],
+        tls: TlsLayout,
+    ) -> Result<()> {
         let values = self.values(tls);
         for id in self.ids() {
             let (segment, placement) = self.position(id);
@@ -216,7 +220,7 @@ impl LinkGraph {
         values.write_stubs::<A>(memory)
     }
 
-    fn write_block<A: Reaching>(
+    fn write_block<A: RelocationReach>(
         &self,
         values: &Values<'_>,
         id: BlockId,
@@ -298,7 +302,7 @@ impl<'a> Values<'a> {
 
     /// Computes the fields of one block. With `lenient`, for tools, a field that cannot hold its
     /// value stays as it is.
-    fn apply_edges<A: Reaching>(
+    fn apply_edges<A: RelocationReach>(
         &self,
         id: BlockId,
         content: &mut [u8],
@@ -320,7 +324,7 @@ impl<'a> Values<'a> {
     }
 
     #[inline]
-    fn apply<A: Reaching>(
+    fn apply<A: RelocationReach>(
         &self,
         edge: Edge,
         content: &mut [u8],
@@ -511,7 +515,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn write_stubs<A: Reaching>(&self, memory: &mut [&mut [u8]]) -> Result<()> {
+    fn write_stubs<A: RelocationReach>(&self, memory: &mut [&mut [u8]]) -> Result<()> {
         let Some((segment, placement)) =
             self.graph.tables.stubs.map(|block| self.graph.position(block))
         else {

@@ -4,7 +4,7 @@
 use object::elf;
 
 use super::{BlockId, Content, Edge, LinkGraph};
-use crate::elf::{Home, LE, Section, View};
+use crate::elf::{DefinitionPlace, LE, Section, View};
 use crate::memory::{Lifetime, Protection};
 use crate::{Architecture, Result};
 
@@ -54,7 +54,10 @@ impl LinkGraph {
     /// Refuses a fragment with symbols in it that other objects may refer to.
     fn check_fragment(&self, view: View<'_>, index: u32, section: &Section) -> Result<()> {
         let globals = view.first_global..view.symbols.len() as u32;
-        if !globals.into_iter().any(|symbol| view.home(symbol) == Home::Section(index)) {
+        if !globals
+            .into_iter()
+            .any(|symbol| view.definition_place(symbol) == DefinitionPlace::Section(index))
+        {
             return Ok(());
         }
         let name = String::from_utf8_lossy(view.section_name(section));

@@ -130,7 +130,7 @@ impl LinkGraph {
     }
 
     /// Returns the frames that stay; `None` if all do.
-    fn kept_frames(&self, block: BlockId) -> Result<Option<KeptFrames>> {
+    fn kept_frames(&self, block: BlockId) -> Result<Option<RetainedFrames>> {
         let view = self.object.view();
         let edges = self.sorted_edges(block);
         let content = self.content(block);
@@ -153,7 +153,7 @@ impl LinkGraph {
             return Ok(None);
         }
         let mut taken = vec![false; commons.len()];
-        let mut out = KeptFrames::from_block(block);
+        let mut out = RetainedFrames::from_block(block);
         for frame in frames {
             let start = frame.common.expect("only FDEs were kept");
             let Ok(common) = commons.binary_search_by_key(&start, |common| common.start) else {
@@ -171,12 +171,12 @@ impl LinkGraph {
     }
 
     /// Returns the kept frames from which a block was made, if the block is unchanged.
-    pub(super) fn frames_of(&self, block: BlockId) -> Option<&KeptFrames> {
+    pub(super) fn frames_of(&self, block: BlockId) -> Option<&RetainedFrames> {
         self.base.state(block).is_none().then(|| self.added_block(block).frames.as_deref())?
     }
 
     /// Writes the content of a block of frames to `out`, which has its size.
-    pub(super) fn write_frames(&self, frames: &KeptFrames, out: &mut [u8]) {
+    pub(super) fn write_frames(&self, frames: &RetainedFrames, out: &mut [u8]) {
         let content = self.content(frames.of);
         for run in &frames.runs {
             let (from, to) = (run.from as usize, run.to as usize);
@@ -197,7 +197,7 @@ impl LinkGraph {
 
 /// The parts of an object's section of frames that stay. Content and edges are made from these on
 /// demand.
-pub(super) struct KeptFrames {
+pub(super) struct RetainedFrames {
     of: BlockId,
     /// Ascending by their places in the object.
     runs: Vec<Run>,
@@ -214,7 +214,7 @@ struct Run {
     size: u32,
 }
 
-impl KeptFrames {
+impl RetainedFrames {
     fn from_block(block: BlockId) -> Self {
         Self { of: block, runs: Vec::new(), size: 0, content: OnceLock::new() }
     }
@@ -244,8 +244,8 @@ impl KeptFrames {
     }
 
     /// Returns the section's edges, from the edges of the object's section.
-    pub(super) fn edges<'a>(&'a self, graph: &'a LinkGraph, view: View<'a>) -> KeptEdges<'a> {
-        KeptEdges { frames: self, edges: Box::new(graph.edges_in(view, self.of)) }
+    pub(super) fn edges<'a>(&'a self, graph: &'a LinkGraph, view: View<'a>) -> RetainedEdges<'a> {
+        RetainedEdges { frames: self, edges: Box::new(graph.edges_in(view, self.of)) }
     }
 
     pub(super) fn content(&self, graph: &LinkGraph) -> &[u8] {
@@ -259,12 +259,12 @@ impl KeptFrames {
 
 /// The edges of a section of frames, without the edges of removed frames.
 #[derive(Clone)]
-pub(super) struct KeptEdges<'a> {
-    frames: &'a KeptFrames,
+pub(super) struct RetainedEdges<'a> {
+    frames: &'a RetainedFrames,
     edges: Box<Edges<'a>>,
 }
 
-impl Iterator for KeptEdges<'_> {
+impl Iterator for RetainedEdges<'_> {
     type Item = Edge;
 
     fn next(&mut self) -> Option<Edge> {

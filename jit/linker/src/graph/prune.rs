@@ -35,7 +35,7 @@ pub(crate) struct Pruning {
 const INITIALIZERS: [&[u8]; 5] =
     [b".init_array", b".fini_array", b".preinit_array", b".ctors", b".dtors"];
 
-enum Keeping {
+enum Retention {
     Always,
     /// A block for tools: it stays, and keeps nothing else.
     Alone,
@@ -81,9 +81,9 @@ impl LinkGraph {
                 None => self.keeping_added(block),
             };
             match keeping {
-                Keeping::Always => pruning.block(block),
-                Keeping::Alone => pruning.live[block.0 as usize] = true,
-                Keeping::IfReached => {}
+                Retention::Always => pruning.block(block),
+                Retention::Alone => pruning.live[block.0 as usize] = true,
+                Retention::IfReached => {}
             }
         }
         for &block in &self.frames {
@@ -159,36 +159,36 @@ impl LinkGraph {
     }
 
     /// Returns the same as [`Self::keeping`] for a block added by a pass.
-    fn keeping_added(&self, block: BlockId) -> Keeping {
+    fn keeping_added(&self, block: BlockId) -> Retention {
         if block.0 as usize >= self.base.count() && self.block(block).live {
             let section = self.section(self.block(block).section);
             if section.lifetime == Lifetime::NoAlloc {
-                return Keeping::Alone;
+                return Retention::Alone;
             } else if INITIALIZERS.iter().any(|kind| is_kind(section.name, kind))
                 || FRAGMENTS.contains(&section.name)
             {
-                return Keeping::Always;
+                return Retention::Always;
             }
         }
-        Keeping::IfReached
+        Retention::IfReached
     }
 
-    fn keeping(&self, view: View<'_>, block: BlockId) -> Keeping {
+    fn keeping(&self, view: View<'_>, block: BlockId) -> Retention {
         let header = &view.sections[block.0 as usize];
         let (kind, flags) = (header.sh_type.get(LE), header.sh_flags.get(LE));
         let name = view.section_name(header);
         if !self.base.is_live(block) {
-            Keeping::IfReached
+            Retention::IfReached
         } else if self.lifetime(SectionId(block.0), header) == Lifetime::NoAlloc {
-            Keeping::Alone
+            Retention::Alone
         } else if flags.contains(elf::SHF_GNU_RETAIN)
             || [elf::SHT_INIT_ARRAY, elf::SHT_FINI_ARRAY, elf::SHT_PREINIT_ARRAY].contains(&kind)
             || kind == elf::SHT_NOTE && !flags.intersects(elf::SHF_GROUP | elf::SHF_LINK_ORDER)
             || INITIALIZERS.iter().any(|kind| is_kind(name, kind))
         {
-            Keeping::Always
+            Retention::Always
         } else {
-            Keeping::IfReached
+            Retention::IfReached
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::Architecture;
 use crate::arch::aarch64::Aarch64;
-use crate::arch::reach::{Reach, Reaching};
+use crate::arch::reach::{Reach, RelocationReach};
 use crate::arch::x86_64::X86_64;
 
 impl LinkGraph {
@@ -22,7 +22,7 @@ impl LinkGraph {
         }
     }
 
-    fn take_addresses_as<A: Reaching>(&mut self, all_is_low: bool) {
+    fn take_addresses_as<A: RelocationReach>(&mut self, all_is_low: bool) {
         let mut names: HashMap<SymbolId, SymbolId> = HashMap::new();
         for block in self.ids().filter(|block| self.has_code_or_data(*block)).collect::<Vec<_>>() {
             let content = self.content(block);

@@ -3,7 +3,7 @@
 use object::elf;
 
 use super::{BlockId, LinkGraph, SymbolId};
-use crate::elf::{Home, LE, View};
+use crate::elf::{DefinitionPlace, LE, View};
 
 /// A symbol: a view, made on demand.
 #[derive(Debug, Clone, Copy)]
@@ -110,12 +110,14 @@ impl LinkGraph {
 
     /// Returns whether the object defines a symbol and the graph does not.
     fn is_lost(&self, view: View<'_>, id: SymbolId) -> bool {
-        matches!(view.home(id.0), Home::Section(_) | Home::Absolute)
-            && match self.definition_in(view, id) {
-                Definition::External => true,
-                Definition::Block(block, _) => self.is_discarded(block),
-                Definition::Absolute(_) => false,
-            }
+        matches!(
+            view.definition_place(id.0),
+            DefinitionPlace::Section(_) | DefinitionPlace::Absolute
+        ) && match self.definition_in(view, id) {
+            Definition::External => true,
+            Definition::Block(block, _) => self.is_discarded(block),
+            Definition::Absolute(_) => false,
+        }
     }
 
     /// Returns the address of a symbol, its block's plus its offset, once allocated; `None` for a
@@ -144,15 +146,15 @@ impl LinkGraph {
         {
             return *definition;
         }
-        match view.home(id.0) {
+        match view.definition_place(id.0) {
             // The null symbol: a relocation against it has only its addend.
-            Home::Undefined if id.0 == 0 => Definition::Absolute(0),
-            Home::Undefined | Home::Common => Definition::External,
-            Home::Absolute => Definition::Absolute(symbol.st_value.get(LE)),
-            Home::Section(section) if self.base.contains(section) => {
+            DefinitionPlace::Undefined if id.0 == 0 => Definition::Absolute(0),
+            DefinitionPlace::Undefined | DefinitionPlace::Common => Definition::External,
+            DefinitionPlace::Absolute => Definition::Absolute(symbol.st_value.get(LE)),
+            DefinitionPlace::Section(section) if self.base.contains(section) => {
                 Definition::Block(BlockId(section), symbol.st_value.get(LE))
             }
-            Home::Section(_) => Definition::External,
+            DefinitionPlace::Section(_) => Definition::External,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use object::elf;
 
-use super::bounds::{Bound, Shared};
+use super::bounds::{BoundReference, Shared};
 use super::edit::Content;
 use super::externals::{External, ExternalKind, Externals, Reach, TlsLayout};
 use super::layout::TlsTemplate;
@@ -14,7 +14,7 @@ use super::needs::{Needs, need};
 use super::{Block, BlockId, Definition, EdgeKind, LinkGraph, Symbol, SymbolId};
 use crate::arch::Need;
 use crate::arch::aarch64::Aarch64;
-use crate::arch::reach::{Reach as EdgeReach, Reaching};
+use crate::arch::reach::{Reach as EdgeReach, RelocationReach};
 use crate::arch::x86_64::X86_64;
 use crate::memory::{Lifetime, Protection};
 use crate::{Architecture, Error, Result};
@@ -81,7 +81,7 @@ pub(super) struct Tables {
     pub(super) entry_offsets: HashMap<GotEntry, u32>,
     pub(super) stub_offsets: HashMap<SymbolId, u32>,
     /// The references to bounds of sections of this graph.
-    pub(super) bounds: Vec<Bound>,
+    pub(super) bounds: Vec<BoundReference>,
     /// The sections that lie together with sections of other graphs.
     pub(super) shared: Vec<Shared>,
     /// Whether zeroes have a segment of their own.
@@ -181,7 +181,7 @@ impl LinkGraph {
         self.tables.narrow
     }
 
-    fn scan_as<A: Reaching>(&self) -> Result<Tables> {
+    fn scan_as<A: RelocationReach>(&self) -> Result<Tables> {
         let view = self.object.view();
         let mut tables = Tables::default();
         let mut needs = vec![0; self.symbol_count() as usize];
@@ -381,7 +381,7 @@ impl Tables {
     /// Returns the bits of [`need`] that an edge gives its target. Records in the tables whether
     /// the graph needs low memory, the address of its GOT, and the entry of its TLS module.
     #[inline]
-    fn note<A: Reaching>(&mut self, need: Need, edge: super::Edge, content: &[u8]) -> u16 {
+    fn note<A: RelocationReach>(&mut self, need: Need, edge: super::Edge, content: &[u8]) -> u16 {
         let bits = match need {
             Need::Nothing => 0,
             Need::Symbol => match A::reach(edge.kind.0) {
@@ -442,6 +442,6 @@ impl Tables {
     }
 }
 
-fn stub_shape<A: Reaching>() -> (u64, u64) {
+fn stub_shape<A: RelocationReach>() -> (u64, u64) {
     (A::STUB_SIZE as u64, A::STUB_ALIGNMENT)
 }

@@ -35,12 +35,12 @@ unsafe impl Send for Constructors {}
 /// identified by a [number](reentry::lock_owner).
 #[derive(Default)]
 pub(super) struct InitializerLock {
-    taken: Mutex<Taken>,
+    taken: Mutex<LockState>,
     free: Condvar,
 }
 
 #[derive(Default)]
-struct Taken {
+struct LockState {
     by: u64,
     /// Number of times that the owner holds the lock; 0 if it is free.
     times: u32,

@@ -6,7 +6,7 @@ use object::read::archive::{ArchiveFile, ArchiveOffset};
 
 use super::objects::{all_defined_in, defined_in};
 use super::source::{Defined, Source};
-use crate::elf::{Archive, ElfObject, Home};
+use crate::elf::{Archive, DefinitionPlace, ElfObject};
 use crate::{Error, Result};
 
 /// The global symbols of an archive's members.
@@ -145,7 +145,7 @@ fn defined_by(members: &[(String, Bytes)]) -> HashMap<Bytes, usize> {
         let Ok(object) = ElfObject::read(name, bytes.clone()) else { continue };
         let view = object.view();
         for symbol in view.first_global..view.symbols.len() as u32 {
-            if !matches!(view.home(symbol), Home::Undefined) {
+            if !matches!(view.definition_place(symbol), DefinitionPlace::Undefined) {
                 defined.entry(bytes.slice_ref(view.symbol_name(symbol))).or_insert(index);
             }
         }

@@ -9,7 +9,7 @@ use object::elf;
 
 use super::source::{Defined, Source};
 use crate::Result;
-use crate::elf::{ElfObject, Home, LE, View};
+use crate::elf::{DefinitionPlace, ElfObject, LE, View};
 use crate::graph::Linkage;
 
 /// Objects that are added together, and are part of a library already. The first definition of a
@@ -97,7 +97,7 @@ fn globals(view: &View<'_>) -> Range<u32> {
 fn is_for_others(view: &View<'_>, symbol: u32) -> bool {
     let visibility = view.symbols[symbol as usize].st_visibility();
     !matches!(visibility, elf::STV_HIDDEN | elf::STV_INTERNAL)
-        && !matches!(view.home(symbol), Home::Undefined)
+        && !matches!(view.definition_place(symbol), DefinitionPlace::Undefined)
 }
 
 /// Returns the definition of a symbol.
@@ -121,7 +121,7 @@ fn definition(object: &ElfObject, index: u32) -> Defined {
 
 fn content_of(object: &ElfObject, index: u32) -> Option<Bytes> {
     let view = object.view();
-    let Home::Section(section) = view.home(index) else { return None };
+    let DefinitionPlace::Section(section) = view.definition_place(index) else { return None };
     let symbol = &view.symbols[index as usize];
     let start = usize::try_from(symbol.st_value.get(LE)).ok()?;
     let size = usize::try_from(symbol.st_size.get(LE)).ok()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::mm::ProtFlags;
 
-use longshore_orc_rt::pages::{ExecutingSide, Mapping, Plan, Table};
+use longshore_orc_rt::pages::{Mapping, Plan, ReservedPages, Table};
 
 use super::layout::{Layout, memory_error};
 use super::{
@@ -105,7 +105,7 @@ pub(super) fn finalize(
     actions: Vec<Vec<ActionPair>>,
     table: &Table,
 ) -> Result<Vec<FinalizedAllocation>> {
-    let finalized = ExecutingSide::new(plan, mapping)?.finalize(actions)?;
+    let finalized = ReservedPages::new(plan, mapping)?.finalize(actions)?;
     Ok(table.insert(finalized).into_iter().map(FinalizedAllocation::new).collect())
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use longshore_orc_rt::pages::{Plan, Run};
 use longshore_orc_rt::service::memory::WRITE;
 use longshore_orc_rt::service::pages::{
-    ABANDON_PAGES, DEALLOCATE_PAGES, FINALIZE_PAGES, RESERVE_PAGES, Reserved, Wanted,
+    ABANDON_PAGES, DEALLOCATE_PAGES, FINALIZE_PAGES, PageRequest, RESERVE_PAGES, Reserved,
 };
 use parking_lot::RwLock;
 use serde_bytes::ByteBuf;
@@ -200,7 +200,7 @@ impl ProcessMemory {
             Ok(None) => Content::Own(zeroes(layout.size).map_err(|e| memory_error(&name, e))?),
             Err(problem) => return Err(memory_error(&name, problem)),
         };
-        let wanted = Wanted {
+        let wanted = PageRequest {
             name,
             size,
             alignment: layout.alignment as u64,

@@ -55,7 +55,7 @@ impl MemoryManager for SharedMemory {
 }
 
 struct InFlight {
-    working: WorkingSide,
+    working: WorkingMapping,
     executing: Mapping,
     layout: Layout,
     plan: Plan,
@@ -78,7 +78,7 @@ impl InFlight {
         layout: Layout,
         table: &Arc<Table>,
     ) -> Result<Self, String> {
-        let working = WorkingSide::new(file, &layout)?;
+        let working = WorkingMapping::new(file, &layout)?;
         let executing = reserve(file, &layout, request.placement)?;
         let (addresses, plan) = (layout.addresses(executing.address()), layout.plan(request));
         Ok(Self { working, executing, layout, plan, addresses, table: Arc::clone(table) })
@@ -109,11 +109,11 @@ impl InFlightAllocation for InFlight {
 }
 
 /// The working side. Its mapping is `rw-`.
-struct WorkingSide {
+struct WorkingMapping {
     mapping: Mapping,
 }
 
-impl WorkingSide {
+impl WorkingMapping {
     fn new(file: &File, layout: &Layout) -> Result<Self, String> {
         let page_size = rustix::param::page_size();
         let mut mapping =

@@ -2,9 +2,9 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use super::entry::{Entry, EntryId, Found, LibraryId, ObjectId};
+use super::entry::{DefinitionId, Entry, EntryId, LibraryId, ObjectId};
 use super::object_state::Tls;
-use super::runtime::Acquired;
+use super::runtime::AcquiredResources;
 use super::state::State;
 use super::targets::Targets;
 use crate::Undefined;
@@ -52,7 +52,7 @@ pub(super) struct Batch {
     /// Addresses of the process's data that code refers to by a near address or distance.
     pub(super) process_data: HashSet<u64>,
     /// Resources of the process acquired for the members.
-    pub(super) acquired: Acquired,
+    pub(super) acquired: AcquiredResources,
     index: HashMap<ObjectId, usize>,
 }
 
@@ -80,7 +80,7 @@ impl Linking {
     }
 
     /// Returns the definitions to which the graph refers by a 32-bit address or distance.
-    pub(super) fn nearby_targets(&self) -> impl Iterator<Item = Found> {
+    pub(super) fn nearby_targets(&self) -> impl Iterator<Item = DefinitionId> {
         let targets = self.targets.iter();
         targets
             .filter(|(symbol, _)| self.graph.wants_nearby(*symbol))
@@ -89,7 +89,7 @@ impl Linking {
 
     /// Returns the objects that this one uses.
     pub(super) fn uses(&self, state: &State) -> Vec<ObjectId> {
-        let owner = |(_, found): (SymbolId, Option<Found>)| Some(state.owner_of(found?)?.0);
+        let owner = |(_, found): (SymbolId, Option<DefinitionId>)| Some(state.owner_of(found?)?.0);
         let used = self.targets.iter().filter_map(owner).chain(self.bounds_of.iter().copied());
         let used: HashSet<ObjectId> = used.filter(|object| *object != self.object).collect();
         let mut uses: Vec<ObjectId> = used.into_iter().collect();

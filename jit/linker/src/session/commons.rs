@@ -10,7 +10,7 @@ use super::generator::{Generated, Request};
 use super::resolve::keep_generated;
 use super::state::State;
 use crate::Result;
-use crate::elf::{ElfObject, Home};
+use crate::elf::{DefinitionPlace, ElfObject};
 
 impl Shared {
     /// Adds the generators' definitions of the objects' common symbols. The objects lose these
@@ -46,8 +46,10 @@ impl Shared {
         let view = object.view();
         let mut globals = view.first_global.max(1)..view.symbols.len() as u32;
         let defines = |symbol| {
-            matches!(view.home(symbol), Home::Section(_) | Home::Absolute)
-                && names.iter().any(|name| name.as_bytes() == view.symbol_name(symbol))
+            matches!(
+                view.definition_place(symbol),
+                DefinitionPlace::Section(_) | DefinitionPlace::Absolute
+            ) && names.iter().any(|name| name.as_bytes() == view.symbol_name(symbol))
         };
         if !globals.any(defines) {
             return Ok(());

@@ -17,7 +17,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::Shared;
 use super::batch::Linking;
-use super::entry::{Entry, Found, ObjectId, Owner};
+use super::entry::{DefinitionId, Entry, ObjectId, Owner};
 use super::object_state::{Linked, MadeGraph, Phase, Source};
 use super::runtime::Runtime;
 use super::state::State;
@@ -29,7 +29,7 @@ use crate::memory::{ActionPair, Lifetime, Placement, Protection};
 #[derive(Default)]
 pub(super) struct Copies {
     objects: Vec<ObjectId>,
-    replaced: Vec<(Found, Entry)>,
+    replaced: Vec<(DefinitionId, Entry)>,
 }
 
 impl Copies {
@@ -45,7 +45,8 @@ impl Copies {
         let Some(runtime) = shared.runtime.as_ref().filter(|_| placement == Placement::Low) else {
             return Ok(copies);
         };
-        let mut wanted: Vec<Found> = members.iter().flat_map(Linking::nearby_targets).collect();
+        let mut wanted: Vec<DefinitionId> =
+            members.iter().flat_map(Linking::nearby_targets).collect();
         wanted.retain(|found| {
             let name = || String::from_utf8_lossy(state.name_of(*found));
             state.entry(*found).owner == Owner::Absolute && (shared.options.copies)(&name())
@@ -73,7 +74,7 @@ impl Copies {
         &mut self,
         state: &mut State,
         graph: LinkGraph,
-        symbols: &[(Found, SymbolId)],
+        symbols: &[(DefinitionId, SymbolId)],
     ) -> Linking {
         let library = symbols[0].0.0;
         let architecture = graph.architecture();
@@ -152,7 +153,11 @@ impl State {
 }
 
 /// Returns the contents of the process's data behind these symbols, by address.
-fn data_of(runtime: &Runtime, state: &State, symbols: &[Found]) -> Result<HashMap<u64, Vec<u8>>> {
+fn data_of(
+    runtime: &Runtime,
+    state: &State,
+    symbols: &[DefinitionId],
+) -> Result<HashMap<u64, Vec<u8>>> {
     let mut addresses: Vec<u64> = symbols.iter().map(|found| state.entry(*found).address).collect();
     addresses.sort_unstable();
     addresses.dedup();
@@ -169,11 +174,11 @@ fn data_of(runtime: &Runtime, state: &State, symbols: &[Found]) -> Result<HashMa
 fn copy_into(
     graph: &mut LinkGraph,
     state: &State,
-    symbols: &[Found],
+    symbols: &[DefinitionId],
     data: &HashMap<u64, Vec<u8>>,
-) -> Vec<(Found, SymbolId)> {
+) -> Vec<(DefinitionId, SymbolId)> {
     let section = graph.add_section(".data", Protection::ReadWrite, Lifetime::Standard);
-    let address = |found: &Found| state.entry(*found).address;
+    let address = |found: &DefinitionId| state.entry(*found).address;
     let mut copied = Vec::with_capacity(symbols.len());
     for names in symbols.chunk_by(|one, other| address(one) == address(other)) {
         let Some(content) = data.get(&address(&names[0])).cloned() else { continue };

@@ -4,10 +4,10 @@ use hashbrown::{HashMap, HashSet};
 use object::elf;
 
 use super::entry::{Entry, EntryId, Flags, LibraryId, ObjectId, Owner};
-use super::object_state::{Lost, Phase, Source};
+use super::object_state::{Phase, ReplacedDefinition, Source};
 use super::state::{State, too_many_names};
 use super::symbols::{EntryList, OVERHEAD};
-use crate::elf::{Home, LE, NO_MACHINE_CODE, SLIM, View};
+use crate::elf::{DefinitionPlace, LE, NO_MACHINE_CODE, SLIM, View};
 use crate::error::for_message;
 use crate::graph::{Definition, LinkGraph, Linkage, Scope, Symbol};
 use crate::{Error, Result};
@@ -17,10 +17,10 @@ impl State {
     pub(super) fn define_object(&mut self, id: ObjectId, view: View<'_>) -> Result<()> {
         self.claim_groups(id, view, |_| true)?;
         let lost = LinkGraph::sections_of_groups(view, &self.object(id).lost_groups);
-        self.define_symbols(id, view, |home| match home {
-            Home::Undefined => false,
-            Home::Section(section) => lost.binary_search(&section).is_err(),
-            Home::Absolute | Home::Common => true,
+        self.define_symbols(id, view, |definition_place| match definition_place {
+            DefinitionPlace::Undefined => false,
+            DefinitionPlace::Section(section) => lost.binary_search(&section).is_err(),
+            DefinitionPlace::Absolute | DefinitionPlace::Common => true,
         })
     }
 
@@ -46,8 +46,8 @@ impl State {
         if sections.is_empty() {
             return Ok(());
         }
-        self.define_symbols(id, elf.view(), |home| match home {
-            Home::Section(section) => sections.binary_search(&section).is_ok(),
+        self.define_symbols(id, elf.view(), |definition_place| match definition_place {
+            DefinitionPlace::Section(section) => sections.binary_search(&section).is_ok(),
             _ => false,
         })
     }
@@ -85,24 +85,24 @@ impl State {
         Ok(free)
     }
 
-    /// Adds an object's definitions whose home `is_home` accepts.
+    /// Adds an object's definitions whose place `is_accepted` accepts.
     fn define_symbols(
         &mut self,
         id: ObjectId,
         view: View<'_>,
-        is_home: impl Fn(Home) -> bool,
+        is_accepted: impl Fn(DefinitionPlace) -> bool,
     ) -> Result<()> {
         let library = self.object(id).library;
         let globals = view.first_global.max(1)..view.symbols.len() as u32;
-        let is_defined = |symbol: &u32| is_home(view.home(*symbol));
+        let is_defined = |symbol: &u32| is_accepted(view.definition_place(*symbol));
         let defined: usize = globals.clone().filter(is_defined).count();
         self.reserve(library, defined);
         let definitions = globals.filter(is_defined).map(|symbol| Defines {
             name: view.symbol_name(symbol),
             entry: Entry::for_object(id, symbol, flags_of(view, symbol)),
             size: view.symbols[symbol as usize].st_size.get(LE),
-            alignment: match view.home(symbol) {
-                Home::Common => view.symbols[symbol as usize].st_value.get(LE),
+            alignment: match view.definition_place(symbol) {
+                DefinitionPlace::Common => view.symbols[symbol as usize].st_value.get(LE),
                 _ => 1,
             },
         });
@@ -190,13 +190,18 @@ impl State {
         };
         match self.choose((&known, known_size), (&fresh, size)) {
             Choice::First => {
-                adding.lost.push(Lost { entry, symbol: fresh.symbol, flags: fresh.flags, size });
+                adding.lost.push(ReplacedDefinition {
+                    entry,
+                    symbol: fresh.symbol,
+                    flags: fresh.flags,
+                    size,
+                });
             }
             Choice::Conflict => adding.failure = Some(Failure::Conflict(entry)),
             Choice::Second => {
                 match known.owner {
                     // The object defines the name twice.
-                    Owner::Object(owner) if owner == id => adding.lost.push(Lost {
+                    Owner::Object(owner) if owner == id => adding.lost.push(ReplacedDefinition {
                         entry,
                         symbol: known.symbol,
                         flags: known.flags,
@@ -279,7 +284,7 @@ impl State {
         let mut taken: HashMap<ObjectId, HashSet<EntryId>> = HashMap::new();
         for (entry, Entry { owner, symbol, flags, .. }, size) in displaced {
             if let Owner::Object(owner) = owner {
-                self.object_mut(owner).lost.push(Lost { entry, symbol, flags, size });
+                self.object_mut(owner).lost.push(ReplacedDefinition { entry, symbol, flags, size });
                 taken.entry(owner).or_default().insert(entry);
             }
         }
@@ -311,7 +316,7 @@ struct Defines<'a> {
 struct Adding {
     entries: EntryList,
     /// Symbols of the object whose name has another definition.
-    lost: Vec<Lost>,
+    lost: Vec<ReplacedDefinition>,
     /// Replaced definitions of other objects, as they were, with their sizes if they are common.
     displaced: Vec<(EntryId, Entry, u64)>,
     failure: Option<Failure>,
@@ -360,7 +365,7 @@ fn flags_of(view: View<'_>, symbol: u32) -> Flags {
     let hidden = matches!(entry.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL);
     Flags::default()
         .with(Flags::WEAK, entry.st_bind() == elf::STB_WEAK)
-        .with(Flags::COMMON, view.home(symbol) == Home::Common)
+        .with(Flags::COMMON, view.definition_place(symbol) == DefinitionPlace::Common)
         .with(Flags::HIDDEN, hidden)
         .with(Flags::CALLABLE, kind == elf::STT_FUNC || kind == elf::STT_GNU_IFUNC)
         .with(Flags::THREAD_LOCAL, kind == elf::STT_TLS)

@@ -15,7 +15,7 @@ pub(super) struct ObjectId(pub(super) u32);
 pub(super) struct EntryId(pub(super) u32);
 
 /// A definition: its library and its index there.
-pub(super) type Found = (LibraryId, EntryId);
+pub(super) type DefinitionId = (LibraryId, EntryId);
 
 /// A symbol of a library.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@ use longshore_orc_rt::process_data::size_of_data;
 
 use super::Shared;
 use super::batch::{Batch, Linking};
-use super::entry::{Entry, Flags, Found, ObjectId, Owner};
+use super::entry::{DefinitionId, Entry, Flags, ObjectId, Owner};
 use super::object_state::Phase;
 use super::state::State;
 use crate::Result;
@@ -52,7 +52,7 @@ impl Shared {
     /// Returns the addresses of the process's data among the addresses that code refers to as
     /// near. One call asks the process for all of them.
     pub(super) fn process_data(&self, state: &State, members: &[Linking]) -> Result<HashSet<u64>> {
-        let of_process = |found: Found| {
+        let of_process = |found: DefinitionId| {
             let Entry { owner, flags, address, .. } = state.entry(found);
             let is_process = owner == Owner::Absolute
                 && flags.contains(Flags::GENERATED)
@@ -83,7 +83,7 @@ impl Linked<'_> {
         self,
         linking: &Linking,
         symbol: SymbolId,
-        found: Found,
+        found: DefinitionId,
         externals: &mut Externals,
     ) -> (u64, ExternalKind) {
         let entry = self.state.entry(found);
@@ -116,7 +116,7 @@ impl Linked<'_> {
 
     /// Returns the offset in its module, and the place, of a thread-local variable of another
     /// object or of the process.
-    fn thread_local(self, (library, id): Found, entry: Entry) -> (u64, ThreadLocalPlace) {
+    fn thread_local(self, (library, id): DefinitionId, entry: Entry) -> (u64, ThreadLocalPlace) {
         if entry.owner == Owner::Absolute
             && let Some(variable) = self.state.library(library).thread_locals.get(&id)
         {

@@ -10,11 +10,11 @@ use hashbrown::{HashMap, HashSet};
 use super::Shared;
 use super::batch::{Batch, Linking};
 use super::bounds::program_bound;
-use super::entry::{Flags, Found, LibraryId, ObjectId, Owner};
+use super::entry::{DefinitionId, Flags, LibraryId, ObjectId, Owner};
 use super::object_state::{Phase, Source};
 use super::parallel::{parallel, parallel_mut};
 use super::pass::Stage;
-use super::resolve::Wanted;
+use super::resolve::NameQuery;
 use super::state::State;
 use super::times::lap;
 use crate::error::for_message;
@@ -23,7 +23,7 @@ use crate::memory::Placement;
 use crate::{Error, Result, Undefined};
 
 /// A needed object, and the needed part of it in a session that prunes.
-pub(super) type Needed = (ObjectId, Extent);
+pub(super) type NeededObject = (ObjectId, Extent);
 
 /// The part of an object from which pruning starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,18 +37,18 @@ pub(super) enum Extent {
 
 /// The starting points of a link.
 #[derive(Default)]
-pub(super) struct Wants {
-    pub(super) roots: Vec<Found>,
-    pub(super) objects: Vec<Needed>,
+pub(super) struct LinkRoots {
+    pub(super) roots: Vec<DefinitionId>,
+    pub(super) objects: Vec<NeededObject>,
     /// Names without a definition at the look-up of the roots.
     pub(super) missing: Vec<Undefined>,
     /// The root that is to be called, if any.
-    pub(super) entry: Option<Found>,
+    pub(super) entry: Option<DefinitionId>,
 }
 
 impl Shared {
     /// Reads the graphs of all needed objects, and finds the definitions of their symbols.
-    pub(super) fn gather(&self, state: &mut State, wanted: &Wants) -> Result<Batch> {
+    pub(super) fn gather(&self, state: &mut State, wanted: &LinkRoots) -> Result<Batch> {
         let mut batch = Batch::default();
         batch.missing = wanted.missing.clone();
         let mut needed = wanted.objects.clone();
@@ -161,7 +161,7 @@ impl Shared {
         batch: &mut Batch,
         index: usize,
         symbols: Vec<SymbolId>,
-        needed: &mut Vec<Needed>,
+        needed: &mut Vec<NeededObject>,
     ) -> Result<()> {
         let Linking { graph, library, targets, .. } = &mut batch.members[index];
         let own_names = [&b"_GLOBAL_OFFSET_TABLE_"[..], b"_TLS_MODULE_BASE_", b"__dso_handle"];
@@ -203,7 +203,7 @@ impl Shared {
 
 impl State {
     /// Returns the object that defines a symbol, and the symbol there.
-    pub(super) fn owner_of(&self, found: Found) -> Option<(ObjectId, SymbolId)> {
+    pub(super) fn owner_of(&self, found: DefinitionId) -> Option<(ObjectId, SymbolId)> {
         let entry = self.entry(found);
         match entry.owner {
             Owner::Object(object) => Some((object, SymbolId::from_index(entry.symbol))),
@@ -212,7 +212,7 @@ impl State {
     }
 
     /// Returns the same as [`Self::owner_of`], as a need of that symbol.
-    fn need_of(&self, found: Found) -> Option<Needed> {
+    fn need_of(&self, found: DefinitionId) -> Option<NeededObject> {
         self.owner_of(found).map(|(object, symbol)| (object, Extent::Symbol(symbol)))
     }
 
@@ -239,7 +239,7 @@ impl State {
 
     /// Returns the objects among the needed ones, each once, that are neither linked nor in the
     /// batch yet.
-    fn pending_of(&self, needed: &[Needed], batch: &Batch) -> Vec<ObjectId> {
+    fn pending_of(&self, needed: &[NeededObject], batch: &Batch) -> Vec<ObjectId> {
         let objects = needed.iter().map(|(object, _)| *object);
         let objects: HashSet<ObjectId> =
             objects.filter(|object| self.is_pending(*object, batch)).collect();
@@ -257,7 +257,7 @@ impl State {
 impl Batch {
     /// Looks the targets of unresolved weak references up again, in case other references have had
     /// them generated, and returns the objects that they need.
-    fn find_missing(&mut self, state: &State) -> Result<Vec<Needed>> {
+    fn find_missing(&mut self, state: &State) -> Result<Vec<NeededObject>> {
         let mut needed = Vec::new();
         for Linking { graph, library, targets, .. } in &mut self.members {
             let is_weak = |symbol| graph.symbol(symbol).linkage == Linkage::Weak;
@@ -285,7 +285,7 @@ impl Batch {
 
     /// Follows edges from the needed parts, and returns each graph's newly reached external
     /// symbols.
-    fn follow(&mut self, needed: &[Needed]) -> Vec<(usize, Vec<SymbolId>)> {
+    fn follow(&mut self, needed: &[NeededObject]) -> Vec<(usize, Vec<SymbolId>)> {
         let mut roots: HashMap<usize, Vec<SymbolId>> = HashMap::new();
         for (object, extent) in needed {
             let Some(index) = self.index_of(*object) else { continue };
@@ -354,11 +354,11 @@ impl Batch {
 }
 
 /// Returns the reference of a symbol, by its own name or a replacement.
-fn wanted_of<'a>(symbol: &Symbol<'a>, renamed: Option<&'a [u8]>) -> Wanted<'a> {
-    let wanted = Wanted::from_symbol(symbol);
+fn wanted_of<'a>(symbol: &Symbol<'a>, renamed: Option<&'a [u8]>) -> NameQuery<'a> {
+    let wanted = NameQuery::from_symbol(symbol);
     let name = renamed.unwrap_or(wanted.name);
     // A symbol of the process with the name of a bound belongs to another program.
-    Wanted { name, hidden: wanted.hidden || program_bound(name).is_some(), ..wanted }
+    NameQuery { name, hidden: wanted.hidden || program_bound(name).is_some(), ..wanted }
 }
 
 /// Refuses a reference that takes a thread-local variable for another symbol, or the other way
@@ -367,7 +367,7 @@ fn check_thread_local(
     state: &State,
     graph: &LinkGraph,
     symbol: &Symbol<'_>,
-    found: Found,
+    found: DefinitionId,
 ) -> Result<()> {
     let is_thread_local = state.entry(found).flags.contains(Flags::THREAD_LOCAL);
     if is_thread_local == symbol.thread_local {

@@ -11,10 +11,10 @@ use longshore_orc_rt::ProcessTls;
 use super::runtime::log_failure;
 use super::{Library, Lookup};
 use crate::Result;
-use crate::elf::{Archive, ElfObject, Home, NO_MACHINE_CODE, SLIM, is_bitcode};
+use crate::elf::{Archive, DefinitionPlace, ElfObject, NO_MACHINE_CODE, SLIM, is_bitcode};
 use crate::graph::LinkGraph;
 use crate::process::{
-    InProcess, ProcessLibrary, ProcessSymbol, SymbolRequest, TargetProcess, WantedSymbol,
+    InProcess, ProcessLibrary, ProcessSymbol, SymbolQuery, SymbolRequest, TargetProcess,
 };
 
 /// A source of symbols on demand (ORC's `DefinitionGenerator`).
@@ -223,10 +223,12 @@ impl StaticArchive {
             };
             let view = object.view();
             for symbol in view.first_global..view.symbols.len() as u32 {
-                let home = view.home(symbol);
-                if matches!(home, Home::Common) && view.symbol_name(symbol) == SLIM {
+                let definition_place = view.definition_place(symbol);
+                if matches!(definition_place, DefinitionPlace::Common)
+                    && view.symbol_name(symbol) == SLIM
+                {
                     log::warn!("{name}: {NO_MACHINE_CODE}");
-                } else if !matches!(home, Home::Undefined) {
+                } else if !matches!(definition_place, DefinitionPlace::Undefined) {
                     defines.entry_ref(view.symbol_name(symbol)).or_insert(index);
                 }
             }
@@ -281,10 +283,10 @@ fn look_up(
 ) -> Result<Vec<Generated>> {
     let asked = requests.iter().enumerate();
     let asked = asked.filter(|(_, request)| !request.hidden && !request.name.contains('\0'));
-    let (indices, names): (Vec<usize>, Vec<WantedSymbol<'_>>) = asked
+    let (indices, names): (Vec<usize>, Vec<SymbolQuery<'_>>) = asked
         .map(|(index, request)| {
             let Request { name, thread_local, .. } = *request;
-            (index, WantedSymbol { name, thread_local, lookup: Lookup::Optional })
+            (index, SymbolQuery { name, thread_local, lookup: Lookup::Optional })
         })
         .unzip();
     if names.is_empty() {

@@ -9,17 +9,17 @@ use longshore_orc_rt::service::thread_locals::NewThreadLocals;
 use super::batch::{Batch, Linking};
 use super::bounds::Bounds;
 use super::copies::Copies;
-use super::entry::{Flags, Found, LibraryId};
-use super::gather::{Extent, Needed, Wants};
+use super::entry::{DefinitionId, Flags, LibraryId};
+use super::gather::{Extent, LinkRoots, NeededObject};
 use super::initializers::Initializers;
 use super::object_state::{Phase, Source, Tls};
 use super::parallel::{parallel, parallel_mut, parallel_mut_map};
 use super::pass::{Delivery, Stage};
-use super::resolve::Wanted;
-use super::runtime::Acquired;
+use super::resolve::NameQuery;
+use super::runtime::AcquiredResources;
 use super::state::State;
 use super::times::lap;
-use super::{Also, Lookup, Shared};
+use super::{ExtraObjects, Lookup, Shared};
 use crate::error::for_message;
 use crate::graph::{Definition, Externals, Reach, TlsLayout};
 use crate::memory::{AllocationRequest, InFlight, ObjectRequest, Placement, Protection};
@@ -27,8 +27,8 @@ use crate::{Error, Result, Undefined};
 
 /// The parts of a look-up besides its names.
 #[derive(Default)]
-struct Besides {
-    objects: Vec<Needed>,
+struct LookupExtras {
+    objects: Vec<NeededObject>,
     /// Whether the first name is the entry of a program.
     calls_first: bool,
 }
@@ -41,7 +41,7 @@ impl Shared {
     ) -> Result<Vec<Option<u64>>> {
         self.linking(|state| {
             let order = state.search_order(library);
-            self.look_up_in(state, library, &order, names, Besides::default())
+            self.look_up_in(state, library, &order, names, LookupExtras::default())
         })
     }
 
@@ -52,15 +52,15 @@ impl Shared {
         library: LibraryId,
         entry: (&str, Lookup),
         undefined: &[&str],
-        also: Also,
+        also: ExtraObjects,
     ) -> Result<Option<u64>> {
         self.linking(|state| {
             let order = state.search_order(library);
             let objects = match also {
-                Also::Constructors => state.with_constructors(library, Extent::Kept),
-                Also::All => state.pending(library, |_| true, Extent::Whole),
+                ExtraObjects::Constructors => state.with_constructors(library, Extent::Kept),
+                ExtraObjects::All => state.pending(library, |_| true, Extent::Whole),
             };
-            let besides = Besides { objects, calls_first: true };
+            let besides = LookupExtras { objects, calls_first: true };
             let names = with_undefined(entry, undefined);
             Ok(self.look_up_in(state, library, &order, &names, besides)?[0])
         })
@@ -72,7 +72,9 @@ impl Shared {
         library: LibraryId,
         names: &[(&str, Lookup)],
     ) -> Result<Vec<Option<u64>>> {
-        self.linking(|state| self.look_up_in(state, library, &[library], names, Besides::default()))
+        self.linking(|state| {
+            self.look_up_in(state, library, &[library], names, LookupExtras::default())
+        })
     }
 
     /// Links as [`Self::link_program`] does, in that library only, with the whole objects that have
@@ -85,7 +87,7 @@ impl Shared {
     ) -> Result<Option<u64>> {
         self.linking(|state| {
             let objects = state.with_constructors(library, Extent::Whole);
-            let besides = Besides { objects, calls_first: true };
+            let besides = LookupExtras { objects, calls_first: true };
             let names = with_undefined((entry, Lookup::Required), undefined);
             Ok(self.look_up_in(state, library, &[library], &names, besides)?[0])
         })
@@ -97,14 +99,14 @@ impl Shared {
         library: LibraryId,
         order: &[LibraryId],
         names: &[(&str, Lookup)],
-        besides: Besides,
+        besides: LookupExtras,
     ) -> Result<Vec<Option<u64>>> {
         let wanted: Vec<_> = names
             .iter()
-            .map(|(name, _)| Wanted { name: name.as_bytes(), ..Wanted::default() })
+            .map(|(name, _)| NameQuery { name: name.as_bytes(), ..NameQuery::default() })
             .collect();
         let found = self.resolve(state, library, order, &wanted)?;
-        let is_variable = |found: &Option<Found>| {
+        let is_variable = |found: &Option<DefinitionId>| {
             found.is_some_and(|found| state.entry(found).flags.contains(Flags::THREAD_LOCAL))
         };
         if let Some(((name, _), _)) = names.iter().zip(&found).find(|(_, found)| is_variable(found))
@@ -114,9 +116,9 @@ impl Shared {
             return Err(Error::Unsupported { file: (*name).to_owned(), problem });
         }
         let roots = found.iter().flatten().copied().collect();
-        let Besides { objects, calls_first } = besides;
+        let LookupExtras { objects, calls_first } = besides;
         let entry = found[0].filter(|_| calls_first);
-        self.link(state, &Wants { roots, objects, missing: missing(names, &found), entry })?;
+        self.link(state, &LinkRoots { roots, objects, missing: missing(names, &found), entry })?;
         // A pass may have removed a found symbol.
         let address = |found| state.address_of(state.entry(found));
         let addresses: Vec<_> = found.into_iter().map(|found| address(found?)).collect();
@@ -127,7 +129,7 @@ impl Shared {
     pub(super) fn link_all(&self, library: LibraryId) -> Result<()> {
         self.linking(|state| {
             let objects = state.pending(library, |_| true, Extent::Whole);
-            self.link(state, &Wants { objects, ..Wants::default() })
+            self.link(state, &LinkRoots { objects, ..LinkRoots::default() })
         })
     }
 
@@ -135,13 +137,13 @@ impl Shared {
     pub(super) fn link_constructors(&self, library: LibraryId) -> Result<()> {
         self.linking(|state| {
             let objects = state.with_constructors(library, Extent::Whole);
-            self.link(state, &Wants { objects, ..Wants::default() })
+            self.link(state, &LinkRoots { objects, ..LinkRoots::default() })
         })
     }
 
     /// Links the objects that define the roots, `wanted`'s objects, and everything that these need:
     /// all of it or nothing.
-    fn link(&self, state: &mut State, wanted: &Wants) -> Result<()> {
+    fn link(&self, state: &mut State, wanted: &LinkRoots) -> Result<()> {
         let mut batch = self.gather(state, wanted)?;
         // A generator's last object may define symbols that members read before define too.
         while batch.members.iter().any(|linking| linking.is_outdated(state)) {
@@ -194,7 +196,7 @@ impl Shared {
                 linking.graph.release_memory();
                 linking.tls = None;
             }
-            batch.acquired = Acquired::default();
+            batch.acquired = AcquiredResources::default();
             self.allocate_batch(state, batch, bounds, placement, Reach::Graph)?;
             self.fix_up_batch(state, batch, Reach::Graph)?;
         }
@@ -408,7 +410,7 @@ const TARGETS_AT_ONCE: usize = 1024;
 
 impl Batch {
     /// Refuses an entry of a program that is data.
-    fn check_entry(&self, state: &State, entry: Found) -> Result<()> {
+    fn check_entry(&self, state: &State, entry: DefinitionId) -> Result<()> {
         let Some((object, symbol)) = state.owner_of(entry) else { return Ok(()) };
         let Some(Linking { graph, .. }) = self.member(object) else { return Ok(()) };
         let symbol = graph.symbol(symbol);
@@ -445,7 +447,7 @@ impl State {
         library: LibraryId,
         is_asked: impl Fn(&Source) -> bool,
         extent: Extent,
-    ) -> Vec<Needed> {
+    ) -> Vec<NeededObject> {
         let is_asked = |phase: &Phase| match phase {
             Phase::Pending(source) => is_asked(source),
             Phase::Linked(_) | Phase::Removed => false,
@@ -455,7 +457,7 @@ impl State {
     }
 
     /// Returns the objects that have constructors.
-    fn with_constructors(&self, library: LibraryId, extent: Extent) -> Vec<Needed> {
+    fn with_constructors(&self, library: LibraryId, extent: Extent) -> Vec<NeededObject> {
         let constructs = |source: &Source| match source {
             Source::Elf(object) => {
                 let view = object.view();

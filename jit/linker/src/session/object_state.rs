@@ -24,7 +24,7 @@ pub(super) struct ObjectState {
     /// Total size in bytes of all names that it has ever defined.
     pub(super) name_bytes: usize,
     /// Unused definitions, whose names have other definitions.
-    pub(super) lost: Vec<Lost>,
+    pub(super) lost: Vec<ReplacedDefinition>,
     /// Sections that describe COMDAT groups owned by another object, in order.
     pub(super) lost_groups: Vec<u32>,
     /// Signatures of the COMDAT groups with sections that it keeps.
@@ -40,7 +40,7 @@ pub(super) struct ObjectState {
 
 /// A definition of an object that another definition replaces.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lost {
+pub(super) struct ReplacedDefinition {
     pub(super) entry: EntryId,
     pub(super) symbol: u32,
     pub(super) flags: Flags,

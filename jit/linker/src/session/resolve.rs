@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Shared;
-use super::entry::{Entry, Flags, Found, LibraryId, ObjectId, Owner};
+use super::entry::{DefinitionId, Entry, Flags, LibraryId, ObjectId, Owner};
 use super::generator::{Generated, Request};
 use super::state::{LibraryState, State, too_many_names};
 use crate::graph::{Linkage, Scope, Symbol};
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 /// A name to find.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wanted<'a> {
+pub(super) struct NameQuery<'a> {
     pub(super) name: &'a [u8],
     pub(super) thread_local: bool,
     /// Whether it may stay undefined.
@@ -21,7 +21,7 @@ pub(super) struct Wanted<'a> {
     pub(super) hidden: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> NameQuery<'a> {
     /// Creates the reference of a symbol.
     pub(super) fn from_symbol(symbol: &Symbol<'a>) -> Self {
         Self {
@@ -53,9 +53,9 @@ impl Shared {
         state: &mut State,
         library: LibraryId,
         order: &[LibraryId],
-        wanted: &[Wanted<'_>],
-    ) -> Result<Vec<Option<Found>>> {
-        let mut found: Vec<Option<Found>> = vec![None; wanted.len()];
+        wanted: &[NameQuery<'_>],
+    ) -> Result<Vec<Option<DefinitionId>>> {
+        let mut found: Vec<Option<DefinitionId>> = vec![None; wanted.len()];
         let mut names = Vec::new();
         if order.first() != Some(&library) {
             // The linker's own functions take precedence over the process's functions of the same
@@ -103,7 +103,7 @@ impl Shared {
         &self,
         state: &mut State,
         library: LibraryId,
-        wanted: &[Wanted<'_>],
+        wanted: &[NameQuery<'_>],
         own: bool,
         missing: &mut Vec<usize>,
     ) -> Result<Vec<(usize, LibraryId)>> {
@@ -188,7 +188,11 @@ pub(super) fn keep_generated(state: &mut State, added: Result<(ObjectId, u32)>) 
 
 impl State {
     /// Returns the present definition of a name, for a library. Calls no generator.
-    pub(super) fn find_defined(&self, library: LibraryId, wanted: Wanted<'_>) -> Option<Found> {
+    pub(super) fn find_defined(
+        &self,
+        library: LibraryId,
+        wanted: NameQuery<'_>,
+    ) -> Option<DefinitionId> {
         let mut names = Vec::new();
         self.reference_order(library).into_iter().find_map(|searched| {
             self.library(searched).follow_aliases(&[wanted], &mut names);
@@ -210,7 +214,7 @@ impl State {
 
     /// Returns a definition in a library. Only the library itself sees its hidden definitions, and
     /// only such definitions satisfy hidden references.
-    fn find(&self, library: LibraryId, wanted: &Wanted<'_>, own: bool) -> Option<Found> {
+    fn find(&self, library: LibraryId, wanted: &NameQuery<'_>, own: bool) -> Option<DefinitionId> {
         let id = self.entry_named(library, wanted.name)?;
         let Entry { owner, flags, .. } = self.entry((library, id));
         let is_seen = match own {
@@ -221,7 +225,7 @@ impl State {
     }
 
     /// Returns whether a library's generators may define a name that the library lacks.
-    fn may_generate(&self, library: LibraryId, wanted: &Wanted<'_>, own: bool) -> bool {
+    fn may_generate(&self, library: LibraryId, wanted: &NameQuery<'_>, own: bool) -> bool {
         if wanted.hidden && !own {
             return false;
         }
@@ -240,7 +244,7 @@ fn is_of_library(flags: Flags) -> bool {
 impl LibraryState {
     /// Replaces the names that are aliases here by their targets. `names` stays empty if the
     /// library has no aliases.
-    fn follow_aliases(&self, wanted: &[Wanted<'_>], names: &mut Vec<Option<Arc<[u8]>>>) {
+    fn follow_aliases(&self, wanted: &[NameQuery<'_>], names: &mut Vec<Option<Arc<[u8]>>>) {
         if self.aliases.is_empty() {
             return;
         }
@@ -263,13 +267,13 @@ impl LibraryState {
 
 /// Returns the references with replaced names.
 fn with_names<'a>(
-    wanted: &'a [Wanted<'a>],
+    wanted: &'a [NameQuery<'a>],
     names: &'a [Option<Arc<[u8]>>],
-) -> Cow<'a, [Wanted<'a>]> {
+) -> Cow<'a, [NameQuery<'a>]> {
     if names.is_empty() {
         return Cow::Borrowed(wanted);
     }
-    let renamed = |(wanted, name): (&Wanted<'a>, &'a Option<Arc<[u8]>>)| Wanted {
+    let renamed = |(wanted, name): (&NameQuery<'a>, &'a Option<Arc<[u8]>>)| NameQuery {
         name: name.as_deref().unwrap_or(wanted.name),
         ..*wanted
     };
@@ -277,7 +281,7 @@ fn with_names<'a>(
 }
 
 /// Returns the request for a name; `None` for a name that is not UTF-8, which no generator knows.
-fn request<'a>(wanted: &Wanted<'a>) -> Option<Request<'a>> {
+fn request<'a>(wanted: &NameQuery<'a>) -> Option<Request<'a>> {
     Some(Request {
         name: std::str::from_utf8(wanted.name).ok()?,
         thread_local: wanted.thread_local,

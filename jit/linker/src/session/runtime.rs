@@ -256,12 +256,12 @@ fn pair(finalize: u64, deallocate: Option<u64>, argument: Vec<u8>) -> ActionPair
     }
 }
 
-/// The resources that a link has acquired in the process. Drop gives them back; [`Acquired::keep`]
-/// leaves them to the objects.
+/// The resources that a link has acquired in the process. Drop gives them back;
+/// [`AcquiredResources::keep`] leaves them to the objects.
 #[derive(Default)]
-pub(super) struct Acquired(Option<(Arc<Runtime>, Released)>);
+pub(super) struct AcquiredResources(Option<(Arc<Runtime>, Released)>);
 
-impl Acquired {
+impl AcquiredResources {
     pub(super) fn thread_locals(
         &mut self,
         runtime: &Arc<Runtime>,
@@ -291,7 +291,7 @@ impl Acquired {
     }
 }
 
-impl Drop for Acquired {
+impl Drop for AcquiredResources {
     fn drop(&mut self) {
         if let Some((runtime, released)) = self.0.take() {
             log_failure("giving back the resources of a failed link", runtime.release(released));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use longshore_orc_rt::ProcessTls;
 
-use super::entry::{Entry, EntryId, Flags, Found, LibraryId, ObjectId, Owner};
+use super::entry::{DefinitionId, Entry, EntryId, Flags, LibraryId, ObjectId, Owner};
 use super::generator::Generator;
 use super::object_state::{Linked, ObjectState, Phase, Source};
 use super::runtime::Runtime;
@@ -245,17 +245,17 @@ impl State {
     }
 
     #[inline]
-    pub(super) fn entry(&self, (library, entry): Found) -> Entry {
+    pub(super) fn entry(&self, (library, entry): DefinitionId) -> Entry {
         self.library(library).table.entry(entry)
     }
 
     #[inline]
-    pub(super) fn set_entry(&mut self, (library, id): Found, entry: Entry) {
+    pub(super) fn set_entry(&mut self, (library, id): DefinitionId, entry: Entry) {
         self.libraries[library.index()].table.set(id, entry, &self.objects);
     }
 
     /// Returns the name of an entry.
-    pub(super) fn name_of(&self, (library, entry): Found) -> &[u8] {
+    pub(super) fn name_of(&self, (library, entry): DefinitionId) -> &[u8] {
         self.library(library).table.name(entry, &self.objects)
     }
 

@@ -17,7 +17,7 @@ use super::object_state::ObjectState;
 pub(super) struct SymbolTable {
     entries: Vec<Packed>,
     /// Names and addresses of symbols without an object.
-    own: Vec<Own>,
+    own: Vec<SymbolRecord>,
     /// Free places in `own`.
     vacant: Vec<u32>,
     by_name: HashTable<u32>,
@@ -35,7 +35,7 @@ struct Packed {
 }
 
 #[derive(Default)]
-struct Own {
+struct SymbolRecord {
     name: Box<[u8]>,
     address: u64,
 }
@@ -117,7 +117,7 @@ impl SymbolTable {
         let owner = match entry.owner {
             Owner::Object(object) => {
                 if was.object().is_none() {
-                    self.own[was.at as usize] = Own::default();
+                    self.own[was.at as usize] = SymbolRecord::default();
                     self.vacant.push(was.at);
                 }
                 self.entries[id.0 as usize] = Packed::for_object(object, entry.symbol, entry.flags);
@@ -177,7 +177,7 @@ impl SymbolTable {
     }
 
     fn keep(&mut self, name: &[u8]) -> u32 {
-        let own = Own { name: name.into(), address: 0 };
+        let own = SymbolRecord { name: name.into(), address: 0 };
         match self.vacant.pop() {
             Some(at) => {
                 self.own[at as usize] = own;
@@ -210,7 +210,7 @@ impl Packed {
 #[derive(Clone, Copy)]
 struct Names<'a> {
     entries: &'a [Packed],
-    own: &'a [Own],
+    own: &'a [SymbolRecord],
     objects: &'a [ObjectState],
 }
 

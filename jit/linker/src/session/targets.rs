@@ -1,6 +1,6 @@
 //! The definitions of a graph's external symbols.
 
-use super::entry::{EntryId, Found, LibraryId};
+use super::entry::{DefinitionId, EntryId, LibraryId};
 use crate::graph::SymbolId;
 
 /// Symbols, each with its definition. A weak one may have no definition; any other symbol without
@@ -24,7 +24,7 @@ impl Targets {
         self.targets.reserve_exact(targets);
     }
 
-    pub(super) fn push(&mut self, symbol: SymbolId, found: Option<Found>) {
+    pub(super) fn push(&mut self, symbol: SymbolId, found: Option<DefinitionId>) {
         let library = found.map(|(library, _)| library);
         if self.libraries.last().is_none_or(|(_, last)| *last != library) {
             self.libraries.push((self.targets.len() as u32, library));
@@ -32,7 +32,7 @@ impl Targets {
         self.targets.push((symbol, found.map_or(EntryId(0), |(_, entry)| entry)));
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SymbolId, Option<Found>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SymbolId, Option<DefinitionId>)> {
         let ends = self.libraries.iter().skip(1).map(|(start, _)| *start as usize);
         let ends = ends.chain(std::iter::once(self.targets.len()));
         let runs = self.libraries.iter().zip(ends);
@@ -59,8 +59,8 @@ impl Targets {
     }
 }
 
-impl FromIterator<(SymbolId, Option<Found>)> for Targets {
-    fn from_iter<I: IntoIterator<Item = (SymbolId, Option<Found>)>>(targets: I) -> Self {
+impl FromIterator<(SymbolId, Option<DefinitionId>)> for Targets {
+    fn from_iter<I: IntoIterator<Item = (SymbolId, Option<DefinitionId>)>>(targets: I) -> Self {
         let mut all = Self::default();
         targets.into_iter().for_each(|(symbol, found)| all.push(symbol, found));
         all

@@ -13,12 +13,12 @@ use crate::{Error, Result};
 /// Reserved pages with a plan, not yet with their final protections. Dropping the value gives the
 /// pages back.
 #[derive(Debug)]
-pub struct ExecutingSide {
+pub struct ReservedPages {
     plan: Plan,
     mapping: Mapping,
 }
 
-impl ExecutingSide {
+impl ReservedPages {
     /// Combines pages with a plan.
     ///
     /// # Errors

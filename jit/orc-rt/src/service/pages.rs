@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 
 use super::services;
 use crate::actions::ActionPair;
-use crate::pages::{ExecutingSide, Mapping, Placement, Plan, Source, Table};
+use crate::pages::{Mapping, Placement, Plan, ReservedPages, Source, Table};
 use crate::{Error, Result};
 
 services! {
     /// The service that reserves pages. The controller writes them through its mapping of the same
     /// file, or otherwise by messages.
-    RESERVE_PAGES = "__longshore_reserve_pages", fn(Wanted) -> Result<Reserved>, reserve;
+    RESERVE_PAGES = "__longshore_reserve_pages", fn(PageRequest) -> Result<Reserved>, reserve;
     /// The service that protects reserved pages, runs the finalize actions of each object, and
     /// gives back the temporary pages. The result is the objects' numbers. On failure the whole
     /// reservation is given back.
@@ -34,7 +34,7 @@ services! {
 
 /// A request for pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct PageRequest {
     /// The purpose of the pages, for errors.
     pub name: String,
     /// Size in bytes: whole pages.
@@ -73,7 +73,7 @@ struct Reservations {
     live: BTreeMap<u64, Mapping>,
 }
 
-fn reserve(wanted: Wanted) -> Result<Reserved> {
+fn reserve(wanted: PageRequest) -> Result<Reserved> {
     let failed = |problem: String| Error::Memory { name: wanted.name.clone(), problem };
     let page = rustix::param::page_size();
     let (size, alignment) = (wanted.size as usize, wanted.alignment as usize);
@@ -110,7 +110,7 @@ unsafe fn finalize((number, plan, actions): (u64, Plan, Vec<Vec<ActionPair>>)) -
         problem: "no reservation has this number".to_owned(),
     };
     let mapping = RESERVED.lock().live.remove(&number).ok_or_else(unknown)?;
-    let finalized = ExecutingSide::new(plan, mapping)?.finalize(actions)?;
+    let finalized = ReservedPages::new(plan, mapping)?.finalize(actions)?;
     Ok(FINALIZED.insert(finalized))
 }
 

@@ -8,19 +8,19 @@ use longshore_orc_rt::wrapper::Reply;
 use super::*;
 use crate::Undefined;
 use crate::lookup::Lookup;
-use crate::process::{ProcessLibrary, ProcessSymbol, SymbolRequest, WantedSymbol, call_service};
+use crate::process::{ProcessLibrary, ProcessSymbol, SymbolQuery, SymbolRequest, call_service};
 
 fn process() -> InProcess {
     InProcess::new().unwrap()
 }
 
-fn wanted(name: &str, lookup: Lookup) -> WantedSymbol<'_> {
-    WantedSymbol { name, thread_local: false, lookup }
+fn wanted(name: &str, lookup: Lookup) -> SymbolQuery<'_> {
+    SymbolQuery { name, thread_local: false, lookup }
 }
 
 fn lookup(
     library: ProcessLibrary,
-    names: &[WantedSymbol<'_>],
+    names: &[SymbolQuery<'_>],
 ) -> Result<Vec<Option<ProcessSymbol>>> {
     // SAFETY: the libraries of these tests are open.
     wait(unsafe { process().lookup(&[SymbolRequest { library, names }]) })
@@ -59,7 +59,7 @@ fn symbols_of_several_libraries_are_found_at_once() {
     // SAFETY: the library is in use already.
     let library = wait(unsafe { process.open_library(Path::new("libc.so.6")) }).unwrap();
     let names = [wanted("getpid", Lookup::Required), wanted("no such name", Lookup::Optional)];
-    let errno = [WantedSymbol { thread_local: true, ..wanted("errno", Lookup::Required) }];
+    let errno = [SymbolQuery { thread_local: true, ..wanted("errno", Lookup::Required) }];
     let requests = [
         SymbolRequest { library: ProcessLibrary::GLOBAL, names: &names },
         SymbolRequest { library, names: &errno },

@@ -29,7 +29,7 @@ struct Sections {
 
 /// The members that refer to bounds of sections of a name, and the members that have such sections.
 #[derive(Default)]
-struct Wanted {
+struct SectionMembers {
     users: Vec<(usize, Option<SymbolId>)>,
     owners: Vec<(usize, (Protection, Lifetime))>,
 }
@@ -50,7 +50,7 @@ impl SharedSections {
             return Ok(());
         }
         find_owners(batch, &mut wanted);
-        let mut wanted: Vec<(Vec<u8>, Wanted)> = wanted.into_iter().collect();
+        let mut wanted: Vec<(Vec<u8>, SectionMembers)> = wanted.into_iter().collect();
         wanted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (name, wanted) in wanted {
             match &wanted.owners[..] {
@@ -68,7 +68,7 @@ impl SharedSections {
     /// # Errors
     /// The errors of [`Self::share_bounds`].
     pub(super) fn share_all(&mut self, batch: &mut Batch, name: Vec<u8>) -> Result<()> {
-        let mut wanted = HashMap::from_iter([(name, Wanted::default())]);
+        let mut wanted = HashMap::from_iter([(name, SectionMembers::default())]);
         find_owners(batch, &mut wanted);
         let owned = wanted.into_iter().filter(|(_, wanted)| !wanted.owners.is_empty());
         owned.into_iter().try_for_each(|(name, wanted)| self.share(batch, name, wanted))
@@ -91,9 +91,9 @@ impl SharedSections {
         of_kind.filter_map(|sections| sections.range(batch)).reduce(union)
     }
 
-    fn share(&mut self, batch: &mut Batch, name: Vec<u8>, wanted: Wanted) -> Result<()> {
+    fn share(&mut self, batch: &mut Batch, name: Vec<u8>, wanted: SectionMembers) -> Result<()> {
         let members = &mut batch.members;
-        let Wanted { mut users, owners } = wanted;
+        let SectionMembers { mut users, owners } = wanted;
         let (first, kind) = owners[0];
         if let Some((other, _)) = owners.iter().find(|(_, other)| *other != kind) {
             let [first, other] =
@@ -136,8 +136,8 @@ impl Sections {
     }
 }
 
-fn wanted_bounds(batch: &Batch) -> HashMap<Vec<u8>, Wanted> {
-    let mut wanted: HashMap<Vec<u8>, Wanted> = HashMap::new();
+fn wanted_bounds(batch: &Batch) -> HashMap<Vec<u8>, SectionMembers> {
+    let mut wanted: HashMap<Vec<u8>, SectionMembers> = HashMap::new();
     let mut want = |name: &[u8], user| wanted.entry_ref(name).or_default().users.push(user);
     for (index, Linking { graph, targets, .. }) in batch.members.iter().enumerate() {
         graph.bounded_names().for_each(|name| want(name, (index, None)));
@@ -150,7 +150,7 @@ fn wanted_bounds(batch: &Batch) -> HashMap<Vec<u8>, Wanted> {
     wanted
 }
 
-fn find_owners(batch: &Batch, wanted: &mut HashMap<Vec<u8>, Wanted>) {
+fn find_owners(batch: &Batch, wanted: &mut HashMap<Vec<u8>, SectionMembers>) {
     for (index, linking) in batch.members.iter().enumerate() {
         for (name, kind) in linking.graph.kinds_of_sections(wanted) {
             wanted.get_mut(&name).expect("it was asked for").owners.push((index, kind));
@@ -158,7 +158,7 @@ fn find_owners(batch: &Batch, wanted: &mut HashMap<Vec<u8>, Wanted>) {
     }
 }
 
-fn note_missing(batch: &mut Batch, wanted: &Wanted) {
+fn note_missing(batch: &mut Batch, wanted: &SectionMembers) {
     for (user, symbol) in &wanted.users {
         let graph = &batch.members[*user].graph;
         let Some(symbol) = symbol.map(|symbol| graph.symbol(symbol)) else { continue };

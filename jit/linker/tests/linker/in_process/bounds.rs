@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use longshore_jitlink::graph::{Content, Definition, LinkGraph};
 use longshore_jitlink::memory::{Lifetime, Protection};
-use longshore_jitlink::session::{Also, Lookup, Passes, Removal, Stage};
+use longshore_jitlink::session::{ExtraObjects, Lookup, Passes, Removal, Stage};
 use longshore_jitlink::{Error, Library, Session};
 
 use crate::in_process::support::{assembly, c, call, failure, library, library_of, value};
@@ -275,7 +275,8 @@ fn objects_with_constructors_are_linked_together_with_what_is_looked_up() {
         );
         let objects = [constructed(2), own, constructed(4), defined];
         let library = library_of(session, &objects);
-        let found = library.link_program(("size", Lookup::Required), &[], Also::Constructors);
+        let found =
+            library.link_program(("size", Lookup::Required), &[], ExtraObjects::Constructors);
         assert_eq!(call(found.unwrap().unwrap()), 2 + 1 + 4);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use longshore_jitlink::session::{Also, Listing, Lookup};
+use longshore_jitlink::session::{ExtraObjects, Listing, Lookup};
 use longshore_jitlink::{Error, Session, Undefined};
 
 use crate::in_process::support::{
@@ -366,7 +366,7 @@ fn what_a_program_exports_is_found_in_the_process_until_the_session_ends() {
     for (listing, is_found) in [(Listing::Names, false), (Listing::Exports, true)] {
         let session = Session::builder().with_program_listing(listing);
         let library = library_of(session, &[c("-fPIC", source)]);
-        library.link_program(("entry", Lookup::Required), &[], Also::All).unwrap();
+        library.link_program(("entry", Lookup::Required), &[], ExtraObjects::All).unwrap();
         assert_eq!(of_process() != 0, is_found);
         if is_found {
             assert_eq!(of_process(), library.lookup("exported_by_a_test").unwrap());
