@@ -1,9 +1,9 @@
 //! Discovery of plugins: search, checks, and the outcome of each candidate.
 //!
-//! [`discover`] finds the candidates ([`search`]) and checks each without loading it: its backend's
-//! name, the user's selection, trust in the file, and the ELF note. It then loads and connects the
-//! remaining candidates, and returns the connected plugins and a [`Candidate`] with an [`Outcome`]
-//! for every file. [`list`] stops before loading.
+//! [`discover`] finds the candidates ([`search`]) and checks each without loading it: precedence of
+//! the first file of a backend, the user's selection, trust in the file, and the ELF note. It then
+//! loads and connects the remaining candidates, and returns the connected plugins and a
+//! [`Candidate`] with an [`Outcome`] for every file. [`list`] stops before loading.
 //!
 //! The first file of a backend's name wins, even if it is unusable: the user should repair a broken
 //! plugin, and no older plugin elsewhere should replace it silently.

@@ -31,7 +31,7 @@ use usage::Queued;
 /// let values = device.buffer::<u32>(&queue, 256)?;
 /// let (done, filled) = std::sync::mpsc::channel();
 ///
-/// // Runs behind the zeros of the buffer, on a thread of the plugin.
+/// // Runs behind the zeros of the buffer, on a thread of the plugin or in `synchronize`.
 /// queue.host_function(move || done.send(()).expect("the program waits"))?;
 /// queue.synchronize()?;
 ///

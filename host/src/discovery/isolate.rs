@@ -173,8 +173,8 @@ impl Isolator {
         let places: Vec<String> =
             places.iter().map(|place| format!("'{}'", place.display())).collect();
         let message = format!(
-            "there is no '{EXECUTABLE}' to run the plugin in; looked for {} (set LONGSHORE_EXECUTOR to its \
-             path)",
+            "there is no '{EXECUTABLE}' to run the plugin in; looked for {} (set \
+             LONGSHORE_EXECUTOR to its path)",
             places.join(", ")
         );
         Err(Error::new(ErrorCode::HostToolNotFound, message))
@@ -184,7 +184,8 @@ impl Isolator {
 /// Returns the paths at which the executable may be, in the order of the search.
 fn places(plugin: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    // Beside the running executable, and in the folder `libexec/longshore` of its installation.
+    // The standard folders, each `lib/longshore` after the `libexec/longshore` of its installation,
+    // and at last the plugin's own folder.
     for folder in standard_folders() {
         if folder.ends_with("lib/longshore")
             && let Some(above) = folder.parent().and_then(Path::parent)

@@ -35,8 +35,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// Number of bytes kept from the end of a probe's standard error.
 const MAX_SAID_BYTES: usize = 4 << 10;
 const PIECE_BYTES: usize = 16 << 10;
-/// Most bytes that are read from the pipe of standard error after a probe has ended.
+/// Most bytes that are read from the pipe of standard error after a probe has ended: a pipe holds
+/// no more.
 const MAX_PIPE_BYTES: usize = 1 << 20;
+/// Most messages that are read from the channel after a probe has ended: more than a socket holds.
 const MAX_MESSAGES: usize = 4096;
 
 /// A way of probing plugins in separate processes, for
@@ -128,7 +130,7 @@ impl Running {
     fn outcome(mut self, limit: Duration) -> Outcome {
         let listened = self.listen_until_end(limit);
         if !matches!(listened, Ok(true)) {
-            self.channel.ask_for_the_end();
+            self.channel.request_end();
             // The supervisor may be stopped.
             let _ = kill_process(self.process, Signal::CONT);
             // If the supervisor does not end in time, it is killed below.

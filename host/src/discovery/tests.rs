@@ -96,13 +96,13 @@ fn what_breaks_the_interface_says_how() {
     let wrong = |major| Outcome::WrongInterface { plugin: (major, 0), host };
     assert_eq!(outcome_of(Toy::NoteOfInterface2, None), wrong(2));
     for probe in [None, Some(probe())] {
-        let of = |toy| outcome_of(toy, probe.clone());
-        assert_eq!(of(Toy::EntryOfInterface9), wrong(9));
-        assert!(matches!(of(Toy::NoSymbol), Outcome::NotAPlugin(_)));
-        assert!(matches!(of(Toy::WrongMagic), Outcome::NotAPlugin(_)));
-        let Outcome::WrongLayout(why) = of(Toy::NullFunction) else { panic!() };
+        let outcome = |toy| outcome_of(toy, probe.clone());
+        assert_eq!(outcome(Toy::EntryOfInterface9), wrong(9));
+        assert!(matches!(outcome(Toy::NoSymbol), Outcome::NotAPlugin(_)));
+        assert!(matches!(outcome(Toy::WrongMagic), Outcome::NotAPlugin(_)));
+        let Outcome::WrongLayout(why) = outcome(Toy::NullFunction) else { panic!() };
         assert!(why.contains("function 0 of its table \"longshore.platform\""), "{why}");
-        let Outcome::WrongLayout(why) = of(Toy::MissingTable) else { panic!() };
+        let Outcome::WrongLayout(why) = outcome(Toy::MissingTable) else { panic!() };
         assert!(why.contains("\"longshore.queue\""), "{why}");
     }
     assert_eq!(outcome_of(Toy::OtherBackend, None), Outcome::Misnamed { says: "other".into() });

@@ -181,9 +181,9 @@ impl Trust {
     fn judge_rights(&self, path: &Path, rights: &Rights) -> Result<(), String> {
         let (owner, mode, path) = (rights.owner, rights.mode, path.display());
         if !self.trusts(owner) {
-            let mend = self.user.unwrap_or(0);
+            let user = self.user.unwrap_or(0);
             return Err(format!(
-                "'{path}' belongs to user {owner}, not to {self} (to trust it: chown {mend} '{path}')"
+                "'{path}' belongs to user {owner}, not to {self} (to trust it: chown {user} '{path}')"
             ));
         }
         let is_sticky = rights.kind == FileType::Directory && mode & STICKY != 0;

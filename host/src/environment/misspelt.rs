@@ -30,14 +30,14 @@ const KNOWN: [&str; 22] = [
     "TRACK",
 ];
 /// The prefix of the tests' settings.
-const OF_TESTS: &str = "TEST_";
+const TEST_PREFIX: &str = "TEST_";
 
 /// Returns the known names that an unknown variable resembles, without the prefix. `settings` are
 /// further known names, such as "HOST_THREADS". A setting of a backend that is not in `settings`
 /// counts as known, unless it resembles a known name.
 pub(super) fn resembled<'a>(name: &str, settings: &'a BTreeSet<String>) -> Vec<&'a str> {
     let all = || KNOWN.into_iter().chain(settings.iter().map(String::as_str));
-    if name.starts_with(OF_TESTS) || all().any(|known| known == name) {
+    if name.starts_with(TEST_PREFIX) || all().any(|known| known == name) {
         return Vec::new();
     }
     let near = all().filter_map(|known| Some((distance(name, known)?, known)));

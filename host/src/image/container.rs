@@ -175,7 +175,7 @@ impl Image {
     ///
     /// # Errors
     /// `InvalidBinary` for a malformed container. `Unsupported` for a later version, an unknown
-    /// compression, and a container beyond the limits: 1024 images in total, four nested
+    /// compression, and a container beyond the limits: 1024 images in total, four levels of
     /// containers, 256 MiB of decompressed and copied data.
     pub fn entries(&self) -> Result<Option<Vec<ContainerEntry>>> {
         let mut opening = Opening::default();

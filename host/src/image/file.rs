@@ -14,7 +14,8 @@ pub struct WholeFile {
 /// Reads a file, or a pipe until its writers close it. Blocks while a pipe has writers.
 ///
 /// # Errors
-/// `FileTooLarge` for more than `most` bytes, `OutOfMemory`; errors of [`WholeFile::open`].
+/// `FileTooLarge` for more than `most` bytes, `OutOfMemory`; errors of [`WholeFile::open`] and
+/// [`WholeFile::read`].
 pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     WholeFile::open(path)?.read(most)
 }

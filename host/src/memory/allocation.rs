@@ -5,8 +5,8 @@ use crate::device::Device;
 use longshore_plugin_api::MemoryKind;
 use std::sync::Arc;
 
-/// An address on a device. Copying, comparing and arithmetic are safe; access to the memory behind
-/// it is part of `unsafe` methods' contracts.
+/// An address on a device. Copying, comparing and arithmetic are safe. The caller of an `unsafe`
+/// method vouches for accesses through the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct DevicePointer(pub u64);

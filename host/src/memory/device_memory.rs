@@ -386,7 +386,7 @@ impl Cache {
             self.keep(block, class);
             return None;
         }
-        // A few large blocks must not displace many small ones.
+        // A few large blocks must not keep many small ones out of the cache.
         let Some(larger) = self.take_larger_than(block.capacity) else { return Some(block) };
         self.keep(block, class);
         Some(larger)
@@ -425,8 +425,8 @@ fn free(block: &Block, remote: &AnyDevice) {
 #[cold]
 fn no_free_address(plugin: &str, known: &Block) -> Error {
     let message = format!(
-        "all {MOST_MOVES} blocks that plugin '{plugin}' allocated overlap memory of other devices, such as \
-         the {} bytes at {:#x}",
+        "all {MOST_MOVES} blocks that plugin '{plugin}' allocated overlap memory of other devices, \
+         such as the {} bytes at {:#x}",
         known.capacity, known.address
     );
     Error::new(ErrorCode::OutOfResources, message)

@@ -41,8 +41,8 @@ unsafe impl<T> Element for T where
 mod numbers {
     use super::Element;
 
-    /// A number, or an array of numbers. Arrays of other elements have no `Element`: with the
-    /// feature `bytemuck` they would lose it.
+    /// A number, or an array of numbers. An array of a program's own elements is no element: the
+    /// feature `bytemuck`, when enabled, would take that implementation away.
     ///
     /// # Safety
     /// As for [`Element`].

@@ -8,11 +8,11 @@
 //! | `%m` | the image's hash; profiles of other processes stay in the file |
 //! | `%4m` | `%m` followed by one of four numbers, so that processes share four files |
 //! | `%b` | the image's hash |
-//! | `%c`, `%9x` | nothing: profiles are only written when images are unloaded |
+//! | `%c`, `%9x` | nothing: profiles are written at unloading, not continuously or at signals |
 //! | `%%` | a percent sign |
 //!
 //! A `%` before other characters stays unchanged. LLVM's patterns (`parseFilenamePattern`) differ
-//! in three: `%t` is `TMPDIR`, `%b` is the build's number, and `%%` does not exist.
+//! in three ways: `%t` is `TMPDIR`, `%b` is the build's number, and `%%` does not exist.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

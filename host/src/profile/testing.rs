@@ -43,7 +43,7 @@ fn sections_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_version_that_nobody_says_is_that_of_the_records() {
+fn a_version_that_the_image_lacks_is_that_of_the_records() {
     for version in [8, 10] {
         let sections = sections(version, b"");
         let profile = Profile::from_sections(&sections[..3]).unwrap().unwrap();

@@ -135,8 +135,9 @@ impl Queue {
     /// `olMemPrefetch`.
     ///
     /// # Errors
-    /// `InvalidArgument` and `InvalidSize` as for [`Queue::copy_from_host`]; `Unsupported` if the
-    /// plugin does not support prefetching.
+    /// `InvalidArgument` and `InvalidSize` as for [`Queue::copy_from_host`], `Unsupported` if the
+    /// plugin does not support prefetching, `Uninitialized` if the device was closed; errors of the
+    /// driver.
     pub fn prefetch(&self, range: DevicePointer, bytes: u64, target: PrefetchTarget) -> Result<()> {
         if !self.reaches(&self.owner(range, bytes)?) {
             return Ok(());

@@ -37,8 +37,8 @@ pub(super) struct Queued<'a>(&'a Usage);
 impl Drop for Queued<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Stored after queueing: a look that finds the queue idle precedes the work, and this
-        // replaces its `IDLE`.
+        // Stored after the work was queued. If a look before the work found the queue idle, this
+        // store replaces its `IDLE`.
         self.0.state.store(USED, Ordering::Release);
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// Names of answers beyond a bound, each with a part of the error's message.
-pub(crate) const REPLIES: [(&str, &str); 31] = [
+pub(crate) const WRONG_ANSWERS: [(&str, &str); 31] = [
     ("devices", "longshore.platform, device_count: 4294967295 devices, expected at most 1024"),
     ("description", "describe, name: 70368744177664 bytes, expected at most 4096"),
     ("reason", "connect, reason: 4294967296 bytes, expected at most 65536"),
@@ -48,8 +48,8 @@ pub(crate) struct Absurd {
 }
 
 impl Absurd {
-    /// Builds the plugin with the wrong answer `wrong`. A name outside of [`REPLIES`] makes all
-    /// answers correct.
+    /// Builds the plugin with the wrong answer `wrong`. A name outside of [`WRONG_ANSWERS`] makes
+    /// all answers correct.
     pub(crate) fn new(wrong: &str) -> Absurd {
         let absurd = Absurd { folder: tempfile::tempdir().unwrap() };
         let here = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile/absurd/plugin.c");

@@ -4,7 +4,7 @@
 mod absurd;
 mod seeded;
 
-use absurd::{Absurd, REPLIES};
+use absurd::{Absurd, WRONG_ANSWERS};
 use longshore::IsolateLimits;
 use seeded::{Seeded, Walked};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -136,12 +136,12 @@ fn such_a_plugin_in_a_process_of_its_own_costs_the_same() {
 }
 
 /// Asserts the error that the program gets for each answer.
-fn are_reported(host: impl Fn(&Absurd) -> longshore::HostBuilder) {
+fn assert_errors(host: impl Fn(&Absurd) -> longshore::HostBuilder) {
     // A log record or the name of a setting of any length is no error.
     for fine in ["none", "log", "setting"] {
         assert_eq!(absurd::first_error(host(&Absurd::new(fine))), Ok(()), "{fine}");
     }
-    for (wrong, said) in REPLIES {
+    for (wrong, said) in WRONG_ANSWERS {
         let error = absurd::first_error(host(&Absurd::new(wrong))).expect_err(wrong);
         assert!(format!("{error:?}").contains(said), "{wrong}: {error}");
         // The plugin's own error is kept.
@@ -154,7 +154,7 @@ fn are_reported(host: impl Fn(&Absurd) -> longshore::HostBuilder) {
 /// Holds the promises P-70 to P-77.
 #[test]
 fn an_answer_beyond_its_bound_is_an_error_that_names_it() {
-    are_reported(|absurd| absurd.host());
+    assert_errors(|absurd| absurd.host());
     let error = absurd::first_error(Absurd::new("pinned address").host()).unwrap_err();
     let said = "plugin 'absurd': longshore.pinning, pin: address 0, expected a nonzero address";
     assert_eq!(error.message(), said);
@@ -164,7 +164,7 @@ fn an_answer_beyond_its_bound_is_an_error_that_names_it() {
 fn such_an_answer_is_an_error_in_a_process_of_its_own_which_takes_no_memory_for_it() {
     let executor = executor();
     for shares_memory in [true, false] {
-        are_reported(|absurd| {
+        assert_errors(|absurd| {
             let host = absurd
                 .host()
                 .with_isolated_backends("all")

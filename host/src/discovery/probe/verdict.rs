@@ -112,8 +112,8 @@ impl Channel {
         }
     }
 
-    /// Requests the supervisor to end the probe.
-    pub(super) fn ask_for_the_end(&self) {
+    /// Asks the supervisor to end the probe.
+    pub(super) fn request_end(&self) {
         // Fails only if the supervisor has ended.
         let _ = shutdown(&self.socket, Shutdown::Write);
     }

@@ -49,9 +49,7 @@ pub(super) fn inflate(
     read.map_err(damaged)?;
     let found = into.len() - before;
     if found as u64 != bytes {
-        return Err(invalid(format!(
-            "its decompressed data has at least {found} bytes, expected {bytes}"
-        )));
+        return Err(invalid(format!("decompression gave {found} bytes, expected {bytes}")));
     }
     Ok(())
 }

@@ -7,17 +7,17 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 
-/// Number of the largest leaks that are grouped by call stack. Formatting a call stack takes time,
-/// so further leaks are grouped by location only.
+/// Number of the largest leaks that are grouped by call stack, too. Formatting a call stack takes
+/// time, so further leaks are grouped by kind and location only.
 const MOST_STACKS: usize = 256;
 
-/// The leaks of a device, grouped by location and call stack.
+/// The leaks of a device, grouped by kind of memory, location and call stack.
 pub(crate) struct LeakTable<'a> {
     pub(crate) device: String,
     pub(crate) leaks: &'a [Leak],
 }
 
-/// Leaks of one location and call stack.
+/// Leaks of one kind, location and call stack.
 struct Group {
     count: usize,
     bytes: u64,

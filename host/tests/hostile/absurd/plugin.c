@@ -138,10 +138,10 @@ static longshore_error_object *create_event(longshore_device *device, uint32_t t
     return NULL;
 }
 
-static longshore_error_object *of_device(longshore_device *device) { return NULL; }
-static longshore_error_object *of_module(longshore_module *module) { return NULL; }
-static longshore_error_object *of_queue(longshore_queue *queue) { return NULL; }
-static longshore_error_object *of_event(longshore_event *event) { return NULL; }
+static longshore_error_object *device_call(longshore_device *device) { return NULL; }
+static longshore_error_object *module_call(longshore_module *module) { return NULL; }
+static longshore_error_object *queue_call(longshore_queue *queue) { return NULL; }
+static longshore_error_object *event_call(longshore_event *event) { return NULL; }
 
 static longshore_error_object *kernel(longshore_module *module, longshore_text name,
                                       longshore_kernel_info *kernel) {
@@ -164,16 +164,17 @@ static longshore_error_object *kernel(longshore_module *module, longshore_text n
 static longshore_error_object unsupported = {LONGSHORE_ERROR_UNSUPPORTED};
 
 static longshore_error_object *score(longshore_device *device, longshore_bytes image,
-                                    longshore_text triple, longshore_text arch, uint32_t *score) {
+                                     longshore_text triple, longshore_text arch, uint32_t *score) {
     return &unsupported;
 }
 
-static longshore_error_object *set_logical_size(longshore_device *d, uint64_t address, uint64_t bytes) {
+static longshore_error_object *set_logical_size(longshore_device *device, uint64_t address,
+                                                uint64_t bytes) {
     return &unsupported;
 }
 
-static longshore_error_object *import_memory(longshore_device *device, uint32_t kind, uint64_t address,
-                                     uint64_t bytes) {
+static longshore_error_object *import_memory(longshore_device *device, uint32_t kind,
+                                             uint64_t address, uint64_t bytes) {
     return &unsupported;
 }
 

@@ -176,10 +176,10 @@ static longshore_error_object *allocate(longshore_device *device, uint32_t kind,
     return result();
 }
 
-static longshore_error_object *of_device(longshore_device *device) { return result(); }
-static longshore_error_object *of_module(longshore_module *module) { return result(); }
-static longshore_error_object *of_queue(longshore_queue *queue) { return result(); }
-static longshore_error_object *of_event(longshore_event *event) { return result(); }
+static longshore_error_object *device_call(longshore_device *device) { return result(); }
+static longshore_error_object *module_call(longshore_module *module) { return result(); }
+static longshore_error_object *queue_call(longshore_queue *queue) { return result(); }
+static longshore_error_object *event_call(longshore_event *event) { return result(); }
 
 static longshore_error_object *free_memory(longshore_device *d, uint32_t kind, uint64_t address) {
     return result();
@@ -312,17 +312,18 @@ static longshore_error_object *cooperative(longshore_device *device, longshore_k
 }
 
 static longshore_error_object *score(longshore_device *device, longshore_bytes image,
-                                    longshore_text triple, longshore_text arch, uint32_t *score) {
+                                     longshore_text triple, longshore_text arch, uint32_t *score) {
     *score = number();
     return result();
 }
 
-static longshore_error_object *set_logical_size(longshore_device *d, uint64_t address, uint64_t bytes) {
+static longshore_error_object *set_logical_size(longshore_device *device, uint64_t address,
+                                                uint64_t bytes) {
     return result();
 }
 
-static longshore_error_object *import_memory(longshore_device *device, uint32_t kind, uint64_t address,
-                                     uint64_t bytes) {
+static longshore_error_object *import_memory(longshore_device *device, uint32_t kind,
+                                             uint64_t address, uint64_t bytes) {
     return result();
 }
 
