@@ -71,8 +71,8 @@ pub(super) fn content(file: &File) -> io::Result<Vec<u8>> {
     behind(file, 0)
 }
 
-/// Overwrites the contents from `change.from` on. If the disk is full, the old contents are written
-/// back into their place.
+/// Overwrites the contents from `change.from` on. After an error, writes the old contents back:
+/// overwriting keeps their space on the disk, so this works even on a full disk.
 fn apply(file: &File, change: &Change) -> io::Result<()> {
     let before = behind(file, change.from)?;
     let put = |content: &[u8]| {
