@@ -24,32 +24,32 @@ impl Current {
 }
 
 impl Context for Current {
-    type Entered<'a> = Entered<'a>;
+    type CurrentGuard<'a> = CurrentGuard<'a>;
 
     #[inline]
-    fn enter(&self) -> Result<Entered<'_>, Failure> {
+    fn enter(&self) -> Result<CurrentGuard<'_>, Failure> {
         let mut before = 0;
         // SAFETY: the output is a local variable.
         if unsafe { self.driver.hipGetDevice(&mut before) }.is_err() {
             return self.force();
         }
-        let entered = Entered { before: None, of_thread: PhantomData };
+        let entered = CurrentGuard { before: None, of_thread: PhantomData };
         if before == self.ordinal {
             return Ok(entered);
         }
         // SAFETY: HIP knows the device.
         unsafe { self.driver.hipSetDevice(self.ordinal) }?;
-        Ok(Entered { before: Some((&self.driver, before)), ..entered })
+        Ok(CurrentGuard { before: Some((&self.driver, before)), ..entered })
     }
 
-    fn visit(&self) -> Result<Entered<'_>, Failure> {
+    fn visit(&self) -> Result<CurrentGuard<'_>, Failure> {
         self.enter()
     }
 
-    fn force(&self) -> Result<Entered<'_>, Failure> {
+    fn force(&self) -> Result<CurrentGuard<'_>, Failure> {
         // SAFETY: HIP knows the device.
         unsafe { self.driver.hipSetDevice(self.ordinal) }?;
-        Ok(Entered { before: None, of_thread: PhantomData })
+        Ok(CurrentGuard { before: None, of_thread: PhantomData })
     }
 
     fn release(self) -> Call {
@@ -58,14 +58,14 @@ impl Context for Current {
 }
 
 /// A guard that keeps a device current on its thread.
-pub struct Entered<'a> {
+pub struct CurrentGuard<'a> {
     /// The device that becomes current again, if the guard changed it.
     before: Option<(&'a Driver, c_int)>,
     /// Marker that keeps the guard on its thread.
     of_thread: PhantomData<*const ()>,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for CurrentGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some((driver, before)) = self.before {

@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::driver::types::{LIMIT_STACK_SIZE, limit};
-use crate::messages::{Ring, Used};
+use crate::messages::{Ring, UsedBytes};
 use crate::physical::AmdgpuPhysical;
 use crate::settings::Settings;
 use longshore_format_amdgpu::Target;
@@ -17,19 +17,19 @@ use std::sync::OnceLock;
 pub(crate) type Core = DeviceCore<Driver>;
 
 /// The backend's own data of an open device.
-pub struct AmdgpuOwn {
+pub struct AmdgpuDeviceData {
     pub(crate) target: Target,
     pub(crate) linker: Option<String>,
     printf_bytes: usize,
     /// The ring of messages, created at the first image that may have some.
     ring: OnceLock<Mutex<Ring>>,
     /// The ring's counter of used bytes.
-    used: Used,
+    used: UsedBytes,
     /// Held while the ring is created.
     making: Mutex<()>,
 }
 
-impl AmdgpuOwn {
+impl AmdgpuDeviceData {
     /// Sets the device's limits from the settings, and creates the data. The device is current.
     ///
     /// # Errors
@@ -38,17 +38,17 @@ impl AmdgpuOwn {
         driver: &Driver,
         physical: &AmdgpuPhysical,
         settings: &Settings,
-    ) -> Result<AmdgpuOwn> {
+    ) -> Result<AmdgpuDeviceData> {
         set_limits(driver, settings).map_err(|failure| {
             let doing = format!("opening HIP device '{}'", physical.facts().name);
             driver_error(driver, &doing, failure)
         })?;
-        Ok(AmdgpuOwn {
+        Ok(AmdgpuDeviceData {
             target: physical.target.clone(),
             linker: settings.linker.clone(),
             printf_bytes: settings.printf_bytes,
             ring: OnceLock::new(),
-            used: Used::none(),
+            used: UsedBytes::none(),
             making: Mutex::new(()),
         })
     }

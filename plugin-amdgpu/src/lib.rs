@@ -30,7 +30,7 @@ pub use module::AmdgpuImage;
 pub use physical::AmdgpuPhysical;
 
 use current::Current;
-use device::{AmdgpuOwn, Core};
+use device::{AmdgpuDeviceData, Core};
 use driver::Driver;
 use longshore_plugin_api::{
     Backend, Connected, Description, ImageBytes, ImageEntry, PlatformInfo, Plugin, Result,
@@ -83,16 +83,16 @@ impl StreamBackend for AmdgpuBackend {
         driver: &Driver,
         physical: &Arc<AmdgpuPhysical>,
         settings: &Settings,
-    ) -> Result<AmdgpuOwn> {
-        AmdgpuOwn::prepare(driver, physical, settings)
+    ) -> Result<AmdgpuDeviceData> {
+        AmdgpuDeviceData::prepare(driver, physical, settings)
     }
 
     fn suitability(image: &[u8], device: &Core) -> std::result::Result<u32, String> {
-        image::suitability(image, &device.own().target)
+        image::suitability(image, &device.device_data().target)
     }
 
     fn score(entry: &ImageEntry<'_>, device: &Core) -> u32 {
-        image::score(entry, &device.own().target)
+        image::score(entry, &device.device_data().target)
     }
 
     fn load(device: &Arc<Core>, image: ImageBytes) -> Result<(Module, AmdgpuImage)> {

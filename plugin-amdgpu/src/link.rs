@@ -5,7 +5,7 @@ mod process;
 mod tests;
 
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use process::Failed;
+use process::ProcessError;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -96,10 +96,10 @@ fn run(program: &Path, object: &[u8], limit: Duration) -> Result<Vec<u8>> {
     command.args(["-shared", "-z", "defs", "-o"]).arg(&to).arg(&from);
     let ended = process::run(command, &folder.path().join("messages"), limit);
     let ended = ended.map_err(|error| match error {
-        Failed::TimedOut => {
+        ProcessError::TimedOut => {
             refused(&format!("{} did not end within {} s", program.display(), limit.as_secs_f64()))
         }
-        Failed::System(error) => failed(&format!("running {}", program.display()), &error),
+        ProcessError::System(error) => failed(&format!("running {}", program.display()), &error),
     })?;
     if !ended.status.success() {
         let said = String::from_utf8_lossy(&ended.messages);

@@ -22,13 +22,13 @@ pub(crate) struct Ring {
 }
 
 /// The ring's counter of used bytes, which every wait reads without a lock on the ring.
-pub(crate) struct Used(AtomicPtr<AtomicU32>);
+pub(crate) struct UsedBytes(AtomicPtr<AtomicU32>);
 
-impl Used {
+impl UsedBytes {
     /// Creates a counter without a ring, which is always 0.
-    pub(crate) fn none() -> Used {
+    pub(crate) fn none() -> UsedBytes {
         static NOTHING: AtomicU32 = AtomicU32::new(0);
-        Used((&raw const NOTHING).cast_mut().into())
+        UsedBytes((&raw const NOTHING).cast_mut().into())
     }
 
     /// Switches to the counter of a ring, which must live as long as this value.

@@ -61,7 +61,7 @@ impl AmdgpuImage {
     /// `InvalidBinary` for bytes that are not a complete code object; `HostToolNotFound` and
     /// `LinkFailure` for an object that has to be linked; errors of HIP.
     pub(crate) fn load(device: &Arc<Core>, bytes: ImageBytes) -> Result<(Module, AmdgpuImage)> {
-        let own = device.own();
+        let own = device.device_data();
         let given = read(bytes.get())?;
         let (bytes, contents) = match given.header.is_relocatable {
             false => (Loaded::AsGiven(bytes), given),
@@ -131,7 +131,7 @@ impl Image<Driver> for AmdgpuImage {
             return Ok(());
         };
         let device = module.device();
-        let ring = device.own().ring(device)?;
+        let ring = device.device_data().ring(device)?;
         module.write(found.address, &ring.to_le_bytes())
     }
 

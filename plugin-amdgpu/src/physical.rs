@@ -44,7 +44,7 @@ impl AmdgpuPhysical {
     ) -> Result<AmdgpuPhysical> {
         let doing = format!("querying HIP device {ordinal}");
         let failed = |failure| driver_error(&**driver, &doing, failure);
-        let ask = Ask { driver, ordinal };
+        let ask = DeviceQueries { driver, ordinal };
         let number = |which| ask.attribute(which).map(|value| value.max(0) as u32).map_err(failed);
         // A feature that an older HIP does not know counts as absent.
         let optional = |which| match ask.attribute(which) {
@@ -104,12 +104,12 @@ impl AmdgpuPhysical {
 }
 
 /// Queries about a device.
-struct Ask<'a> {
+struct DeviceQueries<'a> {
     driver: &'a Driver,
     ordinal: c_int,
 }
 
-impl Ask<'_> {
+impl DeviceQueries<'_> {
     fn attribute(&self, which: c_uint) -> std::result::Result<c_int, Failure> {
         let mut value = 0;
         // SAFETY: the output is a local variable, and none of the queried attributes is larger.

@@ -60,35 +60,35 @@ impl PrimaryContext {
 }
 
 impl longshore_plugin_streams::Context for PrimaryContext {
-    type Entered<'a> = Entered<'a>;
+    type CurrentGuard<'a> = CurrentGuard<'a>;
 
     /// Makes the context current. A thread without a context keeps this one afterwards, so that the
     /// next call only checks it; a thread with another context gets that one back.
     #[inline]
-    fn enter(&self) -> Result<Entered<'_>, Failure> {
+    fn enter(&self) -> Result<CurrentGuard<'_>, Failure> {
         let (driver, mut current) = (&*self.driver, Context::NULL);
         // SAFETY: the output is a local variable.
         let asked = unsafe { driver.cuCtxGetCurrent(&mut current) };
         if asked.is_ok() && current == self.raw {
-            return Ok(Entered::found());
+            return Ok(CurrentGuard::found());
         }
         if asked.is_ok() && current.is_null() {
             // SAFETY: the context is retained.
             unsafe { driver.cuCtxSetCurrent(self.raw) }?;
-            return Ok(Entered::found());
+            return Ok(CurrentGuard::found());
         }
         self.force()
     }
 
-    fn visit(&self) -> Result<Entered<'_>, Failure> {
+    fn visit(&self) -> Result<CurrentGuard<'_>, Failure> {
         self.force()
     }
 
-    fn force(&self) -> Result<Entered<'_>, Failure> {
+    fn force(&self) -> Result<CurrentGuard<'_>, Failure> {
         let driver = &*self.driver;
         // SAFETY: the context is retained.
         unsafe { driver.cuCtxPushCurrent(self.raw) }?;
-        Ok(Entered { pushed_by: Some(driver), of_thread: PhantomData })
+        Ok(CurrentGuard { pushed_by: Some(driver), of_thread: PhantomData })
     }
 
     /// Releases the context. Blocks if no other code has retained it, as the driver then destroys
@@ -109,20 +109,20 @@ impl Drop for PrimaryContext {
 }
 
 /// A guard that keeps a context current on its thread.
-pub struct Entered<'a> {
+pub struct CurrentGuard<'a> {
     pushed_by: Option<&'a Driver>,
     /// Marker that keeps the guard on its thread.
     of_thread: PhantomData<*const ()>,
 }
 
-impl Entered<'_> {
+impl CurrentGuard<'_> {
     #[inline]
     fn found() -> Self {
-        Entered { pushed_by: None, of_thread: PhantomData }
+        CurrentGuard { pushed_by: None, of_thread: PhantomData }
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for CurrentGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(driver) = self.pushed_by {

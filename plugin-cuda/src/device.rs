@@ -12,12 +12,12 @@ use longshore_plugin_streams::{Call, Code, DeviceCore, Physical, driver_error};
 pub(crate) type Core = DeviceCore<Driver>;
 
 /// The backend's own data of an open device.
-pub struct CudaOwn {
+pub struct CudaDeviceData {
     pub(crate) arch: Arch,
     pub(crate) jit: JitSettings,
 }
 
-impl CudaOwn {
+impl CudaDeviceData {
     /// Sets the context's limits from the settings, and creates the data. The context is current.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ impl CudaOwn {
         driver: &Driver,
         physical: &CudaPhysical,
         settings: &Settings,
-    ) -> Result<CudaOwn> {
+    ) -> Result<CudaDeviceData> {
         set_limits(driver, &settings.limits).map_err(|failure| {
             driver_error(
                 driver,
@@ -34,7 +34,7 @@ impl CudaOwn {
                 failure,
             )
         })?;
-        Ok(CudaOwn { arch: physical.arch, jit: settings.jit })
+        Ok(CudaDeviceData { arch: physical.arch, jit: settings.jit })
     }
 }
 

@@ -18,7 +18,7 @@ const LOG_BYTES: usize = 16 << 10;
 /// errors of the driver.
 pub(crate) fn load(device: &Core, image: &[u8]) -> Result<Module> {
     let mut module = Module::NULL;
-    let mut options = Options::new(&device.own().jit);
+    let mut options = Options::new(&device.device_data().jit);
     device.refuse_if_lost()?;
     let loaded = device.try_call(|driver| {
         let (count, names, values) = options.raw();
@@ -37,7 +37,7 @@ pub(crate) fn load(device: &Core, image: &[u8]) -> Result<Module> {
 /// # Errors
 /// `LinkFailure` with the linker's log, errors of the driver.
 pub(crate) fn link(device: &Core, objects: &[&[u8]]) -> Result<Vec<u8>> {
-    let mut options = Options::new(&device.own().jit);
+    let mut options = Options::new(&device.device_data().jit);
     device.refuse_if_lost()?;
     let mut linked = Vec::new();
     let result = device.try_call(|driver| {

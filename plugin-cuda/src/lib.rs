@@ -28,7 +28,7 @@ pub use module::CudaImage;
 pub use physical::CudaPhysical;
 
 use context::PrimaryContext;
-use device::{Core, CudaOwn};
+use device::{Core, CudaDeviceData};
 use driver::Driver;
 use longshore_plugin_api::{
     Backend, Connected, Description, ImageBytes, ImageEntry, PlatformInfo, Plugin, Result,
@@ -84,16 +84,16 @@ impl StreamBackend for CudaBackend {
         driver: &Driver,
         physical: &Arc<CudaPhysical>,
         settings: &Settings,
-    ) -> Result<CudaOwn> {
-        CudaOwn::prepare(driver, physical, settings)
+    ) -> Result<CudaDeviceData> {
+        CudaDeviceData::prepare(driver, physical, settings)
     }
 
     fn suitability(image: &[u8], device: &Core) -> std::result::Result<u32, String> {
-        image::suitability(image, device.own().arch)
+        image::suitability(image, device.device_data().arch)
     }
 
     fn score(entry: &ImageEntry<'_>, device: &Core) -> u32 {
-        image::score(entry, device.own().arch)
+        image::score(entry, device.device_data().arch)
     }
 
     fn load(device: &Arc<Core>, image: ImageBytes) -> Result<(Module, CudaImage)> {

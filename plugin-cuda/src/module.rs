@@ -68,7 +68,7 @@ impl CudaImage {
             }
             _ => (jit::load(device, given)?, Loaded::AsGiven(bytes), OnceLock::new()),
         };
-        Ok((raw, CudaImage { bytes, arch: device.own().arch, contents }))
+        Ok((raw, CudaImage { bytes, arch: device.device_data().arch, contents }))
     }
 
     /// Returns the description of the image's contents; for a fatbin, of the entry that suits the

@@ -41,7 +41,7 @@ impl CudaPhysical {
     pub(crate) fn query(driver: &Arc<Driver>, ordinal: c_int) -> Result<CudaPhysical> {
         let failed =
             |failure| driver_error(&**driver, &format!("querying CUDA device {ordinal}"), failure);
-        let ask = Ask { driver, raw: raw(driver, ordinal).map_err(failed)? };
+        let ask = DeviceQueries { driver, raw: raw(driver, ordinal).map_err(failed)? };
         let number = |which| ask.attribute(which).map(|value| value.max(0) as u32).map_err(failed);
         // A feature that an older driver does not know counts as absent.
         let optional = |which| match ask.attribute(which) {
@@ -100,12 +100,12 @@ impl CudaPhysical {
 }
 
 /// Queries about a device.
-struct Ask<'a> {
+struct DeviceQueries<'a> {
     driver: &'a Driver,
     raw: Device,
 }
 
-impl Ask<'_> {
+impl DeviceQueries<'_> {
     fn attribute(&self, which: c_uint) -> std::result::Result<c_int, Failure> {
         let mut value = 0;
         // SAFETY: the output is a local variable; the driver knows the device.

@@ -11,17 +11,17 @@ const LEAST_LIMIT: usize = 16;
 const STACK_BYTES: usize = 8 << 20;
 
 /// A queue's commands, as seen by the crew.
-pub(crate) trait Attended: Send + Sync + 'static {
+pub(crate) trait QueuedCommands: Send + Sync + 'static {
     /// Runs the commands that no other thread has taken. May block.
     fn attend(self: Arc<Self>);
 }
 
 /// Returns the threads of all queues of the process.
-pub(crate) fn crew() -> &'static Crew<Arc<dyn Attended>> {
-    static CREW: LazyLock<Crew<Arc<dyn Attended>>> = LazyLock::new(|| {
+pub(crate) fn crew() -> &'static Crew<Arc<dyn QueuedCommands>> {
+    static CREW: LazyLock<Crew<Arc<dyn QueuedCommands>>> = LazyLock::new(|| {
         let limit =
             thread::available_parallelism().map_or(0, |count| 2 * count.get()).max(LEAST_LIMIT);
-        Crew::new("longshore-q", limit, Attended::attend).with_stack(STACK_BYTES)
+        Crew::new("longshore-q", limit, QueuedCommands::attend).with_stack(STACK_BYTES)
     });
     &CREW
 }

@@ -151,7 +151,7 @@ impl Engine {
         let threads = self.pool.threads() as u64;
         let by_time = CHUNK.as_nanos() as u64 * COST_PER_NS as u64 / cost;
         let chunk = by_time.clamp(1, (rest / (threads * LEAST_CHUNKS)).max(1));
-        let rest_of = Rest { run, done };
+        let rest_of = RemainingGroups { run, done };
         run.timed(done, total, threads, |_| self.pool.run(job, &rest_of, rest, chunk))
     }
 
@@ -183,12 +183,12 @@ const CHUNK: Duration = Duration::from_micros(5);
 const LEAST_CHUNKS: u64 = 16;
 
 /// All groups of a run except the first `done`.
-struct Rest<'a> {
+struct RemainingGroups<'a> {
     run: &'a Run<'a>,
     done: u64,
 }
 
-impl Task for Rest<'_> {
+impl Task for RemainingGroups<'_> {
     fn run(&self, begin: u64, end: u64) -> bool {
         self.run.run(self.done + begin, self.done + end)
     }

@@ -19,13 +19,13 @@ static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 /// A registered mapping. Dropping it removes the registration, which must happen before the mapping
 /// is unmapped.
 #[derive(Debug)]
-pub(crate) struct Fenced {
+pub(crate) struct FencedMapping {
     place: Option<usize>,
 }
 
-impl Fenced {
+impl FencedMapping {
     /// Registers a mapping: its fences and the memory between them.
-    pub(crate) fn new(mapping: Range<u64>) -> Fenced {
+    pub(crate) fn new(mapping: Range<u64>) -> FencedMapping {
         let place = {
             let mut free = FREE.lock();
             let unused = || {
@@ -40,11 +40,11 @@ impl Fenced {
             end.store(mapping.end, Ordering::Release);
             start.store(mapping.start, Ordering::Release);
         }
-        Fenced { place }
+        FencedMapping { place }
     }
 }
 
-impl Drop for Fenced {
+impl Drop for FencedMapping {
     fn drop(&mut self) {
         let Some(place) = self.place else { return };
         let [start, end] = &RANGES[place];
@@ -70,7 +70,8 @@ mod tests {
     #[test]
     fn a_mapping_is_known_until_it_is_dropped() {
         const START: u64 = u64::MAX - (1 << 40);
-        let (first, second) = (Fenced::new(START..START + 10), Fenced::new(START + 20..START + 30));
+        let (first, second) =
+            (FencedMapping::new(START..START + 10), FencedMapping::new(START + 20..START + 30));
         let found = [START - 1, START, START + 9, START + 10, START + 20, START + 30].map(has);
         assert_eq!(found, [false, true, true, false, true, false]);
         drop(first);

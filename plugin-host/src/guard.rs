@@ -24,7 +24,7 @@ pub(crate) use modes::Modes;
 
 use crate::kernel::abi::{GroupEntry, Work};
 use context::{redirect, thread_pointer};
-use enter::{Landing, enter, leave};
+use enter::{ResumePoint, enter, leave};
 use libc::{c_int, c_void, siginfo_t};
 use longshore_plugin_api::Error;
 use std::cell::Cell;
@@ -80,26 +80,26 @@ pub(crate) struct Guard {
     /// Number of the thread; 0 after its end.
     thread: AtomicUsize,
     /// The place to continue at if device code faults; null while the thread is not in device code.
-    landing: AtomicPtr<Landing>,
+    resume_point: AtomicPtr<ResumePoint>,
     stop: Cell<Option<Stop>>,
     timer: Cell<bool>,
     /// Unmapped addresses below the thread's stack, and the last page of the stack.
     stack_end: Cell<(u64, u64)>,
-    asked: Cell<former::Asked>,
+    asked: Cell<former::LastFault>,
 }
 
 /// Device code that its thread has left temporarily.
 #[derive(Clone, Copy)]
 #[must_use = "the thread must return to the device code"]
 pub(crate) struct Suspended {
-    landing: *mut Landing,
+    resume_point: *mut ResumePoint,
     modes: Modes,
 }
 
 impl Suspended {
     /// Returns whether the thread was in device code at all.
     pub(crate) fn is_in_call(self) -> bool {
-        !self.landing.is_null()
+        !self.resume_point.is_null()
     }
 }
 
@@ -114,7 +114,7 @@ impl Guard {
     /// Returns the calling thread's guard.
     #[inline]
     pub(crate) fn for_thread() -> &'static Guard {
-        thread_local!(static OWN: Owned = Owned(Guard::register()));
+        thread_local!(static OWN: GuardOwner = GuardOwner(Guard::register()));
         // An ending thread has already lost its own guard; it gets another one that is never
         // returned.
         OWN.try_with(|own| own.0).unwrap_or_else(|_| Guard::register())
@@ -131,14 +131,14 @@ impl Guard {
         arguments: *const *const c_void,
         work: *mut Work,
     ) -> Result<(), Stop> {
-        let mut landing = Landing::new();
-        let outer = self.landing.load(Ordering::Relaxed);
-        self.landing.store(&raw mut landing, Ordering::Relaxed);
+        let mut resume_point = ResumePoint::new();
+        let outer = self.resume_point.load(Ordering::Relaxed);
+        self.resume_point.store(&raw mut resume_point, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the caller vouches for the kernel; the landing outlives the call.
-        let stopped = unsafe { enter(&raw mut landing, entry, arguments, work) };
+        // SAFETY: the caller vouches for the kernel; the resume point outlives the call.
+        let stopped = unsafe { enter(&raw mut resume_point, entry, arguments, work) };
         compiler_fence(Ordering::SeqCst);
-        self.landing.store(outer, Ordering::Relaxed);
+        self.resume_point.store(outer, Ordering::Relaxed);
         if stopped == 0 { Ok(()) } else { Err(self.take_stop()) }
     }
 
@@ -166,28 +166,30 @@ impl Guard {
     /// [`Guard::resume`], a fault is not treated as a fault of device code.
     #[inline]
     pub(crate) fn suspend(&self) -> Suspended {
-        let (landing, modes) = (self.landing.load(Ordering::Relaxed), Modes::read());
-        // SAFETY: a landing that is not null belongs to the thread's current call.
-        if let Some(entered) = unsafe { landing.as_ref() }.filter(|landing| landing.is_set()) {
-            // SAFETY: the landing points at the modes from before the call.
+        let (resume_point, modes) = (self.resume_point.load(Ordering::Relaxed), Modes::read());
+        // SAFETY: a resume point that is not null belongs to the thread's current call.
+        if let Some(entered) =
+            unsafe { resume_point.as_ref() }.filter(|resume_point| resume_point.is_set())
+        {
+            // SAFETY: the resume point points at the modes from before the call.
             unsafe { *(entered.stack as *const Modes) }.restore();
         }
-        self.landing.store(null_mut(), Ordering::Relaxed);
-        Suspended { landing, modes }
+        self.resume_point.store(null_mut(), Ordering::Relaxed);
+        Suspended { resume_point, modes }
     }
 
     /// Returns to the device code that [`Guard::suspend`] left.
     #[inline]
     pub(crate) fn resume(&self, suspended: Suspended) {
         suspended.modes.restore();
-        self.landing.store(suspended.landing, Ordering::Relaxed);
+        self.resume_point.store(suspended.resume_point, Ordering::Relaxed);
     }
 
     /// Ends the thread's current call of device code, if any, because device code called
     /// `function`.
     pub(crate) fn end_if_called(function: &'static CStr) {
         let guard = Guard::for_handler();
-        let is_called = |guard: &&Guard| !guard.landing.load(Ordering::Relaxed).is_null();
+        let is_called = |guard: &&Guard| !guard.resume_point.load(Ordering::Relaxed).is_null();
         if let Some(guard) = guard.filter(is_called) {
             // SAFETY: the thread is in a call, and device code called this function directly.
             unsafe { guard.end_with(Stop::Ended(function)) }
@@ -209,9 +211,9 @@ impl Guard {
     /// As for [`Guard::fail`].
     pub(crate) unsafe fn end_with(&self, stop: Stop) -> ! {
         self.stop.set(Some(stop));
-        let landing = self.landing.swap(null_mut(), Ordering::Relaxed);
-        // SAFETY: the landing belongs to the thread's current call.
-        unsafe { leave(landing) }
+        let resume_point = self.resume_point.swap(null_mut(), Ordering::Relaxed);
+        // SAFETY: the resume point belongs to the thread's current call.
+        unsafe { leave(resume_point) }
     }
 
     #[cold]
@@ -251,7 +253,7 @@ impl Guard {
         let guard: &'static Guard = Box::leak(Box::new(Guard {
             next: AtomicPtr::new(null_mut()),
             thread: AtomicUsize::new(thread),
-            landing: AtomicPtr::new(null_mut()),
+            resume_point: AtomicPtr::new(null_mut()),
             stop: Cell::new(None),
             timer: Cell::new(false),
             stack_end: Cell::default(),
@@ -285,11 +287,11 @@ impl Guard {
 }
 
 /// An owner of a guard that frees the guard when its thread ends.
-struct Owned(&'static Guard);
+struct GuardOwner(&'static Guard);
 
-impl Drop for Owned {
+impl Drop for GuardOwner {
     fn drop(&mut self) {
-        self.0.landing.store(null_mut(), Ordering::Relaxed);
+        self.0.resume_point.store(null_mut(), Ordering::Relaxed);
         self.0.thread.store(0, Ordering::Release);
     }
 }
@@ -301,25 +303,25 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     let code = unsafe { (*info).si_code };
     let is_timer = context::is_timer(info);
     let guard = Guard::for_handler();
-    let landing = guard.map_or(null_mut(), |guard| guard.landing.load(Ordering::Relaxed));
+    let resume_point = guard.map_or(null_mut(), |guard| guard.resume_point.load(Ordering::Relaxed));
     // `abort` signals its own thread; a signal from another process does not.
     let is_abort = signal == libc::SIGABRT && code == libc::SI_TKILL;
     let is_own = code > 0 || is_abort || (is_timer && guard.is_some_and(|g| g.timer.get()));
-    // SAFETY: a landing that is not null belongs to the thread's current call.
-    let can_land = !landing.is_null() && unsafe { (*landing).is_set() };
+    // SAFETY: a resume point that is not null belongs to the thread's current call.
+    let can_land = !resume_point.is_null() && unsafe { (*resume_point).is_set() };
     if let Some(guard) = guard.filter(|_| can_land && is_own) {
-        guard.landing.store(null_mut(), Ordering::Relaxed);
+        guard.resume_point.store(null_mut(), Ordering::Relaxed);
         // SAFETY: these are the handler's own arguments, and the thread has left device code.
         if !is_timer && unsafe { former::resolves(guard, signal, info, context) } {
-            guard.landing.store(landing, Ordering::Relaxed);
+            guard.resume_point.store(resume_point, Ordering::Relaxed);
             return;
         }
         guard.stop.set(Some(match is_timer {
             true => Stop::TimedOut,
             false => Stop::Signal(context::read(signal, code, info, context)),
         }));
-        // SAFETY: the landing belongs to the thread's current call.
-        unsafe { redirect(context, landing) };
+        // SAFETY: the resume point belongs to the thread's current call.
+        unsafe { redirect(context, resume_point) };
     } else if !is_timer {
         former::pass_on(signal, info, context);
     }

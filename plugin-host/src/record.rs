@@ -1,6 +1,6 @@
 //! Records: the places in queues that events refer to.
 
-use crate::crew::{Attended, crew};
+use crate::crew::{QueuedCommands, crew};
 use crate::spin::spin_until;
 use longshore_plugin_api::Error;
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ pub(crate) struct Record {
     reached_ns: AtomicI64,
     failure: OnceLock<Error>,
     /// Submission queues that resume when the record is reached.
-    queues: Mutex<Vec<Arc<dyn Attended>>>,
+    queues: Mutex<Vec<Arc<dyn QueuedCommands>>>,
 }
 
 const UNREACHED: u32 = 0;
@@ -66,13 +66,13 @@ impl Record {
 
     /// Calls the crew for a submission queue when the record is reached. Returns `false` if the
     /// record was reached before.
-    pub(crate) fn call_when_reached(&self, queue: &Arc<impl Attended>) -> bool {
+    pub(crate) fn call_when_reached(&self, queue: &Arc<impl QueuedCommands>) -> bool {
         // The reaching thread takes the list once the state says that a queue waits; the lock
         // guards that state.
         let mut queues = self.queues.lock();
         let is_waiting = self.is_awaited();
         if is_waiting {
-            queues.push(Arc::clone(queue) as Arc<dyn Attended>);
+            queues.push(Arc::clone(queue) as Arc<dyn QueuedCommands>);
         }
         is_waiting
     }

@@ -23,7 +23,7 @@
 //! behind. A parked queue keeps the role, and the next attending thread takes it over.
 
 use crate::command::{Batch, Failures};
-use crate::crew::{Attended, crew};
+use crate::crew::{QueuedCommands, crew};
 use crate::execute::{Engine, Job, Launch};
 use crate::record::Record;
 use crate::spin::spin_until;
@@ -340,7 +340,7 @@ impl SubmissionQueue {
         }
         // A sleeping thread may have left meanwhile.
         if self.status.fetch_or(ATTENDED, Ordering::AcqRel) & ATTENDED == 0 {
-            crew().call(Arc::clone(self) as Arc<dyn Attended>);
+            crew().call(Arc::clone(self) as Arc<dyn QueuedCommands>);
         }
     }
 
@@ -354,7 +354,7 @@ impl SubmissionQueue {
     }
 }
 
-impl Attended for SubmissionQueue {
+impl QueuedCommands for SubmissionQueue {
     /// Runs pending commands until the queue stays empty for a while, or is parked.
     fn attend(self: Arc<Self>) {
         let mut state = self.state.lock();

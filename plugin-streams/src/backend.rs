@@ -48,7 +48,7 @@ pub trait StreamBackend: Sized + Send + Sync + 'static {
         driver: &Self::Driver,
         physical: &Arc<Self::Physical>,
         settings: &Self::Settings,
-    ) -> Result<<Self::Driver as Driver>::Own>;
+    ) -> Result<<Self::Driver as Driver>::DeviceData>;
 
     /// Returns the score of an image for a device, at least 1.
     ///

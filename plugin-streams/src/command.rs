@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::kernel::KernelCore;
-use crate::lane::Lane;
+use crate::queue_stream::QueueStream;
 use crate::record::Record;
 use crate::transfer::{Copy, Fill};
 use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, PrefetchTarget, Result, Span};
@@ -14,7 +14,7 @@ const VALUE_ALIGNMENT: usize = 16;
 
 /// A command that a thread of the crew hands to the stream, or runs itself.
 pub(crate) enum Command<D: Driver> {
-    Launch(KeptLaunch<D>),
+    Launch(DeferredLaunch<D>),
     Copy(Copy<D>),
     /// A copy that would block the thread that hands it to the stream.
     BlockingCopy(Copy<D>),
@@ -35,28 +35,30 @@ impl<D: Driver> Command<D> {
     ///
     /// # Errors
     /// A lost device; errors of the driver.
-    pub(crate) fn run(self, lane: &Lane<D>) -> Result<()> {
+    pub(crate) fn run(self, queue_stream: &QueueStream<D>) -> Result<()> {
         match self {
-            Command::Launch(launch) => launch.run(lane),
-            Command::Copy(copy) => copy.run(lane),
-            Command::BlockingCopy(copy) => copy.run_blocking(lane),
-            Command::Fill(fill) => fill.submit(lane),
-            Command::Prefetch(range, target) => crate::transfer::prefetch(lane, range, target),
+            Command::Launch(launch) => launch.run(queue_stream),
+            Command::Copy(copy) => copy.run(queue_stream),
+            Command::BlockingCopy(copy) => copy.run_blocking(queue_stream),
+            Command::Fill(fill) => fill.submit(queue_stream),
+            Command::Prefetch(range, target) => {
+                crate::transfer::prefetch(queue_stream, range, target)
+            }
             Command::Function(function) => {
-                let before = lane.sleep_until_stream_is_done();
+                let before = queue_stream.sleep_until_stream_is_done();
                 // Called even if the device was lost: the interface promises the call to the
                 // program.
                 function.call();
                 before
             }
-            Command::Record(record) => record.submit(lane),
-            Command::Wait(record) => record.hold_up(lane),
+            Command::Record(record) => record.submit(queue_stream),
+            Command::Wait(record) => record.hold_up(queue_stream),
         }
     }
 }
 
 /// A launch with the values of its arguments.
-pub(crate) struct KeptLaunch<D: Driver> {
+pub(crate) struct DeferredLaunch<D: Driver> {
     kernel: Arc<KernelCore<D>>,
     shape: LaunchShape,
     values: Vec<u128>,
@@ -64,13 +66,13 @@ pub(crate) struct KeptLaunch<D: Driver> {
     starts: Vec<usize>,
 }
 
-impl<D: Driver> KeptLaunch<D> {
+impl<D: Driver> DeferredLaunch<D> {
     /// Captures the values of the arguments. The caller has checked `shape`.
     pub(crate) fn new(
         kernel: &Arc<KernelCore<D>>,
         shape: &LaunchShape,
         arguments: Arguments<'_>,
-    ) -> KeptLaunch<D> {
+    ) -> DeferredLaunch<D> {
         let (mut bytes, mut starts) = (Vec::new(), Vec::with_capacity(arguments.len()));
         for value in arguments.values() {
             bytes.resize(bytes.len().next_multiple_of(VALUE_ALIGNMENT), 0);
@@ -80,20 +82,21 @@ impl<D: Driver> KeptLaunch<D> {
         bytes.resize(bytes.len().next_multiple_of(VALUE_ALIGNMENT), 0);
         let (chunks, _) = bytes.as_chunks();
         let values = chunks.iter().map(|chunk| u128::from_ne_bytes(*chunk)).collect();
-        KeptLaunch { kernel: Arc::clone(kernel), shape: *shape, values, starts }
+        DeferredLaunch { kernel: Arc::clone(kernel), shape: *shape, values, starts }
     }
 
-    fn run(self, lane: &Lane<D>) -> Result<()> {
+    fn run(self, queue_stream: &QueueStream<D>) -> Result<()> {
         let start = self.values.as_ptr().cast::<u8>();
         // An argument of 0 bytes may begin at the end of the buffer.
         let pointers: Vec<*const c_void> =
             self.starts.iter().map(|at| start.wrapping_add(*at).cast()).collect();
-        let _current = lane.device().enter()?;
-        lane.in_flight().note(self.kernel.number());
+        let _current = queue_stream.device().enter()?;
+        queue_stream.in_flight().note(self.kernel.number());
         // SAFETY: the values are copies of the arguments that the caller vouched for when it queued
         // the launch, and the host keeps the kernel's module until the queue is done.
-        let launched = unsafe { self.kernel.launch(&self.shape, pointers.as_ptr(), lane.stream()) };
-        lane.in_flight().was_handed();
+        let launched =
+            unsafe { self.kernel.launch(&self.shape, pointers.as_ptr(), queue_stream.stream()) };
+        queue_stream.in_flight().was_handed();
         launched.map_err(|failure| self.kernel.refused(&self.shape, failure))
     }
 }

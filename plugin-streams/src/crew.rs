@@ -8,17 +8,17 @@ use std::sync::Arc;
 const MOST_THREADS: usize = 64;
 
 /// A submission queue with kept commands.
-pub(crate) trait KeptWork: Send + Sync {
+pub(crate) trait DeferredWork: Send + Sync {
     /// Runs commands until none is left, or until the next one has to wait; returns the object that
     /// it waits for.
-    fn run_commands(self: Arc<Self>) -> Option<Arc<dyn Awaited>>;
+    fn run_commands(self: Arc<Self>) -> Option<Arc<dyn WaitTarget>>;
 
     /// Counts the calling thread among the device's workers, until the returned guard is dropped.
     fn at_work(&self) -> AtWork;
 }
 
 /// An object that a submission queue waits for without a thread.
-pub(crate) trait Awaited {
+pub(crate) trait WaitTarget {
     /// Passes the submission queue to the crew once the object is ready. Returns the queue if the
     /// object is ready already.
     fn park(&self, queue: BusyQueue) -> Option<BusyQueue>;
@@ -27,13 +27,13 @@ pub(crate) trait Awaited {
 /// A submission queue with kept commands. The device is not closed before they are done.
 pub struct BusyQueue {
     // Dropped in this order: a caller that waits for the queue may then close the device.
-    work: Arc<dyn KeptWork>,
+    work: Arc<dyn DeferredWork>,
     _at_work: AtWork,
 }
 
 impl BusyQueue {
     /// Creates the handle for a submission queue with this work.
-    pub(crate) fn new(work: Arc<dyn KeptWork>) -> BusyQueue {
+    pub(crate) fn new(work: Arc<dyn DeferredWork>) -> BusyQueue {
         BusyQueue { _at_work: work.at_work(), work }
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// An open device, held by every object on it.
 pub struct DeviceCore<D: Driver> {
     raw: RawDevice<D>,
-    own: D::Own,
+    device_data: D::DeviceData,
     pub(crate) memory: Memory,
     /// The stream for copies and launches of the backend itself.
     service: Stream,
@@ -31,13 +31,13 @@ impl<D: Driver> DeviceCore<D> {
     /// of the backend itself.
     pub(crate) fn new(
         raw: RawDevice<D>,
-        own: D::Own,
+        device_data: D::DeviceData,
         memory: Memory,
         service: Stream,
     ) -> DeviceCore<D> {
         DeviceCore {
             raw,
-            own,
+            device_data,
             memory,
             service,
             streams: Mutex::default(),
@@ -47,8 +47,8 @@ impl<D: Driver> DeviceCore<D> {
     }
 
     /// Returns the backend's own data of the device.
-    pub fn own(&self) -> &D::Own {
-        &self.own
+    pub fn device_data(&self) -> &D::DeviceData {
+        &self.device_data
     }
 
     /// Returns the stream for copies and launches of the backend itself.
@@ -134,13 +134,13 @@ impl<D: Driver> DeviceCore<D> {
     /// Notifies the backend that a wait for some of the device's work has ended.
     #[inline(always)]
     pub(crate) fn was_waited_for(&self) {
-        D::was_waited_for(&self.own, || self.is_known_idle());
+        D::was_waited_for(&self.device_data, || self.is_known_idle());
     }
 
     /// Destroys all objects of the driver. The context is current.
     fn destroy(&self) {
         let driver = self.driver();
-        driver.is_closing(&self.own);
+        driver.is_closing(&self.device_data);
         self.memory.destroy(driver);
         for module in self.abandoned.lock().drain(..) {
             // SAFETY: the module is still loaded, and nothing else holds it.

@@ -19,7 +19,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// A device's context.
     type Context: Context;
     /// A backend's own data for each of its open devices.
-    type Own: Send + Sync + 'static;
+    type DeviceData: Send + Sync + 'static;
 
     /// The driver's common name, such as "CUDA".
     const NAME: &'static str;
@@ -49,10 +49,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Notifies the backend that a wait for a queue or event of the device has ended. Blocks the
     /// waiting thread. `is_idle` returns whether all kernels launched on the device are known to be
     /// done.
-    fn was_waited_for(_own: &Self::Own, _is_idle: impl Fn() -> bool) {}
+    fn was_waited_for(_own: &Self::DeviceData, _is_idle: impl Fn() -> bool) {}
     /// Notifies the backend that the device is about to close: nothing runs on it. Its context is
     /// current.
-    fn is_closing(&self, _own: &Self::Own) {}
+    fn is_closing(&self, _own: &Self::DeviceData) {}
 
     /// Queries the number of free bytes of the device's memory (`cuMemGetInfo`). Blocks.
     unsafe fn free_bytes(&self, free: &mut u64) -> Call;
@@ -214,7 +214,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
 pub trait Context: Send + Sync + 'static {
     /// A guard: the context is current on the calling thread until the guard is dropped, on that
     /// thread.
-    type Entered<'a>
+    type CurrentGuard<'a>
     where
         Self: 'a;
 
@@ -223,20 +223,20 @@ pub trait Context: Send + Sync + 'static {
     ///
     /// # Errors
     /// Errors of the driver.
-    fn enter(&self) -> Result<Self::Entered<'_>, Failure>;
+    fn enter(&self) -> Result<Self::CurrentGuard<'_>, Failure>;
 
     /// Makes the context current for long, on a thread that may outlive the context. Afterwards the
     /// thread's previous state is restored, even if no context was current.
     ///
     /// # Errors
     /// Errors of the driver.
-    fn visit(&self) -> Result<Self::Entered<'_>, Failure>;
+    fn visit(&self) -> Result<Self::CurrentGuard<'_>, Failure>;
 
     /// Makes the context current without asking the driver for the thread's previous context.
     ///
     /// # Errors
     /// Errors of the driver.
-    fn force(&self) -> Result<Self::Entered<'_>, Failure>;
+    fn force(&self) -> Result<Self::CurrentGuard<'_>, Failure>;
 
     /// Releases the context and returns the driver's result, unlike dropping. May block.
     ///

@@ -42,9 +42,9 @@ impl<D: Driver> StreamEvent<D> {
             return Err(self.other_device_error(queue.device(), "recorded on a queue of"));
         }
         let mut last = self.last.lock();
-        if let Some(keeping) = queue.keeping() {
+        if let Some(deferred) = queue.deferred() {
             let record = Record::new(&self.device, self.timing)?;
-            keeping.push(Command::Record(Arc::clone(&record)));
+            deferred.push(Command::Record(Arc::clone(&record)));
             *last = Some(record);
             return Ok(());
         }

@@ -13,7 +13,7 @@
 //! - `submission_queue.rs` keeps the order between the work of a stream and that of a thread of the
 //!   host. Its commands (`command.rs`) are launches, copies and fills (`transfer.rs`), and records
 //!   of events (`record.rs`).
-//! - `lane.rs`: a stream, with the staging memory for small copies from pageable memory
+//! - `queue_stream.rs`: a stream, with the staging memory for small copies from pageable memory
 //!   (`staging.rs`).
 //! - [`DeviceCore`] and [`ModuleCore`]: the parts of a device and of a module that all their
 //!   objects share.
@@ -46,13 +46,13 @@ mod handle;
 mod in_flight;
 mod interface;
 mod kernel;
-mod lane;
 mod memory;
 mod module;
 mod module_core;
 mod platform;
 mod profile;
 mod queue;
+mod queue_stream;
 mod raw_device;
 mod record;
 mod registrations;

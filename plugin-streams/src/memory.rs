@@ -14,7 +14,7 @@ use pinned::Pinned;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-pub(crate) use pinned::{Found, Locked, locked_by_others};
+pub(crate) use pinned::{Locked, PinnedRange, locked_by_others};
 
 /// Least alignment in bytes of all memory from the driver.
 const DRIVER_ALIGNMENT: u64 = 256;

@@ -45,8 +45,8 @@ impl<B: StreamBackend> StreamQueue<B> {
 
     /// Queues a copy without waiting for it.
     pub(crate) fn queue_copy(&self, copy: Copy<B::Driver>) -> Result<()> {
-        if let Some(keeping) = self.submissions.keeping() {
-            keeping.push(Command::Copy(copy));
+        if let Some(deferred) = self.submissions.deferred() {
+            deferred.push(Command::Copy(copy));
             return Ok(());
         }
         let current = self.device().enter()?;

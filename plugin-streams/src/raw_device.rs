@@ -80,7 +80,7 @@ impl<D: Driver> RawDevice<D> {
     /// # Errors
     /// The error by which the device was lost; errors of the driver.
     #[inline]
-    pub fn enter(&self) -> Result<<D::Context as Context>::Entered<'_>> {
+    pub fn enter(&self) -> Result<<D::Context as Context>::CurrentGuard<'_>> {
         self.refuse_if_lost()?;
         self.context.enter().map_err(|failure| self.not_entered(failure))
     }

@@ -1,11 +1,11 @@
 //! Records: places in queues that the driver has, or will get.
 
 use crate::call::Code;
-use crate::crew::{Awaited, BusyQueue};
+use crate::crew::{BusyQueue, WaitTarget};
 use crate::device_core::DeviceCore;
 use crate::driver::{Driver, EventKind};
 use crate::handle::Event;
-use crate::lane::Lane;
+use crate::queue_stream::QueueStream;
 use longshore_plugin_api::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -58,17 +58,18 @@ impl<D: Driver> Record<D> {
         self.submitted.load(Ordering::Acquire)
     }
 
-    /// Records the event on the stream of a lane of its device.
+    /// Records the event on a queue stream of its device.
     ///
     /// # Errors
     /// A lost device; errors of the driver.
-    pub(crate) fn submit(&self, lane: &Lane<D>) -> Result<()> {
+    pub(crate) fn submit(&self, queue_stream: &QueueStream<D>) -> Result<()> {
         let recorded = self.device.enter().and_then(|_current| {
             // SAFETY: event and stream are live and of one context.
-            let recorded = unsafe { self.device.driver().record_event(self.raw, lane.stream()) };
+            let recorded =
+                unsafe { self.device.driver().record_event(self.raw, queue_stream.stream()) };
             self.device.check("recording an event", recorded)
         });
-        *self.behind.lock() = lane.pending_error();
+        *self.behind.lock() = queue_stream.pending_error();
         let mut submission = self.submission.lock();
         submission.failure = recorded.clone().err();
         self.submitted.store(true, Ordering::Release);
@@ -90,22 +91,22 @@ impl<D: Driver> Record<D> {
         }
     }
 
-    /// Makes later work on a lane's stream wait for the record, and gives the lane the pending
-    /// error from before the record. The driver has the record.
+    /// Makes later work on a queue stream wait for the record, and gives the queue stream
+    /// the pending error from before the record. The driver has the record.
     ///
     /// # Errors
     /// A lost device; errors of the driver.
-    pub(crate) fn hold_up(&self, lane: &Lane<D>) -> Result<()> {
+    pub(crate) fn hold_up(&self, queue_stream: &QueueStream<D>) -> Result<()> {
         if self.submission.lock().failure.is_some() {
-            return lane.device().refuse_if_lost();
+            return queue_stream.device().refuse_if_lost();
         }
         if let Some(error) = self.behind.lock().clone() {
-            lane.keep_error(error);
+            queue_stream.keep_error(error);
         }
-        let device = lane.device();
+        let device = queue_stream.device();
         let _current = device.enter()?;
         // SAFETY: stream and event are live.
-        let waits = unsafe { device.driver().wait_event(lane.stream(), self.raw) };
+        let waits = unsafe { device.driver().wait_event(queue_stream.stream(), self.raw) };
         waits.map_err(|failure| device.failed_with(&self.device, "waiting for an event", failure))
     }
 
@@ -148,7 +149,7 @@ impl<D: Driver> Record<D> {
     }
 }
 
-impl<D: Driver> Awaited for Record<D> {
+impl<D: Driver> WaitTarget for Record<D> {
     fn park(&self, queue: BusyQueue) -> Option<BusyQueue> {
         let mut submission = self.submission.lock();
         if self.is_submitted() {

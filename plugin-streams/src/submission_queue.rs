@@ -16,10 +16,10 @@
 
 use crate::call::Code;
 use crate::command::Command;
-use crate::crew::{Awaited, BusyQueue, KeptWork};
+use crate::crew::{BusyQueue, DeferredWork, WaitTarget};
 use crate::device_core::DeviceCore;
 use crate::driver::{Context, Driver};
-use crate::lane::Lane;
+use crate::queue_stream::QueueStream;
 use crate::record::Record;
 use longshore_plugin_api::{AtWork, Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -31,7 +31,7 @@ use std::thread::{self, ThreadId};
 
 /// The work of one queue.
 pub(crate) struct SubmissionQueue<D: Driver> {
-    lane: Lane<D>,
+    queue_stream: QueueStream<D>,
     /// Whether work is kept and the crew has the submission queue: the crew was called, a thread
     /// runs commands, or the queue is parked. Written with the lock of `state`, read without it.
     keeps: AtomicBool,
@@ -56,11 +56,11 @@ impl<D: Driver> State<D> {
 }
 
 /// The right to add to a submission queue that keeps its work.
-pub(crate) struct Keeping<'a, D: Driver> {
+pub(crate) struct DeferredCommands<'a, D: Driver> {
     state: MutexGuard<'a, State<D>>,
 }
 
-impl<D: Driver> Keeping<'_, D> {
+impl<D: Driver> DeferredCommands<'_, D> {
     pub(crate) fn push(mut self, command: Command<D>) {
         self.state.commands.push_back(command);
         self.state.kept += 1;
@@ -74,7 +74,7 @@ impl<D: Driver> SubmissionQueue<D> {
     /// Errors of the driver.
     pub(crate) fn new(device: &Arc<DeviceCore<D>>) -> Result<Arc<SubmissionQueue<D>>> {
         Ok(Arc::new(SubmissionQueue {
-            lane: Lane::new(device)?,
+            queue_stream: QueueStream::new(device)?,
             keeps: AtomicBool::new(false),
             state: Mutex::new(State::new()),
             moved: Condvar::new(),
@@ -84,12 +84,12 @@ impl<D: Driver> SubmissionQueue<D> {
     /// Returns the right to add work after the kept commands; `None` if none is kept, so that work
     /// goes straight to the stream.
     #[inline]
-    pub(crate) fn keeping(&self) -> Option<Keeping<'_, D>> {
+    pub(crate) fn deferred(&self) -> Option<DeferredCommands<'_, D>> {
         if !self.keeps.load(Ordering::Acquire) {
             return None;
         }
         let state = self.state.lock();
-        self.keeps.load(Ordering::Relaxed).then_some(Keeping { state })
+        self.keeps.load(Ordering::Relaxed).then_some(DeferredCommands { state })
     }
 
     /// Queues a command for a thread of the host, and keeps all later work.
@@ -105,7 +105,7 @@ impl<D: Driver> SubmissionQueue<D> {
             false => Some(D::crew().try_call(self.busy())?),
         };
         self.keeps.store(true, Ordering::Release);
-        Keeping { state }.push(command);
+        DeferredCommands { state }.push(command);
         drop(wake);
         Ok(())
     }
@@ -130,7 +130,7 @@ impl<D: Driver> SubmissionQueue<D> {
             // needs the lock first.
             self.keeps.store(true, Ordering::Release);
         }
-        Keeping { state }.push(Command::Wait(record));
+        DeferredCommands { state }.push(Command::Wait(record));
         Ok(())
     }
 
@@ -189,12 +189,12 @@ impl<D: Driver> SubmissionQueue<D> {
 
     /// Returns the submission queue in the form for the crew.
     fn busy(self: &Arc<SubmissionQueue<D>>) -> BusyQueue {
-        BusyQueue::new(Arc::clone(self) as Arc<dyn KeptWork>)
+        BusyQueue::new(Arc::clone(self) as Arc<dyn DeferredWork>)
     }
 }
 
-impl<D: Driver> KeptWork for SubmissionQueue<D> {
-    fn run_commands(self: Arc<SubmissionQueue<D>>) -> Option<Arc<dyn Awaited>> {
+impl<D: Driver> DeferredWork for SubmissionQueue<D> {
+    fn run_commands(self: Arc<SubmissionQueue<D>>) -> Option<Arc<dyn WaitTarget>> {
         // Every command enters the context itself, so a failure here matters only to functions of
         // the program.
         let _current = self.device().context().visit().ok();
@@ -203,7 +203,7 @@ impl<D: Driver> KeptWork for SubmissionQueue<D> {
             if let Some(Command::Wait(record)) = state.commands.front()
                 && !record.is_submitted()
             {
-                return Some(Arc::clone(record) as Arc<dyn Awaited>);
+                return Some(Arc::clone(record) as Arc<dyn WaitTarget>);
             }
             let Some(command) = state.commands.pop_front() else {
                 self.keeps.store(false, Ordering::Release);
@@ -229,11 +229,11 @@ impl<D: Driver> KeptWork for SubmissionQueue<D> {
 }
 
 impl<D: Driver> Deref for SubmissionQueue<D> {
-    type Target = Lane<D>;
+    type Target = QueueStream<D>;
 
     #[inline]
-    fn deref(&self) -> &Lane<D> {
-        &self.lane
+    fn deref(&self) -> &QueueStream<D> {
+        &self.queue_stream
     }
 }
 

@@ -4,8 +4,8 @@ use crate::call::{Call, Code, Failure};
 use crate::device_core::DeviceCore;
 use crate::driver::{Driver, Location};
 use crate::handle::DevicePtr;
-use crate::lane::Lane;
 use crate::memory::Locked;
+use crate::queue_stream::QueueStream;
 use crate::staging::STAGED_BYTES;
 use longshore_plugin_api::{Error, PrefetchTarget, Result, Span};
 use std::sync::Arc;
@@ -61,20 +61,22 @@ impl<D: Driver> Copy<D> {
     ///
     /// # Errors
     /// Errors of the driver.
-    pub(crate) fn hand(&self, lane: &Lane<D>) -> Result<bool> {
-        let device = lane.device();
-        let as_it_is = || self.queue(lane, self.whole());
+    pub(crate) fn hand(&self, queue_stream: &QueueStream<D>) -> Result<bool> {
+        let device = queue_stream.device();
+        let as_it_is = || self.queue(queue_stream, self.whole());
         // The driver copies from host memory to host memory while the caller waits.
         let handed = match (&self.to, &self.from) {
             (to, from) if to.is_of_host(device) && from.is_of_host(device) => None,
-            (End::Host(to), _) => (lane.locked(*to, self.bytes) == Locked::All).then(as_it_is),
+            (End::Host(to), _) => {
+                (queue_stream.locked(*to, self.bytes) == Locked::All).then(as_it_is)
+            }
             (_, End::Host(_)) if self.is_captured(device) => Some(as_it_is()),
-            (_, End::Host(from)) => match lane.locked(*from, self.bytes) {
+            (_, End::Host(from)) => match queue_stream.locked(*from, self.bytes) {
                 Locked::All => Some(as_it_is()),
                 Locked::None if self.bytes <= D::CAPTURED_BYTES => Some(as_it_is()),
                 Locked::None if self.bytes <= STAGED_BYTES => {
-                    lane.stage(*from, self.bytes, |staged| {
-                        self.queue(lane, Part { from: staged, ..self.whole() })
+                    queue_stream.stage(*from, self.bytes, |staged| {
+                        self.queue(queue_stream, Part { from: staged, ..self.whole() })
                     })
                 }
                 Locked::None | Locked::Some => None,
@@ -90,11 +92,11 @@ impl<D: Driver> Copy<D> {
     ///
     /// # Errors
     /// Errors of the driver; a lost device.
-    pub(crate) fn submit(&self, lane: &Lane<D>) -> Result<()> {
-        let device = lane.device();
+    pub(crate) fn submit(&self, queue_stream: &QueueStream<D>) -> Result<()> {
+        let device = queue_stream.device();
         let host = match (&self.to, &self.from) {
             (End::Host(to), End::Host(from)) => {
-                lane.synchronize_stream()?;
+                queue_stream.synchronize_stream()?;
                 // SAFETY: the caller that queued the copy vouches for both ranges, which may
                 // overlap.
                 unsafe {
@@ -107,14 +109,14 @@ impl<D: Driver> Copy<D> {
         };
         let _current = device.enter()?;
         let is_locked_in_part =
-            || host.is_some_and(|host| lane.locked(host, self.bytes) == Locked::Some);
+            || host.is_some_and(|host| queue_stream.locked(host, self.bytes) == Locked::Some);
         if device.memory.may_be_locked::<D>() && is_locked_in_part() {
-            return self.copy_in_pieces(lane);
+            return self.copy_in_pieces(queue_stream);
         }
-        match self.queue(lane, self.whole()) {
+        match self.queue(queue_stream, self.whole()) {
             // Other code of the process may have page-locked some of it.
             Err(failure) if failure.is(Code::INVALID_VALUE) && is_locked_in_part() => {
-                self.copy_in_pieces(lane)
+                self.copy_in_pieces(queue_stream)
             }
             queued => queued.map_err(|failure| self.failed(device, failure)),
         }
@@ -124,32 +126,32 @@ impl<D: Driver> Copy<D> {
     ///
     /// # Errors
     /// As for [`Copy::submit`].
-    pub(crate) fn run(self, lane: &Lane<D>) -> Result<()> {
-        let current = lane.device().enter()?;
-        if self.hand(lane)? {
+    pub(crate) fn run(self, queue_stream: &QueueStream<D>) -> Result<()> {
+        let current = queue_stream.device().enter()?;
+        if self.hand(queue_stream)? {
             return Ok(());
         }
         drop(current);
-        self.run_blocking(lane)
+        self.run_blocking(queue_stream)
     }
 
     /// Hands the copy to the stream and waits for it.
     ///
     /// # Errors
     /// As for [`Copy::submit`].
-    pub(crate) fn run_blocking(self, lane: &Lane<D>) -> Result<()> {
-        self.submit(lane)?;
-        lane.sleep_until_stream_is_done()
+    pub(crate) fn run_blocking(self, queue_stream: &QueueStream<D>) -> Result<()> {
+        self.submit(queue_stream)?;
+        queue_stream.sleep_until_stream_is_done()
     }
 
     /// Copies through memory of which no part is page-locked: drivers refuse memory that is
     /// page-locked in part, and earlier work of the stream may have to write there first. Blocks
     /// until the copy is done. The context is current.
     #[cold]
-    fn copy_in_pieces(&self, lane: &Lane<D>) -> Result<()> {
+    fn copy_in_pieces(&self, queue_stream: &QueueStream<D>) -> Result<()> {
         let mut piece = vec![0u8; self.bytes.min(PIECE_BYTES) as usize];
         let ours = piece.as_mut_ptr();
-        lane.synchronize_stream()?;
+        queue_stream.synchronize_stream()?;
         let mut done = 0;
         while done < self.bytes {
             let bytes = (self.bytes - done).min(PIECE_BYTES);
@@ -166,9 +168,11 @@ impl<D: Driver> Copy<D> {
                 if !is_to_host {
                     ours.copy_from_nonoverlapping(part.from as *const u8, bytes as usize);
                 }
-                let queued = self.queue(lane, part_of_ours);
-                let waited = lane.synchronize_stream();
-                queued.map_err(|failure| self.failed(lane.device(), failure)).and(waited)?;
+                let queued = self.queue(queue_stream, part_of_ours);
+                let waited = queue_stream.synchronize_stream();
+                queued
+                    .map_err(|failure| self.failed(queue_stream.device(), failure))
+                    .and(waited)?;
                 if is_to_host {
                     (part.to as *mut u8).copy_from_nonoverlapping(ours, bytes as usize);
                 }
@@ -191,9 +195,10 @@ impl<D: Driver> Copy<D> {
 
     /// Calls the driver for a part of the copy. The part's address at the host's end may be that of
     /// a buffer in place of the copy's memory.
-    fn queue(&self, lane: &Lane<D>, Part { to, from, bytes }: Part) -> Call {
-        let (driver, bytes, stream) = (lane.device().driver(), bytes as usize, lane.stream());
-        let (memory, own) = (&lane.device().memory, lane.device().context());
+    fn queue(&self, queue_stream: &QueueStream<D>, Part { to, from, bytes }: Part) -> Call {
+        let (driver, bytes, stream) =
+            (queue_stream.device().driver(), bytes as usize, queue_stream.stream());
+        let (memory, own) = (&queue_stream.device().memory, queue_stream.device().context());
         // SAFETY: the caller that queued the copy vouches for both ranges; the stream is live.
         unsafe {
             match (&self.to, &self.from) {
@@ -248,46 +253,47 @@ impl Fill {
     ///
     /// # Errors
     /// Errors of the driver, after a wait for the stream.
-    pub(crate) fn hand<D: Driver>(&self, lane: &Lane<D>) -> Result<bool> {
+    pub(crate) fn hand<D: Driver>(&self, queue_stream: &QueueStream<D>) -> Result<bool> {
         let (start, length) = (self.pattern.as_ptr() as u64, self.pattern.len() as u64);
-        let as_it_is = || self.queue(lane, start);
+        let as_it_is = || self.queue(queue_stream, start);
         let is_set = matches!(length, 1 | 2 | 4) && self.to.is_multiple_of(length);
         let handed = match length {
             _ if is_set => Some(as_it_is()),
-            _ if lane.device().memory.is_of_host(self.to) => None,
+            _ if queue_stream.device().memory.is_of_host(self.to) => None,
             _ if length <= D::CAPTURED_BYTES => Some(as_it_is()),
             _ if length <= STAGED_BYTES => {
-                lane.stage(start, length, |staged| self.queue(lane, staged))
+                queue_stream.stage(start, length, |staged| self.queue(queue_stream, staged))
             }
             _ => None,
         };
         let Some(handed) = handed else { return Ok(false) };
         // The driver may have queued a part of the fill.
-        let handed = self.check(lane, handed);
-        handed.or_else(|error| lane.synchronize_stream().and(Err(error))).map(|()| true)
+        let handed = self.check(queue_stream, handed);
+        handed.or_else(|error| queue_stream.synchronize_stream().and(Err(error))).map(|()| true)
     }
 
     /// Hands the fill to the stream; blocks if the stream may not read the pattern later.
     ///
     /// # Errors
     /// Errors of the driver; a lost device.
-    pub(crate) fn submit<D: Driver>(self, lane: &Lane<D>) -> Result<()> {
-        let _current = lane.device().enter()?;
-        if self.hand(lane)? {
+    pub(crate) fn submit<D: Driver>(self, queue_stream: &QueueStream<D>) -> Result<()> {
+        let _current = queue_stream.device().enter()?;
+        if self.hand(queue_stream)? {
             return Ok(());
         }
-        let queued = self.check(lane, self.queue(lane, self.pattern.as_ptr() as u64));
-        lane.synchronize_stream().and(queued)
+        let queued =
+            self.check(queue_stream, self.queue(queue_stream, self.pattern.as_ptr() as u64));
+        queue_stream.synchronize_stream().and(queued)
     }
 
-    fn check<D: Driver>(&self, lane: &Lane<D>, call: Call) -> Result<()> {
-        lane.device().check(format_args!("filling {} bytes", self.bytes), call)
+    fn check<D: Driver>(&self, queue_stream: &QueueStream<D>, call: Call) -> Result<()> {
+        queue_stream.device().check(format_args!("filling {} bytes", self.bytes), call)
     }
 
     /// Calls the driver. `pattern` is the present address of the pattern.
-    fn queue<D: Driver>(&self, lane: &Lane<D>, pattern: u64) -> Call {
-        let (to, bytes, stream) = (self.to, self.bytes as usize, lane.stream());
-        let driver = lane.device().driver();
+    fn queue<D: Driver>(&self, queue_stream: &QueueStream<D>, pattern: u64) -> Call {
+        let (to, bytes, stream) = (self.to, self.bytes as usize, queue_stream.stream());
+        let driver = queue_stream.device().driver();
         // SAFETY: the caller that queued the fill vouches for the range; the stream is live.
         unsafe {
             match self.pattern[..] {
@@ -298,21 +304,21 @@ impl Fill {
                 [a, b, c, d] if to.is_multiple_of(4) => {
                     driver.fill_32(to, u32::from_le_bytes([a, b, c, d]), bytes / 4, stream)
                 }
-                _ => self.double(lane, pattern),
+                _ => self.double(queue_stream, pattern),
             }
         }
     }
 
     /// Copies the pattern to the start of the range, and then appends the filled part to itself
     /// until the range is full.
-    fn double<D: Driver>(&self, lane: &Lane<D>, pattern: u64) -> Call {
-        let (length, stream) = (self.pattern.len(), lane.stream());
-        let driver = lane.device().driver();
+    fn double<D: Driver>(&self, queue_stream: &QueueStream<D>, pattern: u64) -> Call {
+        let (length, stream) = (self.pattern.len(), queue_stream.stream());
+        let driver = queue_stream.device().driver();
         // SAFETY: the driver captures the pattern, or the pattern is staged or waited for. The
         // caller that queued the fill vouches for the range, and both parts of each copy are
         // disjoint in it.
         unsafe {
-            match lane.device().memory.is_of_host(self.to) {
+            match queue_stream.device().memory.is_of_host(self.to) {
                 true => driver.copy(self.to, pattern, length, stream)?,
                 false => driver.copy_to_device(self.to, pattern as *const _, length, stream)?,
             }
@@ -342,11 +348,11 @@ fn period(pattern: &[u8]) -> usize {
 /// # Errors
 /// Failures by which the device is lost.
 pub(crate) fn prefetch<D: Driver>(
-    lane: &Lane<D>,
+    queue_stream: &QueueStream<D>,
     range: Span,
     target: PrefetchTarget,
 ) -> Result<()> {
-    let device = lane.device();
+    let device = queue_stream.device();
     let current = device.enter()?;
     if !device.memory.is_managed(device.driver(), range.address()) {
         return Ok(());
@@ -357,7 +363,7 @@ pub(crate) fn prefetch<D: Driver>(
         // A hint that this version does not know moves nothing.
         _ => return Ok(()),
     };
-    let (start, bytes, stream) = (range.address(), range.bytes() as usize, lane.stream());
+    let (start, bytes, stream) = (range.address(), range.bytes() as usize, queue_stream.stream());
     // SAFETY: the range is live managed memory, the stream is live.
     let hinted = unsafe { device.driver().prefetch(start, bytes, to, stream) };
     drop(current);

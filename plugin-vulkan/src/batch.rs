@@ -10,7 +10,7 @@ use crate::memory::{Found, Region};
 use crate::pipeline::MOST_PUSH_CONSTANTS;
 use crate::timeline::Timeline;
 use crate::timestamps::QuerySlot;
-use arguments::Bound;
+use arguments::BoundArguments;
 use ash::vk;
 use gpu_allocator::MemoryLocation;
 use longshore_plugin_api::{Arguments, Result};
@@ -37,7 +37,7 @@ pub(crate) struct Batch {
     temporaries: Vec<Arc<Region>>,
     queries: Vec<Arc<QuerySlot>>,
     pipeline: vk::Pipeline,
-    bound: Bound,
+    bound: BoundArguments,
 }
 
 /// A launch with a checked shape.
@@ -69,7 +69,7 @@ impl Batch {
             temporaries: Vec::new(),
             queries: Vec::new(),
             pipeline: vk::Pipeline::null(),
-            bound: Bound::default(),
+            bound: BoundArguments::default(),
         })
     }
 
@@ -239,7 +239,7 @@ impl Batch {
     ///
     /// # Errors
     /// The driver's errors: then the batch was not submitted.
-    pub(crate) fn submit(&self, lane: usize, timeline: &Timeline) -> Result<()> {
+    pub(crate) fn submit(&self, device_queue: usize, timeline: &Timeline) -> Result<()> {
         let (signals, values) = ([timeline.raw()], [self.value]);
         let waits: Vec<_> = self.waits.iter().map(|(timeline, _)| timeline.raw()).collect();
         let wait_values: Vec<_> = self.waits.iter().map(|(_, value)| *value).collect();
@@ -256,7 +256,7 @@ impl Batch {
             .push_next(&mut timelines);
         // SAFETY: the queue keeps the batch, and with it the backend's resources of its commands,
         // until the value is reached. The program keeps its own memory.
-        unsafe { self.device.lane(lane).submit(&self.device, &info)? };
+        unsafe { self.device.device_queue(device_queue).submit(&self.device, &info)? };
         timeline.note_submitted(self.value);
         Ok(())
     }

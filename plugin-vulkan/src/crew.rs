@@ -11,22 +11,22 @@ const MOST_AT_ONCE: usize = 64;
 static CREW: Crew<Task> = Crew::new("longshore-vk", MOST_AT_ONCE, Task::take);
 
 /// Work for threads of the crew.
-pub(crate) trait Attended: Send + Sync + 'static {
+pub(crate) trait QueuedWork: Send + Sync + 'static {
     /// Processes the pending work, and drops `self` before `at_work`: the caller that waits for a
     /// device's work closes the device after the last drop. May block.
     fn attend(self: Arc<Self>, at_work: AtWork);
 }
 
-/// One call of [`Attended::attend`]. The fields are dropped in this order, as that function
+/// One call of [`QueuedWork::attend`]. The fields are dropped in this order, as that function
 /// requires.
 pub(crate) struct Task {
-    attended: Arc<dyn Attended>,
+    attended: Arc<dyn QueuedWork>,
     at_work: AtWork,
 }
 
 impl Task {
     /// Creates a task, which counts as a thread at work on its device.
-    pub(crate) fn new(attended: Arc<dyn Attended>, at_work: AtWork) -> Task {
+    pub(crate) fn new(attended: Arc<dyn QueuedWork>, at_work: AtWork) -> Task {
         Task { attended, at_work }
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Instance {
 pub(crate) struct Complaints(Mutex<Vec<String>>);
 
 /// The reason that no instance exists.
-pub(crate) enum NoInstance {
+pub(crate) enum InstanceError {
     /// A missing loader, or a loader older than version 1.2.
     NoLoader(String),
     /// A missing driver.
@@ -53,12 +53,12 @@ pub(crate) enum NoInstance {
 
 impl Instance {
     /// Loads Vulkan's loader and creates an instance.
-    pub(crate) fn new(validation: Validation) -> Result<Arc<Instance>, NoInstance> {
+    pub(crate) fn new(validation: Validation) -> Result<Arc<Instance>, InstanceError> {
         // SAFETY: the loader's initialisers have no requirements; the ability to replace the
         // system's libvulkan.so.1 implies control of the process anyway.
         let entry = unsafe { Entry::load() }
-            .map_err(|error| NoInstance::NoLoader(format!("Vulkan's loader: {error}")))?;
-        let failed = |doing: &str, result| NoInstance::Failed(error::driver(doing, result));
+            .map_err(|error| InstanceError::NoLoader(format!("Vulkan's loader: {error}")))?;
+        let failed = |doing: &str, result| InstanceError::Failed(error::driver(doing, result));
         // SAFETY: the entry is loaded; the call has no other requirements.
         let version = unsafe { entry.try_enumerate_instance_version() }
             .map_err(|result| failed("asking for Vulkan's version", result))?
@@ -66,7 +66,7 @@ impl Instance {
         if version < vk::API_VERSION_1_2 {
             let message =
                 format!("Vulkan's loader has version {}, expected at least 1.2", Version(version));
-            return Err(NoInstance::NoLoader(message));
+            return Err(InstanceError::NoLoader(message));
         }
         Instance::create(entry, version, validation)
     }
@@ -75,10 +75,10 @@ impl Instance {
         entry: Entry,
         version: u32,
         validation: Validation,
-    ) -> Result<Arc<Instance>, NoInstance> {
+    ) -> Result<Arc<Instance>, InstanceError> {
         let validates = validation != Validation::Off;
         if validates {
-            check_layer(&entry).map_err(NoInstance::Failed)?;
+            check_layer(&entry).map_err(InstanceError::Failed)?;
         }
         let mut complaints = Box::<Complaints>::default();
         let mut has_debug_utils = true;
@@ -90,9 +90,9 @@ impl Instance {
         }
         let raw = raw.map_err(|result| match result {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
-                NoInstance::NoDriver("no Vulkan driver is installed".to_owned())
+                InstanceError::NoDriver("no Vulkan driver is installed".to_owned())
             }
-            result => NoInstance::Failed(error::driver("making a Vulkan instance", result)),
+            result => InstanceError::Failed(error::driver("making a Vulkan instance", result)),
         })?;
         let messenger = validates.then(|| {
             let functions = debug_utils::Instance::new(&entry, &raw);

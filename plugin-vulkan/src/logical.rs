@@ -17,24 +17,24 @@ const MOST_LANES: u32 = 8;
 pub(crate) struct LogicalDevice {
     pub(crate) raw: ash::Device,
     pub(crate) physical: Arc<Physical>,
-    lanes: Vec<Lane>,
-    next_lane: AtomicUsize,
-    transfer: Option<Lane>,
+    device_queues: Vec<DeviceQueue>,
+    next_device_queue: AtomicUsize,
+    transfer: Option<DeviceQueue>,
     lost: OnceLock<Error>,
     /// Objects whose waits end when the device is lost.
-    waiters: Mutex<Vec<Weak<dyn AwaitsLoss>>>,
+    waiters: Mutex<Vec<Weak<dyn DeviceLossListener>>>,
     names: Option<debug_utils::Device>,
     workers: Workers,
 }
 
 /// A `VkQueue`, to which one thread at a time may submit.
-pub(crate) struct Lane {
+pub(crate) struct DeviceQueue {
     queue: Mutex<vk::Queue>,
     pub(crate) family: u32,
 }
 
 /// An object with waits for work, which a lost device never does.
-pub(crate) trait AwaitsLoss: Send + Sync {
+pub(crate) trait DeviceLossListener: Send + Sync {
     /// Ends all waits. Does not block.
     fn device_is_lost(&self);
 }
@@ -45,14 +45,14 @@ impl LogicalDevice {
     /// # Errors
     /// The driver's errors.
     pub(crate) fn new(physical: &Arc<Physical>) -> Result<Arc<LogicalDevice>> {
-        let (raw, lanes, transfer) = create(physical)?;
+        let (raw, device_queues, transfer) = create(physical)?;
         let has_names = physical.instance.has_debug_utils;
         let names = has_names.then(|| debug_utils::Device::new(&physical.instance.raw, &raw));
         let device = LogicalDevice {
             raw,
             physical: Arc::clone(physical),
-            lanes,
-            next_lane: AtomicUsize::new(0),
+            device_queues,
+            next_device_queue: AtomicUsize::new(0),
             transfer,
             lost: OnceLock::new(),
             waiters: Mutex::default(),
@@ -64,17 +64,17 @@ impl LogicalDevice {
     }
 
     /// Returns the index of the `VkQueue` for the next queue, in rotation.
-    pub(crate) fn next_lane(&self) -> usize {
-        self.next_lane.fetch_add(1, Ordering::Relaxed) % self.lanes.len()
+    pub(crate) fn next_device_queue(&self) -> usize {
+        self.next_device_queue.fetch_add(1, Ordering::Relaxed) % self.device_queues.len()
     }
 
-    pub(crate) fn lane(&self, index: usize) -> &Lane {
-        &self.lanes[index]
+    pub(crate) fn device_queue(&self, index: usize) -> &DeviceQueue {
+        &self.device_queues[index]
     }
 
-    /// Returns the lane of staged copies.
-    pub(crate) fn transfer_lane(&self) -> &Lane {
-        self.transfer.as_ref().unwrap_or(&self.lanes[0])
+    /// Returns the device queue of staged copies.
+    pub(crate) fn transfer_queue(&self) -> &DeviceQueue {
+        self.transfer.as_ref().unwrap_or(&self.device_queues[0])
     }
 
     /// Creates a command pool for queues of a family, with its command buffers. The caller must
@@ -149,9 +149,9 @@ impl LogicalDevice {
 
     /// Blocks until the device is idle.
     pub(crate) fn wait_for_lanes(&self) {
-        let held: Vec<_> = self.lanes.iter().chain(&self.transfer).collect();
-        let held: Vec<_> = held.into_iter().map(|lane| lane.queue.lock()).collect();
-        // SAFETY: no thread submits, because all lanes are locked.
+        let held: Vec<_> = self.device_queues.iter().chain(&self.transfer).collect();
+        let held: Vec<_> = held.into_iter().map(|device_queue| device_queue.queue.lock()).collect();
+        // SAFETY: no thread submits, because all device queues are locked.
         let waited = unsafe { self.raw.device_wait_idle() };
         drop(held);
         if let Err(error) = self.check("waiting for the device", waited) {
@@ -178,7 +178,7 @@ impl LogicalDevice {
     }
 
     /// Registers an object that is notified when the device is lost.
-    pub(crate) fn notify_on_loss(&self, waiter: Weak<dyn AwaitsLoss>) {
+    pub(crate) fn notify_on_loss(&self, waiter: Weak<dyn DeviceLossListener>) {
         let mut waiters = self.waiters.lock();
         waiters.retain(|waiter| waiter.strong_count() > 0);
         waiters.push(waiter);
@@ -198,7 +198,7 @@ impl Drop for LogicalDevice {
     }
 }
 
-impl Lane {
+impl DeviceQueue {
     /// Submits work to the driver; blocks while another thread submits, and until the driver
     /// returns.
     ///
@@ -220,8 +220,8 @@ impl Lane {
     }
 }
 
-/// Creates the logical device, its general lanes and its lane for copies.
-fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)> {
+/// Creates the logical device, its general device queues and its device queue for copies.
+fn create(physical: &Physical) -> Result<(ash::Device, Vec<DeviceQueue>, Option<DeviceQueue>)> {
     let families = &physical.families;
     let count = families.compute_queues.clamp(1, MOST_LANES);
     let priorities = [1.0; MOST_LANES as usize];
@@ -246,14 +246,14 @@ fn create(physical: &Physical) -> Result<(ash::Device, Vec<Lane>, Option<Lane>)>
     let raw = raw.map_err(|result| error::driver(&doing, result))?;
     #[cfg(test)]
     let raw = crate::device::faults::instrumented(&physical.instance.raw, &raw);
-    let lane = |family: u32, index: u32| {
+    let device_queue = |family: u32, index: u32| {
         // SAFETY: the device was created with at least `index + 1` queues of the family.
         let queue = unsafe { raw.get_device_queue(family, index) };
-        Lane { queue: Mutex::new(queue), family }
+        DeviceQueue { queue: Mutex::new(queue), family }
     };
-    let lanes = (0..count).map(|index| lane(families.compute, index)).collect();
-    let transfer = families.transfer.map(|family| lane(family, 0));
-    Ok((raw, lanes, transfer))
+    let device_queues = (0..count).map(|index| device_queue(families.compute, index)).collect();
+    let transfer = families.transfer.map(|family| device_queue(family, 0));
+    Ok((raw, device_queues, transfer))
 }
 
 /// Returns the extensions that are enabled if present.

@@ -69,23 +69,23 @@ pub(crate) struct Families {
 }
 
 /// The reason, as text for the user, that a physical device is passed over.
-pub(crate) struct Unfit(pub(crate) String);
+pub(crate) struct Unsuitable(pub(crate) String);
 
 impl Physical {
     /// Queries a physical device.
     pub(crate) fn query(
         instance: &Arc<Instance>,
         raw: vk::PhysicalDevice,
-    ) -> Result<Physical, Unfit> {
+    ) -> Result<Physical, Unsuitable> {
         let vk = &instance.raw;
         // SAFETY: the device belongs to this instance.
         let properties = unsafe { vk.get_physical_device_properties(raw) };
         let name = text(properties.device_name_as_c_str());
-        let unfit = |why: String| Unfit(format!("{name} ({why})"));
+        let unsuitable = |why: String| Unsuitable(format!("{name} ({why})"));
         let version = properties.api_version.min(instance.version);
         if version < vk::API_VERSION_1_2 {
             let found = Version(properties.api_version);
-            return Err(unfit(format!("version {found}, expected at least 1.2")));
+            return Err(unsuitable(format!("version {found}, expected at least 1.2")));
         }
         // SAFETY: as above. A device whose extensions cannot be listed is used without them.
         let listed = unsafe { vk.enumerate_device_extension_properties(raw) }.unwrap_or_default();
@@ -96,7 +96,7 @@ impl Physical {
         let has = |name: &CStr| extensions.iter().any(|known| known.as_c_str() == name);
         let features = Features::query(vk, raw, version, has);
         if let Some(missing) = features.missing_basics() {
-            return Err(unfit(format!("lacks the feature {missing}")));
+            return Err(unsuitable(format!("lacks the feature {missing}")));
         }
         // SAFETY: as above.
         let (memory, families) = unsafe {
@@ -106,9 +106,9 @@ impl Physical {
             )
         };
         let chosen = choose_families(&families)
-            .ok_or_else(|| unfit("no queue family can compute".to_owned()))?;
-        let more = More::query(vk, raw, version, has);
-        let limits = limits(&properties, &more, &memory, &families[chosen.compute as usize]);
+            .ok_or_else(|| unsuitable("no queue family can compute".to_owned()))?;
+        let extended = ExtendedProperties::query(vk, raw, version, has);
+        let limits = limits(&properties, &extended, &memory, &families[chosen.compute as usize]);
         Ok(Physical {
             instance: Arc::clone(instance),
             raw,
@@ -117,11 +117,11 @@ impl Physical {
             features,
             memory,
             families: chosen,
-            driver_name: more.driver_name,
-            driver_info: more.driver_info,
-            uuid: more.uuid,
-            pci: more.pci,
-            compute_units: more.compute_units,
+            driver_name: extended.driver_name,
+            driver_info: extended.driver_info,
+            uuid: extended.uuid,
+            pci: extended.pci,
+            compute_units: extended.compute_units,
             properties,
             extensions,
             name,
@@ -299,7 +299,7 @@ pub(crate) fn managed_type(memory: &vk::PhysicalDeviceMemoryProperties) -> Optio
 }
 
 /// Properties from chained structures.
-struct More {
+struct ExtendedProperties {
     driver_name: String,
     driver_info: String,
     uuid: [u8; 16],
@@ -313,13 +313,13 @@ struct More {
     group_subgroups: u32,
 }
 
-impl More {
+impl ExtendedProperties {
     fn query(
         instance: &ash::Instance,
         raw: vk::PhysicalDevice,
         version: u32,
         has: impl Fn(&CStr) -> bool,
-    ) -> More {
+    ) -> ExtendedProperties {
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
         let mut id = vk::PhysicalDeviceIDProperties::default();
         let mut maintenance3 = vk::PhysicalDeviceMaintenance3Properties::default();
@@ -366,7 +366,7 @@ impl More {
             * amd.compute_units_per_shader_array;
         let buffer_bytes = if newer { maintenance4.max_buffer_size } else { u64::MAX };
         let one_size = (subgroup.subgroup_size, subgroup.subgroup_size);
-        More {
+        ExtendedProperties {
             driver_name: text(driver.driver_name_as_c_str()),
             driver_info: text(driver.driver_info_as_c_str()),
             uuid: id.device_uuid,
@@ -390,7 +390,7 @@ impl More {
 
 fn limits(
     properties: &vk::PhysicalDeviceProperties,
-    more: &More,
+    extended: &ExtendedProperties,
     memory: &vk::PhysicalDeviceMemoryProperties,
     family: &vk::QueueFamilyProperties,
 ) -> Limits {
@@ -406,15 +406,15 @@ fn limits(
         uniform_range: limits.max_uniform_buffer_range.into(),
         storage_alignment: limits.min_storage_buffer_offset_alignment,
         uniform_alignment: limits.min_uniform_buffer_offset_alignment,
-        allocation_bytes: more.allocation_bytes.min(heap_bytes),
-        buffer_bytes: more.allocation_bytes,
-        host_allocation_bytes: more.allocation_bytes.min(host_heap_bytes(memory)),
+        allocation_bytes: extended.allocation_bytes.min(heap_bytes),
+        buffer_bytes: extended.allocation_bytes,
+        host_allocation_bytes: extended.allocation_bytes.min(host_heap_bytes(memory)),
         heap_bytes,
-        import_alignment: more.import_alignment,
-        subgroup_size: more.subgroup_size,
-        subgroup_sizes: more.subgroup_sizes,
-        requires_subgroup_sizes: more.requires_subgroup_sizes,
-        group_subgroups: more.group_subgroups,
+        import_alignment: extended.import_alignment,
+        subgroup_size: extended.subgroup_size,
+        subgroup_sizes: extended.subgroup_sizes,
+        requires_subgroup_sizes: extended.requires_subgroup_sizes,
+        group_subgroups: extended.group_subgroups,
         timestamp_period: limits.timestamp_period,
         timestamp_bits: family.timestamp_valid_bits,
     }

@@ -89,7 +89,8 @@ impl Layout {
             let made = unsafe { device.raw.create_descriptor_set_layout(&info, None) };
             layout.sets.push(device.check("making a descriptor set layout", made)?);
         }
-        let pushed = kernel.blocks.iter().find(|block| block.storage == BlockStorage::PushConstants);
+        let pushed =
+            kernel.blocks.iter().find(|block| block.storage == BlockStorage::PushConstants);
         let ranges = pushed.map(|block| vk::PushConstantRange {
             stage_flags: vk::ShaderStageFlags::COMPUTE,
             offset: 0,
@@ -247,15 +248,16 @@ pub(crate) fn build(
 
 /// Returns the descriptors of a kernel, by set and binding.
 pub(crate) fn slots(kernel: &Kernel) -> Vec<Slot> {
-    let blocks = kernel.blocks.iter().enumerate().filter_map(|(index, block)| match block.storage {
-        BlockStorage::PushConstants => None,
-        BlockStorage::Uniform { set, binding } => {
-            Some(Slot::Block { place: (set, binding), index, uniform: true })
-        }
-        BlockStorage::Storage { set, binding } => {
-            Some(Slot::Block { place: (set, binding), index, uniform: false })
-        }
-    });
+    let blocks =
+        kernel.blocks.iter().enumerate().filter_map(|(index, block)| match block.storage {
+            BlockStorage::PushConstants => None,
+            BlockStorage::Uniform { set, binding } => {
+                Some(Slot::Block { place: (set, binding), index, uniform: true })
+            }
+            BlockStorage::Storage { set, binding } => {
+                Some(Slot::Block { place: (set, binding), index, uniform: false })
+            }
+        });
     let buffers = kernel.buffers.iter().enumerate().map(|(index, buffer)| Slot::Buffer {
         place: (buffer.set, buffer.binding),
         index,

@@ -1,8 +1,8 @@
 //! The platform: the list of devices.
 
 use crate::device_core::DeviceSettings;
-use crate::instance::{Instance, NoInstance, Validation, Version};
-use crate::physical::{Physical, Unfit};
+use crate::instance::{Instance, InstanceError, Validation, Version};
+use crate::physical::{Physical, Unsuitable};
 use crate::validate::Validator;
 use crate::{VulkanBackend, VulkanDevice};
 use longshore_plugin_api::{
@@ -61,16 +61,16 @@ impl VulkanPlatform {
     pub(crate) fn connect(settings: &Settings) -> Result<Connected<VulkanPlatform>> {
         let instance = match Instance::new(settings.validation) {
             Ok(instance) => instance,
-            Err(NoInstance::NoLoader(why) | NoInstance::NoDriver(why)) => {
+            Err(InstanceError::NoLoader(why) | InstanceError::NoDriver(why)) => {
                 return Ok(Connected::NoDriver(why));
             }
-            Err(NoInstance::Failed(error)) => return Err(error),
+            Err(InstanceError::Failed(error)) => return Err(error),
         };
         let (mut devices, mut passed_over) = (Vec::new(), Vec::new());
         for raw in instance.physical_devices()? {
             match Physical::query(&instance, raw) {
                 Ok(physical) => devices.push(Arc::new(physical)),
-                Err(Unfit(why)) => passed_over.push(why),
+                Err(Unsuitable(why)) => passed_over.push(why),
             }
         }
         for why in &passed_over {

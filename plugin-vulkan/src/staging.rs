@@ -33,7 +33,7 @@ impl Staging {
     /// `OutOfResources`, and the driver's errors.
     pub(crate) fn new(device: &LogicalDevice, memory: &Memory) -> Result<Staging> {
         let region = memory.internal(MemoryLocation::GpuToCpu, 2 * HALF_BYTES)?;
-        let family = device.transfer_lane().family;
+        let family = device.transfer_queue().family;
         let made = device.command_buffers(family, vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER);
         let (pool, commands) = made.inspect_err(|_| memory.release(&region))?;
         Ok(Staging { region, pool, commands })
@@ -157,7 +157,7 @@ impl Staging {
             .push_next(&mut timelines);
         // SAFETY: staging memory is kept until the timeline has been waited for. The program
         // vouches for its own memory until the copy is done.
-        unsafe { device.transfer_lane().submit(device, &info)? };
+        unsafe { device.transfer_queue().submit(device, &info)? };
         timeline.note_submitted(value);
         Ok(())
     }

@@ -17,7 +17,7 @@ mod worker;
 use crate::batch::Batch;
 use crate::device_core::DeviceCore;
 use crate::place::Place;
-use crate::timeline::{Awaited, Timeline};
+use crate::timeline::{Timeline, WaitStage};
 use crate::transfer::CopyJob;
 use longshore_plugin_api::{Error, HostFunction, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -31,7 +31,7 @@ const MOST_SPARE: usize = 4;
 /// The work of one queue.
 pub(crate) struct SubmissionQueue {
     device: Arc<DeviceCore>,
-    lane: usize,
+    device_queue: usize,
     timeline: Arc<Timeline>,
     state: Mutex<State>,
     /// Signals that the role was returned, or a command was taken.
@@ -96,7 +96,7 @@ impl SubmissionQueue {
     pub(crate) fn new(device: &Arc<DeviceCore>) -> Result<Arc<SubmissionQueue>> {
         Ok(Arc::new(SubmissionQueue {
             device: Arc::clone(device),
-            lane: device.next_lane(),
+            device_queue: device.next_device_queue(),
             timeline: Timeline::new(&device.logical)?,
             state: Mutex::default(),
             moved: Condvar::new(),
@@ -351,7 +351,7 @@ impl SubmissionQueue {
         {
             return Ok(batch);
         }
-        Batch::new(&self.device, self.device.lane(self.lane).family).map(Box::new)
+        Batch::new(&self.device, self.device.device_queue(self.device_queue).family).map(Box::new)
     }
 
     /// Recycles finished batches and their memory.
@@ -410,7 +410,7 @@ impl SubmissionQueue {
         let value = batch.value;
         let result = MutexGuard::unlocked(state, || {
             batch.finish()?;
-            batch.submit(self.lane, &self.timeline)
+            batch.submit(self.device_queue, &self.timeline)
         });
         if result.is_ok() {
             state.flying.push_back(batch);
@@ -458,15 +458,15 @@ impl SubmissionQueue {
     }
 
     /// Returns the state that a place must reach before a thread need not block for it.
-    fn awaited(&self, place: &Place) -> Option<Awaited> {
+    fn awaited(&self, place: &Place) -> Option<WaitStage> {
         if place.timeline.is_given_up() {
             return None;
         }
         if !place.timeline.is_submitted(place.value) {
-            return Some(Awaited::Submitted);
+            return Some(WaitStage::Submitted);
         }
         let is_reached = place.timeline.was_seen(place.value);
-        (!is_reached && !self.is_for_the_driver(place)).then_some(Awaited::Reached)
+        (!is_reached && !self.is_for_the_driver(place)).then_some(WaitStage::Reached)
     }
 
     /// Returns whether a command blocks no thread because of another queue.

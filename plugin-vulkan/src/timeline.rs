@@ -1,7 +1,7 @@
 //! Timeline semaphores, which count the finished work of a queue.
 
-use crate::crew::{Attended, Task};
-use crate::logical::{AwaitsLoss, LogicalDevice};
+use crate::crew::{QueuedWork, Task};
+use crate::logical::{DeviceLossListener, LogicalDevice};
 use ash::prelude::VkResult;
 use ash::vk;
 use longshore_plugin_api::{AtWork, Error, Result};
@@ -30,7 +30,7 @@ pub(crate) struct Timeline {
     turn: Mutex<()>,
     raised: Condvar,
     /// The queues that resume when a value is submitted or reached.
-    parked: Mutex<Parked>,
+    parked: Mutex<ParkedTasks>,
     /// Whether the driver failed to wait for the timeline.
     is_stuck: AtomicBool,
     failures: Mutex<Failures>,
@@ -38,7 +38,7 @@ pub(crate) struct Timeline {
 
 /// The state of a value that a queue waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Awaited {
+pub(crate) enum WaitStage {
     /// The submission of its work to the driver.
     Submitted,
     /// The end of its work.
@@ -46,7 +46,7 @@ pub(crate) enum Awaited {
 }
 
 #[derive(Default)]
-struct Parked {
+struct ParkedTasks {
     until_submitted: Vec<(u64, Task)>,
     until_reached: Vec<(u64, Task)>,
     /// Whether a thread waits for the values of `until_reached`, or was called to.
@@ -205,7 +205,7 @@ impl Timeline {
     /// The task, if its queue can continue now.
     pub(crate) fn call_when(
         self: &Arc<Timeline>,
-        awaited: Awaited,
+        awaited: WaitStage,
         value: u64,
         task: Task,
     ) -> Result<(), Task> {
@@ -216,7 +216,7 @@ impl Timeline {
             parked.is_known = true;
         }
         match awaited {
-            Awaited::Submitted => {
+            WaitStage::Submitted => {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
                 // The order of these steps matters, as in `note_submitted` and after the loss of
                 // the device: at least one of the two threads sees the other's change.
@@ -226,7 +226,7 @@ impl Timeline {
                 }
                 parked.until_submitted.push((value, task));
             }
-            Awaited::Reached => {
+            WaitStage::Reached => {
                 if self.was_seen(value) || self.is_given_up() {
                     return Err(task);
                 }
@@ -321,7 +321,7 @@ impl Timeline {
     }
 }
 
-impl Attended for Timeline {
+impl QueuedWork for Timeline {
     fn attend(self: Arc<Timeline>, at_work: AtWork) {
         self.release_as_reached();
         drop(self);
@@ -329,7 +329,7 @@ impl Attended for Timeline {
     }
 }
 
-impl AwaitsLoss for Timeline {
+impl DeviceLossListener for Timeline {
     fn device_is_lost(&self) {
         drop(self.turn.lock());
         self.raised.notify_all();

@@ -13,7 +13,7 @@ mod rules;
 mod tests;
 
 #[cfg(all(test, not(feature = "spirv-tools")))]
-pub(crate) use installed::made::Folder;
+pub(crate) use installed::fake_validator::Folder;
 pub(crate) use rules::Layouts;
 
 #[cfg(feature = "spirv-tools")]
@@ -22,7 +22,7 @@ use compiled::Tool;
 use installed::Tool;
 use longshore_format_spirv::{Format, Module};
 use longshore_plugin_api::{Error, ErrorCode, Result};
-use rules::{Environment, Rules, Unjudged, Verdict};
+use rules::{Environment, Rules, ValidatorError, Verdict};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -80,11 +80,11 @@ impl Validator {
         match self.verdict(module.words(), rules(module, vulkan, layouts)) {
             Ok(Verdict::Valid) => Ok(()),
             Ok(Verdict::Invalid(text)) => Err(Error::new(ErrorCode::InvalidBinary, text)),
-            Err(Unjudged::Failed(why)) => Err(Error::new(
+            Err(ValidatorError::Failed(why)) => Err(Error::new(
                 ErrorCode::BackendFailure,
                 format!("the module cannot be validated: {why}"),
             )),
-            Err(Unjudged::Missing(why)) => self.pass_unchecked(&why),
+            Err(ValidatorError::Missing(why)) => self.pass_unchecked(&why),
         }
     }
 
@@ -111,7 +111,7 @@ impl Validator {
         }
     }
 
-    fn verdict(&self, words: &[u32], rules: Rules) -> std::result::Result<Verdict, Unjudged> {
+    fn verdict(&self, words: &[u32], rules: Rules) -> std::result::Result<Verdict, ValidatorError> {
         match self.tool.verdict(words, rules)? {
             // The validator stops at the first broken rule, so this second check omits Vulkan's
             // other rules.

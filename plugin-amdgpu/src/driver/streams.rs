@@ -6,7 +6,7 @@ use super::types::{
 };
 use super::{Driver, result};
 use crate::current::Current;
-use crate::device::AmdgpuOwn;
+use crate::device::AmdgpuDeviceData;
 use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
 use longshore_plugin_streams::{BusyQueue, Call, Code, EventKind, Failure, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
@@ -19,7 +19,7 @@ static CREW: Crew<BusyQueue> = BusyQueue::crew("longshore-hip");
 
 impl longshore_plugin_streams::Driver for Driver {
     type Context = Current;
-    type Own = AmdgpuOwn;
+    type DeviceData = AmdgpuDeviceData;
 
     const NAME: &'static str = "HIP";
     const CAPTURED_BYTES: u64 = 0;
@@ -64,11 +64,11 @@ impl longshore_plugin_streams::Driver for Driver {
         &CREW
     }
 
-    fn was_waited_for(own: &AmdgpuOwn, is_idle: impl Fn() -> bool) {
+    fn was_waited_for(own: &AmdgpuDeviceData, is_idle: impl Fn() -> bool) {
         own.print_messages(is_idle);
     }
 
-    fn is_closing(&self, own: &AmdgpuOwn) {
+    fn is_closing(&self, own: &AmdgpuDeviceData) {
         own.close(self);
     }
 

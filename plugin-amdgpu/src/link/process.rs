@@ -17,23 +17,23 @@ const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LAST_LOOK: Duration = Duration::from_millis(5);
 
 /// A program's exit status, and the beginning of its standard error.
-pub(super) struct Ended {
+pub(super) struct ProcessResult {
     pub(super) status: ExitStatus,
     pub(super) messages: Vec<u8>,
 }
 
 /// The reason why a program did not end by itself.
 #[derive(Debug)]
-pub(super) enum Failed {
+pub(super) enum ProcessError {
     /// The time limit, after which the program was killed.
     TimedOut,
     /// A failure to start the program, to wait for it, or to write its messages.
     System(io::Error),
 }
 
-impl From<io::Error> for Failed {
-    fn from(error: io::Error) -> Failed {
-        Failed::System(error)
+impl From<io::Error> for ProcessError {
+    fn from(error: io::Error) -> ProcessError {
+        ProcessError::System(error)
     }
 }
 
@@ -41,8 +41,12 @@ impl From<io::Error> for Failed {
 /// processes of the program's group are killed.
 ///
 /// # Errors
-/// See [`Failed`].
-pub(super) fn run(mut command: Command, messages: &Path, limit: Duration) -> Result<Ended, Failed> {
+/// See [`ProcessError`].
+pub(super) fn run(
+    mut command: Command,
+    messages: &Path,
+    limit: Duration,
+) -> Result<ProcessResult, ProcessError> {
     // A file instead of a pipe: a process that outlives the program would keep a pipe open.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(messages)?);
     // A separate process group, so that the program's own child processes can be killed with it.
@@ -52,7 +56,7 @@ pub(super) fn run(mut command: Command, messages: &Path, limit: Duration) -> Res
     while !running.has_ended()? {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Failed::TimedOut);
+            return Err(ProcessError::TimedOut);
         }
         thread::sleep(look.min(left));
         look = (2 * look).min(LAST_LOOK);
@@ -60,7 +64,7 @@ pub(super) fn run(mut command: Command, messages: &Path, limit: Duration) -> Res
     let status = running.reap()?;
     let mut said = Vec::new();
     File::open(messages)?.take(MOST_MESSAGES).read_to_end(&mut said)?;
-    Ok(Ended { status, messages: said })
+    Ok(ProcessResult { status, messages: said })
 }
 
 /// A process that is killed, with its group, if it is dropped before its end.

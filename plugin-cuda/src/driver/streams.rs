@@ -7,7 +7,7 @@ use super::types::{
 };
 use super::{Driver, result};
 use crate::context::PrimaryContext;
-use crate::device::CudaOwn;
+use crate::device::CudaDeviceData;
 use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
 use longshore_plugin_streams::{BusyQueue, Call, Code, EventKind, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
@@ -20,7 +20,7 @@ static CREW: Crew<BusyQueue> = BusyQueue::crew("longshore-cu");
 
 impl longshore_plugin_streams::Driver for Driver {
     type Context = PrimaryContext;
-    type Own = CudaOwn;
+    type DeviceData = CudaDeviceData;
 
     const NAME: &'static str = "CUDA";
     const CAPTURED_BYTES: u64 = 64 << 10;

@@ -56,7 +56,7 @@ struct State {
 }
 
 /// A started group, with its memory.
-struct Begun {
+struct StartedGroup {
     group: Group,
     _shared: SharedMemory,
 }
@@ -64,13 +64,13 @@ struct Begun {
 impl Task for Grid<'_> {
     /// Runs one thread's part: starts groups until none is left, then continues its own groups.
     fn run(&self, _begin: u64, _end: u64) -> bool {
-        let _guard = FailsWithPanic { grid: self };
+        let _guard = PanicGuard { grid: self };
         let mut own = Vec::new();
         while let Some(number) = self.next_group() {
             let shared = SharedMemory::take();
             let is_whole = self.run.code.mode != Mode::Fibers;
             let group = Group::new(&self.run.work(&shared), number, is_whole, self.run.call);
-            own.extend(self.advance(Begun { group, _shared: shared }));
+            own.extend(self.advance(StartedGroup { group, _shared: shared }));
         }
         let mut meeting = 0;
         while !own.is_empty() && self.await_meeting(&mut meeting) {
@@ -81,11 +81,11 @@ impl Task for Grid<'_> {
 }
 
 /// A guard that fails the launch on a panic, so that no thread waits for the panicked one.
-struct FailsWithPanic<'a> {
+struct PanicGuard<'a> {
     grid: &'a Grid<'a>,
 }
 
-impl Drop for FailsWithPanic<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.grid.state.lock().failed = true;
@@ -105,7 +105,7 @@ impl Grid<'_> {
     }
 
     /// Runs a group to the barrier, or to its end.
-    fn advance(&self, mut begun: Begun) -> Option<Begun> {
+    fn advance(&self, mut begun: StartedGroup) -> Option<StartedGroup> {
         // SAFETY: the creator of the run vouches for the kernel.
         let progress = unsafe { begun.group.advance() };
         let mut state = self.state.lock();

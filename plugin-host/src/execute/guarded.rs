@@ -16,7 +16,7 @@ use std::sync::Once;
 
 /// Treatment of further calls after one has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Further {
+pub(crate) enum FailurePolicy {
     /// Further calls return at once: constructors rely on the constructors before them.
     Skipped,
     /// Further calls are made: destructors release their own resources.
@@ -25,15 +25,15 @@ pub(crate) enum Further {
 
 /// The first failed call.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct FailedCall {
     /// The function's address.
     pub(crate) function: u64,
     pub(crate) error: Error,
 }
 
 struct Watch {
-    further: Further,
-    broken: Option<Broken>,
+    policy: FailurePolicy,
+    broken: Option<FailedCall>,
 }
 
 thread_local! {
@@ -58,12 +58,15 @@ pub(crate) unsafe fn call(function: u64, arguments: [u64; 3]) -> Result<u64, Err
 
 /// Runs `body`, in which the linker calls device code on this thread. Returns the first failed
 /// call.
-pub(crate) fn watched<T>(further: Further, body: impl FnOnce() -> T) -> (T, Option<Broken>) {
+pub(crate) fn watched<T>(
+    policy: FailurePolicy,
+    body: impl FnOnce() -> T,
+) -> (T, Option<FailedCall>) {
     static SET: Once = Once::new();
     SET.call_once(|| set_caller(call_for_linker));
-    let outer = WATCH.replace(Some(Watch { further, broken: None }));
+    let outer = WATCH.replace(Some(Watch { policy, broken: None }));
     // Restores the outer watch also on a panic.
-    let restored = Restored(outer);
+    let restored = RestoreGuard(outer);
     let result = body();
     let watch = WATCH.take();
     drop(restored);
@@ -75,9 +78,9 @@ pub(crate) fn is_watched() -> bool {
     WATCH.with_borrow(Option::is_some)
 }
 
-struct Restored(Option<Watch>);
+struct RestoreGuard(Option<Watch>);
 
-impl Drop for Restored {
+impl Drop for RestoreGuard {
     fn drop(&mut self) {
         WATCH.set(self.0.take());
     }
@@ -101,7 +104,7 @@ unsafe extern "C" fn make(call: *const *const c_void, _work: *mut Work) {
 unsafe fn call_for_linker(function: u64, arguments: [u64; 3]) -> u64 {
     let is_made = WATCH.with_borrow(|watch| {
         let watch = watch.as_ref()?;
-        Some(watch.broken.is_none() || watch.further == Further::Made)
+        Some(watch.broken.is_none() || watch.policy == FailurePolicy::Made)
     });
     match is_made {
         // SAFETY: promised by the caller.
@@ -111,7 +114,7 @@ unsafe fn call_for_linker(function: u64, arguments: [u64; 3]) -> u64 {
         Some(true) => unsafe { call(function, arguments) }.unwrap_or_else(|error| {
             WATCH.with_borrow_mut(|watch| {
                 let broken = watch.as_mut().map(|watch| &mut watch.broken);
-                broken.map(|broken| broken.get_or_insert(Broken { function, error }));
+                broken.map(|broken| broken.get_or_insert(FailedCall { function, error }));
             });
             0
         }),

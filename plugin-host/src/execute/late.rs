@@ -12,7 +12,7 @@
 //! On other threads, such as threads that the image has started, no guarded call exists to return
 //! to. If their code calls a function that cannot be linked, the process ends with a message.
 
-use super::guarded::{self, Broken, Further};
+use super::guarded::{self, FailedCall, FailurePolicy};
 use crate::guard::{Guard, Stop};
 use longshore_jitlink::graph::LinkGraph;
 use longshore_jitlink::lazy::{
@@ -38,7 +38,7 @@ pub(crate) trait LateImage: Send + Sync {
     fn explain(&self, error: longshore_jitlink::Error) -> Error;
 
     /// Returns the error of a constructor or resolver that failed during a link.
-    fn explain_broken(&self, broken: Broken) -> Error;
+    fn explain_broken(&self, broken: FailedCall) -> Error;
 }
 
 /// The handler of the calls of device code.
@@ -151,7 +151,7 @@ impl DeviceCalls {
 
     /// Links the called function, and runs its constructors, on this thread.
     fn link(&self, linker: &dyn LinkCalls, call: ReentryCall) -> Result<ReentryTarget, Failure> {
-        let (linked, broken) = guarded::watched(Further::Skipped, || linker.link_call(call));
+        let (linked, broken) = guarded::watched(FailurePolicy::Skipped, || linker.link_call(call));
         match (broken, linked) {
             (Some(broken), _) => Err(self.image.explain_broken(broken).into()),
             (None, Err(failed)) => {

@@ -36,12 +36,12 @@ pub(crate) struct Pool {
     helpers: usize,
     pinned: bool,
     started: Once,
-    bell: Arc<Bell>,
+    signal: Arc<WorkSignal>,
 }
 
 /// The state that helpers wait for.
 #[derive(Default)]
-struct Bell {
+struct WorkSignal {
     /// A counter that changes when work arrives.
     epoch: AtomicU32,
     sleepers: AtomicUsize,
@@ -105,7 +105,7 @@ impl Pool {
             helpers: threads.max(1) - 1,
             pinned,
             started: Once::new(),
-            bell: Arc::default(),
+            signal: Arc::default(),
         }))
     }
 
@@ -119,7 +119,7 @@ impl Pool {
     /// Returns whether all groups are done. A panic counts as a failure.
     pub(crate) fn run(&self, job: &Arc<Job>, task: &dyn Task, total: u64, chunk: u64) -> bool {
         self.start();
-        job.registered.call_once(|| self.bell.register(job));
+        job.registered.call_once(|| self.signal.register(job));
         let chunk = chunk.max(total.div_ceil(MOST_CHUNKS)).max(1);
         let chunks = total.div_ceil(chunk);
         // SAFETY: only the lifetime changes: the job is closed and empty before this function
@@ -127,7 +127,7 @@ impl Pool {
         let task =
             unsafe { std::mem::transmute::<*const dyn Task, *const (dyn Task + 'static)>(task) };
         job.open(Plan { task, total, chunk, runner: thread::current() }, chunks);
-        self.bell.ring(chunks - 1);
+        self.signal.ring(chunks - 1);
         job.take_part(0);
         job.close();
         !job.failed.load(Ordering::Relaxed)
@@ -137,11 +137,11 @@ impl Pool {
         self.started.call_once(|| {
             let cpus = if self.pinned { allowed_cpus() } else { Vec::new() };
             for helper in 1..=self.helpers {
-                let bell = Arc::clone(&self.bell);
+                let signal = Arc::clone(&self.signal);
                 let cpu = cpus.get(helper % cpus.len().max(1)).copied();
                 let body = move || {
                     pin_to(cpu);
-                    bell.serve(helper);
+                    signal.serve(helper);
                 };
                 let name = format!("longshore-w{helper}");
                 let builder = thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
@@ -158,12 +158,12 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.bell.closed.store(true, Ordering::SeqCst);
-        self.bell.ring(u64::MAX);
+        self.signal.closed.store(true, Ordering::SeqCst);
+        self.signal.ring(u64::MAX);
     }
 }
 
-impl Bell {
+impl WorkSignal {
     /// Runs a helper until the pool closes.
     fn serve(&self, helper: usize) {
         while !self.closed.load(Ordering::SeqCst) {

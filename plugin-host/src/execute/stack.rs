@@ -1,6 +1,6 @@
 //! Stacks of items that wait for each other.
 
-use crate::fences::Fenced;
+use crate::fences::FencedMapping;
 use corosensei::stack::{Stack, StackPointer};
 use std::cell::RefCell;
 use std::io;
@@ -20,7 +20,7 @@ thread_local!(static FREE: RefCell<Vec<ItemStack>> = const { RefCell::new(Vec::n
 pub(super) struct ItemStack {
     /// First address of the fence.
     start: NonNull<u8>,
-    _fenced: Fenced,
+    _fenced: FencedMapping,
 }
 
 impl ItemStack {
@@ -58,7 +58,7 @@ impl ItemStack {
             }
             let fence = start as u64..start as u64 + FENCE_BYTES as u64;
             let start = NonNull::new_unchecked(start.cast::<u8>());
-            let stack = ItemStack { start, _fenced: Fenced::new(fence) };
+            let stack = ItemStack { start, _fenced: FencedMapping::new(fence) };
             match libc::mprotect(start.as_ptr().add(FENCE_BYTES).cast(), STACK_BYTES, all) {
                 0 => Ok(stack),
                 _ => Err(io::Error::last_os_error()),

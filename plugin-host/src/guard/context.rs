@@ -1,7 +1,7 @@
 //! System services of the guard: the thread's state at a signal, signal stacks, timers.
 
 use super::Signal;
-use super::enter::Landing;
+use super::enter::ResumePoint;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
@@ -22,15 +22,15 @@ pub(super) fn thread_pointer() -> usize {
     pointer
 }
 
-/// Makes the thread continue at a landing when the handler returns.
+/// Makes the thread continue at a resume point when the handler returns.
 ///
 /// # Safety
-/// `context` is the handler's argument, and the thread can continue at the landing.
-pub(super) unsafe fn redirect(context: *mut c_void, landing: *const Landing) {
+/// `context` is the handler's argument, and the thread can continue at the resume point.
+pub(super) unsafe fn redirect(context: *mut c_void, resume_point: *const ResumePoint) {
     let context = context.cast::<ucontext_t>();
     // SAFETY: the caller vouches for both.
     unsafe {
-        let Landing { stack, resume } = landing.read();
+        let ResumePoint { stack, resume } = resume_point.read();
         #[cfg(target_arch = "x86_64")]
         {
             let registers = &raw mut (*context).uc_mcontext.gregs;

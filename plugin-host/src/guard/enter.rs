@@ -8,15 +8,15 @@ use std::ffi::c_void;
 /// address. The stack pointer points at the thread's earlier modes
 /// ([`Modes`](super::modes::Modes)).
 #[repr(C)]
-pub(crate) struct Landing {
+pub(crate) struct ResumePoint {
     pub(super) stack: usize,
     pub(super) resume: usize,
 }
 
-impl Landing {
+impl ResumePoint {
     #[inline]
-    pub(super) fn new() -> Landing {
-        Landing { stack: 0, resume: 0 }
+    pub(super) fn new() -> ResumePoint {
+        ResumePoint { stack: 0, resume: 0 }
     }
 
     /// Returns whether [`enter`] has begun.
@@ -27,7 +27,7 @@ impl Landing {
 }
 
 /// Calls `entry(arguments, work)`. Returns 0 if it returned, and 1 if the thread continues at the
-/// landing: then all callee-saved registers have their earlier values. In both cases the
+/// resume point: then all callee-saved registers have their earlier values. In both cases the
 /// floating-point modes are restored. On x86-64 the direction, alignment-check and trap flags are
 /// clear.
 ///
@@ -35,11 +35,11 @@ impl Landing {
 /// code is uncaught.
 ///
 /// # Safety
-/// `entry` may be called with these values; `landing` is valid until the call is over.
+/// `entry` may be called with these values; `resume_point` is valid until the call is over.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn enter(
-    landing: *mut Landing,
+    resume_point: *mut ResumePoint,
     entry: GroupEntry,
     arguments: *const *const c_void,
     work: *mut Work,
@@ -105,13 +105,13 @@ pub(super) unsafe extern "C" fn enter(
     )
 }
 
-/// Continues at a landing.
+/// Continues at a resume point.
 ///
 /// # Safety
-/// The landing belongs to an [`enter`] that the thread is in.
+/// The resume point belongs to an [`enter`] that the thread is in.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn leave(landing: *mut Landing) -> ! {
+pub(super) unsafe extern "C" fn leave(resume_point: *mut ResumePoint) -> ! {
     naked_asm!("mov rsp, [rdi]", "jmp [rdi + 8]")
 }
 
@@ -122,7 +122,7 @@ pub(super) unsafe extern "C" fn leave(landing: *mut Landing) -> ! {
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn enter(
-    landing: *mut Landing,
+    resume_point: *mut ResumePoint,
     entry: GroupEntry,
     arguments: *const *const c_void,
     work: *mut Work,
@@ -178,12 +178,12 @@ pub(super) unsafe extern "C" fn enter(
     )
 }
 
-/// Continues at a landing.
+/// Continues at a resume point.
 ///
 /// # Safety
-/// The landing belongs to an [`enter`] that the thread is in.
+/// The resume point belongs to an [`enter`] that the thread is in.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn leave(landing: *mut Landing) -> ! {
+pub(super) unsafe extern "C" fn leave(resume_point: *mut ResumePoint) -> ! {
     naked_asm!("ldp x9, x10, [x0]", "mov sp, x9", "br x10")
 }

@@ -32,7 +32,7 @@ const MOST_ASKED: u32 = 16;
 
 /// The last fault passed to the former handler, and the number of calls in a row.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct LastFault {
     code: u64,
     address: u64,
     times: u32,
@@ -82,7 +82,7 @@ pub(super) unsafe fn resolves(
     let code = code_address(context);
     let last = guard.asked.get();
     let times = if (last.code, last.address) == (code, address) { last.times + 1 } else { 1 };
-    guard.asked.set(Asked { code, address, times });
+    guard.asked.set(LastFault { code, address, times });
     if times > MOST_ASKED {
         guard.asked.take();
         return false;

@@ -84,13 +84,13 @@ impl Modes {
     /// Runs `body`, which may change the thread's modes, and restores them afterwards, also after a
     /// panic.
     pub(crate) fn preserved<T>(body: impl FnOnce() -> T) -> T {
-        struct Restored(Modes);
-        impl Drop for Restored {
+        struct RestoreGuard(Modes);
+        impl Drop for RestoreGuard {
             fn drop(&mut self) {
                 self.0.restore();
             }
         }
-        let _restored = Restored(Modes::read());
+        let _restored = RestoreGuard(Modes::read());
         body()
     }
 }

@@ -31,15 +31,15 @@ unsafe extern "C" fn returns(_arguments: *const *const c_void, _work: *mut Work)
 
 #[test]
 fn a_thread_that_is_ending_has_one_guard() {
-    struct AtEnd;
-    impl Drop for AtEnd {
+    struct ThreadEndProbe;
+    impl Drop for ThreadEndProbe {
         fn drop(&mut self) {
             let first = Guard::for_thread();
             SAME.store(std::ptr::eq(first, Guard::for_thread()).into(), Ordering::Relaxed);
         }
     }
     static SAME: AtomicUsize = AtomicUsize::new(2);
-    thread_local!(static AT_END: AtEnd = const { AtEnd });
+    thread_local!(static AT_END: ThreadEndProbe = const { ThreadEndProbe });
     // The value that was used first is dropped last.
     let body = || AT_END.with(|_| _ = Guard::for_thread());
     std::thread::spawn(body).join().unwrap();

@@ -17,12 +17,12 @@
 //! its own member, or of an earlier linked member.
 
 use super::kernels::ImageNotes;
-use super::linked::{self, Contents, Kept, NAME};
+use super::linked::{self, Contents, NAME, RetainedImage};
 use super::loaded::{Loaded, Symbol};
 use super::{functions, profile, refusal};
 use crate::AllowedNames;
 use crate::device_library::{self, DeviceLibrary};
-use crate::execute::guarded::{self, Broken, Further};
+use crate::execute::guarded::{self, FailedCall, FailurePolicy};
 use crate::execute::{LateCalls, LateImage};
 use bytes::Bytes;
 use longshore_jitlink::graph::LinkGraph;
@@ -63,7 +63,7 @@ impl Lazy {
     pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Arc<Lazy>> {
         let record =
             Arc::new(LinkRecord { linked: Mutex::default(), allowed: Arc::clone(allowed) });
-        let bytes = Bytes::from_owner(Kept(image));
+        let bytes = Bytes::from_owner(RetainedImage(image));
         let lazy = add(bytes, &record).map_err(|error| refusal::link_error(error, allowed))?;
         Ok(Arc::new(lazy))
     }
@@ -76,7 +76,7 @@ impl Lazy {
 
     /// Links a function, and runs the constructors of the linked members.
     fn link(&self, function: &str) -> Result<()> {
-        self.guarded(Further::Skipped, || self.file.link(function))?;
+        self.guarded(FailurePolicy::Skipped, || self.file.link(function))?;
         if self.record.linked.lock().is_unresolved(function) {
             return Err(refusal::resolver_error(function));
         }
@@ -86,10 +86,10 @@ impl Lazy {
     /// Runs `body`, in which the linker calls code of the image.
     fn guarded<T>(
         &self,
-        further: Further,
+        policy: FailurePolicy,
         body: impl FnOnce() -> longshore_jitlink::Result<T>,
     ) -> Result<T> {
-        let (result, broken) = guarded::watched(further, body);
+        let (result, broken) = guarded::watched(policy, body);
         match broken {
             Some(broken) => Err(self.record.explain_broken(broken)),
             None => result.map_err(|error| self.record.explain(error)),
@@ -152,7 +152,7 @@ impl Loaded for Lazy {
         else {
             return Ok(None);
         };
-        let address = self.guarded(Further::Skipped, || self.library.lookup(name))?;
+        let address = self.guarded(FailurePolicy::Skipped, || self.library.lookup(name))?;
         let bytes = if defined.indirect { 0 } else { defined.size };
         Ok(Some(Symbol { kind, address, bytes }))
     }
@@ -175,14 +175,14 @@ impl Loaded for Lazy {
         // SAFETY: the constructors are checked code of the image, and the program that loads an
         // image wants them to run. The arguments live as long as the process.
         let initialize = || unsafe { self.file.initialize(linked::main_arguments()) };
-        self.guarded(Further::Skipped, initialize)?;
+        self.guarded(FailurePolicy::Skipped, initialize)?;
         functions::constructor_status(self)
     }
 
     fn destruct(&self) -> Result<()> {
         // SAFETY: as for the constructors.
         let deinitialize = || unsafe { self.file.implementations().deinitialize() };
-        let ended = self.guarded(Further::Made, deinitialize);
+        let ended = self.guarded(FailurePolicy::Made, deinitialize);
         let failed = functions::destructor_status(self);
         ended.and(failed)
     }
@@ -225,7 +225,7 @@ impl LateImage for Arc<LinkRecord> {
         refusal::link_error(error, &self.allowed)
     }
 
-    fn explain_broken(&self, broken: Broken) -> Error {
+    fn explain_broken(&self, broken: FailedCall) -> Error {
         self.linked.lock().name_broken(broken)
     }
 }

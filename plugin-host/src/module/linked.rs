@@ -16,7 +16,7 @@ use super::{profile, refusal};
 use crate::AllowedNames;
 use crate::device_library::{self, DeviceLibrary};
 use crate::elf::{self, Sections};
-use crate::execute::guarded::{self, Broken, Further};
+use crate::execute::guarded::{self, FailedCall, FailurePolicy};
 use bytes::Bytes;
 use longshore_jitlink::graph::{self, BlockId, Definition, LinkGraph, Scope};
 use longshore_jitlink::memory::Protection;
@@ -119,7 +119,7 @@ impl Linked {
     pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Linked> {
         let contents = Arc::new(Mutex::new(Contents::default()));
         let (linked, broken) =
-            guarded::watched(Further::Skipped, || link(image, allowed, &contents));
+            guarded::watched(FailurePolicy::Skipped, || link(image, allowed, &contents));
         if let Some(broken) = broken {
             return Err(broken_resolver_error(broken));
         }
@@ -146,7 +146,7 @@ impl Loaded for Linked {
         // SAFETY: the constructors are checked code of the image, and the program that loads an
         // image wants them to run. The arguments live as long as the process.
         let initialize = || unsafe { self.library.initialize(arguments) };
-        let (result, broken) = guarded::watched(Further::Skipped, initialize);
+        let (result, broken) = guarded::watched(FailurePolicy::Skipped, initialize);
         broken.map_or(Ok(()), |broken| Err(self.contents.name_broken(broken)))?;
         result.map_err(refusal::load_error)?;
         functions::constructor_status(self)
@@ -155,7 +155,7 @@ impl Loaded for Linked {
     fn destruct(&self) -> Result<()> {
         // SAFETY: as for the constructors.
         let deinitialize = || unsafe { self.library.deinitialize() };
-        let (result, broken) = guarded::watched(Further::Made, deinitialize);
+        let (result, broken) = guarded::watched(FailurePolicy::Made, deinitialize);
         let failed = functions::destructor_status(self);
         broken.map_or(Ok(()), |broken| Err(self.contents.name_broken(broken)))?;
         result.map_err(refusal::load_error)?;
@@ -177,7 +177,7 @@ impl Loaded for Linked {
 }
 
 /// Creates the error of a link during which a resolver failed.
-pub(super) fn broken_resolver_error(Broken { function, error }: Broken) -> Error {
+pub(super) fn broken_resolver_error(FailedCall { function, error }: FailedCall) -> Error {
     error.context(format_args!("resolver at {function:#x}"))
 }
 
@@ -192,9 +192,9 @@ pub(super) fn main_arguments() -> session::MainArguments {
 }
 
 /// Bytes of an image, which stay in place until the module is dropped.
-pub(super) struct Kept(pub(super) ImageBytes);
+pub(super) struct RetainedImage(pub(super) ImageBytes);
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for RetainedImage {
     fn as_ref(&self) -> &[u8] {
         self.0.get()
     }
@@ -217,7 +217,7 @@ fn link(
     let library = session.create_library(NAME);
     library.add_generator(DeviceLibrary::new(Arc::clone(allowed)));
     // The objects are never removed individually.
-    let _objects = library.add(NAME, Bytes::from_owner(Kept(image)))?;
+    let _objects = library.add(NAME, Bytes::from_owner(RetainedImage(image)))?;
     library.link_all()?;
     Ok(library)
 }
@@ -346,7 +346,7 @@ impl Contents {
 
     /// Adds the place in its list to the error of a function that the linker called. Exit handlers
     /// and resolvers have no list.
-    pub(super) fn name_broken(&self, Broken { function, error }: Broken) -> Error {
+    pub(super) fn name_broken(&self, FailedCall { function, error }: FailedCall) -> Error {
         let listed = self.functions.iter().find(|listed| listed.address == function);
         let Some(ListedFunction { place, .. }) = listed else {
             return error.context(format_args!("handler or resolver at {function:#x}"));

@@ -42,7 +42,8 @@ pub(super) struct Part {
 /// another version or without counters in the image.
 pub(super) fn read(parts: &[Part], compiler: Option<u32>) -> Result<Vec<ProfileSection>> {
     let kinds = SECTIONS.iter().map(|(kind, _)| *kind);
-    let joined: Vec<Joined> = kinds.filter_map(|kind| Joined::new(kind, parts)).collect();
+    let joined: Vec<MergedProfile> =
+        kinds.filter_map(|kind| MergedProfile::new(kind, parts)).collect();
     let of_kind = |kind| joined.iter().find(|joined| joined.kind == kind);
     let Some(counters) = of_kind(ProfileSectionKind::Counters) else { return Ok(Vec::new()) };
     let stated = parts.iter().find(|part| part.kind == ProfileSectionKind::RawVersion);
@@ -56,7 +57,7 @@ pub(super) fn read(parts: &[Part], compiler: Option<u32>) -> Result<Vec<ProfileS
         None => (0, data.infer_version(counters, compiler).ok_or_else(no_version)?),
     };
     let layout = version.layout()?;
-    let mut sections: Vec<_> = joined.iter().map(Joined::copy).collect();
+    let mut sections: Vec<_> = joined.iter().map(MergedProfile::copy).collect();
     let copied = sections.iter_mut().find(|section| section.kind == data.kind);
     let copied = copied.expect("every joined section was copied");
     adjust_records(data, copied, &layout, counters, of_kind(ProfileSectionKind::Bitmap))?;
@@ -84,11 +85,11 @@ fn no_version() -> Error {
 /// Adjusts the distances in the records to the new addresses. Clears the counts of value sites: no
 /// values are recorded, but readers would expect values for each site.
 fn adjust_records(
-    data: &Joined,
+    data: &MergedProfile,
     copied: &mut ProfileSection,
     layout: &RecordLayout,
-    counters: &Joined,
-    bitmap: Option<&Joined>,
+    counters: &MergedProfile,
+    bitmap: Option<&MergedProfile>,
 ) -> Result<()> {
     let size = layout.bytes as u64;
     let parts = || data.parts.iter().map(|(part, _)| part);
@@ -119,7 +120,12 @@ fn adjust_records(
 
 /// Changes a distance from a record's old address to one from its new address. Returns `false` if
 /// the distance does not lead to the target.
-fn move_distance(record: &mut [u8], at: usize, [was, now]: [u64; 2], target: &Joined) -> bool {
+fn move_distance(
+    record: &mut [u8],
+    at: usize,
+    [was, now]: [u64; 2],
+    target: &MergedProfile,
+) -> bool {
     let field = record[at..].first_chunk_mut().expect("the field lies in the record");
     let Some(moved) = target.moved(was.wrapping_add(u64::from_le_bytes(*field))) else {
         return false;
@@ -139,14 +145,14 @@ fn malformed(what: String) -> Error {
 
 /// The parts of one kind, in the order of their addresses, each with its offset in the joined
 /// section.
-struct Joined {
+struct MergedProfile {
     kind: ProfileSectionKind,
     parts: Vec<(Part, u64)>,
 }
 
-impl Joined {
+impl MergedProfile {
     /// Joins the parts of one kind. `None` without parts of this kind.
-    fn new(kind: ProfileSectionKind, parts: &[Part]) -> Option<Joined> {
+    fn new(kind: ProfileSectionKind, parts: &[Part]) -> Option<MergedProfile> {
         let mut of_kind: Vec<Part> =
             parts.iter().filter(|part| part.kind == kind && part.bytes > 0).copied().collect();
         of_kind.sort_unstable_by_key(|part| part.address);
@@ -156,7 +162,7 @@ impl Joined {
             (part, offset - part.bytes)
         });
         let parts: Vec<_> = placed.collect();
-        (!parts.is_empty()).then_some(Joined { kind, parts })
+        (!parts.is_empty()).then_some(MergedProfile { kind, parts })
     }
 
     fn start(&self) -> u64 {
@@ -181,7 +187,7 @@ impl Joined {
     }
 
     /// Returns the version that the records imply.
-    fn infer_version(&self, counters: &Joined, compiler: Option<u32>) -> Option<RawVersion> {
+    fn infer_version(&self, counters: &MergedProfile, compiler: Option<u32>) -> Option<RawVersion> {
         let copies: Vec<_> =
             self.parts.iter().map(|(part, _)| (part.address, part.copy())).collect();
         let records: Vec<_> = copies.iter().map(|(at, copy)| (*at, copy.as_slice())).collect();

@@ -1,7 +1,7 @@
 //! Implementation of the plugin interface for queues.
 
 use super::Complete;
-use crate::command::{Command, KeptLaunch};
+use crate::command::{Command, DeferredLaunch};
 use crate::device::StreamDevice;
 use crate::event::StreamEvent;
 use crate::kernel::StreamKernel;
@@ -29,8 +29,8 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
         if shape.wait {
             self.submissions.refuse_runner()?;
         }
-        if let Some(keeping) = self.submissions.keeping() {
-            keeping.push(Command::Launch(KeptLaunch::new(kernel, shape, arguments)));
+        if let Some(deferred) = self.submissions.deferred() {
+            deferred.push(Command::Launch(DeferredLaunch::new(kernel, shape, arguments)));
             return self.wait_if(shape.wait);
         }
         let current = self.device().enter()?;
@@ -60,8 +60,8 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
             return self.queue_copy(job);
         }
         self.submissions.refuse_runner()?;
-        match self.submissions.keeping() {
-            Some(keeping) => keeping.push(Command::Copy(job)),
+        match self.submissions.deferred() {
+            Some(deferred) => deferred.push(Command::Copy(job)),
             None => job.submit(&self.submissions)?,
         }
         self.submissions.synchronize()
@@ -74,8 +74,8 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
         }
         if bytes > 0 {
             let fill = Fill::new(destination, pattern);
-            match self.submissions.keeping() {
-                Some(keeping) => keeping.push(Command::Fill(fill)),
+            match self.submissions.deferred() {
+                Some(deferred) => deferred.push(Command::Fill(fill)),
                 None if wait => fill.submit(&self.submissions)?,
                 None => self.queue_fill(fill)?,
             }
@@ -89,8 +89,8 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
 
     fn wait_event(&self, event: &StreamEvent<B::Driver>) -> Result<()> {
         let Some(record) = event.last() else { return self.device().refuse_if_lost() };
-        if let Some(keeping) = self.submissions.keeping() {
-            keeping.push(Command::Wait(record));
+        if let Some(deferred) = self.submissions.deferred() {
+            deferred.push(Command::Wait(record));
             return Ok(());
         }
         match record.is_submitted() {
@@ -113,9 +113,9 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
 
     /// Moves managed memory, if the device can do that while host and device use it.
     fn prefetch(&self, range: Span, target: PrefetchTarget) -> Result<()> {
-        match self.submissions.keeping() {
-            Some(keeping) => {
-                keeping.push(Command::Prefetch(range, target));
+        match self.submissions.deferred() {
+            Some(deferred) => {
+                deferred.push(Command::Prefetch(range, target));
                 Ok(())
             }
             None => transfer::prefetch(&self.submissions, range, target),

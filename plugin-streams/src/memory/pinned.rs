@@ -37,14 +37,14 @@ pub(crate) enum Locked {
 
 /// The page-locked memory that was found last, valid until any host memory is freed or unpinned.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct PinnedRange {
     start: u64,
     end: u64,
     /// The value of `Memory::gone` at that time.
     gone: u64,
 }
 
-impl Found {
+impl PinnedRange {
     /// Returns whether all of a range is pinned, or allocated as host or managed memory; managed
     /// memory may be on the host.
     #[inline]
@@ -58,7 +58,7 @@ impl Found {
     fn look(&mut self, memory: &Memory, gone: u64, start: u64, end: u64) -> bool {
         // Memory that is freed during the lookup changes the count afterwards.
         let Some(around) = memory.around(start) else { return false };
-        *self = Found { start: around.0, end: around.1, gone };
+        *self = PinnedRange { start: around.0, end: around.1, gone };
         end <= self.end
     }
 }

@@ -17,7 +17,7 @@ const UNBOUND: Binding =
 
 /// The descriptor sets of the last launch, and the bindings of the next one.
 #[derive(Default)]
-pub(super) struct Bound {
+pub(super) struct BoundArguments {
     pub(super) layout: vk::PipelineLayout,
     pub(super) sets: Vec<vk::DescriptorSet>,
     now: Vec<Binding>,
@@ -65,7 +65,9 @@ impl Batch {
             self.bound.dynamic.push(piece.offset as u32);
             pieces[index] = Some(piece);
         }
-        for block in shape.blocks.iter().filter(|block| block.storage == BlockStorage::PushConstants) {
+        for block in
+            shape.blocks.iter().filter(|block| block.storage == BlockStorage::PushConstants)
+        {
             pushed = block.bytes as usize;
         }
         let mut put = |batch: &mut Batch, place: Place, value: &[u8]| match place {

@@ -1,9 +1,9 @@
 //! The threads that process a queue without a waiting caller.
 
 use super::{Command, HostWork, State, SubmissionQueue, has_work};
-use crate::crew::{Attended, Task};
+use crate::crew::{QueuedWork, Task};
 use crate::place::Place;
-use crate::timeline::Awaited;
+use crate::timeline::WaitStage;
 use longshore_plugin_api::AtWork;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl SubmissionQueue {
     }
 
     /// Returns the place in another queue for which the first command would block a thread.
-    fn obstacle(&self, state: &State) -> Option<(Place, Awaited)> {
+    fn obstacle(&self, state: &State) -> Option<(Place, WaitStage)> {
         match state.commands.front() {
             Some(Command::Host(_, HostWork::Wait(place))) => {
                 Some((place.clone(), self.awaited(place)?))
@@ -63,7 +63,7 @@ impl SubmissionQueue {
     }
 }
 
-impl Attended for SubmissionQueue {
+impl QueuedWork for SubmissionQueue {
     fn attend(self: Arc<SubmissionQueue>, at_work: AtWork) {
         attend(self, at_work);
     }
@@ -74,7 +74,7 @@ impl Attended for SubmissionQueue {
 fn attend(queue: Arc<SubmissionQueue>, at_work: AtWork) {
     // The next thread of a parked queue may be done before this function returns.
     let _at_work = queue.device.at_work();
-    let mut called = Task::new(Arc::clone(&queue) as Arc<dyn Attended>, at_work);
+    let mut called = Task::new(Arc::clone(&queue) as Arc<dyn QueuedWork>, at_work);
     let queue = queue;
     let mut state = queue.state.lock();
     while !state.taken && has_work(&state) {

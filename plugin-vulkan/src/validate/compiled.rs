@@ -1,6 +1,6 @@
 //! SPIRV-Tools' validator, compiled into the plugin.
 
-use super::rules::{Environment, Rules, Unjudged, Verdict};
+use super::rules::{Environment, Rules, ValidatorError, Verdict};
 use spirv_tools::TargetEnv;
 use spirv_tools::error::Error;
 use spirv_tools::val::{self, Validator, ValidatorOptions};
@@ -15,7 +15,7 @@ impl Tool {
         Tool
     }
 
-    pub(super) fn verdict(&self, words: &[u32], rules: Rules) -> Result<Verdict, Unjudged> {
+    pub(super) fn verdict(&self, words: &[u32], rules: Rules) -> Result<Verdict, ValidatorError> {
         let environment = match rules.environment {
             Environment::Universal1_5 => TargetEnv::Universal_1_5,
             Environment::Universal1_6 => TargetEnv::Universal_1_6,

@@ -2,15 +2,15 @@
 
 mod command;
 mod exit;
-mod library;
 #[cfg(test)]
-pub(super) mod made;
+pub(super) mod fake_validator;
+mod library;
 mod probe;
 #[cfg(test)]
 mod tests;
 mod verdicts;
 
-use super::rules::{Rules, Unjudged, Verdict};
+use super::rules::{Rules, ValidatorError, Verdict};
 use command::Command;
 use library::Library;
 use std::ffi::{OsStr, OsString};
@@ -51,22 +51,22 @@ impl Tool {
     }
 
     /// Judges a module. Blocks; runs the command unless its verdict was kept.
-    pub(super) fn verdict(&self, words: &[u32], rules: Rules) -> Result<Verdict, Unjudged> {
+    pub(super) fn verdict(&self, words: &[u32], rules: Rules) -> Result<Verdict, ValidatorError> {
         let without_library = match self.library() {
             Ok(library) => match library.verdict(words, rules) {
-                Some(verdict) => return verdict.map_err(Unjudged::Failed),
+                Some(verdict) => return verdict.map_err(ValidatorError::Failed),
                 None => format!("{}: the process is about to end", self.soname.display()),
             },
             Err(why) => why.clone(),
         };
-        let missing = |why: String| Unjudged::Missing(format!("{without_library}; {why}"));
+        let missing = |why: String| ValidatorError::Missing(format!("{without_library}; {why}"));
         let command = self.command().map_err(missing)?;
         let key = Key::new(&command.identity().map_err(missing)?, words, rules);
         if let Some(verdict) = self.verdicts.find(&key) {
             return Ok(verdict);
         }
         command.probe(rules.environment).map_err(missing)?;
-        let verdict = command.verdict(words, rules).map_err(Unjudged::Failed)?;
+        let verdict = command.verdict(words, rules).map_err(ValidatorError::Failed)?;
         self.verdicts.keep(&key, &verdict);
         Ok(verdict)
     }

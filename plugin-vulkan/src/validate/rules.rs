@@ -68,7 +68,7 @@ pub(crate) enum Verdict {
 
 /// The reason for a missing verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unjudged {
+pub(crate) enum ValidatorError {
     /// A missing or unusable validator.
     Missing(String),
     /// A failure of the validator on this module.

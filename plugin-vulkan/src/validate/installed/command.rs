@@ -4,7 +4,7 @@ mod process;
 
 use super::probe::probe;
 use crate::validate::rules::{Environment, Layouts, Rules, Verdict};
-use process::Ended;
+use process::ProcessResult;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ fn is_program(file: &Path) -> bool {
 }
 
 /// Reads a verdict from the exit code and the output.
-fn read(ended: &Ended) -> Result<Verdict, String> {
+fn read(ended: &ProcessResult) -> Result<Verdict, String> {
     let output = String::from_utf8_lossy(&ended.output);
     match (ended.status.code(), error_text(&output)) {
         (Some(0), None) => Ok(Verdict::Valid),

@@ -1,4 +1,4 @@
-use super::made::Folder;
+use super::fake_validator::Folder;
 use super::*;
 use crate::validate::rules::{Environment, Layouts};
 use std::path::PathBuf;
@@ -159,7 +159,7 @@ fn a_kept_verdict_starts_no_process_in_this_or_another_tool() {
     }
     commands.put_command("echo 'error: not by me'; exit 1");
     let refused = tool().verdict(&[1, 2, 3], RULES);
-    assert!(matches!(refused, Err(Unjudged::Missing(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ValidatorError::Missing(_))), "{refused:?}");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_failure_is_not_kept() {
     let tool = new_tool(NO_LIBRARY, &commands, Some(cache.path()));
     for runs in [3, 4] {
         let failed = tool.verdict(&[1, 2, 3], RULES);
-        assert!(matches!(failed, Err(Unjudged::Failed(_))), "{failed:?}");
+        assert!(matches!(failed, Err(ValidatorError::Failed(_))), "{failed:?}");
         assert_eq!(commands.runs(), runs);
     }
 }

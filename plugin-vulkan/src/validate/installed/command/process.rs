@@ -20,7 +20,7 @@ const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// The result of a program: its status, and its output to standard output and error.
-pub(super) struct Ended {
+pub(super) struct ProcessResult {
     pub(super) status: ExitStatus,
     pub(super) output: Vec<u8>,
 }
@@ -29,7 +29,11 @@ pub(super) struct Ended {
 ///
 /// # Errors
 /// A program that cannot be started or waited for, exceeds the time limit, or writes too much.
-pub(super) fn run(mut command: Command, words: &[u32], limit: Duration) -> Result<Ended, String> {
+pub(super) fn run(
+    mut command: Command,
+    words: &[u32],
+    limit: Duration,
+) -> Result<ProcessResult, String> {
     let name = command.get_program().display().to_string();
     let failed = |doing: &str, error: io::Error| format!("{doing} {name}: {error}");
     let input = input(words).map_err(|error| failed("making the input of", error))?;
@@ -64,7 +68,7 @@ pub(super) fn run(mut command: Command, words: &[u32], limit: Duration) -> Resul
         look = (2 * look).min(LAST_LOOK);
     }
     let status = running.reap().map_err(|error| failed("waiting for", error))?;
-    Ok(Ended { status, output: read })
+    Ok(ProcessResult { status, output: read })
 }
 
 /// Creates a file in memory that contains the words.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::validate::installed::made::Folder;
+use crate::validate::installed::fake_validator::Folder;
 use std::os::unix::fs::PermissionsExt;
 use std::process;
 use std::time::Instant;

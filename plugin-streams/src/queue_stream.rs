@@ -5,7 +5,7 @@ use crate::device_core::DeviceCore;
 use crate::driver::{Driver, EventKind};
 use crate::handle::Stream;
 use crate::in_flight::InFlight;
-use crate::memory::{Found, Locked, locked_by_others};
+use crate::memory::{Locked, PinnedRange, locked_by_others};
 use crate::staging::Staging;
 use longshore_plugin_api::{Error, Result};
 use parking_lot::Mutex;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The stream of a queue.
-pub(crate) struct Lane<D: Driver> {
+pub(crate) struct QueueStream<D: Driver> {
     device: Arc<DeviceCore<D>>,
     stream: Stream,
     staging: Mutex<Staging>,
     /// The result of the last lookup of pinned memory.
-    pinned: Mutex<Found>,
+    pinned: Mutex<PinnedRange>,
     in_flight: Arc<InFlight>,
     /// The pending error: the first failure that no call has returned.
     error: Mutex<Option<Error>>,
@@ -26,14 +26,14 @@ pub(crate) struct Lane<D: Driver> {
     has_error: AtomicBool,
 }
 
-impl<D: Driver> Lane<D> {
-    /// Creates a lane on which nothing is queued.
+impl<D: Driver> QueueStream<D> {
+    /// Creates a queue stream on which nothing is queued.
     ///
     /// # Errors
     /// Errors of the driver.
-    pub(crate) fn new(device: &Arc<DeviceCore<D>>) -> Result<Lane<D>> {
+    pub(crate) fn new(device: &Arc<DeviceCore<D>>) -> Result<QueueStream<D>> {
         let (stream, staging) = device.take_stream()?;
-        Ok(Lane {
+        Ok(QueueStream {
             stream,
             staging: Mutex::new(staging),
             pinned: Mutex::default(),
@@ -147,11 +147,11 @@ impl<D: Driver> Lane<D> {
         self.device.failed(format_args!("waiting for queue {queue}"), failure)
     }
 
-    /// Waits as [`Lane::synchronize_stream`] does, but asleep where the driver can. A thread of the
-    /// crew need not react fast, and otherwise the driver spins on a processor.
+    /// Waits as [`QueueStream::synchronize_stream`] does, but asleep where the driver can. A thread
+    /// of the crew need not react fast, and otherwise the driver spins on a processor.
     ///
     /// # Errors
-    /// As for [`Lane::synchronize_stream`].
+    /// As for [`QueueStream::synchronize_stream`].
     pub(crate) fn sleep_until_stream_is_done(&self) -> Result<()> {
         let handed = self.in_flight.handed();
         let (driver, _current) = (self.device.driver(), self.device.enter()?);
@@ -176,7 +176,7 @@ impl<D: Driver> Lane<D> {
     }
 }
 
-impl<D: Driver> Drop for Lane<D> {
+impl<D: Driver> Drop for QueueStream<D> {
     fn drop(&mut self) {
         let staging = std::mem::take(self.staging.get_mut());
         self.device.give_stream(self.stream, staging);
