@@ -6,7 +6,7 @@ use anyhow::Result;
 use longshore::{Grid, Kernel, Program};
 use longshore_benches::report::{Limit, Report};
 use longshore_benches::rounds::{Contender, Times, in_rounds};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use std::time::Duration;
 
 /// Launches in a sample, each of which is waited for.
@@ -88,7 +88,7 @@ fn limit(floor: &Times) -> Limit {
 impl<D: Raw> Empty<'_, D> {
     fn new(both: &Both<D>) -> Result<Empty<'_, D>> {
         let mut image = D::empty(&both.ours.arch)?;
-        let program = both.ours.device.load_own(&image[..])?;
+        let program = both.ours.device.load_trusted(&image[..])?;
         image.push(0);
         // SAFETY: it is a whole image with a NUL after it, and the module is never unloaded.
         let function = unsafe {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use longshore::Image;
 use longshore_benches::report::{Limit, Report};
 use longshore_benches::rounds::{Contender, in_rounds};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 
 /// Loads in a sample.
 const LOADS: u32 = 5;
@@ -22,7 +22,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
         unsafe { both.plain.unload(both.plain.load(&many.bytes)?) }
     };
     let ours = || -> Result<()> {
-        both.ours.device.load_own(image.clone())?.unload()?;
+        both.ours.device.load_trusted(image.clone())?.unload()?;
         Ok(())
     };
     check(both, &image)?;
@@ -43,7 +43,7 @@ pub(crate) fn measure<D: Raw>(both: &Both<D>, report: &mut Report) -> Result<()>
 
 /// Checks that the image has the kernels.
 fn check<D>(both: &Both<D>, image: &Image) -> Result<()> {
-    let program = both.ours.device.load_own(image.clone())?;
+    let program = both.ours.device.load_trusted(image.clone())?;
     program.kernel(LAST_KERNEL.to_str()?)?;
     program.unload()?;
     Ok(())

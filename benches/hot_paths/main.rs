@@ -10,7 +10,7 @@ mod offload;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use longshore::{Device, Grid, Host, MemoryKind, Program, Queue};
 use longshore_conformance::Fixtures;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ impl Bench {
         let queue = device.queue().expect("a queue");
         let image = Fixtures::built_in().image(&device, "basic");
         let image = image.expect("the device answers").expect("it takes shared objects");
-        let program = device.load_own(&image[..]).expect("the fixture loads");
+        let program = device.load_trusted(&image[..]).expect("the fixture loads");
         Bench { host, device, queue, program }
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Program, Queue, Result};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::doubled::{Doubled, image};
 use std::ffi::c_void;
 
@@ -71,7 +71,7 @@ impl Rig {
             Host::builder().with_environment(Environment::from_process()).with_cache_limit(0);
         let host = host.with_only_given_plugins().with_plugin(plugin).build()?;
         let device = host.device(&format!("{}:{device}", of.backend))?;
-        let (queue, basic) = (device.queue()?, device.load_own(&*image(&device, "basic")?)?);
+        let (queue, basic) = (device.queue()?, device.load_trusted(&*image(&device, "basic")?)?);
         Ok(Rig { device, queue, basic })
     }
 

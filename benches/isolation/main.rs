@@ -10,7 +10,7 @@ use longshore::{Device, Environment, Grid, Host, Kernel, MemoryKind, Queue};
 use longshore_benches::report::{Limit, Report};
 use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_conformance::Fixtures;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::world::{executor, host_plugin};
 use std::hint::black_box;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Side {
             if isolated { builder.with_isolated_backends("host") } else { builder }.build()?;
         let device = host.default_device()?;
         let image = Fixtures::built_in().image(&device, "basic")?.context("an image")?;
-        let nop = device.load_own(&*image)?.kernel("nop")?;
+        let nop = device.load_trusted(&*image)?.kernel("nop")?;
         let queue = device.queue()?;
         Ok(Self { device, queue, nop, _host: host })
     }

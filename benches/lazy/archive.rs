@@ -7,7 +7,7 @@ use bytes::Bytes;
 use longshore::Device;
 use longshore_benches::report::{Limit, Report};
 use longshore_benches::rounds::{Contender, in_rounds};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_jitlink::lazy::LazyReexports;
 use longshore_jitlink::session::StaticArchive;
 use longshore_jitlink::{Library, Session};
@@ -73,8 +73,8 @@ pub(crate) fn measure_image(report: &mut Report) -> Result<()> {
         Some(Contender { sample: Box::new(move || run(cpu).expect("the archive is good")) })
     };
     let [whole, lazy, called] = in_rounds([
-        contender(|cpu| cpu.load(Device::load_own)),
-        contender(|cpu| cpu.load(Device::load_own_lazily)),
+        contender(|cpu| cpu.load(Device::load_trusted)),
+        contender(|cpu| cpu.load(Device::load_trusted_lazily)),
         contender(Cpu::load_and_launch),
     ]);
     let (whole, lazy) = (whole.expect("it ran"), lazy.expect("it ran"));

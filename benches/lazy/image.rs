@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use longshore::{Device, Grid, Host, Image, Program};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::world::host_plugin;
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ impl Cpu {
         let (image, queue) = (self.image.clone(), self.device.queue()?);
         let values = self.device.buffer_of(&queue, &[1.0f32; 4])?;
         let start = Instant::now();
-        let program = self.device.load_own_lazily(image)?;
+        let program = self.device.load_trusted_lazily(image)?;
         let kernel = program.kernel(KERNEL)?;
         // SAFETY: the kernel takes an array, its length and a number.
         unsafe { queue.launch_and_wait(&kernel, Grid::default(), (&values, 4i32, 0.5f32))? };

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use longshore::{Buffer, Device, DeviceInfo, Environment, Host, InfoValue, Kernel, Program, Queue};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::vulkan;
 
 pub(crate) struct Ours {
@@ -21,7 +21,7 @@ impl Ours {
         let device = host(environment)?.default_device()?;
         let queue = device.queue()?;
         let image: Vec<u8> = module.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let program = device.load_own(image)?;
+        let program = device.load_trusted(image)?;
         Ok(Ours {
             empty: program.kernel("empty")?,
             store: program.kernel("store")?,

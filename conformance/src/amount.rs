@@ -4,14 +4,14 @@ use std::time::Duration;
 
 /// A number or time that is smaller in short tests.
 #[derive(Clone, Copy, Debug)]
-pub struct Amount<T> {
+pub struct TestScale<T> {
     /// The amount in a full test.
     pub usual: T,
     /// The amount in a short test.
     pub small: T,
 }
 
-impl<T: Copy> Amount<T> {
+impl<T: Copy> TestScale<T> {
     /// Returns the amount for this process.
     pub fn get(self) -> T {
         if is_small() { self.small } else { self.usual }
@@ -20,7 +20,7 @@ impl<T: Copy> Amount<T> {
 
 /// Returns the time limit in this process for work that usually ends within `usual`.
 pub fn limit(usual: Duration) -> Duration {
-    Amount { usual, small: 10 * usual }.get()
+    TestScale { usual, small: 10 * usual }.get()
 }
 
 /// Returns whether `LONGSHORE_SMALL` is 1.

@@ -32,11 +32,11 @@
 pub mod amount;
 pub mod endings;
 mod fixtures;
-mod own_images;
 mod services;
 mod suite;
+mod trusted_images;
 
 pub use fixtures::Fixtures;
-pub use own_images::OwnImages;
 pub use services::services_for;
 pub use suite::{Behaviour, DeviceName, Filter, Outcome, Report, Setup, behaviours};
+pub use trusted_images::TrustedImages;

@@ -1,7 +1,7 @@
 //! The examples, each run on the CPU, and the conformance suite on the plugin in Rust.
 
 use longshore::{Grid, Host, Image};
-use longshore_conformance::{Filter, Outcome, OwnImages, Setup};
+use longshore_conformance::{Filter, Outcome, Setup, TrustedImages};
 use longshore_tests::device_code::clangs;
 use longshore_tests::world::{command, host_plugin, root};
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ fn the_plugin_runs_its_kernel() {
     let host = Host::builder().with_only_given_plugins().with_plugin(plugin()).build().unwrap();
     let device = host.device("example:0").unwrap();
     let image = Image::from(b"longshore-example: saxpy\n".to_vec());
-    let program = device.load_own(image).unwrap();
+    let program = device.load_trusted(image).unwrap();
     let (saxpy, queue) = (program.kernel("saxpy").unwrap(), device.queue().unwrap());
     let x = device.buffer_of(&queue, &[1.0f32; 512]).unwrap();
     let y = device.buffer_of(&queue, &[2.0f32; 512]).unwrap();

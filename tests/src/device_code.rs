@@ -3,7 +3,7 @@
 use crate::effort;
 use crate::world::{World, copy_into, host_plugin, root};
 use longshore::{Device, Environment, Image, Program};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -86,7 +86,7 @@ pub fn everywhere(source: &str, test: impl Fn(&Device, &Program)) {
             for count in [1, 2, 5] {
                 println!("{clang} {flags}, {count} threads");
                 let device = workshop.device(threads(count));
-                let program = device.load_own(image.clone()).expect("the CPU takes it");
+                let program = device.load_trusted(image.clone()).expect("the CPU takes it");
                 test(&device, &program);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Counter, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
-use crate::OwnImages;
+use crate::TrustedImages;
 use longshore::{Error, ErrorCode, Result};
 use std::time::{Duration, Instant};
 
@@ -146,7 +146,7 @@ fn other_architectures_are_refused(cx: &Context) -> Check {
 
 fn undefined_symbols_are_refused(cx: &Context) -> Check {
     let image = cx.image("undefined")?;
-    refused(cx.device().load_own(&*image), ErrorCode::LinkFailure, "an undefined symbol")?;
+    refused(cx.device().load_trusted(&*image), ErrorCode::LinkFailure, "an undefined symbol")?;
     works(cx)
 }
 
@@ -155,7 +155,7 @@ fn refusals_are_repeatable(cx: &Context) -> Check {
     let half = &image[..image.len() / 8];
     let mut messages = Vec::new();
     for _ in 0..50 {
-        let error = cx.device().load_own(half).err();
+        let error = cx.device().load_trusted(half).err();
         messages.push(error.map(|error| error.to_string()));
     }
     messages.dedup();
@@ -177,7 +177,7 @@ fn may_refuse(cx: &Context, image: &[u8], what: &str) -> Check {
 }
 
 fn load(cx: &Context, image: &[u8]) -> Result<()> {
-    cx.device().load_own(image)?.unload().map(drop)
+    cx.device().load_trusted(image)?.unload().map(drop)
 }
 
 fn rightly(error: &Error, image: &[u8], also: &[ErrorCode], what: &str) -> Check {

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Counter, Gate, refused};
 use super::{Check, behaviour_list, ensure, ensure_eq};
-use crate::OwnImages;
+use crate::TrustedImages;
 use longshore::{ErrorCode, Grid, MemoryKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +79,7 @@ fn use_after_close_is_refused(cx: &Context) -> Check {
     let gone = ErrorCode::Uninitialized;
     refused(device.queue(), gone, "making a queue")?;
     refused(device.allocate(MemoryKind::Device, 16, 1), gone, "allocating")?;
-    refused(device.load_own(&*image), gone, "loading")?;
+    refused(device.load_trusted(&*image), gone, "loading")?;
     refused(device.accepts(&image), gone, "asking whether an image is accepted")?;
     refused(device.trim(), gone, "trimming")?;
     refused(queue.synchronize(), gone, "synchronizing a queue")?;

@@ -2,7 +2,7 @@
 
 use super::runner::DeviceName;
 use super::{Check, Stop};
-use crate::OwnImages;
+use crate::TrustedImages;
 use crate::amount;
 use crate::fixtures::Fixtures;
 use longshore::{
@@ -119,7 +119,7 @@ impl Context {
     }
 
     pub(super) fn load_on(&self, device: &Device, image: &str) -> Result<Program, Stop> {
-        Ok(device.load_own(&*self.image_for(device, image)?)?)
+        Ok(device.load_trusted(&*self.image_for(device, image)?)?)
     }
 
     pub(super) fn basic(&self) -> Result<Counter, Stop> {

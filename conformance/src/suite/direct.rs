@@ -115,16 +115,16 @@ impl Platform<'_> {
     }
 
     pub(super) fn open(&self, index: u32) -> Result<Device<'_>> {
-        self.try_open(index).map_err(Raised::take)
+        self.try_open(index).map_err(OwnedErrorObject::take)
     }
 
     /// Opens a device, or returns the plugin's error object.
-    pub(super) fn try_open(&self, index: u32) -> Result<Device<'_>, Raised> {
+    pub(super) fn try_open(&self, index: u32) -> Result<Device<'_>, OwnedErrorObject> {
         let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
         // SAFETY: a live platform and a place to write to.
         let raised = unsafe { (plugin.platform.open)(self.handle, index, &mut handle) };
-        let made = || Device { plugin, held: Held::new(handle, plugin.device.close) };
-        if raised.is_null() { Ok(made()) } else { Err(Raised(raised)) }
+        let made = || Device { plugin, held: OwnedHandle::new(handle, plugin.device.close) };
+        if raised.is_null() { Ok(made()) } else { Err(OwnedErrorObject(raised)) }
     }
 }
 
@@ -139,12 +139,12 @@ impl Drop for Platform<'_> {
 }
 
 /// An unreleased error object.
-pub(super) struct Raised(*mut ErrorObject);
+pub(super) struct OwnedErrorObject(*mut ErrorObject);
 
 // SAFETY: the interface permits another thread to read and release an error.
-unsafe impl Send for Raised {}
+unsafe impl Send for OwnedErrorObject {}
 
-impl Raised {
+impl OwnedErrorObject {
     /// Returns the present message.
     pub(super) fn message(&self) -> String {
         // SAFETY: an error lives until its release, which consumes `self`.
@@ -168,7 +168,7 @@ impl Raised {
 /// An open device.
 pub(super) struct Device<'a> {
     plugin: &'a Plugin,
-    held: Held<'a, abi::DeviceHandle>,
+    held: OwnedHandle<'a, abi::DeviceHandle>,
 }
 
 impl Device<'_> {
@@ -239,7 +239,7 @@ impl Device<'_> {
         let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
         // SAFETY: an open device and a place to write to.
         unsafe { taken((plugin.device.create_queue)(self.held.handle, &mut handle))? };
-        Ok(Queue { plugin, held: Held::new(handle, plugin.queue.destroy) })
+        Ok(Queue { plugin, held: OwnedHandle::new(handle, plugin.queue.destroy) })
     }
 
     /// Creates an event with timing.
@@ -247,7 +247,7 @@ impl Device<'_> {
         let (mut handle, plugin) = (std::ptr::null_mut(), self.plugin);
         // SAFETY: an open device and a place to write to.
         unsafe { taken((plugin.device.create_event)(self.held.handle, 1, &mut handle))? };
-        Ok(Event { plugin, held: Held::new(handle, plugin.event.destroy) })
+        Ok(Event { plugin, held: OwnedHandle::new(handle, plugin.event.destroy) })
     }
 
     /// Loads an image and runs its constructors.
@@ -265,7 +265,7 @@ impl Device<'_> {
     /// Runs the constructors of a new module and returns it.
     fn constructed(&self, handle: *mut abi::ModuleHandle) -> Result<Module<'_>> {
         let plugin = self.plugin;
-        let module = Module { plugin, held: Held::new(handle, plugin.module.unload) };
+        let module = Module { plugin, held: OwnedHandle::new(handle, plugin.module.unload) };
         // SAFETY: the module was just loaded.
         unsafe { taken((plugin.module.run_constructors)(handle))? };
         Ok(module)
@@ -275,7 +275,7 @@ impl Device<'_> {
 /// A loaded image.
 pub(super) struct Module<'a> {
     plugin: &'a Plugin,
-    held: Held<'a, abi::ModuleHandle>,
+    held: OwnedHandle<'a, abi::ModuleHandle>,
 }
 
 impl Module<'_> {
@@ -299,7 +299,7 @@ impl Drop for Module<'_> {
 /// A queue.
 pub(super) struct Queue<'a> {
     plugin: &'a Plugin,
-    held: Held<'a, abi::QueueHandle>,
+    held: OwnedHandle<'a, abi::QueueHandle>,
 }
 
 impl Queue<'_> {
@@ -371,7 +371,7 @@ impl Queue<'_> {
 /// An event.
 pub(super) struct Event<'a> {
     plugin: &'a Plugin,
-    held: Held<'a, abi::EventHandle>,
+    held: OwnedHandle<'a, abi::EventHandle>,
 }
 
 impl Event<'_> {
@@ -399,19 +399,19 @@ impl Event<'_> {
 type End<H> = unsafe extern "C" fn(*mut H) -> *mut ErrorObject;
 
 /// A handle, and the function that ends its object.
-struct Held<'a, H> {
+struct OwnedHandle<'a, H> {
     handle: *mut H,
     end: End<H>,
     owner: PhantomData<&'a ()>,
 }
 
-impl<H> Held<'_, H> {
+impl<H> OwnedHandle<'_, H> {
     fn new(handle: *mut H, end: End<H>) -> Self {
-        Held { handle, end, owner: PhantomData }
+        OwnedHandle { handle, end, owner: PhantomData }
     }
 }
 
-impl<H> Drop for Held<'_, H> {
+impl<H> Drop for OwnedHandle<'_, H> {
     fn drop(&mut self) {
         // SAFETY: a live handle; its children borrow it and so have ended before.
         let ended = unsafe { taken((self.end)(self.handle)) };
@@ -439,7 +439,7 @@ fn ask(entry: &abi::Entry, name: &str, version: u32) -> abi::TableRef {
 /// # Safety
 /// `error` is null, or the result of the latest call of the interface.
 unsafe fn taken(error: *mut ErrorObject) -> Result<()> {
-    if error.is_null() { Ok(()) } else { Err(Raised(error).take()) }
+    if error.is_null() { Ok(()) } else { Err(OwnedErrorObject(error).take()) }
 }
 
 fn text(value: &str) -> abi::Text {

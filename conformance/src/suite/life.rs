@@ -2,7 +2,7 @@
 
 use super::context::{Context, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
-use crate::OwnImages;
+use crate::TrustedImages;
 use longshore::{
     Buffer, ErrorCode, Grid, PoolTracker, ProfileSectionKind, Program, Queue, Result, UnloadReport,
 };
@@ -163,7 +163,7 @@ fn plain_images_have_no_instrumentation(cx: &Context) -> Check {
 fn failed_loads_leave_nothing(cx: &Context) -> Check {
     let image = cx.image("stillborn")?;
     for _ in 0..10 {
-        let loaded = cx.device().load_own(&*image);
+        let loaded = cx.device().load_trusted(&*image);
         refused(loaded, ErrorCode::BackendFailure, "loading with a failing constructor")?;
     }
     // The device still works.

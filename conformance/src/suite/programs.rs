@@ -2,7 +2,7 @@
 
 use super::context::{Context, Counter, Gate, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
-use crate::OwnImages;
+use crate::TrustedImages;
 use longshore::{Acceptance, AllocationOwner, ErrorCode, Grid, SymbolKind};
 use std::sync::mpsc;
 use std::thread;
@@ -31,14 +31,14 @@ behaviour_list! { "programs":
 fn images_are_owned(cx: &Context) -> Check {
     let queue = cx.queue()?;
     let mut image = cx.image("basic")?.to_vec();
-    let program = cx.device().load_own(&image[..])?;
+    let program = cx.device().load_trusted(&image[..])?;
     image.fill(0xaa);
     drop(image);
     let basic = Counter::new(program)?;
     basic.bump(&queue)?;
     ensure_eq!(basic.read(&queue)?, 6, "counter");
-    // `load_own` takes over an owned image without a copy.
-    let basic = Counter::new(cx.device().load_own(cx.image("basic")?.to_vec())?)?;
+    // `load_trusted` takes over an owned image without a copy.
+    let basic = Counter::new(cx.device().load_trusted(cx.image("basic")?.to_vec())?)?;
     ensure_eq!(basic.read(&queue)?, 5, "counter of the second");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Counter, bytes, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
-use crate::OwnImages;
+use crate::TrustedImages;
 use crate::amount;
 use longshore::{ErrorCode, MemoryKind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ fn threads_do_everything(cx: &Context) -> Check {
     let work = |seed: usize, end: Instant| -> Result<u64, Stop> {
         let mut rounds = 0;
         while rounds == 0 || Instant::now() < end {
-            let (queue, basic) = (device.queue()?, Counter::new(device.load_own(&*image)?)?);
+            let (queue, basic) = (device.queue()?, Counter::new(device.load_trusted(&*image)?)?);
             shared.bump(&queue)?;
             basic.bump(&queue)?;
             let content = bytes(1000 + seed * 333, rounds as u8);
@@ -104,7 +104,7 @@ fn closing_races_with_use(cx: &Context) -> Check {
         let work = |seed: usize| -> Check {
             let attempt = || -> longshore::Result<()> {
                 let queue = device.queue()?;
-                let basic = Counter::new(device.load_own(&*image)?)?;
+                let basic = Counter::new(device.load_trusted(&*image)?)?;
                 basic.bump(&queue)?;
                 let buffer = device.buffer_of(&queue, &bytes(1000, seed as u8))?;
                 buffer.to_vec(&queue)?;

@@ -3,7 +3,7 @@
 
 use super::{Double, Round, image};
 use longshore::{DevicePointer, Environment, Grid};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_conformance::services_for;
 use longshore_plugin_api::remote::{RemotePlatform, RemotePlugin};
 use longshore_plugin_api::{Connected, Device, HostFunction, Platform, Queue, abi};
@@ -58,7 +58,7 @@ pub fn waiting_queues_report_a_lost_device(double: &Double, round: &Round) {
     let host = round.host().unwrap();
     let device = host.device(&format!("{}:0", round.of.backend)).unwrap();
     let (blocked, other) = (device.queue().unwrap(), device.queue().unwrap());
-    let basic = device.load_own(&*image(&device, "basic").unwrap()).unwrap();
+    let basic = device.load_trusted(&*image(&device, "basic").unwrap()).unwrap();
     let read = basic.kernel("read_counter").unwrap();
     let (open, gate) = mpsc::channel::<()>();
     blocked.host_function(move || _ = gate.recv()).unwrap();

@@ -5,7 +5,7 @@ use longshore::{
     Allocation, Device, Environment, Grid, Host, MemoryKind, Outcome, PrefetchTarget, Queue, Result,
 };
 use longshore_conformance::Fixtures;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Round {
     }
 
     fn program(&self, host: &Host, device: &Device, queue: &Queue) -> Result<()> {
-        let basic = device.load_own(&*image(device, "basic")?)?;
+        let basic = device.load_trusted(&*image(device, "basic")?)?;
         let (bump, read) = (basic.kernel("bump")?, basic.kernel("read_counter")?);
         // Never freed automatically: if a wait fails, a kernel may still write there.
         let out = ManuallyDrop::new(device.allocate(MemoryKind::Device, 8, 8)?);
@@ -103,7 +103,7 @@ impl Round {
         assert!(device.optimal_group_items(&bump, 0)? > 0);
         assert!(device.max_cooperative_groups(&bump, [32, 1, 1], 0)? > 0);
         drop((bump, read));
-        let life = device.load_own(&*image(device, "life")?)?;
+        let life = device.load_trusted(&*image(device, "life")?)?;
         let order = life.global("order")?.read::<u64>(queue)?;
         assert_eq!(order, 12);
         let unloaded = life.unload();

@@ -1,7 +1,7 @@
 //! Launches of the kernels.
 
 use longshore::{ArgumentList, Buffer, Device, DevicePointer, Grid, Image, Kernel, Queue, Result};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use std::collections::BTreeMap;
 
 /// Number of items in a group, for kernels with a fixed size.
@@ -87,7 +87,7 @@ impl Kernels {
     /// # Errors
     /// The errors of [`Device::load`], [`longshore::Program::kernel`] and [`Device::queue`].
     pub fn new(device: &Device, image: impl Into<Image>) -> Result<Kernels> {
-        let program = device.load_own(image)?;
+        let program = device.load_trusted(image)?;
         let kernel = |name: &str| Ok((name.to_owned(), program.kernel(name)?));
         let kernels = NAMES.into_iter().map(kernel).collect::<Result<_>>()?;
         Ok(Kernels { queue: device.queue()?, kernels })

@@ -4,7 +4,7 @@
 use longshore::{
     Device, ErrorCode, Grid, Image, ImageKind, OffloadImage, OffloadKind, write_offload_binary,
 };
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +37,7 @@ fn shared(folder: &Path, number: u32) -> Vec<u8> {
 }
 
 fn answer(device: &Device, image: impl Into<Image>) -> longshore::Result<u32> {
-    let program = device.load_own(image)?;
+    let program = device.load_trusted(image)?;
     let queue = device.queue()?;
     let out = device.buffer_of(&queue, &[0u32])?;
     // SAFETY: `answer` takes a pointer to one number.
@@ -99,7 +99,7 @@ fn if_nothing_fits_the_error_names_every_entry_and_why() {
         ("nvptx64-nvidia-cuda", "sm_90", b"//\n.version 8.0\n"),
         (&own_triple(), "hal9000", &image),
     ]);
-    let error = device.load_own(container).err().unwrap();
+    let error = device.load_trusted(container).err().unwrap();
     assert_eq!(error.code(), ErrorCode::InvalidBinary);
     let lines: Vec<_> = error.message().lines().collect();
     assert!(lines[0].contains("2 images"), "{error}");
@@ -118,7 +118,7 @@ fn modules_for_vulkan_are_shown_to_every_plugin() {
         image(ImageKind::Spirv, "spirv64-unknown-unknown", b"\x03\x02\x23\x07 and so on"),
         image(ImageKind::None, "spirv-unknown-vulkan", b"@compute @workgroup_size(1) fn f() {}"),
     ]);
-    let error = device.load_own(container).err().unwrap();
+    let error = device.load_trusted(container).err().unwrap();
     assert_eq!(error.code(), ErrorCode::InvalidBinary);
     let message = error.to_string();
     let refused: Vec<_> =
@@ -133,7 +133,7 @@ fn a_damaged_container_is_an_invalid_binary() {
     let world = World::new();
     let device = host_device(&world);
     let container = packed(&[(&own_triple(), "", &shared(world.path(), 1))]);
-    let error = device.load_own(&container[..container.len() - 64]).err().unwrap();
+    let error = device.load_trusted(&container[..container.len() - 64]).err().unwrap();
     assert_eq!(error.code(), ErrorCode::InvalidBinary);
     assert!(error.message().contains("OffloadBinary at offset 0"), "{error}");
 }
@@ -156,7 +156,7 @@ fn a_fat_executable_gives_an_entry_and_a_fat_shared_object_itself() {
         let executable = answering(world.path(), 2, flags);
         assert_eq!(answer(&device, embed(&executable, ".llvm.offloading", &container)).unwrap(), 1);
         let plain = std::fs::read(&executable).unwrap();
-        let error = device.load_own(plain).err().unwrap();
+        let error = device.load_trusted(plain).err().unwrap();
         assert_eq!(error.code(), ErrorCode::InvalidBinary);
         assert!(error.message().contains("executable"), "{error}");
     }
@@ -204,7 +204,7 @@ fn a_plugin_without_scores_gets_the_entry_of_its_own_architecture_else_the_first
     let device = world.host().build().unwrap().default_device().unwrap();
     let images = ["first", "second", "third"].map(ops);
     let loads = |entries: &[(&str, &str, &[u8])], kernel: &str| {
-        let program = device.load_own(packed(entries)).unwrap();
+        let program = device.load_trusted(packed(entries)).unwrap();
         assert!(program.kernel(kernel).is_ok(), "{:?}", program.symbols());
     };
     loads(&[("", "a", &images[0]), ("", "ops", &images[1]), ("", "ops", &images[2])], "second");

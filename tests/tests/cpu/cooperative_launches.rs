@@ -1,7 +1,7 @@
 //! Launches on the CPU whose groups wait for each other.
 
 use longshore::{ErrorCode, Grid};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::{Workshop, clangs, everywhere, threads};
 
 const GRID: &str = r#"
@@ -59,7 +59,7 @@ fn a_launch_that_cannot_be_cooperative_is_refused() {
     let workshop = Workshop::new();
     let Some(clang) = clangs().pop() else { return };
     let device = workshop.device(threads(2));
-    let program = device.load_own(workshop.image(clang, "grid", GRID, &["-O2"])).unwrap();
+    let program = device.load_trusted(workshop.image(clang, "grid", GRID, &["-O2"])).unwrap();
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("rotate").unwrap());
     let values = device.buffer_of(&queue, &[0u32; 64]).unwrap();
     for (grid, words) in [
@@ -80,7 +80,7 @@ fn a_grid_barrier_that_only_some_groups_reach_is_an_error() {
     let Some(clang) = clangs().pop() else { return };
     for count in [1, 2] {
         let device = workshop.device(threads(count));
-        let program = device.load_own(workshop.image(clang, "grid", GRID, &["-O2"])).unwrap();
+        let program = device.load_trusted(workshop.image(clang, "grid", GRID, &["-O2"])).unwrap();
         let (queue, kernel) = (device.queue().unwrap(), program.kernel("uneven").unwrap());
         let values = device.buffer_of(&queue, &[0u32; 64]).unwrap();
         let grid = Grid::linear(8, 8).with_cooperative(true);

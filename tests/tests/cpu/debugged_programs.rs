@@ -1,7 +1,7 @@
 //! A program that uses the CPU, under a debugger.
 
 use longshore::{Environment, Grid};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::{Workshop, clangs};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ fn load_and_run() {
     let clang = clangs().pop().unwrap();
     let image = workshop.shared(clang, "image", SOURCE, &["-g"]);
     let device = workshop.device(Environment::empty());
-    let (program, queue) = (device.load_own(image).unwrap(), device.queue().unwrap());
+    let (program, queue) = (device.load_trusted(image).unwrap(), device.queue().unwrap());
     let number = device.buffer_of(&queue, &[0_u32]).unwrap();
     let kernel = program.kernel("k").unwrap();
     // SAFETY: the kernel writes one number.

@@ -4,7 +4,7 @@
 use longshore::{
     Device, DevicePointer, Environment, Error, ErrorCode, Grid, Image, Program, Queue,
 };
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::{Workshop, clangs};
 
 /// Returns an image in both formats, with a description of the image.
@@ -21,7 +21,7 @@ fn device(workshop: &Workshop) -> Device {
 }
 
 fn load(device: &Device, image: Image) -> longshore::Result<Program> {
-    device.load_own(image)
+    device.load_trusted(image)
 }
 
 /// Runs a kernel in LLVM's host form, or a one-item kernel, that takes an address.
@@ -168,7 +168,7 @@ fn constructors_that_fault_when_their_member_is_first_called_are_errors_of_the_l
         let made = std::process::Command::new("ar").arg("rcs").arg(&archive).arg(&object).status();
         assert!(made.unwrap().success());
         let device = device(&workshop);
-        let program = device.load_own_lazily(Image::read(archive).unwrap()).unwrap();
+        let program = device.load_trusted_lazily(Image::read(archive).unwrap()).unwrap();
         let queue = device.queue().unwrap();
         assert_says(&run(&queue, &program, "call", 0).unwrap_err(), &words);
     }

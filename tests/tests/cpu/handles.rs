@@ -3,7 +3,7 @@
 
 use longshore::{Device, Environment, ErrorCode, Grid, MemoryKind};
 use longshore_conformance::Fixtures;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -31,7 +31,7 @@ fn gate() -> (Sender<()>, impl FnOnce() + Send + 'static) {
 #[test]
 fn occupancy_of_an_unloaded_programs_kernel_is_uninitialized() {
     let (_world, device) = device();
-    let program = device.load_own(&basic(&device)[..]).unwrap();
+    let program = device.load_trusted(&basic(&device)[..]).unwrap();
     let kernel = program.kernel("saxpy").unwrap();
     assert!(device.optimal_group_items(&kernel, 0).is_ok());
     program.unload().unwrap();
@@ -45,7 +45,7 @@ fn occupancy_of_an_unloaded_programs_kernel_is_uninitialized() {
 fn a_program_dropped_in_a_host_function_outlives_the_kernels_behind_it() {
     let (_world, device) = device();
     let queue = device.queue().unwrap();
-    let program = device.load_own(&basic(&device)[..]).unwrap();
+    let program = device.load_trusted(&basic(&device)[..]).unwrap();
     let saxpy = program.kernel("saxpy").unwrap();
     let x = device.buffer_of(&queue, &[1.0f32; 64]).unwrap();
     let y = device.buffer_of(&queue, &[0.0f32; 64]).unwrap();

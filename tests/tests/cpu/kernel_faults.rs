@@ -4,9 +4,9 @@
 use longshore::{
     Device, DevicePointer, Environment, Error, ErrorCode, Grid, MemoryKind, Program, Queue,
 };
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::{Workshop, clangs};
-use longshore_tests::held::{Held, assert_nothing_is_left_by};
+use longshore_tests::resource_usage::{ResourceUsage, assert_nothing_is_left_by};
 use std::time::Duration;
 
 const SOURCE: &str = r#"
@@ -110,8 +110,9 @@ impl Scene {
 
     fn open(&self, flag: &str) -> (Device, Program, Queue) {
         let device = self.workshop.device(Environment::empty().with("LONGSHORE_HOST_THREADS", "2"));
-        let program =
-            device.load_own(self.workshop.image(self.clang, "faults", SOURCE, &[flag])).unwrap();
+        let program = device
+            .load_trusted(self.workshop.image(self.clang, "faults", SOURCE, &[flag]))
+            .unwrap();
         let queue = device.queue().unwrap();
         (device, program, queue)
     }
@@ -258,9 +259,9 @@ fn a_thousand_faults_in_a_row_leak_nothing() {
         unsafe { queue.launch_and_wait(kernel, grid(), (DevicePointer(HOLE), &out)).unwrap_err() };
     };
     (0..100).for_each(|_| fault());
-    let before = Held::now();
+    let before = ResourceUsage::now();
     assert_nothing_is_left_by(1000, fault);
-    assert_eq!(Held::now().threads, before.threads);
+    assert_eq!(ResourceUsage::now().threads, before.threads);
 }
 
 /// Kinds of memory that a program can allocate.
@@ -279,7 +280,7 @@ fn a_kernel_that_runs_past_a_large_buffer_or_before_it_fails() {
     let Some(scene) = Scene::new() else { return };
     let device = scene.workshop.device(Environment::empty());
     let image = scene.workshop.image(scene.clang, "runs_past", RUNS_PAST, &["-O1"]);
-    let program = device.load_own(image).unwrap();
+    let program = device.load_trusted(image).unwrap();
     let (queue, set) = (device.queue().unwrap(), program.kernel("set").unwrap());
     for (kind, bytes) in KINDS.into_iter().flat_map(|kind| [(kind, 1_u64 << 20), (kind, 5 << 20)]) {
         let memory = device.allocate(kind, bytes, 64).unwrap();
@@ -306,7 +307,7 @@ fn a_kernel_that_writes_past_small_buffers_changes_nothing_of_the_programs_heap(
     let Some(scene) = Scene::new() else { return };
     let device = scene.workshop.device(Environment::empty());
     let image = scene.workshop.image(scene.clang, "runs_past", RUNS_PAST, &["-O1"]);
-    let program = device.load_own(image).unwrap();
+    let program = device.load_trusted(image).unwrap();
     let (queue, set) = (device.queue().unwrap(), program.kernel("set").unwrap());
     let sizes = [1_usize, 100, 256, 300, 1000, 4096, 10_000, 40_000, 100_000];
     // Buffers on the heap would lie among the data of the program.
@@ -345,7 +346,7 @@ fn kernels_in_llvms_host_form_fail_alike() {
     let Some(scene) = Scene::new() else { return };
     let device = scene.workshop.device(Environment::empty());
     let image = scene.workshop.image(scene.clang, "host_form", HOST_FORM, &["-O2"]);
-    let program = device.load_own(image).unwrap();
+    let program = device.load_trusted(image).unwrap();
     let queue = device.queue().unwrap();
     let number = device.buffer_of(&queue, &[0u32]).unwrap();
     // SAFETY: the kernels write one number, or to unmapped memory.

@@ -2,7 +2,7 @@
 //! isolated.
 
 use longshore::{Device, DeviceInfo, DevicePointer, Environment, ErrorCode, Grid, Untyped};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::{Workshop, clangs, everywhere, threads};
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
 
@@ -44,7 +44,7 @@ fn both_ways(test: impl Fn(&Device, &longshore::Program)) {
 }
 
 fn load(device: &Device, image: longshore::Image) -> longshore::Program {
-    device.load_own(image).expect("the CPU takes it")
+    device.load_trusted(image).expect("the CPU takes it")
 }
 
 /// Launches a kernel that takes a buffer of one `u32`, and returns the error.

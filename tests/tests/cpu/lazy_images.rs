@@ -4,7 +4,7 @@
 use longshore::{
     Buffer, Device, Environment, ErrorCode, Grid, Image, Program, Queue, Result, SymbolKind,
 };
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::{Workshop, clangs};
 use longshore_tests::world::{World, command, copy_into, executor, host_plugin};
 use std::path::PathBuf;
@@ -98,10 +98,11 @@ const TWICE: &str = "int twice(int n) { return 2 * n; }";
 fn a_member_is_linked_when_a_kernel_of_it_is_first_launched() {
     here_and_isolated(|site, device| {
         let image = site.archive(&[SQUARE, BROKEN, CALLER, TWICE]);
-        let whole = device.load_own(image.clone()).err().unwrap();
+        let whole = device.load_trusted(image.clone()).err().unwrap();
         assert_eq!(whole.code(), ErrorCode::LinkFailure);
 
-        let (program, queue) = (device.load_own_lazily(image).unwrap(), device.queue().unwrap());
+        let (program, queue) =
+            (device.load_trusted_lazily(image).unwrap(), device.queue().unwrap());
         let out = device.buffer_of(&queue, &[0]).unwrap();
         for name in ["broken", "also_broken"] {
             let error = launch(&queue, &program, name, &out, 1).err().unwrap();
@@ -120,7 +121,8 @@ fn a_member_is_linked_when_a_kernel_of_it_is_first_launched() {
 fn what_a_kernel_calls_in_another_member_is_linked_when_it_gets_there() {
     here_and_isolated(|site, device| {
         let image = site.archive(&[SQUARE, BROKEN, CALLER, TWICE]);
-        let (program, queue) = (device.load_own_lazily(image).unwrap(), device.queue().unwrap());
+        let (program, queue) =
+            (device.load_trusted_lazily(image).unwrap(), device.queue().unwrap());
         let out = device.buffer_of(&queue, &[0]).unwrap();
         for n in [4, -1, 5, -1, -2, 6] {
             let went = launch(&queue, &program, "caller", &out, n);
@@ -166,7 +168,7 @@ fn items_and_helpers_of_the_pool_call_what_is_not_linked() {
     let device = workshop.device(Environment::empty().with("LONGSHORE_HOST_THREADS", "4"));
     for name in ["loops", "waits"] {
         let (program, queue) =
-            (device.load_own_lazily(image.clone()).unwrap(), device.queue().unwrap());
+            (device.load_trusted_lazily(image.clone()).unwrap(), device.queue().unwrap());
         let out = device.buffer::<i32>(&queue, GROUPS as usize * 64).unwrap();
         let kernel = program.kernel(name).unwrap();
         let grid = || Grid::linear(GROUPS, 64);
@@ -205,7 +207,7 @@ fn a_first_call_for_which_an_item_has_left_no_stack_is_an_overflow_of_its_stack(
     let parts = [("deep", DEEP), ("twice", "int twice(int n); int twice(int n) { return 2 * n; }")]
         .map(|(name, source)| workshop.object(clang, name, source, &["-O1"]));
     let device = workshop.device(Environment::empty());
-    let program = device.load_own_lazily(site.archive_of(&parts)).unwrap();
+    let program = device.load_trusted_lazily(site.archive_of(&parts)).unwrap();
     let queue = device.queue().unwrap();
     let out = device.buffer::<i32>(&queue, 1).unwrap();
     let kernel = program.kernel("goes").unwrap();
@@ -252,7 +254,8 @@ fn constructors_of_a_member_run_once_before_its_first_function_and_its_destructo
         let [one, two, three] =
             [("one", 10), ("two", 20), ("three", 30)].map(|(n, i)| noting(n, i));
         let image = site.archive(&[LOG, &one, &two, &three]);
-        let (program, queue) = (device.load_own_lazily(image).unwrap(), device.queue().unwrap());
+        let (program, queue) =
+            (device.load_trusted_lazily(image).unwrap(), device.queue().unwrap());
         let out = device.buffer_of(&queue, &[0; 32]).unwrap();
         launch(&queue, &program, "begin", &out, 0).unwrap();
         for (name, n) in [("two", 1), ("one", 2), ("two", 3), ("one", 4)] {
@@ -268,7 +271,7 @@ fn constructors_of_a_member_run_once_before_its_first_function_and_its_destructo
 fn a_single_object_is_linked_when_it_is_loaded_if_it_has_constructors_and_else_when_it_is_called() {
     here_and_isolated(|site, device| {
         let load = |source: &str| {
-            device.load_own_lazily(Image::read(site.object("alone", source)).unwrap())
+            device.load_trusted_lazily(Image::read(site.object("alone", source)).unwrap())
         };
         let queue = device.queue().unwrap();
         let out = device.buffer_of(&queue, &[0]).unwrap();
@@ -290,7 +293,7 @@ fn symbols_are_found_and_listed_without_a_link_and_a_global_is_linked_when_it_is
         let globals =
             "int four = 4; __thread int own; __attribute__((visibility(\"hidden\"))) int hidden;
             unsigned __longshore_arguments_square[] = {8, 4};";
-        let program = device.load_own_lazily(site.archive(&[SQUARE, BROKEN, globals])).unwrap();
+        let program = device.load_trusted_lazily(site.archive(&[SQUARE, BROKEN, globals])).unwrap();
         let all = program.symbols().unwrap();
         let all: Vec<_> = all.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
         let (kernel, global) = (SymbolKind::Kernel, SymbolKind::Global);
@@ -320,7 +323,7 @@ fn symbols_are_found_and_listed_without_a_link_and_a_global_is_linked_when_it_is
 fn an_image_of_which_nothing_was_called_is_unloaded() {
     here_and_isolated(|site, device| {
         let report =
-            device.load_own_lazily(site.archive(&[SQUARE, BROKEN])).unwrap().unload().unwrap();
+            device.load_trusted_lazily(site.archive(&[SQUARE, BROKEN])).unwrap().unload().unwrap();
         assert!(report.profile.is_empty() && report.tracker.is_none());
         assert!(device.clone().close().unwrap().leaks.is_empty());
     });
@@ -345,7 +348,7 @@ fn the_profile_has_the_counters_of_what_was_linked() {
     let environment = Environment::empty().with("LONGSHORE_PROFILE_FILE", profile.as_os_str());
     let host = site.0.host().with_environment(environment).build().unwrap();
     let device = host.default_device().unwrap();
-    let (program, queue) = (device.load_own_lazily(image).unwrap(), device.queue().unwrap());
+    let (program, queue) = (device.load_trusted_lazily(image).unwrap(), device.queue().unwrap());
     let out = device.buffer_of(&queue, &[0]).unwrap();
     (1..=3).for_each(|n| launch(&queue, &program, "caller", &out, n).unwrap());
     // The failed link has left nothing behind.
@@ -367,9 +370,10 @@ fn a_damaged_member_is_the_error_of_what_needs_it() {
         let members: Vec<_> =
             (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"\x7fELF")).collect();
         bytes[members[1] + 0x28..members[1] + 0x30].fill(0xff);
-        let whole = device.load_own(bytes.clone()).err().unwrap();
+        let whole = device.load_trusted(bytes.clone()).err().unwrap();
         assert_eq!(whole.code(), ErrorCode::InvalidBinary);
-        let (program, queue) = (device.load_own_lazily(bytes).unwrap(), device.queue().unwrap());
+        let (program, queue) =
+            (device.load_trusted_lazily(bytes).unwrap(), device.queue().unwrap());
         let out = device.buffer_of(&queue, &[0]).unwrap();
         let error = launch(&queue, &program, "caller", &out, 1).err().unwrap();
         assert_eq!(error.code(), whole.code(), "{error}");
@@ -386,7 +390,7 @@ fn many_threads_launch_first_and_constructors_run_once() {
             void k(void **a) { (*(int **)a[0])[*(int *)a[1]] = runs; }";
         let image = site.archive(&[counts, SQUARE]);
         for _ in 0..50 {
-            let program = device.load_own_lazily(image.clone()).unwrap();
+            let program = device.load_trusted_lazily(image.clone()).unwrap();
             let queue = device.queue().unwrap();
             let out = device.buffer_of(&queue, &[0; THREADS]).unwrap();
             std::thread::scope(|scope| {

@@ -9,7 +9,7 @@ mod work_groups;
 
 use compilers::{COMPILERS, Compiler, FORMS, Form, Instrumentation, output};
 use longshore::{Device, FunctionCounters, Grid, Image, UnloadReport};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn counts_of_a_kernel_that_runs_on_several_queues_at_once_are_exact() {
     for compiler in COMPILERS.iter().filter(|compiler| compiler.is_there()) {
         for instrumentation in Instrumentation::BOTH {
             for form in FORMS {
-                let counted = Counted::new(compiler, instrumentation, form, SOURCE);
+                let counted = ProfiledImage::new(compiler, instrumentation, form, SOURCE);
                 let what = &counted.what;
                 let report = counted.run(1).pop().unwrap();
                 let raw = std::fs::read(&counted.profile).unwrap();
@@ -64,7 +64,7 @@ fn counts_of_a_kernel_that_runs_on_several_queues_at_once_are_exact() {
 fn the_profiles_of_two_loads_of_an_image_add_up() {
     for compiler in COMPILERS.iter().filter(|compiler| compiler.is_there()) {
         for form in [Form::Object, Form::SharedObject] {
-            let counted = Counted::new(compiler, Instrumentation::Ir, form, SOURCE);
+            let counted = ProfiledImage::new(compiler, Instrumentation::Ir, form, SOURCE);
             counted.run(2);
             let shown = counted.shown();
             let steps = 2 * (THREADS * LAUNCHES * (STEPS - RARE) + 1);
@@ -77,7 +77,7 @@ fn the_profiles_of_two_loads_of_an_image_add_up() {
 fn code_compiled_with_a_profile_is_other_code() {
     for compiler in COMPILERS.iter().filter(|compiler| compiler.is_there()) {
         for instrumentation in Instrumentation::BOTH {
-            let counted = Counted::new(compiler, instrumentation, Form::Object, SOURCE);
+            let counted = ProfiledImage::new(compiler, instrumentation, Form::Object, SOURCE);
             counted.run(1);
             let merged = counted.merged();
             let using = format!("{}={}", instrumentation.use_option(), merged.display());
@@ -106,7 +106,7 @@ fn an_image_that_has_llvms_runtime_is_read_as_well() {
                 println!("{} has no profile runtime; it is left out", compiler.name());
                 continue;
             }
-            let counted = Counted::new(compiler, instrumentation, form, SOURCE);
+            let counted = ProfiledImage::new(compiler, instrumentation, form, SOURCE);
             // The runtime of LLVM writes a file of its own.
             let files =
                 [("LONGSHORE_PROFILE_FILE", "counted.profraw"), ("LLVM_PROFILE_FILE", "own")];
@@ -119,7 +119,7 @@ fn an_image_that_has_llvms_runtime_is_read_as_well() {
 }
 
 /// An instrumented image, and the file of its profile.
-struct Counted {
+struct ProfiledImage {
     what: String,
     compiler: &'static Compiler,
     world: World,
@@ -127,20 +127,20 @@ struct Counted {
     profile: PathBuf,
 }
 
-impl Counted {
+impl ProfiledImage {
     fn new(
         compiler: &'static Compiler,
         instrumentation: Instrumentation,
         form: Form,
         source: &str,
-    ) -> Counted {
-        Counted::with_flags(compiler, instrumentation, form, source, &[])
+    ) -> ProfiledImage {
+        ProfiledImage::with_flags(compiler, instrumentation, form, source, &[])
     }
 
     /// Returns an image without the compiler's instrumentation.
-    fn plain(compiler: &'static Compiler, form: Form, source: &str) -> Counted {
+    fn plain(compiler: &'static Compiler, form: Form, source: &str) -> ProfiledImage {
         let flags = form.flags(Instrumentation::FrontEnd);
-        Counted::compiled(compiler, &flags, source, format!("{} {form:?}", compiler.name()))
+        ProfiledImage::compiled(compiler, &flags, source, format!("{} {form:?}", compiler.name()))
     }
 
     fn with_flags(
@@ -149,10 +149,10 @@ impl Counted {
         form: Form,
         source: &str,
         flags: &[&str],
-    ) -> Counted {
+    ) -> ProfiledImage {
         let flags = [&compiler.exact(instrumentation)[..], &form.flags(instrumentation), flags];
         let what = format!("{} {instrumentation:?} {form:?}", compiler.name());
-        Counted::compiled(compiler, &flags.concat(), source, what)
+        ProfiledImage::compiled(compiler, &flags.concat(), source, what)
     }
 
     fn compiled(
@@ -160,7 +160,7 @@ impl Counted {
         flags: &[&str],
         source: &str,
         what: String,
-    ) -> Counted {
+    ) -> ProfiledImage {
         let world = World::new();
         copy_into(&world, &host_plugin());
         let (input, image) = (world.path().join("counted.c"), world.path().join("counted.image"));
@@ -169,7 +169,7 @@ impl Counted {
         clang.args(flags);
         output(clang.args(["-O2", "-g0"]).arg(&input).arg("-o").arg(&image));
         let profile = world.path().join("counted.profraw");
-        Counted { what, compiler, world, image, profile }
+        ProfiledImage { what, compiler, world, image, profile }
     }
 
     /// Loads the image `loads` times, each time runs its kernel on several queues at once, and
@@ -183,7 +183,7 @@ impl Counted {
     }
 
     fn run_once(&self, device: &Device) -> UnloadReport {
-        let program = device.load_own(Image::read(&self.image).unwrap());
+        let program = device.load_trusted(Image::read(&self.image).unwrap());
         let program = program.unwrap_or_else(|error| panic!("{}: {error}", self.what));
         let count = program.kernel("count").unwrap();
         let start = Barrier::new(THREADS as usize);

@@ -5,7 +5,7 @@ use longshore::{
     Argument, ArgumentKind, Device, DeviceEntry, DeviceInfo, DeviceType, Element, ErrorCode, Host,
     InfoValue, LoadOptions,
 };
-use longshore_conformance::{Fixtures, OwnImages};
+use longshore_conformance::{Fixtures, TrustedImages};
 use longshore_tests::world::{World, copy_into, host_plugin};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ fn options_of_loading_do_as_the_plain_calls() {
     let (_world, host) = host();
     let device = host.default_device().unwrap();
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    let plain = device.load_own(&image[..]).unwrap();
+    let plain = device.load_trusted(&image[..]).unwrap();
     for options in [LoadOptions::new(), LoadOptions::new().with_lazy_linking(true)] {
         // SAFETY: the image is the suite's own.
         let loaded = unsafe { device.load_with(&image[..], &options) }.unwrap();

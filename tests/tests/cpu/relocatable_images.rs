@@ -2,7 +2,7 @@
 //! `llvm-profdata`, settings, and many lives.
 
 use longshore::{Acceptance, Device, Environment, ErrorCode, Grid, Image};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_conformance::{Filter, Fixtures, Outcome, Setup};
 use longshore_tests::world::{World, copy_into, host_plugin, root};
 use std::path::{Path, PathBuf};
@@ -148,7 +148,7 @@ fn profile_of_loads(generate: &str, loads: usize) -> String {
     let environment = Environment::empty().with("LONGSHORE_PROFILE_FILE", profile.as_os_str());
     let device = device(&world, environment);
     for _ in 0..loads {
-        let program = device.load_own(Image::read(&image).unwrap()).unwrap();
+        let program = device.load_trusted(Image::read(&image).unwrap()).unwrap();
         let (queue, count) = (device.queue().unwrap(), program.kernel("count").unwrap());
         // SAFETY: the kernel takes one u64.
         unsafe { queue.launch(&count, Grid::default(), (41u64,)).unwrap() };
@@ -169,14 +169,14 @@ fn the_user_allows_names_of_the_process_with_a_variable() {
         "#include <stdlib.h>\nvoid k(void **a) { *(int *)*(void **)a[0] = getenv(\"PATH\") != 0; }";
     let image = std::fs::read(object("cc", folder.path(), "asks.c", source, &["-fPIC"])).unwrap();
     let (closed, open) = (World::new(), World::new());
-    let refused = device(&closed, Environment::empty()).load_own(&image).err().unwrap();
+    let refused = device(&closed, Environment::empty()).load_trusted(&image).err().unwrap();
     assert_eq!(refused.code(), ErrorCode::LinkFailure);
     assert!(refused.message().contains("getenv"), "{refused}");
     assert!(refused.message().contains("LONGSHORE_HOST_SYMBOLS"), "{refused}");
 
     let environment = Environment::empty().with("LONGSHORE_HOST_SYMBOLS", "getenv");
     let device = device(&open, environment);
-    let (program, queue) = (device.load_own(&image).unwrap(), device.queue().unwrap());
+    let (program, queue) = (device.load_trusted(&image).unwrap(), device.queue().unwrap());
     let out = device.buffer_of(&queue, &[7i32]).unwrap();
     let kernel = program.kernel("k").unwrap();
     // SAFETY: the kernel takes a pointer to an int.
@@ -200,7 +200,7 @@ fn images_of_other_kinds_are_told_apart_before_they_are_loaded() {
     foreign[18..20].copy_from_slice(&243u16.to_le_bytes());
     for image in [&foreign[..], b"!<arch>\n", b"BC\xc0\xde"] {
         assert_ne!(device.accepts(image).unwrap(), Acceptance::Accepted);
-        assert_eq!(device.load_own(image).err().unwrap().code(), ErrorCode::InvalidBinary);
+        assert_eq!(device.load_trusted(image).err().unwrap().code(), ErrorCode::InvalidBinary);
     }
 }
 
@@ -225,7 +225,7 @@ fn mappings() -> usize {
 }
 
 fn round(device: &Device, image: &[u8]) {
-    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(image).unwrap());
     let out = device.buffer::<u64>(&queue, 1).unwrap();
     let (bump, read) = (program.kernel("bump").unwrap(), program.kernel("read_counter").unwrap());
     // SAFETY: `bump` takes no arguments, `read_counter` a pointer to a u64.

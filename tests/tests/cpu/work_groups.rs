@@ -1,7 +1,7 @@
 //! Execution of work-group kernels on the CPU: loops, regions and fibers.
 
 use longshore::{Environment, ErrorCode, Grid};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::{Workshop, clangs, everywhere, threads};
 
 const SOURCE: &str = r#"
@@ -312,7 +312,7 @@ fn a_grid_of_two_to_the_31_groups_runs_each_once() {
     let source = "#include \"longshore_device.h\"\n\
         LONGSHORE_KERNEL(sparse, (uint64_t *count)) {\
           if (longshore_group_id(0) % 65536 == 0) __atomic_fetch_add(count, 1, __ATOMIC_RELAXED); }";
-    let program = device.load_own(workshop.image(clang, "sparse", source, &["-O2"])).unwrap();
+    let program = device.load_trusted(workshop.image(clang, "sparse", source, &["-O2"])).unwrap();
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("sparse").unwrap());
     let count = device.buffer_of(&queue, &[0u64]).unwrap();
     // SAFETY: the kernel adds to one counter.
@@ -325,7 +325,7 @@ fn helpers_have_names_and_are_as_many_as_was_asked_for() {
     let workshop = Workshop::new();
     let Some(clang) = clangs().pop() else { return };
     let device = workshop.device(threads(4).with("LONGSHORE_HOST_PIN", "1"));
-    let program = device.load_own(workshop.image(clang, "source", SOURCE, &["-O2"])).unwrap();
+    let program = device.load_trusted(workshop.image(clang, "source", SOURCE, &["-O2"])).unwrap();
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("count_groups").unwrap());
     let count = device.buffer_of(&queue, &[0u64]).unwrap();
     // SAFETY: the kernel adds to one counter.
@@ -393,7 +393,7 @@ fn launches_that_cannot_be_are_refused_before_anything_runs() {
     let workshop = Workshop::new();
     let Some(clang) = clangs().pop() else { return };
     let device = workshop.device(Environment::empty());
-    let program = device.load_own(workshop.image(clang, "source", SOURCE, &["-O2"])).unwrap();
+    let program = device.load_trusted(workshop.image(clang, "source", SOURCE, &["-O2"])).unwrap();
     let queue = device.queue().unwrap();
     let count = device.buffer_of(&queue, &[0u64]).unwrap();
     let kernel = program.kernel("count_groups").unwrap();

@@ -5,7 +5,7 @@
 use libtest_mimic::{Failed, Trial};
 use longshore::{ErrorCode, Grid, Host, MemoryKind};
 use longshore_conformance::Fixtures;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::suites::Suite;
 use longshore_tests::{doubled, vulkan, world};
 use std::path::PathBuf;
@@ -70,7 +70,7 @@ fn fill(plugin: PathBuf, device: &str) {
     let host = host.with_only_given_plugins().with_plugin(plugin).build().unwrap();
     let device = host.device(device).unwrap();
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    let (queue, program) = (device.queue().unwrap(), device.load_own(&image[..]).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(&image[..]).unwrap());
     let (bump, read) = (program.kernel("bump").unwrap(), program.kernel("read_counter").unwrap());
     let counter = device.buffer::<u64>(&queue, 1).unwrap();
     let mut before = None;

@@ -9,7 +9,7 @@ pub(crate) mod profiles;
 use libtest_mimic::Trial;
 use longshore::{Device, DeviceInfo, Environment, Grid};
 use longshore_conformance::DeviceName;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::doubled::Doubled;
 use std::path::{Path, PathBuf};
 
@@ -103,7 +103,7 @@ impl Setting<'_> {
     pub(crate) fn runs(&self, image: &[u8], start: u64) {
         let device = self.device;
         let queue = device.queue().unwrap();
-        let program = device.load_own(image).unwrap();
+        let program = device.load_trusted(image).unwrap();
         let (add, weigh) = (program.kernel("add").unwrap(), program.kernel("weigh").unwrap());
         let out = device.buffer::<f32>(&queue, 1).unwrap();
         // SAFETY: `add` takes a number, `weigh` a pointer to a number.

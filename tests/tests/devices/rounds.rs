@@ -3,20 +3,20 @@
 
 use libtest_mimic::Trial;
 use longshore::{Device, DeviceInfo, DeviceType, Environment, Grid, InfoValue};
-use longshore_conformance::OwnImages;
-use longshore_conformance::amount::Amount;
+use longshore_conformance::TrustedImages;
+use longshore_conformance::amount::TestScale;
 use longshore_conformance::{DeviceName, Fixtures};
-use longshore_tests::held::assert_nothing_is_left_by;
+use longshore_tests::resource_usage::assert_nothing_is_left_by;
 use longshore_tests::suites::Suite;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use longshore_tests::{gpus, vulkan};
 
 /// Number of rounds on the CPU, on CUDA and on AMD.
-const ROUNDS: Amount<usize> = Amount { usual: 10_000, small: 100 };
+const ROUNDS: TestScale<usize> = TestScale { usual: 10_000, small: 100 };
 /// Number of rounds on a Vulkan device, where each round compiles all pipelines of the image.
-const VULKAN_ROUNDS: Amount<usize> = Amount { usual: 500, small: 50 };
+const VULKAN_ROUNDS: TestScale<usize> = TestScale { usual: 500, small: 50 };
 /// Number of rounds on the double of a driver, which loads each twin into a process of its own.
-const DOUBLE_ROUNDS: Amount<usize> = Amount { usual: 1_000, small: 50 };
+const DOUBLE_ROUNDS: TestScale<usize> = TestScale { usual: 1_000, small: 50 };
 /// Permitted decrease of a GPU's free memory for other reasons, in MiB. A leaked page in each round
 /// is more.
 const OTHERS_MIB: u64 = 16;
@@ -82,7 +82,7 @@ fn leave_nothing_behind(device: Device, usual: usize) {
 
 fn round(device: &Device, image: &[u8]) {
     let queue = device.queue().unwrap();
-    let program = device.load_own(image).unwrap();
+    let program = device.load_trusted(image).unwrap();
     let out = device.buffer::<u64>(&queue, 1).unwrap();
     let bump = program.kernel("bump").unwrap();
     let read = program.kernel("read_counter").unwrap();

@@ -3,8 +3,8 @@
 
 use libtest_mimic::Trial;
 use longshore::{Device, Environment, ErrorCode, Grid, Host, Program, Queue};
-use longshore_conformance::OwnImages;
-use longshore_conformance::amount::Amount;
+use longshore_conformance::TrustedImages;
+use longshore_conformance::amount::TestScale;
 use longshore_conformance::{DeviceName, Fixtures};
 use longshore_tests::effort;
 use longshore_tests::suites::Suite;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 const THREADS: u64 = 8;
 /// Seconds of a trial without the variable.
-const SECONDS: Amount<u64> = Amount { usual: 10, small: 1 };
-const GPU_SECONDS: Amount<u64> = Amount { usual: 4, small: 1 };
+const SECONDS: TestScale<u64> = TestScale { usual: 10, small: 1 };
+const GPU_SECONDS: TestScale<u64> = TestScale { usual: 4, small: 1 };
 
 pub(crate) const SUITE: Suite =
     Suite { prepare: gpus::take_drivers, ..Suite::new("stress", trials) };
@@ -71,13 +71,13 @@ fn host(name: &DeviceName) -> longshore::Result<Host> {
     gpus::host(name, environment)
 }
 
-fn duration(usual: Amount<u64>) -> Duration {
+fn duration(usual: TestScale<u64>) -> Duration {
     let seconds = std::env::var("LONGSHORE_STRESS_SECONDS").ok();
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(usual.get()))
 }
 
 /// Runs `round` on eight threads repeatedly, with the number of the thread and of the round.
-fn repeat(seconds: Amount<u64>, round: impl Fn(u64, u64) + Sync) {
+fn repeat(seconds: TestScale<u64>, round: impl Fn(u64, u64) + Sync) {
     let end = Instant::now() + duration(seconds);
     let one = |seed: u64| {
         let rounds = (0..).take_while(|_| Instant::now() < end);
@@ -94,15 +94,15 @@ fn repeat(seconds: Amount<u64>, round: impl Fn(u64, u64) + Sync) {
 
 const OWN_QUEUES: &str = "eight threads load, launch, copy and unload at once";
 
-fn own_queues(device: Device, seconds: Amount<u64>) {
+fn own_queues(device: Device, seconds: TestScale<u64>) {
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
     // A program that threads take from each other, launch while it is loaded, and replace.
-    let shared = Mutex::new(device.load_own(&image[..]).unwrap());
+    let shared = Mutex::new(device.load_trusted(&image[..]).unwrap());
     repeat(seconds, |seed, number| {
         own_program(&device, &image, seed + number);
         match (seed + number) % 3 {
             0 => {
-                let next = device.load_own(&image[..]).unwrap();
+                let next = device.load_trusted(&image[..]).unwrap();
                 drop(std::mem::replace(&mut *shared.lock().unwrap(), next));
             }
             1 => launch_shared(&device, &shared.lock().unwrap().clone()),
@@ -117,7 +117,7 @@ fn own_queues(device: Device, seconds: Amount<u64>) {
 fn own_program(device: &Device, image: &[u8], seed: u64) {
     const ELEMENTS: usize = 777;
     let queue = device.queue().unwrap();
-    let program = device.load_own(image).unwrap();
+    let program = device.load_trusted(image).unwrap();
     let saxpy = program.kernel("saxpy").unwrap();
     let value = (seed % 100) as f32;
     let x = device.buffer_of(&queue, &[value; ELEMENTS]).unwrap();
@@ -161,7 +161,7 @@ const SHARED_QUEUES: &str = "eight threads share three queues, each orders its o
 fn shared_queues(device: Device) {
     const ELEMENTS: usize = 333;
     let image = Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    let program = device.load_own(&image[..]).unwrap();
+    let program = device.load_trusted(&image[..]).unwrap();
     let saxpy = program.kernel("saxpy").unwrap();
     let queues: Vec<Queue> = (0..3).map(|_| device.queue().unwrap()).collect();
     repeat(GPU_SECONDS, |seed, number| {
@@ -189,7 +189,7 @@ fn between_devices(names: [&DeviceName; 2]) {
     let devices = names.map(|name| host.device(&id(name)).unwrap());
     let programs = devices.each_ref().map(|device| {
         let image = Fixtures::built_in().image(device, "basic").unwrap().unwrap();
-        device.load_own(&image[..]).unwrap()
+        device.load_trusted(&image[..]).unwrap()
     });
     let kernels = programs.each_ref().map(|program| program.kernel("saxpy").unwrap());
     repeat(GPU_SECONDS, |seed, _| {

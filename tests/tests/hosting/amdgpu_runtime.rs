@@ -5,7 +5,7 @@
 use libloading::Library;
 use longshore::{Environment, Host, Outcome};
 use longshore_tests::doubled::{AMDGPU, CUDA};
-use longshore_tests::held::assert_nothing_is_left_by;
+use longshore_tests::resource_usage::assert_nothing_is_left_by;
 use longshore_tests::world::host_plugin;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ use run::{On, Under};
 use std::fmt::Display;
 
 /// The result of a trial.
-type Ended = Result<Completion, Failed>;
+type TrialResult = Result<Completion, Failed>;
 
 /// A test program.
 #[derive(Clone, Copy)]
@@ -143,11 +143,11 @@ fn trials() -> Vec<Trial> {
     trials
 }
 
-fn trial(name: String, run: impl FnOnce() -> Ended + Send + 'static) -> Trial {
+fn trial(name: String, run: impl FnOnce() -> TrialResult + Send + 'static) -> Trial {
     Trial::ignorable_test(name, run)
 }
 
 /// Returns the result of a skipped trial.
-fn not_tried(why: impl Display) -> Ended {
+fn not_tried(why: impl Display) -> TrialResult {
     Ok(Completion::ignored_with(why))
 }

@@ -14,8 +14,8 @@ mod worker;
 use longshore::{Environment, Host};
 use longshore_capi::*;
 use longshore_conformance::Fixtures;
-use longshore_conformance::amount::Amount;
-use longshore_tests::held::{Held, OTHERS_MAPPINGS};
+use longshore_conformance::amount::TestScale;
+use longshore_tests::resource_usage::{OTHERS_MAPPINGS, ResourceUsage};
 use longshore_tests::suites::Suite;
 use longshore_tests::trials;
 use longshore_tests::vulkan;
@@ -38,7 +38,7 @@ pub(crate) const SUITE: Suite = Suite::new("stress", || {
 });
 
 const THREADS: usize = 16;
-const SECONDS: Amount<u64> = Amount { usual: 3, small: 1 };
+const SECONDS: TestScale<u64> = TestScale { usual: 3, small: 1 };
 /// The time after which all threads have ended, unless they wait for each other.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -98,7 +98,7 @@ fn all_functions_are_called(on: On) {
             drop(written);
         }
     };
-    let threads = Held::now().threads;
+    let threads = ResourceUsage::now().threads;
     round(1);
     let before = held_when_only(threads);
     round(seconds());
@@ -173,13 +173,13 @@ fn call_at_random(
 
 /// Returns the resources when only this number of threads is left: threads of queues may end a
 /// little later.
-fn held_when_only(threads: usize) -> Held {
+fn held_when_only(threads: usize) -> ResourceUsage {
     let end = Instant::now() + TIMEOUT;
     loop {
-        if Held::now().threads <= threads || Instant::now() > end {
+        if ResourceUsage::now().threads <= threads || Instant::now() > end {
             // The resources are counted again, because threads may have ended after the count of
             // descriptors.
-            return Held::now();
+            return ResourceUsage::now();
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -19,10 +19,10 @@ const FILES: [&str; 3] = ["types/enumerations.rs", "types/structures.rs", "funct
 pub(super) struct Declaration {
     pub(super) comment: Vec<String>,
     pub(super) name: String,
-    pub(super) what: What,
+    pub(super) what: DeclarationKind,
 }
 
-pub(super) enum What {
+pub(super) enum DeclarationKind {
     Enumeration(Vec<Enumerator>),
     /// A pointer to the opaque structure of that name.
     Handle(Ident),
@@ -95,34 +95,34 @@ fn given_to(invoked: &Macro) -> syn::Result<Vec<Declaration>> {
 /// Parses `pub type name = type;`.
 fn alias(item: ItemType) -> Declaration {
     let comment = comment(&item.attrs);
-    Declaration { comment, name: item.ident.to_string(), what: What::Alias(*item.ty) }
+    Declaration { comment, name: item.ident.to_string(), what: DeclarationKind::Alias(*item.ty) }
 }
 
 /// Parses `{ NAME = number, ... }`.
-fn enumeration(input: ParseStream<'_>) -> syn::Result<What> {
+fn enumeration(input: ParseStream<'_>) -> syn::Result<DeclarationKind> {
     let body;
     braced!(body in input);
-    list(&body).map(What::Enumeration)
+    list(&body).map(DeclarationKind::Enumeration)
 }
 
 /// Parses `= object;`.
-fn handle(input: ParseStream<'_>) -> syn::Result<What> {
+fn handle(input: ParseStream<'_>) -> syn::Result<DeclarationKind> {
     input.parse::<Token![=]>()?;
     let object = input.parse()?;
     input.parse::<Token![;]>()?;
-    Ok(What::Handle(object))
+    Ok(DeclarationKind::Handle(object))
 }
 
 /// Parses `{ field: type, ... }`.
-fn structure(input: ParseStream<'_>) -> syn::Result<What> {
+fn structure(input: ParseStream<'_>) -> syn::Result<DeclarationKind> {
     let body;
     braced!(body in input);
-    list(&body).map(What::Structure)
+    list(&body).map(DeclarationKind::Structure)
 }
 
 /// Parses `, twin(parameter: type, ...) { condition => Code, ... } => work [what shows a
 /// property];`.
-fn function(input: ParseStream<'_>) -> syn::Result<What> {
+fn function(input: ParseStream<'_>) -> syn::Result<DeclarationKind> {
     input.parse::<Token![,]>()?;
     let twin = input.parse()?;
     let parameters;
@@ -142,7 +142,7 @@ fn function(input: ParseStream<'_>) -> syn::Result<What> {
         query.parse::<TokenStream>()?;
     }
     input.parse::<Token![;]>()?;
-    Ok(What::Function(Function { twin, parameters, refused }))
+    Ok(DeclarationKind::Function(Function { twin, parameters, refused }))
 }
 
 fn list<T: Parse>(input: ParseStream<'_>) -> syn::Result<Vec<T>> {

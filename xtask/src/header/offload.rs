@@ -2,7 +2,7 @@
 //! counterpart in Rust, structures of functions' parameters, and the refused conditions of
 //! functions.
 
-use super::declarations::{self, Declaration, Enumerator, Function, Variable, What};
+use super::declarations::{self, Declaration, DeclarationKind, Enumerator, Function, Variable};
 use crate::root;
 use anyhow::{Context, Result, bail};
 use heck::{ToShoutySnakeCase, ToSnakeCase};
@@ -52,9 +52,9 @@ impl Sections {
         to.push('\n');
         print_comment(comment, "", to);
         match what {
-            What::Enumeration(enumerators) => print_enumeration(name, enumerators, to)?,
-            What::Handle(object) => writeln!(to, "typedef struct {object} *{name};")?,
-            What::Structure(fields) => {
+            DeclarationKind::Enumeration(enumerators) => print_enumeration(name, enumerators, to)?,
+            DeclarationKind::Handle(object) => writeln!(to, "typedef struct {object} *{name};")?,
+            DeclarationKind::Structure(fields) => {
                 writeln!(to, "typedef struct {name} {{")?;
                 for Variable { comment, name, kind } in fields {
                     print_comment(comment, "    ", to);
@@ -62,11 +62,11 @@ impl Sections {
                 }
                 writeln!(to, "}} {name};")?;
             }
-            What::Alias(kind) => match callback(kind) {
+            DeclarationKind::Alias(kind) => match callback(kind) {
                 Some(function) => print_callback(name, function, to)?,
                 None => writeln!(to, "typedef {};", variable(kind, name)?)?,
             },
-            What::Function(function) => self.add_function(name, function)?,
+            DeclarationKind::Function(function) => self.add_function(name, function)?,
         }
         Ok(())
     }

@@ -111,11 +111,11 @@ fn helpers_end_with_their_pool() {
     let pool = pool(3);
     let job = Job::new(&pool);
     assert!(pool.run(&job, &Counts::new(1000, None), 1000, 1));
-    let bell = Arc::downgrade(&pool.signal);
+    let signal = Arc::downgrade(&pool.signal);
     drop(pool);
     let begin = Instant::now();
-    while bell.strong_count() > 0 && begin.elapsed() < Duration::from_secs(60) {
+    while signal.strong_count() > 0 && begin.elapsed() < Duration::from_secs(60) {
         thread::yield_now();
     }
-    assert_eq!(bell.strong_count(), 0);
+    assert_eq!(signal.strong_count(), 0);
 }

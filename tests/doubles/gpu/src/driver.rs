@@ -12,7 +12,7 @@
 //! The modules depend on each other in this order:
 //!
 //! 1. The state of the driver and the table of its objects (`state.rs`, `object.rs`).
-//! 2. Contexts and the lanes of their streams.
+//! 2. Contexts and the channels of their streams.
 //! 3. The blocks of memory, and the machine with all contexts and blocks.
 //! 4. Ranges, streams and events.
 //! 5. Memory, pools and copies.
@@ -20,6 +20,7 @@
 //! 7. Modules, functions and launches.
 
 mod blocks;
+mod channel;
 mod code;
 pub mod context;
 pub mod contexts;
@@ -33,7 +34,6 @@ pub mod function;
 pub mod functions;
 pub mod host_memory;
 pub mod image;
-mod lane;
 pub mod launch;
 mod life;
 mod loader;

@@ -121,15 +121,15 @@ fn ask(connection: &UnixStream, request: &Request) -> Reply {
         kind: FaultKind::Other,
         message: format!("the GPU process is gone: {error}"),
     };
-    protocol::send(Quiet(connection), &request.encode()).map_err(gone)?;
+    protocol::send(NoSigpipeWriter(connection), &request.encode()).map_err(gone)?;
     let answer = protocol::receive(connection).map_err(gone)?;
     protocol::decode_reply(&answer).unwrap_or_else(|| Err(gone(Error::other("no answer"))))
 }
 
 /// A writer that raises no SIGPIPE, which would kill a program that does not ignore the signal.
-struct Quiet<'a>(&'a UnixStream);
+struct NoSigpipeWriter<'a>(&'a UnixStream);
 
-impl io::Write for Quiet<'_> {
+impl io::Write for NoSigpipeWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(rustix::net::send(self.0, bytes, SendFlags::NOSIGNAL)?)
     }

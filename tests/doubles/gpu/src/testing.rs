@@ -21,7 +21,7 @@ thread_local! {
 }
 
 /// A double under test.
-pub struct Tried {
+pub struct TestedDouble {
     /// The environment variable with its settings.
     pub settings: &'static str,
     /// Name of the double's package.
@@ -31,13 +31,13 @@ pub struct Tried {
 }
 
 /// The output of the process that ran a part of a test; empty in a process that runs another part.
-pub struct Said {
+pub struct ProcessOutput {
     status: Option<ExitStatus>,
     stdout: String,
     stderr: Option<String>,
 }
 
-impl Tried {
+impl TestedDouble {
     /// Runs a part of a test with a double that has these settings. The part runs in a process of
     /// its own, as each process has one state of the double. Inside that process, this function
     /// never returns.
@@ -49,7 +49,7 @@ impl Tried {
         settings: &str,
         open: impl FnOnce(&Path) -> D,
         part: impl FnOnce(&D),
-    ) -> Said {
+    ) -> ProcessOutput {
         let said = self.run_to_its_end(settings, open, part);
         let ended = said.status.is_none_or(|status| status.success());
         assert!(ended, "{:?}\n{}\n{:?}", said.status, said.stdout, said.stderr);
@@ -62,14 +62,14 @@ impl Tried {
         settings: &str,
         open: impl FnOnce(&Path) -> D,
         part: impl FnOnce(&D),
-    ) -> Said {
+    ) -> ProcessOutput {
         let number = PARTS.replace(PARTS.get() + 1).to_string();
         if let Some(inside) = std::env::var_os(INSIDE) {
             if inside == *number {
                 part(&open(&folder().join(self.file)));
                 std::process::exit(0);
             }
-            return Said { status: None, stdout: String::new(), stderr: None };
+            return ProcessOutput { status: None, stdout: String::new(), stderr: None };
         }
         self.build();
         let thread = std::thread::current();
@@ -82,7 +82,7 @@ impl Tried {
             .expect("this executable starts");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (stdout, stderr) = (text(&output.stdout), Some(text(&output.stderr)));
-        Said { status: Some(output.status), stdout, stderr }
+        ProcessOutput { status: Some(output.status), stdout, stderr }
     }
 
     /// Returns a setting of this process's double; `None` in a process without one.
@@ -109,7 +109,7 @@ impl Tried {
     }
 }
 
-impl Said {
+impl ProcessOutput {
     /// Checks that a signal ended the process.
     ///
     /// # Panics

@@ -1,14 +1,14 @@
 //! The kernels one by one, with sizes near the sizes of groups, blocks and vectors.
 
 use super::rig::Rig;
-use longshore_conformance::amount::Amount;
+use longshore_conformance::amount::TestScale;
 use longshore_tests::kernels::{
     Form, bodies, bytes, elements, histogram, integers, matmul, nbody, parts, prefix_sum, reduce,
     saxpy, small_floats, stencil, triad,
 };
 
 type Check = (&'static str, fn(&Rig));
-type Numbers<T> = Amount<&'static [T]>;
+type Numbers<T> = TestScale<&'static [T]>;
 
 pub(crate) const CHECKS: [Check; 8] = [
     ("saxpy", check_saxpy),
@@ -21,7 +21,7 @@ pub(crate) const CHECKS: [Check; 8] = [
     ("nbody", check_nbody),
 ];
 
-const SIZES: Numbers<usize> = Amount {
+const SIZES: Numbers<usize> = TestScale {
     usual: &[
         1, 2, 7, 15, 16, 17, 31, 32, 33, 255, 256, 257, 511, 1000, 2047, 2048, 2049, 4095, 4096,
         4097,
@@ -29,10 +29,10 @@ const SIZES: Numbers<usize> = Amount {
     small: &[1, 33, 257],
 };
 /// Numbers of items in a group, for kernels that take any number.
-const GROUP_ITEMS: Numbers<u32> = Amount { usual: &[1, 7, 32, 100, 256], small: &[32, 100] };
+const GROUP_ITEMS: Numbers<u32> = TestScale { usual: &[1, 7, 32, 100, 256], small: &[32, 100] };
 /// Numbers of groups for kernels that split their work: some groups have no work.
-const PARTS: Numbers<u32> = Amount { usual: &[1, 2, 3, 20], small: &[1, 3] };
-const MATRICES: Numbers<[u32; 3]> = Amount {
+const PARTS: Numbers<u32> = TestScale { usual: &[1, 2, 3, 20], small: &[1, 3] };
+const MATRICES: Numbers<[u32; 3]> = TestScale {
     usual: &[
         [1, 1, 1],
         [2, 3, 5],
@@ -47,7 +47,7 @@ const MATRICES: Numbers<[u32; 3]> = Amount {
     small: &[[2, 3, 5], [65, 33, 17]],
 };
 const BODIES: Numbers<usize> =
-    Amount { usual: &[1, 2, 31, 33, 255, 256, 257, 600], small: &[1, 33, 257] };
+    TestScale { usual: &[1, 2, 31, 33, 255, 256, 257, 600], small: &[1, 33, 257] };
 const FACTOR: f32 = 3.0;
 
 fn check_saxpy(rig: &Rig) {

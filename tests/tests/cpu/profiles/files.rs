@@ -1,17 +1,17 @@
 //! Files and printed messages of profiles, in processes of their own.
 
 use super::compilers::{COMPILERS, Form, Instrumentation, output};
-use super::{Counted, RARE, SOURCE, STEPS, counts, run_in_a_process};
+use super::{ProfiledImage, RARE, SOURCE, STEPS, counts, run_in_a_process};
 use std::path::{Path, PathBuf};
 
 /// Returns an image of the first installed compiler.
-fn image() -> Option<Counted> {
+fn image() -> Option<ProfiledImage> {
     let compiler = COMPILERS.iter().rev().find(|compiler| compiler.is_there())?;
-    Some(Counted::new(compiler, Instrumentation::FrontEnd, Form::Object, SOURCE))
+    Some(ProfiledImage::new(compiler, Instrumentation::FrontEnd, Form::Object, SOURCE))
 }
 
 /// Returns the number of rare steps in all profiles of a file.
-fn rare_steps(counted: &Counted, profile: &Path) -> u64 {
+fn rare_steps(counted: &ProfiledImage, profile: &Path) -> u64 {
     let merged = counted.world.path().join("merged.profdata");
     output(counted.compiler.profdata().arg("merge").arg(profile).arg("-o").arg(&merged));
     let mut show = counted.compiler.profdata();
@@ -73,7 +73,7 @@ fn the_totals_of_memory_pools_are_printed_for_each_device() {
     let Some(compiler) = COMPILERS.iter().rev().find(|compiler| compiler.is_there()) else {
         return;
     };
-    let counted = Counted::plain(compiler, Form::Object, TRACKED);
+    let counted = ProfiledImage::plain(compiler, Form::Object, TRACKED);
     let silent = run_in_a_process(&counted.world, &counted.image, &[]);
     assert!(!silent.contains("tracker"), "{silent}");
     let said = run_in_a_process(&counted.world, &counted.image, &[("LONGSHORE_TRACK", "1")]);

@@ -1,7 +1,7 @@
 //! Counters that do not count all parts of a function, and their readers.
 
 use super::compilers::{COMPILERS, Compiler, Form, Instrumentation, output};
-use super::{Counted, LAUNCHES, RARE, SOURCE, STEPS, THREADS, by_name};
+use super::{LAUNCHES, ProfiledImage, RARE, SOURCE, STEPS, THREADS, by_name};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -10,7 +10,8 @@ fn profiles_that_say_when_functions_first_ran_are_written_too() {
     for compiler in newest.filter(|compiler| compiler.is_there()) {
         let flags = ["-mllvm", "-pgo-temporal-instrumentation"];
         let form = Form::Object;
-        let counted = Counted::with_flags(compiler, Instrumentation::Ir, form, SOURCE, &flags);
+        let counted =
+            ProfiledImage::with_flags(compiler, Instrumentation::Ir, form, SOURCE, &flags);
         let report = counted.run(1).pop().unwrap();
         let shown = counted.shown();
         let steps = THREADS * LAUNCHES * (STEPS - RARE) + 1;
@@ -43,7 +44,7 @@ fn counters_of_a_byte_say_what_ran() {
 fn says_what_ran(compiler: &'static Compiler, option: &str, form: Form) {
     let source = format!("{SOURCE} void never(void **args) {{ step(0); }}");
     let flags = ["-mllvm", option];
-    let counted = Counted::with_flags(compiler, Instrumentation::Ir, form, &source, &flags);
+    let counted = ProfiledImage::with_flags(compiler, Instrumentation::Ir, form, &source, &flags);
     let report = counted.run(2).pop().unwrap();
     let functions = by_name(report.counters().unwrap());
     let mut show = compiler.profdata();
@@ -75,7 +76,8 @@ fn the_coverage_of_conditions_is_shown_by_llvm_cov() {
         for form in [Form::Object, Form::SharedObject] {
             let flags = ["-fcoverage-mapping", "-fcoverage-mcdc"];
             let instrumentation = Instrumentation::FrontEnd;
-            let counted = Counted::with_flags(compiler, instrumentation, form, CONDITION, &flags);
+            let counted =
+                ProfiledImage::with_flags(compiler, instrumentation, form, CONDITION, &flags);
             counted.run(1);
             let profile = format!("-instr-profile={}", counted.merged().display());
             let mut show = Command::new(&cov);

@@ -2,7 +2,7 @@
 //! other tests check the version too. This test writes the sections by hand, and converts the file
 //! to version 10 for `llvm-profdata-19`: each version of the tool reads only its own format.
 
-use super::Counted;
+use super::ProfiledImage;
 use super::compilers::{COMPILERS, Form};
 
 /// A kernel and its record in the layout of clang 18: two kinds of value sites, then the size of
@@ -26,7 +26,7 @@ fn a_profile_of_version_9_has_what_version_10_has_under_a_shorter_header() {
     let Some(compiler) = COMPILERS.iter().find(|it| it.version == 19 && it.is_there()) else {
         return;
     };
-    let counted = Counted::plain(compiler, Form::Object, SOURCE);
+    let counted = ProfiledImage::plain(compiler, Form::Object, SOURCE);
     let report = counted.run(1).pop().unwrap();
     let counts = vec![super::THREADS * super::LAUNCHES * super::STEPS, 5];
     assert_eq!(report.counters().unwrap()[0].counts, counts);

@@ -1,8 +1,8 @@
 //! Profiles of work-group kernels, whose groups count on all cores at once.
 
-use super::{COMPILERS, Counted, Form, Instrumentation};
+use super::{COMPILERS, Form, Instrumentation, ProfiledImage};
 use longshore::{Grid, Image};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 
 /// Kernels in which each item takes `steps` steps, every tenth a rare one: with a loop over items,
 /// with regions, and on fibers.
@@ -33,7 +33,8 @@ fn counts_of_work_groups_on_all_cores_are_exact_and_two_loads_add_up() {
             for form in [Form::Object, Form::SharedObject] {
                 let include = longshore_tests::world::root().join("include");
                 let flags = ["-I", include.to_str().unwrap()];
-                let counted = Counted::with_flags(compiler, instrumentation, form, SOURCE, &flags);
+                let counted =
+                    ProfiledImage::with_flags(compiler, instrumentation, form, SOURCE, &flags);
                 for loads in 1..=2 {
                     run_all(&counted);
                     let shown = counted.shown();
@@ -52,13 +53,13 @@ fn counts_of_work_groups_on_all_cores_are_exact_and_two_loads_add_up() {
     }
 }
 
-fn run_all(counted: &Counted) {
+fn run_all(counted: &ProfiledImage) {
     let environment = longshore::Environment::empty()
         .with("LONGSHORE_PROFILE_FILE", counted.profile.as_os_str())
         .with("LONGSHORE_HOST_THREADS", "4");
     let host = counted.world.host().with_environment(environment).build().unwrap();
     let device = host.default_device().unwrap();
-    let program = device.load_own(Image::read(&counted.image).unwrap()).unwrap();
+    let program = device.load_trusted(Image::read(&counted.image).unwrap()).unwrap();
     let queue = device.queue().unwrap();
     let sinks = device.buffer_of(&queue, &vec![0u32; (GROUPS * ITEMS) as usize]).unwrap();
     for name in ["items", "regions", "fibers"] {

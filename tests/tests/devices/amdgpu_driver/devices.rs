@@ -1,7 +1,7 @@
 //! Other users of HIP in the process: the current device, and registered memory.
 
 use super::{Case, ROUND};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::doubled::cases::assert_clean;
 use longshore_tests::doubled::{Double, image};
 use std::ffi::{c_int, c_uint, c_void};
@@ -72,7 +72,7 @@ fn no_error_is_left(double: &Double) {
     ROUND.run().unwrap();
     let host = ROUND.host().unwrap();
     let device = host.device("amdgpu:0").unwrap();
-    let basic = device.load_own(&*image(&device, "basic").unwrap()).unwrap();
+    let basic = device.load_trusted(&*image(&device, "basic").unwrap()).unwrap();
     assert!(basic.kernel("no such kernel").is_err());
     assert!(device.allocate(longshore::MemoryKind::Device, 1 << 40, 1).is_err());
     basic.unload().unwrap();

@@ -2,7 +2,7 @@
 
 use super::{Case, ROUND};
 use longshore::{Environment, ErrorCode, Host, Outcome};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::doubled::cases::{self, assert_clean};
 use longshore_tests::doubled::{Double, image};
 
@@ -81,7 +81,7 @@ fn settings_are_passed_on(double: &Double) {
         .with("LONGSHORE_AMDGPU_PRINTF_BYTES", "65536");
     let host = ROUND.of.host_with(environment).unwrap();
     let device = host.device("amdgpu:0").unwrap();
-    let basic = device.load_own(&*image(&device, "basic").unwrap()).unwrap();
+    let basic = device.load_trusted(&*image(&device, "basic").unwrap()).unwrap();
     basic.unload().unwrap();
     assert_eq!(double.calls_of("hipDeviceSetLimit"), 2);
     device.close().unwrap();

@@ -3,7 +3,7 @@
 use super::{Case, ROUND};
 use longshore::{Acceptance, Device, DeviceInfo, ErrorCode, Grid, write_offload_binary};
 use longshore_conformance::Fixtures;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::amdgpu;
 use longshore_tests::amdgpu::entry;
 use longshore_tests::doubled::Double;
@@ -50,7 +50,7 @@ fn answering(answer: u64, target: &str) -> Option<Vec<u8>> {
 }
 
 fn answer(device: &Device, image: &[u8]) -> u64 {
-    let program = device.load_own(image).unwrap();
+    let program = device.load_trusted(image).unwrap();
     let queue = device.queue().unwrap();
     let out = device.buffer::<u64>(&queue, 1).unwrap();
     // SAFETY: `answer` takes a pointer to a u64.
@@ -100,7 +100,7 @@ fn both_targets_are_named(double: &Double) {
                 panic!("code for {other} is accepted by {exact}");
             };
             assert!(why.contains(other) && why.contains(exact), "{why}");
-            let error = device.load_own(&image[..]).map(drop).unwrap_err();
+            let error = device.load_trusted(&image[..]).map(drop).unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidBinary, "{error}");
             assert!(error.message().contains(other) && error.message().contains(exact), "{error}");
         }
@@ -129,7 +129,7 @@ fn only_clang_22_knows(device: &Device) {
 
 fn run_basic(device: &Device, image: &[u8]) {
     const ITEMS: usize = 100;
-    let program = device.load_own(image).unwrap();
+    let program = device.load_trusted(image).unwrap();
     let queue = device.queue().unwrap();
     let [nop, bump, read, saxpy, iota] =
         ["nop", "bump", "read_counter", "saxpy", "iota"].map(|name| program.kernel(name).unwrap());

@@ -4,7 +4,7 @@
 use super::{Check, Setting};
 use crate::gpu_images::SOURCE;
 use longshore::{Device, DevicePointer, ErrorCode, Grid, MemoryKind, Program};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::doubled::AMDGPU;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
@@ -39,7 +39,7 @@ pub(super) fn is_done() -> bool {
     let Some(image) = std::env::var_os(IMAGE) else { return false };
     let image = std::fs::read(image).unwrap();
     let device = AMDGPU.host().unwrap().device(&std::env::var(DEVICE).unwrap()).unwrap();
-    let program = device.load_own(&image[..]).unwrap();
+    let program = device.load_trusted(&image[..]).unwrap();
     fault(&device, &program, place());
     assert!(program.unload().is_err());
     assert!(device.close().is_err());

@@ -3,7 +3,7 @@
 use super::{Check, Setting, compile, processor};
 use crate::gpu_images::SOURCE;
 use longshore::write_offload_binary;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::amdgpu::{self, entry};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -60,7 +60,7 @@ fn messages_go_to_a_ring(setting: &Setting<'_>) {
     const PRINTF_BYTES: u32 = 1 << 20;
     let Some(image) = setting.image(SOURCE) else { return };
     let queue = setting.device.queue().unwrap();
-    let programs = [0, 1].map(|_| setting.device.load_own(&image[..]).unwrap());
+    let programs = [0, 1].map(|_| setting.device.load_trusted(&image[..]).unwrap());
     let rings = programs.each_ref().map(|program| {
         let global = program.global("__longshore_printf_buffer").unwrap();
         global.read::<u64>(&queue).unwrap()

@@ -2,7 +2,7 @@
 
 use super::{Check, Setting, compile, processor};
 use longshore::{Acceptance, Error, ErrorCode};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::amdgpu;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -24,7 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
 const SOURCE: &str = "LONGSHORE_KERNEL(nop, (void)) { (void)longshore_self; }\n";
 
 fn refused(setting: &Setting<'_>, image: &[u8], code: ErrorCode) -> Error {
-    let error = setting.device.load_own(image).map(drop).unwrap_err();
+    let error = setting.device.load_trusted(image).map(drop).unwrap_err();
     assert_eq!(error.code(), code, "{error}");
     assert!(error.vendor().is_none(), "HIP was asked: {error}");
     error
@@ -86,7 +86,7 @@ fn cut_off_images_are_refused(setting: &Setting<'_>) {
 fn wrong_arguments_are_refused(setting: &Setting<'_>) {
     let Some(image) = setting.image(SOURCE) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load_own(&image[..]).unwrap();
+    let program = setting.device.load_trusted(&image[..]).unwrap();
     let nop = program.kernel("nop").unwrap();
     // SAFETY: refused.
     let refused = unsafe { queue.launch(&nop, longshore::Grid::default(), (1u32,)) };
@@ -102,7 +102,7 @@ LONGSHORE_GLOBAL uint64_t counter = 5;
 LONGSHORE_KERNEL(add, (uint64_t more)) { (void)longshore_self; counter += more; }
 ";
     let Some(image) = setting.image(WITH_A_NUMBER) else { return };
-    let program = setting.device.load_own(&image[..]).unwrap();
+    let program = setting.device.load_trusted(&image[..]).unwrap();
     let mut names: Vec<String> =
         program.symbols().unwrap().into_iter().map(|(name, _)| name).collect();
     names.sort_unstable();
@@ -117,7 +117,7 @@ LONGSHORE_KERNEL(k, (int *out)) { *out = helper(*out); }
 __attribute__((constructor)) static void nothing(void) {}
 ";
     let Some(image) = setting.image(WITH_A_FUNCTION) else { return };
-    let program = setting.device.load_own(&image[..]).unwrap();
+    let program = setting.device.load_trusted(&image[..]).unwrap();
     for name in ["helper", "k.kd", "amdgcn.device.init", "__init_array_start"] {
         assert_eq!(
             program.kernel(name).map(drop).unwrap_err().code(),

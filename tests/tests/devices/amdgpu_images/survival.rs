@@ -3,7 +3,7 @@
 
 use super::{Check, Setting};
 use longshore::{ErrorCode, Grid};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::amdgpu;
 use longshore_tests::doubled::AMDGPU;
 use std::os::unix::process::ExitStatusExt;
@@ -146,7 +146,7 @@ fn by_tool(setting: &Setting<'_>, image: &[u8], tool: &str, option: &str) -> Opt
 
 fn deadly_images_are_refused(setting: &Setting<'_>) {
     for (what, image) in deadly(setting).into_iter().flatten() {
-        let error = setting.device.load_own(&image[..]).map(drop).expect_err(what);
+        let error = setting.device.load_trusted(&image[..]).map(drop).expect_err(what);
         assert_eq!(error.code(), ErrorCode::InvalidBinary, "{what}: {error}");
         assert!(error.vendor().is_none(), "{what}: HIP was asked: {error}");
         assert!(error.message().contains("malformed: "), "{what}: {error}");
@@ -158,7 +158,7 @@ fn stripped_images_run(setting: &Setting<'_>) {
     let stripped = by_tool(setting, &image, "llvm-strip-19", "--strip-all");
     let Some(stripped) = stripped else { return };
     amdgpu::share_with_repaired(&image, &stripped);
-    let program = setting.device.load_own(&stripped[..]).unwrap();
+    let program = setting.device.load_trusted(&stripped[..]).unwrap();
     let (add, counter) = (program.kernel("add").unwrap(), program.global("counter").unwrap());
     let queue = setting.device.queue().unwrap();
     // SAFETY: the kernel adds to a variable of the program.

@@ -2,7 +2,7 @@
 
 use super::{Case, ROUND};
 use longshore::{Environment, ErrorCode, Outcome};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::doubled::cases::{self, assert_clean};
 use longshore_tests::doubled::{Double, image};
 
@@ -70,7 +70,7 @@ fn settings_are_passed_on(double: &Double) {
         });
     let host = ROUND.of.host_with(environment).unwrap();
     let device = host.device("cuda:0").unwrap();
-    let basic = device.load_own(&*image(&device, "basic").unwrap()).unwrap();
+    let basic = device.load_trusted(&*image(&device, "basic").unwrap()).unwrap();
     basic.unload().unwrap();
     assert_eq!(double.calls_of("cuCtxSetLimit"), 3);
     device.close().unwrap();

@@ -4,7 +4,7 @@
 use super::{Check, Setting};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, Host};
 use longshore_conformance::Fixtures;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::doubled::CUDA;
 use std::process::Command;
 
@@ -41,7 +41,7 @@ fn a_fault_is_reported(setting: &Setting<'_>) {
 fn fault(device: &Device) {
     let queue = device.queue().unwrap();
     let image = Fixtures::built_in().image(device, "basic").unwrap().unwrap();
-    let program = device.load_own(&image[..]).unwrap();
+    let program = device.load_trusted(&image[..]).unwrap();
     let read = program.kernel("read_counter").unwrap();
     // SAFETY: the kernel writes to unmapped memory: the device is lost, and nothing else.
     unsafe { queue.launch(&read, Grid::default(), (DevicePointer(0x10),)).unwrap() };

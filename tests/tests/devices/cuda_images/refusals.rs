@@ -2,7 +2,7 @@
 
 use super::{Check, Setting};
 use longshore::{Acceptance, Error, ErrorCode};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::cuda;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -16,7 +16,7 @@ pub(super) const CHECKS: &[Check] = &[
 const SOURCE: &str = "LONGSHORE_KERNEL(nop, (void)) { (void)longshore_self; }\n";
 
 fn refused(setting: &Setting<'_>, image: &[u8], code: ErrorCode) -> Error {
-    let error = setting.device.load_own(image).map(drop).unwrap_err();
+    let error = setting.device.load_trusted(image).map(drop).unwrap_err();
     assert_eq!(error.code(), code, "{error}");
     error
 }

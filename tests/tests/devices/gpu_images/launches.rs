@@ -2,7 +2,7 @@
 
 use super::{Check, Setting};
 use longshore::{DeviceInfo, ErrorCode, Grid};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 
 pub(super) const CHECKS: &[Check] = &[
     ("a launch may have all the shared memory that there is, and no more", shared_memory_is_had),
@@ -22,7 +22,7 @@ LONGSHORE_GROUP_KERNEL(spread, (uint32_t *out, uint32_t words)) {
 ";
     let Some(image) = setting.image(SOURCE) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load_own(&image[..]).unwrap();
+    let program = setting.device.load_trusted(&image[..]).unwrap();
     let spread = program.kernel("spread").unwrap();
     let out = setting.device.buffer_of(&queue, &[0u32]).unwrap();
     let most = setting.device.info(DeviceInfo::WorkGroupLocalMemSize).unwrap().as_u64().unwrap();
@@ -50,7 +50,7 @@ LONGSHORE_GROUP_KERNEL(fixed, (uint32_t *out), LONGSHORE_GROUP_SIZE(64, 1, 1)) {
 ";
     let Some(image) = setting.image(SOURCE) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load_own(&image[..]).unwrap();
+    let program = setting.device.load_trusted(&image[..]).unwrap();
     let fixed = program.kernel("fixed").unwrap();
     let out = setting.device.buffer_of(&queue, &[0u32; 64]).unwrap();
     // SAFETY: the kernel writes 64 numbers.
@@ -77,7 +77,7 @@ LONGSHORE_KERNEL(scale, (float factor, float *x, uint64_t n)) {
 ";
     let Some(image) = setting.image(SOURCE) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load_own(&image[..]).unwrap();
+    let program = setting.device.load_trusted(&image[..]).unwrap();
     let scale = program.kernel("scale").unwrap();
     let floats = setting.device.buffer_of(&queue, &[1.5f32; 4]).unwrap();
     let doubles = setting.device.buffer_of(&queue, &[1.5f64; 4]).unwrap();
@@ -112,7 +112,7 @@ fn groups_wait_for_each_other(setting: &Setting<'_>) {
     const GROUPS: u32 = 4;
     let Some(image) = setting.image(MEETING) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load_own(&image[..]).unwrap();
+    let program = setting.device.load_trusted(&image[..]).unwrap();
     let meet = program.kernel("meet").unwrap();
     let arrived = setting.device.buffer_of(&queue, &[0u32]).unwrap();
     let seen = setting.device.buffer_of(&queue, &[0u32; GROUPS as usize]).unwrap();
@@ -127,7 +127,7 @@ fn groups_wait_for_each_other(setting: &Setting<'_>) {
 fn too_many_groups_are_refused(setting: &Setting<'_>) {
     let Some(image) = setting.image(MEETING) else { return };
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load_own(&image[..]).unwrap();
+    let program = setting.device.load_trusted(&image[..]).unwrap();
     let meet = program.kernel("meet").unwrap();
     let most = setting.device.max_cooperative_groups(&meet, [1; 3], 0).unwrap();
     let out = setting.device.buffer::<u32>(&queue, 1).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{Check, SOURCE, Setting};
 use longshore::Grid;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 
 pub(super) const CHECKS: &[Check] = &[
     ("one destructor alone is run", one_destructor_is_run),
@@ -13,7 +13,7 @@ pub(super) const CHECKS: &[Check] = &[
 fn the_program_runs(setting: &Setting<'_>) {
     for image in setting.forms(SOURCE) {
         setting.runs(&image, 5);
-        let program = setting.device.load_own(&image[..]).unwrap();
+        let program = setting.device.load_trusted(&image[..]).unwrap();
         let mut names: Vec<_> =
             program.symbols().unwrap().into_iter().map(|symbol| symbol.0).collect();
         names.sort();
@@ -34,7 +34,7 @@ __attribute__((destructor)) static void only(void) { *place = 77; }
     for image in setting.forms(SOURCE) {
         let queue = setting.device.queue().unwrap();
         let out = setting.device.buffer_of(&queue, &[0u64]).unwrap();
-        let program = setting.device.load_own(&image[..]).unwrap();
+        let program = setting.device.load_trusted(&image[..]).unwrap();
         let remember = program.kernel("remember").unwrap();
         // SAFETY: `remember` keeps the pointer until the program is unloaded; `out` lives longer.
         unsafe { queue.launch_and_wait(&remember, Grid::default(), (&out,)).unwrap() };
@@ -56,7 +56,7 @@ LONGSHORE_KERNEL(nop, (void)) { (void)longshore_self; }
 ";
     for image in setting.forms(SOURCE) {
         let queue = setting.device.queue().unwrap();
-        let program = setting.device.load_own(&image[..]).unwrap();
+        let program = setting.device.load_trusted(&image[..]).unwrap();
         assert_eq!(program.global("order").unwrap().read::<u64>(&queue).unwrap(), 1234);
         program.unload().unwrap();
     }

@@ -2,7 +2,7 @@
 
 use super::{Check, Setting};
 use longshore::{Grid, Host};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::doubled::Doubled;
 use std::path::PathBuf;
 use std::process::Command;
@@ -30,7 +30,7 @@ pub(crate) fn is_done(of: &Doubled) -> bool {
     let host = Host::builder().with_only_given_plugins().with_plugin(plugin).build().unwrap();
     let device = host.device(&device).unwrap();
     let queue = device.queue().unwrap();
-    let program = device.load_own(&image[..]).unwrap();
+    let program = device.load_trusted(&image[..]).unwrap();
     let say = program.kernel("say").unwrap();
     for n in 0..GROUPS {
         // SAFETY: the kernel takes two numbers.

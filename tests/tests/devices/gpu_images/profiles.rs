@@ -2,7 +2,7 @@
 
 use super::Setting;
 use longshore::Grid;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::doubled;
 
 pub(crate) const COUNTED: &str = "
@@ -27,7 +27,7 @@ pub(crate) const INSTRUMENT: [&str; 6] = [
 /// Checks the counts: `longshore_counted` is called 30 times, 10 times with a multiple of three.
 pub(crate) fn counts_are_right(setting: &Setting<'_>, image: &[u8]) {
     let queue = setting.device.queue().unwrap();
-    let program = setting.device.load_own(image).unwrap();
+    let program = setting.device.load_trusted(image).unwrap();
     let count = program.kernel("count").unwrap();
     // SAFETY: `count` takes a number.
     unsafe { queue.launch_and_wait(&count, Grid::default(), (30u64,)).unwrap() };

@@ -2,7 +2,7 @@
 
 use super::{Check, glsl, is_driver, launch, linked, refused, says};
 use longshore::{Device, DevicePointer, ErrorCode, Grid, MemoryKind, RawArguments};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use std::ffi::c_void;
 
 pub(crate) const CHECKS: &[Check] = &[
@@ -44,7 +44,7 @@ fn large_push_constants(device: &Device) {
           result.at[47] = last.y;
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(image).unwrap());
     let kernel = program.kernel("stored").unwrap();
     assert_eq!(kernel.attributes().argument_sizes, Some(vec![8, 4, 180, 8]));
     let result = device.buffer::<u32>(&queue, 48).unwrap();
@@ -79,7 +79,7 @@ fn uniform_buffers(device: &Device) {
           for (int i = 0; i < 4; ++i) result[5 + i] = d[i / 2][i % 2];
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(image).unwrap());
     let kernel = program.kernel("stored").unwrap();
     // The columns of a matrix are 16 bytes apart here; there is no padding after the last.
     assert_eq!(kernel.attributes().argument_sizes, Some(vec![8, 4, 12, 4, 24]));
@@ -112,7 +112,7 @@ fn large_uniform_buffers(device: &Device) {
           for (uint i = 0; i < 300; ++i) result += values[i].x;
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(image).unwrap());
     let values: Vec<u32> = (0..1200).collect();
     let values = device.buffer_of(&queue, &values).unwrap();
     let result = device.buffer::<u32>(&queue, 1).unwrap();
@@ -137,7 +137,7 @@ fn order(device: &Device) {
           result.at[4] = d;
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(image).unwrap());
     let (result, c) =
         (device.buffer::<u32>(&queue, 5).unwrap(), device.buffer_of(&queue, &[14u32]).unwrap());
     let arguments = (11u32, &result, 12u32, 13u32, &c, 15u32);
@@ -156,7 +156,8 @@ fn counted() {
 }";
 
 fn offset_pointers(device: &Device) {
-    let (queue, program) = (device.queue().unwrap(), device.load_own(COUNTING.as_bytes()).unwrap());
+    let (queue, program) =
+        (device.queue().unwrap(), device.load_trusted(COUNTING.as_bytes()).unwrap());
     let numbers = device.buffer_of(&queue, &[7u32; 300]).unwrap();
     for times in [1, 4] {
         let pointer = numbers.pointer().offset(times * ANY_ALIGNMENT);
@@ -178,7 +179,7 @@ fn lengths(device: &Device) {
 @compute @workgroup_size(1)
 fn measure() { result = arrayLength(&numbers); }
 ";
-    let (queue, program) = (device.queue().unwrap(), device.load_own(&source[..]).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(&source[..]).unwrap());
     let result = device.buffer_of(&queue, &[0u32]).unwrap();
     // Most of these sizes use blocks of one size.
     for length in [1000, 900, 1024, 897, 1000, 1, 3, 100_000] {
@@ -191,7 +192,8 @@ fn measure() { result = arrayLength(&numbers); }
 }
 
 fn misaligned_pointers(device: &Device) {
-    let (queue, program) = (device.queue().unwrap(), device.load_own(COUNTING.as_bytes()).unwrap());
+    let (queue, program) =
+        (device.queue().unwrap(), device.load_trusted(COUNTING.as_bytes()).unwrap());
     let numbers = device.buffer_of(&queue, &[7u32; 300]).unwrap();
     let pointer = numbers.pointer().offset(4);
     // SAFETY: the range has four numbers.
@@ -216,7 +218,7 @@ fn pointers_in_blocks(device: &Device) {
           if (uvec2(others) != uvec2(0)) others.at[0] += 10;
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(image).unwrap());
     let numbers = device.buffer_of(&queue, &[0u32; 8]).unwrap();
     let at = |index: i64| numbers.pointer().offset(4 * index);
     // SAFETY: the pointers are to numbers, or null.
@@ -234,7 +236,7 @@ fn addresses_as_numbers(device: &Device) {
         layout(push_constant) uniform Arguments { uvec2 address; };
         void main() { Numbers(address).at[1] += 1; }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(image).unwrap());
     let numbers = device.buffer_of(&queue, &[5u32, 6]).unwrap();
     // SAFETY: the buffer has two numbers.
     unsafe { launch(&queue, &program, "counted", Grid::default(), (&numbers,)) }.unwrap();
@@ -263,7 +265,7 @@ fn shared_memory(device: &Device) {
         // SAFETY: the host may access both kinds of memory while the queue is idle.
         unsafe { place.write([0; 4]) };
         for image in &images {
-            let program = device.load_own(image).unwrap();
+            let program = device.load_trusted(image).unwrap();
             let arguments = (numbers.pointer(),);
             // SAFETY: the range has at least four numbers.
             unsafe { launch(&queue, &program, "counted", Grid::default(), arguments) }.unwrap();
@@ -274,7 +276,8 @@ fn shared_memory(device: &Device) {
 }
 
 fn wrong_arguments(device: &Device) {
-    let (queue, program) = (device.queue().unwrap(), device.load_own(COUNTING.as_bytes()).unwrap());
+    let (queue, program) =
+        (device.queue().unwrap(), device.load_trusted(COUNTING.as_bytes()).unwrap());
     let attributes = program.kernel("counted").unwrap().attributes().clone();
     assert_eq!(attributes.argument_sizes, Some(vec![8]));
     // SAFETY: all launches are refused.
@@ -303,7 +306,8 @@ fn set_second() { second[0] = values.n; }
 @compute @workgroup_size(1) fn writes_second() { set_second(); }
 @compute @workgroup_size(1) fn writes_nothing() {}
 ";
-    let (queue, program) = (device.queue().unwrap(), device.load_own(source.as_bytes()).unwrap());
+    let (queue, program) =
+        (device.queue().unwrap(), device.load_trusted(source.as_bytes()).unwrap());
     let sizes = |name: &str| program.kernel(name).unwrap().attributes().argument_sizes.clone();
     assert_eq!(sizes("writes_first"), Some(vec![8]));
     assert_eq!(sizes("writes_second"), Some(vec![8, 4]));
@@ -334,7 +338,7 @@ fn launches_in_a_row(device: &Device) {
         void main() { to.at[0] = to.at[0] * 10 + digit; }
         #endif",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(image).unwrap());
     let [nine, bound, pushed] = ["nine", "bound", "pushed"].map(|name| program.kernel(name));
     let (nine, bound, pushed) = (nine.unwrap(), bound.unwrap(), pushed.unwrap());
     let [a, b] = [0u32, 0].map(|zero| device.buffer_of(&queue, &[zero]).unwrap());

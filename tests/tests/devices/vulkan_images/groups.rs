@@ -3,7 +3,7 @@
 use super::refusals::MINIMAL;
 use super::{Check, glsl, launch, linked, refused, says};
 use longshore::{Device, DeviceInfo, DevicePointer, ErrorCode, Grid, Program};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::vulkan;
 
 pub(crate) const CHECKS: &[Check] = &[
@@ -43,7 +43,7 @@ fn counted(device: &Device, program: &Program, kernel: &str, items: [u32; 3]) ->
 
 fn fixed_sizes(device: &Device) {
     let source = ["layout(local_size_x = 64) in;", COUNTED].concat();
-    let program = device.load_own(glsl("fixed", &source)).unwrap();
+    let program = device.load_trusted(glsl("fixed", &source)).unwrap();
     let kernel = program.kernel("fixed").unwrap();
     assert_eq!(kernel.attributes().required_group, [64, 1, 1]);
     assert_eq!(counted(device, &program, "fixed", [64, 1, 1]), [64, 1, 1, 64]);
@@ -56,7 +56,7 @@ fn fixed_sizes(device: &Device) {
 fn free_sizes(device: &Device) {
     let source =
         ["layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 7) in;", COUNTED];
-    let program = device.load_own(glsl("freely", &source.concat())).unwrap();
+    let program = device.load_trusted(glsl("freely", &source.concat())).unwrap();
     assert_eq!(program.kernel("freely").unwrap().attributes().required_group, [0; 3]);
     for items in [[1, 1, 1], [64, 1, 1], [4, 8, 2], [1, 1, 7], [128, 1, 1]] {
         let [x, y, z] = items;
@@ -66,7 +66,7 @@ fn free_sizes(device: &Device) {
 
 fn partly_free_sizes(device: &Device) {
     let source = ["layout(local_size_x_id = 3, local_size_y = 2) in;", COUNTED].concat();
-    let program = device.load_own(glsl("partly", &source)).unwrap();
+    let program = device.load_trusted(glsl("partly", &source)).unwrap();
     let kernel = program.kernel("partly").unwrap();
     assert_eq!(kernel.attributes().required_group, [0, 2, 1]);
     assert_eq!(counted(device, &program, "partly", [5, 2, 1]), [5, 2, 1, 10]);
@@ -82,14 +82,14 @@ fn linked_sizes(device: &Device) {
         "#ifdef large\nlayout(local_size_x = 32) in;\n#endif\n",
         COUNTED,
     ];
-    let program = device.load_own(linked(&["small", "large"], &source.concat())).unwrap();
+    let program = device.load_trusted(linked(&["small", "large"], &source.concat())).unwrap();
     assert_eq!(counted(device, &program, "small", [3, 1, 1]), [3, 1, 1, 3]);
     assert_eq!(counted(device, &program, "large", [32, 1, 1]), [32, 1, 1, 32]);
 }
 
 fn huge_sizes(device: &Device) {
     let source = ["layout(local_size_x_id = 0) in;", COUNTED].concat();
-    let program = device.load_own(glsl("freely", &source)).unwrap();
+    let program = device.load_trusted(glsl("freely", &source)).unwrap();
     let most = device.info(DeviceInfo::MaxWorkGroupSize).unwrap().as_u64().unwrap() as u32;
     assert_eq!(counted(device, &program, "freely", [most, 1, 1]), [most, 1, 1, most]);
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("freely").unwrap());
@@ -105,7 +105,8 @@ fn huge_fixed_sizes(device: &Device) {
     // Too many items in one dimension, or only in all dimensions together.
     for sizes in ["1048576 1 1", "128 128 64", "1 64 64"] {
         let module = MINIMAL.replace("LocalSize 1 1 1", &format!("LocalSize {sizes}"));
-        let error = refused(device.load_own(vulkan::assembled(&module)), ErrorCode::Unsupported);
+        let error =
+            refused(device.load_trusted(vulkan::assembled(&module)), ErrorCode::Unsupported);
         says(&error, &["minimal", "items"]);
     }
 }
@@ -142,7 +143,7 @@ fn reversed(@builtin(local_invocation_index) id: u32) {
 fn dynamic_shared(device: &Device) {
     let queue = device.queue().unwrap();
     for image in [glsl("reversed", REVERSING), REVERSING_WGSL.as_bytes().to_vec()] {
-        let program = device.load_own(image).unwrap();
+        let program = device.load_trusted(image).unwrap();
         for items in [1u32, 5, 64, 100] {
             let numbers: Vec<u32> = (100..=100 + items).collect();
             let buffer = device.buffer_of(&queue, &numbers).unwrap();
@@ -157,7 +158,7 @@ fn dynamic_shared(device: &Device) {
 
 fn no_dynamic_shared(device: &Device) {
     let source = ["layout(local_size_x = 1) in;", COUNTED].concat();
-    let program = device.load_own(glsl("plain", &source)).unwrap();
+    let program = device.load_trusted(glsl("plain", &source)).unwrap();
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("plain").unwrap());
     // SAFETY: the launch is refused.
     let launched = unsafe {
@@ -168,7 +169,7 @@ fn no_dynamic_shared(device: &Device) {
 }
 
 fn huge_dynamic_shared(device: &Device) {
-    let program = device.load_own(glsl("reversed", REVERSING)).unwrap();
+    let program = device.load_trusted(glsl("reversed", REVERSING)).unwrap();
     let (queue, kernel) = (device.queue().unwrap(), program.kernel("reversed").unwrap());
     let numbers = device.buffer_of(&queue, &[0u32; 2]).unwrap();
     for bytes in [1 << 26, u64::from(u32::MAX), 1 << 32, u64::MAX] {
@@ -191,7 +192,7 @@ void main() {
   scratch[0] = numbers.at[0];
   numbers.at[1] = scratch[0];
 }";
-    let program = device.load_own(glsl("scratched", source)).unwrap();
+    let program = device.load_trusted(glsl("scratched", source)).unwrap();
     let queue = device.queue().unwrap();
     let numbers = device.buffer_of(&queue, &[7u32, 0]).unwrap();
     let with = |bytes| {
@@ -217,7 +218,7 @@ fn summed(@builtin(local_invocation_index) at: u32) {
   for (var i = 0u; i < 64; i++) { sum += tile[64 * i + 63 - at]; }
   sums[at] = sum;
 }";
-    let (queue, program) = (device.queue().unwrap(), device.load_own(&source[..]).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(&source[..]).unwrap());
     let sums = device.buffer_of(&queue, &[7u32; 64]).unwrap();
     for _ in 0..2 {
         // SAFETY: the buffer has 64 sums.
@@ -244,7 +245,7 @@ fn subgroup_kernel(required: u32) -> Vec<u8> {
 
 /// Returns the sub-group size that the kernel reads, and the one that it had.
 fn subgroup(device: &Device, required: u32) -> longshore::Result<[u32; 2]> {
-    let (queue, program) = (device.queue()?, device.load_own(subgroup_kernel(required))?);
+    let (queue, program) = (device.queue()?, device.load_trusted(subgroup_kernel(required))?);
     let result = device.buffer_of(&queue, &[0u32; 2])?;
     // SAFETY: there is room for two numbers.
     unsafe { launch(&queue, &program, "sized", Grid::linear(1, 64), (&result,)) }?;
@@ -267,7 +268,7 @@ fn impossible_subgroup_sizes(device: &Device) {
 
 fn many_sizes(device: &Device) {
     let source = ["layout(local_size_x_id = 0) in;", COUNTED].concat();
-    let program = device.load_own(glsl("freely", &source)).unwrap();
+    let program = device.load_trusted(glsl("freely", &source)).unwrap();
     for _ in 0..2 {
         for items in 1..=40 {
             assert_eq!(counted(device, &program, "freely", [items, 1, 1]), [items, 1, 1, items]);

@@ -2,7 +2,7 @@
 
 use super::{Check, HEAD, glsl, launch, linked, refused, says};
 use longshore::{Device, ErrorCode, Grid, ProfileSectionKind};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::{vulkan, world};
 use std::process::Command;
 
@@ -36,7 +36,7 @@ fn globals(device: &Device) {
           longshore_globals.scale += longshore_globals.place.z;
         }",
     );
-    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(image).unwrap());
     let global = |name: &str| program.global(name).unwrap();
     let sizes = ["count", "spare", "pair", "place", "scale"].map(|name| global(name).bytes());
     assert_eq!(sizes, [4, 12, 16, 12, 4]);
@@ -68,7 +68,8 @@ fn counted() {
   longshore_globals.spare[4] += 2u;
   result[0] = longshore_globals.count;
 }";
-    let (queue, program) = (device.queue().unwrap(), device.load_own(source.as_bytes()).unwrap());
+    let (queue, program) =
+        (device.queue().unwrap(), device.load_trusted(source.as_bytes()).unwrap());
     let sizes = ["count", "place", "spare"].map(|name| program.global(name).unwrap().bytes());
     assert_eq!(sizes, [4, 12, 20]);
     let result = device.buffer_of(&queue, &[0u32]).unwrap();
@@ -100,7 +101,7 @@ void main() { result.at[0] = longshore_globals.count; }
 
 fn shared_globals(device: &Device) {
     let image = linked(&["added", "multiplied", "stored"], SHARED);
-    let (queue, program) = (device.queue().unwrap(), device.load_own(image).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(image).unwrap());
     let result = device.buffer_of(&queue, &[0u32]).unwrap();
     // SAFETY: the kernels take a number, and a place for one.
     unsafe {
@@ -123,7 +124,7 @@ layout(push_constant) uniform Arguments { Globals longshore_globals; };
 void main() { longshore_globals.count = 1; }
 ";
     let error =
-        refused(device.load_own(linked(&["first", "second"], source)), ErrorCode::Unsupported);
+        refused(device.load_trusted(linked(&["first", "second"], source)), ErrorCode::Unsupported);
     says(&error, &["longshore_globals"]);
 }
 
@@ -172,7 +173,7 @@ const ORDER_ENTRY_POINTS: [&str; 8] = [
 ];
 
 fn order(device: &Device) {
-    let program = device.load_own(linked(&ORDER_ENTRY_POINTS, ORDER)).unwrap();
+    let program = device.load_trusted(linked(&ORDER_ENTRY_POINTS, ORDER)).unwrap();
     let queue = device.queue().unwrap();
     assert_eq!(program.global("order").unwrap().read::<u64>(&queue).unwrap(), 1234);
     let names: Vec<_> = program.symbols().unwrap().into_iter().map(|symbol| symbol.0).collect();
@@ -198,10 +199,10 @@ fn longshore_FAILING() { longshore_globals.longshore_KIND_status = 4711u; }
 fn nop() {}
 ";
     let image = source.replace("FAILING", "constructor_7").replace("KIND", "constructor");
-    let error = refused(device.load_own(image.as_bytes()), ErrorCode::BackendFailure);
+    let error = refused(device.load_trusted(image.as_bytes()), ErrorCode::BackendFailure);
     says(&error, &["4711", "longshore_constructor_7"]);
     let image = source.replace("FAILING", "destructor_7").replace("KIND", "destructor");
-    let program = device.load_own(image.as_bytes()).unwrap();
+    let program = device.load_trusted(image.as_bytes()).unwrap();
     let error = refused(program.unload(), ErrorCode::BackendFailure);
     says(&error, &["4711", "longshore_destructor_7"]);
 }
@@ -214,12 +215,12 @@ fn constructor_with_arguments(device: &Device) {
         void main() { numbers.at[0] = 1; }",
     ];
     let image = vulkan::glsl("longshore_constructor_1", &source.concat());
-    let error = refused(device.load_own(image), ErrorCode::Unsupported);
+    let error = refused(device.load_trusted(image), ErrorCode::Unsupported);
     says(&error, &["longshore_constructor_1"]);
 }
 
 fn profile(device: &Device) {
-    let program = device.load_own(linked(&ORDER_ENTRY_POINTS, ORDER)).unwrap();
+    let program = device.load_trusted(linked(&ORDER_ENTRY_POINTS, ORDER)).unwrap();
     let queue = device.queue().unwrap();
     for _ in 0..3 {
         // SAFETY: the kernel takes no arguments.
@@ -252,7 +253,8 @@ struct Values { at: u32, value: u32 }
 @compute @workgroup_size(1)
 fn stored() { numbers[values.at] = values.value; }
 ";
-    let (queue, program) = (device.queue().unwrap(), device.load_own(source.as_bytes()).unwrap());
+    let (queue, program) =
+        (device.queue().unwrap(), device.load_trusted(source.as_bytes()).unwrap());
     let kernel = program.kernel("stored").unwrap();
     let numbers = device.buffer_of(&queue, &vec![0u32; LAUNCHES as usize]).unwrap();
     for i in 0..LAUNCHES {
@@ -279,7 +281,7 @@ fn slowly() { for (var i = 0u; i < 50000; i++) { numbers[0] += 1u; } }
         Err(error) if error.code() == ErrorCode::Unsupported => return,
         pinned => pinned.unwrap(),
     };
-    let (queue, program) = (device.queue().unwrap(), device.load_own(&source[..]).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(&source[..]).unwrap());
     let copy = device.buffer::<u8>(&queue, 2 * HALF).unwrap();
     let slowly = program.kernel("slowly").unwrap();
     // SAFETY: the kernel counts in pinned memory, and the copy reads all of it; the test waits for

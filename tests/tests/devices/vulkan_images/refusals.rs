@@ -3,7 +3,7 @@
 use super::{Check, glsl, is_driver, launch, refused, says};
 use longshore::{Acceptance, Device, ErrorCode, Grid};
 use longshore_conformance::Fixtures;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::vulkan;
 
 pub(crate) const CHECKS: &[Check] = &[
@@ -42,7 +42,7 @@ fn doubled() -> Vec<u8> {
 
 /// Checks that the device still works.
 fn works(device: &Device) {
-    let (queue, program) = (device.queue().unwrap(), device.load_own(doubled()).unwrap());
+    let (queue, program) = (device.queue().unwrap(), device.load_trusted(doubled()).unwrap());
     let numbers = device.buffer_of(&queue, &[1u32, 2, 3]).unwrap();
     // SAFETY: the buffer has three numbers.
     unsafe { launch(&queue, &program, "doubled", Grid::default(), (&numbers, 3u32)) }.unwrap();
@@ -52,7 +52,7 @@ fn works(device: &Device) {
 fn truncated(device: &Device) {
     let image = doubled();
     for length in (0..image.len()).filter(|length| length % 4 == 0 || length % 7 == 0) {
-        refused(device.load_own(&image[..length]), ErrorCode::InvalidBinary);
+        refused(device.load_trusted(&image[..length]), ErrorCode::InvalidBinary);
     }
     works(device);
 }
@@ -68,7 +68,7 @@ fn flipped(device: &Device) {
             changed[bit / 8] ^= 1 << (bit % 8);
         }
         // A changed module that is still valid may be loaded; the test does not launch it.
-        if let Err(error) = device.load_own(&changed) {
+        if let Err(error) = device.load_trusted(&changed) {
             let right = [
                 ErrorCode::InvalidBinary,
                 ErrorCode::LinkFailure,
@@ -85,14 +85,14 @@ fn flipped(device: &Device) {
 fn invalid(device: &Device) {
     // The module returns a number from a void function.
     let module = MINIMAL.replace("OpReturn", "OpReturnValue %number");
-    let error = refused(device.load_own(vulkan::assembled(&module)), ErrorCode::InvalidBinary);
+    let error = refused(device.load_trusted(vulkan::assembled(&module)), ErrorCode::InvalidBinary);
     says(&error, &["OpReturnValue"]);
     // The module breaks a rule of Vulkan: the execution model `Kernel` is not allowed.
     let module = MINIMAL.replace("GLCompute %main", "Kernel %main");
-    let error = device.load_own(vulkan::assembled(&module)).err().expect("refused");
+    let error = device.load_trusted(vulkan::assembled(&module)).err().expect("refused");
     assert!(!error.message().is_empty());
     let image = vulkan::assembled(MINIMAL);
-    assert_eq!(device.load_own(image).unwrap().symbols().unwrap().len(), 1);
+    assert_eq!(device.load_trusted(image).unwrap().symbols().unwrap().len(), 1);
 }
 
 /// A kernel that does nothing.
@@ -121,7 +121,7 @@ fn only_headers(device: &Device) {
             let native: Vec<u8> = words.clone().flat_map(u32::to_le_bytes).collect();
             let swapped: Vec<u8> = words.flat_map(u32::to_be_bytes).collect();
             for image in [native, swapped] {
-                let error = device.load_own(image).err().expect("refused");
+                let error = device.load_trusted(image).err().expect("refused");
                 let right = [ErrorCode::InvalidBinary, ErrorCode::Unsupported];
                 assert!(right.contains(&error.code()), "{version:#x} {body:x?}: {error:?}");
             }
@@ -133,7 +133,7 @@ fn only_headers(device: &Device) {
 fn no_entry_points(device: &Device) {
     let kept = |line: &&str| !line.contains("OpEntryPoint") && !line.contains("OpExecutionMode");
     let module: Vec<_> = MINIMAL.lines().filter(kept).collect();
-    refused(device.load_own(vulkan::assembled(&module.join("\n"))), ErrorCode::InvalidBinary);
+    refused(device.load_trusted(vulkan::assembled(&module.join("\n"))), ErrorCode::InvalidBinary);
     works(device);
 }
 
@@ -153,7 +153,7 @@ fn other_stages(device: &Device) {
              OpReturn
              OpFunctionEnd
 ";
-    let program = device.load_own(vulkan::assembled(&module)).unwrap();
+    let program = device.load_trusted(vulkan::assembled(&module)).unwrap();
     let names: Vec<_> = program.symbols().unwrap().into_iter().map(|symbol| symbol.0).collect();
     assert_eq!(names, ["minimal"]);
     refused(program.kernel("painted"), ErrorCode::NotFound);
@@ -179,7 +179,7 @@ fn lacking_features(device: &Device) {
         ("float64", "float64_t", "shaderFloat64"),
     ] {
         let image = with(extension, type_name);
-        match device.load_own(&image) {
+        match device.load_trusted(&image) {
             Ok(program) => {
                 assert!(!is_driver(device, "SwiftShader"), "it has {feature}");
                 let queue = device.queue().unwrap();
@@ -206,18 +206,18 @@ fn lacking_features(device: &Device) {
 fn imports(device: &Device) {
     let images = Fixtures::built_in();
     let image = images.image(device, "undefined").unwrap().expect("it is tried to be loaded");
-    let error = refused(device.load_own(&*image), ErrorCode::LinkFailure);
+    let error = refused(device.load_trusted(&*image), ErrorCode::LinkFailure);
     says(&error, &["longshore_fixture_that_nobody_defines"]);
     works(device);
 }
 
 fn wgsl_errors(device: &Device) {
     let source = "// One line.\n@compute @workgroup_size(1)\nfn lost() {\n  missing = 1u;\n}\n";
-    let error = refused(device.load_own(source.as_bytes()), ErrorCode::CompileFailure);
+    let error = refused(device.load_trusted(source.as_bytes()), ErrorCode::CompileFailure);
     says(&error, &["missing", "4:3"]);
     // The source breaks a rule of the language, not of its grammar.
     let source = "@compute @workgroup_size(1)\nfn wrong() {\n  let x: u32 = 1.5f;\n}\n";
-    let error = refused(device.load_own(source.as_bytes()), ErrorCode::CompileFailure);
+    let error = refused(device.load_trusted(source.as_bytes()), ErrorCode::CompileFailure);
     says(&error, &["3:"]);
     works(device);
 }
@@ -249,7 +249,7 @@ fn bad_wgsl(device: &Device) {
     for source in sources {
         let shown: String = source.chars().take(80).collect();
         // The launch refuses a module that only the launch can complete.
-        let loaded = device.load_own(source.as_bytes()).and_then(|program| {
+        let loaded = device.load_trusted(source.as_bytes()).and_then(|program| {
             let (name, _) = program.symbols()?.pop().expect("it has a kernel");
             let queue = device.queue()?;
             // SAFETY: the kernels take no arguments, and must not run.
@@ -268,7 +268,7 @@ fn other_bindings(device: &Device) {
         layout(set = 0, binding = 3, r32f) uniform image2D canvas;
         void main() { imageStore(canvas, ivec2(0), vec4(1)); }",
     );
-    let error = refused(device.load_own(image), ErrorCode::Unsupported);
+    let error = refused(device.load_trusted(image), ErrorCode::Unsupported);
     says(&error, &["canvas"]);
     works(device);
 }
@@ -276,14 +276,15 @@ fn other_bindings(device: &Device) {
 fn large_groups(device: &Device) {
     for size in ["4096 1 1", "1024 1024 1", "1024 1024 64"] {
         let module = MINIMAL.replace("LocalSize 1 1 1", &format!("LocalSize {size}"));
-        let error = refused(device.load_own(vulkan::assembled(&module)), ErrorCode::Unsupported);
+        let error =
+            refused(device.load_trusted(vulkan::assembled(&module)), ErrorCode::Unsupported);
         says(&error, &["minimal", "items"]);
     }
     let constructor = "layout(local_size_x = 1024, local_size_y = 1024) in;
         layout(local_size_x_id = 0, local_size_y_id = 1) in;
         void main() {}";
     let image = glsl("longshore_constructor_1", constructor);
-    let error = refused(device.load_own(image), ErrorCode::Unsupported);
+    let error = refused(device.load_trusted(image), ErrorCode::Unsupported);
     says(&error, &["longshore_constructor_1", "1024"]);
     works(device);
 }
@@ -307,7 +308,7 @@ fn large_buffers(device: &Device) {
         layout(set = 0, binding = 4, std430) buffer Result { uint result; };
         void main() { result = values[0].x + values[(1 << 26) - 1].x; }",
     );
-    let error = refused(device.load_own(image), ErrorCode::Unsupported);
+    let error = refused(device.load_trusted(image), ErrorCode::Unsupported);
     says(&error, &["set 0, binding 3", "1073741824 bytes"]);
     works(device);
 }

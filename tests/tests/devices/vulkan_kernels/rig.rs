@@ -2,7 +2,7 @@
 
 use longshore::{ArgumentList, Device, Grid, Kernel, Program, Queue, Result};
 use longshore_conformance::DeviceName;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::vulkan;
 use std::collections::BTreeMap;
 
@@ -66,14 +66,14 @@ pub(crate) fn open(name: &DeviceName, language: Language) -> Result<Rig> {
 
 fn glsl(device: &Device) -> Result<BTreeMap<&'static str, Kernel>> {
     let kernel = |name| {
-        let program = device.load_own(vulkan::compile_kernel(name))?;
+        let program = device.load_trusted(vulkan::compile_kernel(name))?;
         kernel_of(&program, name)
     };
     NAMES.into_iter().map(kernel).collect()
 }
 
 fn wgsl(device: &Device) -> Result<BTreeMap<&'static str, Kernel>> {
-    let program = device.load_own(WGSL.as_bytes())?;
+    let program = device.load_trusted(WGSL.as_bytes())?;
     NAMES.into_iter().map(|name| kernel_of(&program, name)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::isolation::support::{assert_lost, children, comes_true, isolated, process_of, round};
 use longshore::{DeviceInfo, Grid, Host, MemoryKind, Outcome, PlatformInfo};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::world::{World, copy_into, executor, host_plugin};
 use std::time::{Duration, Instant};
 
@@ -146,7 +146,7 @@ fn a_killed_process_is_noticed_at_once_by_who_waits_and_names_the_kernel() {
     let device = host.default_device().unwrap();
     let image =
         longshore_conformance::Fixtures::built_in().image(&device, "basic").unwrap().unwrap();
-    let program = device.load_own(&*image).unwrap();
+    let program = device.load_trusted(&*image).unwrap();
     let (queue, bump) = (device.queue().unwrap(), program.kernel("bump").unwrap());
     let shared = device.allocate(MemoryKind::Host, 64, 1).unwrap();
     let (open, gate) = std::sync::mpsc::channel::<()>();
@@ -229,7 +229,7 @@ fn a_kernel_that_exits_is_named() {
     assert!(compiled.unwrap().success());
     let host: Host = isolated(&world, None).unwrap();
     let device = host.default_device().unwrap();
-    let program = device.load_own(std::fs::read(&library).unwrap()).unwrap();
+    let program = device.load_trusted(std::fs::read(&library).unwrap()).unwrap();
     let (queue, leave) = (device.queue().unwrap(), program.kernel("leave").unwrap());
     // SAFETY: `leave` reads no arguments.
     let error = unsafe { queue.launch_and_wait(&leave, Grid::default(), ()) }.unwrap_err();

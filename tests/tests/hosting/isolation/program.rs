@@ -3,7 +3,7 @@
 use crate::isolation::support::{assert_lost, children, comes_true, isolated, process_of, round};
 use longshore::{Grid, MemoryKind};
 use longshore_conformance::Fixtures;
-use longshore_tests::held::Held;
+use longshore_tests::resource_usage::ResourceUsage;
 use longshore_tests::world::{World, copy_into, host_plugin};
 use std::sync::{Arc, Barrier};
 
@@ -106,13 +106,17 @@ fn rounds_with_and_without_a_killed_process_leave_nothing_behind() {
         }
     };
     rounds(4);
-    let before = Held::now();
+    let before = ResourceUsage::now();
     rounds(30);
-    assert!(comes_true(|| Held::now().threads <= before.threads), "{before:?} {:?}", Held::now());
+    assert!(
+        comes_true(|| ResourceUsage::now().threads <= before.threads),
+        "{before:?} {:?}",
+        ResourceUsage::now()
+    );
     // The count may still have included descriptors of the previous process.
-    let are_closed = || Held::now().descriptors <= before.descriptors;
-    assert!(comes_true(are_closed), "{before:?} {:?}", Held::now());
-    let after = Held::now();
+    let are_closed = || ResourceUsage::now().descriptors <= before.descriptors;
+    assert!(comes_true(are_closed), "{before:?} {:?}", ResourceUsage::now());
+    let after = ResourceUsage::now();
     assert!(after.mappings <= before.mappings + 8, "{before:?} {after:?}");
     assert!(comes_true(|| children().is_empty()), "{:?}", children());
 }

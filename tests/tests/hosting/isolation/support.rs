@@ -2,7 +2,7 @@
 
 use longshore::{Device, Error, ErrorCode, Grid, Host, MemoryKind, Result};
 use longshore_conformance::Fixtures;
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::world::{World, executor};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(crate) fn isolated(world: &World, limit: Option<Duration>) -> Result<Host> {
 /// events.
 pub(crate) fn round(device: &Device) -> Result<()> {
     let image = Fixtures::built_in().image(device, "basic")?.expect("there is an image for it");
-    let program = device.load_own(&*image)?;
+    let program = device.load_trusted(&*image)?;
     let (bump, read) = (program.kernel("bump")?, program.kernel("read_counter")?);
     program.symbols()?;
     let (queue, other) = (device.queue()?, device.queue()?);

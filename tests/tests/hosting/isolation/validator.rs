@@ -1,7 +1,7 @@
 //! The validator of Vulkan modules, with an isolated backend.
 
 use longshore::{Device, DeviceInfo, Environment, ErrorCode, InfoValue, IsolateSandbox};
-use longshore_conformance::OwnImages;
+use longshore_conformance::TrustedImages;
 use longshore_tests::vulkan;
 use longshore_tests::world::{World, copy_into, executor};
 
@@ -36,7 +36,7 @@ fn outside_of_a_sandbox_the_validator_is_that_of_the_machine() {
     with_a_device(IsolateSandbox::Off, "require", |device, validator| {
         match validator.starts_with("none (") {
             true => assert!(std::env::var_os("CI").is_none(), "{validator}"),
-            false => drop(device.load_own(WGSL).unwrap()),
+            false => drop(device.load_trusted(WGSL).unwrap()),
         }
     });
 }
@@ -44,7 +44,7 @@ fn outside_of_a_sandbox_the_validator_is_that_of_the_machine() {
 #[test]
 fn in_a_sandbox_a_required_validator_is_the_library_or_an_error_with_the_reason() {
     with_a_device(IsolateSandbox::Available, "require", |device, validator| {
-        let loaded = device.load_own(WGSL);
+        let loaded = device.load_trusted(WGSL);
         if validator.starts_with("libSPIRV-Tools-shared.so") || validator == "compiled in" {
             return drop(loaded.unwrap());
         }
@@ -65,6 +65,6 @@ fn in_a_sandbox_a_required_validator_is_the_library_or_an_error_with_the_reason(
 #[test]
 fn in_a_sandbox_modules_are_loaded_where_no_validator_is_required() {
     with_a_device(IsolateSandbox::Available, "auto", |device, _| {
-        drop(device.load_own(WGSL).unwrap())
+        drop(device.load_trusted(WGSL).unwrap())
     });
 }

@@ -1,6 +1,6 @@
 //! Compilation of the test programs.
 
-use super::Ended;
+use super::TrialResult;
 use libtest_mimic::{Completion, Failed};
 use longshore_tests::world::root;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub(crate) fn program(file: &str, linked: Linked) -> Result<PathBuf, Failed> {
 }
 
 /// Checks that clang compiles a program too.
-pub(crate) fn check(file: &str) -> Ended {
+pub(crate) fn check(file: &str) -> TrialResult {
     let mut compiler = compiler(["clang-19", "clang++-19"], file);
     let program = compiler.get_program().to_string_lossy().into_owned();
     if Command::new(&program).arg("--version").output().is_err() {

@@ -1,7 +1,7 @@
 //! The library itself: its exports, its name, and the dependencies of the library and of plugins.
 
 use super::compile::{self, Linked};
-use super::{Ended, not_tried, trial};
+use super::{TrialResult, not_tried, trial};
 use libtest_mimic::{Completion, Failed, Trial};
 use longshore_tests::vulkan;
 use longshore_tests::world::root;
@@ -73,7 +73,7 @@ fn dynamic(file: &Path) -> Result<Dynamic, Failed> {
     })
 }
 
-fn exports() -> Ended {
+fn exports() -> TrialResult {
     let exports = dynamic(&compile::library(Linked::Shared)?)?.exports;
     let is_version = |name: &str| name == VERSION;
     let wrong: Vec<_> = exports
@@ -106,7 +106,7 @@ fn declared() -> Result<BTreeSet<String>, Failed> {
     Ok(declared.collect())
 }
 
-fn needs() -> Ended {
+fn needs() -> TrialResult {
     let Dynamic { soname, needed, .. } = dynamic(&compile::library(Linked::Shared)?)?;
     if soname != SONAME {
         return Err(format!("it is called {soname}").into());
@@ -120,7 +120,7 @@ fn needs() -> Ended {
 
 /// Checks that the Vulkan plugin registers no destructors with `__cxa_atexit`. The destructors of
 /// its SPIRV-Tools would free tables that a later load of a program still reads.
-fn endures() -> Ended {
+fn endures() -> TrialResult {
     let Some(plugin) = vulkan::plugin() else { return not_tried("the plugin is not built") };
     match dynamic(&plugin)?.imports.iter().any(|name| name == "__cxa_atexit") {
         false => Ok(Completion::Completed),

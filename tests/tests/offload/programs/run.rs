@@ -1,7 +1,7 @@
 //! Runs of the test programs.
 
 use super::compile::{self, Linked, said};
-use super::{Ended, Program, not_tried};
+use super::{Program, TrialResult, not_tried};
 use libtest_mimic::{Completion, Failed};
 use longshore::{Environment, Host};
 use longshore_conformance::Fixtures;
@@ -87,7 +87,7 @@ pub(crate) unsafe fn take_drivers() {
 }
 
 /// Runs a program to its end; the error is its output.
-pub(crate) fn run(program: &Program, linked: Linked, on: On, under: Under) -> Ended {
+pub(crate) fn run(program: &Program, linked: Linked, on: On, under: Under) -> TrialResult {
     if let Some(why) = missing(on, under) {
         return not_tried(why);
     }

@@ -4,10 +4,10 @@ pub(crate) mod cuda;
 pub(crate) mod images;
 
 use cuda::Cuda;
-use longshore_double_gpu::testing::{Said, Tried};
+use longshore_double_gpu::testing::{ProcessOutput, TestedDouble};
 
 /// Double of CUDA's driver.
-pub(crate) const CUDA: Tried = Tried {
+pub(crate) const CUDA: TestedDouble = TestedDouble {
     settings: "LONGSHORE_CUDA_DOUBLE",
     package: "longshore-double-cuda",
     file: "liblongshore_double_cuda.so",
@@ -15,6 +15,6 @@ pub(crate) const CUDA: Tried = Tried {
 
 /// Runs a part of a test with a double that has these settings, in a process of its own. Inside
 /// that process, this function never returns.
-pub(crate) fn with_double(settings: &str, part: impl FnOnce(&Cuda)) -> Said {
+pub(crate) fn with_double(settings: &str, part: impl FnOnce(&Cuda)) -> ProcessOutput {
     CUDA.run(settings, Cuda::open, part)
 }

@@ -1,6 +1,6 @@
 //! Contexts. Objects made in a context end with it.
 
-use super::lane::{Lane, Lanes, Order};
+use super::channel::{Channel, Channels, Order};
 use super::object::Object;
 use super::state::print_error;
 use super::value::Out;
@@ -22,7 +22,7 @@ pub struct Context {
     gpu: Mutex<Option<Arc<Gpu>>>,
     /// Code that every call returns since a kernel failed; 0 before a failure.
     fault: AtomicU32,
-    pub(crate) lanes: Lanes,
+    pub(crate) channels: Channels,
     /// Queue for host functions.
     pub(crate) host_functions: SubmissionQueue,
     /// Handles of the contexts whose memory this context's kernels reach.
@@ -105,7 +105,7 @@ impl Context {
             device,
             gpu: Mutex::new(Some(Arc::new(gpu))),
             fault: AtomicU32::new(0),
-            lanes: Lanes::default(),
+            channels: Channels::default(),
             host_functions: SubmissionQueue::new("host-functions"),
             peers: Mutex::default(),
             limits: Mutex::default(),
@@ -160,39 +160,39 @@ impl Context {
         }
     }
 
-    /// Returns the lane of the stream with handle 0.
+    /// Returns the channel of the stream with handle 0.
     ///
     /// # Errors
-    /// Failure to create the lane.
-    pub(crate) fn own_lane(&self) -> DriverResult<Arc<Lane>> {
-        self.lanes.own(|| self.new_lane(Order::Own))
+    /// Failure to create the channel.
+    pub(crate) fn own_channel(&self) -> DriverResult<Arc<Channel>> {
+        self.channels.own(|| self.new_channel(Order::Own))
     }
 
-    /// Creates a lane.
+    /// Creates a channel.
     ///
     /// # Errors
     /// `CONTEXT_IS_DESTROYED`; `LAUNCH_FAILED` if the GPU process is gone.
-    pub(crate) fn new_lane(&self, order: Order) -> DriverResult<Lane> {
-        Lane::new(&*self.gpu()?, order)
+    pub(crate) fn new_channel(&self, order: Order) -> DriverResult<Channel> {
+        Channel::new(&*self.gpu()?, order)
     }
 
     /// Waits for all work in the context.
     pub fn wait(&self) {
-        for lane in self.lanes.all() {
-            lane.queue.tail().wait();
+        for channel in self.channels.all() {
+            channel.queue.tail().wait();
         }
     }
 
     /// Stops all running work, and ends the GPU process.
     pub(crate) fn stop(&self) {
-        let lanes = self.lanes.all();
-        for lane in &lanes {
-            lane.queue.abandon();
+        let channels = self.channels.all();
+        for channel in &channels {
+            channel.queue.abandon();
         }
         self.host_functions.abandon();
         drop(self.gpu.lock().take());
-        for lane in &lanes {
-            lane.queue.join();
+        for channel in &channels {
+            channel.queue.join();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Fills.
 
-use super::range::{At, Range, device_range};
+use super::range::{DataLocation, Range, device_range};
 use super::transfer::{prepare, write};
 use super::{Code, DriverResult, broken, stream};
 use crate::protocol::Fault;
@@ -64,8 +64,10 @@ fn fill_range(to: &Range, rows: &Rows, value: &[u8]) -> Result<(), Fault> {
     for index in 0..rows.count {
         let offset = index * rows.pitch;
         let at = match &to.at {
-            At::Here(address) => At::Here(address + offset as usize),
-            At::Process(context, address) => At::Process(context.clone(), address + offset),
+            DataLocation::Here(address) => DataLocation::Here(address + offset as usize),
+            DataLocation::Process(context, address) => {
+                DataLocation::Process(context.clone(), address + offset)
+            }
         };
         let part = Range { at, bytes: rows.width, ..to.clone() };
         write(&part, &row)?;

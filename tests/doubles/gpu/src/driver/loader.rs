@@ -11,7 +11,7 @@ use super::blocks::{Kind, OF_MODULE};
 use super::context::Context;
 use super::image::{Contents, Refusal, Variable};
 use super::memory::allocate_block;
-use super::range::{At, Range};
+use super::range::{DataLocation, Range};
 use super::{Code, machine, transfer};
 use crate::Window;
 use crate::protocol::{Fault, Symbol};
@@ -113,15 +113,15 @@ impl Loader<'_> {
     fn fill(&self, variable: &Variable, variables: &Variables) -> Result<(), Fault> {
         let address = variables.real[&variable.name];
         let range = self.range(address, variable.bytes);
-        if !self.contents.has_references && matches!(range.at, At::Process(..)) {
+        if !self.contents.has_references && matches!(range.at, DataLocation::Process(..)) {
             return Ok(());
         }
         let mut value = variable.initial.clone();
         value.resize(variable.bytes as usize, 0);
         // Variables that only the program reads refer to the program's addresses.
         let names = match range.at {
-            At::Here(_) => &variables.seen,
-            At::Process(..) => &variables.real,
+            DataLocation::Here(_) => &variables.seen,
+            DataLocation::Process(..) => &variables.real,
         };
         for reference in &variable.references {
             let Some(target) = self.resolve(&reference.symbol, names)? else { continue };
@@ -187,8 +187,8 @@ impl Loader<'_> {
 
     fn range(&self, address: u64, bytes: u64) -> Range {
         let at = match self.window() {
-            Ok(window) if window.contains(address) => At::Here(window.alias_of(address)),
-            _ => At::Process(Arc::clone(self.context), address),
+            Ok(window) if window.contains(address) => DataLocation::Here(window.alias_of(address)),
+            _ => DataLocation::Process(Arc::clone(self.context), address),
         };
         Range { at, bytes, is_pageable: false, registration: None }
     }

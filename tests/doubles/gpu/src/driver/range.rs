@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Bytes that an operation reads or writes.
 #[derive(Clone)]
 pub(crate) struct Range {
-    pub(crate) at: At,
+    pub(crate) at: DataLocation,
     pub(crate) bytes: u64,
     /// Ordinary memory of the program: copies of such memory block the caller.
     pub(crate) is_pageable: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Range {
 
 /// The place of bytes.
 #[derive(Clone)]
-pub(crate) enum At {
+pub(crate) enum DataLocation {
     /// Address in this process.
     Here(usize),
     /// Address in a context's GPU process.
@@ -100,7 +100,7 @@ fn range(block: &Arc<Block>, address: u64, bytes: u64) -> DriverResult<Range> {
 }
 
 /// Returns the place of an address in a block.
-fn place(block: &Block, address: u64) -> DriverResult<At> {
+fn place(block: &Block, address: u64) -> DriverResult<DataLocation> {
     let machine = machine()?;
     let window = &machine.devices[block.context.device].window;
     let address = match block.kind {
@@ -108,13 +108,15 @@ fn place(block: &Block, address: u64) -> DriverResult<At> {
         _ => address,
     };
     Ok(match &block.kind {
-        Kind::Registered(_) => At::Here(address as usize),
-        _ if window.contains(address) => At::Here(window.alias_of(address)),
-        _ if machine.shared.contains(address) => At::Here(machine.shared.alias_of(address)),
-        _ => At::Process(Arc::clone(&block.context), address),
+        Kind::Registered(_) => DataLocation::Here(address as usize),
+        _ if window.contains(address) => DataLocation::Here(window.alias_of(address)),
+        _ if machine.shared.contains(address) => {
+            DataLocation::Here(machine.shared.alias_of(address))
+        }
+        _ => DataLocation::Process(Arc::clone(&block.context), address),
     })
 }
 
 fn pageable(address: usize, bytes: u64) -> Range {
-    Range { at: At::Here(address), bytes, is_pageable: true, registration: None }
+    Range { at: DataLocation::Here(address), bytes, is_pageable: true, registration: None }
 }

@@ -1,8 +1,8 @@
 //! Streams.
 
+use super::channel::{Channel, Order};
 use super::context::{Context, current, current_or_failed};
 use super::entry::in_host_function;
-use super::lane::{Lane, Order};
 use super::object::{self, Object};
 use super::{Code, DriverResult, Out, Scope, broken, driver};
 use crate::Ticket;
@@ -19,12 +19,12 @@ const NON_BLOCKING: u32 = 1;
 /// A function of a program.
 pub type HostFn = unsafe extern "C" fn(*mut c_void);
 
-/// A stream: a lane of its context.
+/// A stream: a channel of its context.
 pub struct Stream {
     pub(crate) handle: usize,
     context: Weak<Context>,
     context_handle: usize,
-    lane: Arc<Lane>,
+    channel: Arc<Channel>,
 }
 
 impl Object for Stream {
@@ -41,12 +41,12 @@ impl Stream {
     /// # Errors
     /// A failure in the context, including the end of its GPU process.
     fn own_of(context: &Arc<Context>) -> DriverResult<Stream> {
-        Ok(Stream::new(context, 0, context.own_lane()?))
+        Ok(Stream::new(context, 0, context.own_channel()?))
     }
 
-    fn new(context: &Arc<Context>, handle: usize, lane: Arc<Lane>) -> Stream {
+    fn new(context: &Arc<Context>, handle: usize, channel: Arc<Channel>) -> Stream {
         let (context, context_handle) = (Arc::downgrade(context), context.handle);
-        Stream { handle, context, context_handle, lane }
+        Stream { handle, context, context_handle, channel }
     }
 
     /// Enqueues a job, which is skipped after a failure in the context.
@@ -55,8 +55,8 @@ impl Stream {
     /// `CONTEXT_IS_DESTROYED`.
     pub(crate) fn push(&self, job: impl FnOnce(&Context) + Send + 'static) -> DriverResult<Ticket> {
         let context = self.context.upgrade().ok_or(Code::CONTEXT_IS_DESTROYED)?;
-        let before = context.lanes.before(&self.lane);
-        Ok(self.lane.queue.push(Box::new(move || {
+        let before = context.channels.before(&self.channel);
+        Ok(self.channel.queue.push(Box::new(move || {
             before.iter().for_each(Ticket::wait);
             if context.check().is_ok() {
                 job(&context);
@@ -64,15 +64,15 @@ impl Stream {
         })))
     }
 
-    /// Returns a function that sends requests over the lane's connection, for jobs of
+    /// Returns a function that sends requests over the channel's connection, for jobs of
     /// [`Stream::push`].
     pub(crate) fn asks(&self) -> impl Fn(&Request) -> Reply + Send + Sync + 'static {
-        self.lane.asks()
+        self.channel.asks()
     }
 
     /// Returns a ticket for all work enqueued so far.
     fn tail(&self) -> Ticket {
-        self.lane.queue.tail()
+        self.channel.queue.tail()
     }
 }
 
@@ -107,9 +107,9 @@ pub fn create_with_priority(stream: Out<usize>, flags: u32, _priority: i32) -> D
         return stream.put(0);
     }
     let order = if flags & NON_BLOCKING == 0 { Order::WithOwn } else { Order::Free };
-    let lane = Arc::new(context.new_lane(order)?);
-    let made = object::add(|handle| Stream::new(&context, handle, Arc::clone(&lane)));
-    context.lanes.enter(&lane);
+    let channel = Arc::new(context.new_channel(order)?);
+    let made = object::add(|handle| Stream::new(&context, handle, Arc::clone(&channel)));
+    context.channels.enter(&channel);
     stream.put(made.handle)
 }
 

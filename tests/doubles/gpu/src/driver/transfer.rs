@@ -5,7 +5,7 @@
 //! caller until it is done.
 
 use super::context::{Context, current};
-use super::range::{At, Range, any_range, device_range, host_range};
+use super::range::{DataLocation, Range, any_range, device_range, host_range};
 use super::stream::{self, Stream};
 use super::{Code, DriverResult, broken, driver, machine};
 use crate::protocol::{Fault, Request};
@@ -82,7 +82,7 @@ pub(crate) fn transfer(to: &Range, from: &Range) -> Result<(), Fault> {
         registration.to_device();
     }
     match (&to.at, &from.at) {
-        (At::Here(target), At::Here(source)) => {
+        (DataLocation::Here(target), DataLocation::Here(source)) => {
             let target = with_exposed_provenance_mut::<u8>(*target);
             let source = with_exposed_provenance_mut::<u8>(*source);
             // SAFETY: both are memory of the driver or the program vouches for them, with
@@ -104,14 +104,14 @@ pub(crate) fn transfer(to: &Range, from: &Range) -> Result<(), Fault> {
 /// A GPU process that is gone.
 pub(crate) fn read(from: &Range) -> Result<Vec<u8>, Fault> {
     match &from.at {
-        At::Here(address) => {
+        DataLocation::Here(address) => {
             let mut contents = vec![0; from.bytes as usize];
             let start = with_exposed_provenance_mut::<u8>(*address);
             // SAFETY: a range of the driver's memory, or a range that the program vouches for.
             unsafe { std::ptr::copy(start, contents.as_mut_ptr(), contents.len()) };
             Ok(contents)
         }
-        At::Process(context, address) => {
+        DataLocation::Process(context, address) => {
             context.ask(&Request::Read { address: *address, bytes: from.bytes })
         }
     }
@@ -123,13 +123,13 @@ pub(crate) fn read(from: &Range) -> Result<Vec<u8>, Fault> {
 /// A GPU process that is gone.
 pub(crate) fn write(to: &Range, contents: &[u8]) -> Result<(), Fault> {
     match &to.at {
-        At::Here(address) => {
+        DataLocation::Here(address) => {
             let start = with_exposed_provenance_mut::<u8>(*address);
             // SAFETY: a range of the driver's memory or one that the program vouches for, with the
             // contents' length.
             unsafe { std::ptr::copy(contents.as_ptr(), start, contents.len()) };
         }
-        At::Process(context, address) => {
+        DataLocation::Process(context, address) => {
             let contents = contents.to_vec();
             context.ask(&Request::Write { address: *address, contents })?;
         }
@@ -204,7 +204,7 @@ fn delay() {
 fn wait_if_synchronous(bytes: usize, is_synchronous: bool) -> DriverResult {
     let context = current()?;
     if bytes > 0 && is_synchronous {
-        context.own_lane()?.queue.tail().wait();
+        context.own_channel()?.queue.tail().wait();
     }
     context.check()
 }

@@ -1,6 +1,6 @@
 //! Images and their twins, made by clang.
 
-use super::{Tried, root};
+use super::{TestedDouble, root};
 use crate::image_hash;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ impl Twins {
     ///
     /// # Panics
     /// If files cannot be written.
-    pub fn new(double: &Tried, tools: &[&str]) -> Option<Twins> {
+    pub fn new(double: &TestedDouble, tools: &[&str]) -> Option<Twins> {
         if let Some(folder) = double.setting("twins") {
             return Some(Twins { folder: folder.into(), _made: None });
         }

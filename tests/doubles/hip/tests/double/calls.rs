@@ -3,7 +3,7 @@
 
 use crate::support::hip::{Hip, ok, out};
 use crate::support::with_double;
-use longshore_double_gpu::testing::Said;
+use longshore_double_gpu::testing::ProcessOutput;
 use std::ffi::CStr;
 
 /// Checks that no object is left.
@@ -48,7 +48,7 @@ fn no_bytes_are_no_memory() {
 
 /// Checks the names of results, the properties by the offsets of a layout, and the types of
 /// pointers.
-fn version(number: &str, is_before_6: bool) -> Said {
+fn version(number: &str, is_before_6: bool) -> ProcessOutput {
     with_double(&format!("version={number};target=gfx1100"), |hip| {
         let found: i32 = out(|found| hip.hipRuntimeGetVersion(found));
         let major = number.split('.').next().and_then(|major| major.parse().ok());

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Resources that this process holds.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct ResourceUsage {
     /// Resident memory in KiB.
     pub resident_kib: usize,
     /// Open file descriptors.
@@ -36,18 +36,18 @@ pub struct Held {
     pub threads: usize,
 }
 
-impl Held {
+impl ResourceUsage {
     /// Measures the current resources.
     ///
     /// # Panics
     /// If the numbers are missing in `/proc`.
-    pub fn now() -> Held {
+    pub fn now() -> ResourceUsage {
         let read = |file: &str| fs::read_to_string(format!("/proc/self/{file}")).unwrap();
         let count = |folder: &str| fs::read_dir(format!("/proc/self/{folder}")).unwrap().count();
         // The kernel rounds the number in `status` by some pages for each processor.
         let memory = read("smaps_rollup");
         let resident = memory.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
-        Held {
+        ResourceUsage {
             resident_kib: resident.trim().trim_end_matches(" kB").parse().unwrap(),
             descriptors: count("fd"),
             mappings: read("maps").lines().count(),
@@ -56,13 +56,13 @@ impl Held {
     }
 
     /// Returns the minimum of each resource over several measurements.
-    fn low() -> Held {
-        (1..FIRST_LOOKS).fold(Held::now(), |low, _| low.or_later())
+    fn low() -> ResourceUsage {
+        (1..FIRST_LOOKS).fold(ResourceUsage::now(), |low, _| low.or_later())
     }
 
     /// Returns the minimum of each resource, from one measurement unless that shows growth.
-    fn low_after(before: &Held) -> Held {
-        let mut low = Held::now();
+    fn low_after(before: &ResourceUsage) -> ResourceUsage {
+        let mut low = ResourceUsage::now();
         for _ in 1..LOOKS {
             if !low.has_grown_since(before) {
                 break;
@@ -73,10 +73,10 @@ impl Held {
     }
 
     /// Measures after a pause, and returns the minimum of each resource.
-    fn or_later(self) -> Held {
+    fn or_later(self) -> ResourceUsage {
         thread::sleep(PAUSE);
-        let now = Held::now();
-        Held {
+        let now = ResourceUsage::now();
+        ResourceUsage {
             resident_kib: self.resident_kib.min(now.resident_kib),
             descriptors: self.descriptors.min(now.descriptors),
             mappings: self.mappings.min(now.mappings),
@@ -84,7 +84,7 @@ impl Held {
         }
     }
 
-    fn has_grown_since(&self, before: &Held) -> bool {
+    fn has_grown_since(&self, before: &ResourceUsage) -> bool {
         self.resident_kib > before.resident_kib + OTHERS_KIB / SPANS
             || self.mappings > before.mappings
             || self.descriptors > before.descriptors
@@ -107,14 +107,14 @@ pub fn assert_nothing_is_left_by(rounds: usize, mut round: impl FnMut()) {
 /// Runs the rounds, and describes the resources that they leave behind.
 fn left_by(rounds: usize, mut round: impl FnMut()) -> Option<String> {
     let spans = rounds.min(SPANS);
-    let mut lows = vec![Held::low()];
+    let mut lows = vec![ResourceUsage::low()];
     for span in 0..spans {
         (rounds * span / spans..rounds * (span + 1) / spans).for_each(|_| round());
-        lows.push(Held::low_after(&lows[span]));
+        lows.push(ResourceUsage::low_after(&lows[span]));
     }
     let (before, after) = (lows[0], lows[spans]);
     println!("measured: before {before:?}; after {after:?}");
-    let growth = |of: fn(&Held) -> usize| lasting_growth(lows.iter().map(of));
+    let growth = |of: fn(&ResourceUsage) -> usize| lasting_growth(lows.iter().map(of));
     [
         (growth(|held| held.resident_kib), "KiB", OTHERS_KIB),
         (growth(|held| held.mappings), "mappings", OTHERS_MAPPINGS),
