@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_for_the_triples_of_all_compilers_are_scored_and_those_for_others_are_not() {
+    fn entries_are_scored_only_for_triples_of_compilers() {
         let device = Target::parse("gfx942:sramecc+:xnack-").unwrap();
         let score = |triple| score(&ImageEntry::new(&head(), triple, "gfx942"), &device);
         for triple in

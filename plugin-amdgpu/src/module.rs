@@ -34,22 +34,22 @@ pub struct AmdgpuImage {
     /// Names of the variables that HIP finds.
     globals: HashSet<String>,
     /// The bytes that HIP may still read.
-    bytes: Loaded,
+    bytes: ImageSource,
 }
 
 /// The bytes that a module was loaded from.
-enum Loaded {
+enum ImageSource {
     /// The host's bytes.
     AsGiven(ImageBytes),
     /// An image made from the host's bytes.
     Made(Vec<u8>),
 }
 
-impl Loaded {
+impl ImageSource {
     fn get(&self) -> &[u8] {
         match self {
-            Loaded::AsGiven(bytes) => bytes.get(),
-            Loaded::Made(bytes) => bytes,
+            ImageSource::AsGiven(bytes) => bytes.get(),
+            ImageSource::Made(bytes) => bytes,
         }
     }
 }
@@ -64,19 +64,19 @@ impl AmdgpuImage {
         let own = device.device_data();
         let given = read(bytes.get())?;
         let (bytes, contents) = match given.header.is_relocatable {
-            false => (Loaded::AsGiven(bytes), given),
+            false => (ImageSource::AsGiven(bytes), given),
             true => {
                 let linked = link::link(bytes.get(), own.linker.as_deref())?;
                 let contents = read(&linked)?;
-                (Loaded::Made(linked), contents)
+                (ImageSource::Made(linked), contents)
             }
         };
         refuse_undefined(&contents)?;
         let bytes = match loadable(bytes.get()).map_err(malformed)? {
             Cow::Borrowed(_) => bytes,
-            Cow::Owned(repaired) => Loaded::Made(repaired),
+            Cow::Owned(repaired) => ImageSource::Made(repaired),
         };
-        let bytes = steps::hidden(bytes.get(), &contents)?.map_or(bytes, Loaded::Made);
+        let bytes = steps::hidden(bytes.get(), &contents)?.map_or(bytes, ImageSource::Made);
         let mut module = Module::NULL;
         device.call("loading an image", |driver| {
             // SAFETY: the image is complete, as its reader has checked, and stays in memory.

@@ -1,7 +1,7 @@
 //! The user's settings.
 
 use longshore_plugin_api::Result;
-use longshore_plugin_streams::Read;
+use longshore_plugin_streams::SettingReader;
 
 /// Default size of the ring of messages, in bytes.
 const PRINTF_BYTES: usize = 1 << 20;
@@ -31,7 +31,7 @@ impl Settings {
     /// # Errors
     /// `InvalidValue` for a value that does not fit its setting.
     pub(crate) fn read(setting: impl Fn(&str) -> Option<String>) -> Result<Settings> {
-        let read = Read { prefix: "LONGSHORE_AMDGPU_", setting };
+        let read = SettingReader { prefix: "LONGSHORE_AMDGPU_", setting };
         let printf_bytes = read.number("PRINTF_BYTES", 64..=MOST_PRINTF_BYTES)?;
         Ok(Settings {
             driver: (read.setting)("DRIVER"),

@@ -189,7 +189,6 @@ pub mod abi;
 mod argument_type;
 pub mod backend;
 pub mod bounds;
-mod crew;
 mod description;
 mod error;
 mod export;
@@ -205,6 +204,7 @@ mod request;
 mod services;
 pub mod software;
 mod text;
+mod worker_pool;
 mod workers;
 
 pub use argument_type::{ArgumentKind, ArgumentType};
@@ -212,7 +212,6 @@ pub use backend::{
     Acceptance, Backend, Connected, Device, Event, ImageBytes, ImageEntry, Module, Platform,
     Plugin, Queue,
 };
-pub use crew::{Crew, Wake};
 pub use description::{Description, NOTE_OWNER, NOTE_SECTION, NOTE_TYPE, Note};
 pub use error::{Error, ErrorCode, Result, VendorError};
 pub use golden::describe_layouts;
@@ -228,7 +227,8 @@ pub use request::{
 };
 pub use services::{Services, level as log_level, level_filter as log_level_filter};
 pub use text::printable;
-pub use workers::{AtWork, Workers};
+pub use worker_pool::{Wake, WorkerPool};
+pub use workers::{WorkerGuard, Workers};
 
 /// Code for the expansion of [`export_plugin!`]; not for direct use.
 #[doc(hidden)]

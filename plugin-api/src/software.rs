@@ -236,11 +236,11 @@ impl<B: SoftwareBackend> Event<B> for SoftwareEvent {
 /// A place in a queue. A reached place stays reached.
 #[derive(Default)]
 struct Record {
-    reached: Mutex<Option<Reached>>,
+    reached: Mutex<Option<Completion>>,
     changed: Condvar,
 }
 
-struct Reached {
+struct Completion {
     at: Instant,
     /// First failure of earlier work that was pending when the place was reached.
     failure: Option<Error>,
@@ -248,7 +248,7 @@ struct Reached {
 
 impl Record {
     fn reach(&self, failure: Option<Error>) {
-        *lock(&self.reached) = Some(Reached { at: Instant::now(), failure });
+        *lock(&self.reached) = Some(Completion { at: Instant::now(), failure });
         self.changed.notify_all();
     }
 

@@ -13,13 +13,13 @@ struct State {
 }
 
 /// A thread's place in the count of a device's [`Workers`], until the value is dropped.
-pub struct AtWork(Arc<State>);
+pub struct WorkerGuard(Arc<State>);
 
 impl Workers {
     /// Counts a thread until the returned value, which the thread owns, is dropped.
-    pub fn add(&self) -> AtWork {
+    pub fn add(&self) -> WorkerGuard {
         *self.0.count() += 1;
-        AtWork(Arc::clone(&self.0))
+        WorkerGuard(Arc::clone(&self.0))
     }
 
     /// Blocks until no thread is counted.
@@ -37,7 +37,7 @@ impl State {
     }
 }
 
-impl Drop for AtWork {
+impl Drop for WorkerGuard {
     fn drop(&mut self) {
         let mut count = self.0.count();
         *count -= 1;

@@ -30,13 +30,13 @@ const LONGEST_DESCRIPTION: usize = 1 << 20;
 /// LLVM: `CUDADeviceImageTy`.
 pub struct CudaImage {
     /// The bytes that the driver has loaded.
-    bytes: Loaded,
+    bytes: ImageSource,
     arch: longshore_format_nvidia::Arch,
     contents: OnceLock<Contents>,
 }
 
 /// The bytes that a module was loaded from.
-enum Loaded {
+enum ImageSource {
     /// The host's bytes.
     AsGiven(ImageBytes),
     /// An image linked from the host's bytes.
@@ -60,13 +60,13 @@ impl CudaImage {
                 let text = profile::visible(given, &contents);
                 let text = CString::new(text).map_err(|nul| has_nul(nul.nul_position()))?;
                 let raw = jit::load(device, text.as_bytes_with_nul())?;
-                (raw, Loaded::AsGiven(bytes), OnceLock::from(contents))
+                (raw, ImageSource::AsGiven(bytes), OnceLock::from(contents))
             }
             Some(Kind::Object) => {
                 let linked = jit::link(device, &[given])?;
-                (jit::load(device, &linked)?, Loaded::Linked(linked), OnceLock::new())
+                (jit::load(device, &linked)?, ImageSource::Linked(linked), OnceLock::new())
             }
-            _ => (jit::load(device, given)?, Loaded::AsGiven(bytes), OnceLock::new()),
+            _ => (jit::load(device, given)?, ImageSource::AsGiven(bytes), OnceLock::new()),
         };
         Ok((raw, CudaImage { bytes, arch: device.device_data().arch, contents }))
     }
@@ -85,8 +85,8 @@ impl CudaImage {
     /// Returns the bytes that the driver has loaded.
     fn bytes(&self) -> &[u8] {
         match &self.bytes {
-            Loaded::AsGiven(bytes) => bytes.get(),
-            Loaded::Linked(bytes) => bytes,
+            ImageSource::AsGiven(bytes) => bytes.get(),
+            ImageSource::Linked(bytes) => bytes,
         }
     }
 

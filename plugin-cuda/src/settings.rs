@@ -1,7 +1,7 @@
 //! The user's settings.
 
 use longshore_plugin_api::Result;
-use longshore_plugin_streams::Read;
+use longshore_plugin_streams::SettingReader;
 
 /// The user's settings, `LONGSHORE_CUDA_<NAME>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Settings {
     /// # Errors
     /// `InvalidValue` for a value that does not fit its setting.
     pub(crate) fn read(setting: impl Fn(&str) -> Option<String>) -> Result<Settings> {
-        let read = Read { prefix: "LONGSHORE_CUDA_", setting };
+        let read = SettingReader { prefix: "LONGSHORE_CUDA_", setting };
         Ok(Settings {
             driver: (read.setting)("DRIVER"),
             jit: JitSettings {

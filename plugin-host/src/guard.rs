@@ -91,12 +91,12 @@ pub(crate) struct Guard {
 /// Device code that its thread has left temporarily.
 #[derive(Clone, Copy)]
 #[must_use = "the thread must return to the device code"]
-pub(crate) struct Suspended {
+pub(crate) struct SuspendedCode {
     resume_point: *mut ResumePoint,
     modes: Modes,
 }
 
-impl Suspended {
+impl SuspendedCode {
     /// Returns whether the thread was in device code at all.
     pub(crate) fn is_in_call(self) -> bool {
         !self.resume_point.is_null()
@@ -165,7 +165,7 @@ impl Guard {
     /// Leaves device code temporarily, on its stack and with the modes of its caller. Until
     /// [`Guard::resume`], a fault is not treated as a fault of device code.
     #[inline]
-    pub(crate) fn suspend(&self) -> Suspended {
+    pub(crate) fn suspend(&self) -> SuspendedCode {
         let (resume_point, modes) = (self.resume_point.load(Ordering::Relaxed), Modes::read());
         // SAFETY: a resume point that is not null belongs to the thread's current call.
         if let Some(entered) =
@@ -175,12 +175,12 @@ impl Guard {
             unsafe { *(entered.stack as *const Modes) }.restore();
         }
         self.resume_point.store(null_mut(), Ordering::Relaxed);
-        Suspended { resume_point, modes }
+        SuspendedCode { resume_point, modes }
     }
 
     /// Returns to the device code that [`Guard::suspend`] left.
     #[inline]
-    pub(crate) fn resume(&self, suspended: Suspended) {
+    pub(crate) fn resume(&self, suspended: SuspendedCode) {
         suspended.modes.restore();
         self.resume_point.store(suspended.resume_point, Ordering::Relaxed);
     }

@@ -27,7 +27,6 @@
 
 mod command;
 mod cpu;
-mod crew;
 mod device;
 mod device_library;
 #[doc(hidden)]
@@ -47,6 +46,7 @@ mod record;
 mod spin;
 mod submission_queue;
 mod suitability;
+mod worker_pool;
 
 pub use device::HostDevice;
 pub use device_library::AllowedNames;

@@ -1,5 +1,5 @@
 //! A loaded image: a shared object, which the system's loader opens from memory, or relocatable
-//! objects, which the in-memory linker links. [`Loaded`] is the common interface of both.
+//! objects, which the in-memory linker links. [`LoadedImage`] is the common interface of both.
 //!
 //! **Kernels** are the functions that the image itself exports, **globals** its exported variables
 //! except thread-local ones. The exports of its libraries do not count. An image with descriptions
@@ -8,7 +8,7 @@
 //!
 //! **Constructors and destructors** do not run during the load: [`Module::run_constructors`] and
 //! [`Module::run_destructors`] run them, in the order and with the arguments of the C library
-//! ([`opened`], [`linked`]). An exported variable `int __longshore_constructor_status` or
+//! ([`shared_library`], [`linked`]). An exported variable `int __longshore_constructor_status` or
 //! `__longshore_destructor_status` that is not zero afterwards counts as a failure of the device's
 //! code.
 //!
@@ -22,9 +22,9 @@ mod lazy;
 mod library;
 mod linked;
 mod loaded;
-mod opened;
 mod profile;
 mod refusal;
+mod shared_library;
 
 use crate::elf;
 use crate::guard::Modes;
@@ -32,14 +32,14 @@ use crate::kernel::abi::{GroupEntry, HostEntry};
 use crate::kernel::{Code, GroupCode, Kernel, MOST_GROUP_ITEMS, SHARED_BYTES};
 use crate::{AllowedNames, HostBackend};
 use kernels::ImageNotes;
-use lazy::{LateKernel, Lazy};
-use linked::Linked;
-use loaded::{Loaded, Symbol, pointer, variable};
+use lazy::{LateKernel, LazyImage};
+use linked::LinkedImage;
+use loaded::{LoadedImage, Symbol, pointer, variable};
 use longshore_plugin_api::{
     Acceptance, Error, ErrorCode, GlobalAddress, ImageBytes, KERNEL_DESCRIPTION_PREFIX,
     KernelAttributes, Module, PoolTracker, ProfileSection, Result, SymbolKind,
 };
-use opened::Opened;
+use shared_library::SharedLibrary;
 use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -66,8 +66,8 @@ pub struct HostModule {
 }
 
 enum Image {
-    Whole(Box<dyn Loaded>, ImageNotes),
-    Lazy(Arc<Lazy>),
+    Whole(Box<dyn LoadedImage>, ImageNotes),
+    Lazy(Arc<LazyImage>),
 }
 
 impl Image {
@@ -82,7 +82,7 @@ impl Image {
 }
 
 impl Deref for Image {
-    type Target = dyn Loaded;
+    type Target = dyn LoadedImage;
 
     fn deref(&self) -> &Self::Target {
         match self {
@@ -160,10 +160,10 @@ impl HostModule {
     /// - `OutOfResources` and `HostIo` for failures of memory.
     pub fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<HostModule> {
         let notes = ImageNotes::read(image.get());
-        let image: Box<dyn Loaded> = match format_of(image.get())? {
+        let image: Box<dyn LoadedImage> = match format_of(image.get())? {
             // The constructors of its libraries may change the modes.
-            Format::SharedObject => Box::new(Modes::preserved(|| Opened::load(image))?),
-            Format::Relocatable => Box::new(Linked::load(image, allowed)?),
+            Format::SharedObject => Box::new(Modes::preserved(|| SharedLibrary::load(image))?),
+            Format::Relocatable => Box::new(LinkedImage::load(image, allowed)?),
         };
         Ok(HostModule { image: Image::Whole(image, notes) })
     }
@@ -176,7 +176,7 @@ impl HostModule {
         match format_of(image.get())? {
             Format::SharedObject => HostModule::load(image, allowed),
             Format::Relocatable => {
-                Ok(HostModule { image: Image::Lazy(Lazy::load(image, allowed)?) })
+                Ok(HostModule { image: Image::Lazy(LazyImage::load(image, allowed)?) })
             }
         }
     }
@@ -279,7 +279,7 @@ impl Module<HostBackend> for HostModule {
         let Some(tracker) = tracker.filter(|tracker| tracker.bytes >= 32) else {
             return Ok(None);
         };
-        // SAFETY: `Loaded` promises that the variable's bytes are readable.
+        // SAFETY: `LoadedImage` promises that the variable's bytes are readable.
         let [allocations, total_bytes, min_bytes, max_bytes] =
             unsafe { pointer::<[u64; 4]>(tracker.address).read_unaligned() };
         Ok(Some(PoolTracker { allocations, total_bytes, min_bytes, max_bytes }))

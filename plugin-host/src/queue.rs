@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Most bytes of a copy or fill that runs at once on an idle queue: queueing it would take longer.
 const SMALL_BYTES: u64 = 4 << 10;
 
-/// An in-order queue. Commands that cannot run at once run on a thread of the crew, named
+/// An in-order queue. Commands that cannot run at once run on a thread of the worker pool, named
 /// `longshore-q<number>`. A queue occupies a thread while it has commands to run, and none while it
 /// waits for an event. Commands that wait (`shape.wait`, `copy.wait`) on an idle queue run on the
 /// calling thread. [`Queue::synchronize`] may run pending commands, including host functions, on

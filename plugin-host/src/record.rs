@@ -1,7 +1,7 @@
 //! Records: the places in queues that events refer to.
 
-use crate::crew::{QueuedCommands, crew};
 use crate::spin::spin_until;
+use crate::worker_pool::{QueuedCommands, worker_pool};
 use longshore_plugin_api::Error;
 use parking_lot::Mutex;
 use rustix::thread::futex;
@@ -60,12 +60,12 @@ impl Record {
             // The only possible error is a bad address, which the borrow rules out.
             let _ = futex::wake(&self.state, futex::Flags::PRIVATE, i32::MAX as u32);
             let queues = std::mem::take(&mut *self.queues.lock());
-            queues.into_iter().for_each(|queue| crew().call(queue));
+            queues.into_iter().for_each(|queue| worker_pool().call(queue));
         }
     }
 
-    /// Calls the crew for a submission queue when the record is reached. Returns `false` if the
-    /// record was reached before.
+    /// Calls the worker pool for a submission queue when the record is reached. Returns `false` if
+    /// the record was reached before.
     pub(crate) fn call_when_reached(&self, queue: &Arc<impl QueuedCommands>) -> bool {
         // The reaching thread takes the list once the state says that a queue waits; the lock
         // guards that state.

@@ -7,11 +7,11 @@
 //!   ([`SubmissionQueue::idle_role`]). That takes two atomic operations, no lock, and no captured
 //!   values;
 //! - a thread that synchronizes while no thread runs the pending commands: it runs them itself;
-//! - a thread of the [`crew`](crate::crew) that *attends* to the queue, called when a command is
-//!   queued and no thread attends. With no command left it spins for a moment, then sleeps until a
-//!   ring, and leaves after a time without one. If the next command waits for another queue, the
-//!   submission queue is *parked*. Its thread leaves at once, and the crew is called again when the
-//!   awaited record is reached.
+//! - a thread of the [`worker_pool`](crate::worker_pool) that *attends* to the queue, called when a
+//!   command is queued and no thread attends. With no command left it spins for a moment, then
+//!   sleeps until a ring, and leaves after a time without one. If the next command waits for
+//!   another queue, the submission queue is *parked*. Its thread leaves at once, and the worker
+//!   pool is called again when the awaited record is reached.
 //!
 //! The state is one word, `status`. *Pending* commands lie behind a lock, which is held to add one
 //! command or to take all of them. Two rules keep the queue running:
@@ -23,10 +23,10 @@
 //! behind. A parked queue keeps the role, and the next attending thread takes it over.
 
 use crate::command::{Batch, Failures};
-use crate::crew::{QueuedCommands, crew};
 use crate::execute::{Engine, Job, Launch};
 use crate::record::Record;
 use crate::spin::spin_until;
+use crate::worker_pool::{QueuedCommands, worker_pool};
 use longshore_plugin_api::{Arguments, Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -102,8 +102,8 @@ impl SubmissionQueue {
         self.role(RUNNING | PENDING, RUNNING | IN_PLACE)
     }
 
-    /// Adds a command for a thread of the crew. Blocks only while another thread adds or takes
-    /// commands.
+    /// Adds a command for a thread of the worker pool. Blocks only while another thread adds or
+    /// takes commands.
     ///
     /// # Errors
     /// Errors of `add`, which then must have added nothing, and `OutOfResources` if no thread can
@@ -124,7 +124,7 @@ impl SubmissionQueue {
     ) -> Result<u64> {
         let mut state = self.state.lock();
         if self.status.load(Ordering::Relaxed) & ATTENDED == 0 {
-            crew().ensure_thread()?;
+            worker_pool().ensure_thread()?;
         }
         add(&mut state.pending)?;
         state.pushed += 1;
@@ -279,13 +279,13 @@ impl SubmissionQueue {
             }
             let concerned = || {
                 let status = self.status.load(Ordering::Acquire);
-                has_work(status) || status & CLOSED != 0 || crew().has_listed()
+                has_work(status) || status & CLOSED != 0 || worker_pool().has_listed()
             };
-            if spin_until(SPIN_TIME, concerned) && !crew().has_listed() {
+            if spin_until(SPIN_TIME, concerned) && !worker_pool().has_listed() {
                 continue;
             }
             let mut rung = false;
-            crew().sleep_attached(|| rung = self.sleep());
+            worker_pool().sleep_attached(|| rung = self.sleep());
             let status = self.status.load(Ordering::Acquire);
             if !rung && !has_work(status) && self.leave(status) {
                 return false;
@@ -340,7 +340,7 @@ impl SubmissionQueue {
         }
         // A sleeping thread may have left meanwhile.
         if self.status.fetch_or(ATTENDED, Ordering::AcqRel) & ATTENDED == 0 {
-            crew().call(Arc::clone(self) as Arc<dyn QueuedCommands>);
+            worker_pool().call(Arc::clone(self) as Arc<dyn QueuedCommands>);
         }
     }
 

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_more_of_its_level_is_preferred_and_unknown_names_are_refused() {
+    fn an_image_with_a_level_is_preferred_and_unknown_names_are_refused() {
         let all = |_: &str| true;
         let exact = score_of(LEVELS[0].name, &all);
         let (names, level, _) = NAMED_CPUS[0];
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_cpu_needs_what_it_has_beyond_its_level() {
+    fn a_named_cpu_needs_its_features_beyond_its_level() {
         for (names, level, further) in NAMED_CPUS {
             assert!(LEVELS.iter().any(|known| known.name == *level), "{level}");
             for lacking in *further {

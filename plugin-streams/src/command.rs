@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Alignment of captured values in bytes: that of the largest types that kernels take.
 const VALUE_ALIGNMENT: usize = 16;
 
-/// A command that a thread of the crew hands to the stream, or runs itself.
+/// A command that a thread of the worker pool hands to the stream, or runs itself.
 pub(crate) enum Command<D: Driver> {
     Launch(DeferredLaunch<D>),
     Copy(Copy<D>),

@@ -7,7 +7,7 @@ use crate::in_flight::InFlight;
 use crate::memory::Memory;
 use crate::raw_device::{RawDevice, create_stream};
 use crate::staging::Staging;
-use longshore_plugin_api::{AtWork, Error, Result, Workers};
+use longshore_plugin_api::{Error, Result, WorkerGuard, Workers};
 use parking_lot::Mutex;
 use std::fmt;
 use std::ops::Deref;
@@ -111,7 +111,7 @@ impl<D: Driver> DeviceCore<D> {
     }
 
     /// Counts the calling thread among the device's workers, until the returned guard is dropped.
-    pub(crate) fn at_work(&self) -> AtWork {
+    pub(crate) fn worker_guard(&self) -> WorkerGuard {
         self.workers.add()
     }
 

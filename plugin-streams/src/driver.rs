@@ -1,10 +1,10 @@
 //! The functions of a backend's driver.
 
 use crate::call::{Call, Code, Failure};
-use crate::crew::BusyQueue;
 use crate::handle::{DevicePtr, Event, Function, Module, Pool, Stream};
 use crate::registrations::Registrations;
-use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
+use crate::worker_pool::BusyQueue;
+use longshore_plugin_api::{ErrorCode, LaunchShape, WorkerPool};
 use std::ffi::{CStr, c_void};
 
 /// A loaded driver. Its functions may be called from any thread. Function names in the
@@ -44,8 +44,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
     }
     /// Returns the memory of the process that backends have registered with the driver.
     fn registrations() -> &'static Registrations;
-    /// Returns the threads that run commands of submission queues: a static of [`BusyQueue::crew`].
-    fn crew() -> &'static Crew<BusyQueue>;
+    /// Returns the threads that run commands of submission queues: a static of
+    /// [`BusyQueue::worker_pool`].
+    fn worker_pool() -> &'static WorkerPool<BusyQueue>;
     /// Notifies the backend that a wait for a queue or event of the device has ended. Blocks the
     /// waiting thread. `is_idle` returns whether all kernels launched on the device are known to be
     /// done.

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_launched_since_the_last_wait_is_in_flight() {
+    fn launches_since_the_last_wait_are_in_flight() {
         let registry = Registry::default();
         let kernels = ["saxpy", "fill"].map(|name| registry.name_kernel(&name.into()));
         let queues = [registry.add(), registry.add()];

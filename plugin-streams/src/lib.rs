@@ -34,7 +34,6 @@
 mod backend;
 mod call;
 mod command;
-mod crew;
 mod device;
 mod device_core;
 mod driver;
@@ -60,10 +59,10 @@ mod setting;
 mod staging;
 mod submission_queue;
 mod transfer;
+mod worker_pool;
 
 pub use backend::{Image, Physical, StreamBackend};
 pub use call::{Call, Code, Failure};
-pub use crew::BusyQueue;
 pub use device::StreamDevice;
 pub use device_core::DeviceCore;
 pub use driver::{Context, Driver, EventKind, Location};
@@ -80,4 +79,5 @@ pub use profile::{make_relative, profile_part};
 pub use queue::StreamQueue;
 pub use raw_device::RawDevice;
 pub use registrations::Registrations;
-pub use setting::Read;
+pub use setting::SettingReader;
+pub use worker_pool::BusyQueue;

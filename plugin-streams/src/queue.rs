@@ -9,10 +9,10 @@ use crate::transfer::{Copy, End, Fill};
 use longshore_plugin_api::{Place, Result, Span};
 use std::sync::Arc;
 
-/// An in-order queue: a stream of the driver that does not wait for the process's default stream.
-/// A queue occupies one of the crew's threads only while it has work for the host, and not while it
-/// waits for an event that the driver lacks. The device is current in a host function. The function
-/// may use the driver and its own queue, but a call that waits for the queue fails with
+/// An in-order queue: a stream of the driver that does not wait for the process's default stream. A
+/// queue occupies one of the worker pool's threads only while it has work for the host, and not
+/// while it waits for an event that the driver lacks. The device is current in a host function. The
+/// function may use the driver and its own queue, but a call that waits for the queue fails with
 /// `InvalidQueue`.
 ///
 /// Queueing blocks while the driver's own list of launches is full. Dropping the queue does not

@@ -148,7 +148,7 @@ impl<D: Driver> QueueStream<D> {
     }
 
     /// Waits as [`QueueStream::synchronize_stream`] does, but asleep where the driver can. A thread
-    /// of the crew need not react fast, and otherwise the driver spins on a processor.
+    /// of the worker pool need not react fast, and otherwise the driver spins on a processor.
     ///
     /// # Errors
     /// As for [`QueueStream::synchronize_stream`].

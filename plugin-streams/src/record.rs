@@ -1,11 +1,11 @@
 //! Records: places in queues that the driver has, or will get.
 
 use crate::call::Code;
-use crate::crew::{BusyQueue, WaitTarget};
 use crate::device_core::DeviceCore;
 use crate::driver::{Driver, EventKind};
 use crate::handle::Event;
 use crate::queue_stream::QueueStream;
+use crate::worker_pool::{BusyQueue, WaitTarget};
 use longshore_plugin_api::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl<D: Driver> Record<D> {
         self.changed.notify_all();
         let parked = std::mem::take(&mut submission.parked);
         drop(submission);
-        parked.into_iter().for_each(|queue| D::crew().call(queue));
+        parked.into_iter().for_each(|queue| D::worker_pool().call(queue));
         recorded
     }
 

@@ -4,14 +4,14 @@ use longshore_plugin_api::{Error, ErrorCode, Result};
 use std::ops::RangeInclusive;
 
 /// The user's settings, each a variable of the environment whose name begins with `prefix`.
-pub struct Read<F> {
+pub struct SettingReader<F> {
     /// The prefix of the names, such as "LONGSHORE_CUDA_".
     pub prefix: &'static str,
     /// A function that returns the value of a setting, if the user has set it.
     pub setting: F,
 }
 
-impl<F: Fn(&str) -> Option<String>> Read<F> {
+impl<F: Fn(&str) -> Option<String>> SettingReader<F> {
     /// Returns the number in a setting; `None` if the setting is not set.
     ///
     /// # Errors

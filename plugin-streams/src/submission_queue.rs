@@ -3,25 +3,26 @@
 //! Work goes straight to the stream until a *command* comes that a thread of the host must run.
 //! Such a command is a function of the program, a copy that would block the caller, or a wait for
 //! an event that another queue still keeps. From then on the submission queue *keeps* new work as
-//! commands, and a thread of the backend's crew runs them in order. The thread hands a command for
-//! the stream to the stream, and runs a command for the host when the stream has done all earlier
-//! work. When no command is left, the thread leaves, and work goes straight to the stream again.
+//! commands, and a thread of the backend's worker pool runs them in order. The thread hands a
+//! command for the stream to the stream, and runs a command for the host when the stream has done
+//! all earlier work. When no command is left, the thread leaves, and work goes straight to the
+//! stream again.
 //!
 //! If the next command waits for an event that the driver was not given, the submission queue is
-//! *parked* on that event's record. Its thread leaves at once, and the crew is called again when
-//! the driver has the event.
+//! *parked* on that event's record. Its thread leaves at once, and the worker pool is called again
+//! when the driver has the event.
 //!
 //! The stream itself waits only for other streams' work that the driver has, so no queue can stop
 //! another.
 
 use crate::call::Code;
 use crate::command::Command;
-use crate::crew::{BusyQueue, DeferredWork, WaitTarget};
 use crate::device_core::DeviceCore;
 use crate::driver::{Context, Driver};
 use crate::queue_stream::QueueStream;
 use crate::record::Record;
-use longshore_plugin_api::{AtWork, Error, Result};
+use crate::worker_pool::{BusyQueue, DeferredWork, WaitTarget};
+use longshore_plugin_api::{Error, Result, WorkerGuard};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -32,8 +33,9 @@ use std::thread::{self, ThreadId};
 /// The work of one queue.
 pub(crate) struct SubmissionQueue<D: Driver> {
     queue_stream: QueueStream<D>,
-    /// Whether work is kept and the crew has the submission queue: the crew was called, a thread
-    /// runs commands, or the queue is parked. Written with the lock of `state`, read without it.
+    /// Whether work is kept and the worker pool has the submission queue: the worker pool was
+    /// called, a thread runs commands, or the queue is parked. Written with the lock of `state`,
+    /// read without it.
     keeps: AtomicBool,
     state: Mutex<State<D>>,
     /// Notified when a command is done.
@@ -99,10 +101,10 @@ impl<D: Driver> SubmissionQueue<D> {
     pub(crate) fn keep(self: &Arc<SubmissionQueue<D>>, command: Command<D>) -> Result<()> {
         self.device().refuse_if_lost()?;
         let state = self.state.lock();
-        // The crew's thread finds the command, as it needs the lock first.
+        // The worker pool's thread finds the command, as it needs the lock first.
         let wake = match self.keeps.load(Ordering::Relaxed) {
             true => None,
-            false => Some(D::crew().try_call(self.busy())?),
+            false => Some(D::worker_pool().try_call(self.busy())?),
         };
         self.keeps.store(true, Ordering::Release);
         DeferredCommands { state }.push(command);
@@ -126,8 +128,8 @@ impl<D: Driver> SubmissionQueue<D> {
                 drop(state);
                 return record.hold_up(self);
             }
-            // The crew's thread, called when the driver has the record, finds the command, as it
-            // needs the lock first.
+            // The worker pool's thread, called when the driver has the record, finds the command,
+            // as it needs the lock first.
             self.keeps.store(true, Ordering::Release);
         }
         DeferredCommands { state }.push(Command::Wait(record));
@@ -187,7 +189,7 @@ impl<D: Driver> SubmissionQueue<D> {
         }
     }
 
-    /// Returns the submission queue in the form for the crew.
+    /// Returns the submission queue in the form for the worker pool.
     fn busy(self: &Arc<SubmissionQueue<D>>) -> BusyQueue {
         BusyQueue::new(Arc::clone(self) as Arc<dyn DeferredWork>)
     }
@@ -223,8 +225,8 @@ impl<D: Driver> DeferredWork for SubmissionQueue<D> {
         }
     }
 
-    fn at_work(&self) -> AtWork {
-        self.device().at_work()
+    fn worker_guard(&self) -> WorkerGuard {
+        self.device().worker_guard()
     }
 }
 

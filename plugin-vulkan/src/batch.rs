@@ -6,7 +6,7 @@ use crate::arena::{Arena, CHUNK_BYTES};
 use crate::descriptors::Descriptors;
 use crate::device_core::DeviceCore;
 use crate::kernel::KernelCore;
-use crate::memory::{Found, Region};
+use crate::memory::{Region, RegionPosition};
 use crate::pipeline::MOST_PUSH_CONSTANTS;
 use crate::timeline::Timeline;
 use crate::timestamps::QuerySlot;
@@ -130,7 +130,12 @@ impl Batch {
     ///
     /// # Errors
     /// The driver's errors.
-    pub(crate) fn copy(&mut self, to: &Found, from: &Found, bytes: u64) -> Result<()> {
+    pub(crate) fn copy(
+        &mut self,
+        to: &RegionPosition,
+        from: &RegionPosition,
+        bytes: u64,
+    ) -> Result<()> {
         let (to_offset, from_offset) = (to.buffer_offset(), from.buffer_offset());
         let (to, from) = (to.region.buffer, from.region.buffer);
         if to != from || to_offset.abs_diff(from_offset) >= bytes {
@@ -148,7 +153,7 @@ impl Batch {
     ///
     /// # Errors
     /// The driver's errors.
-    pub(crate) fn upload(&mut self, to: &Found, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn upload(&mut self, to: &RegionPosition, bytes: &[u8]) -> Result<()> {
         let piece = self.arena.reserve(&self.device.memory, bytes.len() as u64, 4)?;
         piece.write(0, bytes);
         let length = bytes.len() as u64;
@@ -160,7 +165,7 @@ impl Batch {
     ///
     /// # Errors
     /// The driver's errors.
-    pub(crate) fn fill(&mut self, to: &Found, pattern: &[u8], bytes: u64) -> Result<()> {
+    pub(crate) fn fill(&mut self, to: &RegionPosition, pattern: &[u8], bytes: u64) -> Result<()> {
         let (buffer, start) = (to.region.buffer, to.buffer_offset());
         if let Some(word) = as_word(pattern)
             && start.is_multiple_of(4)

@@ -6,7 +6,7 @@ pub(crate) mod faults;
 mod tests;
 
 use crate::device_core::{DeviceCore, DeviceSettings};
-use crate::physical::Physical;
+use crate::physical::PhysicalDevice;
 use crate::{VulkanBackend, VulkanEvent, VulkanKernel, VulkanModule, VulkanQueue, module};
 use longshore_plugin_api::{
     Acceptance, Device, ImageBytes, ImageEntry, Loading, MemoryKind, Result, Span,
@@ -23,7 +23,7 @@ pub struct VulkanDevice {
 impl VulkanDevice {
     /// Creates a logical device with every feature that kernels may use.
     pub(crate) fn open(
-        physical: &Arc<Physical>,
+        physical: &Arc<PhysicalDevice>,
         settings: &DeviceSettings,
     ) -> Result<VulkanDevice> {
         Ok(VulkanDevice { core: Arc::new(DeviceCore::open(physical, settings)?) })

@@ -2,7 +2,7 @@
 
 use crate::logical::LogicalDevice;
 use crate::memory::Memory;
-use crate::physical::Physical;
+use crate::physical::PhysicalDevice;
 use crate::pipeline_cache::{CacheFile, Identity};
 use crate::staging::Staging;
 use crate::timestamps::Timestamps;
@@ -44,7 +44,10 @@ impl DeviceCore {
     ///
     /// # Errors
     /// The driver's errors.
-    pub(crate) fn open(physical: &Arc<Physical>, settings: &DeviceSettings) -> Result<DeviceCore> {
+    pub(crate) fn open(
+        physical: &Arc<PhysicalDevice>,
+        settings: &DeviceSettings,
+    ) -> Result<DeviceCore> {
         let logical = LogicalDevice::new(physical)?;
         let memory = Memory::new(&logical)?;
         let cache_file = CacheFile::new(settings.cache.as_deref(), &identity(physical));
@@ -96,7 +99,11 @@ impl Drop for DeviceCore {
 /// Creates the pipeline cache, or returns a null handle. SwiftShader gets no cache: its keys are a
 /// pipeline's own layout and shader. It would never find a pipeline again, and would keep all code
 /// as long as the cache lives.
-fn create_cache(physical: &Physical, device: &ash::Device, file: &CacheFile) -> vk::PipelineCache {
+fn create_cache(
+    physical: &PhysicalDevice,
+    device: &ash::Device,
+    file: &CacheFile,
+) -> vk::PipelineCache {
     if physical.driver_name == "SwiftShader driver" {
         return vk::PipelineCache::null();
     }
@@ -109,7 +116,7 @@ fn create_cache(physical: &Physical, device: &ash::Device, file: &CacheFile) -> 
     })
 }
 
-fn identity(physical: &Physical) -> Identity {
+fn identity(physical: &PhysicalDevice) -> Identity {
     Identity {
         vendor_id: physical.properties.vendor_id,
         device_id: physical.properties.device_id,

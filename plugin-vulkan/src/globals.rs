@@ -1,7 +1,7 @@
 //! The globals of a module: a block that outlives launches.
 
 use crate::device_core::DeviceCore;
-use crate::memory::{Found, Region};
+use crate::memory::{Region, RegionPosition};
 use crate::transfer::{CopyJob, End};
 use longshore_plugin_api::Result;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ impl Globals {
         Ok(contents)
     }
 
-    fn found(&self, offset: u64) -> Found {
-        Found { region: Arc::clone(&self.region), offset }
+    fn found(&self, offset: u64) -> RegionPosition {
+        RegionPosition { region: Arc::clone(&self.region), offset }
     }
 
     fn copy(&self, to: End, from: End, bytes: u64) -> Result<()> {

@@ -32,14 +32,14 @@ pub(crate) struct Instance {
     pub(crate) has_debug_utils: bool,
     pub(crate) validation: Validation,
     messenger: Option<(debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
-    complaints: Box<Complaints>,
+    complaints: Box<ValidationMessages>,
     // Keeps the loader loaded while its functions are used.
     _entry: Entry,
 }
 
 /// Pending messages of the validation layer.
 #[derive(Default)]
-pub(crate) struct Complaints(Mutex<Vec<String>>);
+pub(crate) struct ValidationMessages(Mutex<Vec<String>>);
 
 /// The reason that no instance exists.
 pub(crate) enum InstanceError {
@@ -80,7 +80,7 @@ impl Instance {
         if validates {
             check_layer(&entry).map_err(InstanceError::Failed)?;
         }
-        let mut complaints = Box::<Complaints>::default();
+        let mut complaints = Box::<ValidationMessages>::default();
         let mut has_debug_utils = true;
         let mut raw = make(&entry, version, validates.then_some(&mut *complaints), true);
         // A check in advance would make the loader read every manifest again.
@@ -176,7 +176,7 @@ impl std::fmt::Display for Version {
 fn make(
     entry: &Entry,
     version: u32,
-    complaints: Option<&mut Complaints>,
+    complaints: Option<&mut ValidationMessages>,
     has_debug_utils: bool,
 ) -> VkResult<ash::Instance> {
     let application = vk::ApplicationInfo::default()
@@ -213,7 +213,7 @@ fn check_layer(entry: &Entry) -> Result<()> {
     Err(Error::new(ErrorCode::NotFound, message))
 }
 
-fn listener(complaints: &mut Complaints) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
+fn listener(complaints: &mut ValidationMessages) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
     use vk::{
         DebugUtilsMessageSeverityFlagsEXT as Severity, DebugUtilsMessageTypeFlagsEXT as Type,
     };
@@ -235,7 +235,7 @@ unsafe extern "system" fn hear(
     // only shared.
     let (message, complaints) = unsafe {
         let message = (*data).message_as_c_str().unwrap_or(c"no message");
-        (message.to_string_lossy().into_owned(), &*complaints.cast::<Complaints>())
+        (message.to_string_lossy().into_owned(), &*complaints.cast::<ValidationMessages>())
     };
     if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
         log::error!("{message}");

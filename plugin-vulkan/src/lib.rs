@@ -15,9 +15,9 @@
 //! - [`VulkanModule`]: SPIR-V or WGSL, reflected by `longshore-format-spirv`, checked by
 //!   `validate.rs`, and its [`VulkanKernel`]s; `pipeline.rs` builds their pipelines.
 //! - [`VulkanQueue`]: work in order. `submission_queue.rs` keeps the work and submits it to the
-//!   driver, on threads of `crew.rs` if no caller waits. `batch.rs` records the commands of one
-//!   submission, with resources from `arena.rs` and `descriptors.rs`. `transfer.rs` performs copies
-//!   that the device cannot, through `staging.rs`. `timeline.rs` tracks the progress.
+//!   driver, on threads of `worker_pool.rs` if no caller waits. `batch.rs` records the commands of
+//!   one submission, with resources from `arena.rs` and `descriptors.rs`. `transfer.rs` performs
+//!   copies that the device cannot, through `staging.rs`. `timeline.rs` tracks the progress.
 //! - [`VulkanEvent`]: a record in a queue.
 //!
 //! **Choices.** A queued command is recorded at once, into an open command buffer. A thread that
@@ -32,7 +32,6 @@
 
 mod arena;
 mod batch;
-mod crew;
 mod descriptors;
 mod device;
 mod device_core;
@@ -58,6 +57,7 @@ mod timeline;
 mod timestamps;
 mod transfer;
 mod validate;
+mod worker_pool;
 
 pub use device::VulkanDevice;
 pub use event::VulkanEvent;

@@ -1,10 +1,10 @@
 //! The logical device, and its `VkQueue`s.
 
 use crate::error;
-use crate::physical::Physical;
+use crate::physical::PhysicalDevice;
 use ash::ext::debug_utils;
 use ash::vk;
-use longshore_plugin_api::{AtWork, Error, ErrorCode, Result, Workers};
+use longshore_plugin_api::{Error, ErrorCode, Result, WorkerGuard, Workers};
 use parking_lot::Mutex;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ const MOST_LANES: u32 = 8;
 /// A logical device, destroyed with its last owner: every object of the device holds it.
 pub(crate) struct LogicalDevice {
     pub(crate) raw: ash::Device,
-    pub(crate) physical: Arc<Physical>,
+    pub(crate) physical: Arc<PhysicalDevice>,
     device_queues: Vec<DeviceQueue>,
     next_device_queue: AtomicUsize,
     transfer: Option<DeviceQueue>,
@@ -44,7 +44,7 @@ impl LogicalDevice {
     ///
     /// # Errors
     /// The driver's errors.
-    pub(crate) fn new(physical: &Arc<Physical>) -> Result<Arc<LogicalDevice>> {
+    pub(crate) fn new(physical: &Arc<PhysicalDevice>) -> Result<Arc<LogicalDevice>> {
         let (raw, device_queues, transfer) = create(physical)?;
         let has_names = physical.instance.has_debug_utils;
         let names = has_names.then(|| debug_utils::Device::new(&physical.instance.raw, &raw));
@@ -138,7 +138,7 @@ impl LogicalDevice {
     }
 
     /// Counts the calling thread as at work until the result is dropped.
-    pub(crate) fn at_work(&self) -> AtWork {
+    pub(crate) fn worker_guard(&self) -> WorkerGuard {
         self.workers.add()
     }
 
@@ -221,7 +221,9 @@ impl DeviceQueue {
 }
 
 /// Creates the logical device, its general device queues and its device queue for copies.
-fn create(physical: &Physical) -> Result<(ash::Device, Vec<DeviceQueue>, Option<DeviceQueue>)> {
+fn create(
+    physical: &PhysicalDevice,
+) -> Result<(ash::Device, Vec<DeviceQueue>, Option<DeviceQueue>)> {
     let families = &physical.families;
     let count = families.compute_queues.clamp(1, MOST_LANES);
     let priorities = [1.0; MOST_LANES as usize];
@@ -257,7 +259,7 @@ fn create(physical: &Physical) -> Result<(ash::Device, Vec<DeviceQueue>, Option<
 }
 
 /// Returns the extensions that are enabled if present.
-fn useful(physical: &Physical) -> Vec<&'static CStr> {
+fn useful(physical: &PhysicalDevice) -> Vec<&'static CStr> {
     let features = &physical.features;
     let wanted = [
         (ash::ext::external_memory_host::NAME, true),

@@ -4,7 +4,7 @@ mod pinned;
 mod region;
 mod taken;
 
-pub(crate) use region::{Found, Owner, Region};
+pub(crate) use region::{Owner, Region, RegionPosition};
 
 use crate::error;
 use crate::logical::LogicalDevice;
@@ -213,12 +213,12 @@ impl Memory {
     }
 
     /// Returns the region that contains an address of the device's memory.
-    pub(crate) fn find(&self, address: u64) -> Option<Found> {
+    pub(crate) fn find(&self, address: u64) -> Option<RegionPosition> {
         within(&self.live, address, |region| region.address)
     }
 
     /// Returns the region that contains a host address.
-    pub(crate) fn find_host(&self, address: u64) -> Option<Found> {
+    pub(crate) fn find_host(&self, address: u64) -> Option<RegionPosition> {
         let allocated =
             self.find(address).filter(|found| found.region.host == found.region.address);
         allocated.or_else(|| within(&self.pinned, address, |region| region.host))
@@ -435,11 +435,11 @@ fn within(
     map: &SkipMap<u64, Arc<Region>>,
     address: u64,
     start: impl Fn(&Region) -> u64,
-) -> Option<Found> {
+) -> Option<RegionPosition> {
     let entry = map.upper_bound(Bound::Included(&address))?;
     let region = entry.value();
     let offset = address - start(region);
-    (offset < region.bytes).then(|| Found { region: Arc::clone(region), offset })
+    (offset < region.bytes).then(|| RegionPosition { region: Arc::clone(region), offset })
 }
 
 /// Returns the last region of a map that overlaps a range.

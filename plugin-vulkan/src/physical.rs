@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// A physical device and all its constant properties.
-pub(crate) struct Physical {
+pub(crate) struct PhysicalDevice {
     pub(crate) instance: Arc<Instance>,
     pub(crate) raw: vk::PhysicalDevice,
     pub(crate) name: String,
@@ -71,12 +71,12 @@ pub(crate) struct Families {
 /// The reason, as text for the user, that a physical device is passed over.
 pub(crate) struct Unsuitable(pub(crate) String);
 
-impl Physical {
+impl PhysicalDevice {
     /// Queries a physical device.
     pub(crate) fn query(
         instance: &Arc<Instance>,
         raw: vk::PhysicalDevice,
-    ) -> Result<Physical, Unsuitable> {
+    ) -> Result<PhysicalDevice, Unsuitable> {
         let vk = &instance.raw;
         // SAFETY: the device belongs to this instance.
         let properties = unsafe { vk.get_physical_device_properties(raw) };
@@ -109,7 +109,7 @@ impl Physical {
             .ok_or_else(|| unsuitable("no queue family can compute".to_owned()))?;
         let extended = ExtendedProperties::query(vk, raw, version, has);
         let limits = limits(&properties, &extended, &memory, &families[chosen.compute as usize]);
-        Ok(Physical {
+        Ok(PhysicalDevice {
             instance: Arc::clone(instance),
             raw,
             version,

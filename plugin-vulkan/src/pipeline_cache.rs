@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_loaded_and_lies_where_the_user_alone_can_reach_it() {
+    fn stored_data_is_loaded_and_lies_where_only_the_user_reaches_it() {
         let place = Place::new();
         assert_eq!(place.cache(&identity()).load(), b"");
         let (_, data, path) = place.filled();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_have_written_is_not_used() {
+    fn a_file_that_other_users_could_write_is_not_used() {
         let place = Place::new();
         let (cache, data, path) = place.filled();
         for mode in [0o620, 0o602, 0o666] {

@@ -2,7 +2,7 @@
 
 use crate::device_core::DeviceSettings;
 use crate::instance::{Instance, InstanceError, Validation, Version};
-use crate::physical::{Physical, Unsuitable};
+use crate::physical::{PhysicalDevice, Unsuitable};
 use crate::validate::Validator;
 use crate::{VulkanBackend, VulkanDevice};
 use longshore_plugin_api::{
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// LLVM has no equivalent.
 pub struct VulkanPlatform {
     instance: Arc<Instance>,
-    devices: Vec<Arc<Physical>>,
+    devices: Vec<Arc<PhysicalDevice>>,
     settings: DeviceSettings,
 }
 
@@ -68,7 +68,7 @@ impl VulkanPlatform {
         };
         let (mut devices, mut passed_over) = (Vec::new(), Vec::new());
         for raw in instance.physical_devices()? {
-            match Physical::query(&instance, raw) {
+            match PhysicalDevice::query(&instance, raw) {
                 Ok(physical) => devices.push(Arc::new(physical)),
                 Err(Unsuitable(why)) => passed_over.push(why),
             }

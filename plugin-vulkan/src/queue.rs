@@ -13,11 +13,11 @@ use std::sync::Arc;
 /// Most bytes of the program that a queued copy captures; more bytes are copied later.
 const CAPTURED_BYTES: u64 = 64 << 10;
 
-/// An in-order queue. If no caller waits, a thread of the crew, named `longshore-vk<number>`,
-/// processes the work. A queue occupies a thread while it has work, and none while it waits for
-/// another queue. [`Queue::synchronize`] may run pending work, including host functions, on the
-/// calling thread. A host function may use its own queue, but a call that waits for that queue is
-/// `Unsupported`.
+/// An in-order queue. If no caller waits, a thread of the worker pool, named
+/// `longshore-vk<number>`, processes the work. A queue occupies a thread while it has work, and
+/// none while it waits for another queue. [`Queue::synchronize`] may run pending work, including
+/// host functions, on the calling thread. A host function may use its own queue, but a call that
+/// waits for that queue is `Unsupported`.
 ///
 /// The first launch of a kernel with a new size blocks until the driver has compiled its pipeline.
 /// Overlapping ranges copy as if through a buffer. Dropping the queue does not wait.

@@ -1,7 +1,7 @@
 //! Staging memory for copies if the host cannot access the device's memory.
 
 use crate::logical::LogicalDevice;
-use crate::memory::{Found, Memory, Region};
+use crate::memory::{Memory, Region, RegionPosition};
 use crate::timeline::Timeline;
 use ash::vk;
 use gpu_allocator::MemoryLocation;
@@ -57,7 +57,7 @@ impl Staging {
         &self,
         device: &LogicalDevice,
         timeline: &Timeline,
-        to: &Found,
+        to: &RegionPosition,
         from: u64,
         bytes: u64,
     ) -> Result<()> {
@@ -79,7 +79,7 @@ impl Staging {
         &self,
         device: &LogicalDevice,
         timeline: &Timeline,
-        from: &Found,
+        from: &RegionPosition,
         to: u64,
         bytes: u64,
     ) -> Result<()> {
@@ -108,7 +108,7 @@ impl Staging {
         timeline: &Timeline,
         index: usize,
         direction: Direction,
-        place: &Found,
+        place: &RegionPosition,
         bytes: u64,
     ) -> Result<()> {
         let vk = &device.raw;

@@ -6,11 +6,11 @@
 //! waits, or the driver is ready for more.
 //!
 //! The thread that takes commands from the list holds the role; one thread at a time does. It is a
-//! thread that waits for the queue and finds the role free, or an attending thread of the crew, see
-//! `worker.rs`. An attending thread leaves when no work is left, or if the next command waits for a
-//! place that another queue has not come to. It is called again when that queue has come so far. A
-//! host command is done when all work before it is done, and then raises the timeline itself. So a
-//! wait for a value is independent of the command behind it.
+//! thread that waits for the queue and finds the role free, or an attending thread of the worker
+//! pool, see `worker.rs`. An attending thread leaves when no work is left, or if the next command
+//! waits for a place that another queue has not come to. It is called again when that queue has
+//! come so far. A host command is done when all work before it is done, and then raises the
+//! timeline itself. So a wait for a value is independent of the command behind it.
 
 mod worker;
 

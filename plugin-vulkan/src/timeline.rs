@@ -1,10 +1,10 @@
 //! Timeline semaphores, which count the finished work of a queue.
 
-use crate::crew::{QueuedWork, Task};
 use crate::logical::{DeviceLossListener, LogicalDevice};
+use crate::worker_pool::{QueuedWork, Task};
 use ash::prelude::VkResult;
 use ash::vk;
-use longshore_plugin_api::{AtWork, Error, Result};
+use longshore_plugin_api::{Error, Result, WorkerGuard};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -65,12 +65,12 @@ struct Failures {
 
 struct Failure {
     value: u64,
-    reported: Option<Reported>,
+    reported: Option<FailureReport>,
     error: Error,
 }
 
 /// The report of a failure: the value that its caller waited for, and the number of the report.
-struct Reported {
+struct FailureReport {
     at: u64,
     report: u64,
 }
@@ -233,7 +233,7 @@ impl Timeline {
                 parked.until_reached.push((value, task));
                 if !std::mem::replace(&mut parked.is_attended, true) {
                     let timeline: Arc<Timeline> = Arc::clone(self);
-                    Task::new(timeline, self.device.at_work()).call();
+                    Task::new(timeline, self.device.worker_guard()).call();
                 }
             }
         }
@@ -284,7 +284,7 @@ impl Timeline {
         failures.reports += 1;
         let report = failures.reports;
         let unreported = failures.list.iter_mut().filter(|failure| failure.reported.is_none());
-        unreported.for_each(|failure| failure.reported = Some(Reported { at: value, report }));
+        unreported.for_each(|failure| failure.reported = Some(FailureReport { at: value, report }));
     }
 
     /// Returns the number of reports of failures.
@@ -296,7 +296,8 @@ impl Timeline {
     /// was reached nor by the first `reports` reports.
     pub(crate) fn failure_before(&self, value: u64, reports: u64) -> Option<Error> {
         let failures = self.failures.lock();
-        let is_unreported = |reported: &Reported| value <= reported.at && reports < reported.report;
+        let is_unreported =
+            |reported: &FailureReport| value <= reported.at && reports < reported.report;
         let found = failures.list.iter().find(|failure| {
             failure.value <= value && failure.reported.as_ref().is_none_or(is_unreported)
         });
@@ -322,10 +323,10 @@ impl Timeline {
 }
 
 impl QueuedWork for Timeline {
-    fn attend(self: Arc<Timeline>, at_work: AtWork) {
+    fn attend(self: Arc<Timeline>, worker_guard: WorkerGuard) {
         self.release_as_reached();
         drop(self);
-        drop(at_work);
+        drop(worker_guard);
     }
 }
 

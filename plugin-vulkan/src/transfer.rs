@@ -2,7 +2,7 @@
 //! between two devices.
 
 use crate::device_core::DeviceCore;
-use crate::memory::Found;
+use crate::memory::RegionPosition;
 use crate::staging::{HALF_BYTES, Staging};
 use crate::timeline::Timeline;
 use longshore_plugin_api::{Error, ErrorCode, Result};
@@ -13,9 +13,9 @@ pub(crate) enum End {
     /// Memory of the program, unknown to any device.
     Host(u64),
     /// Memory of the queue's device, or known to it.
-    Device(Found),
+    Device(RegionPosition),
     /// Memory of another device of the platform.
-    Other(Arc<DeviceCore>, Found),
+    Other(Arc<DeviceCore>, RegionPosition),
 }
 
 /// A copy. The caller that queued it vouches for the memory of the program.
@@ -31,7 +31,7 @@ enum Reach<'a> {
     /// A pointer.
     Direct(u64),
     /// Staging memory of a device.
-    Staged(&'a Arc<DeviceCore>, &'a Found),
+    Staged(&'a Arc<DeviceCore>, &'a RegionPosition),
 }
 
 impl CopyJob {
@@ -87,9 +87,9 @@ impl CopyJob {
     fn through_both(
         &self,
         to_device: &Arc<DeviceCore>,
-        to: &Found,
+        to: &RegionPosition,
         from_device: &Arc<DeviceCore>,
-        from: &Found,
+        from: &RegionPosition,
     ) -> Result<()> {
         let mut between = vec![0u8; self.bytes.min(HALF_BYTES) as usize];
         let mut done = 0;
@@ -151,7 +151,7 @@ pub(crate) unsafe fn fill(to: u64, pattern: &[u8], bytes: u64) {
 /// # Errors
 /// `InvalidArgument` if the address is in no allocation, `InvalidSize` if the range exceeds the
 /// allocation.
-pub(crate) fn find(device: &DeviceCore, address: u64, bytes: u64) -> Result<Found> {
+pub(crate) fn find(device: &DeviceCore, address: u64, bytes: u64) -> Result<RegionPosition> {
     let Some(found) = device.memory.find(address) else {
         let name = &device.physical.name;
         let message = format!("{address:#x} is in no allocation of '{name}'");

@@ -7,7 +7,7 @@ use super::types::{
 use super::{Driver, result};
 use crate::current::Current;
 use crate::device::AmdgpuDeviceData;
-use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
+use longshore_plugin_api::{ErrorCode, LaunchShape, WorkerPool};
 use longshore_plugin_streams::{BusyQueue, Call, Code, EventKind, Failure, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
@@ -15,7 +15,7 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 const CPU: c_int = -1;
 
 static REGISTRATIONS: Registrations = Registrations::new();
-static CREW: Crew<BusyQueue> = BusyQueue::crew("longshore-hip");
+static WORKER_POOL: WorkerPool<BusyQueue> = BusyQueue::worker_pool("longshore-hip");
 
 impl longshore_plugin_streams::Driver for Driver {
     type Context = Current;
@@ -60,8 +60,8 @@ impl longshore_plugin_streams::Driver for Driver {
         &REGISTRATIONS
     }
 
-    fn crew() -> &'static Crew<BusyQueue> {
-        &CREW
+    fn worker_pool() -> &'static WorkerPool<BusyQueue> {
+        &WORKER_POOL
     }
 
     fn was_waited_for(own: &AmdgpuDeviceData, is_idle: impl Fn() -> bool) {
@@ -275,7 +275,7 @@ impl longshore_plugin_streams::Driver for Driver {
 }
 
 /// HIP's description of an address.
-struct Known {
+struct AddressDescription {
     /// The memory's `hipMemoryType`.
     kind: u32,
     is_managed: bool,
@@ -305,7 +305,7 @@ impl Driver {
         is_locked.then(|| (known.start, self.range_bytes(address).unwrap_or(known.low_bytes)))
     }
 
-    fn pointer(&self, address: u64) -> Option<Known> {
+    fn pointer(&self, address: u64) -> Option<AddressDescription> {
         let (mut kind, mut is_managed, mut start, mut low_bytes) = (0u64, 0u64, 0u64, 0u64);
         let mut which = [
             pointer_attribute::MEMORY_TYPE,
@@ -323,7 +323,8 @@ impl Driver {
         };
         // HIP gives start 0 for memory that it does not know.
         let is_known = asked.is_ok() && start != 0;
-        let known = Known { kind: kind as u32, is_managed: is_managed != 0, start, low_bytes };
+        let known =
+            AddressDescription { kind: kind as u32, is_managed: is_managed != 0, start, low_bytes };
         is_known.then_some(known)
     }
 

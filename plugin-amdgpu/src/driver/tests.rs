@@ -132,7 +132,7 @@ fn functions_have_the_parameters_of_hips_header() {
 }
 
 #[test]
-fn numbers_and_layouts_are_those_of_hips_header() {
+fn numbers_and_layouts_match_the_header_of_hip() {
     let mut program = format!("{CLASSES}int main() {{\n");
     for (value, name) in types::ALL.iter().chain(result::ALL) {
         writeln!(program, "  static_assert({name} == {value}, \"\");").unwrap();

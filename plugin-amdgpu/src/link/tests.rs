@@ -23,7 +23,7 @@ fn without_a_linker_the_message_says_what_to_do() {
 }
 
 #[test]
-fn what_the_linker_says_is_in_the_message() {
+fn the_output_of_the_linker_is_in_the_message() {
     let error = link(b"no object", Some("false")).unwrap_err();
     assert_eq!(error.code(), ErrorCode::LinkFailure);
     let (_folder, linker) = script("ld.lld", "echo 'error: no object' >&2; exit 1");
@@ -67,7 +67,7 @@ fn a_linker_in_a_relative_folder_of_the_path_is_not_taken() {
 }
 
 #[test]
-fn a_linker_that_does_not_end_is_killed_with_what_it_started() {
+fn a_linker_that_does_not_end_is_killed_with_its_children() {
     let (folder, linker) = script("ld.lld", "sleep 3600 & echo $! > \"$0.child\"; wait");
     let begin = Instant::now();
     let error = run(&linker, b"", Duration::from_secs(2)).unwrap_err();

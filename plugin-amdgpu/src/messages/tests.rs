@@ -98,7 +98,7 @@ fn a_ring_is_emptied_when_all_is_printed() {
 }
 
 #[test]
-fn what_finds_no_room_is_lost_and_the_rest_goes_on() {
+fn messages_without_room_are_lost_and_later_ones_arrive() {
     let mut memory = Memory(vec![0; 16]);
     let mut ring = memory.ring();
     for _ in 0..9 {

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A module and its kernels for which the host has handles: the handles live as long as the module.
 pub(super) struct ModuleObject<P: Plugin> {
     pub(super) module: P::Module,
-    kernels: Mutex<HashMap<String, HeldKernel<P>>>,
+    kernels: Mutex<HashMap<String, KernelObject<P>>>,
 }
 
-struct HeldKernel<P: Plugin> {
+struct KernelObject<P: Plugin> {
     kernel: Arc<P::Kernel>,
     attributes: KernelAttributes,
     /// The words of the arguments' types.
@@ -47,13 +47,13 @@ impl<P: Plugin> ModuleObject<P> {
             Entry::Vacant(place) => {
                 let (kernel, attributes) = self.module.kernel(name)?;
                 let types = attributes.argument_types.iter().map(|one| one.word()).collect();
-                Ok(place.insert(HeldKernel { kernel, attributes, types }).info())
+                Ok(place.insert(KernelObject { kernel, attributes, types }).info())
             }
         }
     }
 }
 
-impl<P: Plugin> HeldKernel<P> {
+impl<P: Plugin> KernelObject<P> {
     fn info(&self) -> abi::KernelInfo {
         let attributes = &self.attributes;
         let sizes = attributes.argument_sizes.as_deref();

@@ -5,22 +5,22 @@ use crate::{
 };
 
 /// A backend of queues and events alone, without a platform, device or module.
-enum Never {}
+enum QueueBackend {}
 
-impl Backend for Never {
-    type Platform = Never;
-    type Device = Never;
-    type Module = Never;
-    type Kernel = Never;
+impl Backend for QueueBackend {
+    type Platform = QueueBackend;
+    type Device = QueueBackend;
+    type Module = QueueBackend;
+    type Kernel = QueueBackend;
     type Queue = SoftwareQueue;
     type Event = SoftwareEvent;
 }
 
-impl SoftwareBackend for Never {
-    fn launch(kernel: &Never, _: &LaunchShape, _: Arguments<'_>) -> Result<Work> {
+impl SoftwareBackend for QueueBackend {
+    fn launch(kernel: &QueueBackend, _: &LaunchShape, _: Arguments<'_>) -> Result<Work> {
         match *kernel {}
     }
-    fn copy(_: &CopyRequest<'_, Never>) -> Result<Work> {
+    fn copy(_: &CopyRequest<'_, QueueBackend>) -> Result<Work> {
         Ok(Box::new(|| Ok(())))
     }
     fn fill(_: Span, _: &[u8]) -> Result<Work> {
@@ -28,7 +28,7 @@ impl SoftwareBackend for Never {
     }
 }
 
-impl Platform<Never> for Never {
+impl Platform<QueueBackend> for QueueBackend {
     fn info(&self, _: PlatformInfo) -> Result<String> {
         match *self {}
     }
@@ -38,12 +38,12 @@ impl Platform<Never> for Never {
     fn device_info(&self, _: u32, _: DeviceInfo) -> Result<InfoValue> {
         match *self {}
     }
-    fn open(&self, _: u32) -> Result<Never> {
+    fn open(&self, _: u32) -> Result<QueueBackend> {
         match *self {}
     }
 }
 
-impl Device<Never> for Never {
+impl Device<QueueBackend> for QueueBackend {
     fn accepts(&self, _: &[u8]) -> Result<Acceptance> {
         match *self {}
     }
@@ -53,7 +53,7 @@ impl Device<Never> for Never {
     fn free(&self, _: MemoryKind, _: u64) -> Result<()> {
         match *self {}
     }
-    fn load(&self, _: ImageBytes, _: Loading) -> Result<Never> {
+    fn load(&self, _: ImageBytes, _: Loading) -> Result<QueueBackend> {
         match *self {}
     }
     fn create_queue(&self) -> Result<SoftwareQueue> {
@@ -64,8 +64,8 @@ impl Device<Never> for Never {
     }
 }
 
-impl Module<Never> for Never {
-    fn kernel(&self, _: &str) -> Result<(Arc<Never>, KernelAttributes)> {
+impl Module<QueueBackend> for QueueBackend {
+    fn kernel(&self, _: &str) -> Result<(Arc<QueueBackend>, KernelAttributes)> {
         match *self {}
     }
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
@@ -73,22 +73,22 @@ impl Module<Never> for Never {
     }
 }
 
-type NeverQueue = <Never as Backend>::Queue;
+type BackendQueue = <QueueBackend as Backend>::Queue;
 
-fn wait(queue: &NeverQueue) -> Result<()> {
-    Queue::<Never>::synchronize(queue)
+fn wait(queue: &BackendQueue) -> Result<()> {
+    Queue::<QueueBackend>::synchronize(queue)
 }
 
-fn record(queue: &NeverQueue, event: &SoftwareEvent) {
-    Queue::<Never>::record_event(queue, event).unwrap();
+fn record(queue: &BackendQueue, event: &SoftwareEvent) {
+    Queue::<QueueBackend>::record_event(queue, event).unwrap();
 }
 
 fn wait_for(event: &SoftwareEvent) -> Result<()> {
-    Event::<Never>::synchronize(event)
+    Event::<QueueBackend>::synchronize(event)
 }
 
 fn elapsed_ns(start: &SoftwareEvent, end: &SoftwareEvent) -> Result<i64> {
-    Event::<Never>::elapsed_ns(start, end)
+    Event::<QueueBackend>::elapsed_ns(start, end)
 }
 
 fn failing(message: &'static str) -> Work {
@@ -128,7 +128,7 @@ fn an_event_reports_a_failure_each_time_and_passes_it_to_queues_that_wait() {
     record(&failed, &event);
     assert_eq!(code(wait_for(&event)), ErrorCode::BackendFailure);
     assert_eq!(code(wait_for(&event)), ErrorCode::BackendFailure);
-    Queue::<Never>::wait_event(&other, &event).unwrap();
+    Queue::<QueueBackend>::wait_event(&other, &event).unwrap();
     assert_eq!(wait(&other).unwrap_err().message(), "before the event");
     assert_eq!(code(wait(&failed)), ErrorCode::BackendFailure);
     record(&failed, &event);
@@ -158,15 +158,15 @@ fn work_cannot_wait_for_its_own_queue() {
 }
 
 #[test]
-fn a_dropped_queue_does_what_was_queued() {
+fn a_dropped_queue_runs_its_queued_work() {
     let queue = SoftwareQueue::new().unwrap();
     let event = SoftwareEvent::new(0, false);
     let (open, gate) = channel::<()>();
     queue.push(false, doing(move || gate.recv().unwrap())).unwrap();
     record(&queue, &event);
-    assert!(!Queue::<Never>::is_idle(&queue).unwrap());
+    assert!(!Queue::<QueueBackend>::is_idle(&queue).unwrap());
     drop(queue);
-    assert!(!Event::<Never>::is_complete(&event).unwrap());
+    assert!(!Event::<QueueBackend>::is_complete(&event).unwrap());
     open.send(()).unwrap();
     wait_for(&event).unwrap();
 }

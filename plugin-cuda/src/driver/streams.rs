@@ -8,7 +8,7 @@ use super::types::{
 use super::{Driver, result};
 use crate::context::PrimaryContext;
 use crate::device::CudaDeviceData;
-use longshore_plugin_api::{Crew, ErrorCode, LaunchShape};
+use longshore_plugin_api::{ErrorCode, LaunchShape, WorkerPool};
 use longshore_plugin_streams::{BusyQueue, Call, Code, EventKind, Registrations, forward};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 const CPU: c_int = -1;
 
 static REGISTRATIONS: Registrations = Registrations::new();
-static CREW: Crew<BusyQueue> = BusyQueue::crew("longshore-cu");
+static WORKER_POOL: WorkerPool<BusyQueue> = BusyQueue::worker_pool("longshore-cu");
 
 impl longshore_plugin_streams::Driver for Driver {
     type Context = PrimaryContext;
@@ -53,8 +53,8 @@ impl longshore_plugin_streams::Driver for Driver {
         &REGISTRATIONS
     }
 
-    fn crew() -> &'static Crew<BusyQueue> {
-        &CREW
+    fn worker_pool() -> &'static WorkerPool<BusyQueue> {
+        &WORKER_POOL
     }
 
     forward! {

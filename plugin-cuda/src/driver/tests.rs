@@ -127,7 +127,7 @@ fn structures_have_the_layout_of_the_drivers_header() {
 }
 
 #[test]
-fn numbers_are_those_of_the_drivers_header() {
+fn numbers_match_the_drivers_header() {
     for (name, ours, theirs) in types::ALL {
         assert_eq!(ours, theirs, "{name}");
     }
@@ -139,7 +139,7 @@ fn numbers_are_those_of_the_drivers_header() {
 }
 
 #[test]
-fn results_are_those_of_the_drivers_header() {
+fn results_match_the_drivers_header() {
     for (ours, theirs) in result::ALL {
         assert_eq!(ours.0, *theirs, "{ours:?}");
     }

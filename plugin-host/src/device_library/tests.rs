@@ -70,7 +70,7 @@ fn the_list_is_sorted_and_names_nothing_twice() {
 }
 
 #[test]
-fn what_is_not_on_the_list_is_found_only_if_it_was_added() {
+fn unlisted_names_are_found_only_if_added() {
     for name in ["getenv", "open", "system", "pthread_create"] {
         assert!(!finds(None, name), "{name}");
         assert!(!finds(Some("other,gete"), name), "{name}");
@@ -169,7 +169,7 @@ fn data_that_is_copied_is_data_that_is_never_written() {
 }
 
 #[test]
-fn the_section_with_the_longest_start_is_first_of_those_with_a_name() {
+fn the_longest_start_of_matching_sections_is_first() {
     let libraries =
         |name| SOURCES.named(name).iter().map(|source| source.library).collect::<Vec<_>>();
     let guard = libraries("_ZGVNSt7collateIcE2idE");
@@ -183,7 +183,7 @@ fn the_section_with_the_longest_start_is_first_of_those_with_a_name() {
 }
 
 #[test]
-fn what_was_added_is_found_in_the_libraries_of_the_list_too() {
+fn added_names_are_found_in_the_listed_libraries_too() {
     let name = "_ZN10__cxxabiv117__class_type_infoD1Ev";
     assert!(!finds(None, name));
     if standard_library().is_some() {

@@ -1,6 +1,6 @@
 //! Arguments of constructors and destructors, and their status variables.
 
-use super::loaded::{Loaded, pointer, variable};
+use super::loaded::{LoadedImage, pointer, variable};
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use std::ffi::{CString, c_char, c_int};
 use std::os::unix::ffi::OsStringExt;
@@ -11,22 +11,22 @@ unsafe extern "C" {
 }
 
 /// Returns an error if the image's status variable of its constructors is not zero.
-pub(super) fn constructor_status(image: &dyn Loaded) -> Result<()> {
+pub(super) fn constructor_status(image: &dyn LoadedImage) -> Result<()> {
     status(image, "__longshore_constructor_status", "constructors")
 }
 
 /// Returns an error if the image's status variable of its destructors is not zero.
-pub(super) fn destructor_status(image: &dyn Loaded) -> Result<()> {
+pub(super) fn destructor_status(image: &dyn LoadedImage) -> Result<()> {
     status(image, "__longshore_destructor_status", "destructors")
 }
 
-fn status(image: &dyn Loaded, name: &str, what: &str) -> Result<()> {
+fn status(image: &dyn LoadedImage, name: &str, what: &str) -> Result<()> {
     let is_int = |bytes| bytes == size_of::<c_int>() as u64;
     let Some(symbol) = variable(image.symbol_in_memory(name)).filter(|symbol| is_int(symbol.bytes))
     else {
         return Ok(());
     };
-    // SAFETY: `Loaded` promises that the variable's bytes are readable.
+    // SAFETY: `LoadedImage` promises that the variable's bytes are readable.
     let status = unsafe { pointer::<c_int>(symbol.address).read_unaligned() };
     if status == 0 {
         return Ok(());

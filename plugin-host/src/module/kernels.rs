@@ -1,7 +1,7 @@
 //! Metadata of an image's work-group kernels: descriptions, and notes about the features that their
 //! code uses.
 
-use super::loaded::Loaded;
+use super::loaded::LoadedImage;
 use crate::kernel::Mode;
 use longshore_plugin_api::{
     Error, ErrorCode, KERNEL_DESCRIPTION_PREFIX, KernelDescription, KernelForm, KernelNote,
@@ -32,7 +32,10 @@ pub(super) struct ImageNotes {
 ///
 /// # Errors
 /// `InvalidBinary` for a malformed description, `Unsupported` for one of a later version.
-pub(super) fn description(image: &dyn Loaded, kernel: &str) -> Result<Option<KernelDescription>> {
+pub(super) fn description(
+    image: &dyn LoadedImage,
+    kernel: &str,
+) -> Result<Option<KernelDescription>> {
     let Some(bytes) = image.constant(&format!("{KERNEL_DESCRIPTION_PREFIX}{kernel}")) else {
         return Ok(None);
     };

@@ -18,7 +18,7 @@
 
 use super::kernels::ImageNotes;
 use super::linked::{self, Contents, NAME, RetainedImage};
-use super::loaded::{Loaded, Symbol};
+use super::loaded::{LoadedImage, Symbol};
 use super::{functions, profile, refusal};
 use crate::AllowedNames;
 use crate::device_library::{self, DeviceLibrary};
@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// An image that is linked on use. Dropping it frees its memory.
-pub(super) struct Lazy {
+pub(super) struct LazyImage {
     file: LazyFiles,
     library: Library,
     record: Arc<LinkRecord>,
@@ -48,7 +48,7 @@ pub(super) struct Lazy {
 pub(super) struct LateKernel {
     /// The image, which lives while its kernels are launched. A handle to a kernel does not keep
     /// it.
-    image: Weak<Lazy>,
+    image: Weak<LazyImage>,
     is_ready: AtomicBool,
 }
 
@@ -58,9 +58,9 @@ struct LinkRecord {
     allowed: Arc<AllowedNames>,
 }
 
-impl Lazy {
+impl LazyImage {
     /// Reads the index of an archive, or the symbols of an object. Blocks.
-    pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Arc<Lazy>> {
+    pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Arc<LazyImage>> {
         let record =
             Arc::new(LinkRecord { linked: Mutex::default(), allowed: Arc::clone(allowed) });
         let bytes = Bytes::from_owner(RetainedImage(image));
@@ -97,7 +97,7 @@ impl Lazy {
     }
 }
 
-fn add(bytes: Bytes, record: &Arc<LinkRecord>) -> longshore_jitlink::Result<Lazy> {
+fn add(bytes: Bytes, record: &Arc<LinkRecord>) -> longshore_jitlink::Result<LazyImage> {
     let mut passes = Passes::default();
     let into = Arc::clone(record);
     passes.add_notes(move |graphs| {
@@ -117,11 +117,11 @@ fn add(bytes: Bytes, record: &Arc<LinkRecord>) -> longshore_jitlink::Result<Lazy
     // once.
     library.add_generator(DeviceLibrary::new(Arc::clone(&record.allowed)));
     let record = Arc::clone(record);
-    Ok(Lazy { file, library, record, bytes, notes: OnceLock::new(), _calls: calls })
+    Ok(LazyImage { file, library, record, bytes, notes: OnceLock::new(), _calls: calls })
 }
 
 impl LateKernel {
-    pub(super) fn new(image: &Arc<Lazy>) -> LateKernel {
+    pub(super) fn new(image: &Arc<LazyImage>) -> LateKernel {
         LateKernel { image: Arc::downgrade(image), is_ready: AtomicBool::new(false) }
     }
 
@@ -145,7 +145,7 @@ impl LateKernel {
     }
 }
 
-impl Loaded for Lazy {
+impl LoadedImage for LazyImage {
     fn symbol(&self, name: &str) -> Result<Option<Symbol>> {
         let defined = self.file.defined(name).map_err(refusal::load_error)?;
         let Some((kind, defined)) = defined.and_then(|defined| Some((kind_of(&defined)?, defined)))

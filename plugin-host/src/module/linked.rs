@@ -11,7 +11,7 @@
 //! declare GNU's ABI. No check can find damage to code and data themselves.
 
 use super::functions::{self, MainArguments};
-use super::loaded::{Loaded, Symbol, pointer};
+use super::loaded::{LoadedImage, Symbol, pointer};
 use super::{profile, refusal};
 use crate::AllowedNames;
 use crate::device_library::{self, DeviceLibrary};
@@ -43,7 +43,7 @@ const FUNCTION_LISTS: [&[u8]; 5] =
 
 /// A linked image. Dropping it frees its memory, and removes the handlers that the image
 /// registered.
-pub(super) struct Linked {
+pub(super) struct LinkedImage {
     library: Library,
     contents: Contents,
 }
@@ -114,9 +114,9 @@ fn check_member(name: &str, content: &[u8]) -> Result<()> {
     }
 }
 
-impl Linked {
+impl LinkedImage {
     /// Links an image. Runs none of its constructors. Blocks.
-    pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Linked> {
+    pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<LinkedImage> {
         let contents = Arc::new(Mutex::new(Contents::default()));
         let (linked, broken) =
             guarded::watched(FailurePolicy::Skipped, || link(image, allowed, &contents));
@@ -127,11 +127,11 @@ impl Linked {
         let mut contents = std::mem::take(&mut *contents.lock());
         contents.check_functions()?;
         contents.resolve(&library)?;
-        Ok(Linked { library, contents })
+        Ok(LinkedImage { library, contents })
     }
 }
 
-impl Loaded for Linked {
+impl LoadedImage for LinkedImage {
     fn symbol(&self, name: &str) -> Result<Option<Symbol>> {
         Ok(self.contents.symbol(name))
     }

@@ -5,7 +5,7 @@ use longshore_plugin_api::{Result, SymbolKind};
 
 /// An image in memory. The memory of its symbols and profile parts is mapped and readable while it
 /// lives.
-pub(super) trait Loaded: Send + Sync {
+pub(super) trait LoadedImage: Send + Sync {
     /// Returns the exported kernel or global of this name.
     ///
     /// # Errors

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compiler_is_who_the_comment_names() {
+    fn the_compiler_is_named_by_the_comment() {
         let linked = b"GCC: (Debian) 12.2.0\0Debian clang version 18.1.8 (1)\0";
         assert_eq!(compiler(linked), Some(18));
         for comment in [&b""[..], b"clang version ", b"clang version x", b"GCC: 12"] {

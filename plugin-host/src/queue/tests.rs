@@ -183,7 +183,7 @@ fn a_host_function_holds_up_later_work_but_not_the_caller() {
 }
 
 #[test]
-fn a_host_function_that_nobody_waits_for_runs_on_the_queues_thread() {
+fn a_host_function_without_waiters_runs_on_the_queues_thread() {
     let queue = new_queue();
     let (sender, receiver) = mpsc::channel();
     let name = move || sender.send(thread::current().name().map(str::to_owned)).unwrap();
@@ -300,7 +300,7 @@ fn a_wait_means_the_record_that_was_there_when_it_was_asked_for() {
 }
 
 #[test]
-fn a_dropped_queue_runs_what_was_queued_and_its_events_stay_valid() {
+fn a_dropped_queue_runs_its_queued_work_and_its_events_stay_valid() {
     let (list, event) = (Arc::new(Mutex::default()), HostEvent::new(0, false));
     let queue = new_queue();
     let submissions = Arc::downgrade(&queue.submissions);
@@ -381,7 +381,7 @@ fn time_goes_forward_between_events() {
 }
 
 #[test]
-fn elapsed_time_names_what_is_wrong() {
+fn elapsed_time_names_the_error() {
     let queue = new_queue();
     let (timed, untimed) = (HostEvent::new(0, true), HostEvent::new(0, false));
     let (other_device, never) = (HostEvent::new(1, true), HostEvent::new(0, true));

@@ -30,7 +30,7 @@ fn changed(image: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_image_is_called_by_its_name() {
+fn other_files_than_images_are_called_by_their_kind() {
     assert!(refusal(b"").contains("empty"));
     assert!(refusal(b"#!/bin/sh\n").contains("expected an ELF file"));
     assert!(refusal(b"\x7fELF").contains("4 bytes"));
@@ -46,7 +46,7 @@ fn what_is_no_image_is_called_by_its_name() {
 }
 
 #[test]
-fn what_the_loader_would_do_to_the_process_is_refused() {
+fn images_by_which_the_loader_changes_the_process_are_refused() {
     let stack = build(MANY, &["-Wl,-z,execstack"]);
     assert!(refusal(&stack).contains("executable stack"));
     let source = "int x; __asm__(\".text\\n.globl k\\nk: movabs $x, %rax\\nret\");";

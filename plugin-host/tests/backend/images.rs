@@ -23,7 +23,7 @@ fn a_kernel_gets_the_addresses_of_its_arguments() {
 }
 
 #[test]
-fn symbols_are_those_the_image_defines_without_the_thread_local() {
+fn symbols_are_the_images_definitions_without_thread_locals() {
     let module = load(&build(ADD, &[])).unwrap();
     let mut symbols = module.symbols().unwrap();
     symbols.sort_by(|a, b| a.0.cmp(&b.0));

@@ -23,7 +23,7 @@ fn the_address_of_a_kernel_can_be_called_however_the_object_was_compiled() {
 }
 
 #[test]
-fn constructors_and_destructors_run_once_in_order_as_those_of_images_that_are_linked_whole() {
+fn constructors_and_destructors_run_once_in_order_as_in_whole_images() {
     for (how, image) in in_every_way(ORDER) {
         for image in [&image, &archive(&[&image])] {
             let module = load_lazily(image).unwrap_or_else(|error| panic!("{how}: {error}"));

@@ -51,7 +51,7 @@ fn other_names_of_the_process_can_be_allowed() {
 }
 
 #[test]
-fn undefined_names_are_told_apart_by_what_there_is_to_do() {
+fn undefined_names_are_distinguished_by_their_remedy() {
     let source = "int of_program(void); __attribute__((visibility(\"hidden\"))) unsigned long strlen(const char *);
         int misspelt(void); int __longshore_own(void);
         int k(void **a) { return of_program() + strlen(*a) + misspelt() + __longshore_own(); }";

@@ -50,7 +50,7 @@ fn handlers_are_forgotten_if_the_destructors_are_not_run() {
 }
 
 #[test]
-fn objects_with_constructors_and_destructors_are_those_of_cpp() {
+fn objects_with_constructors_and_destructors_come_from_cpp() {
     let source = "#include <cstddef>
         #include <new>
         static char order[32]; static int at;
@@ -221,7 +221,7 @@ fn failures_of_device_code_are_reported() {
 }
 
 #[test]
-fn what_is_no_relocatable_object_for_this_machine_is_called_by_its_name() {
+fn other_files_than_relocatable_objects_are_called_by_their_kind() {
     let refusal = |image: &[u8]| {
         let refused = error(image);
         assert_eq!(refused.code(), ErrorCode::InvalidBinary, "{refused}");

@@ -228,7 +228,7 @@ fn every_call_of_a_lost_device_says_so_and_another_device_works_on() {
 }
 
 #[test]
-fn what_waits_for_a_lost_device_returns_and_host_functions_run_once() {
+fn waits_for_a_lost_device_return_and_host_functions_run_once() {
     on_a_device(|platform| {
         let rig = Rig::new(platform);
         let second_queue = rig.device.create_queue().unwrap();

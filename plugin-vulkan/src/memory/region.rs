@@ -47,15 +47,15 @@ pub(super) enum Backing {
 
 /// The position of an address in a region.
 #[derive(Clone)]
-pub(crate) struct Found {
+pub(crate) struct RegionPosition {
     pub(crate) region: Arc<Region>,
     pub(crate) offset: u64,
 }
 
-impl Found {
+impl RegionPosition {
     /// Returns the position `bytes` bytes further on.
-    pub(crate) fn further(&self, bytes: u64) -> Found {
-        Found { region: Arc::clone(&self.region), offset: self.offset + bytes }
+    pub(crate) fn further(&self, bytes: u64) -> RegionPosition {
+        RegionPosition { region: Arc::clone(&self.region), offset: self.offset + bytes }
     }
 
     /// Returns the offset in the region's buffer.

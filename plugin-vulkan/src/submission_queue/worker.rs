@@ -1,10 +1,10 @@
 //! The threads that process a queue without a waiting caller.
 
 use super::{Command, HostWork, State, SubmissionQueue, has_work};
-use crate::crew::{QueuedWork, Task};
 use crate::place::Place;
 use crate::timeline::WaitStage;
-use longshore_plugin_api::AtWork;
+use crate::worker_pool::{QueuedWork, Task};
+use longshore_plugin_api::WorkerGuard;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ impl SubmissionQueue {
         }
     }
 
-    /// Calls a thread of the crew to attend to the queue; without one, the calling thread does the
-    /// work.
+    /// Calls a thread of the worker pool to attend to the queue; without one, the calling thread
+    /// does the work.
     fn call(self: &Arc<SubmissionQueue>, state: &mut MutexGuard<'_, State>) {
         let queue: Arc<SubmissionQueue> = Arc::clone(self);
-        match Task::new(queue, self.device.at_work()).try_call() {
+        match Task::new(queue, self.device.worker_guard()).try_call() {
             // The thread needs the lock, so it finds the queue attended.
             Ok(_wake) => state.attended = true,
             Err(error) => {
@@ -64,17 +64,17 @@ impl SubmissionQueue {
 }
 
 impl QueuedWork for SubmissionQueue {
-    fn attend(self: Arc<SubmissionQueue>, at_work: AtWork) {
-        attend(self, at_work);
+    fn attend(self: Arc<SubmissionQueue>, worker_guard: WorkerGuard) {
+        attend(self, worker_guard);
     }
 }
 
 /// Processes a queue until no work is left, or the next command waits for another queue. In the
 /// second case, a thread is called again when the wait is over.
-fn attend(queue: Arc<SubmissionQueue>, at_work: AtWork) {
+fn attend(queue: Arc<SubmissionQueue>, worker_guard: WorkerGuard) {
     // The next thread of a parked queue may be done before this function returns.
-    let _at_work = queue.device.at_work();
-    let mut called = Task::new(Arc::clone(&queue) as Arc<dyn QueuedWork>, at_work);
+    let _at_work = queue.device.worker_guard();
+    let mut called = Task::new(Arc::clone(&queue) as Arc<dyn QueuedWork>, worker_guard);
     let queue = queue;
     let mut state = queue.state.lock();
     while !state.taken && has_work(&state) {

@@ -106,7 +106,7 @@ fn a_whole_file_of_senseless_verdicts_is_not_used() {
 }
 
 #[test]
-fn a_file_that_others_may_have_written_is_not_used() {
+fn a_file_that_other_users_could_write_is_not_used() {
     let (_outer, cache) = cache();
     cache.keep(&key(1, 0), &Verdict::Valid);
     let file = cache.file(&key(1, 0)).unwrap();

@@ -18,14 +18,14 @@ const STUCK_AFTER: Duration = Duration::from_millis(1);
 /// Threads shared by many submission queues, so that a queue occupies a thread only while it has
 /// work.
 ///
-/// A submission queue that needs a thread enters a list, from which the crew's threads take it. The
-/// number of working threads is limited. If none of them returns, as functions of the program may
-/// wait for each other, an overseer adds further threads, one after the other. A submission queue
-/// that blocks therefore delays the others, but cannot stop them.
+/// A submission queue that needs a thread enters a list, from which the worker pool's threads take
+/// it. The number of working threads is limited. If none of them returns, as functions of the
+/// program may wait for each other, an overseer adds further threads, one after the other. A
+/// submission queue that blocks therefore delays the others, but cannot stop them.
 ///
-/// A crew lives until the process ends: it is a static of the plugin, whose library is never
+/// A worker pool lives until the process ends: it is a static of the plugin, whose library is never
 /// unloaded.
-pub struct Crew<T> {
+pub struct WorkerPool<T> {
     state: Mutex<State<T>>,
     /// Condition that a submission queue was added to the list.
     called: Condvar,
@@ -49,8 +49,8 @@ struct State<T> {
     is_overseen: bool,
 }
 
-/// A pending wake-up of a crew's thread, which happens on drop. Drop the value without a lock that
-/// the thread needs.
+/// A pending wake-up of a worker pool's thread, which happens on drop. Drop the value without a
+/// lock that the thread needs.
 #[must_use]
 pub struct Wake<'a>(Option<&'a Condvar>);
 
@@ -62,15 +62,15 @@ impl Drop for Wake<'_> {
     }
 }
 
-impl<T: Send + 'static> Crew<T> {
-    /// Creates a crew without threads. Each thread gets `name` and a number as its name, of which
-    /// the system keeps 15 bytes. Up to `limit` threads start as soon as there is work for them; an
-    /// idle thread ends after 5 seconds. `attend` does the work of a submission queue and returns
-    /// when there is no more; it may block.
-    pub const fn new(name: &'static str, limit: usize, attend: fn(T)) -> Crew<T> {
+impl<T: Send + 'static> WorkerPool<T> {
+    /// Creates a worker pool without threads. Each thread gets `name` and a number as its name, of
+    /// which the system keeps 15 bytes. Up to `limit` threads start as soon as there is work for
+    /// them; an idle thread ends after 5 seconds. `attend` does the work of a submission queue and
+    /// returns when there is no more; it may block.
+    pub const fn new(name: &'static str, limit: usize, attend: fn(T)) -> WorkerPool<T> {
         let state =
             State { tasks: VecDeque::new(), taken: 0, threads: 0, idle: 0, is_overseen: false };
-        Crew {
+        WorkerPool {
             state: Mutex::new(state),
             called: Condvar::new(),
             listed: AtomicUsize::new(0),
@@ -83,14 +83,14 @@ impl<T: Send + 'static> Crew<T> {
         }
     }
 
-    /// Returns the same crew, whose threads have a stack of `bytes` bytes.
-    pub const fn with_stack(mut self, bytes: usize) -> Crew<T> {
+    /// Returns the same worker pool, whose threads have a stack of `bytes` bytes.
+    pub const fn with_stack(mut self, bytes: usize) -> WorkerPool<T> {
         self.stack_bytes = Some(bytes);
         self
     }
 
-    /// Hands a submission queue to a thread. Does not block for long. The crew must have a thread,
-    /// see [`Crew::ensure_thread`], which may attend to other queues first.
+    /// Hands a submission queue to a thread. Does not block for long. The worker pool must have a
+    /// thread, see [`WorkerPool::ensure_thread`], which may attend to other queues first.
     pub fn call(&'static self, task: T) {
         let mut state = self.lock();
         // Without a further thread, the present threads take the queue, unless all are stuck for
@@ -100,9 +100,9 @@ impl<T: Send + 'static> Crew<T> {
         drop(wake);
     }
 
-    /// Hands a submission queue to a thread as [`Crew::call`] does, for a crew that may have no
-    /// thread. Drops the queue on failure. A thread may begin at once; if a thread must be woken,
-    /// that happens when the returned [`Wake`] is dropped.
+    /// Hands a submission queue to a thread as [`WorkerPool::call`] does, for a worker pool that
+    /// may have no thread. Drops the queue on failure. A thread may begin at once; if a thread must
+    /// be woken, that happens when the returned [`Wake`] is dropped.
     ///
     /// # Errors
     /// `OutOfResources` if no thread is certain to come.
@@ -113,8 +113,8 @@ impl<T: Send + 'static> Crew<T> {
         Ok(wake)
     }
 
-    /// Starts a thread if the crew has none. The caller does this before it accepts work that only
-    /// the crew can do.
+    /// Starts a thread if the worker pool has none. The caller does this before it accepts work
+    /// that only the worker pool can do.
     ///
     /// # Errors
     /// `OutOfResources` if the thread cannot be started.
@@ -179,7 +179,7 @@ impl<T: Send + 'static> Crew<T> {
         Ok(())
     }
 
-    /// Attends to submission queues until the crew no longer needs the thread.
+    /// Attends to submission queues until the worker pool no longer needs the thread.
     fn work(&self) {
         let mut state = self.lock();
         loop {
@@ -216,7 +216,7 @@ impl<T: Send + 'static> Crew<T> {
 
     /// Starts the overseer, unless it runs already.
     fn oversee(&'static self, state: &mut State<T>) -> Result<()> {
-        const NAME: &str = "longshore-crew";
+        const NAME: &str = "longshore-pool";
         if !state.is_overseen {
             let builder = thread::Builder::new().name(NAME.to_owned());
             builder.spawn(|| self.add_threads()).map_err(|error| no_thread(NAME, error))?;
@@ -264,8 +264,8 @@ mod tests {
 
     type Work = Box<dyn FnOnce() + Send>;
 
-    fn crew(limit: usize) -> &'static Crew<Work> {
-        Box::leak(Box::new(Crew::new("crew-test", limit, |work: Work| work())))
+    fn worker_pool(limit: usize) -> &'static WorkerPool<Work> {
+        Box::leak(Box::new(WorkerPool::new("pool-test", limit, |work: Work| work())))
     }
 
     fn gate() -> (Sender<()>, Receiver<()>) {
@@ -275,12 +275,12 @@ mod tests {
     #[test]
     fn all_tasks_are_attended_to_by_few_threads() {
         const TASKS: usize = 2000;
-        let crew = crew(4);
-        crew.ensure_thread().unwrap();
+        let worker_pool = worker_pool(4);
+        worker_pool.ensure_thread().unwrap();
         let (done, all) = channel();
         for _ in 0..TASKS {
             let done = done.clone();
-            crew.call(Box::new(move || done.send(thread::current().id()).unwrap()));
+            worker_pool.call(Box::new(move || done.send(thread::current().id()).unwrap()));
         }
         let threads: std::collections::HashSet<_> =
             (0..TASKS).map(|_| all.recv_timeout(TIMEOUT).unwrap()).collect();
@@ -292,12 +292,12 @@ mod tests {
     #[test]
     fn tasks_that_wait_for_each_other_all_go_on() {
         const TASKS: usize = 12;
-        let crew = crew(2);
+        let worker_pool = worker_pool(2);
         let meeting = Arc::new(Barrier::new(TASKS));
         let (done, all) = channel();
         for _ in 0..TASKS {
             let (meeting, done) = (Arc::clone(&meeting), done.clone());
-            crew.call(Box::new(move || {
+            worker_pool.call(Box::new(move || {
                 meeting.wait();
                 done.send(()).unwrap();
             }));
@@ -307,10 +307,10 @@ mod tests {
 
     #[test]
     fn a_task_that_panics_costs_no_thread() {
-        let crew = crew(1);
-        crew.call(Box::new(|| panic!("a mistake of the plugin's")));
+        let worker_pool = worker_pool(1);
+        worker_pool.call(Box::new(|| panic!("a mistake of the plugin's")));
         let begin = Instant::now();
-        while crew.lock().idle == 0 {
+        while worker_pool.lock().idle == 0 {
             assert!(begin.elapsed() < TIMEOUT, "the thread is gone, and counts still");
             thread::yield_now();
         }
@@ -318,11 +318,11 @@ mod tests {
 
     #[test]
     fn an_attached_sleeper_is_not_at_work() {
-        let crew = crew(1);
+        let worker_pool = worker_pool(1);
         let (asleep, has_slept) = gate();
         let (wake, woken) = gate();
-        crew.call(Box::new(move || {
-            let slept = crew.sleep_attached(|| {
+        worker_pool.call(Box::new(move || {
+            let slept = worker_pool.sleep_attached(|| {
                 asleep.send(()).unwrap();
                 woken.recv().unwrap();
             });
@@ -330,10 +330,10 @@ mod tests {
         }));
         has_slept.recv_timeout(TIMEOUT).unwrap();
         let (done, answered) = gate();
-        crew.call(Box::new(move || done.send(()).unwrap()));
+        worker_pool.call(Box::new(move || done.send(()).unwrap()));
         answered.recv_timeout(TIMEOUT).unwrap();
-        assert_eq!(crew.lock().threads, 2);
-        assert!(!crew.lock().is_overseen);
+        assert_eq!(worker_pool.lock().threads, 2);
+        assert!(!worker_pool.lock().is_overseen);
         wake.send(()).unwrap();
     }
 }

@@ -16,7 +16,7 @@
 
 use super::functions::{self, MainArguments};
 use super::library::Library;
-use super::loaded::{Loaded, Symbol};
+use super::loaded::{LoadedImage, Symbol};
 use super::{profile, refusal};
 use crate::elf::{self, Content, Image, Sections};
 use crate::execute::guarded;
@@ -30,18 +30,18 @@ use std::collections::BTreeMap;
 const LINKER_MADE: [&[u8]; 2] = [b"_init", b"_fini"];
 
 /// An open shared object.
-pub(super) struct Opened {
+pub(super) struct SharedLibrary {
     image: Image,
     bytes: ImageBytes,
     library: Library,
 }
 
-impl Opened {
+impl SharedLibrary {
     /// Checks an image and opens a copy of it. Runs none of its constructors. Blocks.
-    pub(super) fn load(image: ImageBytes) -> Result<Opened> {
+    pub(super) fn load(image: ImageBytes) -> Result<SharedLibrary> {
         let checked = elf::validate(image.get())?;
         let library = Library::open(image.get(), &checked)?;
-        let opened = Opened { image: checked, bytes: image, library };
+        let opened = SharedLibrary { image: checked, bytes: image, library };
         opened.fill_slots()?;
         Ok(opened)
     }
@@ -151,7 +151,7 @@ impl Opened {
     }
 }
 
-impl Loaded for Opened {
+impl LoadedImage for SharedLibrary {
     fn symbol(&self, name: &str) -> Result<Option<Symbol>> {
         let found = self.exported(name).and_then(|symbol| {
             let kind = self.kind_of(name.as_bytes(), &symbol)?;

@@ -1,9 +1,9 @@
 //! The threads that run commands of submission queues, as the queues see them.
 
-use longshore_plugin_api::{AtWork, Crew};
+use longshore_plugin_api::{WorkerGuard, WorkerPool};
 use std::sync::Arc;
 
-/// Number of threads that a backend's crew starts at once; further ones start only while all
+/// Number of threads that a backend's worker pool starts at once; further ones start only while all
 /// present ones are stuck. Most threads wait for a stream, or inside a function of the program.
 const MOST_THREADS: usize = 64;
 
@@ -14,13 +14,13 @@ pub(crate) trait DeferredWork: Send + Sync {
     fn run_commands(self: Arc<Self>) -> Option<Arc<dyn WaitTarget>>;
 
     /// Counts the calling thread among the device's workers, until the returned guard is dropped.
-    fn at_work(&self) -> AtWork;
+    fn worker_guard(&self) -> WorkerGuard;
 }
 
 /// An object that a submission queue waits for without a thread.
 pub(crate) trait WaitTarget {
-    /// Passes the submission queue to the crew once the object is ready. Returns the queue if the
-    /// object is ready already.
+    /// Passes the submission queue to the worker pool once the object is ready. Returns the queue
+    /// if the object is ready already.
     fn park(&self, queue: BusyQueue) -> Option<BusyQueue>;
 }
 
@@ -28,18 +28,18 @@ pub(crate) trait WaitTarget {
 pub struct BusyQueue {
     // Dropped in this order: a caller that waits for the queue may then close the device.
     work: Arc<dyn DeferredWork>,
-    _at_work: AtWork,
+    _at_work: WorkerGuard,
 }
 
 impl BusyQueue {
     /// Creates the handle for a submission queue with this work.
     pub(crate) fn new(work: Arc<dyn DeferredWork>) -> BusyQueue {
-        BusyQueue { _at_work: work.at_work(), work }
+        BusyQueue { _at_work: work.worker_guard(), work }
     }
 
-    /// Creates the crew for all queues of a backend, with this name.
-    pub const fn crew(name: &'static str) -> Crew<BusyQueue> {
-        Crew::new(name, MOST_THREADS, BusyQueue::attend)
+    /// Creates the worker pool for all queues of a backend, with this name.
+    pub const fn worker_pool(name: &'static str) -> WorkerPool<BusyQueue> {
+        WorkerPool::new(name, MOST_THREADS, BusyQueue::attend)
     }
 
     /// Runs commands until none is left, or the queue is parked.
@@ -47,10 +47,10 @@ impl BusyQueue {
         let mut queue = self;
         while let Some(awaited) = Arc::clone(&queue.work).run_commands() {
             // A parked queue may finish before this thread drops `awaited`, which holds the device.
-            let at_work = queue.work.at_work();
+            let worker_guard = queue.work.worker_guard();
             let back = awaited.park(queue);
             drop(awaited);
-            drop(at_work);
+            drop(worker_guard);
             match back {
                 Some(back) => queue = back,
                 None => return,
