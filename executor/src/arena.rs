@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_one_and_zero_again() {
+    fn freed_memory_is_reused_as_one_block_of_zeros() {
         let arena = Arena::new().unwrap();
         let whole = FreeRanges::new(
             Transport::LINK_BYTES as u64,
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_shorten_the_file() {
+    fn no_process_can_shorten_the_file() {
         let arena = Arena::new().unwrap();
         assert_eq!(ftruncate(arena.file(), 0), Err(rustix::io::Errno::PERM));
     }
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_an_error() {
+    fn a_message_that_does_not_fit_is_an_error() {
         let arena = Arena::new().unwrap();
         for bytes in [u64::MAX, arena.size()] {
             assert_eq!(arena.take(bytes, 1).unwrap_err().kind(), io::ErrorKind::StorageFull);

@@ -14,4 +14,6 @@ mod protocol;
 mod proxy;
 pub(crate) mod serve;
 
-pub use proxy::{Isolated, IsolatedPlatform, IsolatedProcess, Isolation, Opened, Record, Refusal};
+pub use proxy::{
+    Isolated, IsolatedPlatform, IsolatedProcess, Isolation, OpenOutcome, Record, Refusal,
+};

@@ -27,7 +27,7 @@ mod transport;
 mod wire;
 mod worker;
 
-pub use connection::{Connection, Options, Peer, Service, Started};
+pub use connection::{Connection, Options, Peer, SentCall, Service};
 pub use error::{CallError, EndReason, ProcessExit};
 pub(crate) use fork::CreatorProcess;
 pub use transport::Transport;

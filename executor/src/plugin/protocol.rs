@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_come_back_and_what_is_cut_off_does_not() {
+    fn arguments_come_back_and_truncated_ones_are_refused() {
         let mut bytes = Vec::new();
         for value in [&b""[..], b"one", &[7; 300]] {
             put_argument(value, &mut bytes);

@@ -1,6 +1,6 @@
 //! The host's side: a platform of another process.
 
-mod accepted;
+mod accepted_shapes;
 mod callbacks;
 mod copy;
 mod device;
@@ -22,7 +22,7 @@ mod watchdog;
 mod window;
 
 pub use callbacks::Record;
-pub use isolation::{Isolation, Opened, Refusal};
+pub use isolation::{Isolation, OpenOutcome, Refusal};
 pub use platform::{IsolatedPlatform, IsolatedProcess};
 
 use longshore_plugin_api::Backend;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::Key;
-use super::sealed::{self, Accepted};
+use super::sealed::{self, AuthenticatedController};
 
 /// Greatest number of peers greeted at a time, and of peers of one address among them. At a limit
 /// the longest-running greeting, of the same address at the limit of an address, is given up for
@@ -23,7 +23,11 @@ const MOST_OF_ADDRESS: usize = 8;
 ///
 /// # Errors
 /// Every error of the listening socket, which does not block.
-pub(super) fn accept(socket: &TcpListener, key: &Key, limit: Duration) -> io::Result<Accepted> {
+pub(super) fn accept(
+    socket: &TcpListener,
+    key: &Key,
+    limit: Duration,
+) -> io::Result<AuthenticatedController> {
     let greetings = Greetings::new()?;
     thread::scope(|scope| {
         let accepted = loop {
@@ -69,8 +73,8 @@ fn passes(error: &io::Error) -> bool {
 
 struct Greetings {
     shared: Shared,
-    done: Sender<Accepted>,
-    first: Receiver<Accepted>,
+    done: Sender<AuthenticatedController>,
+    first: Receiver<AuthenticatedController>,
 }
 
 struct Shared {
@@ -131,8 +135,8 @@ impl Shared {
         &self,
         number: u64,
         address: SocketAddr,
-        replied: Result<Accepted, sealed::Failure>,
-        done: &Sender<Accepted>,
+        replied: Result<AuthenticatedController, sealed::Failure>,
+        done: &Sender<AuthenticatedController>,
     ) {
         self.under_way.lock().retain(|greeting| greeting.number != number);
         match replied {

@@ -42,7 +42,7 @@ pub(super) enum Failure {
 }
 
 /// A controller that has proved that it has the key.
-pub(super) struct Accepted {
+pub(super) struct AuthenticatedController {
     pub(super) transport: Transport,
     pub(super) last_message: LastMessageSender,
 }
@@ -52,7 +52,7 @@ pub(super) struct Accepted {
 pub(super) fn ask(socket: TcpStream, key: &Key, limit: Duration) -> Result<Transport, Failure> {
     let mut state = builder(key)?.build_initiator().map_err(refused)?;
     prepare(&socket)?;
-    let mut stream = Timed::new(&socket, limit);
+    let mut stream = DeadlineSocket::new(&socket, limit);
     send(&mut stream, &mut state)?;
     receive(&mut stream, &mut state)?;
     let state = state.into_stateless_transport_mode().map_err(refused)?;
@@ -61,10 +61,14 @@ pub(super) fn ask(socket: TcpStream, key: &Key, limit: Duration) -> Result<Trans
 }
 
 /// Performs the executor's side of the greeting within `limit`.
-pub(super) fn reply(socket: TcpStream, key: &Key, limit: Duration) -> Result<Accepted, Failure> {
+pub(super) fn reply(
+    socket: TcpStream,
+    key: &Key,
+    limit: Duration,
+) -> Result<AuthenticatedController, Failure> {
     let mut state = builder(key)?.build_responder().map_err(refused)?;
     prepare(&socket)?;
-    let mut stream = Timed::new(&socket, limit);
+    let mut stream = DeadlineSocket::new(&socket, limit);
     receive(&mut stream, &mut state)?;
     send(&mut stream, &mut state)?;
     let state = state.into_stateless_transport_mode().map_err(refused)?;
@@ -90,13 +94,13 @@ fn prepare(socket: &TcpStream) -> Result<(), Failure> {
 }
 
 /// A socket with a deadline.
-struct Timed<'a> {
+struct DeadlineSocket<'a> {
     socket: &'a TcpStream,
     limit: Duration,
     end: Instant,
 }
 
-impl<'a> Timed<'a> {
+impl<'a> DeadlineSocket<'a> {
     fn new(socket: &'a TcpStream, limit: Duration) -> Self {
         Self { socket, limit, end: Instant::now() + limit }
     }
@@ -137,14 +141,14 @@ impl<'a> Timed<'a> {
     }
 }
 
-fn send(stream: &mut Timed<'_>, state: &mut HandshakeState) -> Result<(), Failure> {
+fn send(stream: &mut DeadlineSocket<'_>, state: &mut HandshakeState) -> Result<(), Failure> {
     let mut message = [0; 256];
     let size = state.write_message(&[], &mut message[2..]).map_err(refused)?;
     message[..2].copy_from_slice(&(size as u16).to_be_bytes());
     stream.write(&message[..2 + size])
 }
 
-fn receive(stream: &mut Timed<'_>, state: &mut HandshakeState) -> Result<(), Failure> {
+fn receive(stream: &mut DeadlineSocket<'_>, state: &mut HandshakeState) -> Result<(), Failure> {
     let (mut size, mut message) = ([0; 2], [0; 256]);
     stream.read(&mut size)?;
     let size = usize::from(u16::from_be_bytes(size));
@@ -160,14 +164,17 @@ fn receive(stream: &mut Timed<'_>, state: &mut HandshakeState) -> Result<(), Fai
 }
 
 /// Proves that this side has the keys of this connection, by an empty piece with the number 0.
-fn confirm(stream: &mut Timed<'_>, state: &StatelessTransportState) -> Result<(), Failure> {
+fn confirm(
+    stream: &mut DeadlineSocket<'_>,
+    state: &StatelessTransportState,
+) -> Result<(), Failure> {
     let mut piece = [0; ADDED];
     state.write_message(0, &[], &mut piece).map_err(refused)?;
     stream.write(&piece)
 }
 
 fn await_confirmation(
-    stream: &mut Timed<'_>,
+    stream: &mut DeadlineSocket<'_>,
     state: &StatelessTransportState,
 ) -> Result<(), Failure> {
     let mut piece = [0; ADDED];
@@ -184,7 +191,7 @@ fn finish(
     socket: TcpStream,
     state: StatelessTransportState,
     controls: bool,
-) -> Result<Accepted, Failure> {
+) -> Result<AuthenticatedController, Failure> {
     let (state, socket) = (Arc::new(state), Arc::new(socket));
     let fate = Arc::new(OnceLock::new());
     let (closer, limited, reported) = (Arc::clone(&socket), Arc::clone(&socket), Arc::clone(&fate));
@@ -209,7 +216,7 @@ fn finish(
         Some(status) => EndReason::Died(ProcessExit(ExitStatus::from_raw(*status))),
         None => EndReason::Cut,
     });
-    Ok(Accepted { transport, last_message: LastMessageSender(outgoing) })
+    Ok(AuthenticatedController { transport, last_message: LastMessageSender(outgoing) })
 }
 
 fn refused(error: impl std::fmt::Display) -> Failure {
@@ -404,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_says_nothing_is_told_from_one_with_another_key() {
+    fn a_silent_peer_is_distinguished_from_one_with_another_key() {
         let silent = asked(|mut peer| while matches!(peer.read(&mut [0; 64]), Ok(1..)) {});
         assert!(matches!(silent, Failure::Silent(_)), "{silent}");
         let closed = asked(|peer| {

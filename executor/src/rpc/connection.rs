@@ -101,7 +101,7 @@ pub struct Peer {
 
 /// A sent call. Dropping it waits for the reply.
 #[must_use = "dropping it waits for the reply"]
-pub struct Started {
+pub struct SentCall {
     peer: Arc<Peer>,
     taken: Option<CallSlot>,
 }
@@ -219,12 +219,12 @@ impl Peer {
     /// # Errors
     /// [`CallError::TooLarge`], [`CallError::TooMany`], and the reason for the end of the
     /// connection.
-    pub fn start(self: &Arc<Self>, method: u32, argument: &[u8]) -> Result<Started, CallError> {
+    pub fn start(self: &Arc<Self>, method: u32, argument: &[u8]) -> Result<SentCall, CallError> {
         self.check(argument)?;
         let limit = Limit::new(None);
         self.let_posts_go_first(argument.len(), &limit)?;
         let taken = self.slots.take(self.outgoing(), &|| self.ended_or_late(&limit))?;
-        let started = Started { peer: Arc::clone(self), taken: Some(taken) };
+        let started = SentCall { peer: Arc::clone(self), taken: Some(taken) };
         // If the connection is over there will be no reply, and dropping `started` does not wait.
         self.send_call(method, argument, taken, &limit)?;
         Ok(started)
@@ -517,7 +517,7 @@ impl Peer {
     }
 }
 
-impl Started {
+impl SentCall {
     /// Blocks until the reply has come.
     ///
     /// # Errors
@@ -548,7 +548,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for SentCall {
     fn drop(&mut self) {
         if let Some(taken) = self.taken.filter(|_| self.peer.is_here()) {
             let _ = self.peer.wait(taken, &Limit::new(None));

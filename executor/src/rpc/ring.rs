@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_room_is_told_that_the_connection_is_over() {
+    fn a_writer_that_waits_for_room_gets_the_end_of_the_connection() {
         let link = Link::anonymous().unwrap();
         let ring = link.direction(Origin::Executor);
         let mut sender = Sender::default();

@@ -27,13 +27,13 @@ const LOST: u32 = 5;
 /// made in groups of [`SLOTS`]. So no call waits for another to end.
 #[derive(Debug)]
 pub(super) struct Slots {
-    free: Mutex<Free>,
+    free: Mutex<FreeSlots>,
     places: [OnceLock<Box<[Place]>>; MOST_CALLS / SLOTS],
 }
 
 /// Slots without a call.
 #[derive(Debug)]
-struct Free {
+struct FreeSlots {
     shared: Vec<usize>,
     further: Vec<usize>,
     /// Number of slots made, including the slots in use.
@@ -45,12 +45,12 @@ struct Free {
 struct Place {
     /// The state of a slot that is not in shared memory.
     state: AtomicU32,
-    streamed: Mutex<Streamed>,
+    streamed: Mutex<StreamReply>,
 }
 
 /// A reply from the stream.
 #[derive(Debug, Default)]
-struct Streamed {
+struct StreamReply {
     /// The identity of the call under way.
     awaited: Option<u64>,
     calls: u32,
@@ -68,7 +68,7 @@ pub(super) struct CallSlot {
 impl Slots {
     pub(super) fn new() -> Self {
         let shared = (0..SLOTS).rev().collect();
-        let free = Mutex::new(Free { shared, further: Vec::new(), made: SLOTS });
+        let free = Mutex::new(FreeSlots { shared, further: Vec::new(), made: SLOTS });
         let slots = Self { free, places: [const { OnceLock::new() }; MOST_CALLS / SLOTS] };
         slots.make(0);
         slots

@@ -21,7 +21,7 @@ fn both_ways(test: impl Fn(Arc<ExecutorProcess>)) {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_messages_are_read_again() {
     both_ways(|process| {
         for size in [1, 8, 4096, 5000, (1 << 20) + 1, 3 << 20] {
             let address = wait(process.allocate(size as u64, 64)).unwrap();

@@ -108,7 +108,7 @@ fn both_ways(test: impl Fn(bool)) {
 }
 
 #[test]
-fn a_first_call_arrives_with_its_arguments_and_a_later_one_asks_nobody() {
+fn a_first_call_arrives_with_its_arguments_and_later_ones_send_no_request() {
     let implementation = "struct big { long n[4]; double x; };
         struct big mix(long a, double x, long b, double y, long c, double z, long d, double u, long e, double v, long f, long g)
         { static int calls; calls++; return (struct big){ { a + b, c + d, e + f, g + calls }, x + y + z + u + v }; }";
@@ -244,7 +244,7 @@ fn members_of_an_archive_are_linked_and_constructed_when_they_are_called() {
 }
 
 #[test]
-fn constructors_may_make_first_calls_whoever_has_them_run() {
+fn constructors_may_make_first_calls_on_either_side() {
     let object = "long member(void), late(void); static long ready;
         __attribute__((constructor)) static void begin(void) { ready = member(); }
         int get(void) { return ready; }

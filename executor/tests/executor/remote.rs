@@ -66,7 +66,7 @@ fn open(address: &str, key: &Key) -> Result<Connection, RemoteError> {
 }
 
 #[test]
-fn a_controller_with_the_key_calls_and_others_are_sent_away() {
+fn a_controller_with_the_key_calls_and_other_peers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = key_file(folder.path(), 'a');
     let mut executor = Waiting::start(&path);
@@ -152,7 +152,7 @@ fn is_waiting(peer: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn a_peer_that_takes_too_long_is_sent_away_while_others_are_greeted() {
+fn a_slow_peer_is_refused_while_other_peers_are_greeted() {
     let key = Key::new([3; Key::BYTES]);
     let listener = Listener::bind("127.0.0.1:0", key.clone()).unwrap();
     let listener = listener.with_greeting_limit(Duration::from_millis(50));
@@ -178,7 +178,7 @@ fn a_peer_that_takes_too_long_is_sent_away_while_others_are_greeted() {
 }
 
 #[test]
-fn who_repeats_what_a_controller_said_is_sent_away() {
+fn a_peer_that_replays_a_controllers_messages_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = key_file(folder.path(), 'c');
     let key = Key::read(&path).unwrap();
@@ -288,7 +288,7 @@ fn an_executor_is_stopped_and_goes_on_with_the_process_that_serves() {
 }
 
 #[test]
-fn what_is_said_cannot_be_read_or_changed_on_its_way() {
+fn messages_cannot_be_read_or_changed_in_transit() {
     let key = Key::new([3; Key::BYTES]);
     let listener = Listener::bind("127.0.0.1:0", key.clone()).unwrap();
     let behind = listener.address().unwrap();

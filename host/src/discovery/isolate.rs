@@ -10,7 +10,7 @@ use crate::selection::BackendSelection;
 use crate::services::{log_record, note_setting};
 use log::LevelFilter;
 use longshore_executor::controller::Spawn;
-use longshore_executor::plugin::{Isolation, Opened, Record, Refusal};
+use longshore_executor::plugin::{Isolation, OpenOutcome, Record, Refusal};
 use longshore_plugin_api::{Error, ErrorCode, Result, log_level};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -136,12 +136,12 @@ impl Isolator {
             .with_connect_limit(self.connect_time_limit)
             .with_log(level, log);
         match isolation.open() {
-            Ok(Opened::Platform(platform)) => {
+            Ok(OpenOutcome::Platform(platform)) => {
                 let outcome = Outcome::Isolated(platform.process());
                 Ok((LoadedPlugin::isolated(*platform, &candidate.path), outcome))
             }
-            Ok(Opened::NoDriver(why)) => Err(Outcome::NoDriver(why)),
-            Ok(Opened::NoDevice(why)) => Err(Outcome::NoDevice(why)),
+            Ok(OpenOutcome::NoDriver(why)) => Err(Outcome::NoDriver(why)),
+            Ok(OpenOutcome::NoDevice(why)) => Err(Outcome::NoDevice(why)),
             Err(refusal) => Err(refused(refusal)),
         }
     }

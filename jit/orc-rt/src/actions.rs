@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_finalize_action_undoes_those_before_it() {
+    fn a_failing_finalize_action_undoes_earlier_ones() {
         let log = Log::default();
         let failing = ActionPair { finalize: Some(log.failing("+b")), ..pair(&log, "b") };
         let error = finalize("test", vec![pair(&log, "a"), failing, pair(&log, "c")]).unwrap_err();

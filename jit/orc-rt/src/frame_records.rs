@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_compilers_write_is_fine() {
+    fn output_of_compilers_is_valid() {
         for (augmentation, data) in [
             ("zR", &[1, 0x1b][..]),
             ("zPLR", &[7, 0x9b, 0, 0, 0, 0, 0x1b, 0x1b]),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_end_the_process_is_an_error() {
+    fn operations_that_would_end_the_process_are_errors() {
         for (version, augmentation, data) in [
             (1, "zR", &[1, 0x0f][..]),
             (1, "zR", &[1, 0x01]),

@@ -136,7 +136,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_thread_local_or_not_there_is_not_found() {
+    fn missing_and_other_than_thread_local_symbols_are_not_found() {
         assert_eq!(find(libc::RTLD_DEFAULT, c"malloc"), None);
         assert_eq!(find(libc::RTLD_DEFAULT, c"environ"), None);
         assert_eq!(find(libc::RTLD_DEFAULT, c"longshore_no_such_symbol"), None);

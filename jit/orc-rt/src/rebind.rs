@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_are_not_within_the_image_are_none() {
+    fn tables_outside_of_the_image_are_ignored() {
         const VALUES_OF_RELA_RELASZ_SYMTAB_STRTAB: [usize; 4] = [1, 3, 5, 7];
         for value in VALUES_OF_RELA_RELASZ_SYMTAB_STRTAB {
             for absurd in [1 << 40, u64::MAX - 7, u64::MAX] {

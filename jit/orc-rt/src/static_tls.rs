@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_used_again_when_nothing_else_is_left_and_is_zeroes_then() {
+    fn freed_reserve_is_reused_last_and_is_zeroed() {
         let owner = static_tls_reserve!(64).unwrap();
         let first = owner.allocate(32, 1).unwrap();
         let offset = first.offset_from_thread_pointer();

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_registered_for_the_end_of_a_thread_runs_there_last_first() {
+    fn handlers_of_the_end_of_a_thread_run_there_in_reverse() {
         unsafe extern "C" fn end(argument: *mut c_void) {
             // SAFETY: the test passes a box.
             let (sender, value) = unsafe { *Box::from_raw(argument.cast::<Argument>()) };

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_keeps_what_its_thread_writes_and_other_threads_have_their_own() {
+    fn a_block_keeps_its_threads_values_and_other_threads_have_their_own() {
         let module = Arc::new(module(&[1], 1, 1));
         // SAFETY: the byte is this thread's.
         unsafe { *address(&module, 0) = 2 };

@@ -25,7 +25,7 @@ pub fn argument(address: u64, size: u64) -> Vec<u8> {
 /// accepts, and not change until they are deregistered.
 pub(crate) unsafe extern "C" fn register(argument: *const u8, size: usize) -> *mut c_char {
     // SAFETY: guaranteed by the caller.
-    unsafe { for_what_the_unwinder_wants(argument, size, __register_frame) }
+    unsafe { for_each_frame_table(argument, size, __register_frame) }
 }
 
 /// Undoes [`register`].
@@ -34,7 +34,7 @@ pub(crate) unsafe extern "C" fn register(argument: *const u8, size: usize) -> *m
 /// As for [`register`], with frames that were registered.
 pub(crate) unsafe extern "C" fn deregister(argument: *const u8, size: usize) -> *mut c_char {
     // SAFETY: guaranteed by the caller.
-    unsafe { for_what_the_unwinder_wants(argument, size, __deregister_frame) }
+    unsafe { for_each_frame_table(argument, size, __deregister_frame) }
 }
 
 /// Calls `function` with the section for libgcc's unwinder, or with each frame description entry
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn deregister(argument: *const u8, size: usize) -> 
 /// # Safety
 ///
 /// `argument` must be made by the function [`argument`], and its section readable.
-unsafe fn for_what_the_unwinder_wants(
+unsafe fn for_each_frame_table(
     argument: *const u8,
     size: usize,
     function: unsafe extern "C" fn(*const c_void),

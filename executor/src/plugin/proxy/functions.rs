@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_another_thread_runs_are_waited_for() {
+    fn callbacks_on_another_thread_are_waited_for() {
         static GO: Mutex<()> = Mutex::new(());
         static HAS_RETURNED: AtomicBool = AtomicBool::new(false);
         unsafe extern "C" fn call(_: *mut c_void) {

@@ -16,7 +16,7 @@ use longshore_plugin_api::{
 };
 
 use super::device::IsolatedDevice;
-use super::{IsolatedPlatform, Isolation, Opened, Refusal};
+use super::{IsolatedPlatform, Isolation, OpenOutcome, Refusal};
 use crate::controller::Spawn;
 use crate::plugin::interface::messages::{DeviceCall, ModuleCall, PlatformCall};
 use crate::plugin::protocol::{
@@ -219,7 +219,7 @@ fn platform(executor: PathBuf, shares_memory: bool) -> Option<Box<IsolatedPlatfo
         .with_shared_memory(shares_memory)
         .with_ending_limit(Duration::from_millis(50));
     match Isolation::new(spawn, "/made/up", "made up").open() {
-        Ok(Opened::Platform(platform)) => Some(platform),
+        Ok(OpenOutcome::Platform(platform)) => Some(platform),
         _ => None,
     }
 }
@@ -266,14 +266,14 @@ fn first_error(platform: &IsolatedPlatform) -> longshore_plugin_api::Result<()> 
 }
 
 #[test]
-fn an_executor_that_reports_what_no_plugin_has_is_told_from_others_by_the_value() {
+fn an_executor_that_reports_an_impossible_value_is_known_by_the_value() {
     let folder = tempfile::tempdir().unwrap();
     let open = |what: &str| {
         let spawn = Spawn::new(executor(folder.path(), ABSURD, what)).with_shared_memory(false);
         match Isolation::new(spawn.with_ending_limit(Duration::from_millis(50)), "/made/up", "toy")
             .open()
         {
-            Ok(Opened::Platform(platform)) => first_error(&platform),
+            Ok(OpenOutcome::Platform(platform)) => first_error(&platform),
             Err(Refusal::Failed(error)) => Err(error),
             Err(other) => panic!("{what}: {other}"),
             Ok(_) => panic!("{what} is taken for a reason"),

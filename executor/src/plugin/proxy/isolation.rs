@@ -31,7 +31,7 @@ pub struct Isolation {
 }
 
 /// The outcome of a successful [`Isolation::open`].
-pub enum Opened {
+pub enum OpenOutcome {
     /// A platform with at least one device.
     Platform(Box<IsolatedPlatform>),
     /// No driver of the vendor is installed; the reason is for people.
@@ -143,15 +143,15 @@ impl Isolation {
     ///
     /// # Errors
     /// The reason why there is no platform; no process remains then.
-    pub fn open(self) -> Result<Opened, Refusal> {
+    pub fn open(self) -> Result<OpenOutcome, Refusal> {
         let (link, connected) = self.connect()?;
         match connected {
             Connected::Platform { description, devices } => {
                 let platform = IsolatedPlatform::new(self, link, description, devices);
-                Ok(Opened::Platform(Box::new(platform)))
+                Ok(OpenOutcome::Platform(Box::new(platform)))
             }
-            Connected::NoDriver(why) => Ok(Opened::NoDriver(why)),
-            Connected::NoDevice(why) => Ok(Opened::NoDevice(why)),
+            Connected::NoDriver(why) => Ok(OpenOutcome::NoDriver(why)),
+            Connected::NoDevice(why) => Ok(OpenOutcome::NoDevice(why)),
             Connected::NotAPlugin(why) => Err(Refusal::NotAPlugin(why)),
             Connected::WrongInterface { plugin, host } => {
                 Err(Refusal::WrongInterface { plugin, host })

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, Result, Span};
 
-use super::accepted::{Accepted, Shape, digest};
+use super::accepted_shapes::{AcceptedShapes, Shape, digest};
 use super::in_flight::Launches;
 use super::link::Link;
 use super::module::IsolatedKernel;
@@ -22,7 +22,7 @@ pub struct IsolatedQueue {
     /// was waited for later.
     queued: AtomicU64,
     waited: AtomicU64,
-    accepted: Accepted,
+    accepted: AcceptedShapes,
     launches: Arc<Launches>,
 }
 
@@ -30,7 +30,7 @@ impl IsolatedQueue {
     pub(in crate::plugin) fn new(link: Arc<Link>, id: Id) -> Self {
         let launches = link.registry.queue();
         let (queued, waited) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { link, id, queued, waited, accepted: Accepted::default(), launches }
+        Self { link, id, queued, waited, accepted: AcceptedShapes::default(), launches }
     }
 
     pub(in crate::plugin) fn link(&self) -> &Arc<Link> {

@@ -24,14 +24,14 @@ pub(super) struct OpenRequest<'a> {
 }
 
 /// An open library, and the outcome of connecting its platform.
-pub(super) struct Opened {
+pub(super) struct ConnectedLibrary {
     pub(super) connected: Connected,
     /// Names of the settings that the plugin has looked up.
     pub(super) asked: Vec<String>,
     pub(super) platform: Option<RemotePlatform>,
 }
 
-impl From<Connected> for Opened {
+impl From<Connected> for ConnectedLibrary {
     fn from(connected: Connected) -> Self {
         Self { connected, asked: Vec::new(), platform: None }
     }
@@ -42,7 +42,7 @@ impl From<Connected> for Opened {
 ///
 /// # Errors
 /// `BackendFailure` if the library cannot be opened, and every error of the plugin.
-pub(super) fn open(peer: &Arc<Peer>, wanted: &OpenRequest<'_>) -> Result<Opened> {
+pub(super) fn open(peer: &Arc<Peer>, wanted: &OpenRequest<'_>) -> Result<ConnectedLibrary> {
     let path = OsStr::from_bytes(wanted.path);
     // SAFETY: the library's constructors run; the process exists to run them.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
@@ -78,7 +78,7 @@ pub(super) fn open(peer: &Arc<Peer>, wanted: &OpenRequest<'_>) -> Result<Opened>
         Found::NoDevice(why) => (Connected::NoDevice(why), None),
     };
     let asked = context.asked.lock().iter().cloned().collect();
-    Ok(Opened { connected, asked, platform })
+    Ok(ConnectedLibrary { connected, asked, platform })
 }
 
 fn failed(path: &OsStr, error: &libloading::Error) -> Error {

@@ -49,7 +49,7 @@ fn calls_of_one_that_is_killed_end_with_the_signal() {
 }
 
 #[test]
-fn one_that_is_stopped_is_killed_when_it_is_dropped() {
+fn a_stopped_process_is_killed_at_its_drop() {
     let executor =
         spawn().with_ending_limit(Duration::from_millis(50)).start(Arc::new(NoService)).unwrap();
     let id = executor.child().id();
@@ -72,7 +72,7 @@ fn none_stays_when_its_controller_is_killed() {
 }
 
 #[test]
-fn one_that_is_stopped_ends_when_its_controller_is_killed() {
+fn a_stopped_process_ends_with_its_killed_controller() {
     let stop = |processes: &[u32]| {
         for process in processes {
             kill_process(Pid::from_raw(*process as i32).unwrap(), Signal::STOP).unwrap();

@@ -123,7 +123,7 @@ fn whichever_is_killed_the_others_end_also_if_they_are_stopped() {
 }
 
 #[test]
-fn none_stays_of_those_that_are_stopped_when_they_are_dropped() {
+fn no_stopped_process_outlives_its_drop() {
     for stopped in [&[0][..], &[1], &[2], &[0, 1], &[0, 1, 2]] {
         let Some((executor, processes)) = three() else { return };
         stopped.iter().for_each(|stopped| stop(processes[*stopped]));
@@ -215,7 +215,7 @@ fn a_kill_of_the_child_is_reported_as_its_end() {
 }
 
 #[test]
-fn those_that_end_are_left_to_no_other_process() {
+fn ended_processes_are_left_to_no_other_process() {
     // Orphans below this process become its children.
     set_child_subreaper(Some(getpid())).unwrap();
     for is_killed in [false, true] {

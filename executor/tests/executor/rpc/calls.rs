@@ -133,7 +133,7 @@ fn messages_come_in_order_and_before_calls_that_follow() {
 }
 
 #[test]
-fn one_waits_until_the_calls_that_are_under_way_are_answered_but_not_for_ever() {
+fn a_close_waits_for_pending_replies_for_a_limited_time() {
     for over in ALL {
         let pair = pair(over);
         pair.controller.wait_until_idle(Duration::MAX);

@@ -29,7 +29,7 @@ fn closing_one_end_ends_the_calls_of_the_other() {
 }
 
 #[test]
-fn what_was_posted_before_the_end_is_taken() {
+fn messages_posted_before_the_end_are_received() {
     for over in ALL {
         for _ in 0..50 {
             let pair = pair(over);
@@ -59,7 +59,7 @@ fn a_peer_that_does_not_answer_in_time_is_given_up() {
 }
 
 #[test]
-fn whoever_waits_for_room_ends_with_the_connection() {
+fn a_wait_for_room_ends_with_the_connection() {
     for over in ALL {
         let pair = pair(over);
         let posts = pair.service.posts.lock();

@@ -52,7 +52,7 @@ fn a_peer_of_another_version_is_refused_with_both_versions() {
 }
 
 #[test]
-fn a_greeting_that_is_none_or_cut_is_refused() {
+fn an_invalid_or_truncated_greeting_is_refused() {
     assert!(matches!(answered_with(&[b'x'; 64]), Err(EndReason::Protocol(_))));
     for length in 0..32 {
         assert_eq!(answered_with(&greeting(VERSION)[..length]), Err(EndReason::Cut), "{length}");

@@ -31,7 +31,7 @@ fn a_function_is_compiled_when_it_is_called() {
 }
 
 #[test]
-fn what_is_defined_is_known_without_compiling() {
+fn definitions_are_known_without_compiling() {
     let Some(world) = World::from_texts(&[("c", "-O0 -fPIC", PROGRAM)]) else { return };
     let mut names: Vec<String> =
         world.files.all_defined().unwrap().into_iter().map(|(name, _)| name).collect();
@@ -110,7 +110,7 @@ fn a_module_without_entries_is_compiled_as_it_is_looked_up() {
 }
 
 #[test]
-fn an_object_can_be_added_with_a_module_and_finds_what_is_hidden_there() {
+fn an_object_added_with_a_module_finds_its_hidden_symbols() {
     let Some(compiler) = compiler() else { return };
     let session = session();
     let bytes = bitcode(compiler.version(), ("c", "-O0 -fPIC", PROGRAM));
@@ -133,7 +133,7 @@ fn an_object_can_be_added_with_a_module_and_finds_what_is_hidden_there() {
 }
 
 #[test]
-fn a_compiler_that_takes_its_time_keeps_nobody_who_does_not_need_it() {
+fn a_slow_compiler_delays_only_calls_that_need_it() {
     let Some(compiler) = compiler() else { return };
     let (scripts, version) = (Scripts::new(), compiler.version());
     let clang = scripts.script("clang", &format!("exec clang-{version} \"$@\""));

@@ -43,7 +43,7 @@ fn exceptions_pass_through_pieces_and_are_caught_by_their_types() {
 }
 
 #[test]
-fn virtual_functions_and_types_at_run_time_are_those_of_the_class() {
+fn virtual_functions_and_run_time_types_belong_to_the_class() {
     check(
         &[r#"
         #include <typeinfo>

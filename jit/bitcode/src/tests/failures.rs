@@ -104,7 +104,7 @@ fn a_compiler_that_goes_wrong_is_an_error_of_the_call_that_says_how() {
 }
 
 #[test]
-fn a_compiler_that_does_not_end_is_killed_with_what_it_has_started() {
+fn a_compiler_that_does_not_end_is_killed_with_its_children() {
     let Some(version) = compiler().map(|compiler| compiler.version()) else { return };
     let scripts = Scripts::new();
     let folder = scripts.path().display().to_string();
@@ -184,7 +184,7 @@ fn a_module_for_another_machine_is_refused_with_both() {
 }
 
 #[test]
-fn what_is_no_bitcode_is_an_error() {
+fn other_bytes_than_bitcode_are_an_error() {
     let Some(compiler) = compiler() else { return };
     let whole = bitcode(compiler.version(), ("c", "-O1", SOURCE));
     let session = session();

@@ -13,7 +13,7 @@ fn check(source: &str, argument: i64, expected: i64) {
 }
 
 #[test]
-fn functions_and_variables_that_nobody_else_sees_are_shared_by_the_pieces() {
+fn local_functions_and_variables_are_shared_by_the_pieces() {
     check(
         "static long count = 40;
          __attribute__((noinline)) static long add(long n) { return count += n; }
@@ -25,7 +25,7 @@ fn functions_and_variables_that_nobody_else_sees_are_shared_by_the_pieces() {
 }
 
 #[test]
-fn names_that_nobody_else_sees_do_not_meet_those_of_other_modules() {
+fn local_names_do_not_clash_with_other_modules() {
     const ONE: &str = "static long count = 1;
         __attribute__((noinline)) static long own(long n) { count += n; return count; }
         long two(long); long run(long n) { return own(n) * 1000 + two(n); }";
@@ -54,7 +54,7 @@ fn texts_and_tables_of_constants_are_found() {
 }
 
 #[test]
-fn pointers_to_functions_in_variables_are_those_that_code_takes() {
+fn pointers_to_functions_in_variables_equal_pointers_in_code() {
     check(
         "typedef long (*function)(long);
          __attribute__((noinline)) static long one(long n) { return n + 1; }
@@ -68,7 +68,7 @@ fn pointers_to_functions_in_variables_are_those_that_code_takes() {
 }
 
 #[test]
-fn other_names_of_functions_and_variables_are_those() {
+fn aliases_of_functions_and_variables_are_the_same_objects() {
     check(
         "long value = 5;
          extern long same __attribute__((alias(\"value\")));
@@ -212,7 +212,7 @@ fn variables_that_several_modules_have_are_one() {
 }
 
 #[test]
-fn the_bounds_of_a_section_are_those_of_all_its_variables() {
+fn the_bounds_of_a_section_enclose_all_its_variables() {
     check(
         "#define PART __attribute__((section(\"parts\"), used))
          static long one PART = 1; static long two PART = 20; long three PART = 300;
@@ -225,7 +225,7 @@ fn the_bounds_of_a_section_are_those_of_all_its_variables() {
 }
 
 #[test]
-fn constructors_and_destructors_run_and_call_what_is_not_compiled_yet() {
+fn constructors_and_destructors_run_and_call_uncompiled_functions() {
     const SOURCE: &str = "static long trace; long get(long n) { return trace; }
         void note(long n) { trace = trace * 10 + n; }
         __attribute__((constructor(200))) static void second(void) { note(2); }

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_one_group_lie_together_among_those_of_their_kind() {
+    fn segments_of_one_group_lie_together_among_segments_of_their_kind() {
         let other = segment(Protection::Read, 8, 8, 0);
         let listed = SegmentRequest { group: 1, ..segment(Protection::Read, 8, 8, 8) };
         let layout = together(&[&[listed, other], &[other], &[other, listed]]).unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_told_apart_by_who_has_a_part_of_them() {
+    fn pages_are_distinguished_by_the_owners_of_their_parts() {
         let read = |size| segment(Protection::Read, 1, size, 0);
         let temporary = SegmentRequest { lifetime: Lifetime::Finalize, ..read(1) };
         let layout = together(&[

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_working_side_writes_is_what_the_executing_side_sees() {
+    fn both_sides_see_the_same_bytes() {
         let memory = SharedMemory::new();
         let segments = [standard(Protection::Read, CODE.len() as u64)];
         let (mut in_flight, _) = in_flight(&memory, 1, &segments);

@@ -16,7 +16,7 @@ macro_rules! suite {
             working_memory_is_zero_at_first_and_has_the_size_of_the_content
             zero_fill_is_zero
             finalize_segments_are_gone_after_finalize
-            deallocation_does_not_touch_what_has_come_in_place_of_a_finalize_segment
+            deallocation_does_not_touch_memory_that_replaced_a_finalize_segment
             deallocate_gives_all_mappings_back
             dropping_an_in_flight_allocation_gives_all_mappings_back
             a_thousand_rounds_leave_the_mappings_as_they_were
@@ -25,7 +25,7 @@ macro_rules! suite {
             actions_run_in_order_and_are_undone_in_reverse
             actions_see_final_protections_and_finalize_segments
             allocations_are_deallocated_last_finalized_first
-            a_failing_finalize_action_undoes_those_before_it_and_gives_all_back
+            a_failing_finalize_action_undoes_earlier_ones_and_frees_all_memory
             failing_deallocate_actions_stop_nothing
             unknown_allocations_are_errors_and_stop_nothing
             actions_may_use_the_manager
@@ -36,7 +36,7 @@ macro_rules! suite {
             many_threads_may_use_one_manager
             objects_that_are_linked_together_share_pages
             an_object_gives_back_the_pages_that_no_other_has_a_part_of
-            a_failing_action_of_one_object_undoes_those_of_all
+            a_failing_action_of_one_object_undoes_all_actions
             objects_are_deallocated_in_any_order
         );
     };
@@ -123,7 +123,7 @@ pub(crate) fn finalize_segments_are_gone_after_finalize(memory: impl MemoryManag
     });
 }
 
-pub(crate) fn deallocation_does_not_touch_what_has_come_in_place_of_a_finalize_segment(
+pub(crate) fn deallocation_does_not_touch_memory_that_replaced_a_finalize_segment(
     memory: impl MemoryManager,
 ) {
     alone(|| {
@@ -252,7 +252,7 @@ pub(crate) fn allocations_are_deallocated_last_finalized_first(memory: impl Memo
     assert_eq!(log.take(), ["-d", "-c", "-b", "-a"]);
 }
 
-pub(crate) fn a_failing_finalize_action_undoes_those_before_it_and_gives_all_back(
+pub(crate) fn a_failing_finalize_action_undoes_earlier_ones_and_frees_all_memory(
     memory: impl MemoryManager,
 ) {
     alone(|| {
@@ -448,7 +448,7 @@ pub(crate) fn an_object_gives_back_the_pages_that_no_other_has_a_part_of(
     });
 }
 
-pub(crate) fn a_failing_action_of_one_object_undoes_those_of_all(memory: impl MemoryManager) {
+pub(crate) fn a_failing_action_of_one_object_undoes_all_actions(memory: impl MemoryManager) {
     alone(|| {
         let log = Log::default();
         let before = mapped_bytes();

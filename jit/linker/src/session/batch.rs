@@ -12,7 +12,7 @@ use crate::graph::{LinkGraph, Pruning, SymbolId};
 use crate::memory::InFlight;
 
 /// An object during its link.
-pub(super) struct Linking {
+pub(super) struct LinkingObject {
     pub(super) object: ObjectId,
     pub(super) library: LibraryId,
     /// Boxed: `LinkGraph` is large, and [`Batch::members`] reallocates.
@@ -37,7 +37,7 @@ pub(super) struct Linking {
 /// The objects of a link.
 #[derive(Default)]
 pub(super) struct Batch {
-    pub(super) members: Vec<Linking>,
+    pub(super) members: Vec<LinkingObject>,
     pub(super) missing: Vec<Undefined>,
     /// Names of sections whose bounds live blocks refer to, while members are pruned.
     pub(super) bounded: Vec<Vec<u8>>,
@@ -56,7 +56,7 @@ pub(super) struct Batch {
     index: HashMap<ObjectId, usize>,
 }
 
-impl Linking {
+impl LinkingObject {
     /// Creates a member from a graph that refers to no other graph.
     pub(super) fn new(object: ObjectId, library: LibraryId, graph: LinkGraph) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Batch {
         self.index.get(&object).copied()
     }
 
-    pub(super) fn member(&self, object: ObjectId) -> Option<&Linking> {
+    pub(super) fn member(&self, object: ObjectId) -> Option<&LinkingObject> {
         self.index_of(object).map(|index| &self.members[index])
     }
 }

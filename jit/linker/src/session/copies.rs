@@ -16,9 +16,9 @@
 use hashbrown::{HashMap, HashSet};
 
 use super::Shared;
-use super::batch::Linking;
+use super::batch::LinkingObject;
 use super::entry::{DefinitionId, Entry, ObjectId, Owner};
-use super::object_state::{Linked, MadeGraph, Phase, Source};
+use super::object_state::{GraphSource, Linked, Phase, Source};
 use super::runtime::Runtime;
 use super::state::State;
 use crate::Result;
@@ -38,7 +38,7 @@ impl Copies {
     pub(super) fn make(
         shared: &Shared,
         state: &mut State,
-        members: &mut Vec<Linking>,
+        members: &mut Vec<LinkingObject>,
         placement: Placement,
     ) -> Result<Self> {
         let mut copies = Self::default();
@@ -46,7 +46,7 @@ impl Copies {
             return Ok(copies);
         };
         let mut wanted: Vec<DefinitionId> =
-            members.iter().flat_map(Linking::nearby_targets).collect();
+            members.iter().flat_map(LinkingObject::nearby_targets).collect();
         wanted.retain(|found| {
             let name = || String::from_utf8_lossy(state.name_of(*found));
             state.entry(*found).owner == Owner::Absolute && (shared.options.copies)(&name())
@@ -75,13 +75,13 @@ impl Copies {
         state: &mut State,
         graph: LinkGraph,
         symbols: &[(DefinitionId, SymbolId)],
-    ) -> Linking {
+    ) -> LinkingObject {
         let library = symbols[0].0.0;
         let architecture = graph.architecture();
         let nothing = move || LinkGraph::new("copies of data", architecture);
-        let source = Source::Made(MadeGraph::new(&graph, nothing));
+        let source = Source::Made(GraphSource::new(&graph, nothing));
         let object = state.new_object(graph.name().clone(), library, source);
-        let mut linking = Linking::new(object, library, graph);
+        let mut linking = LinkingObject::new(object, library, graph);
         for (found, symbol) in symbols {
             let entry = state.entry(*found);
             self.replaced.push((*found, entry));
@@ -111,7 +111,7 @@ impl Shared {
         &'a self,
         runtime: &'a Runtime,
         state: &'a State,
-        linking: &'a Linking,
+        linking: &'a LinkingObject,
     ) -> impl Iterator<Item = ActionPair> {
         let originals = linking.replaced.chunk_by(|one, other| one.1.address == other.1.address);
         originals.filter(|_| self.options.rebinds_process_data).map(move |names| {

@@ -27,7 +27,7 @@ impl State {
     /// Adds the object's lost definitions that have no owner any more.
     pub(super) fn reclaim_for(&mut self, id: ObjectId) -> Result<()> {
         let library = self.object(id).library;
-        let mut adding = Adding::default();
+        let mut adding = AddedDefinitions::default();
         for lost in std::mem::take(&mut self.object_mut(id).lost) {
             let fresh = Entry::for_object(id, lost.symbol, lost.flags);
             if !self.define((id, library), lost.entry, fresh, lost.size, &mut adding) {
@@ -136,7 +136,7 @@ impl State {
         definitions: impl Iterator<Item = Defines<'a>>,
     ) -> Result<()> {
         let library = self.object(id).library;
-        let mut adding = Adding::default();
+        let mut adding = AddedDefinitions::default();
         let limit = size_limit.clamp(MAX_NAMES, u32::MAX as usize);
         for Defines { name, entry: fresh, size, alignment } in
             definitions.filter(|definition| !is_own_copy(definition.name))
@@ -176,7 +176,7 @@ impl State {
         entry: EntryId,
         fresh: Entry,
         size: u64,
-        adding: &mut Adding,
+        adding: &mut AddedDefinitions,
     ) -> bool {
         let known = self.entry((library, entry));
         if known.owner == Owner::Nobody {
@@ -248,7 +248,7 @@ impl State {
     }
 
     /// Completes or undoes the changes of [`Self::define`].
-    fn commit(&mut self, id: ObjectId, adding: Adding) -> Result<()> {
+    fn commit(&mut self, id: ObjectId, adding: AddedDefinitions) -> Result<()> {
         let library = self.object(id).library;
         let object = self.object_mut(id);
         adding.entries.iter().for_each(|entry| object.entries.push(entry));
@@ -313,7 +313,7 @@ struct Defines<'a> {
 
 /// The definitions of an object while they are added.
 #[derive(Default)]
-struct Adding {
+struct AddedDefinitions {
     entries: EntryList,
     /// Symbols of the object whose name has another definition.
     lost: Vec<ReplacedDefinition>,

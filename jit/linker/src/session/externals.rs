@@ -4,7 +4,7 @@ use hashbrown::HashSet;
 use longshore_orc_rt::process_data::size_of_data;
 
 use super::Shared;
-use super::batch::{Batch, Linking};
+use super::batch::{Batch, LinkingObject};
 use super::entry::{DefinitionId, Entry, Flags, ObjectId, Owner};
 use super::object_state::Phase;
 use super::state::State;
@@ -21,7 +21,7 @@ impl Shared {
         state: &State,
         batch: Option<&Batch>,
         process_data: &HashSet<u64>,
-        linking: &Linking,
+        linking: &LinkingObject,
     ) -> Externals {
         let mut externals = Externals {
             symbols: Vec::with_capacity(linking.targets.len()),
@@ -39,7 +39,7 @@ impl Shared {
     }
 
     /// Returns address and kind of an undefined symbol.
-    fn missing(&self, linking: &Linking, symbol: SymbolId) -> (u64, ExternalKind) {
+    fn missing(&self, linking: &LinkingObject, symbol: SymbolId) -> (u64, ExternalKind) {
         match self.options.phony_externals {
             Some(phony) if linking.graph.symbol(symbol).linkage == Linkage::Strong => {
                 let callable = !linking.graph.wants_nearby(symbol);
@@ -51,7 +51,11 @@ impl Shared {
 
     /// Returns the addresses of the process's data among the addresses that code refers to as
     /// near. One call asks the process for all of them.
-    pub(super) fn process_data(&self, state: &State, members: &[Linking]) -> Result<HashSet<u64>> {
+    pub(super) fn process_data(
+        &self,
+        state: &State,
+        members: &[LinkingObject],
+    ) -> Result<HashSet<u64>> {
         let of_process = |found: DefinitionId| {
             let Entry { owner, flags, address, .. } = state.entry(found);
             let is_process = owner == Owner::Absolute
@@ -59,7 +63,7 @@ impl Shared {
                 && !flags.contains(Flags::THREAD_LOCAL);
             is_process.then_some(address)
         };
-        let nearby = members.iter().flat_map(Linking::nearby_targets).filter_map(of_process);
+        let nearby = members.iter().flat_map(LinkingObject::nearby_targets).filter_map(of_process);
         let addresses: Vec<u64> = HashSet::<u64>::from_iter(nearby).into_iter().collect();
         let Some(runtime) = self.runtime.as_ref().filter(|_| !addresses.is_empty()) else {
             return Ok(addresses.into_iter().filter(|a| size_of_data(*a).is_some()).collect());
@@ -81,7 +85,7 @@ struct Linked<'a> {
 impl Linked<'_> {
     fn external(
         self,
-        linking: &Linking,
+        linking: &LinkingObject,
         symbol: SymbolId,
         found: DefinitionId,
         externals: &mut Externals,

@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use serde_bytes::ByteBuf;
 
 use super::Shared;
-use super::batch::{Batch, Linking};
+use super::batch::{Batch, LinkingObject};
 use super::initializers::Initializers;
 use super::object_state::{Linked, Phase, Source};
 use super::runtime::log_failure;
@@ -63,7 +63,7 @@ impl Shared {
                 batch.members.iter().flat_map(|linking| self.resolve_actions(&linking.graph)),
             );
         }
-        for Linking { object, graph, .. } in &mut batch.members {
+        for LinkingObject { object, graph, .. } in &mut batch.members {
             if !graph.release_memory() {
                 let file = state.object(*object).name.to_string();
                 let problem = "a pass has taken away its graph".to_owned();
@@ -119,7 +119,7 @@ impl Shared {
     }
 
     /// Returns the finalize and deallocate actions of a graph.
-    fn actions(&self, state: &State, linking: &Linking) -> Vec<ActionPair> {
+    fn actions(&self, state: &State, linking: &LinkingObject) -> Vec<ActionPair> {
         let Some(runtime) = &self.runtime else { return Vec::new() };
         let frames = linking.graph.frame_sections().into_iter();
         let frames = frames.map(|(address, size)| runtime.frame_actions(address, size));
@@ -133,7 +133,7 @@ impl Shared {
         indirect.map(|(slot, function)| runtime.resolve_action(slot, function)).collect()
     }
 
-    fn announce(&self, state: &State, linking: &Linking) -> Option<Registration> {
+    fn announce(&self, state: &State, linking: &LinkingObject) -> Option<Registration> {
         let debug = self.options.debug.as_ref().filter(|_| self.runtime.is_some())?;
         let graph = &linking.graph;
         let Phase::Pending(Source::Elf(_)) = &state.object(linking.object).phase else {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use hashbrown::{HashMap, HashSet};
 
 use super::Shared;
-use super::batch::{Batch, Linking};
+use super::batch::{Batch, LinkingObject};
 use super::bounds::program_bound;
 use super::entry::{DefinitionId, Flags, LibraryId, ObjectId, Owner};
 use super::object_state::{Phase, Source};
@@ -96,7 +96,7 @@ impl Shared {
     }
 
     /// Reads graphs up to the look-up of their symbols.
-    fn read_all(&self, state: &State, objects: &[ObjectId]) -> Result<Vec<Linking>> {
+    fn read_all(&self, state: &State, objects: &[ObjectId]) -> Result<Vec<LinkingObject>> {
         let read = |id: &ObjectId| {
             let object = state.object(*id);
             let Phase::Pending(source) = &object.phase else {
@@ -128,7 +128,7 @@ impl Shared {
                 graph.scan()?;
             }
             let lost = object.lost.len();
-            Ok(Linking { pruning, lost, ..Linking::new(*id, object.library, graph) })
+            Ok(LinkingObject { pruning, lost, ..LinkingObject::new(*id, object.library, graph) })
         };
         parallel(self.options.threads, objects, read)
     }
@@ -163,7 +163,7 @@ impl Shared {
         symbols: Vec<SymbolId>,
         needed: &mut Vec<NeededObject>,
     ) -> Result<()> {
-        let Linking { graph, library, targets, .. } = &mut batch.members[index];
+        let LinkingObject { graph, library, targets, .. } = &mut batch.members[index];
         let own_names = [&b"_GLOBAL_OFFSET_TABLE_"[..], b"_TLS_MODULE_BASE_", b"__dso_handle"];
         let symbols: Vec<_> = symbols
             .into_iter()
@@ -259,7 +259,7 @@ impl Batch {
     /// them generated, and returns the objects that they need.
     fn find_missing(&mut self, state: &State) -> Result<Vec<NeededObject>> {
         let mut needed = Vec::new();
-        for Linking { graph, library, targets, .. } in &mut self.members {
+        for LinkingObject { graph, library, targets, .. } in &mut self.members {
             let is_weak = |symbol| graph.symbol(symbol).linkage == Linkage::Weak;
             if !targets.iter().any(|(symbol, found)| found.is_none() && is_weak(symbol)) {
                 continue;
@@ -299,7 +299,7 @@ impl Batch {
         }
         let mut reached: BTreeMap<usize, Vec<SymbolId>> = BTreeMap::new();
         for (index, roots) in roots {
-            let Linking { graph, pruning, .. } = &mut self.members[index];
+            let LinkingObject { graph, pruning, .. } = &mut self.members[index];
             let Some(pruning) = pruning else { continue };
             reached.insert(index, graph.reach(pruning, &roots));
             let bounded = pruning.take_bounded();
@@ -313,7 +313,7 @@ impl Batch {
     /// external symbols to `reached`.
     fn keep_bounded(&mut self, reached: &mut BTreeMap<usize, Vec<SymbolId>>) {
         while let Some(index) = self.next_without_bounded() {
-            let Linking { graph, pruning, bounded, .. } = &mut self.members[index];
+            let LinkingObject { graph, pruning, bounded, .. } = &mut self.members[index];
             let names = &self.bounded[*bounded..];
             *bounded = self.bounded.len();
             let Some(pruning) = pruning else { continue };

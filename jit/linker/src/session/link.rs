@@ -6,7 +6,7 @@ use std::time::Instant;
 use futures_util::future::try_join_all;
 use longshore_orc_rt::service::thread_locals::NewThreadLocals;
 
-use super::batch::{Batch, Linking};
+use super::batch::{Batch, LinkingObject};
 use super::bounds::Bounds;
 use super::copies::Copies;
 use super::entry::{DefinitionId, Flags, LibraryId};
@@ -263,7 +263,7 @@ impl Shared {
             // Graphs' external symbols take much memory, so each graph has them for a short time
             // only.
             self.tell_externals(state, batch, start..end)?;
-            let fix_up = |linking: &mut Linking| {
+            let fix_up = |linking: &mut LinkingObject| {
                 let reaches = linking.graph.is_within(reach);
                 if reaches {
                     self.fix_up(linking)?;
@@ -286,8 +286,9 @@ impl Shared {
         if !batch.members.iter().all(|linking| linking.graph.is_within(reach)) {
             return Ok(false);
         }
-        let run =
-            |stage| move |linking: &mut Linking| self.options.passes.run(stage, &mut linking.graph);
+        let run = |stage| {
+            move |linking: &mut LinkingObject| self.options.passes.run(stage, &mut linking.graph)
+        };
         batch.members.iter_mut().try_for_each(run(Stage::PostAllocation))?;
         // A pass may have redefined symbols.
         self.tell_externals(state, batch, all)?;
@@ -309,7 +310,7 @@ impl Shared {
         Ok(taken)
     }
 
-    fn fix_up(&self, linking: &mut Linking) -> Result<()> {
+    fn fix_up(&self, linking: &mut LinkingObject) -> Result<()> {
         let tls = linking.tls.as_ref().map_or_else(|| self.tls_layout(), |tls| tls.layout);
         linking.graph.fix_up(tls)
     }
@@ -412,7 +413,7 @@ impl Batch {
     /// Refuses an entry of a program that is data.
     fn check_entry(&self, state: &State, entry: DefinitionId) -> Result<()> {
         let Some((object, symbol)) = state.owner_of(entry) else { return Ok(()) };
-        let Some(Linking { graph, .. }) = self.member(object) else { return Ok(()) };
+        let Some(LinkingObject { graph, .. }) = self.member(object) else { return Ok(()) };
         let symbol = graph.symbol(symbol);
         let Definition::Block(block, _) = symbol.definition else { return Ok(()) };
         let section = graph.section(graph.block(block).section);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::entry::{LibraryId, ObjectId};
-use super::object_state::{Linked, MadeGraph, Phase, Source};
+use super::object_state::{GraphSource, Linked, Phase, Source};
 use super::state::State;
 use super::{Library, Shared};
 use crate::elf::ElfObject;
@@ -83,7 +83,7 @@ impl Shared {
         let graph = make();
         self.check_room(state, graph.name(), graph.architecture())?;
         check_names(&graph)?;
-        let source = Source::Made(MadeGraph::new(&graph, make));
+        let source = Source::Made(GraphSource::new(&graph, make));
         let id = state.new_object(Arc::clone(graph.name()), library, source);
         let defined = state.define_symbols_of_graph(id, &graph);
         state.keep_if(id, defined)

@@ -58,12 +58,12 @@ pub(super) enum Phase {
 #[derive(Clone)]
 pub(super) enum Source {
     Elf(ElfObject),
-    Made(MadeGraph),
+    Made(GraphSource),
 }
 
 /// A function that makes a graph.
 #[derive(Clone)]
-pub(super) struct MadeGraph {
+pub(super) struct GraphSource {
     make: Arc<dyn Fn() -> LinkGraph + Send + Sync>,
     /// Names of the symbols that it defines, each with its index in the graph, ascending.
     names: Arc<[(u32, Box<[u8]>)]>,
@@ -140,7 +140,7 @@ impl ObjectState {
     }
 }
 
-impl MadeGraph {
+impl GraphSource {
     /// Creates the source from `make` and a graph that it has made.
     pub(super) fn new(
         graph: &LinkGraph,

@@ -8,7 +8,7 @@ use object::endian::LittleEndian;
 
 use super::Shared;
 use super::entry::{Entry, EntryId, Flags, LibraryId};
-use super::object_state::{MadeGraph, Source};
+use super::object_state::{GraphSource, Source};
 use super::state::State;
 use crate::graph::{Content, Definition, LinkGraph, Linkage, NewSymbol, Scope};
 use crate::memory::{Lifetime, Protection};
@@ -83,7 +83,7 @@ fn define_made(
     let id = state.intern(library, name.as_bytes())?;
     let graph = make();
     let symbol = graph.symbol_named(name.as_bytes()).expect("it is defined there").id;
-    let source = Source::Made(MadeGraph::new(&graph, make));
+    let source = Source::Made(GraphSource::new(&graph, make));
     let object = state.new_object(name.into(), library, source);
     state.set_entry((library, id), Entry::for_object(object, symbol.index(), flags));
     state.object_mut(object).entries.push(id);

@@ -156,7 +156,7 @@ fn destructors_of_a_thread_run_when_it_ends() {
 }
 
 #[test]
-fn a_run_takes_the_destructors_of_its_own_thread_first_and_forgets_those_of_others() {
+fn a_run_takes_its_own_threads_destructors_first_and_drops_other_threads_ones() {
     let log = Arc::new(Mutex::new(Log::new()));
     let barrier = Arc::new(Barrier::new(2));
     log.lock().at_thread_exit(1);

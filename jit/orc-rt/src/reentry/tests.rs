@@ -99,7 +99,7 @@ fn a_context_has_a_number_of_its_own_and_is_unknown_once_it_is_dropped() {
 }
 
 #[test]
-fn a_hook_writes_to_slots_if_it_is_told_to_and_the_batch_is_not_retired() {
+fn a_hook_writes_to_slots_on_request_and_the_batch_is_not_retired() {
     let slot = AtomicU64::new(0);
     let header = TrampolineHeader {
         reenter: 0,

@@ -86,7 +86,7 @@ fn handlers_run_at_the_end_of_their_library_by_any_of_its_handles() {
 }
 
 #[test]
-fn handlers_of_an_object_run_with_its_end_and_others_do_not() {
+fn only_handlers_of_an_object_run_with_its_end() {
     let log = log();
     let scope = call(CREATE_EXIT_SCOPE, ());
     let pairs = [(log, 1), (log, 2), (log, 3)];
@@ -120,7 +120,7 @@ fn read(address: u64) -> [u8; 8] {
 }
 
 #[test]
-fn dynamic_storage_has_its_template_and_what_is_destroyed_there_is_its_objects() {
+fn dynamic_storage_has_its_template_and_its_destructors_belong_to_its_object() {
     let log = log();
     let [place] = call(CREATE_THREAD_LOCALS, vec![new(64, None)]).unwrap()[..] else { panic!() };
     let ThreadLocals { number, module, module_offset: 0, from_thread_pointer: None } = place else {
@@ -201,7 +201,7 @@ fn constructors_get_arguments_that_end_with_null_even_without_any() {
 }
 
 #[test]
-fn data_of_the_process_is_told_from_functions() {
+fn data_of_the_process_is_distinguished_from_functions() {
     let names = ["stdout", "getpid", "getpid@GLIBC_2.0"];
     let names = names.map(|name| Name { name: name.to_owned(), thread_local: false });
     let found = call(LOOK_UP, vec![LookUp { library: 0, names: names.to_vec() }]).unwrap();

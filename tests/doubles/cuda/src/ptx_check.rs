@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_compilers_write_is_not_complained_of() {
+    fn output_of_compilers_is_accepted() {
         let text = r#"
             .func (.param .b32 r) f ( .param .b64 a ) ;
             .visible .global .align 4 .b8 x[4] = {1, 2, 3, 4};
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_said_with_its_line() {
+    fn malformed_text_is_reported_with_its_line() {
         let cases = [
             ("foo bar;", "line 4; fatal   : Parsing error near 'foo'"),
             (

@@ -12,7 +12,7 @@ use longshore_double_gpu::driver::function::Function;
 use longshore_double_gpu::driver::launch::Shape;
 use longshore_double_gpu::driver::module::Module;
 use longshore_double_gpu::driver::{
-    Code, DriverResult, Known, Limits, Misfit, Scope, Vendor, Work, broken,
+    Code, DriverFunction, DriverResult, LaunchRefusal, Limits, Scope, Vendor, Work, broken,
 };
 use longshore_double_gpu::protocol::FaultKind;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Vendor for Cuda {
         Scope::Context
     }
 
-    fn functions(&self) -> &'static [Known] {
+    fn functions(&self) -> &'static [DriverFunction] {
         FUNCTIONS
     }
 
@@ -78,10 +78,10 @@ impl Vendor for Cuda {
         }
     }
 
-    fn code_of_misfit(&self, misfit: Misfit) -> Code {
+    fn code_of_misfit(&self, misfit: LaunchRefusal) -> Code {
         match misfit {
-            Misfit::TooManyItems => Code::LAUNCH_OUT_OF_RESOURCES,
-            Misfit::OtherContext => Code::INVALID_HANDLE,
+            LaunchRefusal::TooManyItems => Code::LAUNCH_OUT_OF_RESOURCES,
+            LaunchRefusal::OtherContext => Code::INVALID_HANDLE,
             _ => Code::INVALID_VALUE,
         }
     }

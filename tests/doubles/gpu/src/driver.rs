@@ -56,9 +56,9 @@ mod value;
 mod vendor;
 
 pub use code::{Code, DriverResult, Named, describe};
-pub use entry::{Needs, Returned, enter, take_last_error};
-pub use functions::{Address, Known};
+pub use entry::{RequiredState, ReturnType, enter, take_last_error};
+pub use functions::{Address, DriverFunction};
 pub use machine::{Device, Limits, Machine, initialize, machine};
 pub use state::{Driver, broken, driver};
 pub use value::{In, Out, Text, Untyped};
-pub use vendor::{Misfit, Scope, Vendor, Work};
+pub use vendor::{LaunchRefusal, Scope, Vendor, Work};

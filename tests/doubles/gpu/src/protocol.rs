@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_read_back_what_they_were_made_of() {
+    fn messages_read_back_their_values() {
         let launch = Launch {
             module: 3,
             kernel: "scale".to_owned(),

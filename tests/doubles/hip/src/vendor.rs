@@ -10,7 +10,7 @@ use longshore_double_gpu::driver::image::Refusal;
 use longshore_double_gpu::driver::launch::Shape;
 use longshore_double_gpu::driver::module::Module;
 use longshore_double_gpu::driver::{
-    Code, DriverResult, Known, Limits, Misfit, Scope, Vendor, Work, driver,
+    Code, DriverFunction, DriverResult, LaunchRefusal, Limits, Scope, Vendor, Work, driver,
 };
 use longshore_double_gpu::protocol::{FaultKind, Request};
 use std::sync::Arc;
@@ -39,11 +39,11 @@ impl Vendor for Hip {
         Scope::Device
     }
 
-    fn functions(&self) -> &'static [Known] {
+    fn functions(&self) -> &'static [DriverFunction] {
         FUNCTIONS
     }
 
-    fn lacks(&self, function: &Known) -> bool {
+    fn lacks(&self, function: &DriverFunction) -> bool {
         let is_later = function.since > version::major() as i32;
         is_later || driver().settings.list("missing").any(|name| name == function.exported)
     }
@@ -84,11 +84,11 @@ impl Vendor for Hip {
         }
     }
 
-    fn code_of_misfit(&self, misfit: Misfit) -> Code {
+    fn code_of_misfit(&self, misfit: LaunchRefusal) -> Code {
         match misfit {
-            Misfit::NoItems => INVALID_CONFIGURATION,
-            Misfit::TooManyItems => Code::LAUNCH_FAILED,
-            Misfit::OtherContext => Code::INVALID_DEVICE,
+            LaunchRefusal::NoItems => INVALID_CONFIGURATION,
+            LaunchRefusal::TooManyItems => Code::LAUNCH_FAILED,
+            LaunchRefusal::OtherContext => Code::INVALID_DEVICE,
             _ => Code::INVALID_VALUE,
         }
     }

@@ -143,7 +143,7 @@ fn only_instructions_with_the_field_are_changed() {
 }
 
 #[test]
-fn similar_instructions_are_told_apart() {
+fn similar_instructions_are_distinguished() {
     let unexpected = |name, instruction| {
         let result = applied(name, instruction, 0x4001_2340);
         assert!(

@@ -25,7 +25,7 @@ fn applied<const N: usize>(
 }
 
 #[test]
-fn a_64_bit_field_gets_what_a_linker_writes() {
+fn a_64_bit_field_gets_the_value_that_a_linker_writes() {
     // `0x401078` is a function in .text, and `-0x1f90` its offset from the GOT at `0x403008`, whose
     // slot is at `0x403000`.
     let cases: [(RelocationType, Need, u64, u64, i64, u64); 11] = [
@@ -62,7 +62,7 @@ fn a_64_bit_field_gets_what_a_linker_writes() {
 }
 
 #[test]
-fn a_32_bit_field_gets_what_a_linker_writes() {
+fn a_32_bit_field_gets_the_value_that_a_linker_writes() {
     let cases: [(RelocationType, Need, u64, u64, i64, u32); 28] = [
         (R_X86_64_32, Need::Symbol, 0x401008, 0x401078, 8, 0x401080),
         (R_X86_64_32S, Need::Symbol, 0x40100c, 0x401078, 8, 0x401080),
@@ -103,7 +103,7 @@ fn a_32_bit_field_gets_what_a_linker_writes() {
 }
 
 #[test]
-fn a_short_field_gets_what_a_linker_writes() {
+fn a_short_field_gets_the_value_that_a_linker_writes() {
     assert_eq!(applied(R_X86_64_16.0, 0x401010, 0x1234, 8), Ok([0x3c, 0x12]));
     assert_eq!(applied(R_X86_64_PC16.0, 0x401010, 0x401060, -2), Ok([0x4e, 0x00]));
     assert_eq!(applied(R_X86_64_8.0, 0x401012, 0x12, 8), Ok([0x1a]));
@@ -269,7 +269,7 @@ const RELAXABLE: [(RelocationType, &[u8]); 5] = [
 ];
 
 #[test]
-fn a_load_from_a_slot_becomes_what_a_linker_makes_of_it() {
+fn a_load_from_a_slot_is_relaxed_as_by_a_linker() {
     const PLAIN: RelocationType = R_X86_64_GOTPCRELX;
     const REX: RelocationType = R_X86_64_REX_GOTPCRELX;
     const REX2: RelocationType = R_X86_64_CODE_4_GOTPCRELX;
@@ -386,7 +386,7 @@ fn a_relaxed_load_reaches_two_gib_from_its_end_and_faults_one_beyond() {
 }
 
 #[test]
-fn what_is_within_reach_fits() {
+fn targets_within_reach_fit() {
     let place = 0x7000_0000_0000_u64;
     let both = |reach: u64| [place - reach, place + reach];
     for target in both(X86_64::CALL_REACH) {

@@ -146,7 +146,7 @@ fn code_of_the_process_calls_back_until_it_is_disconnected() {
 }
 
 #[test]
-fn what_a_handler_says_reaches_the_code_that_called() {
+fn the_reply_of_a_handler_reaches_the_calling_code() {
     let process = process();
     let tag = &raw const process as u64;
     let fails = |_: &[u8]| Err(Error::ProcessGone { how: "by a test".to_owned() });

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use crate::error::for_message;
 use crate::graph::{Linkage, SymbolId, bounded_section, is_kind};
 use crate::memory::{Lifetime, Protection};
-use crate::session::batch::{Batch, Linking};
+use crate::session::batch::{Batch, LinkingObject};
 use crate::{Error, Result, Undefined};
 
 /// The sections that lie together with sections of other members.
@@ -111,7 +111,7 @@ impl SharedSections {
         }
         for (user, symbol) in &users {
             if let Some(symbol) = symbol {
-                let Linking { graph, targets, .. } = &mut members[*user];
+                let LinkingObject { graph, targets, .. } = &mut members[*user];
                 graph.bound_others(*symbol);
                 targets.remove(|other| other == *symbol);
             }
@@ -139,7 +139,7 @@ impl Sections {
 fn wanted_bounds(batch: &Batch) -> HashMap<Vec<u8>, SectionMembers> {
     let mut wanted: HashMap<Vec<u8>, SectionMembers> = HashMap::new();
     let mut want = |name: &[u8], user| wanted.entry_ref(name).or_default().users.push(user);
-    for (index, Linking { graph, targets, .. }) in batch.members.iter().enumerate() {
+    for (index, LinkingObject { graph, targets, .. }) in batch.members.iter().enumerate() {
         graph.bounded_names().for_each(|name| want(name, (index, None)));
         for symbol in targets.undefined() {
             if let Some((name, _)) = bounded_section(graph.symbol(symbol).name) {

@@ -137,7 +137,7 @@ fn sections_of_every_type_in_place_of_any_are_survived() {
 }
 
 #[test]
-fn sections_that_are_copies_of_others_are_survived() {
+fn copied_section_headers_are_survived() {
     for fixture in objects() {
         let headers: Vec<usize> = fixture.section_headers().step_by(64).collect();
         for (index, header) in headers.iter().enumerate() {

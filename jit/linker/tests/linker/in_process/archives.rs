@@ -45,7 +45,7 @@ fn a_member_goes_again_when_linking_everything_fails() {
 }
 
 #[test]
-fn what_the_linker_defines_goes_again_when_the_link_fails() {
+fn symbols_that_the_linker_defines_go_with_the_failed_link() {
     let user = c(
         "-fPIC",
         "int atexit(void (*)(void)); void nobody(void); int f(void) { return atexit(nobody); }",

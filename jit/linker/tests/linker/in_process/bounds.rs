@@ -36,7 +36,7 @@ fn scattered() -> [Bytes; 3] {
 }
 
 #[test]
-fn bounds_are_those_of_the_sections_of_all_objects() {
+fn bounds_enclose_the_sections_of_all_objects() {
     let [size, eight, four] = scattered();
     assert_eq!(value(&linked(&[size, eight, four]), "size"), 12);
     let [_, eight, four] = scattered();
@@ -67,7 +67,7 @@ fn sections_of_all_objects_lie_in_the_order_of_the_objects() {
 }
 
 #[test]
-fn weak_bounds_of_sections_of_others_are_found() {
+fn weak_bounds_of_other_objects_sections_are_found() {
     let weak = c(
         "-fPIC",
         "extern char __start_x[] __attribute__((weak)), __stop_x[] __attribute__((weak));
@@ -79,7 +79,7 @@ fn weak_bounds_of_sections_of_others_are_found() {
 }
 
 #[test]
-fn bounds_of_sections_that_nobody_has_are_undefined() {
+fn bounds_of_missing_sections_are_undefined() {
     let [size, ..] = scattered();
     let error = failure(library(&[size]).link_all());
     assert!(error.contains("__start_x") && error.contains("__stop_x"), "{error}");
@@ -260,7 +260,7 @@ fn pruning_keeps_the_sections_of_all_objects_whose_bounds_something_live_refers_
 }
 
 #[test]
-fn objects_with_constructors_are_linked_together_with_what_is_looked_up() {
+fn objects_with_constructors_are_linked_together_with_the_looked_up_symbols() {
     let constructed = |bytes: usize| {
         assembly(&format!(
             ".section x,\"a\"; .skip {bytes}, 1; .section .init_array,\"aw\"; .quad begin{bytes}

@@ -14,8 +14,8 @@ use longshore_orc_rt::static_tls_reserve;
 use tempfile::TempDir;
 
 #[test]
-fn what_libc_writes_the_program_reads() {
-    in_its_own_process("what_libc_writes_the_program_reads", || {
+fn the_program_reads_values_that_libc_writes() {
+    in_its_own_process("the_program_reads_values_that_libc_writes", || {
         let (library, _object) = program(
             r#"#include <getopt.h>
             #include <stdlib.h>
@@ -31,8 +31,8 @@ fn what_libc_writes_the_program_reads() {
 }
 
 #[test]
-fn what_the_program_writes_libc_reads() {
-    in_its_own_process("what_the_program_writes_libc_reads", || {
+fn libc_reads_values_that_the_program_writes() {
+    in_its_own_process("libc_reads_values_that_the_program_writes", || {
         let (library, _object) = program(
             r#"#include <stdio.h>
             #include <string.h>
@@ -222,8 +222,8 @@ fn a_library_may_be_closed_before_the_session_ends() {
 }
 
 #[test]
-fn without_the_option_a_copy_stays_what_the_variable_was() {
-    in_its_own_process("without_the_option_a_copy_stays_what_the_variable_was", || {
+fn without_the_option_a_copy_keeps_the_old_value() {
+    in_its_own_process("without_the_option_a_copy_keeps_the_old_value", || {
         let shared = Shared::open(SHARED);
         // SAFETY: as above.
         let session = unsafe { Session::new() }.unwrap();
@@ -238,8 +238,8 @@ fn without_the_option_a_copy_stays_what_the_variable_was() {
 }
 
 #[test]
-fn what_may_not_be_copied_is_out_of_reach() {
-    in_its_own_process("what_may_not_be_copied_is_out_of_reach", || {
+fn data_that_may_not_be_copied_is_out_of_reach() {
+    in_its_own_process("data_that_may_not_be_copied_is_out_of_reach", || {
         let _shared = Shared::open(SHARED);
         let copied_only = |name: &'static str| {
             let builder = Session::builder().with_copied_process_data(move |copied| copied == name);

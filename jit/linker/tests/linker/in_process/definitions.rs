@@ -86,7 +86,7 @@ fn a_common_symbol_that_is_larger_than_the_linked_one_is_an_error() {
 }
 
 #[test]
-fn a_graph_made_by_hand_has_back_what_it_lost() {
+fn a_graph_made_by_hand_gets_its_lost_symbols_back() {
     let library = library(&[]);
     let _made = library.add_graph(|| data_graph(&[("x", Linkage::Weak)])).unwrap();
     let strong = library.add_object("strong.o", c("-fPIC", "long x = 7;")).unwrap();
@@ -95,7 +95,7 @@ fn a_graph_made_by_hand_has_back_what_it_lost() {
 }
 
 #[test]
-fn the_first_of_those_that_lost_is_the_next() {
+fn the_first_discarded_definition_is_the_next() {
     let library = library(&[]);
     let strong = library.add_object("strong.o", c("-fPIC", "long x = 7;")).unwrap();
     let [_one, _two] = [1, 2].map(|n| {
@@ -107,7 +107,7 @@ fn the_first_of_those_that_lost_is_the_next() {
 }
 
 #[test]
-fn an_object_that_cannot_be_added_leaves_what_it_would_have_displaced() {
+fn an_object_that_cannot_be_added_displaces_no_definition() {
     let library = library(&[c("-fPIC", "__attribute__((weak)) long x = 1; long y = 2;")]);
     let members =
         archive(&[("x.o", c("-fPIC", "long x = 3;")), ("y.o", c("-fPIC", "long y = 4;"))]);
@@ -194,7 +194,7 @@ fn an_alias_is_followed_into_the_libraries_that_come_after() {
 }
 
 #[test]
-fn a_reference_to_what_a_discarded_group_alone_defines_is_an_error() {
+fn a_reference_into_a_discarded_group_is_an_error() {
     const GROUP: &str = ".section .text.a,\"axG\",@progbits,sig,comdat; .weak sig; sig: ret";
     let other = format!(
         "{GROUP}; .weak other; other: ret; .text; .globl f; f: mov other@GOTPCREL(%rip), %rax; ret"

@@ -21,7 +21,7 @@ extern "C" fn five() -> i64 {
 }
 
 #[test]
-fn generators_are_asked_only_for_what_is_missing() {
+fn generators_receive_only_missing_names() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&asked);
     let session = session();

@@ -342,7 +342,7 @@ fn link_out_of_reach(session: SessionBuilder) {
 }
 
 #[test]
-fn what_was_linked_out_of_reach_is_called_through_stubs() {
+fn code_out_of_reach_is_called_through_stubs() {
     link_out_of_reach(Session::builder());
 }
 

@@ -183,7 +183,7 @@ const ONE_CONSTRUCTOR: &str = "
     __attribute__((destructor)) static void b(void) { trace(2); }";
 
 #[test]
-fn constructors_run_once_and_those_of_later_objects_later() {
+fn constructors_run_once_and_later_objects_constructors_run_later() {
     let library = traced_library(&[c("-fPIC", ONE_CONSTRUCTOR)]);
     initialize(&library);
     initialize(&library);

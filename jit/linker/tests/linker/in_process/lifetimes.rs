@@ -217,7 +217,7 @@ fn content_without_memory_is_fixed_up_on_demand() {
 }
 
 #[test]
-fn blocks_that_nobody_changes_stay_borrowed_from_the_object() {
+fn unchanged_blocks_stay_borrowed_from_the_object() {
     let _serial = serialize_tests();
     let passes = passes(Stage::PostFixup, |graph| {
         let within_object = |graph: &LinkGraph, symbol: &str| {

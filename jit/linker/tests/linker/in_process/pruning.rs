@@ -36,7 +36,7 @@ fn is_live(live: &Live, section: &str) -> bool {
 }
 
 #[test]
-fn only_what_the_roots_reach_is_linked() {
+fn only_blocks_that_the_roots_reach_are_linked() {
     let (library, live) = pruned(&[c(
         SECTIONS,
         "
@@ -100,7 +100,7 @@ fn roots_are_followed_through_other_objects_and_back() {
 }
 
 #[test]
-fn frames_of_dead_functions_go_and_those_of_live_ones_keep_their_tables() {
+fn frames_of_dead_functions_go_and_frames_of_live_ones_keep_their_tables() {
     let source = "
         extern \"C\" void trace(int);
         struct Guard { ~Guard() { trace(1); } };
@@ -130,7 +130,7 @@ fn frames_of_dead_functions_go_and_those_of_live_ones_keep_their_tables() {
 }
 
 #[test]
-fn constructors_are_kept_with_what_they_reach() {
+fn constructors_are_kept_with_all_that_they_reach() {
     let (library, live) = pruned(&[c(
         SECTIONS,
         "

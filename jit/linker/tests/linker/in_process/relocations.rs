@@ -65,7 +65,7 @@ fn expected() -> i64 {
 }
 
 #[test]
-fn every_code_model_computes_what_a_system_linker_makes_of_it() {
+fn every_code_model_computes_the_same_as_with_a_system_linker() {
     let expected = expected();
     for compiler in c_compilers() {
         for flags in [

@@ -44,7 +44,7 @@ fn an_object_that_is_not_linked_yet_can_be_removed() {
 }
 
 #[test]
-fn an_object_that_others_use_is_not_removed_and_they_are_named() {
+fn an_object_in_use_is_not_removed_and_its_users_are_named() {
     let library = library(&[]);
     let f = add(&library, "f.o", "long f(void) { return 1; }");
     let _g = add(&library, "g.o", "long f(void); long g(void) { return f() + 1; }");
@@ -104,7 +104,7 @@ fn users_in_other_libraries_are_users() {
 }
 
 #[test]
-fn a_user_can_be_removed_and_then_what_it_used() {
+fn a_user_can_be_removed_and_then_the_object_it_used() {
     let library = library(&[]);
     let f = add(&library, "f.o", "long f(void) { return 1; }");
     let g = add(&library, "g.o", "long f(void); long g(void) { return f() + 1; }");

@@ -214,7 +214,7 @@ fn code_of_another_architecture_is_linked_at_the_addresses_of_its_memory() {
 }
 
 #[test]
-fn stubs_of_another_architecture_are_made_only_for_what_is_out_of_reach() {
+fn stubs_of_another_architecture_are_made_only_for_targets_out_of_reach() {
     if !crate::in_process::support::is_installed("clang-19") {
         return;
     }

@@ -53,7 +53,7 @@ fn a_link_order_is_not_inherited() {
 }
 
 #[test]
-fn what_another_library_needs_is_looked_up_from_there() {
+fn symbols_that_another_library_needs_are_looked_up_from_there() {
     let session = session();
     let [user, middle, far] = ["user", "middle", "far"].map(|name| session.create_library(name));
     let _h = user
@@ -357,7 +357,7 @@ fn damaged_objects_are_errors_that_name_the_file() {
 }
 
 #[test]
-fn what_a_program_exports_is_found_in_the_process_until_the_session_ends() {
+fn exports_of_a_program_are_found_in_the_process_until_the_session_ends() {
     let of_process = || {
         // SAFETY: the name is a C string.
         unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"exported_by_a_test".as_ptr()) as u64 }

@@ -61,7 +61,7 @@ fn define_far(library: &Library) {
 }
 
 #[test]
-fn the_got_and_the_stubs_hold_only_what_is_out_of_reach() {
+fn the_got_and_the_stubs_hold_only_targets_out_of_reach() {
     for flags in ["-fPIC -O1", "-fPIC -O1 -fno-plt"] {
         let low = Session::builder().with_placement(Placement::Low);
         let (session, entries) = recording_entries(low);

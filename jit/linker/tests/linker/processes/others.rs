@@ -97,7 +97,7 @@ fn code_is_linked_for_the_architecture_of_the_process() {
 }
 
 #[test]
-fn stand_ins_are_those_of_the_process() {
+fn stand_ins_belong_to_the_process() {
     let other = Other::new();
     let symbols: HashMap<String, u64> = other.facts.symbols.clone();
     let library = build(other.session()).unwrap().create_library("program");
@@ -111,7 +111,7 @@ fn stand_ins_are_those_of_the_process() {
 }
 
 #[test]
-fn what_only_this_process_can_do_is_refused_for_another_one() {
+fn operations_of_this_process_alone_are_refused_for_another_one() {
     let debug = DebugSupport::new(DebugOptions { gdb: true, ..DebugOptions::default() }).unwrap();
     let refused = failure(build(Other::new().session().with_debug(debug)));
     assert!(refused.contains("of this process only"), "{refused}");

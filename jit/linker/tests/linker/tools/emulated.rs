@@ -78,7 +78,7 @@ fn a_c_program_has_its_constructors_its_arguments_and_its_threads_variables() {
 }
 
 #[test]
-fn a_cxx_program_catches_what_it_throws() {
+fn a_cxx_program_catches_its_exceptions() {
     let Some(machine) = Machine::new() else { return };
     if !installed("aarch64-linux-gnu-g++") {
         return eprintln!("skipped: there is no aarch64-linux-gnu-g++");

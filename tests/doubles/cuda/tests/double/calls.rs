@@ -12,7 +12,7 @@ fn finish(cuda: &Cuda) {
 }
 
 #[test]
-fn memory_keeps_what_is_copied_to_it() {
+fn memory_keeps_copied_bytes() {
     with_double("", |cuda| {
         cuda.start(0);
         let (a, b) = (cuda.allocate(1 << 20), cuda.allocate(1 << 20));
@@ -95,7 +95,7 @@ extern "C" fn wait_for_gate(gate: *mut c_void) {
 }
 
 #[test]
-fn streams_are_in_order_and_events_tell_how_far_they_are() {
+fn streams_are_in_order_and_events_show_their_progress() {
     with_double("", |cuda| {
         cuda.start(0);
         let (one, two) = (cuda.stream(), cuda.stream());
@@ -159,7 +159,7 @@ fn the_contexts_own_stream_is_in_order_with_blocking_ones() {
 }
 
 #[test]
-fn copies_of_ordinary_memory_hold_up_and_those_of_pinned_memory_do_not() {
+fn copies_of_pageable_memory_block_and_copies_of_pinned_memory_do_not() {
     with_double("slow=copy:100000us", |cuda| {
         cuda.start(0);
         let (stream, x) = (cuda.stream(), cuda.allocate(1 << 20));
@@ -206,7 +206,7 @@ fn memory_of_pools_ends_in_the_order_of_streams() {
 }
 
 #[test]
-fn what_breaks_the_contract_fails_and_is_noted() {
+fn a_breach_of_the_contract_fails_and_is_recorded() {
     with_double("", |cuda| {
         let mut context = 0;
         assert_eq!(cuda.cuDevicePrimaryCtxRetain(&mut context, 0), 3);
@@ -288,7 +288,7 @@ fn calls_fail_as_tests_say() {
 }
 
 #[test]
-fn what_is_not_given_back_is_reported_at_the_end() {
+fn leaks_are_reported_at_the_end() {
     with_double("", |cuda| {
         cuda.start(0);
         cuda.allocate(8);
@@ -333,7 +333,7 @@ fn functions_can_be_missing() {
 }
 
 #[test]
-fn devices_are_what_the_settings_say() {
+fn devices_are_made_by_the_settings() {
     with_double("devices=2;capability=8.6;managed=0;pools=0;peer=0", |cuda| {
         cuda.start(0);
         let (mut count, mut major, mut can, mut x) = (0, 0, 1, 0);

@@ -401,7 +401,7 @@ fn kernels_reach_memory_of_the_host_and_of_peers() {
 }
 
 #[test]
-fn what_the_twin_counts_is_in_the_images_counters() {
+fn counts_of_the_twin_are_in_the_images_counters() {
     let (Some(twins), Some(ptxas)) = (Twins::new(), ptxas()) else { return };
     let [_, ptx] = twins.instrumented("p", COUNTED);
     let cubin = twins.cubin("p", &ptxas, &[]);

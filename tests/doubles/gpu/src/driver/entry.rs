@@ -15,7 +15,7 @@ thread_local! {
 
 /// State that a function of the driver needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub enum RequiredState {
     /// No state; host functions may call the function too.
     Nothing,
     /// An initialised driver.
@@ -23,7 +23,7 @@ pub enum Needs {
 }
 
 /// A return type of the drivers' functions.
-pub trait Returned {
+pub trait ReturnType {
     /// Result of the function's body.
     type Done;
 
@@ -37,7 +37,7 @@ pub trait Returned {
     fn note(&self) {}
 }
 
-impl Returned for u32 {
+impl ReturnType for u32 {
     type Done = DriverResult;
 
     fn from_result(done: DriverResult) -> u32 {
@@ -55,7 +55,7 @@ impl Returned for u32 {
     }
 }
 
-impl Returned for *const c_char {
+impl ReturnType for *const c_char {
     type Done = &'static CStr;
 
     fn from_result(done: &'static CStr) -> *const c_char {
@@ -69,7 +69,11 @@ impl Returned for *const c_char {
 
 /// Enters a function: counts the call, fails it if a rule says so, checks the common requirements,
 /// and runs the body.
-pub fn enter<R: Returned>(name: &'static str, needs: Needs, body: impl FnOnce() -> R::Done) -> R {
+pub fn enter<R: ReturnType>(
+    name: &'static str,
+    needs: RequiredState,
+    body: impl FnOnce() -> R::Done,
+) -> R {
     if has_ended() {
         return R::from_code(Code::DEINITIALIZED);
     }
@@ -81,7 +85,7 @@ pub fn enter<R: Returned>(name: &'static str, needs: Needs, body: impl FnOnce() 
         };
     let result =
         catch_unwind(AssertUnwindSafe(checked)).unwrap_or_else(|_| R::from_code(Code::UNKNOWN));
-    if needs != Needs::Nothing {
+    if needs != RequiredState::Nothing {
         result.note();
     }
     result
@@ -105,8 +109,8 @@ pub(crate) fn in_host_function(function: impl FnOnce()) {
     IN_HOST_FUNCTION.set(false);
 }
 
-fn check(needs: Needs) -> DriverResult {
-    if needs == Needs::Nothing {
+fn check(needs: RequiredState) -> DriverResult {
+    if needs == RequiredState::Nothing {
         return Ok(());
     }
     if IN_HOST_FUNCTION.get() {

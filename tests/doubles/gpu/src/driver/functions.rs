@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 /// A function of the driver.
-pub struct Known {
+pub struct DriverFunction {
     /// Name of the symbol in the library.
     pub exported: &'static str,
     /// Name that a program passes to the driver's look-up function, if it differs from the
@@ -23,8 +23,8 @@ unsafe impl Sync for Address {}
 
 /// Defines the driver's functions, and `FUNCTIONS`, the list of them. Each line has the symbol's
 /// name, the name for the driver's look-up function, the first version, and the needed state (a
-/// variant of [`Needs`](crate::driver::Needs)). The parameters, the return type (a result by
-/// default) and the implementation follow.
+/// variant of [`RequiredState`](crate::driver::RequiredState)). The parameters, the return type (a
+/// result by default) and the implementation follow.
 #[macro_export]
 macro_rules! driver_functions {
     ($(
@@ -36,13 +36,13 @@ macro_rules! driver_functions {
             #[allow(non_snake_case, reason = "the names are the driver's")]
             #[allow(clippy::too_many_arguments, reason = "they are the driver's")]
             extern "C" fn $exported($($parameter: $kind),*) -> $crate::returned!($($returned)?) {
-                $crate::driver::enter(stringify!($exported), $crate::driver::Needs::$needs, || $body)
+                $crate::driver::enter(stringify!($exported), $crate::driver::RequiredState::$needs, || $body)
             }
         )*
 
         /// All of the driver's functions.
-        pub(crate) static FUNCTIONS: &[$crate::driver::Known] = &[
-            $($crate::driver::Known {
+        pub(crate) static FUNCTIONS: &[$crate::driver::DriverFunction] = &[
+            $($crate::driver::DriverFunction {
                 exported: stringify!($exported),
                 base: [$(Some($base),)? None][0],
                 since: $since,

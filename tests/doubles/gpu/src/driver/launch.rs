@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::function::{Function, product};
 use super::object::{self, Object};
-use super::{Code, DriverResult, In, Misfit, broken, driver, machine, occupancy, stream};
+use super::{Code, DriverResult, In, LaunchRefusal, broken, driver, machine, occupancy, stream};
 use crate::protocol::{Fault, Launch, Reply, Request};
 use std::ffi::c_void;
 
@@ -62,7 +62,7 @@ pub fn launch(function: usize, shape: Shape, stream: usize, values: Values) -> D
     let function = object::get::<Function>(function)?;
     if function.context_handle() != context.handle {
         let what = format!("a function of another {}", driver().vendor.scope());
-        return Err(broken(code_of(Misfit::OtherContext), what));
+        return Err(broken(code_of(LaunchRefusal::OtherContext), what));
     }
     check(&function, &shape)?;
     let module = function.module()?;
@@ -122,29 +122,29 @@ fn check(function: &Function, shape: &Shape) -> DriverResult {
     Ok(())
 }
 
-fn misfit(function: &Function, shape: &Shape) -> Option<Misfit> {
+fn misfit(function: &Function, shape: &Shape) -> Option<LaunchRefusal> {
     let is_too_wide = |sizes: [u32; 3], most: [u32; 3]| {
         sizes.into_iter().zip(most).any(|(size, most)| size > most)
     };
     let (limits, items) = (&function.limits, product(shape.items));
     let required = function.kernel.required_group;
     let conditions = [
-        (shape.groups.contains(&0), Misfit::NoGroups),
-        (shape.items.contains(&0), Misfit::NoItems),
-        (is_too_wide(shape.groups, limits.groups), Misfit::TooManyGroups),
-        (is_too_wide(shape.items, limits.items_by_dimension), Misfit::LargeGroups),
-        (items > u64::from(limits.items), Misfit::LargeGroups),
-        (required.is_some_and(|required| required != shape.items), Misfit::OtherGroups),
-        (items > function.most_items(), Misfit::TooManyItems),
+        (shape.groups.contains(&0), LaunchRefusal::NoGroups),
+        (shape.items.contains(&0), LaunchRefusal::NoItems),
+        (is_too_wide(shape.groups, limits.groups), LaunchRefusal::TooManyGroups),
+        (is_too_wide(shape.items, limits.items_by_dimension), LaunchRefusal::LargeGroups),
+        (items > u64::from(limits.items), LaunchRefusal::LargeGroups),
+        (required.is_some_and(|required| required != shape.items), LaunchRefusal::OtherGroups),
+        (items > function.most_items(), LaunchRefusal::TooManyItems),
         (
             u64::from(shape.shared_bytes) > function.most_dynamic_shared_bytes(),
-            Misfit::TooMuchSharedMemory,
+            LaunchRefusal::TooMuchSharedMemory,
         ),
     ];
     conditions.into_iter().find(|(is_so, _)| *is_so).map(|(_, misfit)| misfit)
 }
 
-fn code_of(misfit: Misfit) -> Code {
+fn code_of(misfit: LaunchRefusal) -> Code {
     driver().vendor.code_of_misfit(misfit)
 }
 

@@ -1,6 +1,6 @@
 //! The state of the driver, one for each process.
 
-use super::{Code, Known, Vendor};
+use super::{Code, DriverFunction, Vendor};
 use crate::{Calls, Report, Settings, window};
 use parking_lot::Mutex;
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ impl Driver {
     }
 
     /// Returns all functions of the driver.
-    pub fn functions(&self) -> &'static [Known] {
+    pub fn functions(&self) -> &'static [DriverFunction] {
         self.vendor.functions()
     }
 }

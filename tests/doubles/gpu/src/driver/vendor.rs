@@ -5,7 +5,7 @@ use super::function::Function;
 use super::image::Refusal;
 use super::launch::Shape;
 use super::module::Module;
-use super::{Code, DriverResult, Known, Limits, driver};
+use super::{Code, DriverFunction, DriverResult, Limits, driver};
 use crate::Settings;
 use crate::protocol::{Fault, FaultKind, Request};
 use std::fmt;
@@ -30,10 +30,10 @@ pub trait Vendor: Sync {
     fn scope(&self) -> Scope;
 
     /// Returns all functions.
-    fn functions(&self) -> &'static [Known];
+    fn functions(&self) -> &'static [DriverFunction];
 
     /// Returns whether the loader must not find a function.
-    fn lacks(&self, function: &Known) -> bool {
+    fn lacks(&self, function: &DriverFunction) -> bool {
         driver().settings.list("missing").any(|name| name == function.exported)
     }
 
@@ -73,7 +73,7 @@ pub trait Vendor: Sync {
     fn code_of_fault(&self, kind: FaultKind) -> Code;
 
     /// Returns the result of an impossible launch.
-    fn code_of_misfit(&self, misfit: Misfit) -> Code;
+    fn code_of_misfit(&self, misfit: LaunchRefusal) -> Code;
 
     /// Checks the vendor's further rules for launches.
     ///
@@ -116,7 +116,7 @@ impl fmt::Display for Scope {
 
 /// The reason why a launch is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misfit {
+pub enum LaunchRefusal {
     /// A number of groups is 0.
     NoGroups,
     /// A size of groups is 0.

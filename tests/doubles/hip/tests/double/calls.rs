@@ -129,7 +129,7 @@ fn results_have_names_and_words() {
 }
 
 #[test]
-fn devices_are_what_the_settings_say() {
+fn devices_are_made_by_the_settings() {
     with_double("devices=3;target=gfx942:sramecc+:xnack-,gfx1201;managed=0;peer=0", |hip| {
         let wavefront = |device| out(|value| hip.hipDeviceGetAttribute(value, 87, device));
         assert_eq!([0, 1, 2].map(wavefront), [64, 32, 32]);
@@ -290,7 +290,7 @@ fn pools_are_of_a_device() {
 }
 
 #[test]
-fn what_is_wrong_or_left_is_reported() {
+fn errors_and_leaks_are_reported() {
     with_double("fail=hipMalloc:2:2", |hip| {
         let x = hip.allocate(8);
         assert_eq!(hip.hipMalloc(&mut 0, 8), 2);

@@ -60,7 +60,7 @@ fn kernels_take_the_arguments_that_the_metadata_names() {
 }
 
 #[test]
-fn variables_are_those_of_the_dynamic_symbols() {
+fn variables_come_from_the_dynamic_symbols() {
     let Some(twins) = Twins::new() else { return };
     let image = twins.code_object("k", SOURCE);
     with_double(&twins.settings(), |hip| {

@@ -75,7 +75,7 @@ impl TrampolineEmitter for ByMessages {
 }
 
 #[test]
-fn re_entry_and_redirection_by_messages_are_as_those_of_the_own_process() {
+fn re_entry_and_redirection_work_alike_by_messages_and_in_process() {
     let writes = Writes::default();
     let (seen, fails) = (Arc::clone(&writes.seen), Arc::clone(&writes.fails));
     let hook: Hook = hook;

@@ -100,7 +100,7 @@ fn a_constructor_calls_entries_first() {
 }
 
 #[test]
-fn a_resolver_that_calls_an_entry_first_while_it_is_linked_is_told_instead_of_waiting_for_itself() {
+fn a_resolver_that_calls_an_entry_during_its_link_gets_an_error() {
     let world = World::new(&[c("-O1 -fPIC", "long slow(void) { return 5; }")]);
     let _entries = world.add(&["slow"]);
     let failures: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -179,7 +179,7 @@ fn weak_entries_give_way_and_hidden_ones_are_the_librarys() {
 }
 
 #[test]
-fn what_cannot_be_an_entry_is_refused_and_nothing_has_changed() {
+fn an_invalid_entry_is_refused_and_nothing_has_changed() {
     let world = World::new(&[]);
     let refused = |reexports: Vec<Reexport>| failure(world.try_add(reexports));
     let good = || Reexport::new("good", "it");
@@ -355,7 +355,7 @@ fn entries_work_in_a_session_that_takes_out_what_nothing_reaches() {
 }
 
 #[test]
-fn a_listener_may_have_what_is_called_next_linked() {
+fn a_listener_may_link_the_next_function() {
     /// A listener that looks up the known callees of a function (speculation).
     struct Speculates(Mutex<Option<longshore_jitlink::Library>>);
     impl Listener for Speculates {

@@ -33,7 +33,7 @@ fn the_handler_is_asked_each_time_until_the_implementation_is_there() {
 }
 
 #[test]
-fn what_an_implementation_needs_and_nobody_has_is_in_the_error() {
+fn missing_symbols_of_an_implementation_are_in_the_error() {
     let source = "long nowhere(void); long needs(void) { return nowhere(); }";
     let world = World::new(&[c("-O1 -fPIC", source)]);
     let _entries = world.add(&["needs"]);

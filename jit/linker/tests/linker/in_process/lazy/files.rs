@@ -91,7 +91,7 @@ fn an_archive_without_an_index_is_read_and_works_alike() {
 }
 
 #[test]
-fn what_nobody_calls_may_need_what_nobody_has() {
+fn functions_without_calls_may_need_missing_symbols() {
     let (world, _) = world("it.a", members());
     assert_eq!(value_of(&world.library, "one", 0), 1);
     world.library.lookup("never").unwrap();
@@ -175,7 +175,7 @@ fn constructors_of_an_object_run_when_its_implementations_are_initialized() {
 }
 
 #[test]
-fn a_program_of_many_members_prints_what_the_system_linkers_does() {
+fn a_program_of_many_members_prints_the_same_as_with_the_system_linker() {
     let member = |n: usize| {
         let next = n + 1;
         let source = format!(
@@ -205,7 +205,7 @@ fn a_program_of_many_members_prints_what_the_system_linkers_does() {
 }
 
 #[test]
-fn what_is_no_file_of_this_linker_is_refused() {
+fn files_of_other_kinds_are_refused() {
     let world = World::new(&[]);
     let refused = |bytes: &'static [u8]| match world.lazy.add_lazily(
         &world.library,
@@ -223,7 +223,7 @@ fn what_is_no_file_of_this_linker_is_refused() {
 }
 
 #[test]
-fn an_index_that_lies_is_an_error_of_who_asks() {
+fn a_wrong_index_is_an_error_of_the_lookup() {
     let mut bytes = members().to_vec();
     // The place of the first symbol's member, big endian, follows the number of symbols.
     let places = 8 + 60 + 4;
@@ -384,7 +384,7 @@ fn a_resolver_does_not_wait_for_a_thread_that_waits_for_its_link() {
 }
 
 #[test]
-fn damaged_archives_are_errors_or_have_what_is_left_of_them() {
+fn damaged_archives_are_errors_or_keep_their_intact_members() {
     let bytes = members();
     let try_all = |bytes: Bytes| {
         let world = World::new(&[]);

@@ -34,7 +34,7 @@ fn entries_that_were_never_linked_go_too() {
 }
 
 #[test]
-fn entries_that_others_use_stay_and_work_unless_the_users_go_too() {
+fn entries_in_use_stay_and_work_unless_their_users_go_too() {
     let world = World::new(&[c("-O1 -fPIC", "long it(void) { return 3; }")]);
     let entries = world.add(&["it"]);
     let user = c("-O1 -fPIC", "long e_it(void); long user(void) { return e_it() + 1; }");

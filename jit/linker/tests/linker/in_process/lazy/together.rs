@@ -48,7 +48,7 @@ fn each_object_is_linked_when_one_of_its_functions_is_called() {
 }
 
 #[test]
-fn objects_and_members_find_what_is_hidden_in_each_other() {
+fn objects_and_members_find_each_others_hidden_symbols() {
     const HIDDEN: &str = "#pragma GCC visibility push(hidden)\n";
     let with = |source: &str| format!("{HIDDEN}{source}");
     let (world, _) = world(
@@ -115,7 +115,7 @@ fn a_strong_definition_counts_wherever_it_stands() {
 }
 
 #[test]
-fn what_two_objects_define_is_refused_and_leaves_nothing_behind() {
+fn duplicate_definitions_are_refused_and_leave_nothing_behind() {
     let world = World::new(&[]);
     let object = || c("-O1 -fPIC", "long twice(void) { return 0; }");
     let addition = world.lazy.lazily(&world.library, "it");

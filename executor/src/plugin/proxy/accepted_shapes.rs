@@ -18,11 +18,11 @@ const KNOWN: usize = 8;
 
 /// The last launch shapes that a queue has accepted.
 #[derive(Debug, Default)]
-pub(super) struct Accepted {
+pub(super) struct AcceptedShapes {
     known: Mutex<Vec<Shape>>,
 }
 
-impl Accepted {
+impl AcceptedShapes {
     /// Returns whether the queue has accepted a launch with as many groups or more in each
     /// dimension, and all else the same.
     pub(super) fn has(&self, shape: &Shape) -> bool {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_launch_is_known_with_fewer_groups_and_nothing_else_changed() {
-        let accepted = Accepted::default();
+        let accepted = AcceptedShapes::default();
         let shape =
             Shape { kernel: 1, groups: [4, 2, 1], items: [8; 3], shared_bytes: 0, sizes: 3 };
         assert!(!accepted.has(&shape));
