@@ -4,7 +4,7 @@
 use crate::context;
 use crate::result_handle;
 use crate::types::structures::{ol_code_location_t, ol_result_t};
-use crate::types::trace::Shown;
+use crate::types::trace::TraceValue;
 use longshore::{Error, ErrorCode, Result};
 use std::any::Any;
 use std::cell::Cell;
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_is_said_in_one_line() {
+    fn a_refusal_has_one_line() {
         let text = |wrong| refused(ErrorCode::InvalidArgument, wrong).to_string();
         assert!(text("Queue.is_null()").contains("validation failure: NULL == Queue"));
         assert!(text("(Flags &\n!3) != 0").contains("validation failure: (Flags & !3) != 0"));

@@ -2,7 +2,7 @@
 
 use crate::types::enumerations::*;
 use crate::types::structures::*;
-use crate::types::trace::{Pointee, Shown};
+use crate::types::trace::{Pointee, TraceValue};
 use longshore::{Error, ErrorCode, Result};
 use std::ffi::{c_char, c_void};
 
@@ -190,4 +190,4 @@ macro_rules! enumerators {
     ($($kind:ident),*) => { crate::types::trace::pointees!($($kind),*); };
 }
 enumerators!(ol_device_type_t, ol_alloc_type_t, ol_symbol_kind_t);
-const _: fn(&ol_device_type_t, &mut String) = <ol_device_type_t as Shown>::show;
+const _: fn(&ol_device_type_t, &mut String) = <ol_device_type_t as TraceValue>::show;

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use longshore::{ContainerEntry, Format, Image};
-use report::{EntryReport, FileReport, ImageReport, Room};
+use report::{EntryReport, FileReport, ImageReport, NameBudget};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -47,8 +47,8 @@ impl Inspect {
 /// Reports on a file. A container is reported as its entries; an ELF file with entries also as an
 /// image, before them.
 fn report_of(file: String, image: Image) -> FileReport {
-    let room = Rc::default();
-    let (entries, problem) = match entries_of(&image, &room) {
+    let budget = Rc::default();
+    let (entries, problem) = match entries_of(&image, &budget) {
         Ok(entries) => (entries, None),
         Err(problem) => (None, Some(problem)),
     };
@@ -61,19 +61,19 @@ fn report_of(file: String, image: Image) -> FileReport {
         images: Vec::new(),
     };
     if entries.is_none() || is_elf(image.format()) {
-        report.images.push(image_report(image, &room));
+        report.images.push(image_report(image, &budget));
     }
     report.images.extend(entries.into_iter().flatten());
     report
 }
 
 /// Reports on the entries of a container; `None` for other images.
-fn entries_of(image: &Image, room: &Rc<Room>) -> Result<Option<Vec<ImageReport>>, String> {
+fn entries_of(image: &Image, budget: &Rc<NameBudget>) -> Result<Option<Vec<ImageReport>>, String> {
     if image.format() == Format::Fatbin {
-        return cuda::entries(image.bytes(), room).map(Some);
+        return cuda::entries(image.bytes(), budget).map(Some);
     }
     let entries = image.entries().map_err(|error| error.to_string())?;
-    let reports = |entry| entry_reports(entry, room);
+    let reports = |entry| entry_reports(entry, budget);
     Ok(entries.map(|entries| entries.into_iter().flat_map(reports).collect()))
 }
 
@@ -87,14 +87,14 @@ fn is_elf(format: Format) -> bool {
 }
 
 /// Reports on an entry, or on the entries of a fatbin.
-fn entry_reports(entry: ContainerEntry, room: &Rc<Room>) -> Vec<ImageReport> {
+fn entry_reports(entry: ContainerEntry, budget: &Rc<NameBudget>) -> Vec<ImageReport> {
     let is_fatbin = entry.image.format() == Format::Fatbin;
-    let problem = match is_fatbin.then(|| cuda::entries(entry.image.bytes(), room)) {
+    let problem = match is_fatbin.then(|| cuda::entries(entry.image.bytes(), budget)) {
         Some(Ok(reports)) => return reports,
         Some(Err(problem)) => Some(problem),
         None => None,
     };
-    let mut report = image_report(entry.image, room);
+    let mut report = image_report(entry.image, budget);
     report.problems.extend(problem);
     report.entry = Some(EntryReport {
         offload_kind: entry.offload_kind.to_string(),
@@ -106,14 +106,14 @@ fn entry_reports(entry: ContainerEntry, room: &Rc<Room>) -> Vec<ImageReport> {
     vec![report]
 }
 
-fn image_report(image: Image, room: &Rc<Room>) -> ImageReport {
+fn image_report(image: Image, budget: &Rc<NameBudget>) -> ImageReport {
     // The reader of ELF needs aligned structures.
     let image = match image.bytes().as_ptr().addr().is_multiple_of(8) {
         true => image,
         false => Image::from(image.bytes()),
     };
     let (bytes, format) = (image.bytes(), image.format());
-    let mut report = ImageReport::new(format.to_string(), bytes.len()).sharing(room);
+    let mut report = ImageReport::new(format.to_string(), bytes.len()).sharing(budget);
     match format {
         Format::Ptx => cuda::read_ptx(bytes, &mut report),
         Format::Cubin => cuda::read_cubin(bytes, &mut report),

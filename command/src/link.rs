@@ -25,7 +25,7 @@ use arguments::{Absolute, Alias, SectionFile};
 use clap::Args;
 use dump::Dump;
 use executor::Executor;
-use failure::{Given, LinkFailure};
+use failure::{LinkFailure, LinkInputs};
 use inputs::read_all;
 use lazy::LazyProgram;
 use longshore_executor::controller::ExecutorProcess;
@@ -33,7 +33,7 @@ use longshore_jitlink::debug::{DebugOptions, DebugSupport};
 use longshore_jitlink::memory::{Placement, SlabMemory};
 use longshore_jitlink::process::{InProcess, TargetProcess};
 use longshore_jitlink::session::{
-    Also, Listing, Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
+    ExtraObjects, Listing, Lookup, Passes, ProcessSymbols, SessionBuilder, Stage, StaticArchive,
 };
 use longshore_jitlink::{Architecture, Error, Library, Session};
 use longshore_orc_rt::static_tls_reserve;
@@ -207,7 +207,7 @@ impl Link {
         let session = self.session(architecture, place, dump.as_ref(), executor.as_ref())?;
         let entry = self.entry.clone();
         let lazy = self.lazy;
-        let given = Arc::new(Given { inputs, archives, architecture, entry, lazy });
+        let given = Arc::new(LinkInputs { inputs, archives, architecture, entry, lazy });
         let explain = |failure: LinkFailure| failure.explain(&given);
         let program = self.add(&session, &given, place).map_err(explain)?;
         let entry = self.link(&program, &given, place).map_err(explain)?;
@@ -383,7 +383,7 @@ impl Link {
     fn add(
         &self,
         session: &Session,
-        given: &Arc<Given>,
+        given: &Arc<LinkInputs>,
         place: Place,
     ) -> Result<Program, LinkFailure> {
         let library = session.create_library("program");
@@ -414,7 +414,7 @@ impl Link {
     fn link(
         &self,
         program: &Program,
-        given: &Given,
+        given: &LinkInputs,
         place: Place,
     ) -> Result<Option<u64>, LinkFailure> {
         let runtimes = instrumented::runtime_symbols(given).iter().copied();
@@ -433,12 +433,12 @@ impl Link {
             false => Lookup::Required,
         };
         let links_all = self.link_all || self.rdynamic;
-        let also = if links_all { Also::All } else { Also::Constructors };
+        let also = if links_all { ExtraObjects::All } else { ExtraObjects::Constructors };
         Ok(library.link_program((&self.entry, lookup), &undefined, also)?)
     }
 }
 
-fn whole_program(library: &Library, given: &Given) -> Result<Program, LinkFailure> {
+fn whole_program(library: &Library, given: &LinkInputs) -> Result<Program, LinkFailure> {
     for input in &given.inputs {
         library.add(&input.name, input.bytes.clone())?;
     }

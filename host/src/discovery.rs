@@ -32,8 +32,8 @@ use crate::selection::BackendSelection;
 use isolate::Isolator;
 use library::PluginFile;
 use longshore_plugin_api::{Note, Result, abi};
-use note::NoNote;
-use search::Found;
+use note::NoteError;
+use search::FoundFile;
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -105,11 +105,11 @@ impl DiscoveryConfig {
 pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
     let rules = Rules::new(config)?;
     let places = Places::from_config(config);
-    let mut judged = judge_all(&places, &rules)?;
+    let mut checked = check_all(&places, &rules)?;
     let from_environment = || config.environment.probe().then(Probe::beside_executable);
     let probe = config.probe.clone().or_else(from_environment);
     let mut plugins = Vec::new();
-    for Judged { candidate, trusted } in &mut judged {
+    for CheckedCandidate { candidate, trusted } in &mut checked {
         if let Some(trusted) = trusted {
             match open(candidate, trusted, probe.as_ref(), &rules.isolator, &config.environment) {
                 Ok((plugin, outcome)) => {
@@ -123,7 +123,7 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
         log::log!(level, "{candidate}");
     }
     plugins.sort_by_key(|plugin| rules.rank(plugin.backend()).ok());
-    let candidates = judged.into_iter().map(|judged| judged.candidate).collect();
+    let candidates = checked.into_iter().map(|checked| checked.candidate).collect();
     let searched = [places.named, places.standard].concat();
     Ok(Discovery { candidates, plugins, backends_ordered: rules.order(), searched })
 }
@@ -134,8 +134,8 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
 /// # Errors
 /// As for [`discover`].
 pub(crate) fn list(config: &DiscoveryConfig) -> Result<Vec<Candidate>> {
-    let judged = judge_all(&Places::from_config(config), &Rules::new(config)?)?;
-    Ok(judged.into_iter().map(|judged| judged.candidate).collect())
+    let checked = check_all(&Places::from_config(config), &Rules::new(config)?)?;
+    Ok(checked.into_iter().map(|checked| checked.candidate).collect())
 }
 
 fn open(
@@ -169,26 +169,26 @@ impl Places {
     }
 }
 
-fn judge_all(places: &Places, rules: &Rules) -> Result<Vec<Judged>> {
-    let mut judge = Judge::new(rules);
+fn check_all(places: &Places, rules: &Rules) -> Result<Vec<CheckedCandidate>> {
+    let mut checker = CandidateChecker::new(rules);
     let found = search::find(&places.named, &places.standard).into_iter();
-    let judged: Vec<Judged> = found.filter_map(|found| judge.judge(found)).collect();
-    rules.check(judged.iter().map(|judged| &judged.candidate))?;
-    Ok(judged)
+    let checked: Vec<CheckedCandidate> = found.filter_map(|found| checker.check(found)).collect();
+    rules.check(checked.iter().map(|checked| &checked.candidate))?;
+    Ok(checked)
 }
 
 /// A checked candidate that is not loaded yet.
-struct Judged {
+struct CheckedCandidate {
     candidate: Candidate,
     /// The candidate's file, if it is to be loaded.
     trusted: Option<Trusted>,
 }
 
-impl Judged {
+impl CheckedCandidate {
     /// Returns a candidate that is not to be loaded.
-    fn unopened(found: Found, note: Option<Note>, outcome: Outcome) -> Judged {
-        let Found { path, backend, .. } = found;
-        Judged { candidate: Candidate { path, backend, note, outcome }, trusted: None }
+    fn unopened(found: FoundFile, note: Option<Note>, outcome: Outcome) -> CheckedCandidate {
+        let FoundFile { path, backend, .. } = found;
+        CheckedCandidate { candidate: Candidate { path, backend, note, outcome }, trusted: None }
     }
 }
 
@@ -230,7 +230,7 @@ impl Rules {
 }
 
 /// The checks of candidates, in the order of the search.
-struct Judge<'a> {
+struct CandidateChecker<'a> {
     rules: &'a Rules,
     trust: Trust,
     /// Device, inode and backend of the files checked so far.
@@ -239,22 +239,22 @@ struct Judge<'a> {
     first: HashMap<String, PathBuf>,
 }
 
-impl<'a> Judge<'a> {
-    fn new(rules: &'a Rules) -> Judge<'a> {
+impl<'a> CandidateChecker<'a> {
+    fn new(rules: &'a Rules) -> CandidateChecker<'a> {
         let trust = Trust::for_process();
-        Judge { rules, trust, seen: HashSet::new(), first: HashMap::new() }
+        CandidateChecker { rules, trust, seen: HashSet::new(), first: HashMap::new() }
     }
 
     /// Checks a file; `None` for a file that was found before.
-    fn judge(&mut self, mut found: Found) -> Option<Judged> {
+    fn check(&mut self, mut found: FoundFile) -> Option<CheckedCandidate> {
         if let Some(outcome) = found.verdict.take() {
-            return Some(Judged::unopened(found, None, outcome));
+            return Some(CheckedCandidate::unopened(found, None, outcome));
         }
         let (file, facts) = match open_to_read(&found.path) {
             Ok(opened) => opened,
             Err(error) => {
                 let outcome = search::missing(&found.path, error);
-                return Some(Judged::unopened(found, None, outcome));
+                return Some(CheckedCandidate::unopened(found, None, outcome));
             }
         };
         if !self.seen.insert((facts.dev(), facts.ino(), found.backend.clone())) {
@@ -262,10 +262,10 @@ impl<'a> Judge<'a> {
         }
         let note = note::read_note(&file);
         match self.trusted(&found.path, &found.backend, &facts, &note) {
-            Err(outcome) => Some(Judged::unopened(found, note.ok(), outcome)),
+            Err(outcome) => Some(CheckedCandidate::unopened(found, note.ok(), outcome)),
             Ok(trusted) => {
-                let judged = Judged::unopened(found, note.ok(), Outcome::NotOpened);
-                Some(Judged { trusted: Some(trusted), ..judged })
+                let checked = CheckedCandidate::unopened(found, note.ok(), Outcome::NotOpened);
+                Some(CheckedCandidate { trusted: Some(trusted), ..checked })
             }
         }
     }
@@ -279,7 +279,7 @@ impl<'a> Judge<'a> {
         path: &Path,
         backend: &str,
         facts: &Metadata,
-        note: &Result<Note, NoNote>,
+        note: &Result<Note, NoteError>,
     ) -> Result<Trusted, Outcome> {
         if let Some(first) = self.first.get(backend) {
             return Err(Outcome::Shadowed { by: first.clone() });
@@ -294,8 +294,8 @@ impl<'a> Judge<'a> {
         let trusted = self.trust.open(path, Some(facts)).map_err(Outcome::Refused)?;
         match note {
             Ok(note) => check_note(note, backend).map(|()| trusted),
-            Err(NoNote::NotALibrary(why)) => Err(Outcome::NotALibrary(why.clone())),
-            Err(NoNote::NotAPlugin(why)) => Err(Outcome::NotAPlugin(why.clone())),
+            Err(NoteError::NotALibrary(why)) => Err(Outcome::NotALibrary(why.clone())),
+            Err(NoteError::NotAPlugin(why)) => Err(Outcome::NotAPlugin(why.clone())),
         }
     }
 }

@@ -28,7 +28,7 @@ thread_local! {
     static INNERMOST: Cell<*const Running> = const { Cell::new(std::ptr::null()) };
 }
 
-type Boxed = Box<dyn FnOnce() + Send>;
+type BoxedFunction = Box<dyn FnOnce() + Send>;
 
 /// Passes a function to `queue_it`, which queues it on the queue of `owner`. A panic in the
 /// function is logged.
@@ -40,7 +40,7 @@ pub(crate) fn queue(
     function: impl FnOnce() + Send + 'static,
     queue_it: impl FnOnce(HostFunction) -> Result<()>,
 ) -> Result<()> {
-    let boxed: Box<Boxed> = Box::new(Box::new(move || run(owner, function)));
+    let boxed: Box<BoxedFunction> = Box::new(Box::new(move || run(owner, function)));
     let context = Box::into_raw(boxed);
     // SAFETY: `call` may run once on any thread, as the function is `Send`, and does not unwind.
     let raw =
@@ -120,7 +120,7 @@ fn run(owner: Owner, function: impl FnOnce()) {
 
 unsafe extern "C" fn call(context: *mut c_void) {
     // SAFETY: made by `queue` from a box, and called once.
-    let function = unsafe { Box::from_raw(context.cast::<Boxed>()) };
+    let function = unsafe { Box::from_raw(context.cast::<BoxedFunction>()) };
     function();
 }
 

@@ -1,8 +1,8 @@
 //! Profiles: use of the profile sections that a plugin has read from an image. Profiles are written
-//! to a [`file`], as a `.profraw` ([`raw`]) or, for counters without records, as JSON ([`bare`]).
-//! The program can also read the counters of functions ([`counters`]).
+//! to a [`file`], as a `.profraw` ([`raw`]) or, for counters without records, as JSON
+//! ([`counter_file`]). The program can also read the counters of functions ([`counters`]).
 
-mod bare;
+mod counter_file;
 mod counters;
 mod file;
 mod name;
@@ -43,7 +43,9 @@ pub(crate) fn write(
         match Profile::from_sections(sections)?.filter(|profile| profile.names.is_some()) {
             Some(profile) => (raw::write(&name, &profile), name),
             None => {
-                let Some(counts) = bare::Counts::read(image, sections)? else { return Ok(None) };
+                let Some(counts) = counter_file::Counts::read(image, sections)? else {
+                    return Ok(None);
+                };
                 let name = name.into_json();
                 (counts.write(&name), name)
             }

@@ -197,8 +197,8 @@ mod tests {
     #[test]
     fn a_plugins_records_reach_the_hosts_log_under_its_backends_target() {
         static SEEN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
-        struct Keep;
-        impl Log for Keep {
+        struct RecordingLogger;
+        impl Log for RecordingLogger {
             fn enabled(&self, _: &Metadata<'_>) -> bool {
                 true
             }
@@ -207,7 +207,7 @@ mod tests {
             }
             fn flush(&self) {}
         }
-        log::set_logger(&Keep).expect("the only test that sets a logger");
+        log::set_logger(&RecordingLogger).expect("the only test that sets a logger");
         log::set_max_level(LevelFilter::Info);
         let raw = services_for("logs", &Environment::empty());
         let text = |value: &'static str| abi::Text { data: value.as_ptr(), bytes: value.len() };

@@ -2,7 +2,7 @@
 
 use super::kind;
 use crate::registry::handle::{Kind, Object};
-use crate::registry::table::{Held, Table};
+use crate::registry::table::{ObjectGuard, Table};
 use crate::types::structures::{ol_device_handle_t, ol_queue_handle_t, ol_queue_impl_t};
 use longshore::{Queue, Result};
 use std::ops::Deref;
@@ -68,6 +68,6 @@ impl Deref for QueueObject {
 /// # Errors
 /// `InvalidQueue` for a number that is not a handle of a queue.
 #[inline]
-pub(crate) fn from_handle(handle: ol_queue_handle_t) -> Result<Held<'static, QueueObject>> {
+pub(crate) fn from_handle(handle: ol_queue_handle_t) -> Result<ObjectGuard<'static, QueueObject>> {
     ALL.get(handle)
 }

@@ -2,7 +2,7 @@
 
 use super::kind;
 use crate::registry::handle::{Kind, Object};
-use crate::registry::table::{Held, Table};
+use crate::registry::table::{ObjectGuard, Table};
 use crate::types::structures::{ol_device_handle_t, ol_symbol_handle_t, ol_symbol_impl_t};
 use longshore::{Device, Error, ErrorCode, Global, Kernel, Result};
 
@@ -81,6 +81,8 @@ impl SymbolObject {
 /// # Errors
 /// `InvalidArgument` for a number that is not a handle of a symbol.
 #[inline]
-pub(crate) fn from_handle(handle: ol_symbol_handle_t) -> Result<Held<'static, SymbolObject>> {
+pub(crate) fn from_handle(
+    handle: ol_symbol_handle_t,
+) -> Result<ObjectGuard<'static, SymbolObject>> {
     ALL.get(handle)
 }

@@ -49,13 +49,13 @@ struct Place<T> {
 }
 
 /// An object in use, which lives at least as long as this value.
-pub(crate) struct Held<'a, T> {
+pub(crate) struct ObjectGuard<'a, T> {
     table: &'a Table<T>,
     place: &'a Place<T>,
     number: u32,
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for ObjectGuard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -66,7 +66,7 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for ObjectGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if let Some(object) = self.place.slot.leave() {
@@ -106,7 +106,7 @@ impl<T: Object> Table<T> {
     /// # Errors
     /// Errors of [`handle::refused`].
     #[inline]
-    pub(crate) fn get(&self, handle: *mut T::Pointee) -> Result<Held<'_, T>> {
+    pub(crate) fn get(&self, handle: *mut T::Pointee) -> Result<ObjectGuard<'_, T>> {
         self.find(handle).ok_or_else(|| handle::refused::<T>(handle))
     }
 
@@ -131,11 +131,11 @@ impl<T: Object> Table<T> {
     }
 
     #[inline]
-    fn find(&self, handle: *mut T::Pointee) -> Option<Held<'_, T>> {
+    fn find(&self, handle: *mut T::Pointee) -> Option<ObjectGuard<'_, T>> {
         let (number, generation) = handle::parts::<T>(handle)?;
         let place = self.place(number)?;
         if place.slot.look(generation) {
-            return Some(Held { table: self, place, number });
+            return Some(ObjectGuard { table: self, place, number });
         }
         if let Some(object) = place.slot.leave() {
             self.give_back(place, number, object);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_at_is_dropped_when_nobody_does_any_more() {
+    fn a_value_is_dropped_after_its_last_reader() {
         let (table, object) = (Table::new(), Arc::new(()));
         let handle = insert(&table, Arc::clone(&object));
         let held = table.get(handle).unwrap();

@@ -19,7 +19,7 @@ macro_rules! enumerations {
             pub const ALL: &[(&str, $name)] = &[$((stringify!($value), $value),)*];
         }
 
-        impl crate::types::trace::Shown for $name {
+        impl crate::types::trace::TraceValue for $name {
             fn show(&self, line: &mut String) {
                 let known = Self::ALL.iter().find(|(_, value)| value == self);
                 line.push_str(known.map_or("unknown enumerator", |(name, _)| name));
@@ -38,7 +38,7 @@ macro_rules! structures {
             $($(#[doc = $field_doc])* pub $field: $kind,)*
         }
 
-        impl crate::types::trace::Shown for $name {
+        impl crate::types::trace::TraceValue for $name {
             fn show(&self, line: &mut String) {
                 line.push_str(concat!("(struct ", stringify!($name), "){"));
                 let mut fields = crate::types::trace::Fields::new(line);

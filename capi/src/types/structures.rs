@@ -2,7 +2,7 @@
 
 use super::declare::{handles, structures};
 use super::enumerations::*;
-use super::trace::{Pointee, Shown, pointees};
+use super::trace::{Pointee, TraceValue, pointees};
 use std::ffi::{c_char, c_void};
 
 handles! {
@@ -104,7 +104,7 @@ pointees!(ol_platform_backend_t, ol_code_location_t);
 /// Implements the display of callbacks by their addresses.
 macro_rules! callbacks {
     ($($kind:ty),*) => {$(
-        impl Shown for $kind {
+        impl TraceValue for $kind {
             fn show(&self, line: &mut String) {
                 let address = self.map_or(std::ptr::null(), |function| function as *const c_void);
                 address.show(line);

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write;
 
 /// A value that a trace shows.
-pub(crate) trait Shown {
+pub(crate) trait TraceValue {
     fn show(&self, line: &mut String);
 
     /// Shows the value as an argument of a call. A successful call has written the targets of
@@ -30,7 +30,7 @@ impl<'a> Fields<'a> {
         Fields { line, is_first: true }
     }
 
-    pub(crate) fn show(&mut self, name: &str, value: &impl Shown) {
+    pub(crate) fn show(&mut self, name: &str, value: &impl TraceValue) {
         self.name(name);
         value.show(self.line);
     }
@@ -54,7 +54,7 @@ impl<'a> Parameters<'a> {
         Parameters { fields: Fields::new(line), succeeded }
     }
 
-    pub(crate) fn show(&mut self, name: &str, value: &impl Shown) {
+    pub(crate) fn show(&mut self, name: &str, value: &impl TraceValue) {
         self.fields.name(name);
         value.show_argument(self.succeeded, self.fields.line);
     }
@@ -72,7 +72,7 @@ fn show_pointer<T: Pointee>(at: *const T, is_valid: bool, line: &mut String) {
     }
 }
 
-impl<T: Pointee> Shown for *const T {
+impl<T: Pointee> TraceValue for *const T {
     fn show(&self, line: &mut String) {
         show_pointer(*self, true, line);
     }
@@ -82,7 +82,7 @@ impl<T: Pointee> Shown for *const T {
     }
 }
 
-impl<T: Pointee> Shown for *mut T {
+impl<T: Pointee> TraceValue for *mut T {
     fn show(&self, line: &mut String) {
         show_pointer(self.cast_const(), true, line);
     }
@@ -121,7 +121,7 @@ pub(crate) use pointees;
 
 macro_rules! numbers {
     ($($kind:ty),*) => {
-        $(impl Shown for $kind {
+        $(impl TraceValue for $kind {
             fn show(&self, line: &mut String) {
                 let _ = write!(line, "{self}");
             }
@@ -132,7 +132,7 @@ macro_rules! numbers {
 numbers!(u32, u64, usize, f32);
 pointees!(bool);
 
-impl Shown for bool {
+impl TraceValue for bool {
     fn show(&self, line: &mut String) {
         line.push(if *self { '1' } else { '0' });
     }
@@ -140,7 +140,7 @@ impl Shown for bool {
 
 impl<T> Pointee for *mut T
 where
-    *mut T: Shown,
+    *mut T: TraceValue,
 {
     fn show_at(at: *const *mut T, line: &mut String) {
         line.push_str(" (");
@@ -152,7 +152,7 @@ where
 
 impl<T> Pointee for *const T
 where
-    *const T: Shown,
+    *const T: TraceValue,
 {
     fn show_at(at: *const *const T, line: &mut String) {
         line.push_str(" (");

@@ -23,7 +23,7 @@ pub(super) fn read(bytes: &[u8], report: &mut ImageReport) {
         let image = Image::from(content);
         let mut member = match image.format() {
             Format::Archive => ImageReport::new(image.format().to_string(), content.len()),
-            _ => image_report(image, report.room()),
+            _ => image_report(image, report.budget()),
         };
         member.member = Some(String::from_utf8_lossy(name).into_owned());
         report.members.push(member);

@@ -3,7 +3,7 @@
 use super::elf::is_global;
 use super::image_report;
 use super::kernels::{Kernels, RAW_VERSION, raw_version};
-use super::report::{EntryReport, GlobalReport, ImageReport, MetadataReport, Room, STEPS};
+use super::report::{EntryReport, GlobalReport, ImageReport, MetadataReport, NameBudget, STEPS};
 use longshore::Image;
 use longshore_format_nvidia::{Contents, FatbinEntry, Kernel, Kind, Linkage, Variable, fatbin};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(super) fn read_cubin(bytes: &[u8], report: &mut ImageReport) {
 }
 
 /// Reports on the images of a fatbin, each with the fatbin's facts about it.
-pub(super) fn entries(bytes: &[u8], room: &Rc<Room>) -> Result<Vec<ImageReport>, String> {
+pub(super) fn entries(bytes: &[u8], budget: &Rc<NameBudget>) -> Result<Vec<ImageReport>, String> {
     let mut made = 0;
     let mut reports = Vec::new();
     for entry in fatbin(bytes).map_err(|error| error.to_string())? {
@@ -40,7 +40,7 @@ pub(super) fn entries(bytes: &[u8], room: &Rc<Room>) -> Result<Vec<ImageReport>,
             }
             Ok(image) => {
                 made += image.len();
-                image_report(Image::from(&image[..]), room)
+                image_report(Image::from(&image[..]), budget)
             }
             Err(error) => {
                 let mut report = ImageReport::new(kind_name(entry.kind), 0);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn constructors_profiles_and_variables_are_told_apart() {
+    fn constructors_profiles_and_variables_are_distinguished() {
         let report = report(TEXT.as_bytes());
         let globals: Vec<_> =
             report.globals.iter().map(|global| (&global.name[..], global.bytes)).collect();

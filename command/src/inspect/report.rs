@@ -9,20 +9,20 @@ use std::rc::Rc;
 
 /// Room for names in the reports of a file, shared by all its images. Names in an object may
 /// overlap, so that together they are much larger than the file.
-pub(super) struct Room(Cell<usize>);
+pub(super) struct NameBudget(Cell<usize>);
 
 /// Total bytes of all names and their entries.
 const MOST_BYTES_NAMED: usize = 64 << 20;
 /// Bytes of a name's entry, without the name.
 const BYTES_BESIDE_NAME: usize = 512;
 
-impl Default for Room {
-    fn default() -> Room {
-        Room(Cell::new(MOST_BYTES_NAMED))
+impl Default for NameBudget {
+    fn default() -> NameBudget {
+        NameBudget(Cell::new(MOST_BYTES_NAMED))
     }
 }
 
-impl Room {
+impl NameBudget {
     /// Reserves room for a name, and returns whether there is any. After the first failure every
     /// call fails.
     fn take(&self, name: &str) -> bool {
@@ -84,7 +84,7 @@ pub(super) struct ImageReport {
     /// Messages about unreadable parts.
     pub(super) problems: Vec<String>,
     #[serde(skip)]
-    room: Rc<Room>,
+    budget: Rc<NameBudget>,
     #[serde(skip)]
     is_full: bool,
     #[serde(skip)]
@@ -97,12 +97,12 @@ const MOST_READINGS: usize = 32;
 
 impl ImageReport {
     /// Replaces the room by one that is shared with other images.
-    pub(super) fn sharing(self, room: &Rc<Room>) -> ImageReport {
-        ImageReport { room: Rc::clone(room), ..self }
+    pub(super) fn sharing(self, budget: &Rc<NameBudget>) -> ImageReport {
+        ImageReport { budget: Rc::clone(budget), ..self }
     }
 
-    pub(super) fn room(&self) -> &Rc<Room> {
-        &self.room
+    pub(super) fn budget(&self) -> &Rc<NameBudget> {
+        &self.budget
     }
 
     /// Returns whether the names read so far can belong to a file of this size.
@@ -123,7 +123,7 @@ impl ImageReport {
     /// Reserves room for a name, and returns whether there is any. A failure is a problem in the
     /// report.
     pub(super) fn has_room(&mut self, name: &str) -> bool {
-        let has_room = self.room.take(name);
+        let has_room = self.budget.take(name);
         if !has_room && !self.is_full {
             self.is_full = true;
             self.problems.push(format!(
@@ -152,7 +152,7 @@ impl ImageReport {
             undefined: Vec::new(),
             members: Vec::new(),
             problems: Vec::new(),
-            room: Rc::default(),
+            budget: Rc::default(),
             is_full: false,
             name_bytes_left: bytes.saturating_mul(MOST_READINGS),
         }

@@ -20,7 +20,7 @@ impl From<Error> for LinkFailure {
 }
 
 /// The inputs of a link.
-pub(super) struct Given {
+pub(super) struct LinkInputs {
     pub(super) inputs: Vec<Input>,
     pub(super) archives: Vec<Input>,
     pub(super) architecture: Architecture,
@@ -31,7 +31,7 @@ pub(super) struct Given {
 
 impl LinkFailure {
     /// Converts the error to a failure, with hints that depend on the inputs.
-    pub(super) fn explain(self, given: &Given) -> Failure {
+    pub(super) fn explain(self, given: &LinkInputs) -> Failure {
         let is_entry =
             |missing: &Undefined| missing.symbol == given.entry && missing.file.is_empty();
         match &self.0 {
@@ -84,7 +84,7 @@ fn hint(error: &Error) -> Option<&'static str> {
 
 /// Returns a failure for a file of a kind that its option does not take; `None` if the kind is
 /// right or unknown.
-fn unsuitable(given: &Given, file: &str) -> Option<Failure> {
+fn unsuitable(given: &LinkInputs, file: &str) -> Option<Failure> {
     let (kind, is_archive) = kind_of(given, file)?;
     let expected = if is_archive { "a static archive" } else { "a relocatable object" };
     let (problem, hint) = match kind {
@@ -143,7 +143,7 @@ fn unsuitable(given: &Given, file: &str) -> Option<Failure> {
 }
 
 /// Returns the kind of a file or of a member, and whether the file was given as an archive.
-fn kind_of(given: &Given, name: &str) -> Option<(Kind, bool)> {
+fn kind_of(given: &LinkInputs, name: &str) -> Option<(Kind, bool)> {
     let find = |inputs: &[Input]| {
         inputs.iter().find(|input| input.name == name).map(|input| Kind::detect(&input.bytes))
     };
@@ -160,7 +160,7 @@ fn kind_of(given: &Given, name: &str) -> Option<(Kind, bool)> {
 }
 
 /// Returns whether a name belongs to a member of an archive, not to a file.
-fn is_member(given: &Given, name: &str) -> bool {
+fn is_member(given: &LinkInputs, name: &str) -> bool {
     given.inputs.iter().chain(&given.archives).all(|input| input.name != name)
 }
 

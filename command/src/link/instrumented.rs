@@ -1,6 +1,6 @@
 //! Instrumented objects, and the runtimes that they need without referring to them.
 
-use super::failure::Given;
+use super::failure::LinkInputs;
 use super::inputs::Input;
 use longshore_jitlink::Result;
 use longshore_jitlink::session::{Generated, Request};
@@ -20,7 +20,7 @@ const COUNTERS: &[u8] = b"__llvm_prf_cnts";
 const CALLS_OF_PG: [&str; 3] = ["mcount", "_mcount", "__fentry__"];
 
 /// Returns the symbols that a compiler's driver requires beyond the objects' references.
-pub(super) fn runtime_symbols(given: &Given) -> &'static [&'static str] {
+pub(super) fn runtime_symbols(given: &LinkInputs) -> &'static [&'static str] {
     if !given.inputs.iter().any(has_counters) {
         return &[];
     }

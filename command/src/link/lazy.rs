@@ -1,6 +1,6 @@
 //! Programs whose functions are linked at their first call (`--lazy`).
 
-use super::failure::{Given, LinkFailure};
+use super::failure::{LinkFailure, LinkInputs};
 use super::inputs::Input;
 use super::kind::Kind;
 use super::names::readable;
@@ -25,7 +25,7 @@ impl LazyProgram {
     pub(super) fn add(
         session: &Session,
         library: &Library,
-        given: &Arc<Given>,
+        given: &Arc<LinkInputs>,
     ) -> Result<LazyProgram, LinkFailure> {
         let reexports = LazyReexports::for_session(session)?;
         let (given_too, ends) = (Arc::clone(given), not_linked_function(session)?);
@@ -105,7 +105,7 @@ fn find_compiler() -> Result<Compiler> {
 }
 
 /// Prints the error of a first call, with hints.
-fn report(call: &FailedCall, given: &Given) {
+fn report(call: &FailedCall, given: &LinkInputs) {
     if let Error::ProcessGone { .. } = call.error {
         // The program ended while one of its threads was about to call a function. The thread that
         // waits for the program reports how it ended.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The files found for names of libraries.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundLibraries {
     /// Shared libraries to open.
     pub(super) shared: Vec<PathBuf>,
     pub(super) archives: Vec<PathBuf>,
@@ -24,8 +24,8 @@ const MOST_SCRIPTS: usize = 8;
 ///
 /// # Errors
 /// A name without a file, or an unreadable file.
-pub(super) fn find(names: &[String], given: &[PathBuf]) -> Result<Found, Failure> {
-    let mut found = Found::default();
+pub(super) fn find(names: &[String], given: &[PathBuf]) -> Result<FoundLibraries, Failure> {
+    let mut found = FoundLibraries::default();
     if names.is_empty() {
         return Ok(found);
     }
@@ -37,7 +37,12 @@ pub(super) fn find(names: &[String], given: &[PathBuf]) -> Result<Found, Failure
     Ok(found)
 }
 
-fn add(found: &mut Found, file: &Path, folders: &[PathBuf], depth: usize) -> Result<(), Failure> {
+fn add(
+    found: &mut FoundLibraries,
+    file: &Path,
+    folders: &[PathBuf],
+    depth: usize,
+) -> Result<(), Failure> {
     let is_named = |kept: &[PathBuf]| kept.iter().any(|kept| kept == file);
     if is_named(&found.shared) || is_named(&found.archives) {
         return Ok(());

@@ -27,7 +27,7 @@ type Segment = <Elf as FileHeader>::ProgramHeader;
 
 /// The reason for a file without a plugin's note.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NoNote {
+pub(super) enum NoteError {
     /// A file that is no library for this process, with the reason.
     NotALibrary(String),
     /// A library that is no plugin, with the reason.
@@ -35,7 +35,7 @@ pub(super) enum NoNote {
 }
 
 /// Reads the note of an open file. Reads at most a few pages, and runs no code of the file.
-pub(super) fn read_note(file: &File) -> Result<Note, NoNote> {
+pub(super) fn read_note(file: &File) -> Result<Note, NoteError> {
     let mut beginning = [0_u64; BEGINNING_BYTES / 8];
     let beginning = bytemuck::bytes_of_mut(&mut beginning);
     let read = file.read_at(beginning, 0);
@@ -50,7 +50,7 @@ struct Reader<'a, F> {
 }
 
 impl<F: ReadAt> Reader<'_, F> {
-    fn note(&self) -> Result<Note, NoNote> {
+    fn note(&self) -> Result<Note, NoteError> {
         let header = self.header()?;
         let endian = header.endian().map_err(|_| not_a_library("its byte order is unknown"))?;
         check_machine(header, endian)?;
@@ -65,7 +65,7 @@ impl<F: ReadAt> Reader<'_, F> {
         Err(not_a_plugin("it is no Longshore plugin: it carries no note of owner 'Longshore'"))
     }
 
-    fn header(&self) -> Result<&Elf, NoNote> {
+    fn header(&self) -> Result<&Elf, NoteError> {
         if !self.beginning.starts_with(b"\x7fELF") {
             return Err(not_a_library("it is no ELF file"));
         }
@@ -78,7 +78,7 @@ impl<F: ReadAt> Reader<'_, F> {
         header: &Elf,
         endian: Endianness,
         spare: &'b mut Vec<u64>,
-    ) -> Result<&'b [Segment], NoNote> {
+    ) -> Result<&'b [Segment], NoteError> {
         let entry_bytes = u64::from(header.e_phentsize(endian));
         let bytes = u64::from(header.e_phnum(endian)) * entry_bytes;
         if bytes != 0 && entry_bytes != size_of::<Segment>() as u64 || bytes > MAX_TABLE_BYTES {
@@ -91,7 +91,7 @@ impl<F: ReadAt> Reader<'_, F> {
             .map_err(|()| not_a_library("its table of program headers is misaligned"))
     }
 
-    fn note_in(&self, segment: &Segment, endian: Endianness) -> Result<Option<Note>, NoNote> {
+    fn note_in(&self, segment: &Segment, endian: Endianness) -> Result<Option<Note>, NoteError> {
         let (offset, bytes) = segment.file_range(endian);
         let mut spare = Vec::new();
         let data = self
@@ -134,7 +134,7 @@ impl ReadAt for &File {
     }
 }
 
-fn check_machine(header: &Elf, endian: Endianness) -> Result<(), NoNote> {
+fn check_machine(header: &Elf, endian: Endianness) -> Result<(), NoteError> {
     let here = if cfg!(target_endian = "little") { Endianness::Little } else { Endianness::Big };
     let machine = machine_name(header.e_machine(endian));
     if machine != std::env::consts::ARCH || endian != here {
@@ -160,12 +160,12 @@ fn machine_name(machine: elf::Machine) -> Cow<'static, str> {
     }
 }
 
-fn not_a_library(why: impl Into<String>) -> NoNote {
-    NoNote::NotALibrary(why.into())
+fn not_a_library(why: impl Into<String>) -> NoteError {
+    NoteError::NotALibrary(why.into())
 }
 
-fn not_a_plugin(why: impl Into<String>) -> NoNote {
-    NoNote::NotAPlugin(why.into())
+fn not_a_plugin(why: impl Into<String>) -> NoteError {
+    NoteError::NotAPlugin(why.into())
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    fn note_of(bytes: &[u8]) -> Result<Note, NoNote> {
+    fn note_of(bytes: &[u8]) -> Result<Note, NoteError> {
         let mut beginning = [0_u64; BEGINNING_BYTES / 8];
         let read = bytes.len().min(BEGINNING_BYTES);
         let beginning = &mut bytemuck::bytes_of_mut(&mut beginning)[..read];
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_of_the_beginning_is_read_too() {
+    fn sections_beyond_the_first_bytes_are_read_too() {
         let bytes = toy_bytes();
         let reader = Reader { file: &bytes[..], beginning: &[] };
         assert_eq!(reader.read(0, 4, &mut Vec::new()), Some(&b"\x7fELF"[..]));
@@ -213,21 +213,21 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_told_apart() {
-        assert!(matches!(note_of(b""), Err(NoNote::NotALibrary(_))));
-        assert!(matches!(note_of(b"#!/bin/sh\n"), Err(NoNote::NotALibrary(_))));
-        assert!(matches!(note_of(b"\x7fELF"), Err(NoNote::NotALibrary(_))));
+    fn other_files_are_distinguished() {
+        assert!(matches!(note_of(b""), Err(NoteError::NotALibrary(_))));
+        assert!(matches!(note_of(b"#!/bin/sh\n"), Err(NoteError::NotALibrary(_))));
+        assert!(matches!(note_of(b"\x7fELF"), Err(NoteError::NotALibrary(_))));
         let folder = tempfile::tempdir().unwrap();
         let plain = std::fs::read(plugin(folder.path(), "toy", Toy::NoNote)).unwrap();
-        assert!(matches!(note_of(&plain), Err(NoNote::NotAPlugin(_))));
+        assert!(matches!(note_of(&plain), Err(NoteError::NotAPlugin(_))));
         let mut foreign = plain.clone();
         foreign[18..20].copy_from_slice(&[0xf7, 0]);
         let expected =
             format!("it is built for machine 247, this process is {}", std::env::consts::ARCH);
-        assert_eq!(note_of(&foreign), Err(NoNote::NotALibrary(expected)));
+        assert_eq!(note_of(&foreign), Err(NoteError::NotALibrary(expected)));
         let mut program = plain;
         program[16..18].copy_from_slice(&[2, 0]);
-        assert!(matches!(note_of(&program), Err(NoNote::NotALibrary(_))));
+        assert!(matches!(note_of(&program), Err(NoteError::NotALibrary(_))));
     }
 
     #[test]

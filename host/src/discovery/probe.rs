@@ -109,7 +109,7 @@ impl Probe {
         let mut child = command.spawn()?;
         let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let process = process.expect("a process has a number");
-        let said = Said::new(child.stderr.take().expect("it is piped"))?;
+        let said = StderrTail::new(child.stderr.take().expect("it is piped"))?;
         Ok(Running { child, process, channel, is_over: false, said, verdict: None, end: None })
     }
 }
@@ -121,7 +121,7 @@ struct Running {
     channel: Channel,
     /// Whether the channel is closed.
     is_over: bool,
-    said: Said,
+    said: StderrTail,
     verdict: Option<Outcome>,
     end: Option<ExitStatus>,
 }
@@ -242,16 +242,16 @@ impl Running {
 }
 
 /// The end of a probe's output on standard error.
-struct Said {
+struct StderrTail {
     /// The pipe; `None` once all writers have closed it.
     pipe: Option<ChildStderr>,
     last: Vec<u8>,
 }
 
-impl Said {
-    fn new(pipe: ChildStderr) -> io::Result<Said> {
+impl StderrTail {
+    fn new(pipe: ChildStderr) -> io::Result<StderrTail> {
         fcntl_setfl(&pipe, OFlags::NONBLOCK)?;
-        Ok(Said { pipe: Some(pipe), last: Vec::new() })
+        Ok(StderrTail { pipe: Some(pipe), last: Vec::new() })
     }
 
     /// Reads a piece of output and keeps only the end of all output. Returns whether there was
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probing_command_that_is_none_has_crashed_with_its_last_words() {
+    fn an_invalid_probing_command_has_crashed_with_its_last_output() {
         let probe = Probe::new("/bin/sh").with_arguments(["-c", "echo mistaken >&2; exit 3"]);
         let outcome = probe.run(Path::new("/x"), &Environment::empty());
         let Outcome::Crashed(how) = outcome else { panic!("{outcome:?}") };

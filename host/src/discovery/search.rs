@@ -15,7 +15,7 @@ const SUFFIX: &[u8] = b".so";
 
 /// A file that may be a plugin, or a named place without a file.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundFile {
     pub(super) path: PathBuf,
     /// The backend in the file's name; empty if the name is not that of a plugin.
     pub(super) backend: String,
@@ -44,7 +44,7 @@ pub(super) fn standard_folders() -> Vec<PathBuf> {
 /// in `standard` folders. Within a folder the candidates are sorted by name. A named place that
 /// does not exist is a candidate with the outcome [`Outcome::Missing`]; a standard folder that does
 /// not exist is skipped.
-pub(super) fn find(named: &[PathBuf], standard: &[PathBuf]) -> Vec<Found> {
+pub(super) fn find(named: &[PathBuf], standard: &[PathBuf]) -> Vec<FoundFile> {
     let mut found = Vec::new();
     for path in named {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -64,7 +64,7 @@ pub(super) fn find(named: &[PathBuf], standard: &[PathBuf]) -> Vec<Found> {
     found
 }
 
-fn scan(folder: &Path, into: &mut Vec<Found>) {
+fn scan(folder: &Path, into: &mut Vec<FoundFile>) {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => return into.push(unreachable(folder.to_owned(), error)),
@@ -75,21 +75,21 @@ fn scan(folder: &Path, into: &mut Vec<Found>) {
     into.extend(names.into_iter().map(|name| candidate(folder.join(name))));
 }
 
-fn candidate(path: PathBuf) -> Found {
+fn candidate(path: PathBuf) -> FoundFile {
     let backend = backend_of(&path);
     if !backend.is_empty() {
-        return Found { backend, path, verdict: None };
+        return FoundFile { backend, path, verdict: None };
     }
     let verdict = Outcome::NotAPlugin(
         "its file name is not 'liblongshore_plugin_<backend>.so' with a backend in lower case \
          letters, digits, '-' and '_'"
             .to_owned(),
     );
-    Found { path, backend: String::new(), verdict: Some(verdict) }
+    FoundFile { path, backend: String::new(), verdict: Some(verdict) }
 }
 
-fn unreachable(path: PathBuf, error: std::io::Error) -> Found {
-    Found { backend: backend_of(&path), verdict: Some(missing(&path, error)), path }
+fn unreachable(path: PathBuf, error: std::io::Error) -> FoundFile {
+    FoundFile { backend: backend_of(&path), verdict: Some(missing(&path, error)), path }
 }
 
 /// Returns the outcome of a file or folder that cannot be read.
@@ -138,8 +138,9 @@ mod tests {
     use super::*;
     use std::fs::{create_dir, write};
 
-    fn describe(found: &[Found]) -> Vec<(String, String)> {
-        let name = |found: &Found| found.path.file_name().unwrap().to_string_lossy().into_owned();
+    fn describe(found: &[FoundFile]) -> Vec<(String, String)> {
+        let name =
+            |found: &FoundFile| found.path.file_name().unwrap().to_string_lossy().into_owned();
         found.iter().map(|found| (name(found), found.backend.clone())).collect()
     }
 

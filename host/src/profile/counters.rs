@@ -1,6 +1,6 @@
 //! The counters of each function of an image. LLVM: `RawInstrProfReader`, `InstrProfSymtab`.
 
-use super::{Profile, bare};
+use super::{Profile, counter_file};
 use flate2::read::ZlibDecoder;
 use longshore_plugin_api::{Error, ErrorCode, ProfileSection, Result};
 use std::collections::HashMap;
@@ -96,7 +96,7 @@ fn shown(sections: &[ProfileSection]) -> Result<Option<String>> {
         let lines: String = functions.iter().map(|function| format!("  {function}\n")).collect();
         return Ok(Some(format!("{}\n{lines}", counted(functions.len(), "function"))));
     }
-    let counters = bare::counters(sections)?;
+    let counters = counter_file::counters(sections)?;
     let line: String = counters.iter().map(|count| format!(" {count}")).collect();
     let all = counted(counters.len(), "counter");
     Ok((!counters.is_empty()).then(|| format!("{all} of no function\n {line}\n")))

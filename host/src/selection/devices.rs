@@ -65,11 +65,11 @@ struct Item {
     backend: String,
     /// The entry as the user wrote it, for messages.
     text: String,
-    by: By,
+    by: DeviceCriterion,
 }
 
 #[derive(Clone, Debug)]
-enum By {
+enum DeviceCriterion {
     Index(u32),
     Uuid([u8; 16]),
     Name(GlobMatcher),
@@ -138,9 +138,9 @@ impl Item {
     fn matches(&self, device: &DeviceFacts) -> bool {
         self.backend == device.backend
             && match &self.by {
-                By::Index(index) => *index == device.index,
-                By::Uuid(uuid) => Some(*uuid) == device.uuid,
-                By::Name(pattern) => pattern.is_match(&device.name),
+                DeviceCriterion::Index(index) => *index == device.index,
+                DeviceCriterion::Uuid(uuid) => Some(*uuid) == device.uuid,
+                DeviceCriterion::Name(pattern) => pattern.is_match(&device.name),
             }
     }
 }
@@ -159,21 +159,21 @@ fn parse_term(term: &str) -> Result<Vec<Item>, String> {
     list.split(',').map(parse).collect()
 }
 
-fn parse_entry(text: &str) -> Result<By, String> {
+fn parse_entry(text: &str) -> Result<DeviceCriterion, String> {
     if text.is_empty() {
         return Err("an entry of its list is empty".to_owned());
     }
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         let index = text.parse().map_err(|_| format!("index {text} is too large"))?;
-        return Ok(By::Index(index));
+        return Ok(DeviceCriterion::Index(index));
     }
     if let Some(uuid) = parse_uuid(text) {
-        return Ok(By::Uuid(uuid));
+        return Ok(DeviceCriterion::Uuid(uuid));
     }
     let mut pattern = GlobBuilder::new(text);
     pattern.case_insensitive(true).literal_separator(false).backslash_escape(true);
     let pattern = pattern.build().map_err(|error| format!("bad pattern: {}", error.kind()))?;
-    Ok(By::Name(pattern.compile_matcher()))
+    Ok(DeviceCriterion::Name(pattern.compile_matcher()))
 }
 
 /// Parses a UUID in its canonical form: 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_nothing_is_an_error_that_lists_what_there_is() {
+    fn a_term_without_match_is_an_error_that_lists_the_devices() {
         for text in ["cuda:7", "amdgpu:*", "cuda:0;!vulkan:*radv*", "cuda:0,nothing"] {
             let error = select(text).unwrap_err();
             assert_eq!(error.code(), ErrorCode::NotFound, "{text}");
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_grammar_is_refused_with_term_and_grammar() {
+    fn a_malformed_term_is_refused_with_term_and_grammar() {
         let bad = [
             "",
             ";",

@@ -57,12 +57,12 @@ fn draw(report: &MemoryReport) -> String {
     svg
 }
 
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
 fn chart(
     report: &MemoryReport,
     area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-) -> Drawn {
+) -> DrawResult {
     let points = points(report);
     let end = report.elapsed.max(points.last().map_or(Duration::ZERO, |point| point.at));
     let (time, time_unit) = scale(end.as_nanos() as f64, &TIMES);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_earlier_processes_wrote_is_replaced_or_added_to() {
+    fn counters_of_earlier_processes_are_replaced_or_added_to() {
         let folder = tempfile::tempdir().unwrap();
         let earlier = Counts {
             version: VERSION,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_added_to_what_is_no_file_of_counters() {
+    fn nothing_is_added_to_a_file_without_counters() {
         let folder = tempfile::tempdir().unwrap();
         for content in [
             "a letter",
