@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_a_pointer_to_what_its_elements_are() {
+    fn a_buffer_is_a_pointer_to_its_element_type() {
         let floats = ArgumentType::pointer_to(ArgumentKind::Float, 8);
         assert_eq!(<&Buffer<f64>>::argument_type(), floats);
         assert_eq!(<&Buffer<[f32; 4]>>::argument_type().element(), None);

@@ -43,7 +43,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn what_is_done_is_found_without_any_time() {
+    fn finished_work_is_found_without_waiting() {
         assert_eq!(poll(Duration::ZERO, || Ok(true)), Ok(true));
         assert_eq!(poll(Duration::ZERO, || Ok(false)), Ok(false));
     }

@@ -201,7 +201,7 @@ mod tests {
     };
 
     #[test]
-    fn a_note_reads_back_what_was_written() {
+    fn a_note_reads_back_as_written() {
         const N: usize = note_bytes(&DESCRIPTION);
         let note: [u8; N] = encode_note(&DESCRIPTION);
         let bytes = u32::from_le_bytes([note[4], note[5], note[6], note[7]]) as usize;

@@ -64,7 +64,7 @@ pub struct ArgumentDescription {
     /// Kind of the argument.
     pub kind: ArgumentKind,
     /// Type: the kind and, for a pointer, the elements.
-    pub of_type: ArgumentType,
+    pub argument_type: ArgumentType,
 }
 
 impl KernelDescription {
@@ -124,7 +124,7 @@ impl KernelDescription {
     pub fn complete(self, attributes: &mut KernelAttributes) {
         let sizes = attributes.argument_sizes.get_or_insert_with(|| self.argument_sizes());
         if sizes.len() == self.arguments.len() {
-            attributes.argument_types = self.arguments.iter().map(|one| one.of_type).collect();
+            attributes.argument_types = self.arguments.iter().map(|one| one.argument_type).collect();
         }
         attributes.declaration = self.declaration;
         if attributes.required_group == [0; 3] {
@@ -136,12 +136,12 @@ impl KernelDescription {
 fn argument(bytes: &[u8], at: usize) -> Result<ArgumentDescription> {
     let found = word(bytes, at + 1)?;
     let known = ArgumentType::from_word(found).and_then(|known| Some((known, known.kind()?)));
-    let Some((of_type, kind)) = known else {
+    let Some((argument_type, kind)) = known else {
         return Err(invalid(format!(
             "an argument has type {found:#x}, expected a kind of 1 to 5, elements only of pointers"
         )));
     };
-    Ok(ArgumentDescription { bytes: word(bytes, at)?, kind, of_type })
+    Ok(ArgumentDescription { bytes: word(bytes, at)?, kind, argument_type })
 }
 
 fn declaration(text: &[u8]) -> Result<String> {
@@ -302,7 +302,7 @@ mod tests {
         let kinds: Vec<_> = described.arguments.iter().map(|argument| argument.kind).collect();
         use ArgumentKind::*;
         assert_eq!(kinds, [Unsigned, Float, Pointer, Structure, Signed]);
-        let elements = described.arguments[2].of_type.element();
+        let elements = described.arguments[2].argument_type.element();
         assert_eq!(elements, Some((Float, 4)));
         assert_eq!(described.declaration, "(uint64_t n, float a, char c)");
         let empty = KernelDescription::parse(&words(&[1, 0, 0, 0, 0, 0, 0, 0], "")).unwrap();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_description_has_is_refused() {
+    fn impossible_descriptions_are_refused() {
         use ErrorCode::*;
         for (words_of, text, code) in [
             (&[2, 0, 0, 0, 0, 0, 0, 0][..], "", Unsupported),

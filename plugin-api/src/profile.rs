@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_any_content_are_told_apart_or_refused() {
+    fn records_of_any_content_are_distinguished_or_refused() {
         for byte in [0, 1, 0x7f, 0x80, 0xff] {
             for bytes in [1, 48, 63, 64, 192] {
                 let data = vec![byte; bytes];

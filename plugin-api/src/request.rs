@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_read_back_what_they_were_made_of() {
+    fn arguments_read_back_their_values() {
         let (a, b) = (7u32, [1.0f64, 2.0]);
         let pointers = [(&raw const a).cast(), (&raw const b).cast(), std::ptr::null()];
         let sizes = [4, 16, 0];

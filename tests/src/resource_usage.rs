@@ -249,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_files_that_others_take_and_give_back_are_no_leak() {
+    fn memory_and_files_that_other_code_returns_are_no_leak() {
         let _alone = alone();
         let _driver = Driver::start();
         assert_nothing_is_left_by(ROUNDS, tidy_round);
     }
 
     #[test]
-    fn memory_that_others_keep_in_each_try_is_no_leak() {
+    fn memory_that_other_code_keeps_in_each_try_is_no_leak() {
         let _alone = alone();
         let mut number = 0;
         assert_nothing_is_left_by(ROUNDS, || {

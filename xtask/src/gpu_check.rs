@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_is_not_run() {
+    fn a_program_that_cannot_start_is_not_run() {
         let step = step("Tests", Command::new("/nonexistent/x"), outcome::tests_outcome);
         assert!(matches!(step.outcome, Outcome::NotRun(_)), "{:?}", step.outcome);
     }

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ptx_versions_are_those_that_first_have_an_architecture() {
+    fn ptx_versions_are_the_first_with_an_architecture() {
         let known = [("sm_52", 63), ("sm_75", 63), ("sm_80", 70), ("sm_90", 78), ("sm_90a", 80)];
         let newer =
             [("sm_100", 86), ("sm_100a", 86), ("sm_100f", 88), ("sm_120", 87), ("sm_110", 90)];

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_reported_with_what_may_be_meant() {
+    fn an_invalid_target_is_reported_with_a_suggestion() {
         let cases = [
             ("sm_90", "did you mean 'nvptx64:sm_90'?"),
             ("gfx942:xnack+", "did you mean 'amdgcn:gfx942:xnack+'?"),

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_a_problem() {
+    fn an_unreadable_image_is_a_problem() {
         let mut kernels = Kernels::default();
         assert!(kernels.take("__longshore_kernel_f", &[2, 0, 0, 0]));
         assert!(kernels.take("f.longshore_note", &note(99, 0)));

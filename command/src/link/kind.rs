@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn elf_files_are_told_apart_by_type_class_and_machine() {
+    fn elf_files_are_distinguished_by_type_class_and_machine() {
         assert_eq!(elf(2, 1, 1, 62), Kind::Object(Architecture::X86_64));
         assert_eq!(elf(2, 1, 1, 183), Kind::Object(Architecture::Aarch64));
         assert_eq!(elf(2, 1, 2, 62), Kind::Executable);

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_source() {
+    fn names_are_printed_as_in_the_source() {
         for (symbol, name) in [
             ("_ZN5outer5innerEi", Some("outer::inner(int)")),
             ("_ZN4demo3run17h0123456789abcdefE", Some("demo::run")),

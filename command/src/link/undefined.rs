@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn more_symbols_than_anybody_reads_are_counted() {
+    fn symbols_beyond_the_listed_ones_are_counted() {
         let names = (0..22).map(|number| format!("f{number}"));
         let names = ["__cxa_throw".to_owned()].into_iter().chain(names);
         let message = describe(names.map(|name| missing(&name, "a.o")));

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_integer_is_refused_with_the_form() {
+    fn an_invalid_integer_is_refused_with_the_expected_form() {
         for text in ["", "x", "1.5", "0x", "-", "--1", "+1", "1_000", "0b1", " 1", "1 ", "0x-1"] {
             let error = ElementType::I32.parse_value(text).unwrap_err();
             assert!(error.contains("expected an integer such as 42 or 0x2a"), "{text}: {error}");
@@ -235,13 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_type_is_refused_with_those_that_there_are() {
+    fn an_unknown_type_is_refused_with_the_list_of_types() {
         let error = ElementType::parse("f16").unwrap_err();
         assert!(error.starts_with("'f16' is not a type; expected one of u8, i8,"), "{error}");
     }
 
     #[test]
-    fn json_shows_the_shortest_digits_and_names_what_is_not_finite() {
+    fn json_has_the_shortest_digits_and_names_infinities_and_nan() {
         let values = [Value::F32(0.1), Value::F64(f64::INFINITY), Value::U64(u64::MAX)];
         let json = serde_json::to_string(&values).unwrap();
         assert_eq!(json, "[0.1,\"inf\",18446744073709551615]");

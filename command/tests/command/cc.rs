@@ -335,7 +335,7 @@ fn ptx_becomes_a_cubin_by_ptxas() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_bad_usage() {
+fn invalid_options_are_bad_usage() {
     let Some(world) = World::new() else { return };
     world.write("notes.txt", "");
     let cases = [

@@ -58,7 +58,7 @@ fn json_holds_every_answer_under_a_name_with_its_unit() {
 }
 
 #[test]
-fn a_backend_that_is_not_there_fails_with_those_that_are() {
+fn a_missing_backend_fails_with_the_list_of_backends() {
     let by_variable = outcome(command().arg("devices").env("LONGSHORE_BACKEND", "nosuch"));
     let by_option = longshore(&["devices", "--backend", "nosuch"]);
     for failed in [by_variable, by_option] {
@@ -68,7 +68,7 @@ fn a_backend_that_is_not_there_fails_with_those_that_are() {
 }
 
 #[test]
-fn a_device_that_is_not_there_fails_with_those_that_are() {
+fn a_missing_device_fails_with_the_list_of_devices() {
     let failed = longshore(&["devices", "--devices", "host:7"]);
     failed.assert_fails(3, &["error: no device matches 'host:7'", "host:0 \""]);
 }
@@ -187,7 +187,7 @@ fn completions_and_version_show_what_the_help_does() {
 }
 
 #[test]
-fn the_help_tells_the_exit_codes_and_hides_what_is_internal() {
+fn the_help_lists_the_exit_codes_and_hides_internal_commands() {
     let help = longshore(&["--help"]);
     help.assert_succeeds();
     for text in ["Exit codes:", "LONGSHORE_BACKEND", "devices", "plugins", "run", "check"] {

@@ -201,7 +201,7 @@ fn names_in_images_are_shown_with_their_control_characters_escaped() {
 }
 
 #[test]
-fn what_plugins_say_is_shown_with_its_control_characters_escaped() {
+fn texts_of_plugins_are_shown_with_escaped_control_characters() {
     let (folder, mut plugins) = alone();
     toy_plugin(
         folder.path(),
@@ -215,7 +215,7 @@ fn what_plugins_say_is_shown_with_its_control_characters_escaped() {
 }
 
 #[test]
-fn devices_and_silent_pipes_are_refused_by_what_they_are() {
+fn device_files_and_silent_pipes_are_refused_by_their_kind() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());

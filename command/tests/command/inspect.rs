@@ -134,7 +134,7 @@ fn one_source_has_the_same_description_on_all_targets() {
 }
 
 #[test]
-fn each_target_tells_its_architecture_and_its_constructors() {
+fn each_target_shows_its_architecture_and_its_constructors() {
     if !clang_is_installed() {
         return;
     }
@@ -169,7 +169,7 @@ fn each_target_tells_its_architecture_and_its_constructors() {
 }
 
 #[test]
-fn a_code_object_tells_what_it_is_for_even_if_its_metadata_cannot_be_read() {
+fn a_code_object_shows_its_target_even_with_unreadable_metadata() {
     if !clang_is_installed() {
         return;
     }
@@ -324,7 +324,7 @@ fn container(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_container_shows_its_entries_and_what_is_in_each() {
+fn a_container_shows_its_entries_with_their_contents() {
     let folder = tempfile::tempdir().unwrap();
     let path = container(folder.path());
     let file = inspect(&path);
@@ -431,7 +431,7 @@ const GLOBALS: &str = "#version 450
 ";
 
 #[test]
-fn a_module_for_vulkan_says_where_arguments_go_and_what_a_device_must_have() {
+fn a_vulkan_module_shows_places_of_arguments_and_required_features() {
     let folder = tempfile::tempdir().unwrap();
     let source = GLOBALS.to_owned()
         + "layout(local_size_x_id = 0, local_size_y = 2) in;
@@ -575,7 +575,7 @@ fn a_module_that_cannot_be_reflected_is_a_problem() {
 }
 
 #[test]
-fn no_plugin_is_needed_and_what_is_no_image_is_said() {
+fn no_plugin_is_needed_and_other_files_are_named_as_such() {
     let (folder, mut command) = alone();
     let junk = folder.path().join("junk");
     std::fs::write(&junk, "neither code nor data").unwrap();

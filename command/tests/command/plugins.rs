@@ -5,7 +5,7 @@ use crate::support::{
 };
 
 #[test]
-fn a_plugin_is_listed_with_what_its_note_says() {
+fn a_plugin_is_listed_with_the_facts_of_its_note() {
     let listed = longshore(&["plugins"]);
     listed.assert_succeeds();
     let host = "liblongshore_plugin_host.so";
@@ -49,7 +49,7 @@ fn a_plugin_that_aborts_is_a_row_and_costs_only_the_process_that_tried_it() {
 
 /// P-70 to P-72.
 #[test]
-fn a_plugin_that_reports_what_no_plugin_has_is_a_row_that_names_the_value() {
+fn a_plugin_with_an_impossible_value_is_a_row_that_names_the_value() {
     // A loop that writes 16 GiB, which stands for endless output.
     const ENDLESS: &str = "static char page[1 << 20]; for (int i = 0; i < 1 << 14; i++) SINK.write(SINK.context, page, sizeof page);";
     let name = format!("DEVICE_INFO=if (query == 3) {{ {} }}", ENDLESS.replace("SINK", "value"));

@@ -169,7 +169,7 @@ fn a_kernel_that_ends_in_time_is_reported_as_without_a_limit() {
 }
 
 #[test]
-fn what_memory_was_allocated_is_printed_after_the_run() {
+fn allocated_memory_is_printed_after_the_run() {
     let arguments = ["-a", "f32[4]=iota", "-a", "out:f32[1024]=one", "--memory-report"];
     let ran = world().run(&saxpy(&arguments));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -181,7 +181,7 @@ fn what_memory_was_allocated_is_printed_after_the_run() {
 }
 
 #[test]
-fn what_memory_was_allocated_is_reported_for_a_run_that_fails() {
+fn allocated_memory_is_reported_for_a_failed_run() {
     let arguments = ["-a", "f32[4]=iota", "-a", "out:f32[4]=@missing", "--memory-report"];
     world().run(&saxpy(&arguments)).assert_fails(1, &["error: argument 3: ", "memory of host:0 "]);
 }
@@ -279,7 +279,7 @@ fn arguments_that_cannot_be_read_are_bad_usage() {
 }
 
 #[test]
-fn what_is_wrong_with_images_kernels_and_files_is_reported_with_a_hint() {
+fn errors_of_images_kernels_and_files_have_a_hint() {
     let world = world();
     world.run(&["-k", "saxp"]).assert_fails(1, &["error: ", "'saxp'", "saxpy", "hint: ", "--list"]);
     world.run(&["-k", "factor"]).assert_fails(1, &["error: ", "factor", "hint: "]);

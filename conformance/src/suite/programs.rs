@@ -18,7 +18,7 @@ behaviour_list! { "programs":
     "an image can be loaded and unloaded many times" ["P-30"] loading_is_repeatable;
     "all kernels and globals are listed" ["P-41"] symbols_are_listed;
     "an unknown name is refused, with a list of known names" ["P-41"] unknown_names_are_refused;
-    "a symbol of the other kind is refused" ["P-41"] kinds_are_told_apart;
+    "a symbol of the other kind is refused" ["P-41"] kinds_are_distinguished;
     "a symbol found twice is the same" ["P-42"] symbols_are_stable;
     "globals are read and written" ["P-43"] globals_are_read_and_written;
     "the address of a global is device memory" ["P-43"] globals_are_memory;
@@ -135,7 +135,7 @@ fn unknown_names_are_refused(cx: &Context) -> Check {
     Ok(())
 }
 
-fn kinds_are_told_apart(cx: &Context) -> Check {
+fn kinds_are_distinguished(cx: &Context) -> Check {
     let program = cx.load("basic")?;
     let wrong = ErrorCode::SymbolKind;
     refused(program.kernel("counter"), wrong, "the global as a kernel")?;

@@ -145,7 +145,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn versions_and_kinds_are_told_apart() {
+    fn versions_and_kinds_are_distinguished() {
         let read = |kind, abi| Header::read(&head(kind, abi, 0x3f));
         for (abi, version, is_supported) in
             [(1, 3, false), (2, 4, true), (3, 5, true), (4, 6, true)]

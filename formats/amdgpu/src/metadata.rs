@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_kernel_and_the_field() {
+    fn errors_name_the_kernel_and_the_field() {
         let [low, high] = [argument(0, 8, "by_value"), argument(24, 8, "by_value")];
         let apart = one(&[(".args", json!([high, low]))]);
         assert_eq!(apart.unwrap().arguments.len(), 2);

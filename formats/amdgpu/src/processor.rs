@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generic_processor_and_those_that_it_stands_for_are_known() {
+    fn a_generic_processor_and_its_members_are_known() {
         let known = |name: &str| PROCESSORS.iter().any(|(_, known)| *known == name);
         let mut members = HashSet::new();
         for (generic, of_it) in GENERIC {

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_id_is_refused_with_the_reason() {
+    fn an_invalid_target_id_is_refused_with_the_reason() {
         for (text, why) in [
             ("", "processor"),
             ("sm_90", "processor"),

@@ -208,7 +208,7 @@ fn said_of<'a>(said: &'a str, name: &str) -> impl Fn(&str) -> Option<&'a str> {
 }
 
 #[test]
-fn kernels_are_what_the_reader_of_llvm_says() {
+fn kernels_are_read_as_by_llvm_readobj() {
     for tools in Tools::installed() {
         let folder = tempfile::tempdir().unwrap();
         for target in ["gfx90a", "gfx942", "gfx1100", "gfx1201"] {

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_told_apart_by_how_they_start() {
+    fn images_are_distinguished_by_their_first_bytes() {
         for (bytes, kind) in [
             (elf(190, 2), Some(Kind::Cubin)),
             (elf(190, 1), Some(Kind::Object)),

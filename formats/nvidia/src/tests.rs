@@ -119,7 +119,7 @@ fn variable<'a>(contents: &'a Contents, name: &str) -> &'a Variable {
 }
 
 #[test]
-fn machine_code_says_of_variables_what_its_text_says() {
+fn machine_code_and_ptx_report_the_same_variables() {
     let folder = tempfile::tempdir().unwrap();
     let Some(ptx) = ptx(folder.path()) else { return };
     let text = std::fs::read(&ptx).unwrap();
@@ -151,7 +151,7 @@ fn machine_code_says_of_variables_what_its_text_says() {
 }
 
 #[test]
-fn kernels_cost_what_the_assembler_says() {
+fn kernels_cost_the_resources_that_the_assembler_reports() {
     let folder = tempfile::tempdir().unwrap();
     let Some(ptx) = ptx(folder.path()) else { return };
     for arch in ["sm_90", "sm_100", "sm_120"] {

@@ -80,7 +80,7 @@ fn ordinary_answers_keep_their_reason() {
 }
 
 #[test]
-fn what_is_no_library_or_no_plugin_is_not_opened() {
+fn other_files_than_plugins_are_not_opened() {
     let folder = TempDir::new().unwrap();
     write(folder.path().join("liblongshore_plugin_text.so"), "no library").unwrap();
     create_dir(folder.path().join("liblongshore_plugin_folder.so")).unwrap();
@@ -91,7 +91,7 @@ fn what_is_no_library_or_no_plugin_is_not_opened() {
 }
 
 #[test]
-fn what_breaks_the_interface_says_how() {
+fn a_breach_of_the_interface_is_described() {
     let host = (abi::INTERFACE_MAJOR, abi::INTERFACE_MINOR);
     let wrong = |major| Outcome::WrongInterface { plugin: (major, 0), host };
     assert_eq!(outcome_of(Toy::NoteOfInterface2, None), wrong(2));
@@ -153,14 +153,14 @@ fn nothing_that_a_plugin_writes_is_taken_for_a_verdict() {
 }
 
 #[test]
-fn what_a_plugin_prints_is_not_kept_but_for_its_last_words() {
+fn only_the_last_output_of_a_plugin_is_kept() {
     let outcome = probed(Toy::Talker);
     let Outcome::Crashed(how) = outcome else { panic!("{outcome:?}") };
     assert!(how.ends_with("its last words: kept: 0"), "{how}");
 }
 
 #[test]
-fn what_a_plugin_starts_ends_with_the_probe() {
+fn processes_that_a_plugin_starts_end_with_the_probe() {
     let short = probe().with_limit(Duration::from_secs(1));
     for (toy, probe, label) in [
         (Toy::Parent, probe(), "loaded"),
@@ -313,7 +313,7 @@ fn a_selected_backend_without_a_file_is_an_error_before_anything_is_opened() {
 }
 
 #[test]
-fn a_file_that_others_can_write_is_refused_and_not_opened() {
+fn a_file_that_other_users_can_write_is_refused_and_not_opened() {
     let folder = TempDir::new().unwrap();
     let path = plugin(folder.path(), "toy", Toy::Abort);
     set_permissions(&path, Permissions::from_mode(0o777)).unwrap();

@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_user_is_refused_even_in_a_sticky_folder() {
+    fn a_file_of_another_user_is_refused_even_in_a_sticky_folder() {
         let trust = Trust::new(1000, 1000, 1000, false);
         for kind in [FileType::RegularFile, FileType::Directory, FileType::Symlink] {
             let owned = |owner| {

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_refused_by_its_kind() {
+    fn endless_files_are_refused_by_their_kind() {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("fifo");
         rustix::fs::mkfifoat(

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_overlap_are_told_apart_from_neighbours() {
+    fn overlapping_blocks_are_distinguished_from_neighbours() {
         let table = AllocationTable::default();
         let [first, second] = [0x1000, 0x1800].map(|address| block(address, 1000));
         for neighbour in [&first, &second] {

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_live_at_the_close_has_leaked_and_later_changes_count_nothing() {
+    fn live_allocations_at_the_close_have_leaked_and_later_changes_do_not_count() {
         let tracker = DeviceTracker::new(Arc::new(HostTracker::new()));
         let (kept, freed, late) = (block(0x1000, 100), block(0x2000, 50), block(0x3000, 7));
         tracker.allocated(&kept);

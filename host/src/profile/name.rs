@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stays_and_what_cannot_be_is_left_out() {
+    fn unknown_patterns_stay_and_impossible_ones_are_left_out() {
         let unknown = "a%q%12z%0m%99999999999m%é%";
         assert_eq!(expanded(unknown), (unknown.to_owned(), false));
         assert_eq!(expanded("a%c%15x.profraw"), ("a.profraw".to_owned(), false));

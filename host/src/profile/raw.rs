@@ -181,7 +181,7 @@ mod files {
     }
 
     #[test]
-    fn nothing_is_added_to_what_is_no_profile_of_this_version() {
+    fn nothing_is_added_to_a_profile_of_another_version() {
         let folder = tempfile::tempdir().unwrap();
         let cut_off = &profile(10, 1)[..20];
         for (index, content) in
@@ -213,7 +213,7 @@ mod files {
     }
 
     #[test]
-    fn what_is_no_file_is_written_to() {
+    fn devices_and_pipes_are_written_to() {
         written(std::path::Path::new("/dev/null"), true, 10, 1).unwrap();
     }
 }

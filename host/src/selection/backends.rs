@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_keep_their_order_and_the_others_are_ruled_out() {
+    fn names_keep_their_order_and_other_backends_are_ruled_out() {
         let selection = BackendSelection::parse(" CUDA, host,cuda").unwrap();
         assert_eq!(selection.rank("cuda"), Some(0));
         assert_eq!(selection.rank("host"), Some(1));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused_with_the_grammar() {
+    fn an_invalid_name_is_refused_with_the_grammar() {
         for text in ["", "cuda,", ",", "cuda;host", "cu da", "größe", "cuda:0"] {
             let error = BackendSelection::parse(text).unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidValue, "{text}");

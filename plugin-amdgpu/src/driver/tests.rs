@@ -121,8 +121,8 @@ fn functions_have_the_parameters_of_hips_header() {
             assert_eq!(classes.join(" "), *known, "{name}");
             continue;
         }
-        let of_type = if *name == OVERLOADED.0 { OVERLOADED.1 } else { "" };
-        writeln!(program, "  show(\"{name}\", {of_type}{name});").unwrap();
+        let argument_type = if *name == OVERLOADED.0 { OVERLOADED.1 } else { "" };
+        writeln!(program, "  show(\"{name}\", {argument_type}{name});").unwrap();
         writeln!(expected, "{name} {}", classes.join(" ")).unwrap();
     }
     program.push_str("}\n");

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_or_a_table_at_an_odd_address_is_none() {
+    fn an_entry_or_a_table_at_an_odd_address_is_refused() {
         let entry = abi::Entry {
             magic: abi::ENTRY_MAGIC,
             interface_major: abi::INTERFACE_MAJOR,

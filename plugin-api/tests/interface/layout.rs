@@ -4,7 +4,7 @@ use longshore_plugin_api::abi::{INTERFACE_MAJOR, INTERFACE_MINOR};
 use longshore_plugin_api::describe_layouts;
 
 #[test]
-fn the_layouts_are_those_that_were_published() {
+fn the_layouts_match_the_published_ones() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/abi");
     let path = format!("{folder}/{INTERFACE_MAJOR}.{INTERFACE_MINOR}/layout.txt");
     let golden = std::fs::read_to_string(&path).expect(&path);

@@ -181,7 +181,7 @@ fn every_truncation_and_every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn devices_of_one_plugin_are_told_apart() {
+fn devices_of_one_plugin_are_distinguished() {
     let sample = Sample::build(&[]);
     let platform = sample.platform();
     assert_eq!(platform.device_count(), 2);

@@ -33,7 +33,7 @@ macro_rules! cases_of_copies {
             Case {
                 name: "memory that is page-locked in part is copied, and read when what writes it is done",
                 driver: copies::SLOW,
-                check: |double| copies::what_is_locked_in_part_is_copied_whole(double, &$round),
+                check: |double| copies::memory_that_is_locked_in_part_is_copied_whole(double, &$round),
             },
         ]
     }};

@@ -47,7 +47,7 @@ pub fn small_copies_are_taken_along(double: &Double, round: &Round, memory_by: O
 ///
 /// # Panics
 /// If the assertion fails.
-pub fn what_is_locked_in_part_is_copied_whole(double: &Double, round: &Round) {
+pub fn memory_that_is_locked_in_part_is_copied_whole(double: &Double, round: &Round) {
     let host = round.host().unwrap();
     let device = host.device(&format!("{}:0", round.of.backend)).unwrap();
     let queue = device.queue().unwrap();

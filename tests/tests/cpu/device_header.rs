@@ -215,7 +215,7 @@ fn descriptions(image: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn kernels_on_the_cpu_do_what_they_say() {
+fn kernels_on_the_cpu_compute_their_results() {
     if !cfg!(target_arch = "x86_64") {
         println!("this is no x86-64; nothing was tried");
         return;

@@ -118,7 +118,7 @@ fn a_member_is_linked_when_a_kernel_of_it_is_first_launched() {
 }
 
 #[test]
-fn what_a_kernel_calls_in_another_member_is_linked_when_it_gets_there() {
+fn functions_of_another_member_are_linked_at_their_call() {
     here_and_isolated(|site, device| {
         let image = site.archive(&[SQUARE, BROKEN, CALLER, TWICE]);
         let (program, queue) =
@@ -143,7 +143,7 @@ fn what_a_kernel_calls_in_another_member_is_linked_when_it_gets_there() {
 }
 
 #[test]
-fn items_and_helpers_of_the_pool_call_what_is_not_linked() {
+fn items_and_helpers_of_the_pool_call_unlinked_functions() {
     const HELPER: &str = "int twice(int n); int twice(int n) { return 2 * n; }";
     const GOOD: &str = r#"
         #include "longshore_device.h"

@@ -21,7 +21,7 @@ fn at(device: &Device, line: u32) -> Option<MemoryUse> {
 }
 
 #[test]
-fn a_block_from_the_cache_counts_for_who_takes_it() {
+fn a_block_from_the_cache_counts_for_its_new_owner() {
     let (_world, host) = tracking();
     let device = host.default_device().unwrap();
     let queue = device.queue().unwrap();
@@ -107,7 +107,7 @@ fn a_function_that_leaks(device: &Device) {
 }
 
 #[test]
-fn what_leaked_is_printed_with_call_stacks_when_the_device_closes() {
+fn leaks_are_printed_with_call_stacks_when_the_device_closes() {
     if std::env::var_os(CHILD).is_some() {
         let world = World::new();
         copy_into(&world, &host_plugin());
@@ -119,7 +119,7 @@ fn what_leaked_is_printed_with_call_stacks_when_the_device_closes() {
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "--nocapture"]);
-    child.arg("memory_tracking::what_leaked_is_printed_with_call_stacks_when_the_device_closes");
+    child.arg("memory_tracking::leaks_are_printed_with_call_stacks_when_the_device_closes");
     let output = child.env(CHILD, "1").env("LONGSHORE_TRACK", "1").output().unwrap();
     let printed = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{printed}");

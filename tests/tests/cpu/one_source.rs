@@ -107,7 +107,7 @@ LONGSHORE_KERNEL(talkative, (uint64_t n)) {
 "#;
 
 #[test]
-fn what_a_kernel_prints_before_an_assertion_fails_is_printed_once() {
+fn output_before_a_failed_assertion_is_printed_once() {
     let folder = tempfile::tempdir().unwrap();
     let (source, image) = (folder.path().join("talk.c"), folder.path().join("talk.img"));
     std::fs::write(&source, TALKATIVE).unwrap();

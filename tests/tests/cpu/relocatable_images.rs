@@ -185,7 +185,7 @@ fn the_user_allows_names_of_the_process_with_a_variable() {
 }
 
 #[test]
-fn images_of_other_kinds_are_told_apart_before_they_are_loaded() {
+fn images_of_other_kinds_are_recognised_before_they_are_loaded() {
     let world = World::new();
     let device = device(&world, Environment::empty());
     let path = object("cc", world.path(), "plain.c", "void k(void **a) {}", &["-fPIC"]);

@@ -214,7 +214,7 @@ LONGSHORE_KERNEL(plain, (uint32_t *x)) { x[longshore_global_id(0)] += 1; }
 "#;
 
 #[test]
-fn what_groups_do_together_gives_no_item_of_another_kernel_a_stack() {
+fn group_operations_give_no_item_of_another_kernel_a_stack() {
     everywhere(BESIDE_GROUPS, |device, program| {
         let queue = device.queue().unwrap();
         let (plain, ones) = (program.kernel("plain").unwrap(), program.kernel("ones").unwrap());
@@ -340,7 +340,7 @@ fn helpers_have_names_and_are_as_many_as_was_asked_for() {
 }
 
 #[test]
-fn what_kernels_print_is_there_when_the_launch_is_done() {
+fn output_of_kernels_is_there_when_the_launch_is_done() {
     let workshop = Workshop::new();
     let source = r#"
         #include "longshore_device.h"

@@ -188,7 +188,7 @@ fn a_function_that_is_missing_is_named() {
 }
 
 #[test]
-fn a_result_that_nobody_knows_is_an_error_with_its_number() {
+fn an_unknown_result_is_an_error_with_its_number() {
     let alone = alone();
     for number in [12345, -1, i32::MAX] {
         let folder = tempfile::tempdir().unwrap();
@@ -215,7 +215,7 @@ fn a_hip_of_no_devices_has_none() {
 }
 
 #[test]
-fn what_is_no_library_or_not_there_is_no_driver() {
+fn missing_and_invalid_libraries_are_no_driver() {
     let alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let junk = folder.path().join("junk.so");

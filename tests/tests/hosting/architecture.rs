@@ -159,7 +159,7 @@ fn the_host_matches_on_no_backends_name() {
 }
 
 #[test]
-fn what_backends_share_names_no_vendor() {
+fn shared_code_of_backends_names_no_vendor() {
     for file in sources("plugin-streams/src") {
         let text = product(&file);
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -216,7 +216,7 @@ fn a_backend_that_is_not_wanted_is_never_opened() {
 }
 
 #[test]
-fn a_backend_that_is_not_there_is_an_error_that_names_what_is() {
+fn a_missing_backend_is_an_error_that_names_the_others() {
     let world = World::new();
     copy_into(&world, &host_plugin());
     let error = world.host().with_backends("nosuch").build().err().unwrap();

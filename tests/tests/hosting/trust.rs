@@ -297,7 +297,7 @@ fn a_program_with_more_rights_than_its_caller_writes_no_profile() {
 }
 
 #[test]
-fn a_plugin_below_a_folder_that_others_can_write_is_refused() {
+fn a_plugin_below_a_folder_that_other_users_can_write_is_refused() {
     let world = World::new();
     let loose = world.path().join("loose");
     let folder = loose.join("folder");

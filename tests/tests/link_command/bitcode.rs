@@ -34,7 +34,7 @@ const MAIN: &str = r#"
     }"#;
 
 #[test]
-fn a_program_of_bitcode_and_an_object_runs_without_what_it_does_not_call() {
+fn a_program_of_bitcode_and_an_object_runs_without_uncalled_functions() {
     let sources = [("main", MAIN), ("other", "int other(int n) { return n + 5; }")];
     let Some(folder) = compile_folder(&sources) else { return };
     folder.run("gcc", &["-c", "other.c"]);
@@ -54,7 +54,7 @@ fn a_program_of_bitcode_and_an_object_runs_without_what_it_does_not_call() {
 }
 
 #[test]
-fn a_call_of_what_cannot_be_compiled_ends_the_program_with_what_the_compiler_says() {
+fn a_call_that_cannot_be_compiled_ends_the_program_with_the_compilers_error() {
     let sources = [("main", MAIN), ("other", "int other(int n) { return n + 5; }")];
     let Some(folder) = compile_folder(&sources) else { return };
     for place in [&[][..], &["--executor"]] {

@@ -223,7 +223,7 @@ fn a_dump_is_written_before_the_program_runs() {
 }
 
 #[test]
-fn a_dump_does_not_replace_what_is_linked() {
+fn a_dump_does_not_replace_an_input() {
     let folder = Folder::from_c(&[("main", "int main(void) { return 0; }"), ("lib", "int lib;")]);
     folder.archive("lib.a", &["lib.o"]);
     fs::write(folder.0.path().join("data.bin"), "data").unwrap();

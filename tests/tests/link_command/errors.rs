@@ -5,7 +5,7 @@ use super::folder::{Folder, is_installed};
 use std::fs;
 
 #[test]
-fn what_is_missing_is_reported_with_all_names_and_runs_nothing() {
+fn missing_symbols_are_reported_with_all_names_and_nothing_runs() {
     let source = "#include <stdio.h>\nvoid one(void); void two(void);
         __attribute__((constructor)) static void c(void) { puts(\"runs\"); }
         int main(void) { one(); two(); return 0; }";
@@ -112,7 +112,7 @@ fn a_library_that_cannot_be_opened_is_reported_with_the_dynamic_linkers_reason()
 }
 
 #[test]
-fn what_does_not_fit_gets_the_hint_that_helps() {
+fn relocations_out_of_reach_get_a_helpful_hint() {
     let variable = "__thread char big[20000]; int main(void) { return big[19999]; }";
     let far = "extern char far[]; int main(void) { return far[0]; }";
     let folder = Folder::new();

@@ -184,7 +184,7 @@ fn a_program_in_a_sandbox_ends_the_command_as_it_ends() {
 }
 
 #[test]
-fn an_executor_that_is_none_is_an_error_that_says_so() {
+fn an_invalid_executor_is_an_error_that_says_so() {
     let folder = Folder::from_c(&[("main", EXIT)]);
     for (executor, problem) in [
         ("/nowhere/executor", "No such file"),
@@ -200,7 +200,7 @@ fn an_executor_that_is_none_is_an_error_that_says_so() {
 }
 
 #[test]
-fn a_key_that_is_none_is_an_error_with_what_a_key_is() {
+fn an_invalid_key_is_an_error_that_describes_keys() {
     let folder = Folder::from_c(&[("main", EXIT)]);
     let key = folder.0.path().join("key");
     let link = |content: &str, mode| {
@@ -216,7 +216,7 @@ fn a_key_that_is_none_is_an_error_with_what_a_key_is() {
 }
 
 #[test]
-fn what_is_linked_for_debuggers_of_another_process_is_refused() {
+fn linking_for_debuggers_of_another_process_is_refused() {
     let folder = Folder::from_c(&[("main", EXIT)]);
     let output = folder.link(&["main.o", "--executor", "--gdb"]);
     assert_eq!(output.status.code(), Some(1));

@@ -26,7 +26,7 @@ fn prints(folder: &Folder, arguments: &[&str], expected: &str, code: i32) {
 }
 
 #[test]
-fn what_is_not_called_is_not_linked() {
+fn uncalled_functions_are_not_linked() {
     let main = r#"
         #include <stdio.h>
         int one(void), two(void);
@@ -52,7 +52,7 @@ fn what_is_not_called_is_not_linked() {
 }
 
 #[test]
-fn a_call_that_cannot_be_linked_ends_the_program_with_what_is_missing() {
+fn a_call_that_cannot_be_linked_ends_the_program_with_the_missing_names() {
     let main = r#"
         #include <stdio.h>
         int two(void);
@@ -73,7 +73,7 @@ fn a_call_that_cannot_be_linked_ends_the_program_with_what_is_missing() {
 }
 
 #[test]
-fn a_damaged_member_is_an_error_of_who_calls_it() {
+fn a_damaged_member_is_an_error_of_the_call() {
     let folder = Folder::from_c(&[
         ("main", "int two(void); int main(void) { return two(); }"),
         ("two", "int two(void) { return 2; }"),
@@ -92,7 +92,7 @@ fn a_damaged_member_is_an_error_of_who_calls_it() {
 }
 
 #[test]
-fn what_is_missing_from_the_start_is_reported_before_anything_runs() {
+fn symbols_missing_from_the_start_are_reported_before_anything_runs() {
     let main = "#include <stdio.h>
         int missing(void); __attribute__((constructor)) static void c(void) { puts(\"runs\"); }
         int main(void) { return missing(); }";
@@ -153,7 +153,7 @@ fn members_are_constructed_before_the_call_that_links_them_and_end_with_the_prog
 }
 
 #[test]
-fn a_destructor_may_link_what_has_destructors() {
+fn a_destructor_may_link_code_with_destructors() {
     let main = r#"
         #include <stdio.h>
         int one(void);
@@ -168,7 +168,7 @@ fn a_destructor_may_link_what_has_destructors() {
 }
 
 #[test]
-fn constructors_run_on_the_thread_that_calls_and_may_call_what_is_not_linked() {
+fn constructors_run_on_the_calling_thread_and_may_call_unlinked_functions() {
     let main = r#"
         #include <pthread.h>
         #include <stdio.h>
@@ -219,7 +219,7 @@ fn a_constructor_of_a_first_call_may_end_the_process() {
 }
 
 #[test]
-fn threads_may_call_what_is_not_linked_while_the_process_ends() {
+fn threads_may_call_unlinked_functions_while_the_process_ends() {
     let count = 60;
     let declared: String = (0..count).map(|n| format!("int f{n}(void);\n")).collect();
     let calls: String = (0..count).map(|n| format!("sum += f{n}();\n")).collect();
@@ -362,7 +362,7 @@ const CPP_PARTS: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn cpp_programs_of_several_parts_do_what_the_systems_do() {
+fn cpp_programs_of_several_parts_behave_as_with_the_system_linker() {
     let ways =
         [("g++", "-fPIC", "-O0"), ("g++", "-fno-pic", "-O2"), ("clang++-19", "-fPIE", "-O2")];
     for (compiler, way, optimization) in ways.into_iter().filter(|way| is_installed(way.0)) {
@@ -389,7 +389,7 @@ fn cpp_programs_of_several_parts_do_what_the_systems_do() {
 }
 
 #[test]
-fn other_options_mean_what_they_mean_without_it() {
+fn other_options_keep_their_meaning_with_it() {
     let source = "
         extern char at[], data[], end[];
         int alias(int), cosine(void);

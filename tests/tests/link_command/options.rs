@@ -5,7 +5,7 @@ use super::runs::{LIFE, OTHER_LIFE};
 use std::fs;
 
 #[test]
-fn members_of_an_archive_are_linked_when_they_are_needed_and_those_of_a_file_all() {
+fn members_of_an_archive_are_linked_when_needed_and_objects_always() {
     let say = |name: &str| {
         format!(
             "#include <stdio.h>\n__attribute__((constructor)) static void c(void) {{ printf(\"{name} \"); }}\n\
@@ -31,7 +31,7 @@ fn members_of_an_archive_are_linked_when_they_are_needed_and_those_of_a_file_all
 }
 
 #[test]
-fn aliases_and_absolute_symbols_are_what_the_options_say() {
+fn aliases_and_absolute_symbols_follow_the_options() {
     let source = "
         extern char at[];
         int alias(int);
@@ -73,7 +73,7 @@ fn options_that_have_no_effect_are_reported() {
 }
 
 #[test]
-fn the_log_tells_what_was_linked_and_where() {
+fn the_log_lists_linked_objects_and_their_places() {
     let sources = [
         ("main", "int used(void); int main(void) { return used(); }"),
         ("used", "int used(void) { return 0; }"),
@@ -257,7 +257,7 @@ fn code_for_gprof_is_reported_to_count_nothing() {
 }
 
 #[test]
-fn a_wrapper_stands_between_a_function_and_those_that_refer_to_it() {
+fn a_wrapper_stands_between_a_function_and_its_references() {
     let main = r#"
         #include <stdio.h>
         #include <stdlib.h>

@@ -61,7 +61,7 @@ fn destructors_run_when_another_thread_ends_the_process() {
 }
 
 #[test]
-fn what_was_still_to_run_runs_when_a_handler_or_a_destructor_of_a_static_calls_exit() {
+fn remaining_handlers_run_when_a_handler_or_a_destructor_of_a_static_calls_exit() {
     let handlers = r#"
         #include <stdio.h>
         #include <stdlib.h>
@@ -83,7 +83,7 @@ fn what_was_still_to_run_runs_when_a_handler_or_a_destructor_of_a_static_calls_e
 }
 
 #[test]
-fn an_exception_that_nobody_catches_calls_the_terminate_handler() {
+fn an_uncaught_exception_calls_the_terminate_handler() {
     let source = r#"
         #include <cstdio>
         #include <exception>
@@ -151,7 +151,7 @@ const REGISTRY: &str = r#"
     }"#;
 
 #[test]
-fn what_objects_register_in_sections_is_found() {
+fn registrations_of_objects_in_sections_are_found() {
     if super::OPTIONS.contains(&"--lazy") {
         // An object without a called function is not linked for its contents of sections.
         return;
@@ -188,7 +188,7 @@ fn sections_of_objects_with_constructors_are_between_the_bounds_too() {
 }
 
 #[test]
-fn the_bounds_that_a_system_linker_defines_are_those_of_the_program() {
+fn the_bounds_that_a_system_linker_defines_belong_to_the_program() {
     if super::IS_BITCODE {
         return;
     }

@@ -33,7 +33,7 @@ pub(crate) const SUITE: Suite = Suite::new("stress", || {
     trials![
         all_functions_can_be_called_at_once_on_what_others_destroy,
         all_functions_can_be_called_at_once_on_an_isolated_device,
-        the_library_can_be_shut_down_while_others_call_it,
+        the_library_can_be_shut_down_while_other_threads_call_it,
     ]
 });
 
@@ -115,7 +115,7 @@ fn all_functions_are_called(on: On) {
     assert!(after.mappings <= most, "{before:?}, {after:?}");
 }
 
-fn the_library_can_be_shut_down_while_others_call_it() {
+fn the_library_can_be_shut_down_while_other_threads_call_it() {
     let _alone = alone(&On::CPU);
     let shared = Shared::new(image(&On::CPU), true);
     let start_and_end = || {

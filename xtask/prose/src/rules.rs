@@ -248,6 +248,12 @@ pub(crate) fn check_name(subject: Subject, name: &str, line: usize, findings: &m
             "a function is `new`, `from_...`, `for_...`, or the noun that it returns",
         ));
     }
+    if subject == Subject::Function && name.split('_').count() >= 4 {
+        // The name of a test is a sentence.
+        let sentence = name.replace('_', " ");
+        let text = sentence[..1].to_uppercase() + &sentence[1..];
+        patterns(Sentence { text: &text, line }, findings);
+    }
     if subject == Subject::Type && RETIRED_TYPES.contains(&name) {
         findings.push(finding(Rule::Terms, line, name, "docs/glossary.md has the field's term"));
     }

@@ -132,6 +132,9 @@ fn terms_and_names_are_of_the_field() {
     assert_eq!(broken("a.rs", "fn of(a: u32) {}"), [Rule::Terms]);
     assert_eq!(broken("a.rs", "fn of_bytes(a: u32) {}"), [Rule::Terms]);
     assert_eq!(broken("a.rs", "struct Patience;"), [Rule::Terms]);
+    assert_eq!(broken("a.rs", "fn what_is_lost_is_an_error() {}"), [Rule::Nouns]);
+    assert_eq!(broken("a.rs", "fn a_lost_file_is_told_to_the_user() {}"), [Rule::Terms]);
+    assert!(broken("a.rs", "fn a_lost_file_is_an_error() {}").is_empty());
     assert!(broken("a.rs", "fn offset() {}\nstruct AdaptiveSpin;").is_empty());
     let header = "| term | meaning | elsewhere |\n| --- | --- | --- |\n";
     assert!(
@@ -184,7 +187,7 @@ fn commit_subjects_are_imperative_and_short() {
 }
 
 #[test]
-fn lines_of_findings_are_those_of_the_file() {
+fn lines_of_findings_are_lines_of_the_file() {
     let text = "//! A crate.\n\n/// Returns a name.\n///\n/// # Errors\n/// The file\n/// is missing. Those\n/// files too.\nfn f() {}\n";
     let findings = check_text(Path::new("a.rs"), "rs", text).expect("the text is Rust");
     assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [7]);

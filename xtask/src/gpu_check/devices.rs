@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_array_of_devices_is_an_error() {
+    fn json_without_an_array_of_devices_is_an_error() {
         for text in ["", "{}", "[1]", r#"[{"id": "x"}]"#] {
             assert!(read(text).is_err(), "{text}");
         }

@@ -258,7 +258,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 ";
 
     #[test]
-    fn tests_are_added_up_and_those_that_tried_nothing_are_reported() {
+    fn tests_are_added_up_and_empty_ones_are_reported() {
         let expected = Counts {
             passed: 2,
             failed: 1,
@@ -285,7 +285,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     }
 
     #[test]
-    fn what_the_checker_finds_is_a_failure_whatever_the_suite_says() {
+    fn findings_of_the_checker_are_a_failure_whatever_the_suites_result() {
         let found = |errors: &str| {
             let text = CONFORMANCE.replace("1 failed", "0 failed");
             format!("========= COMPUTE-SANITIZER\n{text}========= ERROR SUMMARY: {errors}\n")

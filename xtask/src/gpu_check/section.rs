@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_says_what_ran_what_did_not_and_on_what() {
+    fn a_section_names_the_run_and_the_skipped_parts_and_the_device() {
         let counts = Counts {
             passed: 3,
             failed: 1,

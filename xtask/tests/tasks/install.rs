@@ -151,7 +151,7 @@ fn another_version_is_not_found() {
 }
 
 #[test]
-fn what_is_installed_has_its_documentation_its_samples_and_its_commit() {
+fn an_installation_has_its_documentation_its_samples_and_its_commit() {
     let prefix = installed().prefix();
     let documentation = prefix.join("share/doc/longshore");
     for file in ["README.md", "CHANGELOG.md", "docs/command.md", "examples/plugin-c/plugin.c"] {

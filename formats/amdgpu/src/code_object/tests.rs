@@ -164,7 +164,7 @@ fn summary<'a>(found: &'a CodeObject, bytes: &'a [u8]) -> Vec<VariableFacts<'a>>
 }
 
 #[test]
-fn a_linked_file_shows_others_what_its_dynamic_symbols_say() {
+fn a_linked_file_exports_its_dynamic_symbols() {
     let bytes = linked();
     let found = CodeObject::read(&bytes).unwrap();
     assert_eq!((found.header.version, found.header.target.to_string()), (5, "gfx90a".to_owned()));

@@ -288,7 +288,7 @@ fn variables_have_a_place_a_value_and_references() {
 }
 
 #[test]
-fn what_neither_linker_nor_driver_has_is_undefined() {
+fn a_symbol_unknown_to_linker_and_driver_is_undefined() {
     assert_eq!(Contents::from_cubin(&cubin(2)).unwrap().undefined, ["elsewhere", "other"]);
 }
 

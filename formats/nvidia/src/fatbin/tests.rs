@@ -108,7 +108,7 @@ fn entries_are_decompressed_by_the_method_that_they_say() {
 }
 
 #[test]
-fn what_is_behind_a_fatbin_is_left_alone() {
+fn bytes_after_a_fatbin_are_ignored() {
     let mut bytes = one_of_each();
     bytes.extend([0xff; 100]);
     assert_eq!(fatbin(&bytes).unwrap().len(), 6);
@@ -127,7 +127,7 @@ fn a_claim_that_compressed_data_does_not_keep_is_malformed() {
 }
 
 #[test]
-fn what_lies_beyond_is_malformed() {
+fn ranges_beyond_the_file_are_malformed() {
     let short = made(&[stored(PTX, 90, 0, TEXT)]);
     let mut huge = short.clone();
     huge[8..16].copy_from_slice(&u64::MAX.to_le_bytes());

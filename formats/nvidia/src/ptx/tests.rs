@@ -108,7 +108,7 @@ fn addresses_in_initial_values_are_references() {
 }
 
 #[test]
-fn what_is_declared_and_defined_nowhere_is_undefined() {
+fn a_declared_symbol_without_definition_is_undefined() {
     let contents = Contents::from_ptx(TEXT.as_bytes());
     assert_eq!(contents.undefined, ["elsewhere", "helper", "plain"]);
 }

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_numbers_and_signs_are_tokens_and_comments_are_none() {
+    fn words_numbers_and_signs_are_tokens_and_comments_are_skipped() {
         let text = "a.b%c$_ /* x */ 1e-3 .5E+2 0x1e-3 -7U // y\n\"s;{\" [t+-4] \u{f6} .e-1 /* z";
         let tokens: Vec<_> = Tokens::new(text).collect();
         let expected = [

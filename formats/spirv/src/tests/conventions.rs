@@ -199,7 +199,7 @@ fn entry_points_agree_on_the_globals() {
 }
 
 #[test]
-fn what_is_defined_twice_or_in_a_circle_is_a_fault() {
+fn duplicate_and_circular_definitions_are_faults() {
     let mut made = ModuleBuilder::new();
     let first = made.builder.type_array(made.uint, made.uint);
     let second = made.builder.type_array(first, made.uint);
@@ -300,7 +300,7 @@ fn any_changed_word_gives_a_module_or_a_fault() {
 }
 
 #[test]
-fn what_is_neither_spirv_nor_wgsl_is_malformed() {
+fn bytes_of_neither_spirv_nor_wgsl_are_malformed() {
     for image in [&b""[..], b"\x7fELF", b"fn main() {}", b"\0@compute", b"\x03\x02\x23\x07"] {
         assert_eq!(Module::parse(image, MANY).err().unwrap().kind, FaultKind::Malformed);
     }

@@ -135,7 +135,7 @@ fn push_constants_that_are_too_many_are_read_from_a_storage_buffer() {
 }
 
 #[test]
-fn specialisation_constants_are_set_to_what_the_launch_asks_for() {
+fn specialisation_constants_get_the_values_of_the_launch() {
     let source = "#version 460
         layout(local_size_x_id = 10, local_size_y = 2, local_size_z_id = 12) in;
         layout(constant_id = 3) const uint longshore_dynamic_shared_bytes = 0;
@@ -281,7 +281,7 @@ fn an_alignment_of_none_is_one() {
 }
 
 #[test]
-fn atomics_are_told_apart_by_where_they_are() {
+fn atomics_are_distinguished_by_storage_class() {
     let Some(image) = glsl(
         "#version 460
         #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require

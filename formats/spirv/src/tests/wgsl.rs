@@ -79,7 +79,7 @@ fn uniform_buffers_are_values_and_storage_buffers_are_pointers() {
 }
 
 #[test]
-fn overrides_are_what_a_launch_chooses() {
+fn overrides_are_chosen_by_the_launch() {
     let module = module(SCALE.as_bytes());
     let scale = kernel(&module, "scale");
     assert_eq!(scale.group, [GroupSize::Free(64), GroupSize::Fixed(2), GroupSize::Fixed(1)]);
@@ -203,7 +203,7 @@ fn deep_sources_are_faults_and_shallow_ones_that_are_long_are_not() {
 }
 
 #[test]
-fn what_is_as_deep_as_it_may_be_fits_naga_s_stack() {
+fn the_deepest_permitted_nesting_fits_the_stack_of_naga() {
     let head = "@group(0) @binding(0) var<storage, read_write> d: array<i32>;\n";
     let body = |text: &str| format!("{head}@compute @workgroup_size(1) fn main() {{ {text} }}");
     let sources = [

@@ -26,7 +26,7 @@ fn summary(entries: &[ContainerEntry]) -> Vec<(&str, &str, &[u8])> {
 }
 
 #[test]
-fn what_is_written_is_read_again_and_lies_in_the_same_storage() {
+fn written_images_are_read_again_from_the_same_storage() {
     let image = Image::from(two_images());
     let found = image.entries().unwrap().unwrap();
     assert_eq!(
@@ -126,7 +126,7 @@ fn the_compressed_binary_of_version_3_is_decompressed() {
 }
 
 #[test]
-fn what_is_decompressed_is_neither_more_nor_less_than_claimed_nor_beyond_the_limit() {
+fn decompressed_data_has_the_claimed_size_and_stays_below_the_limit() {
     use std::io::Write;
     let plain = bundle(&[("hip-amdgcn-amd-amdhsa--gfx90a", &[7; 1 << 16])], 8);
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
@@ -213,7 +213,7 @@ fn containers_in_containers_are_opened_to_a_depth() {
 }
 
 #[test]
-fn what_is_no_container_has_no_entries() {
+fn other_files_than_containers_have_no_entries() {
     for bytes in [&b""[..], b"text", b"\x7fELF", b"!<arch>\n"] {
         assert!(Image::from(bytes).entries().unwrap().is_none(), "{bytes:?}");
     }
@@ -341,7 +341,7 @@ fn the_packager_of_llvm_and_the_library_read_each_other() {
 }
 
 #[test]
-fn objects_with_images_embedded_by_clang_are_containers_and_others_are_not() {
+fn only_objects_with_images_embedded_by_clang_are_containers() {
     for [clang, ..] in tools() {
         let folder = tempfile::tempdir().unwrap();
         let source = file(folder.path(), "source.c", b"int main(void) { return 0; }");

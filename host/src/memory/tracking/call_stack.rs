@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_captured_stack_names_who_called() {
+    fn a_captured_stack_names_the_callers() {
         #[inline(never)]
         fn a_function_with_a_name() -> CallStack {
             std::hint::black_box(CallStack::capture(Location::caller()))

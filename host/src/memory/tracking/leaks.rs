@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn leaks_of_several_call_stacks_are_told_apart() {
+    fn leaks_of_several_call_stacks_are_distinguished() {
         #[inline(never)]
         fn one() -> CallStack {
             std::hint::black_box(CallStack::capture(Location::caller()))

@@ -139,7 +139,7 @@ fn killed_at_any_moment_of_a_round_the_process_is_a_lost_device_and_nothing_hang
 }
 
 #[test]
-fn a_killed_process_is_noticed_at_once_by_who_waits_and_names_the_kernel() {
+fn waits_for_a_killed_process_end_at_once_and_name_the_kernel() {
     let world = World::new();
     let plugin = copy_into(&world, &host_plugin());
     let host = isolated(&world, None).unwrap();
@@ -269,7 +269,7 @@ fn a_plugin_whose_library_or_platform_does_not_come_up_in_time_is_killed() {
 }
 
 #[test]
-fn a_plugin_that_does_not_answer_what_it_is_asked_at_first_is_killed() {
+fn a_plugin_that_does_not_answer_its_first_queries_is_killed() {
     let world = World::new();
     world.add_faulty("faulty");
     let host = |function| {

@@ -287,7 +287,7 @@ fn the_cpu_does_its_work_in_the_sandbox() {
 }
 
 #[test]
-fn limits_of_the_process_are_those_that_were_asked_for() {
+fn limits_of_the_process_are_the_requested_ones() {
     let world = World::new();
     let plugin = copy_into(&world, &host_plugin());
     let limits = IsolateLimits::default().with_open_files(77);

@@ -176,7 +176,7 @@ ol_result_t launch(ol_device_handle_t Device, ol_symbol_handle_t Kernel) {
 }
 
 #[test]
-fn its_comments_name_only_what_it_declares() {
+fn its_comments_name_only_declared_names() {
     let header = offload::generate().unwrap();
     let (comments, declarations): (Vec<_>, Vec<_>) =
         header.lines().partition(|line| line.trim_start().starts_with("//"));

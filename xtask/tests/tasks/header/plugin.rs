@@ -11,7 +11,7 @@ fn it_is_what_the_source_says() {
 }
 
 #[test]
-fn it_declares_what_was_published() {
+fn it_declares_the_published_interface() {
     plugin::check_frozen(&plugin::generate().unwrap()).unwrap();
 }
 
@@ -42,7 +42,7 @@ fn c_and_rust_agree_on_every_size_and_offset() {
 }
 
 #[test]
-fn the_log_levels_are_those_of_the_log_crate() {
+fn the_log_levels_match_the_log_crate() {
     let folder = tempfile::tempdir().unwrap();
     let mut program = String::from("#include <stdio.h>\n#include \"longshore_plugin.h\"\n");
     program.push_str("int main(void) {\n");
