@@ -168,9 +168,8 @@ impl Guard {
     pub(crate) fn suspend(&self) -> SuspendedCode {
         let (resume_point, modes) = (self.resume_point.load(Ordering::Relaxed), Modes::read());
         // SAFETY: a resume point that is not null belongs to the thread's current call.
-        if let Some(entered) =
-            unsafe { resume_point.as_ref() }.filter(|resume_point| resume_point.is_set())
-        {
+        let entered = unsafe { resume_point.as_ref() };
+        if let Some(entered) = entered.filter(|resume_point| resume_point.is_set()) {
             // SAFETY: the resume point points at the modes from before the call.
             unsafe { *(entered.stack as *const Modes) }.restore();
         }
