@@ -124,7 +124,8 @@ impl KernelDescription {
     pub fn complete(self, attributes: &mut KernelAttributes) {
         let sizes = attributes.argument_sizes.get_or_insert_with(|| self.argument_sizes());
         if sizes.len() == self.arguments.len() {
-            attributes.argument_types = self.arguments.iter().map(|one| one.argument_type).collect();
+            attributes.argument_types =
+                self.arguments.iter().map(|one| one.argument_type).collect();
         }
         attributes.declaration = self.declaration;
         if attributes.required_group == [0; 3] {

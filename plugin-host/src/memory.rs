@@ -315,8 +315,8 @@ mod tests {
     fn imported_memory_is_an_allocation_until_it_is_freed_and_stays_the_hosts() {
         let (table, mut memory) = (Allocations::default(), vec![7_u8; 8192]);
         let address = memory.as_mut_ptr() as u64;
-        // SAFETY: the memory lives until the end of the test.
         let import_memory = |start, bytes| {
+            // SAFETY: the memory lives until the end of the test.
             table.import_memory(MemoryKind::Host, unsafe { Span::new(start, bytes) })
         };
         import_memory(address, 4096).unwrap();

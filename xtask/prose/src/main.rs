@@ -126,7 +126,7 @@ fn check(root: &Path, file: &Path) -> Result<Vec<Finding>> {
         _ => return Ok(Vec::new()),
     };
     let text = std::fs::read_to_string(root.join(file))?;
-    Ok(check_text(file, kind, &text)?)
+    check_text(file, kind, &text)
 }
 
 /// Checks the text of a file; `kind` is its extension, or `#` where comments begin so.

@@ -27,7 +27,7 @@ pub(super) enum DeclarationKind {
     /// A pointer to the opaque structure of that name.
     Handle(Ident),
     Structure(Vec<Variable>),
-    Alias(Type),
+    Alias(Box<Type>),
     Function(Function),
 }
 
@@ -95,7 +95,7 @@ fn given_to(invoked: &Macro) -> syn::Result<Vec<Declaration>> {
 /// Parses `pub type name = type;`.
 fn alias(item: ItemType) -> Declaration {
     let comment = comment(&item.attrs);
-    Declaration { comment, name: item.ident.to_string(), what: DeclarationKind::Alias(*item.ty) }
+    Declaration { comment, name: item.ident.to_string(), what: DeclarationKind::Alias(item.ty) }
 }
 
 /// Parses `{ NAME = number, ... }`.
