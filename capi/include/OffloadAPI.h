@@ -685,8 +685,7 @@ OL_APIEXPORT ol_result_t OL_APICALL olMemUnregister(
 /// Refuses, in this order:
 /// - OL_ERRC_INVALID_NULL_POINTER: `Count > 0 && NULL == Mems`
 /// - OL_ERRC_INVALID_NULL_POINTER: `Count > 0 && NULL == Sizes`
-/// - OL_ERRC_INVALID_ENUMERATION: `(Flags & ~(OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE |
-///   OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST)) != 0`
+/// - OL_ERRC_INVALID_ENUMERATION: `(Flags & ~(OL_MEM_MIGRATION_FLAG_HOST_TO_DEVICE | OL_MEM_MIGRATION_FLAG_DEVICE_TO_HOST)) != 0`
 /// - OL_ERRC_INVALID_NULL_HANDLE: `NULL == Queue`
 OL_APIEXPORT ol_result_t OL_APICALL olMemPrefetch(
     ol_queue_handle_t Queue,

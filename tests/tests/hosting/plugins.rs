@@ -52,7 +52,7 @@ fn a_plugin_of_another_interface_is_refused_with_both_versions() {
         matches!(outcome, Outcome::WrongInterface { .. })
     });
     let (major, minor) = (abi::INTERFACE_MAJOR, abi::INTERFACE_MINOR);
-    let said = format!("interface 2.{minor}, this host {major}.{minor}");
+    let said = format!("interface 2.{minor}, this host has {major}.{minor}");
     assert!(reason.contains(&said), "{reason}");
 }
 
