@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use longshore_format_spirv::{Format, GroupSize, Module, Specialization, Target};
 
 fuzz_target!(|bytes: &[u8]| {
-    for target in [Target::new(16), Target::new(128).zeroes_shared_memory(true)] {
+    for target in [Target::new(16), Target::new(128).with_zeroed_shared_memory(true)] {
         let Ok(module) = Module::parse(bytes, target) else {
             return;
         };
