@@ -1,5 +1,5 @@
 //! Profiles: use of the profile sections that a plugin has read from an image. Profiles are written
-//! to a [`file`], as a `.profraw` ([`raw`]) or, for counters without records, as JSON
+//! to a [`file`](mod@file), as a `.profraw` ([`raw`]) or, for counters without records, as JSON
 //! ([`counter_file`]). The program can also read the counters of functions ([`counters`]).
 
 mod counter_file;

@@ -58,7 +58,7 @@ pub struct Image {
     pub segments: Segments,
     /// The dynamic symbols.
     pub symbols: SymbolTable,
-    /// The functions that [`crate::module`] runs instead of the loader.
+    /// The functions that `crate::module` runs instead of the loader.
     pub functions: Functions,
     /// The libraries that the image needs: plain file names.
     pub libraries: Vec<String>,

@@ -101,7 +101,7 @@ impl CacheFile {
 }
 
 impl Identity {
-    /// Returns the file's name, such as "10de-2330-<MD5>.pipelines".
+    /// Returns the file's name, such as `10de-2330-<MD5>.pipelines`.
     fn file_name(&self) -> String {
         let digest = u128::from_be_bytes(self.digest());
         format!("{:04x}-{:04x}-{digest:032x}.pipelines", self.vendor_id, self.device_id)

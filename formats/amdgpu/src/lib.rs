@@ -9,7 +9,8 @@
 //!   cheap.
 //! - [`CodeObject`]: the [`Kernel`]s with their [`Argument`]s, the [`Variable`]s, and the undefined
 //!   symbols.
-//! - [`loadable`]: checks whether AMD's runtimes survive a linked file, and repairs it if possible.
+//! - [`loadable`](mod@loadable): checks whether AMD's runtimes survive a linked file, and repairs
+//!   it if possible.
 //!
 //! Readers are total: for any bytes they return contents, or the reason why the bytes are
 //! [`Malformed`]. LLVM's AMDGPUUsage documents the format.

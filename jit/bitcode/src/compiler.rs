@@ -66,7 +66,7 @@ impl Compiler {
     /// separate the folders, as in `PATH`.
     ///
     /// # Errors
-    /// [`Error::Open`](longshore_jitlink::Error::Open) if there is no such pair; it says what to
+    /// [`Error::Open`] if there is no such pair; it says what to
     /// install.
     pub fn find(path: &OsStr) -> Result<Self> {
         find::find(path)
@@ -76,7 +76,7 @@ impl Compiler {
     /// versions. Blocks until they have ended.
     ///
     /// # Errors
-    /// [`Error::Open`](longshore_jitlink::Error::Open) if a program cannot be run, reports no
+    /// [`Error::Open`] if a program cannot be run, reports no
     /// version of LLVM, or is too old, or if the versions differ.
     pub fn new(clang: impl Into<PathBuf>, extract: impl Into<PathBuf>) -> Result<Self> {
         find::ask(clang.into(), extract.into())

@@ -124,7 +124,7 @@ impl Table {
     }
 }
 
-/// Returns the number at the end of "<function>_<hash>_<priority>"; `u32::MAX` without a number, so
+/// Returns the number at the end of `<function>_<hash>_<priority>`; `u32::MAX` without a number, so
 /// that such functions come last.
 fn priority(rest: &str) -> u32 {
     let number = rest.rsplit_once('_').and_then(|(_, number)| number.parse().ok());

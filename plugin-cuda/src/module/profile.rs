@@ -53,8 +53,8 @@ pub(super) fn visible(text: &[u8], contents: &Contents) -> Vec<u8> {
     edited
 }
 
-/// Returns the variable whose declaration starts on this line: ".global .align 8 .b8 __profc_f[8] =
-/// ...".
+/// Returns the variable whose declaration starts on this line:
+/// `.global .align 8 .b8 __profc_f[8] = ...`.
 fn declared(line: &[u8]) -> Option<&[u8]> {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$%".contains(byte);
     let words = line.strip_prefix(b".global ")?.split(|byte| byte.is_ascii_whitespace());

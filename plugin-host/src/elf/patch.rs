@@ -7,7 +7,7 @@
 //! - `DF_SYMBOLIC` is set: the image's own definitions win over the program's.
 //! - `STB_GNU_UNIQUE` symbols, which exist once per process, become weak: images stay apart.
 //! - Symbols and relocations that call resolvers become ordinary ones. Symbols that the image needs
-//!   and [`crate::provided`] has become weak. The module fills their words after the loader has
+//!   and `crate::provided` has become weak. The module fills their words after the loader has
 //!   returned.
 
 use super::dynamic::ENTRY_BYTES;

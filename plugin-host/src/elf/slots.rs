@@ -19,7 +19,7 @@ pub struct Slot {
 /// The function whose address the word contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A function by its name: the image lacks it, and [`crate::provided`] may have it.
+    /// A function by its name: the image lacks it, and `crate::provided` may have it.
     Needed(String),
     /// The result of the resolver at this address.
     Chosen(u64),

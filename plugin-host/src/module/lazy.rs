@@ -13,7 +13,7 @@
 //!
 //! Constructors of a member run once, before the first of its functions. Constructors of a single
 //! object run when it is loaded, which links it then. The checks of an image
-//! ([`linked`](super::linked)) apply to each member as it is linked. A constructor must be code of
+//! ([`linked`]) apply to each member as it is linked. A constructor must be code of
 //! its own member, or of an earlier linked member.
 
 use super::kernels::ImageNotes;

@@ -1,7 +1,7 @@
 //! `cargo xtask prose`: checks comments, documentation, messages and commit subjects.
 //!
 //! The rules are in `CONTRIBUTING.md`. A finding that must stay is an
-//! [exception](exceptions::EXCEPTIONS).
+//! exception of the module `exceptions`.
 
 mod count;
 mod exceptions;

@@ -127,7 +127,7 @@ impl Isolation {
         self
     }
 
-    /// The default of [`Isolation::connect_limit`]: 10 s.
+    /// The default of [`Isolation::with_connect_limit`]: 10 s.
     pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
     /// Sends a request whose duration does not depend on the program.
@@ -139,7 +139,7 @@ impl Isolation {
     }
 
     /// Starts the process and connects the plugin. Blocks while the plugin looks for its driver,
-    /// for at most [`Isolation::connect_limit`].
+    /// for at most [`Isolation::with_connect_limit`].
     ///
     /// # Errors
     /// The reason why there is no platform; no process remains then.

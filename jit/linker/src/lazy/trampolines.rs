@@ -125,7 +125,7 @@ impl LinkedTrampolines {
     /// replied.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) if its `longshore-orc-rt` is of another
+    /// [`Error::Unsupported`] if its `longshore-orc-rt` is of another
     /// version, and the errors of a call.
     pub fn for_process(process: Arc<dyn TargetProcess>) -> Result<Self> {
         let reenter = address_of(&*process, names::REENTER)?;
