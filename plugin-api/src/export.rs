@@ -19,7 +19,7 @@ use abi_stable::StableAbi;
 use module::ModuleObject;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Exports a [`Plugin`](crate::Plugin) from a `cdylib` as the symbol `longshore_plugin`, with its
+/// Exports a [`Plugin`] from a `cdylib` as the symbol `longshore_plugin`, with its
 /// ELF note. Use the macro once per library.
 ///
 /// The argument is the type that implements the trait. The [crate's page](crate) has an example.

@@ -9,7 +9,7 @@
 //!   cheap.
 //! - [`CodeObject`]: the [`Kernel`]s with their [`Argument`]s, the [`Variable`]s, and the undefined
 //!   symbols.
-//! - [`loadable`](mod@loadable): checks whether AMD's runtimes survive a linked file, and repairs
+//! - `loadable`: checks whether AMD's runtimes survive a linked file, and repairs
 //!   it if possible.
 //!
 //! Readers are total: for any bytes they return contents, or the reason why the bytes are

@@ -7,7 +7,7 @@
 //!
 //! - [`Kind`]: the kind of an image; [`Arch`]: its architecture, and the devices that run it.
 //! - [`Contents`]: the [`Kernel`]s and [`Variable`]s of PTX text or of a cubin.
-//! - [`fatbin`](mod@fatbin): the images of NVIDIA's container.
+//! - `fatbin`: the images of NVIDIA's container.
 //!
 //! PTX text and the machine code made from it report the same variables: sizes, initial values, and
 //! the addresses in these values.

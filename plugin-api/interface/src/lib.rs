@@ -8,9 +8,9 @@
 //!   header; [`layouts`] lists them for the golden layout;
 //! - [`export`]: the export side, traits to tables;
 //! - [`remote_tables`], [`remote`]: the remote side, tables to traits;
-//! - [`isolation`](mod@isolation): the messages of isolated plugins, the proxies in the program and
+//! - `isolation`: the messages of isolated plugins, the proxies in the program and
 //!   the server code in the executor;
-//! - [`either`](mod@either): the backend of the host, whose objects belong to a plugin in this
+//! - `either`: the backend of the host, whose objects belong to a plugin in this
 //!   process or in another one.
 //!
 //! # The declaration
