@@ -81,7 +81,7 @@ static NO_NOUN: LazyLock<Regex> = LazyLock::new(|| {
 /// Plural nouns, and other words in `s`, that no function's documentation may begin with.
 static NO_VERB: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"^(?:This|Its|Whether|Less|Always|Perhaps|Besides|Towards|Bytes|Names|Numbers|Values|Devices|Kernels|Symbols|Sections|Arguments|Entries|Parts|Pages|Images|Queues|Events|Words|Words|Objects|Handles|Programs|Functions|Places|Errors|Files|Folders|Lines|Bits|Users|Ways|Things|Types|Kinds|Plugins|Threads|Addresses|Offsets|Ranges|Limits|Rows|Others|Plus|Thus|As|Is|Was|Ours|Theirs|Yes|Us|Bus|Process|Access|Status|Class|Pass|Bias|Alias)\b",
+        r"^(?:This|Its|Whether|Less|Always|Perhaps|Besides|Towards|Bytes|Names|Numbers|Values|Devices|Kernels|Symbols|Sections|Arguments|Entries|Parts|Pages|Images|Queues|Events|Words|Objects|Handles|Programs|Functions|Places|Errors|Files|Folders|Lines|Bits|Users|Ways|Things|Types|Kinds|Plugins|Threads|Addresses|Offsets|Ranges|Limits|Rows|Others|Plus|Thus|As|Is|Was|Ours|Theirs|Yes|Us|Bus|Process|Access|Status|Class|Pass|Bias|Alias)\b",
     )
 });
 
