@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// queue occupies one of the worker pool's threads only while it has work for the host, and not
 /// while it waits for an event that the driver lacks. The device is current in a host function. The
 /// function may use the driver and its own queue, but a call that waits for the queue fails with
-/// `InvalidQueue`.
+/// `Unsupported`.
 ///
 /// Queueing blocks while the driver's own list of launches is full. Dropping the queue does not
 /// wait.

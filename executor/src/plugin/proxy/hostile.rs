@@ -184,7 +184,7 @@ impl Service for Absurd {
 
 /// The executor's program, not a test: the tests below start it.
 #[test]
-#[ignore = "it is the other side of another test"]
+#[ignore = "not a test: the other side of another test"]
 fn be_the_executor() {
     let seed = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok());
     let service: Arc<dyn Service> = match (seed, std::env::var(ABSURD)) {

@@ -41,7 +41,7 @@ fn a_forked_child_gets_errors_and_leaves_the_parents_device_alone() {
 
 /// Runs as a separate program: opens an isolated device, reports that, and waits for a signal.
 #[test]
-#[ignore = "what another test starts"]
+#[ignore = "not a test: the program that another test starts"]
 fn program_that_is_killed() {
     let Some(folder) = std::env::var_os("LONGSHORE_TEST_PLUGINS") else { return };
     let host = longshore::Host::builder()
@@ -159,7 +159,7 @@ fn hundreds_of_threads_wait_for_host_functions_that_launch_and_wait() {
 /// Runs as a separate program whose files may have as many bytes as a variable sets: a larger file
 /// would end the process.
 #[test]
-#[ignore = "what another test starts"]
+#[ignore = "not a test: the program that another test starts"]
 fn program_with_small_files() {
     let Ok(bytes) = std::env::var(FILE_BYTES) else { return };
     let world = World::new();

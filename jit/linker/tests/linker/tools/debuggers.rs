@@ -144,7 +144,7 @@ fn perf_inject_finds_linked_functions_and_their_code_in_the_jitdump() {
 /// Runs as the program below a debugger or a profiler: puts the functions of an object in memory,
 /// announces and calls them.
 #[test]
-#[ignore = "the other tests run it"]
+#[ignore = "not a test: the program that other tests run"]
 fn debuggee() {
     let Some(path) = env::var_os(OBJECT) else { return };
     println!("process {}.", std::process::id());
