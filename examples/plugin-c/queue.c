@@ -206,7 +206,7 @@ static longshore_error_object *check_launch(const longshore_queue *queue,
                                             const longshore_launch *launch) {
     if (launch->flags & ~(uint32_t)LONGSHORE_LAUNCH_WAIT)
         return fail(LONGSHORE_ERROR_UNSUPPORTED,
-                    "launch flags 0x%x, this device has no cooperative launches", launch->flags);
+                    "launch flags 0x%x, this device has no flag but LAUNCH_WAIT", launch->flags);
     if (launch->kernel->module->device != queue->device)
         return fail(LONGSHORE_ERROR_INVALID_DEVICE, "a kernel of " BACKEND ":%u on a queue of "
                     BACKEND ":%u", launch->kernel->module->device->index, queue->device->index);

@@ -2,7 +2,9 @@
 
 use crate::memory::{Buffer, DevicePointer, Element};
 use crate::program::Kernel;
-use longshore_plugin_api::{ArgumentKind, ArgumentType, Error, ErrorCode, LaunchShape, Result};
+use longshore_plugin_api::{
+    ArgumentKind, ArgumentPassing, ArgumentType, Error, ErrorCode, LaunchShape, Result,
+};
 use std::any::TypeId;
 use std::ffi::c_void;
 
@@ -29,6 +31,7 @@ pub struct Grid {
     dynamic_shared_bytes: u64,
     cooperative: bool,
     cluster: Option<[u32; 3]>,
+    passing: ArgumentPassing,
 }
 
 impl Default for Grid {
@@ -40,7 +43,14 @@ impl Default for Grid {
 impl Grid {
     /// Creates a grid of this number of work-groups, and of work-items per group, in x, y and z.
     pub fn new(groups: [u32; 3], items: [u32; 3]) -> Grid {
-        Grid { groups, items, dynamic_shared_bytes: 0, cooperative: false, cluster: None }
+        Grid {
+            groups,
+            items,
+            dynamic_shared_bytes: 0,
+            cooperative: false,
+            cluster: None,
+            passing: ArgumentPassing::Pointers,
+        }
     }
 
     /// Creates a one-dimensional grid of `groups` work-groups of `items` work-items each.
@@ -72,13 +82,22 @@ impl Grid {
         self
     }
 
+    /// Returns the grid for a kernel that takes its arguments in this way.
+    /// [`ArgumentPassing::Words`] is for the CPU, and for kernels of clang's OpenMP images, which
+    /// have a parameter of C for each argument.
+    #[must_use]
+    pub fn with_passing(mut self, passing: ArgumentPassing) -> Grid {
+        self.passing = passing;
+        self
+    }
+
     /// Returns the shape of a launch of `kernel`.
     ///
     /// # Errors
     /// `InvalidArgument` for a dimension of 0, clusters that do not divide the groups, or a group
     /// that the kernel does not allow.
     pub(crate) fn shape(&self, kernel: &Kernel, wait: bool) -> Result<LaunchShape> {
-        let Grid { groups, items, dynamic_shared_bytes, cooperative, cluster } = *self;
+        let Grid { groups, items, dynamic_shared_bytes, cooperative, cluster, passing } = *self;
         if groups.contains(&0) || items.contains(&0) {
             return Err(self.refuse(kernel, "every dimension must be at least 1"));
         }
@@ -94,7 +113,8 @@ impl Grid {
             .with_cluster(cluster)
             .with_dynamic_shared_bytes(dynamic_shared_bytes)
             .with_cooperative(cooperative)
-            .with_wait(wait))
+            .with_wait(wait)
+            .with_passing(passing))
     }
 
     #[cold]

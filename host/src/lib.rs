@@ -121,9 +121,10 @@ pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
 /// A plugin's description of itself: backend, name, version, vendor, image formats and driver.
 pub type PluginDescription = longshore_plugin_api::Description<String>;
 pub use longshore_plugin_api::{
-    Acceptance, ArgumentKind, ArgumentType, DeviceInfo, DeviceType, Error, ErrorCode, FpCapability,
-    InfoType, InfoValue, KernelAttributes, MemoryKind, PlatformInfo, PoolTracker, PrefetchTarget,
-    ProfileSection, ProfileSectionKind, Result, SymbolKind, VendorError,
+    Acceptance, ArgumentKind, ArgumentPassing, ArgumentType, DeviceInfo, DeviceType, Error,
+    ErrorCode, FpCapability, InfoType, InfoValue, KernelAttributes, MemoryKind, PlatformInfo,
+    PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Result, SymbolKind,
+    VendorError,
 };
 
 /// The types that any thread may use: a compile-time check of `Send + Sync`.

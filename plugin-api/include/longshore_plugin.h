@@ -29,6 +29,10 @@ extern "C" {
 // Flag of a launch that returns when the kernel and all earlier work of the queue are done.
 #define LONGSHORE_LAUNCH_WAIT 2
 
+// Flag of a launch whose kernel takes its arguments as C parameters of 64 bits, one for each
+// value: `void kernel(uint64_t, ...)`. A value of less than 8 bytes is filled up with zeros.
+#define LONGSHORE_LAUNCH_WORDS 4
+
 // Flag of a copy that returns when the copy and all earlier work of the queue are done.
 #define LONGSHORE_COPY_WAIT 1
 
@@ -271,6 +275,17 @@ typedef enum longshore_loading {
     // Deferrable parts at the first launch of the kernels.
     LONGSHORE_LOADING_LAZILY = 1,
 } longshore_loading;
+
+// The way in which a kernel takes its arguments.
+typedef enum longshore_argument_passing {
+    // The backend's usual way. On the CPU, a kernel of LLVM's host form takes an array of pointers
+    // to the values, `void kernel(void **args)`.
+    LONGSHORE_ARGUMENT_PASSING_POINTERS = 0,
+    // Parameters of C, `void kernel(uint64_t, ...)`: each value is an integer of 64 bits in the
+    // calling convention of the processor. A value has at most 8 bytes; zeros fill up a shorter
+    // one.
+    LONGSHORE_ARGUMENT_PASSING_WORDS = 1,
+} longshore_argument_passing;
 
 // The outcome of `connect`.
 typedef enum longshore_connection {

@@ -19,7 +19,7 @@ pub use entry::{
 pub use tables::*;
 pub use values::{
     Bytes, COPY_WAIT, Copy as CopyRequest, DeviceHandle, ErrorObject, EventHandle, FILL_WAIT, Fill,
-    GlobalInfo, HostFunction, KernelHandle, KernelInfo, LAUNCH_COOPERATIVE, LAUNCH_WAIT, Launch,
-    ModuleHandle, PlatformHandle, PoolTracker, ProfileVisitor, QueueHandle, Sink, SymbolVisitor,
-    Text,
+    GlobalInfo, HostFunction, KernelHandle, KernelInfo, LAUNCH_COOPERATIVE, LAUNCH_WAIT,
+    LAUNCH_WORDS, Launch, ModuleHandle, PlatformHandle, PoolTracker, ProfileVisitor, QueueHandle,
+    Sink, SymbolVisitor, Text,
 };

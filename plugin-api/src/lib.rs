@@ -221,9 +221,9 @@ pub use kernel_description::{
     KernelDescription, KernelForm, KernelNote, NoteOwner, note_owner,
 };
 pub use request::{
-    Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes, LaunchShape, Loading,
-    MemoryKind, Place, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Span,
-    SymbolKind,
+    ArgumentPassing, Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes,
+    LaunchShape, Loading, MemoryKind, Place, PoolTracker, PrefetchTarget, ProfileSection,
+    ProfileSectionKind, Span, SymbolKind,
 };
 pub use services::{Services, level as log_level, level_filter as log_level_filter};
 pub use text::printable;

@@ -210,6 +210,22 @@ impl<'a, D> CopyRequest<'a, D> {
     }
 }
 
+/// The way in which a kernel takes its arguments.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum ArgumentPassing {
+    /// The backend's usual way. On the CPU, a kernel of LLVM's host form takes an array of pointers
+    /// to the values, `void kernel(void **args)`.
+    #[default]
+    Pointers = 0,
+    /// Parameters of C, `void kernel(uint64_t, ...)`: each value is an integer of 64 bits in the
+    /// calling convention of the processor. A value has at most 8 bytes; zeros fill up a shorter
+    /// one.
+    Words = 1,
+}
+
 /// The shape of a launch. `groups` and `items` are at least 1 in each dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -228,11 +244,14 @@ pub struct LaunchShape {
     pub cooperative: bool,
     /// Whether the call returns only when the kernel and all work queued before it are done.
     pub wait: bool,
+    /// The way in which the kernel takes its arguments.
+    pub passing: ArgumentPassing,
 }
 
 impl LaunchShape {
     /// Creates the shape of `groups` work-groups of `items` work-items each, in x, y, z: without
-    /// clusters, dynamic shared memory and cooperation, for a caller that does not wait.
+    /// clusters, dynamic shared memory and cooperation, for a caller that does not wait. Arguments
+    /// are passed in the backend's usual way.
     #[inline]
     pub const fn new(groups: [u32; 3], items: [u32; 3]) -> LaunchShape {
         LaunchShape {
@@ -242,6 +261,7 @@ impl LaunchShape {
             dynamic_shared_bytes: 0,
             cooperative: false,
             wait: false,
+            passing: ArgumentPassing::Pointers,
         }
     }
 
@@ -275,6 +295,28 @@ impl LaunchShape {
     pub const fn with_wait(mut self, wait: bool) -> LaunchShape {
         self.wait = wait;
         self
+    }
+
+    /// Returns the same shape with [`LaunchShape::passing`] set.
+    #[inline]
+    #[must_use]
+    pub const fn with_passing(mut self, passing: ArgumentPassing) -> LaunchShape {
+        self.passing = passing;
+        self
+    }
+
+    /// Refuses [`ArgumentPassing::Words`], for a device whose kernels have one form of arguments.
+    ///
+    /// # Errors
+    /// `Unsupported` for a launch that passes words.
+    #[inline]
+    pub fn refuse_words(&self) -> Result<()> {
+        match self.passing {
+            ArgumentPassing::Pointers => Ok(()),
+            ArgumentPassing::Words => {
+                Err(unsupported("kernels that take their arguments as words"))
+            }
+        }
     }
 
     /// Refuses clusters, for a device without them.

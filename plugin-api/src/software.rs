@@ -143,6 +143,7 @@ impl<B: SoftwareBackend> Queue<B> for SoftwareQueue {
         shape: &LaunchShape,
         arguments: Arguments<'_>,
     ) -> Result<()> {
+        shape.refuse_words()?;
         self.push(shape.wait, B::launch(kernel, shape, arguments)?)
     }
 

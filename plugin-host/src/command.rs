@@ -1,5 +1,6 @@
 //! Queued commands with their captured values, in memory that is kept for later commands.
 
+use crate::execute::words::{LEAST_WORDS, Words, word_of};
 use crate::execute::{Engine, Job, Launch};
 use crate::guard::Modes;
 use crate::record::Record;
@@ -37,6 +38,12 @@ enum Command {
     Launch {
         launch: u32,
         table: u32,
+        count: u32,
+    },
+    /// A launch with `count` words, which start at block `words`.
+    Words {
+        launch: u32,
+        words: u32,
         count: u32,
     },
     Copy {
@@ -79,6 +86,9 @@ impl Batch {
     /// `OutOfResources` if memory runs out, as for all methods that add a command; nothing was
     /// added.
     pub(crate) fn launch(&mut self, launch: Launch, arguments: Arguments<'_>) -> Result<()> {
+        if launch.takes_words() {
+            return self.launch_words(launch, arguments);
+        }
         let table_bytes = arguments.len().saturating_mul(size_of::<usize>());
         let value_blocks = arguments.values().map(|value| value.len().div_ceil(BLOCK_BYTES));
         let blocks = value_blocks.fold(table_bytes.div_ceil(BLOCK_BYTES), usize::saturating_add);
@@ -91,11 +101,32 @@ impl Batch {
             value_at += value.len().next_multiple_of(BLOCK_BYTES);
         }
         let (table, count) = (narrow(table)?, narrow(arguments.len())?);
+        let launch = self.add_launch(launch, blocks)?;
+        self.commands.push(Command::Launch { launch, table, count });
+        Ok(())
+    }
+
+    /// Adds a launch whose arguments are words.
+    fn launch_words(&mut self, launch: Launch, arguments: Arguments<'_>) -> Result<()> {
+        let bytes = arguments.len().max(LEAST_WORDS).saturating_mul(size_of::<u64>());
+        let blocks = bytes.div_ceil(BLOCK_BYTES);
+        let words = self.reserve(blocks)?;
+        for (i, value) in arguments.values().enumerate() {
+            let at = words * BLOCK_BYTES + i * size_of::<u64>();
+            self.write(at, &word_of(value).to_ne_bytes());
+        }
+        let (words, count) = (narrow(words)?, narrow(arguments.len())?);
+        let launch = self.add_launch(launch, blocks)?;
+        self.commands.push(Command::Words { launch, words, count });
+        Ok(())
+    }
+
+    /// Keeps a launch whose arguments take `blocks` blocks; returns its index.
+    fn add_launch(&mut self, launch: Launch, blocks: usize) -> Result<u32> {
         let index = narrow(self.launches.len())?;
         self.launches.try_reserve(1).map_err(|_| out_of_memory(blocks))?;
         self.launches.push(launch);
-        self.commands.push(Command::Launch { launch: index, table, count });
-        Ok(())
+        Ok(index)
     }
 
     /// Adds a copy. Overlapping ranges copy as if through a buffer.
@@ -199,6 +230,14 @@ impl Batch {
                 // SAFETY: the launch's `Arguments` vouched for running the kernel with these
                 // values, which stay in place until the batch is emptied.
                 unsafe { engine.run(job, &launch, arguments.cast_const().cast()) }?;
+            }
+            Command::Words { launch, words, count } => {
+                let words = self.captured[words as usize..].as_ptr().cast();
+                let launch = self.launches[launch as usize];
+                // SAFETY: `launch_words` reserved and wrote `count` words, at least `LEAST_WORDS`,
+                // which stay in place until the batch is emptied. The launch's `Arguments` vouched
+                // for running the kernel with them.
+                unsafe { engine.run_words(&launch, Words::new(words, count as usize)) }?;
             }
             // SAFETY: the copy's spans vouched for both ranges until the copy is done.
             Command::Copy { destination, source, bytes } => unsafe {

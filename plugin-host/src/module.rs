@@ -133,6 +133,11 @@ impl HostKernel {
         HostKernel { kernel: Kernel::host_form(name, entry), late: None }
     }
 
+    #[cfg(test)]
+    pub(crate) fn work_group_form(name: &str, entry: GroupEntry) -> HostKernel {
+        HostKernel { kernel: Kernel::work_group_form(name, entry), late: None }
+    }
+
     /// Returns the kernel for a launch. The first launch of a lazily linked kernel links it and
     /// runs the constructors of the linked members, and blocks meanwhile.
     ///

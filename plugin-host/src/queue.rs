@@ -1,13 +1,13 @@
 //! Queues: the checks of commands, and the choice between queueing and immediate execution.
 
 use crate::command::{copy_bytes, fill_bytes};
-use crate::execute::{Engine, Launch};
+use crate::execute::{Engine, Launch, words};
 use crate::kernel::{Code, MOST_GROUP_ITEMS, SHARED_BYTES};
 use crate::submission_queue::SubmissionQueue;
 use crate::{HostBackend, HostDevice, HostEvent, HostKernel};
 use longshore_plugin_api::{
-    Arguments, CopyRequest, Error, ErrorCode, HostFunction, LaunchShape, PrefetchTarget, Queue,
-    Result, Span,
+    ArgumentPassing, Arguments, CopyRequest, Error, ErrorCode, HostFunction, LaunchShape,
+    PrefetchTarget, Queue, Result, Span,
 };
 use std::sync::Arc;
 
@@ -67,6 +67,7 @@ impl Queue<HostBackend> for HostQueue {
     ) -> Result<()> {
         if !is_plain(kernel, shape) {
             check_shape(kernel, shape)?;
+            check_passing(kernel, shape, arguments)?;
         }
         let launch = Launch::new(kernel.prepare()?, shape);
         self.launch_checked(launch, shape.wait, arguments)
@@ -153,6 +154,7 @@ fn is_plain(kernel: &HostKernel, shape: &LaunchShape) -> bool {
         && has_items_for_a_group(shape.items)
         && !shape.cooperative
         && shape.cluster.is_none()
+        && shape.passing == ArgumentPassing::Pointers
         && shape.dynamic_shared_bytes == 0
         && match kernel.code() {
             Code::Host(_) => true,
@@ -218,6 +220,20 @@ fn check_shape(kernel: &HostKernel, shape: &LaunchShape) -> Result<()> {
             refuse(ErrorCode::InvalidArgument, what)
         }
         _ => Ok(()),
+    }
+}
+
+/// Checks that the kernel can take its arguments as the launch passes them.
+fn check_passing(kernel: &HostKernel, shape: &LaunchShape, arguments: Arguments<'_>) -> Result<()> {
+    match (shape.passing, kernel.code()) {
+        (ArgumentPassing::Pointers, _) => Ok(()),
+        (ArgumentPassing::Words, Code::Host(_)) => words::check(arguments)
+            .map_err(|error| error.context(format_args!("kernel '{}'", kernel.name()))),
+        (ArgumentPassing::Words, Code::Groups(_)) => Err(words::work_group_form(kernel.name())),
+        (other, _) => Err(Error::new(
+            ErrorCode::Unsupported,
+            format!("kernel '{}': no passing of arguments as {other:?}", kernel.name()),
+        )),
     }
 }
 

@@ -23,6 +23,7 @@
 //! behind. A parked queue keeps the role, and the next attending thread takes it over.
 
 use crate::command::{Batch, Failures};
+use crate::execute::words::Words;
 use crate::execute::{Engine, Job, Launch};
 use crate::record::Record;
 use crate::spin::spin_until;
@@ -406,6 +407,10 @@ impl Role<'_> {
     #[inline]
     pub(crate) fn launch(&self, launch: &Launch, arguments: Arguments<'_>) -> Result<()> {
         let SubmissionQueue { engine, job, .. } = &**self.queue;
+        if launch.takes_words() {
+            // SAFETY: the arguments vouch for running the kernel with their values.
+            return Words::with(arguments, |words| unsafe { engine.run_words(launch, words) });
+        }
         // SAFETY: the arguments vouch for running the kernel with their values, to which the
         // pointers point, valid during this call.
         unsafe { engine.run(job, launch, arguments.pointers()) }

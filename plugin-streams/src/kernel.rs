@@ -87,9 +87,10 @@ impl<D: Driver> KernelCore<D> {
     ///
     /// # Errors
     /// `InvalidArgument` for a shape or arguments that the kernel or the device cannot have,
-    /// `Unsupported` for a cooperative launch without support.
+    /// `Unsupported` for a cooperative launch without support, and for arguments as words.
     #[inline]
     pub(crate) fn check(&self, shape: &LaunchShape, arguments: Arguments<'_>) -> Result<()> {
+        shape.refuse_words()?;
         let limits = &self.device.facts().limits;
         let items = product(shape.items);
         let fits = |sizes: &[u32; 3], most: &[u32; 3]| {

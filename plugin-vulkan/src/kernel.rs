@@ -160,6 +160,7 @@ impl VulkanKernel {
     #[inline]
     fn check_shape(&self, shape: &LaunchShape) -> Result<()> {
         shape.refuse_clusters()?;
+        shape.refuse_words()?;
         let limits = &self.device.physical.limits;
         let (groups, items) = (shape.groups, shape.items);
         for axis in 0..3 {

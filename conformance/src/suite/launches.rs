@@ -2,7 +2,7 @@
 
 use super::context::{Context, Gate, if_supported, or_skip, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
-use longshore::{DeviceInfo, ErrorCode, Grid, InfoValue, RawArguments};
+use longshore::{ArgumentPassing, DeviceInfo, ErrorCode, Grid, InfoValue, RawArguments};
 use std::ffi::c_void;
 
 behaviour_list! { "launches":
@@ -22,6 +22,7 @@ behaviour_list! { "launches":
     "occupancy queries are answered or unsupported" ["P-58"] occupancy_can_be_asked_for;
     "a cooperative launch runs or is unsupported" ["P-47"] cooperative_launches_run;
     "a launch in clusters runs or is unsupported" ["P-64"] launches_in_clusters_run;
+    "a launch that passes words runs or is unsupported" ["P-78"] launches_with_words_run;
 }
 
 fn a_kernel_computes(cx: &Context) -> Check {
@@ -277,4 +278,26 @@ fn launches_in_clusters_run(cx: &Context) -> Check {
     refused(huge, ErrorCode::InvalidArgument, "a cluster beyond the device's limit")?;
     ensure_eq!(counter()?, 9, "counter after a refused launch");
     Ok(())
+}
+
+fn launches_with_words_run(cx: &Context) -> Check {
+    let (basic, queue) = (cx.basic()?, cx.queue()?);
+    let bump = basic.program.kernel("bump")?;
+    let grid = Grid::default().with_passing(ArgumentPassing::Words);
+    // SAFETY: `bump` takes no arguments, in whichever form.
+    let launched = unsafe { queue.launch_and_wait(&bump, grid, ()) };
+    if !matches!(&launched, Err(error) if error.code() == ErrorCode::Unsupported) {
+        launched?;
+        ensure_eq!(basic.global(&queue)?, 6, "counter");
+        let wide = ([0u8; 16], 16);
+        let pointers = [wide.0.as_ptr().cast::<c_void>()];
+        // SAFETY: the value has 16 bytes; the launch is refused.
+        let launched =
+            unsafe { queue.launch(&bump, grid, RawArguments::new(&pointers, &[wide.1])?) };
+        refused(launched, ErrorCode::InvalidArgument, "a word of 16 bytes")?;
+        ensure_eq!(basic.global(&queue)?, 6, "counter after a refused launch");
+        return Ok(());
+    }
+    ensure_eq!(basic.global(&queue)?, 5, "counter after a refused launch");
+    Err(Stop::Skipped("the device's kernels take no words".to_owned()))
 }

@@ -166,6 +166,9 @@ pub struct PoolTracker {
 pub const LAUNCH_COOPERATIVE: u32 = 1;
 /// Flag of a launch that returns when the kernel and all earlier work of the queue are done.
 pub const LAUNCH_WAIT: u32 = 2;
+/// Flag of a launch whose kernel takes its arguments as C parameters of 64 bits, one for each
+/// value: `void kernel(uint64_t, ...)`. A value of less than 8 bytes is filled up with zeros.
+pub const LAUNCH_WORDS: u32 = 4;
 
 /// A kernel launch. The callee copies the parts that it needs: nothing in the launch is valid after
 /// the call returns.

@@ -6,7 +6,9 @@ use crate::abi;
 use crate::backend::Plugin;
 use crate::error::{Error, ErrorCode, Result};
 use crate::raw::read_bytes;
-use crate::request::{Arguments, CopyRequest, HostFunction, LaunchShape, Place, Span};
+use crate::request::{
+    ArgumentPassing, Arguments, CopyRequest, HostFunction, LaunchShape, Place, Span,
+};
 
 /// Reads a launch.
 ///
@@ -19,7 +21,8 @@ use crate::request::{Arguments, CopyRequest, HostFunction, LaunchShape, Place, S
 pub(crate) unsafe fn launch<'a, P: Plugin>(
     raw: &'a abi::Launch,
 ) -> Result<(&'a P::Kernel, LaunchShape, Arguments<'a>)> {
-    known_flags("launch", raw.flags, abi::LAUNCH_COOPERATIVE | abi::LAUNCH_WAIT)?;
+    let known = abi::LAUNCH_COOPERATIVE | abi::LAUNCH_WAIT | abi::LAUNCH_WORDS;
+    known_flags("launch", raw.flags, known)?;
     let shape = LaunchShape {
         groups: raw.groups,
         items: raw.items,
@@ -27,6 +30,10 @@ pub(crate) unsafe fn launch<'a, P: Plugin>(
         dynamic_shared_bytes: raw.dynamic_shared_bytes,
         cooperative: raw.flags & abi::LAUNCH_COOPERATIVE != 0,
         wait: raw.flags & abi::LAUNCH_WAIT != 0,
+        passing: match raw.flags & abi::LAUNCH_WORDS {
+            0 => ArgumentPassing::Pointers,
+            _ => ArgumentPassing::Words,
+        },
     };
     let count = raw.argument_count as usize;
     // SAFETY: promised by the caller.

@@ -3,7 +3,7 @@
 use super::{RemoteDevice, RemoteKernel};
 use crate::abi::{self, DeviceHandle};
 use crate::raw::bytes;
-use crate::request::{Arguments, CopyRequest, LaunchShape, Place, Span};
+use crate::request::{ArgumentPassing, Arguments, CopyRequest, LaunchShape, Place, Span};
 
 /// Returns the request of a launch.
 #[inline]
@@ -14,6 +14,10 @@ pub(crate) fn launch(
 ) -> abi::Launch {
     let cooperative = if shape.cooperative { abi::LAUNCH_COOPERATIVE } else { 0 };
     let wait = if shape.wait { abi::LAUNCH_WAIT } else { 0 };
+    let words = match shape.passing {
+        ArgumentPassing::Pointers => 0,
+        ArgumentPassing::Words => abi::LAUNCH_WORDS,
+    };
     abi::Launch {
         kernel: kernel.handle(),
         groups: shape.groups,
@@ -21,7 +25,7 @@ pub(crate) fn launch(
         cluster: shape.cluster.unwrap_or_default(),
         reserved: 0,
         dynamic_shared_bytes: shape.dynamic_shared_bytes,
-        flags: cooperative | wait,
+        flags: cooperative | wait | words,
         argument_count: arguments.len() as u32,
         arguments: arguments.pointers(),
         argument_sizes: arguments.sizes(),

@@ -16,4 +16,5 @@ mod one_source;
 mod profiles;
 mod public_api;
 mod relocatable_images;
+mod word_arguments;
 mod work_groups;

@@ -1,5 +1,6 @@
 //! Launch shapes that a plugin has accepted, so that a similar launch need not wait for a reply.
 
+use longshore_plugin_api::ArgumentPassing;
 use parking_lot::Mutex;
 
 /// The properties of a launch for which a plugin can refuse it.
@@ -9,6 +10,7 @@ pub(super) struct Shape {
     pub(super) groups: [u32; 3],
     pub(super) items: [u32; 3],
     pub(super) shared_bytes: u64,
+    pub(super) passing: ArgumentPassing,
     /// A digest of the arguments' sizes.
     pub(super) sizes: u64,
 }
@@ -61,8 +63,14 @@ mod tests {
     #[test]
     fn a_launch_is_known_with_fewer_groups_and_nothing_else_changed() {
         let accepted = AcceptedShapes::default();
-        let shape =
-            Shape { kernel: 1, groups: [4, 2, 1], items: [8; 3], shared_bytes: 0, sizes: 3 };
+        let shape = Shape {
+            kernel: 1,
+            groups: [4, 2, 1],
+            items: [8; 3],
+            shared_bytes: 0,
+            passing: ArgumentPassing::Pointers,
+            sizes: 3,
+        };
         assert!(!accepted.has(&shape));
         accepted.add(shape.clone());
         assert!(accepted.has(&shape));
@@ -72,6 +80,7 @@ mod tests {
             Shape { groups: [4, 3, 1], ..shape.clone() },
             Shape { items: [8, 8, 7], ..shape.clone() },
             Shape { shared_bytes: 1, ..shape.clone() },
+            Shape { passing: ArgumentPassing::Words, ..shape.clone() },
             Shape { sizes: 4, ..shape.clone() },
         ] {
             assert!(!accepted.has(&other), "{other:?}");

@@ -95,6 +95,7 @@ fn known(kernel: &IsolatedKernel, shape: &LaunchShape, arguments: Arguments<'_>)
         groups: shape.groups,
         items: shape.items,
         shared_bytes: shape.dynamic_shared_bytes,
+        passing: shape.passing,
         sizes: digest(arguments.values().map(<[u8]>::len)),
     }
 }
