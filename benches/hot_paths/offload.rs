@@ -1,7 +1,7 @@
 //! The C API in a program's form: a shared library.
 
 use libloading::Library;
-use xtask::offload_library;
+use xtask::shared_library::OFFLOAD;
 
 /// The opened library. It is never closed, as its threads may run until the process ends.
 pub(super) struct OffloadLibrary {
@@ -14,7 +14,7 @@ impl OffloadLibrary {
     pub(super) fn open() -> OffloadLibrary {
         let executable = std::env::current_exe().expect("Linux tells");
         let folder = executable.ancestors().nth(2).expect("target/<profile>/deps/<executable>");
-        let file = offload_library::link(folder).unwrap_or_else(|error| panic!("{error:?}"));
+        let file = OFFLOAD.link(folder).unwrap_or_else(|error| panic!("{error:?}"));
         // SAFETY: opening our own library runs nothing.
         let library = unsafe { Library::new(file) }.expect("it was just linked");
         OffloadLibrary { library: Box::leak(Box::new(library)) }

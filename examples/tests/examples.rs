@@ -6,7 +6,7 @@ use longshore_tests::device_code::clangs;
 use longshore_tests::world::{command, host_plugin, root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use xtask::offload_library;
+use xtask::shared_library::OFFLOAD;
 
 /// Returns a file in cargo's target folder; `cargo build` with `options` makes a missing one.
 fn built(file: &str, options: &[&str]) -> PathBuf {
@@ -27,8 +27,8 @@ fn example(file: &str) -> PathBuf {
 
 /// Compiles the example in C into a folder, with the shared library of the C API.
 fn example_in_c(folder: &Path) -> PathBuf {
-    let archive = built(offload_library::ARCHIVE, &["--package", "longshore-capi"]);
-    let library = offload_library::link(archive.parent().unwrap()).unwrap();
+    let archive = built(OFFLOAD.archive, &["--package", "longshore-capi"]);
+    let library = OFFLOAD.link(archive.parent().unwrap()).unwrap();
     let program = folder.join("saxpy");
     let mut compiler = Command::new("cc");
     compiler.args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);

@@ -1,12 +1,13 @@
 //! `cargo xtask install`: the command, the plugins, the executor for isolated plugins, and the C
-//! API with its headers, under one folder.
+//! API with its headers, and the OpenMP library, under one folder.
 //!
 //! No installed file contains the path of that folder, so it can be moved as a whole. The command
 //! and the library find plugins in `../lib/longshore`, and the package files derive the folder from
 //! their own location.
 
 use crate::documentation::with_links_to_installed;
-use crate::{offload_library, process, root, test};
+use crate::shared_library::{self, OFFLOAD, OPENMP};
+use crate::{process, root, test};
 use anyhow::{Context, Result};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ use std::process::Command;
 const COMMAND: &str = "bin/longshore";
 const EXECUTOR: &str = "longshore-executor";
 const LIBRARY: &str = "lib/libLLVMOffload.so";
+/// The folder of the OpenMP library, for `LD_LIBRARY_PATH`.
+const OPENMP_FOLDER: &str = "lib/longshore/openmp";
 const MANUAL: &str = "share/man/man1";
 /// Shells, and their files with completions of a command.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -66,10 +69,15 @@ pub fn run(prefix: &Path, profile: Profile) -> Result<()> {
         put(&built.join(&file), &prefix.join("lib/longshore").join(&file), 0o755)?;
     }
     put(&built.join(EXECUTOR), &prefix.join("libexec/longshore").join(EXECUTOR), 0o755)?;
-    let library = offload_library::link(&built)?;
-    put(&library, &prefix.join("lib").join(offload_library::SONAME), 0o755)?;
-    link(offload_library::SONAME, &prefix.join(LIBRARY))?;
-    put(&built.join(offload_library::ARCHIVE), &prefix.join(LIBRARY).with_extension("a"), 0o644)?;
+    let library = OFFLOAD.link(&built)?;
+    put(&library, &prefix.join("lib").join(OFFLOAD.soname), 0o755)?;
+    link(OFFLOAD.soname, &prefix.join(LIBRARY))?;
+    put(&built.join(OFFLOAD.archive), &prefix.join(LIBRARY).with_extension("a"), 0o644)?;
+    let openmp = prefix.join(OPENMP_FOLDER);
+    put(&OPENMP.link(&built)?, &openmp.join(OPENMP.soname), 0o755)?;
+    for name in shared_library::OPENMP_NAMES {
+        link(OPENMP.soname, &openmp.join(name))?;
+    }
     for (file, folder) in FILES {
         let file = root().join(file);
         let name = file.file_name().expect("the list names files");
@@ -108,7 +116,7 @@ fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
         // One test program is enough for dependencies to have the features of all tests.
         cargo.args(test::TESTED).args(["--test", "tasks"]);
     } else {
-        let others = ["command", "capi", "executor", "conformance"];
+        let others = ["command", "capi", "openmp", "executor", "conformance"];
         let others = others.iter().map(|name| format!("longshore-{name}"));
         cargo.args(others.chain(plugins.iter().cloned()).flat_map(|name| ["-p".to_owned(), name]));
     }

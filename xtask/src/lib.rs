@@ -12,11 +12,11 @@ pub mod gpu_check;
 #[cfg(feature = "tasks")]
 pub mod header;
 pub mod install;
-pub mod offload_library;
 pub mod process;
 pub mod prose;
 #[cfg(feature = "tasks")]
 pub mod sanitize;
+pub mod shared_library;
 pub mod test;
 
 use std::path::PathBuf;

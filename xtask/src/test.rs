@@ -1,6 +1,7 @@
 //! `cargo xtask test`: all tests that this machine can run.
 
-use crate::{offload_library, process, prose, root};
+use crate::shared_library::{OFFLOAD, OPENMP};
+use crate::{process, prose, root};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -227,7 +228,8 @@ pub fn run(install: bool, all: bool) -> Result<()> {
     // dependencies have the same features as in the next two steps, and are built once.
     process::run(cargo(&["build", "--all-targets"]).args(TESTED))?;
     prose::run_built()?;
-    offload_library::link(&process::target_folder().join("debug"))?;
+    OFFLOAD.link(&process::target_folder().join("debug"))?;
+    OPENMP.link(&process::target_folder().join("debug"))?;
     run_examples()?;
     if process::starts("cargo", &["nextest", "--version"]) {
         let threads = test_threads().to_string();

@@ -1,0 +1,126 @@
+//! The devices of OpenMP programs.
+
+use crate::kernel::RegionKernel;
+use crate::library::{Library, Loaded};
+use crate::loading;
+use crate::mapping::table::MappingTable;
+use crate::mapping::{Failure, end};
+use crate::settings;
+use crate::stream::After;
+use arc_swap::ArcSwap;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use longshore::{Device, DeviceEntry, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The kernels of a device, by the host address of their regions.
+pub(crate) type Kernels = HashMap<usize, Arc<RegionKernel>, FixedState>;
+
+/// A device of OpenMP programs. Lives as long as the process. LLVM: `DeviceTy`.
+pub(crate) struct OmpDevice {
+    /// The device's number in OpenMP programs.
+    pub(crate) number: usize,
+    pub(crate) device: Device,
+    /// Whether the host reads and writes the device's memory at its addresses.
+    pub(crate) is_reachable: bool,
+    /// Whether kernels read and write all memory of the host.
+    pub(crate) shares_memory: bool,
+    pub(crate) table: MappingTable,
+    pub(crate) kernels: ArcSwap<Kernels>,
+    /// Images of libraries that the device has loaded, oldest first.
+    pub(crate) loaded: Mutex<Vec<Loaded>>,
+    /// Whether libraries are registered that the device has not loaded.
+    has_pending: AtomicBool,
+}
+
+impl OmpDevice {
+    /// Opens a device of the host under a number of OpenMP's. Blocks.
+    ///
+    /// # Errors
+    /// Errors of [`DeviceEntry::open`].
+    pub(crate) fn open(number: usize, entry: &DeviceEntry) -> Result<OmpDevice> {
+        let device = entry.open()?;
+        let threshold = settings::settings().pool_threshold;
+        Ok(OmpDevice {
+            number,
+            is_reachable: device.backend() == "host" && !entry.is_isolated(),
+            shares_memory: device.backend() == "host" && !entry.is_isolated(),
+            table: MappingTable::new(device.clone(), threshold),
+            kernels: ArcSwap::from_pointee(Kernels::default()),
+            loaded: Mutex::default(),
+            has_pending: AtomicBool::new(true),
+            device,
+        })
+    }
+
+    /// Notes that libraries were registered.
+    pub(crate) fn note_registered(&self) {
+        self.has_pending.store(true, Ordering::Release);
+    }
+
+    /// Loads the images of all libraries that were registered since the last call. Blocks.
+    ///
+    /// # Errors
+    /// Errors of the images; the remaining libraries are loaded by the next call.
+    #[inline]
+    pub(crate) fn make_ready(&self) -> std::result::Result<(), Failure> {
+        match self.has_pending.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => self.load_pending(),
+        }
+    }
+
+    #[cold]
+    fn load_pending(&self) -> std::result::Result<(), Failure> {
+        let mut loaded = self.loaded.lock();
+        if !self.has_pending.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        for library in crate::runtime::libraries() {
+            if loaded.iter().any(|known| known.descriptor == library.descriptor) {
+                continue;
+            }
+            match loading::load(self, &library) {
+                Ok(new) => loaded.push(new),
+                Err(error) => {
+                    self.has_pending.store(true, Ordering::Release);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Unloads a library's image, if it is loaded. Blocks.
+    pub(crate) fn unload(&self, library: &Library) {
+        let mut loaded = self.loaded.lock();
+        let place = loaded.iter().position(|known| known.descriptor == library.descriptor);
+        let Some(place) = place else { return };
+        let image = loaded.remove(place);
+        drop(loaded);
+        loading::unload(self, library, image);
+    }
+
+    /// Returns the kernel of a region.
+    #[inline]
+    pub(crate) fn kernel(&self, region: usize) -> Option<Arc<RegionKernel>> {
+        self.kernels.load().get(&region).cloned()
+    }
+
+    /// Does the work that follows a construct's operations.
+    pub(crate) fn finish(&self, after: After) {
+        match after {
+            After::End(ended) => end::finish(&self.table, self.number, ended),
+            After::Restore(shadows) => {
+                // SAFETY: the pointers are memory of the program that a copy has overwritten.
+                shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
+            }
+            After::Free(memory) => {
+                let mut locked = self.table.lock();
+                memory.into_iter().for_each(|memory| locked.pool.free(memory));
+            }
+        }
+    }
+}

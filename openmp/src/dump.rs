@@ -1,0 +1,47 @@
+//! The text of the mapping table.
+
+use crate::abi::SourceLocation;
+use crate::device::OmpDevice;
+use crate::mapping::table::Entry;
+use crate::message;
+
+/// Prints the mapping table of a device, after the construct at `place`.
+pub(crate) fn table(device: &OmpDevice, place: &SourceLocation) {
+    lines(device, place).iter().for_each(|line| message::info(device.number, format_args!("{line}")));
+}
+
+/// Returns the lines of the mapping table of a device.
+pub(crate) fn lines(device: &OmpDevice, place: &SourceLocation) -> Vec<String> {
+    let mut lines = Vec::new();
+    let locked = device.table.lock();
+    locked.for_each(|range| {
+        let entry = locked.get(range.entry as u32);
+        // SAFETY: names are C strings of the program.
+        let name = unsafe { SourceLocation::of_variable(entry.name) };
+        lines.push(format!(
+            "{:#018x} {:#018x} {:<8} {:<11} {:<12} {} at {}:{}:{}",
+            entry.begin,
+            entry.target,
+            entry.end - entry.begin,
+            Entry::count_text(entry.dynamic),
+            Entry::count_text(entry.hold),
+            name.name,
+            name.file,
+            name.line,
+            name.column
+        ));
+    });
+    drop(locked);
+    if lines.is_empty() {
+        return vec!["OpenMP Host-Device pointer mappings table empty".to_owned()];
+    }
+    let title = format!(
+        "OpenMP Host-Device pointer mappings after block at {}:{}:{}:",
+        place.file, place.line, place.column
+    );
+    let header = format!(
+        "{:<18} {:<18} {} {} {} {}",
+        "Host Ptr", "Target Ptr", "Size (B)", "DynRefCount", "HoldRefCount", "Declaration"
+    );
+    [title, header].into_iter().chain(lines).collect()
+}

@@ -1,0 +1,216 @@
+//! Offload entries: the table by which a program and its images name kernels and variables.
+//!
+//! Clang 13 to 19 write entries of 32 bytes, later versions of 56 bytes. The first word is an
+//! address in the older form, and zero in the newer one.
+
+use std::ffi::{CStr, c_char, c_void};
+
+const OLD_BYTES: usize = 32;
+const NEW_BYTES: usize = 56;
+/// The kind of OpenMP's entries in the newer form.
+const KIND_OPENMP: u16 = 1;
+/// The version of the newer form.
+const VERSION: u16 = 1;
+
+const FLAG_LINK: u32 = 0x01;
+const FLAG_CONSTRUCTOR: u32 = 0x02;
+const FLAG_DESTRUCTOR: u32 = 0x04;
+const FLAG_INDIRECT: u32 = 0x08;
+const FLAG_REQUIRES: u32 = 0x10;
+const FLAG_INDIRECT_TABLE: u32 = 0x20;
+
+/// The meaning of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    /// A kernel; the address identifies the region.
+    Kernel,
+    /// A kernel that clang 16 and older want to be called after loading.
+    Constructor,
+    /// A kernel that clang 16 and older want to be called before unloading.
+    Destructor,
+    /// A variable that exists on host and device.
+    Variable,
+    /// A pointer that stands for a variable, which is mapped on use.
+    Link,
+    /// A function that the device calls through a pointer.
+    IndirectFunction,
+    /// A table of such functions.
+    IndirectTable,
+    /// The flags of a `requires` directive, in `data`.
+    Requires,
+}
+
+/// An entry, whatever its form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) kind: EntryKind,
+    pub(crate) address: u64,
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) data: i64,
+    /// The flags as the compiler wrote them.
+    pub(crate) flags: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct OldEntry {
+    address: *const c_void,
+    name: *const c_char,
+    bytes: u64,
+    flags: u32,
+    data: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct NewEntry {
+    reserved: u64,
+    version: u16,
+    kind: u16,
+    flags: u32,
+    address: *const c_void,
+    name: *const c_char,
+    bytes: u64,
+    data: u64,
+    auxiliary: *const c_void,
+}
+
+const _: () = assert!(size_of::<OldEntry>() == OLD_BYTES && size_of::<NewEntry>() == NEW_BYTES);
+
+/// Reads all entries of OpenMP between two addresses. Entries of other kinds and of unknown
+/// versions are left out, and so is a rest that is shorter than an entry.
+///
+/// # Safety
+/// The range is readable, and names in it end with a zero byte.
+pub(crate) unsafe fn read(begin: *const c_void, end: *const c_void) -> Vec<Entry> {
+    let bytes = (end as usize).saturating_sub(begin as usize);
+    if begin.is_null() || bytes < OLD_BYTES {
+        return Vec::new();
+    }
+    // SAFETY: promised by the caller; the section of the older form has no alignment.
+    let first = unsafe { begin.cast::<u64>().read_unaligned() };
+    // An entry for `requires` of the older form has no address, but its name is not a version.
+    // SAFETY: at least 32 bytes are readable.
+    let second = unsafe { begin.cast::<u64>().add(1).read_unaligned() };
+    let is_new = first == 0 && second & 0xffff == u64::from(VERSION) && bytes >= NEW_BYTES;
+    // SAFETY: promised by the caller.
+    unsafe { if is_new { read_new(begin, bytes) } else { read_old(begin, bytes) } }
+}
+
+unsafe fn read_new(begin: *const c_void, bytes: usize) -> Vec<Entry> {
+    let read = |index| {
+        // SAFETY: the index is within the range of the caller's promise.
+        let entry = unsafe { begin.cast::<NewEntry>().add(index).read_unaligned() };
+        if entry.reserved != 0 || entry.version != VERSION || entry.kind != KIND_OPENMP {
+            return None;
+        }
+        // SAFETY: as above.
+        let name = unsafe { name(entry.name) };
+        Some(Entry::new(entry.address, name, entry.bytes, entry.flags, entry.data as i64))
+    };
+    (0..bytes / NEW_BYTES).filter_map(read).collect()
+}
+
+unsafe fn read_old(begin: *const c_void, bytes: usize) -> Vec<Entry> {
+    let read = |index| {
+        // SAFETY: the index is within the range of the caller's promise.
+        let entry = unsafe { begin.cast::<OldEntry>().add(index).read_unaligned() };
+        // SAFETY: as above.
+        let name = unsafe { name(entry.name) };
+        Entry::new(entry.address, name, entry.bytes, entry.flags, i64::from(entry.data))
+    };
+    (0..bytes / OLD_BYTES).map(read).collect()
+}
+
+unsafe fn name(name: *const c_char) -> String {
+    if name.is_null() {
+        return String::new();
+    }
+    // SAFETY: the callers' promise.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+}
+
+impl Entry {
+    fn new(address: *const c_void, name: String, bytes: u64, flags: u32, data: i64) -> Entry {
+        let kind = match flags {
+            _ if flags & FLAG_REQUIRES != 0 => EntryKind::Requires,
+            _ if flags & FLAG_INDIRECT_TABLE != 0 => EntryKind::IndirectTable,
+            _ if flags & FLAG_INDIRECT != 0 => EntryKind::IndirectFunction,
+            _ if flags & FLAG_CONSTRUCTOR != 0 => EntryKind::Constructor,
+            _ if flags & FLAG_DESTRUCTOR != 0 => EntryKind::Destructor,
+            _ if bytes == 0 => EntryKind::Kernel,
+            _ if flags & FLAG_LINK != 0 => EntryKind::Link,
+            _ => EntryKind::Variable,
+        };
+        Entry { kind, address: address as u64, name, bytes, data, flags }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range<T>(entries: &[T]) -> (*const c_void, *const c_void) {
+        let range = entries.as_ptr_range();
+        (range.start.cast(), range.end.cast())
+    }
+
+    #[test]
+    fn both_forms_give_the_same_entries() {
+        let (at, bytes) = ((&raw const OLD_BYTES).cast(), 4);
+        let name = c"counter".as_ptr();
+        let old = [OldEntry { address: at, name, bytes, flags: 1, data: 0 }];
+        let new = [NewEntry {
+            reserved: 0,
+            version: 1,
+            kind: 1,
+            flags: 1,
+            address: at,
+            name,
+            bytes,
+            data: 0,
+            auxiliary: std::ptr::null(),
+        }];
+        let ((begin, end), (new_begin, new_end)) = (range(&old), range(&new));
+        // SAFETY: both ranges are arrays, and the name is a C string.
+        let (old, new) = unsafe { (read(begin, end), read(new_begin, new_end)) };
+        assert_eq!(old, new);
+        assert_eq!(old[0].kind, EntryKind::Link);
+        assert_eq!(old[0].name, "counter");
+    }
+
+    #[test]
+    fn requirements_of_the_older_form_come_first_without_an_address() {
+        let (address, name) = (std::ptr::null(), c"".as_ptr());
+        let old = [
+            OldEntry { address, name, bytes: 0, flags: FLAG_REQUIRES, data: 8 },
+            OldEntry { address: name.cast(), name, bytes: 0, flags: 0, data: 0 },
+        ];
+        let (begin, end) = range(&old);
+        // SAFETY: the range is an array, and the names are C strings.
+        let entries = unsafe { read(begin, end) };
+        assert_eq!(entries[0].kind, EntryKind::Requires);
+        assert_eq!(entries[0].data, 8);
+        assert_eq!(entries[1].kind, EntryKind::Kernel);
+    }
+
+    #[test]
+    fn entries_of_other_languages_are_left_out() {
+        let entry = NewEntry {
+            reserved: 0,
+            version: 1,
+            kind: 2,
+            flags: 0,
+            address: std::ptr::null(),
+            name: c"cuda".as_ptr(),
+            bytes: 0,
+            data: 0,
+            auxiliary: std::ptr::null(),
+        };
+        let entries = [entry, NewEntry { kind: KIND_OPENMP, ..entry }];
+        let (begin, end) = range(&entries);
+        // SAFETY: the range is an array, and the names are C strings.
+        assert_eq!(unsafe { read(begin, end) }.len(), 1);
+    }
+}

@@ -1,0 +1,7 @@
+//! The exported functions, by their subjects.
+
+pub mod data;
+pub mod devices;
+pub mod older;
+pub mod regions;
+pub mod registration;

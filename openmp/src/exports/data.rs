@@ -1,0 +1,173 @@
+//! Data regions: `target data`, `target enter data`, `target exit data`, `target update`.
+
+use crate::abi::{Ident, MapArguments};
+use crate::mapping::begin::{self, Beginning};
+use crate::mapping::mapper::Components;
+use crate::mapping::{Failure, attach, end, update};
+use crate::settings::{info as kinds, wants};
+use crate::stream::Stream;
+use crate::{construct, info};
+use std::ffi::c_void;
+
+/// The direction of a data construct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Construct {
+    Begin,
+    End,
+    Update,
+}
+
+impl Construct {
+    fn title(self, is_nowait: bool) -> &'static str {
+        match (self, is_nowait) {
+            (Construct::Begin, false) => "Entering OpenMP data region with being_mapper",
+            (Construct::Begin, true) => "Entering OpenMP data region with being_nowait_mapper",
+            (Construct::End, false) => "Exiting OpenMP data region with end_mapper",
+            (Construct::End, true) => "Exiting OpenMP data region with end_nowait_mapper",
+            (Construct::Update, false) => {
+                "Updating data within the OpenMP data region with update_mapper"
+            }
+            (Construct::Update, true) => {
+                "Updating data within the OpenMP data region with update_nowait_mapper"
+            }
+        }
+    }
+}
+
+/// Carries out a data construct. Blocks until its copies are done.
+///
+/// # Safety
+/// The arguments describe memory of the program.
+#[inline]
+pub(crate) unsafe fn run(
+    construct: Construct,
+    is_nowait: bool,
+    location: *const Ident,
+    device: i64,
+    arguments: &MapArguments,
+) {
+    // SAFETY: promised by the caller.
+    let Some(device) = (unsafe { construct::device(device, location) }) else { return };
+    if wants(kinds::ARGUMENTS) {
+        let title = construct.title(is_nowait);
+        // SAFETY: promised by the caller.
+        unsafe { info::arguments(device.number, title, location, arguments) };
+    }
+    let mut stream = Stream::new(device);
+    // SAFETY: promised by the caller.
+    let result = unsafe { carry_out(construct, &mut stream, arguments) };
+    let result = result.and_then(|()| Ok(stream.synchronize()?));
+    // SAFETY: promised by the caller.
+    result.unwrap_or_else(|failure| unsafe { construct::fail(&failure, location) });
+}
+
+#[inline]
+unsafe fn carry_out(
+    construct: Construct,
+    stream: &mut Stream,
+    arguments: &MapArguments,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match construct {
+            Construct::Begin => {
+                let mut beginning = Beginning { stream, attach: Vec::new(), new: Vec::new() };
+                begin::begin(&mut beginning, arguments, false)?;
+                attach::process(&mut beginning)
+            }
+            Construct::End => end::end(stream, arguments, false),
+            Construct::Update => update::update(stream, arguments),
+        }
+    }
+}
+
+macro_rules! data_constructs {
+    ($( $(#[$doc:meta])* $name:ident, $nowait:ident: $construct:ident; )*) => { $(
+        $(#[$doc])*
+        ///
+        /// Blocks until the copies are done. Any thread may call it. A failure ends the program.
+        ///
+        /// # Safety
+        /// The arguments describe memory of the program.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            location: *const Ident,
+            device: i64,
+            count: i32,
+            bases: *mut *mut c_void,
+            begins: *mut *mut c_void,
+            sizes: *const i64,
+            types: *const i64,
+            names: *const *mut c_void,
+            mappers: *const *mut c_void,
+        ) {
+            let count = count.max(0) as usize;
+            let arguments = MapArguments { count, bases, begins, sizes, types, names, mappers };
+            // SAFETY: promised by the caller.
+            unsafe { run(Construct::$construct, false, location, device, &arguments) }
+        }
+
+        $(#[$doc])*
+        ///
+        /// The form for `nowait`, which a task calls. Further arguments, which only newer compilers
+        /// pass, are not read. Blocks until the copies are done.
+        ///
+        /// # Safety
+        /// The arguments describe memory of the program.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $nowait(
+            location: *const Ident,
+            device: i64,
+            count: i32,
+            bases: *mut *mut c_void,
+            begins: *mut *mut c_void,
+            sizes: *const i64,
+            types: *const i64,
+            names: *const *mut c_void,
+            mappers: *const *mut c_void,
+        ) {
+            let count = count.max(0) as usize;
+            let arguments = MapArguments { count, bases, begins, sizes, types, names, mappers };
+            // SAFETY: promised by the caller.
+            unsafe { run(Construct::$construct, true, location, device, &arguments) }
+        }
+    )* };
+}
+
+data_constructs! {
+    /// Maps data to a device: `target enter data`, and the beginning of `target data`. LLVM:
+    /// `__tgt_target_data_begin_mapper`.
+    __tgt_target_data_begin_mapper, __tgt_target_data_begin_nowait_mapper: Begin;
+    /// Ends mappings: `target exit data`, and the end of `target data`. LLVM:
+    /// `__tgt_target_data_end_mapper`.
+    __tgt_target_data_end_mapper, __tgt_target_data_end_nowait_mapper: End;
+    /// Copies mapped data: `target update`. LLVM: `__tgt_target_data_update_mapper`.
+    __tgt_target_data_update_mapper, __tgt_target_data_update_nowait_mapper: Update;
+}
+
+/// Returns the number of components that a mapper has listed. LLVM: `__tgt_mapper_num_components`.
+///
+/// # Safety
+/// The handle is the one that the mapper got.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __tgt_mapper_num_components(handle: *mut c_void) -> i64 {
+    // SAFETY: promised by the caller.
+    unsafe { (*handle.cast::<Components>()).len() as i64 }
+}
+
+/// Adds a component of the value that a mapper lists. LLVM: `__tgt_push_mapper_component`.
+///
+/// # Safety
+/// The handle is the one that the mapper got.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __tgt_push_mapper_component(
+    handle: *mut c_void,
+    base: *mut c_void,
+    begin: *mut c_void,
+    size: i64,
+    kind: i64,
+    name: *mut c_void,
+) {
+    // SAFETY: promised by the caller.
+    unsafe { (*handle.cast::<Components>()).push(base, begin, size, kind, name) }
+}

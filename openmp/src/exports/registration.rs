@@ -1,0 +1,47 @@
+//! Registration of executables and shared objects.
+
+use crate::abi::BinaryDescriptor;
+use crate::runtime;
+
+/// Registers the images and entries of an executable or shared object. Opens no plugin. Any thread
+/// may call it. LLVM: `__tgt_register_lib`.
+///
+/// # Safety
+/// The descriptor and all it points at stay readable until `__tgt_unregister_lib`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __tgt_register_lib(descriptor: *const BinaryDescriptor) {
+    // SAFETY: promised by the caller.
+    unsafe { runtime::register(descriptor) }
+}
+
+/// Unregisters an executable or shared object, and unloads its images from all devices. Blocks. Any
+/// thread may call it. LLVM: `__tgt_unregister_lib`.
+///
+/// # Safety
+/// No thread uses target regions of the object.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __tgt_unregister_lib(descriptor: *const BinaryDescriptor) {
+    runtime::unregister(descriptor);
+}
+
+/// Adds the flags of `requires` directives of a translation unit. Clang 16 and older call it. LLVM:
+/// `__tgt_register_requires`.
+#[unsafe(no_mangle)]
+pub extern "C" fn __tgt_register_requires(flags: i64) {
+    runtime::require(flags);
+}
+
+/// Lists the devices. Blocks while plugins load. LLVM: `__tgt_init_all_rtls`.
+#[unsafe(no_mangle)]
+pub extern "C" fn __tgt_init_all_rtls() {
+    runtime::devices();
+}
+
+/// Does nothing: the library needs no initialization. LLVM: `__tgt_rtl_init`.
+#[unsafe(no_mangle)]
+pub extern "C" fn __tgt_rtl_init() {}
+
+/// Does nothing: the last `__tgt_unregister_lib` releases what a program holds. LLVM:
+/// `__tgt_rtl_deinit`.
+#[unsafe(no_mangle)]
+pub extern "C" fn __tgt_rtl_deinit() {}

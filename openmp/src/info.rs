@@ -1,0 +1,194 @@
+//! The texts of `LIBOMPTARGET_INFO`. Tools and tests match them literally, so they are LLVM's.
+
+use crate::abi::{Ident, MapArguments, MapType, SourceLocation};
+use crate::mapping::table::Entry;
+use crate::message;
+use std::ffi::{CStr, c_char};
+
+/// A look-up of a mapped range.
+pub(crate) struct Existing {
+    pub(crate) implicit: &'static str,
+    pub(crate) begin: u64,
+    pub(crate) target: u64,
+    pub(crate) bytes: u64,
+    /// Dynamic and hold count.
+    pub(crate) counts: (u64, u64),
+    /// Changes of both counts.
+    pub(crate) actions: (&'static str, &'static str),
+    /// Name of the variable, which only beginnings print.
+    pub(crate) name: Option<*const c_char>,
+}
+
+/// Returns the name of a mapped variable: the text between the first two semicolons.
+pub(crate) fn name_of(name: *const c_char) -> String {
+    if name.is_null() {
+        return "unknown".to_owned();
+    }
+    // SAFETY: names are C strings of the program.
+    let text = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let inner = text.split_once(';').map_or(&*text, |(_, rest)| rest);
+    inner.split_once(';').map_or(inner, |(name, _)| name).to_owned()
+}
+
+/// Prints a look-up that found a range.
+#[cold]
+pub(crate) fn mapping_exists(device: usize, found: &Existing) {
+    let (dynamic, hold) = found.counts;
+    let name = found.name.map_or(String::new(), |name| format!(", Name={}", name_of(name)));
+    message::info(
+        device,
+        format_args!(
+            "Mapping exists{} with HstPtrBegin={:#018x}, TgtPtrBegin={:#018x}, Size={}, \
+             DynRefCount={}{}, HoldRefCount={}{}{name}",
+            found.implicit,
+            found.begin,
+            found.target,
+            found.bytes as i64,
+            Entry::count_text(dynamic),
+            found.actions.0,
+            Entry::count_text(hold),
+            found.actions.1,
+        ),
+    );
+}
+
+/// Prints a new mapped range.
+#[cold]
+pub(crate) fn new_mapping(device: usize, entry: &Entry, allocation: u64) {
+    message::info(
+        device,
+        format_args!(
+            "Creating new map entry with HstPtrBase={:#018x}, HstPtrBegin={:#018x}, \
+             TgtAllocBegin={allocation:#018x}, TgtPtrBegin={:#018x}, Size={}, DynRefCount={}, \
+             HoldRefCount={}, Name={}",
+            entry.base,
+            entry.begin,
+            entry.target,
+            entry.end - entry.begin,
+            Entry::count_text(entry.dynamic),
+            Entry::count_text(entry.hold),
+            name_of(entry.name),
+        ),
+    );
+}
+
+/// Prints a mapped range that was removed.
+#[cold]
+pub(crate) fn removed_mapping(device: usize, entry: &Entry, bytes: u64) {
+    message::info(
+        device,
+        format_args!(
+            "Removing map entry with HstPtrBegin={:#018x}, TgtPtrBegin={:#018x}, Size={}, Name={}",
+            entry.begin,
+            entry.target,
+            bytes as i64,
+            name_of(entry.name),
+        ),
+    );
+}
+
+/// Prints the use of host memory in place of device memory.
+#[cold]
+pub(crate) fn shared_mapping(device: usize, begin: u64, bytes: u64) {
+    message::info(
+        device,
+        format_args!("Return HstPtrBegin {begin:#018x} Size={bytes} for unified shared memory"),
+    );
+}
+
+/// Prints a copy to the device.
+#[cold]
+pub(crate) fn copied_to_device(
+    device: usize,
+    host: u64,
+    target: u64,
+    bytes: u64,
+    name: *const c_char,
+) {
+    message::info(
+        device,
+        format_args!(
+            "Copying data from host to device, HstPtr={host:#018x}, TgtPtr={target:#018x}, \
+             Size={bytes}, Name={}",
+            name_of(name)
+        ),
+    );
+}
+
+/// Prints a copy to the host.
+#[cold]
+pub(crate) fn copied_to_host(
+    device: usize,
+    host: u64,
+    target: u64,
+    bytes: u64,
+    name: *const c_char,
+) {
+    message::info(
+        device,
+        format_args!(
+            "Copying data from device to host, TgtPtr={target:#018x}, HstPtr={host:#018x}, \
+             Size={bytes}, Name={}",
+            name_of(name)
+        ),
+    );
+}
+
+/// Prints that a mapped variable has no device counterpart.
+#[cold]
+pub(crate) fn empty_mapping(device: usize, name: *const c_char) {
+    message::info(
+        device,
+        format_args!("variable {} does not have a valid device counterpart", name_of(name)),
+    );
+}
+
+/// Prints that a range with `present` is not mapped; `modifier` is "map type" or "motion".
+#[cold]
+pub(crate) fn present_missing(modifier: &str, begin: u64, bytes: u64) {
+    message::message(format_args!(
+        "device mapping required by 'present' {modifier} modifier does not exist for host address \
+         {begin:#018x} ({} bytes)",
+        bytes as i64
+    ));
+}
+
+/// Prints the arguments of a construct.
+///
+/// # Safety
+/// The arguments and the location are the program's.
+#[cold]
+pub(crate) unsafe fn arguments(
+    device: usize,
+    title: &str,
+    location: *const Ident,
+    arguments: &MapArguments,
+) {
+    // SAFETY: promised by the caller.
+    let place = unsafe { SourceLocation::of_construct(location) };
+    message::info(
+        device,
+        format_args!(
+            "{title} at {}:{}:{} with {} arguments:",
+            place.file, place.line, place.column, arguments.count
+        ),
+    );
+    for index in 0..arguments.count {
+        // SAFETY: promised by the caller.
+        let argument = unsafe { arguments.get(index) };
+        let kind = argument.kind;
+        let has_both = kind.has_all(MapType::TO | MapType::FROM);
+        let text = match kind {
+            _ if has_both => "tofrom",
+            _ if kind.has(MapType::TO) => "to",
+            _ if kind.has(MapType::FROM) => "from",
+            _ if kind.has(MapType::PRIVATE) => "private",
+            _ if kind.has(MapType::LITERAL) => "firstprivate",
+            _ if argument.size != 0 => "alloc",
+            _ => "use_address",
+        };
+        let implicit = if kind.has(MapType::IMPLICIT) { "(implicit)" } else { "" };
+        let (name, size) = (name_of(argument.name), argument.size);
+        message::info(device, format_args!("{text}({name})[{size}] {implicit}"));
+    }
+}

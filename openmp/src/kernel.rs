@@ -1,0 +1,33 @@
+//! The kernels of target regions.
+
+use longshore::{Kernel, Program};
+use std::sync::OnceLock;
+
+/// The kernel of a target region on one device.
+pub(crate) struct RegionKernel {
+    pub(crate) name: String,
+    program: Program,
+    kernel: OnceLock<Kernel>,
+}
+
+impl RegionKernel {
+    /// Creates a kernel, which the first launch looks up.
+    pub(crate) fn new(name: String, program: Program) -> RegionKernel {
+        RegionKernel { name, program, kernel: OnceLock::new() }
+    }
+
+    /// Returns the kernel. The first call looks it up.
+    ///
+    /// # Errors
+    /// `NotFound` if the image lacks the kernel; errors of the driver.
+    #[inline]
+    pub(crate) fn get(&self) -> longshore::Result<&Kernel> {
+        match self.kernel.get() {
+            Some(kernel) => Ok(kernel),
+            None => {
+                let kernel = self.program.kernel(&self.name)?;
+                Ok(self.kernel.get_or_init(|| kernel))
+            }
+        }
+    }
+}

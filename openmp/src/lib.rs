@@ -1,0 +1,37 @@
+//! # LLVM's libomptarget interface, on Longshore
+//!
+//! `libomptarget.so`: the functions that clang's OpenMP programs call for target regions and data
+//! regions, and the functions `omp_target_*` of the OpenMP specification. Programs of clang 13 to 23
+//! run unchanged with this library on their path.
+//!
+//! From the top down, each layer uses only the layers below it:
+//!
+//! - `exports/` has the exported functions, by subject; `construct.rs` the steps around every
+//!   construct: the choice of the device, and the outcome.
+//! - `region.rs` runs a target region: mappings, translation of arguments, launch, end of mappings.
+//! - `mapping/` has the mapping table, and the beginning, end and update of mappings.
+//! - `stream.rs` has the operations of a construct in order; `memory.rs` the memory behind mappings.
+//! - `runtime.rs` has the state of the process, `device.rs` a device, `loading.rs` the images of a
+//!   library on a device, `library.rs` a registered library.
+//! - `abi.rs` and `entries.rs` read the structures of compiled programs; `libomp.rs` calls libomp.
+//!
+//! Start reading at `exports/regions.rs`.
+
+pub mod abi;
+mod construct;
+mod device;
+mod dump;
+mod entries;
+pub mod exports;
+mod info;
+mod kernel;
+mod libomp;
+mod library;
+mod loading;
+mod mapping;
+mod memory;
+mod message;
+mod region;
+mod runtime;
+mod settings;
+mod stream;

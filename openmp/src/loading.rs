@@ -1,0 +1,149 @@
+//! The images of a library on a device: loading, the variables that exist on both sides, unloading.
+
+use crate::device::{Kernels, OmpDevice};
+use crate::entries::{Entry, EntryKind};
+use crate::kernel::RegionKernel;
+use crate::library::{Library, Loaded};
+use crate::mapping::Failure;
+use crate::mapping::table::{self, INFINITE};
+use crate::runtime;
+use longshore::{Acceptance, Image, Program};
+use std::sync::Arc;
+
+/// Loads the image of a library that the device accepts, if there is one.
+///
+/// # Errors
+/// Errors of the image, and of variables that it lacks.
+pub(crate) fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Failure> {
+    let mut loaded = Loaded {
+        descriptor: library.descriptor,
+        program: None,
+        variables: Vec::new(),
+        destructors: Vec::new(),
+    };
+    let Some(image) = suitable(device, library)? else { return Ok(loaded) };
+    // SAFETY: the image is code of the running program, which its user trusts as the program.
+    let program = unsafe { device.device.load(image)? };
+    loaded.program = Some(program.clone());
+    add_kernels(device, library, &program);
+    for entry in &library.entries {
+        match entry.kind {
+            EntryKind::Variable | EntryKind::Link => {
+                add_variable(device, entry, &program, &mut loaded)?;
+            }
+            EntryKind::Destructor => loaded.destructors.push(entry.name.clone()),
+            _ => {}
+        }
+    }
+    let constructors = library.entries.iter().filter(|e| e.kind == EntryKind::Constructor);
+    for entry in constructors {
+        call(device, &program, &entry.name)?;
+    }
+    Ok(loaded)
+}
+
+/// Unloads an image of a library.
+pub(crate) fn unload(device: &OmpDevice, library: &Library, loaded: Loaded) {
+    if let Some(program) = &loaded.program {
+        for name in &loaded.destructors {
+            call(device, program, name).unwrap_or_else(|failure| failure.report());
+        }
+    }
+    device.kernels.rcu(|kernels| {
+        let mut kernels = Kernels::clone(kernels);
+        for entry in &library.entries {
+            kernels.remove(&(entry.address as usize));
+        }
+        kernels
+    });
+    let mut locked = device.table.lock();
+    for variable in &loaded.variables {
+        let found = table::lookup(&locked, *variable, 1);
+        if let Some(range) = found.range.filter(|range| range.begin == *variable) {
+            table::remove(&mut locked, range.entry as u32);
+        }
+    }
+    drop(locked);
+    if let Some(program) = loaded.program {
+        program.unload().map(drop).unwrap_or_else(|error| log::error!("{error}"));
+    }
+}
+
+/// Returns the first image of a library that a device accepts.
+fn suitable(device: &OmpDevice, library: &Library) -> Result<Option<Image>, Failure> {
+    for bytes in library.images() {
+        if !matches!(device.device.suits(bytes)?, Acceptance::Refused(_)) {
+            return Ok(Some(Image::from(bytes)));
+        }
+    }
+    Ok(None)
+}
+
+fn add_kernels(device: &OmpDevice, library: &Library, program: &Program) {
+    let regions = library.entries.iter().filter(|entry| entry.kind == EntryKind::Kernel);
+    let new: Vec<_> = regions
+        .map(|entry| {
+            let kernel = RegionKernel::new(entry.name.clone(), program.clone());
+            (entry.address as usize, Arc::new(kernel))
+        })
+        .collect();
+    device.kernels.rcu(|kernels| {
+        let mut kernels = Kernels::clone(kernels);
+        kernels.extend(new.iter().cloned());
+        kernels
+    });
+}
+
+/// Maps a variable of the program to the image's variable for as long as the image is loaded.
+fn add_variable(
+    device: &OmpDevice,
+    entry: &Entry,
+    program: &Program,
+    loaded: &mut Loaded,
+) -> Result<(), Failure> {
+    let global = program.global(&entry.name)?;
+    let target = global.pointer().address();
+    let mut locked = device.table.lock();
+    if table::lookup(&locked, entry.address, entry.bytes).overlaps() {
+        return Ok(());
+    }
+    table::insert(
+        &mut locked,
+        table::Entry {
+            base: entry.address,
+            begin: entry.address,
+            end: entry.address + entry.bytes,
+            target,
+            memory: None,
+            name: std::ptr::null(),
+            dynamic: INFINITE,
+            hold: 0,
+            ending: 0,
+            copying: 0,
+            copied: None,
+            shadows: Vec::new(),
+        },
+    );
+    drop(locked);
+    loaded.variables.push(entry.address);
+    if runtime::uses_host_memory(device) {
+        // The device's pointer leads to the host's variable.
+        let queue = device.device.queue()?;
+        // SAFETY: the entry describes a variable of the program, and the image's variable of the
+        // same name has the same size.
+        unsafe {
+            queue.copy_from_host(global.pointer(), entry.address as *const _, entry.bytes)?;
+        }
+        queue.synchronize()?;
+    }
+    Ok(())
+}
+
+/// Runs a kernel without arguments, with one team of one thread.
+fn call(device: &OmpDevice, program: &Program, name: &str) -> Result<(), Failure> {
+    let kernel = program.kernel(name)?;
+    let queue = device.device.queue()?;
+    // SAFETY: a constructor or destructor of the image takes no arguments.
+    unsafe { queue.launch_and_wait(&kernel, longshore::Grid::default(), ())? };
+    Ok(())
+}

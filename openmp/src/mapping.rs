@@ -1,0 +1,41 @@
+//! The mapping of host memory to device memory: `map` clauses, and everything that follows from
+//! them.
+
+pub(crate) mod attach;
+pub(crate) mod begin;
+pub(crate) mod end;
+pub(crate) mod index;
+pub(crate) mod mapper;
+pub(crate) mod table;
+pub(crate) mod update;
+
+use crate::message;
+use longshore::Error;
+
+/// The reason that a construct cannot be carried out.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// An error of a device.
+    Device(Error),
+    /// An error that a message has described.
+    Reported,
+    /// Other reasons.
+    Other(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Device(error)
+    }
+}
+
+impl Failure {
+    /// Prints the reason, unless a message has described it.
+    pub(crate) fn report(&self) {
+        match self {
+            Failure::Device(error) => message::error(format_args!("{error}")),
+            Failure::Other(reason) => message::error(format_args!("{reason}")),
+            Failure::Reported => {}
+        }
+    }
+}

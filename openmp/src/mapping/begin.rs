@@ -1,0 +1,370 @@
+//! The beginning of mappings: `target enter data`, and the first half of `target` and `target
+//! data`. LLVM: `targetDataBegin`.
+
+use super::attach::{self, AttachEntry};
+use super::table::{self, Entry, Locked, Lookup};
+use super::{Failure, mapper};
+use crate::abi::{MapArgument, MapArguments, MapType};
+use crate::info;
+use crate::message;
+use crate::runtime;
+use crate::settings::{info as kinds, wants};
+use crate::stream::Stream;
+use std::ffi::c_char;
+
+/// Most bytes of a copy that runs while the table is locked.
+const COPIED_LOCKED: u64 = 4 << 10;
+/// Greatest alignment that members of partially mapped structures get, in bytes.
+const MAX_ALIGNMENT: u64 = 16;
+
+/// A construct that maps data. LLVM: `StateInfoTy`.
+pub(crate) struct Beginning<'a> {
+    pub(crate) stream: &'a mut Stream,
+    /// Pointers to attach after all arguments are mapped.
+    pub(crate) attach: Vec<AttachEntry>,
+    /// Ranges that the construct has mapped newly: first address and size.
+    pub(crate) new: Vec<(u64, u64)>,
+}
+
+/// A request to map one range.
+#[derive(Clone, Copy)]
+struct Request {
+    begin: u64,
+    base: u64,
+    /// Bytes in front of the range, so that members keep their alignment.
+    padding: u64,
+    bytes: u64,
+    name: *const c_char,
+    kind: MapType,
+    /// Whether the range's count is incremented.
+    counts: bool,
+    /// Whether contents are copied to a new range.
+    copies: bool,
+}
+
+/// A range that was mapped.
+#[derive(Clone, Copy, Default)]
+struct Mapped {
+    /// Device address; 0 for a range of no bytes that is not present.
+    target: u64,
+    is_new: bool,
+    is_present: bool,
+    /// Whether `target` is an address of the host.
+    is_host: bool,
+    is_contained: bool,
+    entry: Option<u32>,
+}
+
+/// Maps all arguments. With `from_mapper` the arguments are the components of a value with a
+/// mapper.
+///
+/// # Errors
+/// Ranges that overlap mapped ranges partially, absent ranges with `present`, errors of the device.
+///
+/// # Safety
+/// The arguments describe memory of the program.
+pub(crate) unsafe fn begin(
+    beginning: &mut Beginning<'_>,
+    arguments: &MapArguments,
+    from_mapper: bool,
+) -> Result<(), Failure> {
+    for index in 0..arguments.count {
+        // SAFETY: promised by the caller.
+        let (argument, next) = unsafe { (arguments.get(index), arguments.kind(index + 1)) };
+        let kind = argument.kind;
+        if kind.has(MapType::LITERAL | MapType::PRIVATE) {
+            continue;
+        }
+        if let Some(function) = argument.mapper {
+            // SAFETY: promised by the caller.
+            let components = unsafe { mapper::components(function, &argument) };
+            // SAFETY: as above; the mapper described memory of the program.
+            unsafe { begin(beginning, &components.arguments(), true)? };
+            continue;
+        }
+        if kind.has(MapType::ATTACH) {
+            beginning.attach.push(AttachEntry::new(&argument));
+            continue;
+        }
+        let is_parent = kind.parent().is_none() && next.parent() == Some(index);
+        let padding = if is_parent { padding(argument.base, argument.begin) } else { 0 };
+        // SAFETY: promised by the caller.
+        let returned =
+            unsafe { begin_one(beginning, &argument, padding, from_mapper && index == 0)? };
+        if let Some(base) = returned {
+            // SAFETY: the program reads the device's address from this array.
+            unsafe { *arguments.bases.add(index) = base as *mut _ };
+        }
+    }
+    Ok(())
+}
+
+/// Maps one argument. Returns the device's base address, if the program wants to know it.
+unsafe fn begin_one(
+    beginning: &mut Beginning<'_>,
+    argument: &MapArgument,
+    padding: u64,
+    is_first_of_mapper: bool,
+) -> Result<Option<u64>, Failure> {
+    let kind = argument.kind;
+    let mut base = argument.base;
+    let mut counts = !kind.has(MapType::MEMBER_OF) && !is_first_of_mapper;
+    let mut pointer = None;
+    if kind.has(MapType::PTR_AND_OBJ) {
+        let request = Request {
+            begin: base,
+            base,
+            padding: 0,
+            bytes: 8,
+            name: std::ptr::null(),
+            kind,
+            counts,
+            copies: false,
+        };
+        // SAFETY: the base is the address of a pointer of the program.
+        let mapped = unsafe { map(beginning, &request)? };
+        if mapped.target == 0 {
+            return Err(Failure::Reported);
+        }
+        pointer = Some((base, mapped));
+        // SAFETY: as above.
+        base = unsafe { (base as *const u64).read_unaligned() };
+        counts = !is_first_of_mapper;
+    }
+    let bytes = argument.size as u64;
+    let copies = kind.has(MapType::TO);
+    let (begin, name) = (argument.begin, argument.name);
+    let request = Request { begin, base, padding, bytes, name, kind, counts, copies };
+    // SAFETY: promised by the caller.
+    let mapped = unsafe { map(beginning, &request)? };
+    if mapped.target == 0 && (bytes != 0 || kind.has(MapType::PRESENT)) {
+        return Err(Failure::Reported);
+    }
+    if let Some((host, pointer)) = pointer.filter(|(_, pointer)| !pointer.is_host)
+        && let Some(entry) = pointer.entry
+        && !mapped.is_host
+    {
+        let pointee = mapped.target.wrapping_sub(begin.wrapping_sub(base));
+        // SAFETY: both are addresses of the pointer, which is mapped.
+        unsafe { attach::attach(beginning.stream, entry, host, pointer.target, pointee, 8)? };
+    }
+    let is_absent = !mapped.is_present && !mapped.is_contained && !mapped.is_host;
+    if is_absent
+        && wants(kinds::EMPTY_MAPPING)
+        && kind.0 != 0
+        && !kind.has(MapType::MEMBER_OF | MapType::IMPLICIT)
+    {
+        info::empty_mapping(beginning.stream.device.number, name);
+    }
+    Ok(kind.has(MapType::RETURN_PARAM).then(|| match mapped.target {
+        0 if kind.has(MapType::FALLBACK_NULL) => 0,
+        // An absent pointer keeps its value.
+        0 => base,
+        target => target.wrapping_sub(begin.wrapping_sub(base)),
+    }))
+}
+
+/// Maps one range: finds it, or allocates device memory for it, and copies its contents.
+///
+/// # Safety
+/// The range is memory of the program.
+unsafe fn map(beginning: &mut Beginning<'_>, request: &Request) -> Result<Mapped, Failure> {
+    let device = beginning.stream.device;
+    let mut locked = device.table.lock();
+    let found = loop {
+        let found = table::lookup(&locked, request.begin, request.bytes);
+        let is_copied = |range: super::index::Range| locked.get(range.entry as u32).copying > 0;
+        // The contents of a range that another thread is copying are not there yet.
+        if !found.range.filter(|_| found.overlaps()).is_some_and(is_copied) {
+            break found;
+        }
+        locked = device.table.wait_for_copy(locked);
+    };
+    let is_implicit = request.kind.has(MapType::IMPLICIT);
+    let extends = found.extends_before || found.extends_after;
+    if found.is_contained || (extends && is_implicit) {
+        return unsafe { map_present(beginning, request, locked, found) };
+    }
+    let has_present = request.kind.has(MapType::PRESENT);
+    if extends {
+        let range = found.range.expect("a range that extends was found");
+        message::message(format_args!(
+            "explicit extension not allowed: host address specified is {:#018x} ({} bytes), but \
+             device allocation maps to host at {:#018x} ({} bytes)",
+            request.begin,
+            request.bytes,
+            range.begin,
+            range.end - range.begin
+        ));
+        if has_present {
+            info::present_missing("map type", request.begin, request.bytes);
+        }
+        return Err(Failure::Reported);
+    }
+    if runtime::uses_host_memory(device) && !request.kind.has(MapType::CLOSE) {
+        drop(locked);
+        return Ok(map_shared(request, device.number));
+    }
+    if has_present {
+        info::present_missing("map type", request.begin, request.bytes);
+        return Err(Failure::Reported);
+    }
+    if request.bytes == 0 {
+        return Ok(Mapped::default());
+    }
+    unsafe { map_new(beginning, request, locked) }
+}
+
+/// Maps a range that is mapped already.
+unsafe fn map_present(
+    beginning: &mut Beginning<'_>,
+    request: &Request,
+    mut locked: Locked<'_>,
+    found: Lookup,
+) -> Result<Mapped, Failure> {
+    let range = found.range.expect("a present range was found");
+    let number = range.entry as u32;
+    let hold = request.kind.has(MapType::HOLD);
+    let entry = locked.get_mut(number);
+    if request.counts {
+        entry.increment(hold);
+    }
+    // A range without a count of its own may be part of a new parent.
+    let is_new = !request.counts && entry.total() == 1;
+    let target = range.target.wrapping_add(request.begin.wrapping_sub(range.begin));
+    if wants(kinds::MAPPING_EXISTS) {
+        let action = if request.counts { " (incremented)" } else { " (update suppressed)" };
+        let implicit = if request.kind.has(MapType::IMPLICIT) { " (implicit)" } else { "" };
+        info::mapping_exists(
+            beginning.stream.device.number,
+            &info::Existing {
+                implicit,
+                begin: request.begin,
+                target,
+                bytes: request.bytes,
+                counts: (entry.dynamic, entry.hold),
+                actions: if hold { ("", action) } else { (action, "") },
+                name: Some(request.name),
+            },
+        );
+    }
+    let is_host = entry.is_host_memory();
+    let mapped = Mapped {
+        target,
+        is_new,
+        is_present: true,
+        is_host,
+        is_contained: found.is_contained,
+        entry: Some(number),
+    };
+    let was_new = beginning.new.iter().any(|(begin, bytes)| {
+        request.begin >= *begin && request.begin < begin.saturating_add(*bytes)
+    });
+    let copies = request.copies
+        && !is_host
+        && request.bytes != 0
+        && (is_new || was_new || request.kind.has(MapType::ALWAYS));
+    if !copies {
+        let event = entry.copied.clone();
+        drop(locked);
+        if let Some(event) = event {
+            beginning.stream.queue()?.wait_for(&event)?;
+        }
+        return Ok(mapped);
+    }
+    // A second copy would overwrite pointers that were attached after the first one.
+    let holds_shadow = entry.shadows.iter().any(|shadow| {
+        shadow.host >= request.begin && shadow.host < request.begin + request.bytes
+    });
+    if holds_shadow && !request.kind.has(MapType::ALWAYS) || holds_shadow && is_new {
+        return Ok(mapped);
+    }
+    unsafe { copy(beginning, request, locked, number, target)? };
+    Ok(mapped)
+}
+
+/// Maps a range without device memory: the device uses the host's memory.
+fn map_shared(request: &Request, device: usize) -> Mapped {
+    if request.bytes != 0 && wants(kinds::MAPPING_CHANGED) {
+        info::shared_mapping(device, request.begin, request.bytes);
+    }
+    Mapped { target: request.begin, is_host: true, ..Mapped::default() }
+}
+
+/// Maps a range that is not mapped yet.
+unsafe fn map_new(
+    beginning: &mut Beginning<'_>,
+    request: &Request,
+    mut locked: Locked<'_>,
+) -> Result<Mapped, Failure> {
+    let memory = locked.pool.allocate(request.padding + request.bytes)?;
+    let allocation = memory.address();
+    let target = allocation + request.padding;
+    let hold = request.kind.has(MapType::HOLD);
+    let entry = Entry {
+        base: request.base,
+        begin: request.begin,
+        end: request.begin + request.bytes,
+        target,
+        memory: Some(memory),
+        name: request.name,
+        dynamic: u64::from(!hold),
+        hold: u64::from(hold),
+        ending: 0,
+        copying: 0,
+        copied: None,
+        shadows: Vec::new(),
+    };
+    if wants(kinds::MAPPING_CHANGED) {
+        info::new_mapping(beginning.stream.device.number, &entry, allocation);
+    }
+    let number = table::insert(&mut locked, entry);
+    beginning.new.push((request.begin, request.bytes));
+    if request.copies {
+        unsafe { copy(beginning, request, locked, number, target)? };
+    }
+    Ok(Mapped {
+        target,
+        is_new: true,
+        is_present: true,
+        is_host: false,
+        is_contained: false,
+        entry: Some(number),
+    })
+}
+
+/// Copies the contents of a range to the device. Other threads that map the range wait for a copy
+/// that runs without the lock.
+unsafe fn copy(
+    beginning: &mut Beginning<'_>,
+    request: &Request,
+    mut locked: Locked<'_>,
+    number: u32,
+    target: u64,
+) -> Result<(), Failure> {
+    let device = beginning.stream.device;
+    let (begin, bytes) = (request.begin, request.bytes);
+    if wants(kinds::TRANSFERS) {
+        info::copied_to_device(device.number, begin, target, bytes, locked.get(number).name);
+    }
+    if device.is_reachable && bytes <= COPIED_LOCKED {
+        // SAFETY: the range is memory of the program, and the device's memory is at least as long.
+        return Ok(unsafe { beginning.stream.submit(target, begin, bytes)? });
+    }
+    locked.get_mut(number).copying += 1;
+    drop(locked);
+    // SAFETY: as above; the entry stays while it is being copied to.
+    let copied = unsafe { beginning.stream.submit(target, begin, bytes) };
+    let event = match (&copied, device.is_reachable) {
+        (Ok(()), false) => beginning.stream.queue()?.record().ok(),
+        _ => None,
+    };
+    drop(device.table.end_copy(number, event));
+    Ok(copied?)
+}
+
+/// Returns the bytes in front of a partially mapped structure that keep its members aligned.
+fn padding(base: u64, begin: u64) -> u64 {
+    let alignment = (base & base.wrapping_neg()).clamp(1, MAX_ALIGNMENT);
+    begin % alignment
+}

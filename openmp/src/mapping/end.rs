@@ -1,0 +1,184 @@
+//! The end of mappings: `target exit data`, and the second half of `target` and `target data`.
+//! LLVM: `targetDataEnd`.
+
+use super::table::{self, Locked, MappingTable};
+use super::{Failure, mapper};
+use crate::abi::{MapArgument, MapArguments, MapType};
+use crate::info;
+use crate::settings::{info as kinds, wants};
+use crate::stream::{After, Stream};
+
+/// A range that a construct has left, and that may be removed after the construct's copies.
+pub(crate) struct EndedMapping {
+    entry: u32,
+    bytes: u64,
+    kind: MapType,
+}
+
+/// Leaves the mappings of all arguments, last argument first.
+///
+/// # Errors
+/// Absent ranges with `present`; errors of the device.
+///
+/// # Safety
+/// The arguments describe memory of the program.
+pub(crate) unsafe fn end(
+    stream: &mut Stream,
+    arguments: &MapArguments,
+    from_mapper: bool,
+) -> Result<(), Failure> {
+    let mut ended = Vec::new();
+    // SAFETY: promised by the caller.
+    let result = unsafe { end_all(stream, arguments, from_mapper, &mut ended) };
+    if !ended.is_empty() {
+        stream.after(After::End(ended));
+    }
+    result
+}
+
+unsafe fn end_all(
+    stream: &mut Stream,
+    arguments: &MapArguments,
+    from_mapper: bool,
+    ended: &mut Vec<EndedMapping>,
+) -> Result<(), Failure> {
+    for index in (0..arguments.count).rev() {
+        // SAFETY: the caller's promise.
+        let argument = unsafe { arguments.get(index) };
+        if argument.kind.has(MapType::LITERAL | MapType::PRIVATE | MapType::ATTACH) {
+            continue;
+        }
+        if let Some(function) = argument.mapper {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let components = mapper::components(function, &argument);
+                end(stream, &components.arguments(), true)?;
+            }
+            continue;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { end_one(stream, &argument, from_mapper && index == 0, ended)? };
+    }
+    Ok(())
+}
+
+unsafe fn end_one(
+    stream: &mut Stream,
+    argument: &MapArgument,
+    is_first_of_mapper: bool,
+    ended: &mut Vec<EndedMapping>,
+) -> Result<(), Failure> {
+    let kind = argument.kind;
+    let (begin, bytes) = (argument.begin, argument.size as u64);
+    let is_member = kind.has(MapType::MEMBER_OF) && !kind.has(MapType::PTR_AND_OBJ);
+    let counts = !is_member && !is_first_of_mapper;
+    let device = stream.device;
+    let mut locked = device.table.lock();
+    let found = table::lookup(&locked, begin, bytes);
+    let is_found = found.is_contained || kind.has(MapType::IMPLICIT) && found.overlaps();
+    let Some(range) = found.range.filter(|_| is_found) else {
+        if kind.has(MapType::PRESENT) {
+            info::present_missing("map type", begin, bytes);
+            return Err(Failure::Reported);
+        }
+        return Ok(());
+    };
+    let number = range.entry as u32;
+    let target = range.target.wrapping_add(begin.wrapping_sub(range.begin));
+    let is_last = leave(&mut locked, number, argument, counts, target, device.number);
+    let entry = locked.get(number);
+    let is_host = entry.is_host_memory();
+    let retrieves = kind.has(MapType::FROM)
+        && (kind.has(MapType::ALWAYS) || is_last)
+        && !is_host
+        && bytes != 0;
+    let (copied, name) = (entry.copied.clone(), entry.name);
+    drop(locked);
+    ended.push(EndedMapping { entry: number, bytes, kind });
+    if !retrieves {
+        return Ok(());
+    }
+    if wants(kinds::TRANSFERS) {
+        info::copied_to_host(device.number, begin, target, bytes, name);
+    }
+    if let Some(event) = copied {
+        stream.queue()?.wait_for(&event)?;
+    }
+    // SAFETY: the range is memory of the program, and the entry stays while its end is pending.
+    Ok(unsafe { stream.retrieve(begin, target, bytes)? })
+}
+
+/// Decrements the count of a range. Returns whether the range is to be removed.
+fn leave(
+    locked: &mut Locked<'_>,
+    number: u32,
+    argument: &MapArgument,
+    counts: bool,
+    target: u64,
+    device: usize,
+) -> bool {
+    let kind = argument.kind;
+    let (hold, deletes) = (kind.has(MapType::HOLD), kind.has(MapType::DELETE));
+    let entry = locked.get_mut(number);
+    let is_last = entry.is_last(hold, deletes);
+    if deletes {
+        entry.reset(hold);
+    }
+    entry.ending += 1;
+    if counts {
+        entry.decrement(hold);
+    }
+    if wants(kinds::MAPPING_EXISTS) {
+        let action = match (counts, is_last, deletes) {
+            (false, ..) => " (update suppressed)",
+            (_, true, true) => " (reset, delayed deletion)",
+            (_, true, false) => " (decremented, delayed deletion)",
+            (_, false, _) => " (decremented)",
+        };
+        info::mapping_exists(
+            device,
+            &info::Existing {
+                implicit: "",
+                begin: argument.begin,
+                target,
+                bytes: argument.size as u64,
+                counts: (entry.dynamic, entry.hold),
+                actions: if hold { ("", action) } else { (action, "") },
+                name: None,
+            },
+        );
+    }
+    is_last
+}
+
+/// Finishes the end of mappings after their copies: restores pointers on the host, and removes
+/// ranges that no construct uses any more.
+pub(crate) fn finish(table: &MappingTable, device: usize, ended: Vec<EndedMapping>) {
+    let mut freed = Vec::new();
+    let mut locked = table.lock();
+    for ended in ended {
+        let entry = locked.get_mut(ended.entry);
+        entry.ending -= 1;
+        if ended.kind.has(MapType::FROM) {
+            // SAFETY: the pointers are memory of the program that a copy has overwritten.
+            entry.shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
+        }
+        let is_member =
+            ended.kind.has(MapType::MEMBER_OF) && !ended.kind.has(MapType::PTR_AND_OBJ);
+        if is_member || entry.total() != 0 || entry.ending != 0 || entry.copying != 0 {
+            continue;
+        }
+        let entry = table::remove(&mut locked, ended.entry);
+        if wants(kinds::MAPPING_CHANGED) {
+            info::removed_mapping(device, &entry, ended.bytes);
+        }
+        match entry.memory {
+            Some(block @ crate::memory::Memory::Block(..)) => locked.pool.free(block),
+            Some(own) => freed.push(own),
+            None => {}
+        }
+    }
+    drop(locked);
+    // Large allocations are freed without the lock.
+    drop(freed);
+}

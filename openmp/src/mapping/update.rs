@@ -1,0 +1,166 @@
+//! Updates of mapped data: `target update`. LLVM: `targetDataUpdate`.
+
+use super::table::{self, Shadow};
+use super::{Failure, mapper};
+use crate::abi::{Dimension, MapArguments, MapType};
+use crate::info;
+use crate::settings::{info as kinds, wants};
+use crate::stream::{After, Stream};
+
+impl Shadow {
+    /// Writes the original contents of the pointer to the host.
+    ///
+    /// # Safety
+    /// The pointer's memory on the host is writable.
+    pub(crate) unsafe fn restore_host(&self) {
+        let (from, bytes) = (self.host_contents.as_ptr(), self.host_contents.len());
+        // SAFETY: promised by the caller.
+        unsafe { std::ptr::copy_nonoverlapping(from, self.host as *mut u8, bytes) };
+    }
+}
+
+/// Copies mapped data between host and device.
+///
+/// # Errors
+/// Absent ranges with `present`; errors of the device.
+///
+/// # Safety
+/// The arguments describe memory of the program.
+pub(crate) unsafe fn update(
+    stream: &mut Stream,
+    arguments: &MapArguments,
+) -> Result<(), Failure> {
+    for index in 0..arguments.count {
+        // SAFETY: promised by the caller.
+        let argument = unsafe { arguments.get(index) };
+        let kind = argument.kind;
+        if kind.has(MapType::LITERAL | MapType::PRIVATE) {
+            continue;
+        }
+        if let Some(function) = argument.mapper {
+            // SAFETY: promised by the caller.
+            unsafe {
+                let components = mapper::components(function, &argument);
+                update(stream, &components.arguments())?;
+            }
+            continue;
+        }
+        if !kind.has(MapType::NON_CONTIGUOUS) {
+            // SAFETY: promised by the caller.
+            unsafe { update_range(stream, argument.begin, argument.size as u64, kind)? };
+            continue;
+        }
+        let (first, count) = (argument.begin as *const Dimension, argument.size.max(0) as usize);
+        // SAFETY: the argument's address is that of as many dimensions.
+        let dimensions = unsafe { std::slice::from_raw_parts(first, count) };
+        let section = Section::new(dimensions);
+        // SAFETY: promised by the caller.
+        unsafe { update_section(stream, argument.base, section, kind)? };
+    }
+    Ok(())
+}
+
+/// A section with gaps: the outer dimensions, and the size of each piece without gaps.
+#[derive(Clone, Copy)]
+struct Section<'a> {
+    outer: &'a [Dimension],
+    /// Offset of the piece in its innermost dimension, in bytes.
+    offset: u64,
+    /// Bytes of a piece.
+    bytes: u64,
+}
+
+impl Section<'_> {
+    /// Takes the dimensions apart. Inner dimensions without gaps become parts of the pieces.
+    fn new(dimensions: &[Dimension]) -> Section<'_> {
+        let Some(last) = dimensions.last() else {
+            return Section { outer: &[], offset: 0, bytes: 0 };
+        };
+        let mut outer = &dimensions[..dimensions.len() - 1];
+        let mut bytes = last.count.wrapping_mul(last.stride);
+        let mut offset = last.offset.wrapping_mul(last.stride);
+        while let Some((next, rest)) = outer.split_last()
+            && next.stride == bytes
+        {
+            bytes = next.count.wrapping_mul(next.stride);
+            offset = offset.wrapping_add(next.offset.wrapping_mul(next.stride));
+            outer = rest;
+        }
+        Section { outer, offset, bytes }
+    }
+}
+
+/// Copies all pieces of a section.
+unsafe fn update_section(
+    stream: &mut Stream,
+    base: u64,
+    section: Section<'_>,
+    kind: MapType,
+) -> Result<(), Failure> {
+    let Some((first, rest)) = section.outer.split_first() else {
+        // SAFETY: the caller's promise.
+        return unsafe {
+            update_range(stream, base.wrapping_add(section.offset), section.bytes, kind)
+        };
+    };
+    for index in 0..first.count {
+        let offset = first.offset.wrapping_add(index).wrapping_mul(first.stride);
+        let inner = Section { outer: rest, ..section };
+        // SAFETY: the caller's promise.
+        unsafe { update_section(stream, base.wrapping_add(offset), inner, kind)? };
+    }
+    Ok(())
+}
+
+/// Copies one range without gaps.
+unsafe fn update_range(
+    stream: &mut Stream,
+    begin: u64,
+    bytes: u64,
+    kind: MapType,
+) -> Result<(), Failure> {
+    let device = stream.device;
+    let locked = device.table.lock();
+    let found = table::lookup(&locked, begin, bytes);
+    let Some(range) = found.range.filter(|_| found.is_contained) else {
+        if kind.has(MapType::PRESENT) {
+            info::present_missing("motion", begin, bytes);
+            return Err(Failure::Reported);
+        }
+        return Ok(());
+    };
+    let entry = locked.get(range.entry as u32);
+    if entry.is_host_memory() {
+        return Ok(());
+    }
+    let shadows = entry.shadows.clone();
+    let (name, copied) = (entry.name, entry.copied.clone());
+    drop(locked);
+    if let Some(event) = copied {
+        stream.queue()?.wait_for(&event)?;
+    }
+    let target = range.target.wrapping_add(begin.wrapping_sub(range.begin));
+    if kind.has(MapType::TO) {
+        if wants(kinds::TRANSFERS) {
+            info::copied_to_device(device.number, begin, target, bytes, name);
+        }
+        // SAFETY: the range is memory of the program, and mapped in whole.
+        unsafe {
+            stream.submit(target, begin, bytes)?;
+            for shadow in &shadows {
+                stream.submit_value(shadow.target, &shadow.target_contents)?;
+            }
+        }
+    }
+    if kind.has(MapType::FROM) {
+        if wants(kinds::TRANSFERS) {
+            info::copied_to_host(device.number, begin, target, bytes, name);
+        }
+        // SAFETY: as above.
+        unsafe { stream.retrieve(begin, target, bytes)? };
+        if !shadows.is_empty() {
+            stream.after(After::Restore(shadows));
+        }
+    }
+    Ok(())
+}

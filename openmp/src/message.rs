@@ -1,0 +1,37 @@
+//! Texts for users on standard error, with the prefixes of LLVM's library, which tools match
+//! literally.
+
+use std::fmt::Arguments;
+use std::io::Write;
+
+fn write(text: Arguments<'_>) {
+    // One write per message, so that messages of several threads do not mix.
+    let text = text.to_string();
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Prints information about a device.
+pub(crate) fn info(device: usize, text: Arguments<'_>) {
+    write(format_args!("omptarget device {device} info: {text}\n"));
+}
+
+/// Prints a message.
+pub(crate) fn message(text: Arguments<'_>) {
+    write(format_args!("omptarget message: {text}\n"));
+}
+
+/// Prints an error.
+pub(crate) fn error(text: Arguments<'_>) {
+    write(format_args!("omptarget error: {text}\n"));
+}
+
+/// Prints a line without a prefix.
+pub(crate) fn plain(text: Arguments<'_>) {
+    write(format_args!("{text}"));
+}
+
+/// Prints an error and aborts the process.
+pub(crate) fn fatal(number: i64, text: Arguments<'_>) -> ! {
+    write(format_args!("omptarget fatal error {number}: {text}\n"));
+    std::process::abort()
+}

@@ -1,0 +1,215 @@
+//! The state of the process: registered libraries, devices, requirements and policy.
+
+use crate::abi::{BinaryDescriptor, requires};
+use crate::device::OmpDevice;
+use crate::library::Library;
+use crate::{libomp, message};
+use arc_swap::ArcSwap;
+use longshore::{Host, Image};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
+
+/// The policy for regions that cannot run on a device. LLVM: `OffloadPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// All regions run on the host.
+    Disabled,
+    /// A region that cannot run on its device ends the program.
+    Mandatory,
+}
+
+static LIBRARIES: Mutex<Vec<Arc<Library>>> = Mutex::new(Vec::new());
+static DEVICES: LazyLock<ArcSwap<Vec<&'static OmpDevice>>> =
+    LazyLock::new(|| ArcSwap::from_pointee(Vec::new()));
+/// Whether libraries were registered since the devices were listed.
+static IS_STALE: AtomicBool = AtomicBool::new(true);
+static REQUIREMENTS: AtomicI64 = AtomicI64::new(0);
+
+/// The host, with the numbers of its entries that are devices of OpenMP already.
+struct Known {
+    host: Host,
+    listed: Vec<bool>,
+}
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+/// Returns the registered libraries, in the order of their registration.
+pub(crate) fn libraries() -> Vec<Arc<Library>> {
+    LIBRARIES.lock().clone()
+}
+
+/// Registers a library. Opens no plugin. LLVM: `__tgt_register_lib`.
+///
+/// # Safety
+/// The descriptor and all it points at stay readable until [`unregister`].
+pub(crate) unsafe fn register(descriptor: *const BinaryDescriptor) {
+    // SAFETY: promised by the caller.
+    let library = Arc::new(unsafe { Library::read(descriptor) });
+    library.requirements().for_each(require);
+    LIBRARIES.lock().push(library);
+    IS_STALE.store(true, Ordering::Release);
+    if LazyLock::get(&DEVICES).is_some() {
+        DEVICES.load().iter().for_each(|device| device.note_registered());
+    }
+}
+
+/// Unregisters a library and unloads its images. Blocks. LLVM: `__tgt_unregister_lib`.
+pub(crate) fn unregister(descriptor: *const BinaryDescriptor) {
+    let mut libraries = LIBRARIES.lock();
+    let place = libraries.iter().position(|known| known.descriptor == descriptor as usize);
+    let Some(place) = place else { return };
+    let library = libraries.remove(place);
+    let is_last = libraries.is_empty();
+    drop(libraries);
+    if LazyLock::get(&DEVICES).is_none() {
+        return;
+    }
+    for device in DEVICES.load().iter() {
+        device.unload(&library);
+    }
+    if is_last {
+        log::debug!("the last library with target regions was unregistered");
+    }
+}
+
+/// Adds the flags of a `requires` directive. Ends the program if libraries disagree.
+pub(crate) fn require(flags: i64) {
+    let before = REQUIREMENTS.load(Ordering::Relaxed);
+    if before == 0 {
+        REQUIREMENTS.store(flags, Ordering::Relaxed);
+        return;
+    }
+    let clauses = [
+        (requires::REVERSE_OFFLOAD, "reverse_offload"),
+        (requires::UNIFIED_ADDRESS, "unified_address"),
+        (requires::UNIFIED_SHARED_MEMORY, "unified_shared_memory"),
+    ];
+    for (flag, clause) in clauses {
+        if (before ^ flags) & flag != 0 {
+            message::fatal(
+                2,
+                format_args!("'#pragma omp requires {clause}' not used consistently!"),
+            );
+        }
+    }
+    REQUIREMENTS.store(before | flags, Ordering::Relaxed);
+}
+
+/// Returns the flags of all `requires` directives.
+pub(crate) fn requirements() -> i64 {
+    REQUIREMENTS.load(Ordering::Relaxed)
+}
+
+/// Returns whether mapped data stays in host memory on a device.
+#[inline]
+pub(crate) fn uses_host_memory(device: &OmpDevice) -> bool {
+    requirements() & requires::UNIFIED_SHARED_MEMORY != 0 && device.shares_memory
+}
+
+/// Returns the devices. The first call, and the first after a registration, looks for devices and
+/// blocks.
+#[inline]
+pub(crate) fn devices() -> arc_swap::Guard<Arc<Vec<&'static OmpDevice>>> {
+    if IS_STALE.load(Ordering::Acquire) {
+        list_devices();
+    }
+    DEVICES.load()
+}
+
+/// Adds the devices that accept an image of a registered library.
+#[cold]
+fn list_devices() {
+    let mut known = KNOWN.lock();
+    if !IS_STALE.swap(false, Ordering::AcqRel) {
+        return;
+    }
+    let libraries = libraries();
+    let images: Vec<Image> = libraries.iter().flat_map(|library| library.owned_images()).collect();
+    if images.is_empty() {
+        return;
+    }
+    if known.is_none() {
+        match Host::new() {
+            Ok(host) => {
+                let listed = vec![false; host.devices().len()];
+                *known = Some(Known { host, listed });
+            }
+            Err(error) => {
+                note_no_host(format!("{error}"));
+                return;
+            }
+        }
+    }
+    let Some(known) = known.as_mut() else { return };
+    let mut devices = Vec::clone(&DEVICES.load());
+    for (place, entry) in known.host.devices().iter().enumerate() {
+        if known.listed[place] || !may_accept(entry, &images) {
+            continue;
+        }
+        match OmpDevice::open(devices.len(), entry) {
+            Ok(device) => {
+                if images.iter().any(|image| accepts(&device, image)) {
+                    known.listed[place] = true;
+                    devices.push(Box::leak(Box::new(device)));
+                }
+            }
+            Err(error) => log::warn!("opening {}: {error}", entry.name()),
+        }
+    }
+    if devices.is_empty() {
+        note_no_host(match known.host.devices() {
+            [] => known.host.why_no_device(),
+            some => {
+                let names: Vec<_> = some.iter().map(|entry| entry.name()).collect();
+                format!("no image of the program is for a device of {}", names.join(", "))
+            }
+        });
+    }
+    DEVICES.store(Arc::new(devices));
+}
+
+/// Returns whether the plugin behind a device lists the format of an image.
+fn may_accept(entry: &longshore::DeviceEntry, images: &[Image]) -> bool {
+    let formats = &entry.plugin().image_formats;
+    images.iter().any(|image| {
+        let name = image.format().name();
+        name.starts_with("offload-") || formats.split(',').any(|format| format.trim() == name)
+    })
+}
+
+fn accepts(device: &OmpDevice, image: &Image) -> bool {
+    use longshore::Acceptance;
+    matches!(
+        device.device.suits(image.bytes()),
+        Ok(Acceptance::Accepted | Acceptance::Verified)
+    )
+}
+
+static ABSENCE: OnceLock<String> = OnceLock::new();
+
+fn note_no_host(reason: String) {
+    log::info!("no device: {reason}");
+    let _ = ABSENCE.set(reason);
+}
+
+/// Returns the reason for having no device, if there was a search.
+pub(crate) fn absence() -> Option<&'static str> {
+    ABSENCE.get().map(String::as_str)
+}
+
+/// Returns the policy. LLVM: `OffloadPolicy::get`.
+#[inline]
+pub(crate) fn policy() -> Policy {
+    static POLICY: OnceLock<Option<Policy>> = OnceLock::new();
+    // libomp reads `OMP_TARGET_OFFLOAD`; without libomp the default holds.
+    let fixed = *POLICY.get_or_init(|| match libomp::target_offload().unwrap_or(1) {
+        0 => Some(Policy::Disabled),
+        1 => None,
+        _ => Some(Policy::Mandatory),
+    });
+    fixed.unwrap_or_else(|| match devices().is_empty() {
+        true => Policy::Disabled,
+        false => Policy::Mandatory,
+    })
+}

@@ -1,0 +1,112 @@
+//! Settings from environment variables, read once.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Kinds of information that `LIBOMPTARGET_INFO` selects, by their bits.
+pub(crate) mod info {
+    /// The arguments of constructs.
+    pub(crate) const ARGUMENTS: u32 = 0x01;
+    /// Look-ups of mapped ranges.
+    pub(crate) const MAPPING_EXISTS: u32 = 0x02;
+    /// The mapping table after a failure.
+    pub(crate) const TABLE: u32 = 0x04;
+    /// New and removed mapped ranges.
+    pub(crate) const MAPPING_CHANGED: u32 = 0x08;
+    /// Launches of kernels.
+    pub(crate) const LAUNCHES: u32 = 0x10;
+    /// Copies.
+    pub(crate) const TRANSFERS: u32 = 0x20;
+    /// Mapped variables without a device counterpart.
+    pub(crate) const EMPTY_MAPPING: u32 = 0x40;
+}
+
+/// The level of information; `u32::MAX` before the first use.
+static INFO: AtomicU32 = AtomicU32::new(UNREAD);
+const UNREAD: u32 = 1 << 31;
+
+/// Returns whether a kind of information is wanted.
+#[inline]
+pub(crate) fn wants(kind: u32) -> bool {
+    let level = INFO.load(Ordering::Relaxed);
+    let level = if level == UNREAD { read_info() } else { level };
+    level & kind != 0
+}
+
+/// Sets the kinds of wanted information. LLVM: `__tgt_set_info_flag`.
+pub(crate) fn set_info(level: u32) {
+    INFO.store(level & !UNREAD, Ordering::Relaxed);
+}
+
+#[cold]
+fn read_info() -> u32 {
+    let level = number("LIBOMPTARGET_INFO").unwrap_or(0) as u32 & !UNREAD;
+    INFO.store(level, Ordering::Relaxed);
+    level
+}
+
+/// Returns the value of a variable; `None` if it is not set, or if the process has more rights than
+/// its caller.
+pub(crate) fn text(name: &str) -> Option<String> {
+    if longshore::Environment::is_ignored() {
+        return None;
+    }
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Returns the number in a variable: decimal, octal after `0` or hexadecimal after `0x`, as `strtol`
+/// reads it.
+pub(crate) fn number(name: &str) -> Option<i64> {
+    parse_number(text(name)?.trim())
+}
+
+fn parse_number(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text),
+    };
+    let hexadecimal = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+    let number = match hexadecimal {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None if digits.len() > 1 && digits.starts_with('0') => i64::from_str_radix(digits, 8),
+        None => digits.parse(),
+    };
+    number.ok().map(|number| sign * number)
+}
+
+/// Settings that are read at the first use of a device.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// `LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD`: most bytes of an allocation from the pool; 0 turns
+    /// the pool off.
+    pub(crate) pool_threshold: u64,
+    /// `LIBOMPTARGET_LOCK_MAPPED_HOST_BUFFERS`: mapped host memory is page-locked.
+    pub(crate) lock_mapped: bool,
+    /// `OMPTARGET_DUMP_OFFLOAD_ENTRIES`: the number of the device whose entries are printed.
+    pub(crate) dump_entries: Option<i64>,
+}
+
+/// Returns the settings.
+pub(crate) fn settings() -> &'static Settings {
+    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+    SETTINGS.get_or_init(|| Settings {
+        pool_threshold: number("LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD")
+            .map_or(8 << 10, |bytes| bytes.max(0) as u64),
+        lock_mapped: text("LIBOMPTARGET_LOCK_MAPPED_HOST_BUFFERS").is_some_and(|v| v != "0"),
+        dump_entries: number("OMPTARGET_DUMP_OFFLOAD_ENTRIES"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_number;
+
+    #[test]
+    fn numbers_have_the_bases_of_strtol() {
+        assert_eq!(parse_number("-1"), Some(-1));
+        assert_eq!(parse_number("0x20"), Some(32));
+        assert_eq!(parse_number("010"), Some(8));
+        assert_eq!(parse_number("0"), Some(0));
+        assert_eq!(parse_number("all"), None);
+    }
+}

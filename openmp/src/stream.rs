@@ -1,0 +1,189 @@
+//! The device operations of one construct, in order, and the work that follows them.
+
+use crate::device::OmpDevice;
+use crate::mapping::end::EndedMapping;
+use crate::mapping::table::Shadow;
+use crate::memory::Memory;
+use longshore::{DevicePointer, Queue, Result};
+use std::cell::RefCell;
+use std::ffi::c_void;
+
+/// The operations of one construct. On a device whose memory the host reaches, operations run
+/// during their call; on other devices they are queued. LLVM: `AsyncInfoTy`.
+pub(crate) struct Stream {
+    pub(crate) device: &'static OmpDevice,
+    queue: Option<Queue>,
+    /// Whether the queue has work that nothing has waited for.
+    is_pending: bool,
+    /// Values that queued copies read.
+    staged: Vec<Box<[u8]>>,
+    after: Vec<After>,
+}
+
+/// Work that follows the completion of a construct's operations.
+pub(crate) enum After {
+    /// Mapped ranges to remove, and pointers on the host to restore.
+    End(Vec<EndedMapping>),
+    /// Pointers on the host that a copy has overwritten.
+    Restore(Vec<Shadow>),
+    /// Memory of private arguments.
+    Free(Vec<Memory>),
+}
+
+thread_local! {
+    /// Idle queues of the thread, by the device's number.
+    static QUEUES: RefCell<Vec<Option<Queue>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Stream {
+    /// Creates an empty stream.
+    #[inline]
+    pub(crate) fn new(device: &'static OmpDevice) -> Stream {
+        Stream { device, queue: None, is_pending: false, staged: Vec::new(), after: Vec::new() }
+    }
+
+    /// Returns the queue of the stream. The first call takes one that the thread has used before.
+    ///
+    /// # Errors
+    /// Errors of [`longshore::Device::queue`].
+    #[inline]
+    pub(crate) fn queue(&mut self) -> Result<&Queue> {
+        if self.queue.is_none() {
+            let number = self.device.number;
+            let take = |queues: &RefCell<Vec<Option<Queue>>>| {
+                queues.borrow_mut().get_mut(number).and_then(Option::take)
+            };
+            let idle = QUEUES.try_with(take).ok().flatten();
+            self.queue = Some(match idle {
+                Some(queue) => queue,
+                None => self.device.device.queue()?,
+            });
+        }
+        Ok(self.queue.as_ref().expect("the queue was just set"))
+    }
+
+    /// Returns the queue for work that the stream must wait for.
+    ///
+    /// # Errors
+    /// As for [`Stream::queue`].
+    pub(crate) fn queue_to_submit(&mut self) -> Result<&Queue> {
+        self.is_pending = true;
+        self.queue()
+    }
+
+    /// Copies `bytes` bytes to the device.
+    ///
+    /// # Errors
+    /// Errors of the copy.
+    ///
+    /// # Safety
+    /// Both ranges are valid, and `from` stays unchanged until the stream is done.
+    #[inline]
+    pub(crate) unsafe fn submit(&mut self, to: u64, from: u64, bytes: u64) -> Result<()> {
+        if self.device.is_reachable {
+            // SAFETY: promised by the caller; the host reaches the device's memory.
+            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
+            return Ok(());
+        }
+        let queue = self.queue_to_submit()?;
+        // SAFETY: promised by the caller.
+        unsafe { queue.copy_from_host(DevicePointer(to), from as *const c_void, bytes) }
+    }
+
+    /// Copies a value to the device.
+    ///
+    /// # Errors
+    /// Errors of the copy.
+    ///
+    /// # Safety
+    /// The range on the device is valid.
+    #[inline]
+    pub(crate) unsafe fn submit_value(&mut self, to: u64, value: &[u8]) -> Result<()> {
+        let bytes = value.len() as u64;
+        if self.device.is_reachable {
+            // SAFETY: promised by the caller.
+            return unsafe { self.submit(to, value.as_ptr() as u64, bytes) };
+        }
+        let staged: Box<[u8]> = value.into();
+        let from = staged.as_ptr() as u64;
+        self.staged.push(staged);
+        // SAFETY: promised by the caller; the staged value lives as long as the stream.
+        unsafe { self.submit(to, from, bytes) }
+    }
+
+    /// Copies `bytes` bytes to the host.
+    ///
+    /// # Errors
+    /// Errors of the copy.
+    ///
+    /// # Safety
+    /// Both ranges are valid, and `to` is not used otherwise until the stream is done.
+    #[inline]
+    pub(crate) unsafe fn retrieve(&mut self, to: u64, from: u64, bytes: u64) -> Result<()> {
+        if self.device.is_reachable {
+            // SAFETY: promised by the caller; the host reaches the device's memory.
+            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
+            return Ok(());
+        }
+        let queue = self.queue_to_submit()?;
+        // SAFETY: promised by the caller.
+        unsafe { queue.copy_to_host(to as *mut c_void, DevicePointer(from), bytes) }
+    }
+
+    /// Adds work that runs once all operations are done.
+    pub(crate) fn after(&mut self, after: After) {
+        self.after.push(after);
+    }
+
+    /// Returns whether all operations are done. Does not block.
+    ///
+    /// # Errors
+    /// Errors of the queue.
+    pub(crate) fn is_done(&self) -> Result<bool> {
+        match &self.queue {
+            Some(queue) if self.is_pending => queue.is_idle(),
+            _ => Ok(true),
+        }
+    }
+
+    /// Waits for all operations, then does the work that follows them. Blocks.
+    ///
+    /// # Errors
+    /// The first error of the operations.
+    #[inline]
+    pub(crate) fn synchronize(&mut self) -> Result<()> {
+        let mut result = Ok(());
+        if std::mem::take(&mut self.is_pending)
+            && let Some(queue) = &self.queue
+        {
+            result = queue.synchronize();
+        }
+        self.staged.clear();
+        for after in std::mem::take(&mut self.after) {
+            self.device.finish(after);
+        }
+        result
+    }
+}
+
+impl Drop for Stream {
+    /// Waits for operations that are still queued, and keeps the queue for the thread.
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_pending || !self.after.is_empty() {
+            self.synchronize().unwrap_or_else(|error| log::error!("{error}"));
+        }
+        if let Some(queue) = self.queue.take() {
+            let number = self.device.number;
+            let keep = |queues: &RefCell<Vec<Option<Queue>>>| {
+                let mut queues = queues.borrow_mut();
+                if queues.len() <= number {
+                    queues.resize_with(number + 1, || None);
+                }
+                queues[number] = Some(queue);
+            };
+            // An ending thread drops the queue.
+            let _ = QUEUES.try_with(keep);
+        }
+    }
+}
