@@ -2,7 +2,7 @@
 //!
 //! A program can use this library without libomp, so each function may be missing.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A function of the process, found by name at its first use.
@@ -100,6 +100,4 @@ functions! {
     );
     /// Connects the tool interface of this library to libomp.
     fn ompt_connect = c"ompt_libomp_connect"(result: *mut c_void);
-    /// Returns the version of the OpenMP specification, as a date.
-    fn unused_version = c"omp_get_version"() -> *const c_char;
 }
