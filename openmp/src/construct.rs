@@ -18,8 +18,12 @@ pub(crate) unsafe fn device(number: i64, location: *const Ident) -> Option<&'sta
         DEFAULT_DEVICE => i64::from(libomp::default_device().unwrap_or(0)),
         number => number,
     };
+    let policy = runtime::policy();
+    if policy == Some(Policy::Disabled) {
+        return None;
+    }
     let devices = runtime::devices();
-    if runtime::policy() == Policy::Disabled {
+    if devices.is_empty() && policy.is_none() {
         return None;
     }
     let found = usize::try_from(number).ok().and_then(|number| devices.get(number));
@@ -78,8 +82,5 @@ pub(crate) unsafe fn fail(failure: &Failure, location: *const Ident) -> ! {
             "Source location information not present. Compile with -g or -gline-tables-only."
         ));
     }
-    message::fatal(
-        1,
-        format_args!("failure of target construct while offloading is mandatory"),
-    )
+    message::fatal(1, format_args!("failure of target construct while offloading is mandatory"))
 }

@@ -7,7 +7,9 @@ use crate::message;
 
 /// Prints the mapping table of a device, after the construct at `place`.
 pub(crate) fn table(device: &OmpDevice, place: &SourceLocation) {
-    lines(device, place).iter().for_each(|line| message::info(device.number, format_args!("{line}")));
+    lines(device, place)
+        .iter()
+        .for_each(|line| message::info(device.number, format_args!("{line}")));
 }
 
 /// Returns the lines of the mapping table of a device.

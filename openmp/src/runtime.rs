@@ -4,11 +4,11 @@ use crate::abi::{BinaryDescriptor, requires};
 use crate::device::OmpDevice;
 use crate::library::Library;
 use crate::{libomp, message};
-use arc_swap::ArcSwap;
 use longshore::{Host, Image};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The policy for regions that cannot run on a device. LLVM: `OffloadPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,9 @@ pub(crate) enum Policy {
 }
 
 static LIBRARIES: Mutex<Vec<Arc<Library>>> = Mutex::new(Vec::new());
-static DEVICES: LazyLock<ArcSwap<Vec<&'static OmpDevice>>> =
-    LazyLock::new(|| ArcSwap::from_pointee(Vec::new()));
+/// The list of devices; null before the first. A list is never freed, as readers take no lock; each
+/// is longer than the one before it.
+static DEVICES: AtomicPtr<Vec<&'static OmpDevice>> = AtomicPtr::new(null_mut());
 /// Whether libraries were registered since the devices were listed.
 static IS_STALE: AtomicBool = AtomicBool::new(true);
 static REQUIREMENTS: AtomicI64 = AtomicI64::new(0);
@@ -49,9 +50,7 @@ pub(crate) unsafe fn register(descriptor: *const BinaryDescriptor) {
     library.requirements().for_each(require);
     LIBRARIES.lock().push(library);
     IS_STALE.store(true, Ordering::Release);
-    if LazyLock::get(&DEVICES).is_some() {
-        DEVICES.load().iter().for_each(|device| device.note_registered());
-    }
+    listed().iter().for_each(|device| device.note_registered());
 }
 
 /// Unregisters a library and unloads its images. Blocks. LLVM: `__tgt_unregister_lib`.
@@ -62,12 +61,7 @@ pub(crate) fn unregister(descriptor: *const BinaryDescriptor) {
     let library = libraries.remove(place);
     let is_last = libraries.is_empty();
     drop(libraries);
-    if LazyLock::get(&DEVICES).is_none() {
-        return;
-    }
-    for device in DEVICES.load().iter() {
-        device.unload(&library);
-    }
+    listed().iter().for_each(|device| device.unload(&library));
     if is_last {
         log::debug!("the last library with target regions was unregistered");
     }
@@ -110,11 +104,18 @@ pub(crate) fn uses_host_memory(device: &OmpDevice) -> bool {
 /// Returns the devices. The first call, and the first after a registration, looks for devices and
 /// blocks.
 #[inline]
-pub(crate) fn devices() -> arc_swap::Guard<Arc<Vec<&'static OmpDevice>>> {
+pub(crate) fn devices() -> &'static [&'static OmpDevice] {
     if IS_STALE.load(Ordering::Acquire) {
         list_devices();
     }
-    DEVICES.load()
+    listed()
+}
+
+/// Returns the devices that were found so far.
+#[inline]
+fn listed() -> &'static [&'static OmpDevice] {
+    // SAFETY: a list that is not null is never freed.
+    unsafe { DEVICES.load(Ordering::Acquire).as_ref() }.map_or(&[], Vec::as_slice)
 }
 
 /// Adds the devices that accept an image of a registered library.
@@ -142,7 +143,8 @@ fn list_devices() {
         }
     }
     let Some(known) = known.as_mut() else { return };
-    let mut devices = Vec::clone(&DEVICES.load());
+    let before = listed();
+    let mut devices = before.to_vec();
     for (place, entry) in known.host.devices().iter().enumerate() {
         if known.listed[place] || !may_accept(entry, &images) {
             continue;
@@ -166,7 +168,9 @@ fn list_devices() {
             }
         });
     }
-    DEVICES.store(Arc::new(devices));
+    if devices.len() > before.len() {
+        DEVICES.store(Box::into_raw(Box::new(devices)), Ordering::Release);
+    }
 }
 
 /// Returns whether the plugin behind a device lists the format of an image.
@@ -180,10 +184,7 @@ fn may_accept(entry: &longshore::DeviceEntry, images: &[Image]) -> bool {
 
 fn accepts(device: &OmpDevice, image: &Image) -> bool {
     use longshore::Acceptance;
-    matches!(
-        device.device.suits(image.bytes()),
-        Ok(Acceptance::Accepted | Acceptance::Verified)
-    )
+    matches!(device.device.suits(image.bytes()), Ok(Acceptance::Accepted | Acceptance::Verified))
 }
 
 static ABSENCE: OnceLock<String> = OnceLock::new();
@@ -198,18 +199,15 @@ pub(crate) fn absence() -> Option<&'static str> {
     ABSENCE.get().map(String::as_str)
 }
 
-/// Returns the policy. LLVM: `OffloadPolicy::get`.
+/// Returns the policy that the environment sets; `None` for the default, which is mandatory for a
+/// program with devices and disabled without. LLVM: `OffloadPolicy::get`.
 #[inline]
-pub(crate) fn policy() -> Policy {
+pub(crate) fn policy() -> Option<Policy> {
     static POLICY: OnceLock<Option<Policy>> = OnceLock::new();
     // libomp reads `OMP_TARGET_OFFLOAD`; without libomp the default holds.
-    let fixed = *POLICY.get_or_init(|| match libomp::target_offload().unwrap_or(1) {
+    *POLICY.get_or_init(|| match libomp::target_offload().unwrap_or(1) {
         0 => Some(Policy::Disabled),
         1 => None,
         _ => Some(Policy::Mandatory),
-    });
-    fixed.unwrap_or_else(|| match devices().is_empty() {
-        true => Policy::Disabled,
-        false => Policy::Mandatory,
     })
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! The benchmarks of AMDGPU, CUDA, executors, isolation, lazy re-exports, the linker, kernels and
-//! Vulkan print their own tables with their peers. The benchmark of instructions prints two
+//! The benchmarks of AMDGPU, CUDA, executors, isolation, lazy re-exports, the linker, kernels,
+//! OpenMP and Vulkan print their own tables with their peers. The benchmark of instructions prints two
 //! backends side by side.
 //!
 //! The hot paths use criterion. A floor is the same work without Longshore, measured in the same
@@ -69,6 +69,8 @@ pub enum Suite {
     Lazy,
     /// The in-memory linker and other linkers.
     Linker,
+    /// OpenMP programs on Longshore's libomptarget and on LLVM's.
+    Openmp,
     /// The Vulkan backend and the driver without it.
     Vulkan,
 }
@@ -93,6 +95,10 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
         }
         Suite::Lazy => with_executor("lazy", filter),
         Suite::Linker => process::run(&mut benchmark(&["linker"], filter)),
+        Suite::Openmp => {
+            process::run(&mut process::cargo(["build", "--release", "-p", "longshore-openmp"]))?;
+            with_plugin("host", &["openmp"], None)
+        }
         Suite::Vulkan => with_plugin("vulkan", &["vulkan", "--features", "wgpu"], filter),
     }
 }

@@ -56,7 +56,10 @@ pub(crate) unsafe fn run(device: i64, region: &Region) -> i32 {
     // SAFETY: as above.
     launched.unwrap_or_else(|failure| unsafe { construct::fail(&failure, location) });
     let is_nowait = region.request.flags & FLAG_NOWAIT != 0;
-    if is_nowait && !device.is_reachable && let Some(place) = task_handle() {
+    if is_nowait
+        && !device.is_reachable
+        && let Some(place) = task_handle()
+    {
         let stream = Box::into_raw(Box::new(stream));
         // SAFETY: libomp gives the place to the current task, and passes the handle back to
         // `__tgt_target_nowait_query`.
@@ -109,9 +112,6 @@ pub unsafe extern "C" fn __tgt_target_nowait_query(handle: *mut *mut c_void) {
     };
     if let Err(error) = is_done.and_then(|_| stream.synchronize()) {
         message::error(format_args!("{error}"));
-        message::fatal(
-            1,
-            format_args!("Error while querying the async queue for completion."),
-        );
+        message::fatal(1, format_args!("Error while querying the async queue for completion."));
     }
 }

@@ -273,9 +273,10 @@ unsafe fn map_present(
         return Ok(mapped);
     }
     // A second copy would overwrite pointers that were attached after the first one.
-    let holds_shadow = entry.shadows.iter().any(|shadow| {
-        shadow.host >= request.begin && shadow.host < request.begin + request.bytes
-    });
+    let holds_shadow = entry
+        .shadows
+        .iter()
+        .any(|shadow| shadow.host >= request.begin && shadow.host < request.begin + request.bytes);
     if holds_shadow && !request.kind.has(MapType::ALWAYS) || holds_shadow && is_new {
         return Ok(mapped);
     }

@@ -88,10 +88,8 @@ unsafe fn end_one(
     let is_last = leave(&mut locked, number, argument, counts, target, device.number);
     let entry = locked.get(number);
     let is_host = entry.is_host_memory();
-    let retrieves = kind.has(MapType::FROM)
-        && (kind.has(MapType::ALWAYS) || is_last)
-        && !is_host
-        && bytes != 0;
+    let retrieves =
+        kind.has(MapType::FROM) && (kind.has(MapType::ALWAYS) || is_last) && !is_host && bytes != 0;
     let (copied, name) = (entry.copied.clone(), entry.name);
     drop(locked);
     ended.push(EndedMapping { entry: number, bytes, kind });
@@ -163,8 +161,7 @@ pub(crate) fn finish(table: &MappingTable, device: usize, ended: Vec<EndedMappin
             // SAFETY: the pointers are memory of the program that a copy has overwritten.
             entry.shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
         }
-        let is_member =
-            ended.kind.has(MapType::MEMBER_OF) && !ended.kind.has(MapType::PTR_AND_OBJ);
+        let is_member = ended.kind.has(MapType::MEMBER_OF) && !ended.kind.has(MapType::PTR_AND_OBJ);
         if is_member || entry.total() != 0 || entry.ending != 0 || entry.copying != 0 {
             continue;
         }

@@ -59,7 +59,14 @@ pub(crate) unsafe fn components(mapper: Mapper, argument: &MapArgument) -> Compo
     let (base, begin) = (argument.base as *mut c_void, argument.begin as *mut c_void);
     // SAFETY: promised by the caller; the mapper passes the handle back to this library only.
     unsafe {
-        mapper(handle, base, begin, argument.size, argument.kind.0, argument.name.cast_mut().cast());
+        mapper(
+            handle,
+            base,
+            begin,
+            argument.size,
+            argument.kind.0,
+            argument.name.cast_mut().cast(),
+        );
     }
     components
 }

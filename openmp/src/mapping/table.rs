@@ -168,7 +168,12 @@ impl Lookup {
         if let Some(range) = floor.filter(|range| begin < range.end) {
             let is_contained = end <= range.end;
             let range = Some(range);
-            return Lookup { range, is_contained, extends_before: false, extends_after: !is_contained };
+            return Lookup {
+                range,
+                is_contained,
+                extends_before: false,
+                extends_after: !is_contained,
+            };
         }
         let Some(range) = above else { return Lookup::default() };
         let (is_contained, extends_before) = match bytes {
@@ -213,9 +218,8 @@ impl MappingTable {
     #[inline]
     pub(crate) fn lookup(&self, begin: u64, bytes: u64) -> Lookup {
         let around = self.index.around(begin);
-        let is_near_miss = bytes == 0
-            && around.0.is_none_or(|range| begin >= range.end)
-            && around.1.is_some();
+        let is_near_miss =
+            bytes == 0 && around.0.is_none_or(|range| begin >= range.end) && around.1.is_some();
         if is_near_miss {
             return lookup(&self.lock(), begin, bytes);
         }
@@ -266,8 +270,7 @@ pub(crate) fn lookup(locked: &Locked<'_>, begin: u64, bytes: u64) -> Lookup {
 
 /// Adds an entry to the locked table, and returns its number.
 pub(crate) fn insert(locked: &mut Locked<'_>, entry: Entry) -> u32 {
-    let mut range =
-        Range { begin: entry.begin, end: entry.end, target: entry.target, entry: 0 };
+    let mut range = Range { begin: entry.begin, end: entry.end, target: entry.target, entry: 0 };
     let number = locked.add(entry);
     range.entry = u64::from(number);
     locked.insert(range);

@@ -26,10 +26,7 @@ impl Shadow {
 ///
 /// # Safety
 /// The arguments describe memory of the program.
-pub(crate) unsafe fn update(
-    stream: &mut Stream,
-    arguments: &MapArguments,
-) -> Result<(), Failure> {
+pub(crate) unsafe fn update(stream: &mut Stream, arguments: &MapArguments) -> Result<(), Failure> {
     for index in 0..arguments.count {
         // SAFETY: promised by the caller.
         let argument = unsafe { arguments.get(index) };
