@@ -83,8 +83,7 @@ impl Grid {
     }
 
     /// Returns the grid for a kernel that takes its arguments in this way.
-    /// [`ArgumentPassing::Words`] is for the CPU, and for kernels of clang's OpenMP images, which
-    /// have a parameter of C for each argument.
+    /// On the CPU, kernels of clang's OpenMP images take [`ArgumentPassing::Words`].
     #[must_use]
     pub fn with_passing(mut self, passing: ArgumentPassing) -> Grid {
         self.passing = passing;
