@@ -174,7 +174,9 @@ static longshore_error_object *platform_device_info(longshore_platform *platform
     case LONGSHORE_DEVICE_INFO_SINGLE_FP_SUPPORT: write_bool(value, 1); break;
     case LONGSHORE_DEVICE_INFO_DOUBLE_FP_SUPPORT:
     case LONGSHORE_DEVICE_INFO_HALF_FP_SUPPORT:
-    case LONGSHORE_DEVICE_INFO_COOPERATIVE_LAUNCH_SUPPORT: write_bool(value, 0); break;
+    case LONGSHORE_DEVICE_INFO_COOPERATIVE_LAUNCH_SUPPORT:
+    case LONGSHORE_DEVICE_INFO_HOST_ACCESS:
+    case LONGSHORE_DEVICE_INFO_UNIFIED_MEMORY: write_bool(value, 0); break;
     default:
         if (query <= LONGSHORE_DEVICE_INFO_COOPERATIVE_LAUNCH_SUPPORT ||
             (query >= LONGSHORE_DEVICE_INFO_UUID && query <= LONGSHORE_DEVICE_INFO_PROPERTIES))

@@ -95,6 +95,7 @@ impl AmdgpuPhysical {
                 managed: optional(attribute::MANAGED_MEMORY)? != 0,
                 pools: pools && optional(attribute::MEMORY_POOLS_SUPPORTED)? != 0,
                 clusters: false,
+                pageable: optional(attribute::PAGEABLE_MEMORY_ACCESS)? != 0,
             },
             properties: ask.properties(),
             name,

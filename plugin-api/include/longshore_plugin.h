@@ -181,6 +181,12 @@ typedef enum longshore_device_info {
     LONGSHORE_DEVICE_INFO_FREE_MEMORY = 4099,
     // Further properties worth showing, one `name=value` per line. Answer: UTF-8 without NUL.
     LONGSHORE_DEVICE_INFO_PROPERTIES = 4100,
+    // Whether the program may read and write memory of kind `Device` and global variables at their
+    // device addresses, in its own process. No queue orders such accesses. Answer: 1 byte, 0 or 1.
+    LONGSHORE_DEVICE_INFO_HOST_ACCESS = 4101,
+    // Whether kernels may read and write all memory of the program's process at its host addresses.
+    // Answer: 1 byte, 0 or 1.
+    LONGSHORE_DEVICE_INFO_UNIFIED_MEMORY = 4102,
 } longshore_device_info;
 
 // A query about a platform, with a text as answer. The values equal LLVM's `ol_platform_info_t`

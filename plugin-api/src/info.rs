@@ -137,6 +137,12 @@ device_info! {
     FreeMemory = 0x1003, U64;
     /// Further properties worth showing, one `name=value` per line.
     Properties = 0x1004, Text;
+    /// Whether the program may read and write memory of kind `Device` and global variables at their
+    /// device addresses, in its own process. No queue orders such accesses.
+    HostAccess = 0x1005, Bool;
+    /// Whether kernels may read and write all memory of the program's process at its host
+    /// addresses.
+    UnifiedMemory = 0x1006, Bool;
 }
 
 /// A query about a platform, with a text as answer. The values equal LLVM's

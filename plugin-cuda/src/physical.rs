@@ -91,6 +91,7 @@ impl CudaPhysical {
                 managed: optional(attribute::MANAGED_MEMORY)? != 0,
                 pools: optional(attribute::MEMORY_POOLS_SUPPORTED)? != 0,
                 clusters: optional(attribute::CLUSTER_LAUNCH)? != 0,
+                pageable: optional(attribute::PAGEABLE_MEMORY_ACCESS)? != 0,
             },
             properties: ask.properties(arch, &name),
             name,
@@ -144,6 +145,7 @@ impl DeviceQueries<'_> {
             ("unified_addressing", attribute::UNIFIED_ADDRESSING),
             ("managed_memory", attribute::MANAGED_MEMORY),
             ("concurrent_managed_access", attribute::CONCURRENT_MANAGED_ACCESS),
+            ("pageable_memory_access", attribute::PAGEABLE_MEMORY_ACCESS),
             ("memory_pools", attribute::MEMORY_POOLS_SUPPORTED),
             ("cluster_launch", attribute::CLUSTER_LAUNCH),
         ];

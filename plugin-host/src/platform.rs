@@ -86,7 +86,9 @@ impl Platform<HostBackend> for HostPlatform {
             DeviceInfo::MaxClockFrequency => InfoValue::U32(cpu.clock_mhz()),
             DeviceInfo::MemoryClockRate => InfoValue::U32(MEMORY_CLOCK_MHZ),
             DeviceInfo::AddressBits => InfoValue::U32(usize::BITS),
-            DeviceInfo::CooperativeLaunchSupport => InfoValue::Bool(true),
+            DeviceInfo::CooperativeLaunchSupport
+            | DeviceInfo::HostAccess
+            | DeviceInfo::UnifiedMemory => InfoValue::Bool(true),
             DeviceInfo::MaxMemAllocSize | DeviceInfo::GlobalMemSize => {
                 InfoValue::U64(cpu.memory_bytes())
             }

@@ -68,6 +68,8 @@ pub struct Features {
     pub pools: bool,
     /// Clusters of groups.
     pub clusters: bool,
+    /// Access of kernels to pageable memory of the host, at its host addresses.
+    pub pageable: bool,
 }
 
 impl Facts {
@@ -112,6 +114,8 @@ impl Facts {
             DeviceInfo::CooperativeLaunchSupport => {
                 Some(InfoValue::Bool(self.features.cooperative))
             }
+            DeviceInfo::HostAccess => Some(InfoValue::Bool(false)),
+            DeviceInfo::UnifiedMemory => Some(InfoValue::Bool(self.features.pageable)),
             DeviceInfo::Properties => text(&self.properties),
             _ => arithmetic(query, self.half),
         }

@@ -194,7 +194,9 @@ impl PhysicalDevice {
             DeviceInfo::GlobalMemSize => InfoValue::U64(limits.heap_bytes),
             DeviceInfo::FreeMemory => InfoValue::U64(self.free_bytes().ok_or_else(|| none(query))?),
             DeviceInfo::WorkGroupLocalMemSize => InfoValue::U64(limits.shared_bytes.into()),
-            DeviceInfo::CooperativeLaunchSupport => InfoValue::Bool(false),
+            DeviceInfo::CooperativeLaunchSupport
+            | DeviceInfo::HostAccess
+            | DeviceInfo::UnifiedMemory => InfoValue::Bool(false),
             _ => self.arithmetic(query).ok_or_else(|| none(query))?,
         };
         Ok(value)

@@ -3,7 +3,8 @@
 use super::context::{Context, Gate, bytes, if_supported, or_skip, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
 use longshore::{
-    Allocation, AllocationOwner, DevicePointer, ErrorCode, MemoryKind, PrefetchTarget, Queue,
+    Allocation, AllocationOwner, DevicePointer, ErrorCode, Grid, MemoryKind, PrefetchTarget, Queue,
+    Result,
 };
 use std::ffi::c_void;
 use std::ops::Range;
@@ -34,7 +35,64 @@ behaviour_list! { "memory":
     "a queue has memory that was freed under its own work at once" ["P-45"] own_memory_comes_at_once;
     "memory freed under work of another device is handed out when that is done" ["H-10"]
         freed_memory_waits_for_other_devices;
+    "the host reaches device memory by its address if the device says so" ["P-79"]
+        device_memory_is_the_hosts;
+    "a kernel reaches memory of the process if the device says so" ["P-79"] memory_is_unified;
     "prefetching is a hint" ["P-57"] prefetching_is_a_hint;
+}
+
+/// Skips the behaviour unless the device answers a query with yes.
+fn needs_yes(answer: Result<bool>) -> Check {
+    match if_supported(answer) {
+        Ok(Some(true)) => Ok(()),
+        Ok(_) => Err(Stop::Skipped("the device says no".to_owned())),
+        Err(error) if error.code() == ErrorCode::Unimplemented => {
+            Err(Stop::Skipped(error.to_string()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn device_memory_is_the_hosts(cx: &Context) -> Check {
+    needs_yes(cx.device().supports_host_access())?;
+    let queue = cx.queue()?;
+    for size in [8u64, 4096, 1 << 20] {
+        let allocation = cx.device().allocate(MemoryKind::Device, size, 8)?;
+        let (here, content) = (allocation.pointer().address() as *mut u8, bytes(size as usize, 3));
+        write(&queue, &allocation, &content)?;
+        // SAFETY: the device promises that the host reaches its memory; no work is queued.
+        let found = unsafe { std::slice::from_raw_parts_mut(here, size as usize) };
+        ensure!(*found == *content, "the host reads other bytes of {size}");
+        found.copy_from_slice(&bytes(size as usize, 77));
+        ensure!(read(&queue, &allocation)? == bytes(size as usize, 77), "the device reads others");
+    }
+    let program = cx.load("basic")?;
+    let counter = program.global("counter")?;
+    let here = counter.pointer().address() as *mut u64;
+    // SAFETY: as above; the global has 8 bytes, and its program is loaded.
+    unsafe {
+        ensure_eq!(here.read(), counter.read::<u64>(&queue)?, "counter");
+        here.write(1234);
+    }
+    ensure_eq!(counter.read::<u64>(&queue)?, 1234, "counter after the host wrote it");
+    Ok(())
+}
+
+fn memory_is_unified(cx: &Context) -> Check {
+    needs_yes(cx.device().supports_unified_memory())?;
+    let (program, queue) = (cx.load("basic")?, cx.queue()?);
+    let iota = program.kernel("iota")?;
+    let mut heap = vec![9u32; 5000];
+    let mut stack = [9u32; 16];
+    for memory in [&mut heap[..], &mut stack[..]] {
+        let (to, count) = (DevicePointer(memory.as_mut_ptr() as u64), memory.len() as u64 - 1);
+        // SAFETY: iota (out, u64) writes all elements but the last, before the call returns.
+        unsafe { queue.launch_and_wait(&iota, Grid::default(), (to, count))? };
+        let (last, others) = memory.split_last().expect("there are elements");
+        ensure!(others.iter().copied().eq(0..count as u32), "the elements are wrong");
+        ensure_eq!(*last, 9, "element behind the last");
+    }
+    Ok(())
 }
 
 const SIZES: [u64; 9] = [1, 3, 7, 8, 255, 257, 4097, 65_537, (1 << 20) + 3];

@@ -117,6 +117,17 @@ getters! {
     fn architecture() -> String = Architecture;
     /// Returns the size of the device memory that is free now, in bytes. LLVM has no such query.
     fn free_memory_bytes() -> u64 = FreeMemory;
+    /// Returns whether the program may read and write device memory ([`MemoryKind::Device`]) and
+    /// globals at their device addresses. No queue orders such accesses. True for the CPU in this
+    /// process, false for GPUs and for isolated plugins. LLVM has no such query.
+    ///
+    /// [`MemoryKind::Device`]: crate::MemoryKind::Device
+    fn supports_host_access() -> bool = HostAccess;
+    /// Returns whether kernels may read and write all memory of this process at its host addresses,
+    /// as unified shared memory of OpenMP requires. True for the CPU in this process, and for GPUs
+    /// whose driver reports access to pageable memory; false for isolated plugins. LLVM has no such
+    /// query.
+    fn supports_unified_memory() -> bool = UnifiedMemory;
     /// Returns further properties, one `name=value` per line. LLVM has no such query.
     fn properties() -> String = Properties;
 }

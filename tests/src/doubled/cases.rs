@@ -152,6 +152,18 @@ pub fn managed_memory_is_unsupported(double: &Double, round: &Round) {
     assert_clean(double);
 }
 
+/// Asserts that the devices answer the question for unified memory so, and that the host never
+/// reaches their memory.
+///
+/// # Panics
+/// If the assertion fails.
+pub fn unified_memory_is(expected: bool, round: &Round) {
+    for device in round.host().unwrap().devices() {
+        assert_eq!(device.supports_unified_memory(), Ok(expected), "{}", device.name());
+        assert_eq!(device.supports_host_access(), Ok(false), "{}", device.name());
+    }
+}
+
 /// Runs one round for each function of the driver, with a driver that lacks the function. Each
 /// round has a process of its own, as the driver's functions are looked up once.
 ///

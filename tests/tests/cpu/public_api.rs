@@ -79,6 +79,8 @@ fn getters_agree_with_queries() {
     let device = entry.open().unwrap();
     assert_eq!(entry.device_type(), Ok(DeviceType::Host));
     assert_eq!(device.device_type(), Ok(DeviceType::Host));
+    assert_eq!(device.supports_host_access(), Ok(true));
+    assert_eq!(device.supports_unified_memory(), Ok(true));
     let known = agreement!(entry, &device;
         device_name: Name => Text,
         product_name: ProductName => Text,
@@ -115,6 +117,8 @@ fn getters_agree_with_queries() {
         pci_address: PciAddress => Text,
         architecture: Architecture => Text,
         properties: Properties => Text,
+        supports_host_access: HostAccess => Bool,
+        supports_unified_memory: UnifiedMemory => Bool,
     );
     assert_eq!(entry.free_memory_bytes().is_ok(), entry.info(DeviceInfo::FreeMemory).is_ok());
     let mut known: HashSet<_> = known.into();

@@ -104,6 +104,15 @@ fn is_final(link: &Link) -> bool {
     link.is_alive() || link.silence().is_some()
 }
 
+/// Returns the answer to a query about a device as it holds for this process, whose memory the
+/// device's process does not have.
+fn from_here(query: DeviceInfo, value: InfoValue) -> InfoValue {
+    match query {
+        DeviceInfo::HostAccess | DeviceInfo::UnifiedMemory => InfoValue::Bool(false),
+        _ => value,
+    }
+}
+
 /// Methods written by hand.
 impl IsolatedPlatform {
     pub(in crate::plugin) fn info_there(&self, query: PlatformInfo) -> Result<String> {
@@ -139,7 +148,7 @@ impl IsolatedPlatform {
         let reply = self.ask::<InfoValue>(&link, &request);
         let reply = reply.and_then(|value| {
             let place = format_args!("longshore.platform, device_info {query:?} of device {index}");
-            bounds::value(link.backend(), place, query, &value).map(|()| value)
+            bounds::value(link.backend(), place, query, &value).map(|()| from_here(query, value))
         });
         if query != DeviceInfo::FreeMemory && (reply.is_ok() || is_final(&link)) {
             self.device_facts.lock().insert((index, query), reply.clone());

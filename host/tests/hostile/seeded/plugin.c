@@ -147,7 +147,7 @@ static longshore_error_object *device_info(longshore_platform *platform, uint32_
         return result();
     case 8: case 10: bytes = 12; break;
     case 16: case 17: case 18: case 0x1003: bytes = 8; break;
-    case 29: case 30: case 31: case 32: bytes = 1; break;
+    case 29: case 30: case 31: case 32: case 0x1005: case 0x1006: bytes = 1; break;
     case 0x1000: bytes = 16; break;
     }
     write_any(value, words, rarely(12) ? sizes[below(5)] : bytes);

@@ -74,9 +74,10 @@ fn value_of(
         // Features.
         0 | 2 | 3 | 8 | 12 | 14 | 20 | 78 | 85 | 90 => 1,
         9 | 24 => yes(machine.has_managed),
+        65 => yes(machine.has_pageable),
         88 => yes(machine.has_pools),
         // Missing features, and textures.
-        1 | 4 | 6 | 7 | 11 | 13 | 15..=18 | 21 | 22 | 32..=54 | 62 | 64..=66 => 0,
+        1 | 4 | 6 | 7 | 11 | 13 | 15..=18 | 21 | 22 | 32..=54 | 62 | 64 | 66 => 0,
         70 | 73 | 75 | 77 | 79 | 80 | 82 | 86 | 89 | 91..=99 => 0,
         OWN | 10_017 => 100_000,
         10_002 => limits.shared_bytes_of_multiprocessor as i32,

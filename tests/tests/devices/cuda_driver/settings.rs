@@ -23,6 +23,16 @@ pub(crate) const CASES: &[Case] = &[
         check: |double| cases::managed_memory_is_unsupported(double, &ROUND),
     },
     Case {
+        name: "kernels reach the memory of the process if the driver says so",
+        driver: "devices=1;pageable=1",
+        check: |_| cases::unified_memory_is(true, &ROUND),
+    },
+    Case {
+        name: "kernels do not reach the memory of the process if the driver does not say so",
+        driver: "devices=1",
+        check: |_| cases::unified_memory_is(false, &ROUND),
+    },
+    Case {
         name: "a function that is missing is unsupported, and nothing else",
         driver: "devices=1",
         check: |double| cases::each_function_may_be_missing(double, &ROUND),

@@ -121,6 +121,22 @@ fn rounds_with_and_without_a_killed_process_leave_nothing_behind() {
     assert!(comes_true(|| children().is_empty()), "{:?}", children());
 }
 
+#[test]
+fn an_isolated_device_shares_no_memory_with_the_program() {
+    let world = World::new();
+    copy_into(&world, &host_plugin());
+    let host = isolated(&world, None).unwrap();
+    let (entry, device) = (&host.devices()[0], host.default_device().unwrap());
+    for shares in [
+        entry.supports_host_access(),
+        entry.supports_unified_memory(),
+        device.supports_host_access(),
+        device.supports_unified_memory(),
+    ] {
+        assert_eq!(shares, Ok(false));
+    }
+}
+
 /// Number of threads, which exceeds the slots of a connection.
 const THREADS: usize = 300;
 

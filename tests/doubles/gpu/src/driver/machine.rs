@@ -32,6 +32,8 @@ pub struct Machine {
     pub has_pools: bool,
     /// Whether devices have managed memory.
     pub has_managed: bool,
+    /// Whether kernels reach pageable memory of the host, as the driver reports it.
+    pub has_pageable: bool,
     /// Whether devices reach each other's memory.
     pub has_peers: bool,
     /// Folder of the twins.
@@ -131,6 +133,7 @@ impl Machine {
             multiprocessors: settings.number("multiprocessors", 4) as u32,
             has_pools: settings.has("pools"),
             has_managed: settings.has("managed"),
+            has_pageable: settings.number("pageable", 0) != 0,
             has_peers: settings.has("peer"),
             twins: settings.get("twins").map(PathBuf::from),
         })
