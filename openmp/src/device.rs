@@ -5,6 +5,7 @@ use crate::library::{Library, Loaded};
 use crate::loading;
 use crate::mapping::table::MappingTable;
 use crate::mapping::{Failure, end};
+use crate::ompt::{self, DeviceEvents};
 use crate::settings;
 use crate::stream::After;
 use arc_swap::ArcSwap;
@@ -31,6 +32,7 @@ pub(crate) struct OmpDevice {
     pub(crate) kernels: ArcSwap<Kernels>,
     /// Images of libraries that the device has loaded, oldest first.
     pub(crate) loaded: Mutex<Vec<Loaded>>,
+    pub(crate) events: DeviceEvents,
     /// Whether libraries are registered that the device has not loaded.
     has_pending: AtomicBool,
 }
@@ -50,6 +52,7 @@ impl OmpDevice {
             table: MappingTable::new(device.clone(), threshold),
             kernels: ArcSwap::from_pointee(Kernels::default()),
             loaded: Mutex::default(),
+            events: DeviceEvents::default(),
             has_pending: AtomicBool::new(true),
             device,
         })
@@ -78,6 +81,8 @@ impl OmpDevice {
         if !self.has_pending.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
+        ompt::connect();
+        self.events.initialize(self.number, &self.device);
         for library in crate::runtime::libraries() {
             if loaded.iter().any(|known| known.descriptor == library.descriptor) {
                 continue;
@@ -119,7 +124,10 @@ impl OmpDevice {
             }
             After::Free(memory) => {
                 let mut locked = self.table.lock();
-                memory.into_iter().for_each(|memory| locked.pool.free(memory));
+                for memory in memory {
+                    let _scope = ompt::deletion(self.number, memory.address());
+                    locked.pool.free(memory);
+                }
             }
         }
     }

@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn both_forms_give_the_same_entries() {
-        let (at, bytes) = ((&raw const OLD_BYTES).cast(), 4);
+        let counter = 0_u32;
+        let (at, bytes) = ((&raw const counter).cast(), 4);
         let name = c"counter".as_ptr();
         let old = [OldEntry { address: at, name, bytes, flags: 1, data: 0 }];
         let new = [NewEntry {

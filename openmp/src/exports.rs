@@ -5,3 +5,4 @@ pub mod devices;
 pub mod older;
 pub mod regions;
 pub mod registration;
+pub mod tools;

@@ -13,6 +13,7 @@
 //! - `stream.rs` has the operations of a construct in order; `memory.rs` the memory behind mappings.
 //! - `runtime.rs` has the state of the process, `device.rs` a device, `loading.rs` the images of a
 //!   library on a device, `library.rs` a registered library.
+//! - `ompt/` tells tools of all this; any layer above calls it.
 //! - `abi.rs` and `entries.rs` read the structures of compiled programs; `libomp.rs` calls libomp.
 //!
 //! Start reading at `exports/regions.rs`.
@@ -31,6 +32,7 @@ mod loading;
 mod mapping;
 mod memory;
 mod message;
+mod ompt;
 mod region;
 mod runtime;
 mod settings;

@@ -23,7 +23,8 @@ pub(crate) fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Fail
     };
     let Some(image) = suitable(device, library)? else { return Ok(loaded) };
     // SAFETY: the image is code of the running program, which its user trusts as the program.
-    let program = unsafe { device.device.load(image)? };
+    let program = unsafe { device.device.load(Image::from(image))? };
+    device.events.load(device.number, image);
     loaded.program = Some(program.clone());
     add_kernels(device, library, &program);
     for entry in &library.entries {
@@ -70,10 +71,10 @@ pub(crate) fn unload(device: &OmpDevice, library: &Library, loaded: Loaded) {
 }
 
 /// Returns the first image of a library that a device accepts.
-fn suitable(device: &OmpDevice, library: &Library) -> Result<Option<Image>, Failure> {
+fn suitable<'a>(device: &OmpDevice, library: &'a Library) -> Result<Option<&'a [u8]>, Failure> {
     for bytes in library.images() {
         if !matches!(device.device.suits(bytes)?, Acceptance::Refused(_)) {
-            return Ok(Some(Image::from(bytes)));
+            return Ok(Some(bytes));
         }
     }
     Ok(None)

@@ -5,6 +5,7 @@ use crate::kernel::RegionKernel;
 use crate::mapping::begin::{self, Beginning};
 use crate::mapping::{Failure, attach, end};
 use crate::memory::Memory;
+use crate::ompt;
 use crate::stream::{After, Stream};
 use longshore::{ArgumentPassing, Grid, RawArguments};
 use smallvec::SmallVec;
@@ -159,8 +160,11 @@ unsafe fn make_private(
     let kind = argument.kind;
     let is_pointer = kind.has(MapType::ATTACH);
     let bytes = argument.size as u64;
+    let mut scope = ompt::allocation(stream.device.number, argument.begin, bytes);
     let memory = stream.device.table.lock().pool.allocate(bytes)?;
     let target = memory.address();
+    scope.allocated(target);
+    drop(scope);
     private.push(memory);
     if is_pointer {
         // SAFETY: the base is the address of a pointer of the program, with its descriptor.
@@ -246,6 +250,7 @@ unsafe fn launch(
     let kernel = kernel.get()?;
     // SAFETY: each pointer leads to a word, which outlives the launch.
     let arguments = unsafe { RawArguments::new(&pointers, &sizes)? };
+    let _scope = ompt::launch(region.teams);
     let is_direct = stream.device.is_reachable;
     if is_direct {
         // SAFETY: the program compiled the region for these arguments.

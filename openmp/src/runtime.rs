@@ -64,6 +64,7 @@ pub(crate) fn unregister(descriptor: *const BinaryDescriptor) {
     listed().iter().for_each(|device| device.unload(&library));
     if is_last {
         log::debug!("the last library with target regions was unregistered");
+        listed().iter().for_each(|device| device.events.finalize(device.number));
     }
 }
 

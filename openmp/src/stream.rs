@@ -4,6 +4,7 @@ use crate::device::OmpDevice;
 use crate::mapping::end::EndedMapping;
 use crate::mapping::table::Shadow;
 use crate::memory::Memory;
+use crate::ompt;
 use longshore::{DevicePointer, Queue, Result};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -80,6 +81,7 @@ impl Stream {
     /// Both ranges are valid, and `from` stays unchanged until the stream is done.
     #[inline]
     pub(crate) unsafe fn submit(&mut self, to: u64, from: u64, bytes: u64) -> Result<()> {
+        let _scope = ompt::transfer_to_device(self.device.number, to, from, bytes);
         if self.device.is_reachable {
             // SAFETY: promised by the caller; the host reaches the device's memory.
             unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
@@ -120,6 +122,7 @@ impl Stream {
     /// Both ranges are valid, and `to` is not used otherwise until the stream is done.
     #[inline]
     pub(crate) unsafe fn retrieve(&mut self, to: u64, from: u64, bytes: u64) -> Result<()> {
+        let _scope = ompt::transfer_to_host(self.device.number, to, from, bytes);
         if self.device.is_reachable {
             // SAFETY: promised by the caller; the host reaches the device's memory.
             unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };

@@ -6,7 +6,7 @@ use crate::mapping::mapper::Components;
 use crate::mapping::{Failure, attach, end, update};
 use crate::settings::{info as kinds, wants};
 use crate::stream::Stream;
-use crate::{construct, info};
+use crate::{construct, info, ompt};
 use std::ffi::c_void;
 
 /// The direction of a data construct.
@@ -18,6 +18,14 @@ pub(crate) enum Construct {
 }
 
 impl Construct {
+    fn event(self) -> ompt::Construct {
+        match self {
+            Construct::Begin => ompt::Construct::EnterData,
+            Construct::End => ompt::Construct::ExitData,
+            Construct::Update => ompt::Construct::Update,
+        }
+    }
+
     fn title(self, is_nowait: bool) -> &'static str {
         match (self, is_nowait) {
             (Construct::Begin, false) => "Entering OpenMP data region with being_mapper",
@@ -54,6 +62,7 @@ pub(crate) unsafe fn run(
         unsafe { info::arguments(device.number, title, location, arguments) };
     }
     let mut stream = Stream::new(device);
+    let _scope = ompt::construct(construct.event(), device.number);
     // SAFETY: promised by the caller.
     let result = unsafe { carry_out(construct, &mut stream, arguments) };
     let result = result.and_then(|()| Ok(stream.synchronize()?));

@@ -4,7 +4,7 @@ use crate::abi::{FLAG_NOWAIT, Ident, KernelArguments};
 use crate::region::{self, Region};
 use crate::settings::{info as kinds, wants};
 use crate::stream::Stream;
-use crate::{construct, info, libomp, message};
+use crate::{construct, info, libomp, message, ompt};
 use std::ffi::c_void;
 
 /// The region ran on a device.
@@ -51,6 +51,7 @@ pub(crate) unsafe fn run(device: i64, region: &Region) -> i32 {
         unsafe { info::arguments(device.number, title, location, &region.arguments) };
     }
     let mut stream = Stream::new(device);
+    let _scope = ompt::construct(ompt::Construct::Target, device.number);
     // SAFETY: promised by the caller.
     let launched = unsafe { region::run(&mut stream, region) };
     // SAFETY: as above.

@@ -7,6 +7,7 @@ use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::info;
 use crate::message;
+use crate::ompt;
 use crate::runtime;
 use crate::settings::{info as kinds, wants};
 use crate::stream::Stream;
@@ -298,8 +299,12 @@ unsafe fn map_new(
     request: &Request,
     mut locked: Locked<'_>,
 ) -> Result<Mapped, Failure> {
-    let memory = locked.pool.allocate(request.padding + request.bytes)?;
+    let bytes = request.padding + request.bytes;
+    let mut scope = ompt::allocation(beginning.stream.device.number, request.begin, bytes);
+    let memory = locked.pool.allocate(bytes)?;
     let allocation = memory.address();
+    scope.allocated(allocation);
+    drop(scope);
     let target = allocation + request.padding;
     let hold = request.kind.has(MapType::HOLD);
     let entry = Entry {

@@ -5,6 +5,8 @@ use super::table::{self, Locked, MappingTable};
 use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::info;
+use crate::memory::Memory;
+use crate::ompt;
 use crate::settings::{info as kinds, wants};
 use crate::stream::{After, Stream};
 
@@ -170,12 +172,18 @@ pub(crate) fn finish(table: &MappingTable, device: usize, ended: Vec<EndedMappin
             info::removed_mapping(device, &entry, ended.bytes);
         }
         match entry.memory {
-            Some(block @ crate::memory::Memory::Block(..)) => locked.pool.free(block),
+            Some(block @ Memory::Block(..)) => {
+                let _scope = ompt::deletion(device, block.address());
+                locked.pool.free(block);
+            }
             Some(own) => freed.push(own),
             None => {}
         }
     }
     drop(locked);
     // Large allocations are freed without the lock.
-    drop(freed);
+    for memory in freed {
+        let _scope = ompt::deletion(device, memory.address());
+        drop(memory);
+    }
 }

@@ -1,0 +1,21 @@
+//! The OMPT interface: events of devices and target constructs for tools.
+//!
+//! A tool registers its callbacks with libomp. The first use of a device connects this library to
+//! libomp, and keeps the callbacks of device events. Each event begins with one load of a pointer,
+//! which is null without a tool.
+//!
+//! The order of the events, and their arguments, are as in LLVM's library.
+
+mod callbacks;
+mod caller;
+mod connection;
+mod device;
+mod events;
+mod thread;
+
+pub(crate) use connection::{connect, connect_plugin};
+pub(crate) use device::DeviceEvents;
+pub(crate) use events::{
+    Construct, allocation, association, construct, deletion, disassociation, launch, transfer,
+    transfer_to_device, transfer_to_host,
+};
