@@ -2,7 +2,8 @@
 //! objects, which the in-memory linker links. [`LoadedImage`] is the common interface of both.
 //!
 //! **Kernels** are the functions that the image itself exports, **globals** its exported variables
-//! except thread-local ones. The exports of its libraries do not count. An image with descriptions
+//! except thread-local ones. The exports of its libraries do not count. Hidden variables of an OpenMP
+//! image are globals, too, if its table of offload entries lists them ([`offload_entries`]). An image with descriptions
 //! of kernels of Longshore's header lists only the described kernels; its other functions can be
 //! looked up by name.
 //!
@@ -22,6 +23,7 @@ mod lazy;
 mod library;
 mod linked;
 mod loaded;
+mod offload_entries;
 mod profile;
 mod refusal;
 mod shared_library;

@@ -140,6 +140,12 @@ impl Segments {
         self.at(address).is_some_and(|segment| segment.has_room(address, bytes))
     }
 
+    /// Returns the number of bytes from an address to the end of its segment; 0 outside of all
+    /// segments.
+    pub fn room_at(&self, address: u64) -> u64 {
+        self.at(address).map_or(0, |segment| segment.end() - address)
+    }
+
     /// Returns whether one writable segment contains the range.
     pub fn holds_writable(&self, address: u64, bytes: u64) -> bool {
         self.at(address)

@@ -17,14 +17,15 @@
 use super::functions::{self, MainArguments};
 use super::library::Library;
 use super::loaded::{LoadedImage, Symbol};
-use super::{profile, refusal};
+use super::{offload_entries, profile, refusal};
 use crate::elf::{self, Content, Image, Sections};
 use crate::execute::guarded;
 use crate::provided;
 use longshore_orc_rt::indirect;
 use longshore_plugin_api::{Error, ErrorCode, ImageBytes, ProfileSectionKind, Result, SymbolKind};
 use object::elf::{STT_COMMON, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::OnceLock;
 
 /// Names of functions that linkers add to every image.
 const LINKER_MADE: [&[u8]; 2] = [b"_init", b"_fini"];
@@ -34,6 +35,8 @@ pub(super) struct SharedLibrary {
     image: Image,
     bytes: ImageBytes,
     library: Library,
+    /// Variables of the image's table of offload entries, from the first look-up that needs them.
+    listed: OnceLock<BTreeMap<String, Symbol>>,
 }
 
 impl SharedLibrary {
@@ -41,7 +44,8 @@ impl SharedLibrary {
     pub(super) fn load(image: ImageBytes) -> Result<SharedLibrary> {
         let checked = elf::validate(image.get())?;
         let library = Library::open(image.get(), &checked)?;
-        let opened = SharedLibrary { image: checked, bytes: image, library };
+        let opened =
+            SharedLibrary { image: checked, bytes: image, library, listed: OnceLock::new() };
         opened.fill_slots()?;
         Ok(opened)
     }
@@ -106,6 +110,13 @@ impl SharedLibrary {
         found.find(|(symbol, _)| *symbol == name.as_bytes()).map(|(_, symbol)| symbol)
     }
 
+    /// Returns the variables of the table of offload entries.
+    fn listed(&self) -> &BTreeMap<String, Symbol> {
+        let read =
+            || offload_entries::variables(self.bytes.get(), &self.image.segments, &self.library);
+        self.listed.get_or_init(read)
+    }
+
     /// Returns an array's entry, relative to the load base; `None` for 0 and -1, which stand for no
     /// function.
     fn entry_of(&self, place: u64) -> Option<u64> {
@@ -157,7 +168,7 @@ impl LoadedImage for SharedLibrary {
             let kind = self.kind_of(name.as_bytes(), &symbol)?;
             Some((symbol, kind))
         });
-        let Some((symbol, kind)) = found else { return Ok(None) };
+        let Some((symbol, kind)) = found else { return Ok(self.listed().get(name).copied()) };
         let (address, bytes) = match symbol.kind() {
             STT_GNU_IFUNC => match self.resolve(symbol.value, &format!("of '{name}'"))? {
                 0 => return Err(refusal::resolver_error(name)),
@@ -174,7 +185,13 @@ impl LoadedImage for SharedLibrary {
             let kind = self.kind_of(name, &symbol)?;
             Some((String::from_utf8_lossy(name).into_owned(), kind))
         });
-        Ok(symbols.collect())
+        let mut symbols: Vec<_> = symbols.collect();
+        if !self.listed().is_empty() {
+            let known: HashSet<_> = symbols.iter().map(|(name, _)| name.clone()).collect();
+            let listed = self.listed().iter().filter(|(name, _)| !known.contains(*name));
+            symbols.extend(listed.map(|(name, symbol)| (name.clone(), symbol.kind)));
+        }
+        Ok(symbols)
     }
 
     /// Runs `DT_INIT`, then `DT_INIT_ARRAY`; stops at an entry outside of the image's code.

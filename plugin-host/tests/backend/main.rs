@@ -5,6 +5,7 @@ mod images;
 mod lazy;
 mod libraries;
 mod objects;
+mod offload_entries;
 mod relocatable;
 mod support;
 

@@ -57,7 +57,8 @@ pub(crate) fn check(file: &str) -> TrialResult {
 
 /// Returns the library, rebuilt if it is older than cargo's output.
 pub(crate) fn library(linked: Linked) -> Result<PathBuf, Failed> {
-    let shared = xtask::shared_library::OFFLOAD.link(&folder()).map_err(|error| format!("{error:#}"))?;
+    let shared =
+        xtask::shared_library::OFFLOAD.link(&folder()).map_err(|error| format!("{error:#}"))?;
     Ok(match linked {
         Linked::Shared => shared,
         Linked::Statically => folder().join(xtask::shared_library::OFFLOAD.archive),
