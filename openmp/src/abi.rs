@@ -349,6 +349,11 @@ impl SourceLocation {
         }
     }
 
+    /// Returns the location that stands for this library itself.
+    pub fn of_library() -> SourceLocation {
+        SourceLocation::new(b"libomptarget", b"libomptarget", b"0", b"0")
+    }
+
     unsafe fn parts<'a>(text: *const c_char) -> Option<[&'a [u8]; 4]> {
         if text.is_null() {
             return None;

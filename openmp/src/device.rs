@@ -1,5 +1,6 @@
 //! The devices of OpenMP programs.
 
+use crate::allocations::Allocations;
 use crate::kernel::RegionKernel;
 use crate::library::{Library, Loaded};
 use crate::loading;
@@ -29,6 +30,8 @@ pub(crate) struct OmpDevice {
     /// Whether kernels read and write all memory of the host.
     pub(crate) shares_memory: bool,
     pub(crate) table: MappingTable,
+    /// Memory that the program has allocated itself.
+    pub(crate) allocations: Allocations,
     pub(crate) kernels: ArcSwap<Kernels>,
     /// Images of libraries that the device has loaded, oldest first.
     pub(crate) loaded: Mutex<Vec<Loaded>>,
@@ -49,6 +52,7 @@ impl OmpDevice {
             number,
             is_reachable: device.backend() == "host" && !entry.is_isolated(),
             shares_memory: device.backend() == "host" && !entry.is_isolated(),
+            allocations: Allocations::default(),
             table: MappingTable::new(device.clone(), threshold),
             kernels: ArcSwap::from_pointee(Kernels::default()),
             loaded: Mutex::default(),

@@ -1,8 +1,12 @@
 //! The exported functions, by their subjects.
 
+pub mod copies;
 pub mod data;
 pub mod devices;
+pub mod memory;
 pub mod older;
+pub mod oldest;
+pub mod presence;
 pub mod regions;
 pub mod registration;
 pub mod tools;

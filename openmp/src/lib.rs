@@ -19,6 +19,7 @@
 //! Start reading at `exports/regions.rs`.
 
 pub mod abi;
+mod allocations;
 mod construct;
 mod device;
 mod dump;
@@ -33,7 +34,11 @@ mod mapping;
 mod memory;
 mod message;
 mod ompt;
+mod place;
+mod rectangle;
 mod region;
 mod runtime;
 mod settings;
 mod stream;
+mod tasks;
+mod transfer;

@@ -5,7 +5,7 @@ use crate::entries::{Entry, EntryKind};
 use crate::kernel::RegionKernel;
 use crate::library::{Library, Loaded};
 use crate::mapping::Failure;
-use crate::mapping::table::{self, INFINITE};
+use crate::mapping::table;
 use crate::runtime;
 use longshore::{Acceptance, Image, Program};
 use std::sync::Arc;
@@ -108,23 +108,8 @@ fn add_variable(
     if table::lookup(&locked, entry.address, entry.bytes).overlaps() {
         return Ok(());
     }
-    table::insert(
-        &mut locked,
-        table::Entry {
-            base: entry.address,
-            begin: entry.address,
-            end: entry.address + entry.bytes,
-            target,
-            memory: None,
-            name: std::ptr::null(),
-            dynamic: INFINITE,
-            hold: 0,
-            ending: 0,
-            copying: 0,
-            copied: None,
-            shadows: Vec::new(),
-        },
-    );
+    let range = (entry.address, entry.address + entry.bytes);
+    table::insert(&mut locked, table::Entry::associated(range, target));
     drop(locked);
     loaded.variables.push(entry.address);
     if runtime::uses_host_memory(device) {

@@ -1,6 +1,7 @@
 //! Texts for users on standard error, with the prefixes of LLVM's library, which tools match
 //! literally.
 
+use std::ffi::CString;
 use std::fmt::Arguments;
 use std::io::Write;
 
@@ -13,6 +14,19 @@ fn write(text: Arguments<'_>) {
 /// Prints information about a device.
 pub(crate) fn info(device: usize, text: Arguments<'_>) {
     write(format_args!("omptarget device {device} info: {text}\n"));
+}
+
+/// Prints information about a device to the standard output.
+pub(crate) fn info_to_output(device: usize, text: Arguments<'_>) {
+    to_output(format_args!("omptarget device {device} info: {text}"));
+}
+
+/// Prints a line to the standard output of C, in order with the program's own output.
+pub(crate) fn to_output(text: Arguments<'_>) {
+    if let Ok(text) = CString::new(text.to_string()) {
+        // SAFETY: the text ends with a zero byte.
+        unsafe { libc::puts(text.as_ptr()) };
+    }
 }
 
 /// Prints a message.
