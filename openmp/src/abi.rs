@@ -350,7 +350,7 @@ impl SourceLocation {
     }
 
     /// Returns the location that stands for this library itself.
-    pub fn of_library() -> SourceLocation {
+    pub fn for_library() -> SourceLocation {
         SourceLocation::new(b"libomptarget", b"libomptarget", b"0", b"0")
     }
 

@@ -16,6 +16,6 @@ mod thread;
 pub(crate) use connection::{connect, connect_plugin};
 pub(crate) use device::DeviceEvents;
 pub(crate) use events::{
-    Construct, allocation, association, construct, deletion, disassociation, launch, transfer,
-    transfer_to_device, transfer_to_host,
+    Construct, OperationScope, allocation, association, construct, deletion, disassociation,
+    launch, transfer, transfer_to_device, transfer_to_host,
 };

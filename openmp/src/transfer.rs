@@ -1,10 +1,10 @@
 //! Copies between any two places, and fills.
 
-use crate::info;
 use crate::mapping::Failure;
 use crate::place::Place;
 use crate::settings::{info as kinds, wants};
 use crate::stream::Stream;
+use crate::{info, ompt};
 use longshore::{DevicePointer, Result};
 
 /// Copies from one place to another.
@@ -38,10 +38,12 @@ impl Transfer {
         unsafe {
             match &mut self.stream {
                 None => {
+                    let _scope = event(self.to, self.from, (to, from, bytes));
                     std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize);
                     Ok(())
                 }
                 Some(stream) if to_remote && from_remote => {
+                    let _scope = event(self.to, self.from, (to, from, bytes));
                     let (to, from) = (DevicePointer(to), DevicePointer(from));
                     stream.queue_to_submit()?.copy(to, from, bytes)
                 }
@@ -73,6 +75,26 @@ impl Transfer {
                 info::copied_to_host(device.number, to, from, bytes, name);
             }
             _ => {}
+        }
+    }
+}
+
+/// Reports a copy that no function of a stream reports. The tuple has destination, source and size.
+fn event(
+    to_place: Place,
+    from_place: Place,
+    (to, from, bytes): (u64, u64, u64),
+) -> Option<ompt::OperationScope> {
+    match (to_place, from_place) {
+        (Place::Host, Place::Host) => None,
+        (Place::Host, Place::Device(device)) => {
+            Some(ompt::transfer_to_host(device.number, to, from, bytes))
+        }
+        (Place::Device(device), Place::Host) => {
+            Some(ompt::transfer_to_device(device.number, to, from, bytes))
+        }
+        (Place::Device(to_device), Place::Device(from_device)) => {
+            Some(ompt::transfer((to, to_device.number), (from, from_device.number), bytes))
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Allocation of memory on devices.
 
-use crate::message;
 use crate::place::Place;
-use crate::runtime;
+use crate::{message, ompt, runtime};
 use longshore::MemoryKind;
 use std::ffi::c_void;
 
@@ -15,8 +14,12 @@ fn allocate(bytes: usize, device: i32, kind: MemoryKind) -> *mut c_void {
         // SAFETY: `malloc` has no requirements.
         Place::Host => unsafe { libc::malloc(bytes) },
         Place::Device(device) => {
+            let mut scope = ompt::allocation(device.number, 0, bytes as u64);
             match device.allocations.allocate(&device.device, kind, bytes as u64) {
-                Ok(address) => address as *mut c_void,
+                Ok(address) => {
+                    scope.allocated(address);
+                    address as *mut c_void
+                }
                 Err(error) => {
                     log::warn!("allocating {bytes} bytes on device {}: {error}", device.number);
                     std::ptr::null_mut()
@@ -34,8 +37,12 @@ unsafe fn free(address: *mut c_void, device: i32, routine: &str) {
     match Place::get(device) {
         // SAFETY: the callers' promise.
         Place::Host => unsafe { libc::free(address) },
-        Place::Device(device) if device.allocations.free(address as u64) => {}
-        Place::Device(device) => refuse(address as u64, device.number, routine),
+        Place::Device(device) => {
+            let _scope = ompt::deletion(device.number, address as u64);
+            if !device.allocations.free(address as u64) {
+                refuse(address as u64, device.number, routine);
+            }
+        }
     }
 }
 
@@ -84,8 +91,8 @@ macro_rules! release {
     ($( $(#[$doc:meta])* $free:ident; )*) => { $(
         $(#[$doc])*
         ///
-        /// Work that was queued before may still use the memory. Prints an error for an address
-        /// that the device has not allocated.
+        /// Prints an error for an address that the device has not allocated. Work that was queued
+        /// before may still use the memory.
         ///
         /// # Safety
         /// For the number of the host, `malloc` has allocated the memory.
@@ -108,8 +115,8 @@ release! {
     llvm_omp_target_free_shared;
 }
 
-/// Allocates memory that several devices reach. Returns null without devices. Of AMD's branch of
-/// LLVM: `llvm_omp_target_alloc_multi_devices`.
+/// Allocates memory that several devices reach. Returns null without devices. AMD's branch of LLVM:
+/// `llvm_omp_target_alloc_multi_devices`.
 ///
 /// # Safety
 /// `devices` points at `count` numbers.
@@ -151,8 +158,8 @@ pub unsafe extern "C" fn llvm_omp_target_lock_mem(
     }
 }
 
-/// Ends the page-lock of memory that `llvm_omp_target_lock_mem` has locked; `address` is the host's.
-/// May block. LLVM: `llvm_omp_target_unlock_mem`.
+/// Ends the page-lock of memory that `llvm_omp_target_lock_mem` has locked; `address` is the
+/// host's. May block. LLVM: `llvm_omp_target_unlock_mem`.
 ///
 /// # Safety
 /// No work uses the memory through the device's address.

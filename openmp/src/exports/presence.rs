@@ -4,7 +4,7 @@ use crate::abi::SourceLocation;
 use crate::device::OmpDevice;
 use crate::mapping::table::{self, Entry, INFINITE};
 use crate::place::Place;
-use crate::{dump, message, runtime};
+use crate::{dump, message, ompt, runtime};
 use longshore::MemoryKind;
 use std::ffi::c_void;
 
@@ -98,6 +98,7 @@ pub extern "C" fn omp_target_associate_ptr(
         return FAILURE;
     };
     let target = (target as u64).wrapping_add(target_offset as u64);
+    let _scope = ompt::association(device.number, host as u64, target, bytes as u64);
     match associate(device, (host as u64, end), target) {
         Ok(()) => SUCCESS,
         Err(reason) => {
@@ -142,6 +143,7 @@ pub extern "C" fn omp_target_disassociate_ptr(host: *const c_void, device: i32) 
         ));
         return FAILURE;
     };
+    let _scope = ompt::disassociation(device.number, host as u64);
     match disassociate(device, host as u64) {
         Ok(()) => SUCCESS,
         Err(reason) => {
@@ -171,10 +173,11 @@ fn disassociate(device: &OmpDevice, begin: u64) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Prints the mapping tables of all devices to the standard output. LLVM: `ompx_dump_mapping_tables`.
+/// Prints the mapping tables of all devices to the standard output. LLVM:
+/// `ompx_dump_mapping_tables`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ompx_dump_mapping_tables() {
-    let place = SourceLocation::of_library();
+    let place = SourceLocation::for_library();
     for device in runtime::devices().iter() {
         for line in dump::lines(device, &place) {
             message::info_to_output(device.number, format_args!("{line}"));
