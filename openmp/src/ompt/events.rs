@@ -102,19 +102,26 @@ struct Operation {
 
 /// A data operation that runs.
 #[must_use]
-pub(crate) struct OperationScope(Option<(&'static Callbacks, Operation)>);
+pub(crate) struct OperationScope(Option<Running>);
+
+/// A data operation, its tool, and the address in the program to which its function returns.
+struct Running {
+    tool: &'static Callbacks,
+    operation: Operation,
+    code: *const c_void,
+}
 
 impl OperationScope {
     #[inline]
     fn begin(operation: impl FnOnce() -> Operation) -> OperationScope {
-        OperationScope(callbacks().map(|tool| begin_operation(tool, operation())))
+        OperationScope(callbacks().and_then(|tool| begin_operation(tool, operation())))
     }
 
     /// Notes the address that an allocation returned, for the report of its end.
     #[inline]
     pub(crate) fn allocated(&mut self, address: u64) {
-        if let Some((_, operation)) = &mut self.0 {
-            operation.to.0 = address;
+        if let Some(running) = &mut self.0 {
+            running.operation.to.0 = address;
         }
     }
 }
@@ -122,50 +129,56 @@ impl OperationScope {
 impl Drop for OperationScope {
     #[inline]
     fn drop(&mut self) {
-        if let Some((tool, operation)) = &self.0 {
-            report_operation(tool, END, operation);
+        if let Some(running) = &self.0 {
+            running.report(END);
         }
     }
 }
 
 #[cold]
-fn begin_operation(tool: &Callbacks, operation: Operation) -> (&Callbacks, Operation) {
-    report_operation(tool, BEGIN, &operation);
-    (tool, operation)
+fn begin_operation(tool: &'static Callbacks, operation: Operation) -> Option<Running> {
+    if tool.data_op_emi.is_none() && tool.data_op.is_none() {
+        return None;
+    }
+    let running = Running { tool, operation, code: thread::with(thread::Thread::code) };
+    running.report(BEGIN);
+    Some(running)
 }
 
-#[cold]
-fn report_operation(tool: &Callbacks, endpoint: c_int, operation: &Operation) {
-    let Operation { kind, from, to, bytes } = *operation;
-    let (kind, bytes) = (kind as c_int, bytes as usize);
-    let (from, from_device) = (from.0 as *mut c_void, from.1);
-    let (to, to_device) = (to.0 as *mut c_void, to.1);
-    thread::with(|thread| {
-        let (target, id) = (thread.target(), thread.operation());
-        // SAFETY: the callbacks have these types; the pointers are the thread's.
-        unsafe {
-            if let Some(callback) = tool.data_op_emi {
-                let (task, code) = (thread.target_task(), thread.code());
-                callback(
-                    endpoint,
-                    task,
-                    target,
-                    id,
-                    kind,
-                    from,
-                    from_device,
-                    to,
-                    to_device,
-                    bytes,
-                    code,
-                );
-            } else if let Some(callback) = tool.data_op.filter(|_| endpoint == BEGIN) {
-                *id = new_identity();
-                let code = thread.code();
-                callback(*target, *id, kind, from, from_device, to, to_device, bytes, code);
+impl Running {
+    #[cold]
+    fn report(&self, endpoint: c_int) {
+        let Operation { kind, from, to, bytes } = self.operation;
+        let (kind, bytes, code) = (kind as c_int, bytes as usize, self.code);
+        let (from, from_device) = (from.0 as *mut c_void, from.1);
+        let (to, to_device) = (to.0 as *mut c_void, to.1);
+        let report = |thread: &thread::Thread| {
+            let (target, id) = (thread.target(), thread.operation());
+            // SAFETY: the callbacks have these types; the pointers are the thread's.
+            unsafe {
+                if let Some(call) = self.tool.data_op_emi {
+                    let task = thread.target_task();
+                    call(
+                        endpoint,
+                        task,
+                        target,
+                        id,
+                        kind,
+                        from,
+                        from_device,
+                        to,
+                        to_device,
+                        bytes,
+                        code,
+                    );
+                } else if let Some(call) = self.tool.data_op.filter(|_| endpoint == BEGIN) {
+                    *id = new_identity();
+                    call(*target, *id, kind, from, from_device, to, to_device, bytes, code);
+                }
             }
-        }
-    });
+        };
+        thread::with(report);
+    }
 }
 
 /// Returns the number of the host.
