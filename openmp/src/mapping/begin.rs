@@ -2,7 +2,7 @@
 //! data`. LLVM: `targetDataBegin`.
 
 use super::attach::{self, AttachEntry};
-use super::table::{self, Entry, Locked, Lookup};
+use super::table::{self, Entry, Locked, Lookup, Shadow};
 use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::info;
