@@ -50,8 +50,8 @@ impl OmpDevice {
         let threshold = settings::settings().pool_threshold;
         Ok(OmpDevice {
             number,
-            is_reachable: device.backend() == "host" && !entry.is_isolated(),
-            shares_memory: device.backend() == "host" && !entry.is_isolated(),
+            is_reachable: device.supports_host_access().unwrap_or(false),
+            shares_memory: device.supports_unified_memory().unwrap_or(false),
             allocations: Allocations::default(),
             table: MappingTable::new(device.clone(), threshold),
             kernels: ArcSwap::from_pointee(Kernels::default()),
