@@ -19,3 +19,9 @@ pub(crate) use events::{
     Construct, OperationScope, allocation, association, construct, deletion, disassociation,
     launch, transfer, transfer_to_device, transfer_to_host,
 };
+
+/// Returns whether a tool is connected.
+#[inline(always)]
+pub(crate) fn is_active() -> bool {
+    callbacks::callbacks().is_some()
+}

@@ -97,7 +97,7 @@ unsafe fn run_mapped(
     private: &mut Vec<Memory>,
 ) -> Result<(), Failure> {
     let arguments = &region.arguments;
-    let mut beginning = Beginning { stream, attach: Vec::new(), new: Vec::new() };
+    let mut beginning = Beginning::new(stream);
     // SAFETY: the caller's promise.
     unsafe {
         begin::begin(&mut beginning, arguments, false)?;

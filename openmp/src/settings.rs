@@ -33,6 +33,12 @@ pub(crate) fn wants(kind: u32) -> bool {
     level & kind != 0
 }
 
+/// Returns whether users or tools see the single steps of constructs.
+#[inline]
+pub(crate) fn is_observed() -> bool {
+    wants(!UNREAD) || crate::ompt::is_active()
+}
+
 /// Sets the kinds of wanted information. LLVM: `__tgt_set_info_flag`.
 pub(crate) fn set_info(level: u32) {
     INFO.store(level & !UNREAD, Ordering::Relaxed);

@@ -80,7 +80,7 @@ unsafe fn carry_out(
     unsafe {
         match construct {
             Construct::Begin => {
-                let mut beginning = Beginning { stream, attach: Vec::new(), new: Vec::new() };
+                let mut beginning = Beginning::new(stream);
                 begin::begin(&mut beginning, arguments, false)?;
                 attach::process(&mut beginning)
             }

@@ -11,10 +11,11 @@ use crate::ompt;
 use crate::runtime;
 use crate::settings::{info as kinds, wants};
 use crate::stream::Stream;
+use smallvec::SmallVec;
 use std::ffi::c_char;
 
 /// Most bytes of a copy that runs while the table is locked.
-const COPIED_LOCKED: u64 = 4 << 10;
+pub(super) const COPIED_LOCKED: u64 = 4 << 10;
 /// Greatest alignment that members of partially mapped structures get, in bytes.
 const MAX_ALIGNMENT: u64 = 16;
 
@@ -22,9 +23,16 @@ const MAX_ALIGNMENT: u64 = 16;
 pub(crate) struct Beginning<'a> {
     pub(crate) stream: &'a mut Stream,
     /// Pointers to attach after all arguments are mapped.
-    pub(crate) attach: Vec<AttachEntry>,
+    pub(crate) attach: SmallVec<[AttachEntry; 2]>,
     /// Ranges that the construct has mapped newly: first address and size.
-    pub(crate) new: Vec<(u64, u64)>,
+    pub(crate) new: SmallVec<[(u64, u64); 4]>,
+}
+
+impl<'a> Beginning<'a> {
+    /// Creates a construct that has mapped nothing.
+    pub(crate) fn new(stream: &'a mut Stream) -> Beginning<'a> {
+        Beginning { stream, attach: SmallVec::new(), new: SmallVec::new() }
+    }
 }
 
 /// A request to map one range.
@@ -273,15 +281,20 @@ unsafe fn map_present(
         }
         return Ok(mapped);
     }
+    let is_inside = |shadow: &&Shadow| {
+        shadow.host >= request.begin && shadow.host < request.begin + request.bytes
+    };
+    let attached: Vec<_> = entry.shadows.iter().filter(is_inside).cloned().collect();
     // A second copy would overwrite pointers that were attached after the first one.
-    let holds_shadow = entry
-        .shadows
-        .iter()
-        .any(|shadow| shadow.host >= request.begin && shadow.host < request.begin + request.bytes);
-    if holds_shadow && !request.kind.has(MapType::ALWAYS) || holds_shadow && is_new {
+    if !attached.is_empty() && !request.kind.has(MapType::ALWAYS) {
         return Ok(mapped);
     }
+    // SAFETY: the caller's promise.
     unsafe { copy(beginning, request, locked, number, target)? };
+    for shadow in attached {
+        // SAFETY: the pointer is a part of the range.
+        unsafe { beginning.stream.submit_value(shadow.target, &shadow.target_contents)? };
+    }
     Ok(mapped)
 }
 

@@ -1,14 +1,16 @@
 //! The end of mappings: `target exit data`, and the second half of `target` and `target data`.
 //! LLVM: `targetDataEnd`.
 
+use super::begin::COPIED_LOCKED;
 use super::table::{self, Locked, MappingTable};
 use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::info;
 use crate::memory::Memory;
 use crate::ompt;
-use crate::settings::{info as kinds, wants};
+use crate::settings::{info as kinds, is_observed, wants};
 use crate::stream::{After, Stream};
+use smallvec::SmallVec;
 
 /// A range that a construct has left, and that may be removed after the construct's copies.
 pub(crate) struct EndedMapping {
@@ -16,6 +18,8 @@ pub(crate) struct EndedMapping {
     bytes: u64,
     kind: MapType,
 }
+
+type Ended = SmallVec<[EndedMapping; 4]>;
 
 /// Leaves the mappings of all arguments, last argument first.
 ///
@@ -29,11 +33,11 @@ pub(crate) unsafe fn end(
     arguments: &MapArguments,
     from_mapper: bool,
 ) -> Result<(), Failure> {
-    let mut ended = Vec::new();
+    let mut ended = Ended::new();
     // SAFETY: promised by the caller.
     let result = unsafe { end_all(stream, arguments, from_mapper, &mut ended) };
     if !ended.is_empty() {
-        stream.after(After::End(ended));
+        stream.after(After::End(ended.into_vec()));
     }
     result
 }
@@ -42,7 +46,7 @@ unsafe fn end_all(
     stream: &mut Stream,
     arguments: &MapArguments,
     from_mapper: bool,
-    ended: &mut Vec<EndedMapping>,
+    ended: &mut Ended,
 ) -> Result<(), Failure> {
     for index in (0..arguments.count).rev() {
         // SAFETY: the caller's promise.
@@ -68,7 +72,7 @@ unsafe fn end_one(
     stream: &mut Stream,
     argument: &MapArgument,
     is_first_of_mapper: bool,
-    ended: &mut Vec<EndedMapping>,
+    ended: &mut Ended,
 ) -> Result<(), Failure> {
     let kind = argument.kind;
     let (begin, bytes) = (argument.begin, argument.size as u64);
@@ -92,9 +96,16 @@ unsafe fn end_one(
     let is_host = entry.is_host_memory();
     let retrieves =
         kind.has(MapType::FROM) && (kind.has(MapType::ALWAYS) || is_last) && !is_host && bytes != 0;
+    let this = EndedMapping { entry: number, bytes, kind };
+    if device.is_reachable && !is_observed() {
+        // Nothing is queued, so the end need not wait for the end of the construct.
+        // SAFETY: the range is memory of the program, and mapped in whole.
+        unsafe { end_at_once(&device.table, locked, this, retrieves.then_some((begin, target))) };
+        return Ok(());
+    }
     let (copied, name) = (entry.copied.clone(), entry.name);
     drop(locked);
-    ended.push(EndedMapping { entry: number, bytes, kind });
+    ended.push(this);
     if !retrieves {
         return Ok(());
     }
@@ -106,6 +117,37 @@ unsafe fn end_one(
     }
     // SAFETY: the range is memory of the program, and the entry stays while its end is pending.
     Ok(unsafe { stream.retrieve(begin, target, bytes)? })
+}
+
+/// Copies a range of reachable memory to the host, if `copied` has its addresses on host and
+/// device, and finishes its end.
+///
+/// # Safety
+/// Both ranges are valid.
+#[inline]
+unsafe fn end_at_once<'a>(
+    table: &'a MappingTable,
+    mut locked: Locked<'a>,
+    ended: EndedMapping,
+    copied: Option<(u64, u64)>,
+) {
+    if let Some((to, from)) = copied {
+        // SAFETY: promised by the caller; the entry stays while its end is pending.
+        let copy = || unsafe {
+            std::ptr::copy(from as *const u8, to as *mut u8, ended.bytes as usize);
+        };
+        if ended.bytes <= COPIED_LOCKED {
+            copy();
+        } else {
+            drop(locked);
+            copy();
+            locked = table.lock();
+        }
+    }
+    let freed = finish_one(&mut locked, 0, &ended);
+    drop(locked);
+    // A large allocation is freed without the lock.
+    drop(freed);
 }
 
 /// Decrements the count of a range. Returns whether the range is to be removed.
@@ -154,36 +196,40 @@ fn leave(
 /// Finishes the end of mappings after their copies: restores pointers on the host, and removes
 /// ranges that no construct uses any more.
 pub(crate) fn finish(table: &MappingTable, device: usize, ended: Vec<EndedMapping>) {
-    let mut freed = Vec::new();
     let mut locked = table.lock();
-    for ended in ended {
-        let entry = locked.get_mut(ended.entry);
-        entry.ending -= 1;
-        if ended.kind.has(MapType::FROM) {
-            // SAFETY: the pointers are memory of the program that a copy has overwritten.
-            entry.shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
-        }
-        let is_member = ended.kind.has(MapType::MEMBER_OF) && !ended.kind.has(MapType::PTR_AND_OBJ);
-        if is_member || entry.total() != 0 || entry.ending != 0 || entry.copying != 0 {
-            continue;
-        }
-        let entry = table::remove(&mut locked, ended.entry);
-        if wants(kinds::MAPPING_CHANGED) {
-            info::removed_mapping(device, &entry, ended.bytes);
-        }
-        match entry.memory {
-            Some(block @ Memory::Block(..)) => {
-                let _scope = ompt::deletion(device, block.address());
-                locked.pool.free(block);
-            }
-            Some(own) => freed.push(own),
-            None => {}
-        }
-    }
+    let freed: SmallVec<[Memory; 4]> =
+        ended.iter().filter_map(|ended| finish_one(&mut locked, device, ended)).collect();
     drop(locked);
     // Large allocations are freed without the lock.
     for memory in freed {
         let _scope = ompt::deletion(device, memory.address());
         drop(memory);
+    }
+}
+
+/// Finishes the end of one mapping. Returns memory that the caller frees.
+#[inline]
+fn finish_one(locked: &mut Locked<'_>, device: usize, ended: &EndedMapping) -> Option<Memory> {
+    let entry = locked.get_mut(ended.entry);
+    entry.ending -= 1;
+    if ended.kind.has(MapType::FROM) {
+        // SAFETY: the pointers are memory of the program that a copy has overwritten.
+        entry.shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
+    }
+    let is_member = ended.kind.has(MapType::MEMBER_OF) && !ended.kind.has(MapType::PTR_AND_OBJ);
+    if is_member || entry.total() != 0 || entry.ending != 0 || entry.copying != 0 {
+        return None;
+    }
+    let entry = table::remove(locked, ended.entry);
+    if wants(kinds::MAPPING_CHANGED) {
+        info::removed_mapping(device, &entry, ended.bytes);
+    }
+    match entry.memory? {
+        block @ Memory::Block(..) => {
+            let _scope = ompt::deletion(device, block.address());
+            locked.pool.free(block);
+            None
+        }
+        own => Some(own),
     }
 }

@@ -1,10 +1,11 @@
 //! Updates of mapped data: `target update`. LLVM: `targetDataUpdate`.
 
+use super::begin::COPIED_LOCKED;
 use super::table::{self, Shadow};
 use super::{Failure, mapper};
 use crate::abi::{Dimension, MapArguments, MapType};
 use crate::info;
-use crate::settings::{info as kinds, wants};
+use crate::settings::{info as kinds, is_observed, wants};
 use crate::stream::{After, Stream};
 
 impl Shadow {
@@ -130,6 +131,11 @@ unsafe fn update_range(
     if entry.is_host_memory() {
         return Ok(());
     }
+    if device.is_reachable && entry.shadows.is_empty() && bytes <= COPIED_LOCKED && !is_observed() {
+        let target = range.target.wrapping_add(begin.wrapping_sub(range.begin));
+        // SAFETY: the range is memory of the program, and mapped in whole.
+        return unsafe { copy_locked(stream, kind, begin, target, bytes) };
+    }
     let shadows = entry.shadows.clone();
     let (name, copied) = (entry.name, entry.copied.clone());
     drop(locked);
@@ -157,6 +163,27 @@ unsafe fn update_range(
         unsafe { stream.retrieve(begin, target, bytes)? };
         if !shadows.is_empty() {
             stream.after(After::Restore(shadows));
+        }
+    }
+    Ok(())
+}
+
+/// Copies a small range of reachable memory.
+#[inline]
+unsafe fn copy_locked(
+    stream: &mut Stream,
+    kind: MapType,
+    begin: u64,
+    target: u64,
+    bytes: u64,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if kind.has(MapType::TO) {
+            stream.submit(target, begin, bytes)?;
+        }
+        if kind.has(MapType::FROM) {
+            stream.retrieve(begin, target, bytes)?;
         }
     }
     Ok(())
