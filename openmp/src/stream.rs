@@ -16,6 +16,13 @@ pub(crate) struct Stream {
     queue: Option<Queue>,
     /// Whether the queue has work that nothing has waited for.
     is_pending: bool,
+    /// The sequel of the operations; `None` as long as there is none.
+    sequel: Option<Box<Sequel>>,
+}
+
+/// Values that must outlive a stream's operations, and the work that follows them.
+#[derive(Default)]
+struct Sequel {
     /// Values that queued copies read.
     staged: Vec<Box<[u8]>>,
     after: Vec<After>,
@@ -40,7 +47,7 @@ impl Stream {
     /// Creates an empty stream.
     #[inline]
     pub(crate) fn new(device: &'static OmpDevice) -> Stream {
-        Stream { device, queue: None, is_pending: false, staged: Vec::new(), after: Vec::new() }
+        Stream { device, queue: None, is_pending: false, sequel: None }
     }
 
     /// Returns the queue of the stream. The first call takes one that the thread has used before.
@@ -108,7 +115,7 @@ impl Stream {
         }
         let staged: Box<[u8]> = value.into();
         let from = staged.as_ptr() as u64;
-        self.staged.push(staged);
+        self.sequel.get_or_insert_default().staged.push(staged);
         // SAFETY: promised by the caller; the staged value lives as long as the stream.
         unsafe { self.submit(to, from, bytes) }
     }
@@ -135,7 +142,7 @@ impl Stream {
 
     /// Adds work that runs once all operations are done.
     pub(crate) fn after(&mut self, after: After) {
-        self.after.push(after);
+        self.sequel.get_or_insert_default().after.push(after);
     }
 
     /// Returns whether all operations are done. Does not block.
@@ -155,15 +162,22 @@ impl Stream {
     /// The first error of the operations.
     #[inline]
     pub(crate) fn synchronize(&mut self) -> Result<()> {
+        if !self.is_pending && self.sequel.is_none() {
+            return Ok(());
+        }
+        self.wait_and_finish()
+    }
+
+    #[inline(never)]
+    fn wait_and_finish(&mut self) -> Result<()> {
         let mut result = Ok(());
         if std::mem::take(&mut self.is_pending)
             && let Some(queue) = &self.queue
         {
             result = queue.synchronize();
         }
-        self.staged.clear();
-        for after in std::mem::take(&mut self.after) {
-            self.device.finish(after);
+        if let Some(sequel) = self.sequel.take() {
+            sequel.after.into_iter().for_each(|after| self.device.finish(after));
         }
         result
     }
@@ -173,20 +187,22 @@ impl Drop for Stream {
     /// Waits for operations that are still queued, and keeps the queue for the thread.
     #[inline]
     fn drop(&mut self) {
-        if self.is_pending || !self.after.is_empty() {
-            self.synchronize().unwrap_or_else(|error| log::error!("{error}"));
-        }
+        self.synchronize().unwrap_or_else(|error| log::error!("{error}"));
         if let Some(queue) = self.queue.take() {
-            let number = self.device.number;
-            let keep = |queues: &RefCell<Vec<Option<Queue>>>| {
-                let mut queues = queues.borrow_mut();
-                if queues.len() <= number {
-                    queues.resize_with(number + 1, || None);
-                }
-                queues[number] = Some(queue);
-            };
-            // An ending thread drops the queue.
-            let _ = QUEUES.try_with(keep);
+            keep(self.device.number, queue);
         }
     }
+}
+
+/// Keeps a queue for the thread's next construct. An ending thread drops the queue.
+#[inline]
+fn keep(number: usize, queue: Queue) {
+    let keep = |queues: &RefCell<Vec<Option<Queue>>>| {
+        let mut queues = queues.borrow_mut();
+        if queues.len() <= number {
+            queues.resize_with(number + 1, || None);
+        }
+        queues[number] = Some(queue);
+    };
+    let _ = QUEUES.try_with(keep);
 }
