@@ -59,7 +59,8 @@
 //!
 //! 1. paths that the program gives by [`HostBuilder::with_plugin`],
 //! 2. files and folders in `LONGSHORE_PLUGIN_PATH`, separated by `:`,
-//! 3. the folders of the executable and of the library, each with `../lib/longshore` beside it,
+//! 3. the folders of the executable and of the library, each with `../lib/longshore` beside it; for
+//!    a library in `lib/longshore/openmp`, `lib/longshore`,
 //! 4. `/usr/local/lib/longshore` and `/usr/lib/longshore`.
 //!
 //! # Features

@@ -2,10 +2,10 @@
 //! objects, which the in-memory linker links. [`LoadedImage`] is the common interface of both.
 //!
 //! **Kernels** are the functions that the image itself exports, **globals** its exported variables
-//! except thread-local ones. The exports of its libraries do not count. Hidden variables of an OpenMP
-//! image are globals, too, if its table of offload entries lists them ([`offload_entries`]). An image with descriptions
-//! of kernels of Longshore's header lists only the described kernels; its other functions can be
-//! looked up by name.
+//! except thread-local ones. The exports of its libraries do not count. Hidden variables of an
+//! OpenMP image are globals, too, if its table of offload entries lists them ([`offload_entries`]).
+//! An image with descriptions of kernels of Longshore's header lists only the described kernels;
+//! its other functions can be looked up by name.
 //!
 //! **Constructors and destructors** do not run during the load: [`Module::run_constructors`] and
 //! [`Module::run_destructors`] run them, in the order and with the arguments of the C library

@@ -3,7 +3,7 @@
 use super::confine::{IsolateLimits, IsolateSandbox};
 use super::library::LoadedPlugin;
 use super::report::{Candidate, Outcome};
-use super::search::standard_folders;
+use super::search::{PLUGIN_FOLDER, standard_folders};
 use super::trust::Trust;
 use crate::environment::Environment;
 use crate::selection::BackendSelection;
@@ -155,7 +155,7 @@ impl Isolator {
         let given = self.config.executor.clone().or_else(|| environment.executor());
         let places = match given {
             Some(given) => vec![given],
-            None => places(plugin),
+            None => places(&standard_folders(), plugin),
         };
         for place in &places {
             let Ok(facts) = std::fs::metadata(place) else { continue };
@@ -182,17 +182,17 @@ impl Isolator {
 }
 
 /// Returns the paths at which the executable may be, in the order of the search.
-fn places(plugin: &Path) -> Vec<PathBuf> {
+fn places(standard: &[PathBuf], plugin: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     // The standard folders, each `lib/longshore` after the `libexec/longshore` of its installation,
     // and at last the plugin's own folder.
-    for folder in standard_folders() {
-        if folder.ends_with("lib/longshore")
+    for folder in standard {
+        if folder.ends_with(PLUGIN_FOLDER)
             && let Some(above) = folder.parent().and_then(Path::parent)
         {
             folders.push(above.join("libexec/longshore"));
         }
-        folders.push(folder);
+        folders.push(folder.clone());
     }
     folders.extend(plugin.parent().map(Path::to_owned));
     let mut places: Vec<PathBuf> = Vec::new();
@@ -248,13 +248,21 @@ mod tests {
     }
 
     #[test]
+    fn the_executor_of_an_installation_is_in_libexec_beside_its_lib() {
+        let standard = ["/l/lib/longshore/openmp", "/l/lib/longshore"].map(PathBuf::from);
+        let places = places(&standard, Path::new("/l/lib/longshore/p.so"));
+        let folders = ["/l/lib/longshore/openmp", "/l/libexec/longshore", "/l/lib/longshore"];
+        assert_eq!(places, folders.map(|folder| Path::new(folder).join(EXECUTABLE)));
+    }
+
+    #[test]
     fn where_the_executor_was_looked_for_is_reported() {
         let nowhere = Environment::empty().with("LONGSHORE_EXECUTOR", "/nowhere/at-all");
         let isolator = isolator("all", &[]).unwrap();
         let error = isolator.executor(Path::new("/p/x.so"), &nowhere).unwrap_err();
         assert_eq!(error.code(), ErrorCode::HostToolNotFound);
         assert!(error.message().contains("'/nowhere/at-all'"), "{error}");
-        let places = places(Path::new("/p/x.so"));
+        let places = places(&standard_folders(), Path::new("/p/x.so"));
         assert_eq!(places.last().unwrap(), Path::new("/p/longshore-executor"));
         assert!(places.iter().any(|place| place.ends_with("libexec/longshore/longshore-executor")));
     }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 const PREFIX: &[u8] = b"liblongshore_plugin_";
 const SUFFIX: &[u8] = b".so";
+/// The folder of plugins in an installation's prefix.
+pub(super) const PLUGIN_FOLDER: &str = "lib/longshore";
 
 /// A file that may be a plugin, or a named place without a file.
 #[derive(Debug)]
@@ -24,8 +26,8 @@ pub(super) struct FoundFile {
 }
 
 /// Returns the standard folders, which are searched last. These are the folder of the running
-/// executable and the folder of the shared library that contains this code, each followed by its
-/// `../lib/longshore`. The system's folders come last.
+/// executable and the folder of the shared library that contains this code, each followed by
+/// `lib/longshore` of its installation. The system's folders come last.
 pub(super) fn standard_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     let executable = std::env::current_exe().ok();
@@ -33,11 +35,22 @@ pub(super) fn standard_folders() -> Vec<PathBuf> {
         let Some(folder) = file.parent() else { continue };
         if !folders.iter().any(|known| known == folder) {
             folders.push(folder.to_owned());
-            folders.extend(folder.parent().map(|above| above.join("lib/longshore")));
+            folders.extend(plugin_folder_of(folder));
         }
     }
     folders.extend(["/usr/local/lib/longshore", "/usr/lib/longshore"].map(PathBuf::from));
     folders
+}
+
+/// Returns the folder of plugins in the installation of a file in `folder`. This is
+/// `../lib/longshore`, or the folder above if that is `lib/longshore` itself, as for a library in
+/// `lib/longshore/openmp`.
+fn plugin_folder_of(folder: &Path) -> Option<PathBuf> {
+    let above = folder.parent()?;
+    Some(match above.ends_with(PLUGIN_FOLDER) {
+        true => above.to_owned(),
+        false => above.join(PLUGIN_FOLDER),
+    })
 }
 
 /// Returns all candidates: first the candidates in `named` files and folders, then the candidates
@@ -188,6 +201,22 @@ mod tests {
         for found in &found {
             assert!(matches!(found.verdict, Some(Outcome::NotAPlugin(_))), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_library_in_a_folder_of_its_own_finds_the_plugins_above() {
+        for (folder, plugins) in [
+            ("/opt/l/bin", "/opt/l/lib/longshore"),
+            ("/opt/l/lib", "/opt/l/lib/longshore"),
+            ("/opt/l/lib/longshore/openmp", "/opt/l/lib/longshore"),
+            ("/lib/longshore/openmp", "/lib/longshore"),
+            ("/opt/l/mylib/longshore/openmp", "/opt/l/mylib/longshore/lib/longshore"),
+            ("/opt/lib/longshore/openmp/more", "/opt/lib/longshore/openmp/lib/longshore"),
+            ("/bin", "/lib/longshore"),
+        ] {
+            assert_eq!(plugin_folder_of(Path::new(folder)), Some(plugins.into()), "{folder}");
+        }
+        assert_eq!(plugin_folder_of(Path::new("/")), None);
     }
 
     #[test]
