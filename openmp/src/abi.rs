@@ -133,6 +133,8 @@ impl KernelArguments {
 
 /// Flag of [`LaunchRequest::flags`]: the region runs in a task, and the caller does not wait.
 pub const FLAG_NOWAIT: u64 = 1;
+/// Flag of [`LaunchRequest::flags`]: all teams run at the same time.
+pub const FLAG_COOPERATIVE: u64 = 1 << 4;
 
 /// Arrays with the mapped arguments of a construct.
 #[derive(Clone, Copy, Debug)]
@@ -156,6 +158,10 @@ pub struct MapArguments {
 /// A function that lists the components of a value, through `__tgt_push_mapper_component`.
 pub type Mapper =
     unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, i64, i64, *mut c_void);
+
+/// A function that answers calls of device code; it gets LLVM's `rpc::Server::Port` and the number
+/// of lanes.
+pub type RpcCallback = unsafe extern "C" fn(*mut c_void, u32) -> u32;
 
 /// One mapped argument.
 #[derive(Clone, Copy, Debug)]

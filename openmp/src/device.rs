@@ -1,6 +1,7 @@
 //! The devices of OpenMP programs.
 
 use crate::allocations::Allocations;
+use crate::gpu::Gpu;
 use crate::kernel::RegionKernel;
 use crate::library::{Library, Loaded};
 use crate::loading;
@@ -36,6 +37,8 @@ pub(crate) struct OmpDevice {
     /// Images of libraries that the device has loaded, oldest first.
     pub(crate) loaded: Mutex<Vec<Loaded>>,
     pub(crate) events: DeviceEvents,
+    /// Properties of a GPU that runs images with LLVM's device runtime.
+    pub(crate) gpu: Option<Gpu>,
     /// Whether libraries are registered that the device has not loaded.
     has_pending: AtomicBool,
 }
@@ -57,6 +60,7 @@ impl OmpDevice {
             kernels: ArcSwap::from_pointee(Kernels::default()),
             loaded: Mutex::default(),
             events: DeviceEvents::default(),
+            gpu: Gpu::for_device(&device, entry.is_isolated()),
             has_pending: AtomicBool::new(true),
             device,
         })
@@ -126,6 +130,7 @@ impl OmpDevice {
                 // SAFETY: the pointers are memory of the program that a copy has overwritten.
                 shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
             }
+            After::Serve(serving) => drop(serving),
             After::Free(memory) => {
                 let mut locked = self.table.lock();
                 for memory in memory {

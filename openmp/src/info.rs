@@ -153,6 +153,32 @@ pub(crate) fn present_missing(modifier: &str, begin: u64, bytes: u64) {
     ));
 }
 
+/// Prints the launch of a kernel.
+#[cold]
+pub(crate) fn launch(device: usize, kernel: &str, teams: [u32; 3], threads: [u32; 3], mode: &str) {
+    let list = |[x, y, z]: [u32; 3]| format!("[{x},{y},{z}]");
+    message::plugin_info(
+        device,
+        format_args!(
+            "Launching kernel {kernel} with {} blocks and {} threads in {mode} mode",
+            list(teams),
+            list(threads)
+        ),
+    );
+}
+
+/// Prints the copy of a launch environment to the device.
+#[cold]
+pub(crate) fn launch_environment(device: usize, host: u64, target: u64, bytes: usize) {
+    message::plugin_info(
+        device,
+        format_args!(
+            "Copying data from host to device, HstPtr={host:#018x}, TgtPtr={target:#018x}, \
+             Size={bytes}, Name=KernelLaunchEnv"
+        ),
+    );
+}
+
 /// Prints the arguments of a construct.
 ///
 /// # Safety

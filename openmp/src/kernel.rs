@@ -1,5 +1,6 @@
 //! The kernels of target regions.
 
+use crate::gpu::KernelFacts;
 use longshore::{Kernel, Program};
 use std::sync::OnceLock;
 
@@ -8,12 +9,13 @@ pub(crate) struct RegionKernel {
     pub(crate) name: String,
     program: Program,
     kernel: OnceLock<Kernel>,
+    gpu: OnceLock<KernelFacts>,
 }
 
 impl RegionKernel {
     /// Creates a kernel, which the first launch looks up.
     pub(crate) fn new(name: String, program: Program) -> RegionKernel {
-        RegionKernel { name, program, kernel: OnceLock::new() }
+        RegionKernel { name, program, kernel: OnceLock::new(), gpu: OnceLock::new() }
     }
 
     /// Returns the kernel. The first call looks it up.
@@ -27,6 +29,24 @@ impl RegionKernel {
             None => {
                 let kernel = self.program.kernel(&self.name)?;
                 Ok(self.kernel.get_or_init(|| kernel))
+            }
+        }
+    }
+
+    /// Returns the facts for launches on a GPU. The first call reads them.
+    ///
+    /// # Errors
+    /// Errors of `read`.
+    #[inline]
+    pub(crate) fn gpu_facts(
+        &self,
+        read: impl FnOnce() -> longshore::Result<KernelFacts>,
+    ) -> longshore::Result<&KernelFacts> {
+        match self.gpu.get() {
+            Some(facts) => Ok(facts),
+            None => {
+                let facts = read()?;
+                Ok(self.gpu.get_or_init(|| facts))
             }
         }
     }

@@ -11,6 +11,7 @@
 //! - `region.rs` runs a target region: mappings, translation of arguments, launch, end of mappings.
 //! - `mapping/` has the mapping table, and the beginning, end and update of mappings.
 //! - `stream.rs` has the operations of a construct in order; `memory.rs` the memory behind mappings.
+//! - `gpu/` launches on GPUs, and has what their images need of the host.
 //! - `runtime.rs` has the state of the process, `device.rs` a device, `loading.rs` the images of a
 //!   library on a device, `library.rs` a registered library.
 //! - `ompt/` tells tools of all this; any layer above calls it.
@@ -25,6 +26,7 @@ mod device;
 mod dump;
 mod entries;
 pub mod exports;
+mod gpu;
 mod info;
 mod kernel;
 mod libomp;

@@ -2,6 +2,7 @@
 
 use crate::abi::BinaryDescriptor;
 use crate::entries::{self, Entry, EntryKind};
+use crate::gpu::GpuImage;
 use longshore::{Image, Program};
 
 /// A registered descriptor. LLVM: `__tgt_bin_desc`, `TranslationTable`.
@@ -26,6 +27,8 @@ pub(crate) struct Loaded {
     pub(crate) program: Option<Program>,
     /// Host addresses of the library's mapped variables.
     pub(crate) variables: Vec<u64>,
+    /// What a GPU keeps for the image.
+    pub(crate) gpu: Option<GpuImage>,
     /// Kernels that clang 16 and older want to be called before unloading.
     pub(crate) destructors: Vec<String>,
 }

@@ -2,6 +2,7 @@
 
 use crate::device::{Kernels, OmpDevice};
 use crate::entries::{Entry, EntryKind};
+use crate::gpu::GpuImage;
 use crate::kernel::RegionKernel;
 use crate::library::{Library, Loaded};
 use crate::mapping::Failure;
@@ -20,12 +21,16 @@ pub(crate) fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Fail
         program: None,
         variables: Vec::new(),
         destructors: Vec::new(),
+        gpu: None,
     };
     let Some(image) = suitable(device, library)? else { return Ok(loaded) };
     // SAFETY: the image is code of the running program, which its user trusts as the program.
     let program = unsafe { device.device.load(Image::from(image))? };
     device.events.load(device.number, image);
     loaded.program = Some(program.clone());
+    if let Some(gpu) = &device.gpu {
+        loaded.gpu = Some(GpuImage::prepare(device, gpu, library, &program)?);
+    }
     add_kernels(device, library, &program);
     for entry in &library.entries {
         match entry.kind {
@@ -65,6 +70,8 @@ pub(crate) fn unload(device: &OmpDevice, library: &Library, loaded: Loaded) {
         }
     }
     drop(locked);
+    // Destructors of the image may call the host.
+    let _serving = device.gpu.as_ref().and_then(|gpu| gpu.users.begin());
     if let Some(program) = loaded.program {
         program.unload().map(drop).unwrap_or_else(|error| log::error!("{error}"));
     }
@@ -129,6 +136,7 @@ fn add_variable(
 fn call(device: &OmpDevice, program: &Program, name: &str) -> Result<(), Failure> {
     let kernel = program.kernel(name)?;
     let queue = device.device.queue()?;
+    let _serving = device.gpu.as_ref().and_then(|gpu| gpu.users.begin());
     // SAFETY: a constructor or destructor of the image takes no arguments.
     unsafe { queue.launch_and_wait(&kernel, longshore::Grid::default(), ())? };
     Ok(())

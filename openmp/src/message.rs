@@ -29,6 +29,11 @@ pub(crate) fn to_output(text: Arguments<'_>) {
     }
 }
 
+/// Prints information about a device, with the prefix of LLVM's plugins.
+pub(crate) fn plugin_info(device: usize, text: Arguments<'_>) {
+    write(format_args!("\"PluginInterface\" device {device} info: {text}\n"));
+}
+
 /// Prints a message.
 pub(crate) fn message(text: Arguments<'_>) {
     write(format_args!("omptarget message: {text}\n"));

@@ -1,6 +1,7 @@
 //! The execution of target regions.
 
 use crate::abi::{self, Ident, KernelArguments, LaunchRequest, MapArguments, MapType};
+use crate::gpu;
 use crate::kernel::RegionKernel;
 use crate::mapping::begin::{self, Beginning};
 use crate::mapping::{Failure, attach, end};
@@ -58,7 +59,7 @@ impl Region {
 }
 
 /// Arguments of a kernel: the words that it gets.
-type Words = SmallVec<[u64; 12]>;
+pub(crate) type Words = SmallVec<[u64; 12]>;
 
 /// Runs a region on the stream's device: maps its arguments, launches its kernel, and ends the
 /// mappings. The caller synchronizes the stream.
@@ -214,8 +215,23 @@ unsafe fn capture(
     Ok(unsafe { stream.submit_value(place, &value.to_ne_bytes())? })
 }
 
-/// Launches a kernel of the CPU backend with the convention of the region's version.
+/// Launches a kernel as its device does.
 unsafe fn launch(
+    stream: &mut Stream,
+    region: &Region,
+    kernel: &RegionKernel,
+    words: &mut Words,
+) -> Result<(), Failure> {
+    match &stream.device.gpu {
+        // SAFETY: the caller's promise.
+        Some(gpu) => unsafe { gpu::launch(stream, gpu, region, kernel, words) },
+        // SAFETY: as above.
+        None => unsafe { launch_on_host(stream, region, kernel, words) },
+    }
+}
+
+/// Launches a kernel of the CPU backend with the convention of the region's version.
+unsafe fn launch_on_host(
     stream: &mut Stream,
     region: &Region,
     kernel: &RegionKernel,

@@ -3,7 +3,7 @@
 use crate::abi::{BinaryDescriptor, requires};
 use crate::device::OmpDevice;
 use crate::library::Library;
-use crate::{libomp, message};
+use crate::{gpu, libomp, message};
 use longshore::{Host, Image};
 use parking_lot::Mutex;
 use std::ptr::null_mut;
@@ -132,7 +132,7 @@ fn list_devices() {
         return;
     }
     if known.is_none() {
-        match Host::new() {
+        match Host::builder().with_environment(gpu::host_environment()).build() {
             Ok(host) => {
                 let listed = vec![false; host.devices().len()];
                 *known = Some(Known { host, listed });

@@ -1,6 +1,7 @@
 //! The device operations of one construct, in order, and the work that follows them.
 
 use crate::device::OmpDevice;
+use crate::gpu::rpc::Serving;
 use crate::mapping::end::EndedMapping;
 use crate::mapping::table::Shadow;
 use crate::memory::Memory;
@@ -36,6 +37,8 @@ pub(crate) enum After {
     Restore(Vec<Shadow>),
     /// Memory of private arguments.
     Free(Vec<Memory>),
+    /// A launch whose kernel may call the host.
+    Serve(Serving),
 }
 
 thread_local! {

@@ -1,6 +1,7 @@
 //! Registration of executables and shared objects.
 
-use crate::abi::BinaryDescriptor;
+use crate::abi::{BinaryDescriptor, RpcCallback};
+use crate::gpu::rpc;
 use crate::runtime;
 
 /// Registers the images and entries of an executable or shared object. Opens no plugin. Any thread
@@ -45,3 +46,16 @@ pub extern "C" fn __tgt_rtl_init() {}
 /// `__tgt_rtl_deinit`.
 #[unsafe(no_mangle)]
 pub extern "C" fn __tgt_rtl_deinit() {}
+
+/// Adds a function that answers calls of device code to the host: it gets the port as LLVM's
+/// `rpc::Server::Port` and the number of lanes. Any thread may call it. LLVM:
+/// `__tgt_register_rpc_callback`.
+///
+/// # Safety
+/// The function stays callable as long as the process lives.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __tgt_register_rpc_callback(callback: Option<RpcCallback>) {
+    if let Some(callback) = callback {
+        rpc::register(callback);
+    }
+}
