@@ -351,7 +351,12 @@ impl SourceLocation {
         // SAFETY: promised by the caller.
         match unsafe { SourceLocation::parts(name) } {
             Some([name, file, line, column]) => SourceLocation::new(name, file, line, column),
-            None => SourceLocation::unknown(),
+            None if name.is_null() => SourceLocation::unknown(),
+            None => {
+                // SAFETY: promised by the caller.
+                let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+                SourceLocation::new(name, b"unknown", b"0", b"0")
+            }
         }
     }
 

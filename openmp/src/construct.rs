@@ -8,12 +8,17 @@ use crate::settings::{info as kinds, wants};
 use crate::{dump, libomp, message};
 
 /// Returns the device of a construct, ready for use; `None` if the construct runs on the host. Ends
-/// the program for a number of no device.
+/// the program for a number of no device. `describe` prints the construct's arguments for the device
+/// with a number.
 ///
 /// # Safety
 /// The location is the program's; it may be null.
 #[inline]
-pub(crate) unsafe fn device(number: i64, location: *const Ident) -> Option<&'static OmpDevice> {
+pub(crate) unsafe fn device(
+    number: i64,
+    location: *const Ident,
+    describe: impl FnOnce(i64),
+) -> Option<&'static OmpDevice> {
     let number = match number {
         DEFAULT_DEVICE => i64::from(libomp::default_device().unwrap_or(0)),
         number => number,
@@ -31,10 +36,13 @@ pub(crate) unsafe fn device(number: i64, location: *const Ident) -> Option<&'sta
         Some(device) => {
             // SAFETY: promised by the caller.
             device.make_ready().unwrap_or_else(|failure| unsafe { fail(&failure, location) });
+            if wants(kinds::ARGUMENTS) {
+                describe(number);
+            }
             Some(device)
         }
         // SAFETY: promised by the caller.
-        None => unsafe { no_device(number, devices.len(), location) },
+        None => unsafe { no_device(number, devices.len(), location, describe) },
     }
 }
 
@@ -43,6 +51,7 @@ unsafe fn no_device(
     number: i64,
     count: usize,
     location: *const Ident,
+    describe: impl FnOnce(i64),
 ) -> Option<&'static OmpDevice> {
     if count == 0 {
         let reason = runtime::absence().unwrap_or("the program has no device image").to_owned();
@@ -52,10 +61,33 @@ unsafe fn no_device(
     if number == count as i64 {
         return None;
     }
+    if runtime::is_recent() && wants(kinds::ARGUMENTS) {
+        describe(number);
+    }
+    out_of_range(number, count)
+}
+
+/// Ends the program because of a number of no device, with the text of LLVM 22 for a program of
+/// clang 20 or a later version, else with that of LLVM 19.
+#[cold]
+pub(crate) fn out_of_range(number: i64, count: usize) -> ! {
+    let first = if runtime::is_recent() { "\"invalid value\" device" } else { "Device" };
     message::fatal(
         number,
-        format_args!("Device number '{number}' out of range, only {count} devices available"),
+        format_args!("{first} number '{number}' out of range, only {count} devices available"),
     )
+}
+
+/// Prints the mapping tables after a construct that succeeded, if they are wanted.
+///
+/// # Safety
+/// The location is the program's; it may be null.
+#[inline]
+pub(crate) unsafe fn succeed(location: *const Ident) {
+    if wants(kinds::TABLE) {
+        // SAFETY: promised by the caller.
+        dump::tables(&unsafe { SourceLocation::of_construct(location) });
+    }
 }
 
 /// Ends the program because a construct failed while offloading is mandatory. LLVM:
@@ -69,7 +101,7 @@ pub(crate) unsafe fn fail(failure: &Failure, location: *const Ident) -> ! {
     // SAFETY: promised by the caller.
     let place = unsafe { SourceLocation::of_construct(location) };
     if wants(kinds::TABLE) {
-        runtime::devices().iter().for_each(|device| dump::table(device, &place));
+        dump::tables(&place);
     } else {
         message::error(format_args!(
             "Consult https://openmp.llvm.org/design/Runtimes.html for debugging options."

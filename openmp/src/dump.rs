@@ -2,8 +2,23 @@
 
 use crate::abi::SourceLocation;
 use crate::device::OmpDevice;
+use crate::entries::{self as offload, EntryKind};
 use crate::mapping::table::Entry;
-use crate::message;
+use crate::{message, runtime};
+
+/// Prints the mapping tables of all devices, after the construct at `place`.
+#[cold]
+pub(crate) fn tables(place: &SourceLocation) {
+    runtime::devices().iter().for_each(|device| table(device, place));
+}
+
+/// Prints the mapping tables of all devices when the last library is unregistered, last device
+/// first.
+#[cold]
+pub(crate) fn tables_at_end(devices: &[&OmpDevice]) {
+    let place = SourceLocation::for_library();
+    devices.iter().rev().for_each(|device| table(device, &place));
+}
 
 /// Prints the mapping table of a device, after the construct at `place`.
 pub(crate) fn table(device: &OmpDevice, place: &SourceLocation) {
@@ -46,4 +61,20 @@ pub(crate) fn lines(device: &OmpDevice, place: &SourceLocation) -> Vec<String> {
         "Host Ptr", "Target Ptr", "Size (B)", "DynRefCount", "HoldRefCount", "Declaration"
     );
     [title, header].into_iter().chain(lines).collect()
+}
+
+/// Prints the entries of a library that a device has loaded. LLVM: `dumpOffloadEntries`.
+#[cold]
+pub(crate) fn entries(device: usize, entries: &[offload::Entry]) {
+    let mut text = format!("Device {device} offload entries:\n");
+    for entry in entries {
+        let kind = match entry.kind {
+            EntryKind::Kernel => "kernel",
+            EntryKind::Link => "link",
+            EntryKind::Variable => "global var.",
+            _ => continue,
+        };
+        text += &format!("  {kind:>11}: {}\n", entry.name);
+    }
+    message::plain(format_args!("{text}"));
 }

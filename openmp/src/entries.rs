@@ -46,6 +46,8 @@ pub(crate) struct Entry {
     pub(crate) kind: EntryKind,
     pub(crate) address: u64,
     pub(crate) name: String,
+    /// Address of the name, which ends with a zero byte.
+    pub(crate) name_address: usize,
     pub(crate) bytes: u64,
     pub(crate) data: i64,
     /// The flags as the compiler wrote them.
@@ -88,14 +90,27 @@ pub(crate) unsafe fn read(begin: *const c_void, end: *const c_void) -> Vec<Entry
     if begin.is_null() || bytes < OLD_BYTES {
         return Vec::new();
     }
-    // SAFETY: promised by the caller; the section of the older form has no alignment.
-    let first = unsafe { begin.cast::<u64>().read_unaligned() };
-    // An entry for `requires` of the older form has no address, but its name is not a version.
-    // SAFETY: at least 32 bytes are readable.
-    let second = unsafe { begin.cast::<u64>().add(1).read_unaligned() };
-    let is_new = first == 0 && second & 0xffff == u64::from(VERSION) && bytes >= NEW_BYTES;
     // SAFETY: promised by the caller.
-    unsafe { if is_new { read_new(begin, bytes) } else { read_old(begin, bytes) } }
+    unsafe {
+        match are_new(begin, end) {
+            true => read_new(begin, bytes),
+            false => read_old(begin, bytes),
+        }
+    }
+}
+
+/// Returns whether entries have the newer form, which clang 20 and later versions write.
+///
+/// # Safety
+/// The range is readable.
+pub(crate) unsafe fn are_new(begin: *const c_void, end: *const c_void) -> bool {
+    if begin.is_null() || (end as usize).saturating_sub(begin as usize) < NEW_BYTES {
+        return false;
+    }
+    // An entry for `requires` of the older form has no address, but its name is not a version.
+    // SAFETY: promised by the caller; the section of the older form has no alignment.
+    let [first, second] = unsafe { begin.cast::<[u64; 2]>().read_unaligned() };
+    first == 0 && second & 0xffff == u64::from(VERSION)
 }
 
 unsafe fn read_new(begin: *const c_void, bytes: usize) -> Vec<Entry> {
@@ -106,8 +121,8 @@ unsafe fn read_new(begin: *const c_void, bytes: usize) -> Vec<Entry> {
             return None;
         }
         // SAFETY: as above.
-        let name = unsafe { name(entry.name) };
-        Some(Entry::new(entry.address, name, entry.bytes, entry.flags, entry.data as i64))
+        let new = unsafe { Entry::new(entry.address, entry.name) };
+        Some(new.with(entry.bytes, entry.flags, entry.data as i64))
     };
     (0..bytes / NEW_BYTES).filter_map(read).collect()
 }
@@ -117,8 +132,8 @@ unsafe fn read_old(begin: *const c_void, bytes: usize) -> Vec<Entry> {
         // SAFETY: the index is within the range of the caller's promise.
         let entry = unsafe { begin.cast::<OldEntry>().add(index).read_unaligned() };
         // SAFETY: as above.
-        let name = unsafe { name(entry.name) };
-        Entry::new(entry.address, name, entry.bytes, entry.flags, i64::from(entry.data))
+        let new = unsafe { Entry::new(entry.address, entry.name) };
+        new.with(entry.bytes, entry.flags, i64::from(entry.data))
     };
     (0..bytes / OLD_BYTES).map(read).collect()
 }
@@ -132,7 +147,21 @@ unsafe fn name(name: *const c_char) -> String {
 }
 
 impl Entry {
-    fn new(address: *const c_void, name: String, bytes: u64, flags: u32, data: i64) -> Entry {
+    unsafe fn new(address: *const c_void, name_address: *const c_char) -> Entry {
+        // SAFETY: the caller's promise.
+        let name = unsafe { name(name_address) };
+        Entry {
+            kind: EntryKind::Kernel,
+            address: address as u64,
+            name,
+            name_address: name_address as usize,
+            bytes: 0,
+            data: 0,
+            flags: 0,
+        }
+    }
+
+    fn with(self, bytes: u64, flags: u32, data: i64) -> Entry {
         let kind = match flags {
             _ if flags & FLAG_REQUIRES != 0 => EntryKind::Requires,
             _ if flags & FLAG_INDIRECT_TABLE != 0 => EntryKind::IndirectTable,
@@ -143,7 +172,7 @@ impl Entry {
             _ if flags & FLAG_LINK != 0 => EntryKind::Link,
             _ => EntryKind::Variable,
         };
-        Entry { kind, address: address as u64, name, bytes, data, flags }
+        Entry { kind, bytes, data, flags, ..self }
     }
 }
 

@@ -1,9 +1,15 @@
 //! The texts of `LIBOMPTARGET_INFO`. Tools and tests match them literally, so they are LLVM's.
 
 use crate::abi::{Ident, MapArguments, MapType, SourceLocation};
-use crate::mapping::table::Entry;
+use crate::device::OmpDevice;
+use crate::kernel::RegionKernel;
+use crate::mapping::table::{self, Entry, Locked};
 use crate::message;
 use std::ffi::{CStr, c_char};
+
+mod translation;
+
+pub(crate) use translation::translated;
 
 /// A look-up of a mapped range.
 pub(crate) struct Existing {
@@ -85,6 +91,55 @@ pub(crate) fn removed_mapping(device: usize, entry: &Entry, bytes: u64) {
             name_of(entry.name),
         ),
     );
+}
+
+/// Prints a look-up that changes no count, if it finds a mapped byte; with `whole`, if all bytes
+/// are mapped.
+#[cold]
+pub(crate) fn looked_up(device: &OmpDevice, begin: u64, bytes: u64, whole: bool) {
+    let locked = device.table.lock();
+    let found = table::lookup(&locked, begin, bytes);
+    let Some(range) =
+        found.range.filter(|_| if whole { found.is_contained } else { found.overlaps() })
+    else {
+        return;
+    };
+    let entry = locked.get(range.entry as u32);
+    mapping_exists(
+        device.number,
+        &Existing {
+            implicit: "",
+            begin,
+            target: range.target.wrapping_add(begin.wrapping_sub(range.begin)),
+            bytes,
+            counts: (entry.dynamic, entry.hold),
+            actions: (" (update suppressed)", ""),
+            name: None,
+        },
+    );
+}
+
+/// Returns the name for a copy of memory that is not mapped. LLVM's library names the mapped
+/// variable above it, else the one below it.
+fn nearest_name(locked: &Locked<'_>, begin: u64, bytes: u64) -> *const c_char {
+    let (floor, above) = locked.around(begin);
+    let overlapping = floor.filter(|range| begin < range.end && bytes != 0);
+    let range = overlapping.or(above).or(floor);
+    range.map_or(std::ptr::null(), |range| locked.get(range.entry as u32).name)
+}
+
+/// Prints a copy to the device that belongs to no mapping.
+#[cold]
+pub(crate) fn unmapped_to_device(device: &OmpDevice, host: u64, target: u64, bytes: u64) {
+    let name = nearest_name(&device.table.lock(), host, bytes);
+    copied_to_device(device.number, host, target, bytes, name);
+}
+
+/// Prints a copy to the host that belongs to no mapping.
+#[cold]
+pub(crate) fn unmapped_to_host(device: &OmpDevice, host: u64, target: u64, bytes: u64) {
+    let name = nearest_name(&device.table.lock(), host, bytes);
+    copied_to_host(device.number, host, target, bytes, name);
 }
 
 /// Prints the use of host memory in place of device memory.
@@ -185,7 +240,7 @@ pub(crate) fn launch_environment(device: usize, host: u64, target: u64, bytes: u
 /// The arguments and the location are the program's.
 #[cold]
 pub(crate) unsafe fn arguments(
-    device: usize,
+    device: i64,
     title: &str,
     location: *const Ident,
     arguments: &MapArguments,
@@ -210,6 +265,7 @@ pub(crate) unsafe fn arguments(
             _ if kind.has(MapType::FROM) => "from",
             _ if kind.has(MapType::PRIVATE) => "private",
             _ if kind.has(MapType::LITERAL) => "firstprivate",
+            _ if kind.has(MapType::ATTACH) => "attach",
             _ if argument.size != 0 => "alloc",
             _ => "use_address",
         };
@@ -217,4 +273,38 @@ pub(crate) unsafe fn arguments(
         let (name, size) = (name_of(argument.name), argument.size);
         message::info(device, format_args!("{text}({name})[{size}] {implicit}"));
     }
+}
+
+/// Prints the launch of a region's kernel on the CPU.
+///
+/// A region compiled by clang 19 or an earlier version gets the text of LLVM 19, which has the
+/// requested sizes; a later region that of LLVM 22.
+#[cold]
+pub(crate) fn host_launch(device: usize, kernel: &RegionKernel, teams: i32, threads: i32) {
+    let name = &kernel.name;
+    match kernel.is_recent {
+        true => launch(device, name, [1; 3], [1; 3], "Generic"),
+        false => message::launch_info(
+            device,
+            format_args!(
+                "Launching kernel {name} with {} blocks and {} threads in Generic mode",
+                teams.max(1),
+                threads.max(1)
+            ),
+        ),
+    }
+}
+
+/// Prints the launch of a kernel with these numbers of teams and threads, in the text of LLVM 22.
+#[cold]
+pub(crate) fn launch(device: usize, name: &str, teams: [u32; 3], threads: [u32; 3], mode: &str) {
+    let list = |[x, y, z]: [u32; 3]| format!("[{x},{y},{z}]");
+    message::launch_info(
+        device,
+        format_args!(
+            "Launching kernel {name} with {} blocks and {} threads in {mode} mode",
+            list(teams),
+            list(threads)
+        ),
+    );
 }

@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 /// The kernel of a target region on one device.
 pub(crate) struct RegionKernel {
     pub(crate) name: String,
+    /// Whether clang 20 or a later version has compiled the region.
+    pub(crate) is_recent: bool,
     program: Program,
     kernel: OnceLock<Kernel>,
     gpu: OnceLock<KernelFacts>,
@@ -14,8 +16,9 @@ pub(crate) struct RegionKernel {
 
 impl RegionKernel {
     /// Creates a kernel, which the first launch looks up.
-    pub(crate) fn new(name: String, program: Program) -> RegionKernel {
-        RegionKernel { name, program, kernel: OnceLock::new(), gpu: OnceLock::new() }
+    pub(crate) fn new(name: String, is_recent: bool, program: Program) -> RegionKernel {
+        let (kernel, gpu) = (OnceLock::new(), OnceLock::new());
+        RegionKernel { name, is_recent, program, kernel, gpu }
     }
 
     /// Returns the kernel. The first call looks it up.

@@ -10,6 +10,8 @@ pub(crate) struct Library {
     /// Address of the descriptor, which identifies the library.
     pub(crate) descriptor: usize,
     pub(crate) entries: Vec<Entry>,
+    /// Whether clang 20 or a later version has compiled the library.
+    pub(crate) is_recent: bool,
     /// First byte and size of each image.
     images: Vec<(*const u8, usize)>,
 }
@@ -40,16 +42,17 @@ impl Library {
     /// The descriptor and all it points at are readable until the library is unregistered.
     pub(crate) unsafe fn read(descriptor: *const BinaryDescriptor) -> Library {
         // SAFETY: promised by the caller.
-        let (binary, entries) = unsafe {
+        let (binary, entries, is_recent) = unsafe {
             let binary = &*descriptor;
-            (binary, entries::read(binary.entries_begin, binary.entries_end))
+            let (begin, end) = (binary.entries_begin, binary.entries_end);
+            (binary, entries::read(begin, end), entries::are_new(begin, end))
         };
         let images = (0..binary.image_count.max(0) as usize).map(|index| {
             // SAFETY: as above.
             let image = unsafe { &*binary.images.add(index) };
             (image.start, (image.end as usize).saturating_sub(image.start as usize))
         });
-        Library { descriptor: descriptor as usize, entries, images: images.collect() }
+        Library { descriptor: descriptor as usize, entries, is_recent, images: images.collect() }
     }
 
     /// Returns the flags of all `requires` directives.

@@ -7,8 +7,9 @@ use crate::kernel::RegionKernel;
 use crate::library::{Library, Loaded};
 use crate::mapping::Failure;
 use crate::mapping::table;
-use crate::runtime;
+use crate::{dump, runtime, settings};
 use longshore::{Acceptance, Image, Program};
+use std::ffi::c_char;
 use std::sync::Arc;
 
 /// Loads the image of a library that the device accepts, if there is one.
@@ -40,6 +41,9 @@ pub(crate) fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Fail
             EntryKind::Destructor => loaded.destructors.push(entry.name.clone()),
             _ => {}
         }
+    }
+    if settings::settings().dump_entries == Some(device.number as i64) {
+        dump::entries(device.number, &library.entries);
     }
     let constructors = library.entries.iter().filter(|e| e.kind == EntryKind::Constructor);
     for entry in constructors {
@@ -91,7 +95,7 @@ fn add_kernels(device: &OmpDevice, library: &Library, program: &Program) {
     let regions = library.entries.iter().filter(|entry| entry.kind == EntryKind::Kernel);
     let new: Vec<_> = regions
         .map(|entry| {
-            let kernel = RegionKernel::new(entry.name.clone(), program.clone());
+            let kernel = RegionKernel::new(entry.name.clone(), library.is_recent, program.clone());
             (entry.address as usize, Arc::new(kernel))
         })
         .collect();
@@ -116,7 +120,9 @@ fn add_variable(
         return Ok(());
     }
     let range = (entry.address, entry.address + entry.bytes);
-    table::insert(&mut locked, table::Entry::associated(range, target));
+    let mapped = table::Entry::associated(range, target);
+    let name = entry.name_address as *const c_char;
+    table::insert(&mut locked, table::Entry { name, ..mapped });
     drop(locked);
     loaded.variables.push(entry.address);
     if runtime::uses_host_memory(device) {

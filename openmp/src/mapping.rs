@@ -30,6 +30,14 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
+    /// Prints the reason, and then further lines about its consequences.
+    #[cold]
+    pub(crate) fn explain(self, lines: &[&str]) -> Failure {
+        self.report();
+        lines.iter().for_each(|line| message::error(format_args!("{line}")));
+        Failure::Reported
+    }
+
     /// Prints the reason, unless a message has described it.
     pub(crate) fn report(&self) {
         match self {

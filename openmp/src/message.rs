@@ -1,8 +1,9 @@
 //! Texts for users on standard error, with the prefixes of LLVM's library, which tools match
 //! literally.
 
+use crate::settings;
 use std::ffi::CString;
-use std::fmt::Arguments;
+use std::fmt::{Arguments, Display};
 use std::io::Write;
 
 fn write(text: Arguments<'_>) {
@@ -11,9 +12,20 @@ fn write(text: Arguments<'_>) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Prints information about a device.
-pub(crate) fn info(device: usize, text: Arguments<'_>) {
-    write(format_args!("omptarget device {device} info: {text}\n"));
+/// Prints information about a device; a debug line if these are wanted.
+pub(crate) fn info(device: impl Display, text: Arguments<'_>) {
+    match settings::debugs() {
+        true => write(format_args!("omptarget --> {text}\n")),
+        false => write(format_args!("omptarget device {device} info: {text}\n")),
+    }
+}
+
+/// Prints information about a launch, which LLVM's plugins print.
+pub(crate) fn launch_info(device: usize, text: Arguments<'_>) {
+    match settings::debugs() {
+        true => write(format_args!("PluginInterface --> {text}\n")),
+        false => write(format_args!("\"PluginInterface\" device {device} info: {text}\n")),
+    }
 }
 
 /// Prints information about a device to the standard output.

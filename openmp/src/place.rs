@@ -2,7 +2,7 @@
 
 use crate::device::OmpDevice;
 use crate::mapping::Failure;
-use crate::{message, runtime};
+use crate::{construct, message, runtime};
 
 /// The number of the host in programs of OpenMP 5.2 and later. LLVM: `omp_initial_device`.
 const INITIAL_DEVICE: i32 = -1;
@@ -30,7 +30,9 @@ impl Place {
     /// Returns the place with a number. A device is ready then: all images are loaded. Ends the
     /// program for a number of neither the host nor a device.
     pub(crate) fn get(number: i32) -> Place {
-        let Some(place) = Place::find(number) else { out_of_range(number) };
+        let Some(place) = Place::find(number) else {
+            construct::out_of_range(i64::from(number), runtime::devices().len())
+        };
         if let Place::Device(device) = place {
             device.make_ready().unwrap_or_else(|failure| not_ready(number, &failure));
         }
@@ -45,15 +47,6 @@ impl Place {
             _ => None,
         }
     }
-}
-
-#[cold]
-fn out_of_range(number: i32) -> ! {
-    let count = runtime::devices().len();
-    message::fatal(
-        i64::from(number),
-        format_args!("Device number '{number}' out of range, only {count} devices available"),
-    )
 }
 
 #[cold]

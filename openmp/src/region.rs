@@ -6,8 +6,9 @@ use crate::kernel::RegionKernel;
 use crate::mapping::begin::{self, Beginning};
 use crate::mapping::{Failure, attach, end};
 use crate::memory::Memory;
-use crate::ompt;
+use crate::settings::{info as kinds, wants};
 use crate::stream::{After, Stream};
+use crate::{info, ompt};
 use longshore::{ArgumentPassing, Grid, RawArguments};
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -58,6 +59,14 @@ impl Region {
     }
 }
 
+// Consequences of failures, in LLVM's words.
+const BEGIN_FAILED: &str = "Call to targetDataBegin failed, abort target.";
+const ATTACH_FAILED: &str = "Failed to process ATTACH entries.";
+const BEFORE_FAILED: &str = "Failed to process data before launching the kernel.";
+const LAUNCH_FAILED: &str = "Executing target region abort target.";
+const END_FAILED: &str = "Call to targetDataEnd failed, abort target.";
+const AFTER_FAILED: &str = "Failed to process data after launching the kernel.";
+
 /// Arguments of a kernel: the words that it gets.
 pub(crate) type Words = SmallVec<[u64; 12]>;
 
@@ -80,7 +89,8 @@ pub(crate) unsafe fn run(stream: &mut Stream, region: &Region) -> Result<(), Fai
     };
     if region.arguments.count == 0 {
         // SAFETY: promised by the caller.
-        return unsafe { launch(stream, region, &kernel, &mut Words::new()) };
+        return unsafe { launch(stream, region, &kernel, &mut Words::new()) }
+            .map_err(|failure| failure.explain(&[LAUNCH_FAILED]));
     }
     let mut private = Vec::new();
     // SAFETY: promised by the caller.
@@ -101,11 +111,16 @@ unsafe fn run_mapped(
     let mut beginning = Beginning::new(stream);
     // SAFETY: the caller's promise.
     unsafe {
-        begin::begin(&mut beginning, arguments, false)?;
-        attach::process(&mut beginning)?;
-        let mut words = translate(stream, arguments, private)?;
-        launch(stream, region, kernel, &mut words)?;
+        begin::begin(&mut beginning, arguments, false)
+            .map_err(|failure| failure.explain(&[BEGIN_FAILED, BEFORE_FAILED]))?;
+        attach::process(&mut beginning)
+            .map_err(|failure| failure.explain(&[ATTACH_FAILED, BEFORE_FAILED]))?;
+        let mut words = translate(stream, arguments, private)
+            .map_err(|failure| failure.explain(&[BEFORE_FAILED]))?;
+        launch(stream, region, kernel, &mut words)
+            .map_err(|failure| failure.explain(&[LAUNCH_FAILED]))?;
         end::end(stream, arguments, false)
+            .map_err(|failure| failure.explain(&[END_FAILED, AFTER_FAILED]))
     }
 }
 
@@ -148,6 +163,10 @@ unsafe fn translate(
             target.wrapping_add(base.wrapping_sub(argument.begin))
         };
         words.push(word);
+    }
+    if wants(kinds::MAPPING_EXISTS | kinds::TRANSFERS) {
+        // SAFETY: the caller's promise.
+        unsafe { info::translated(stream.device, arguments, &words) };
     }
     Ok(words)
 }
@@ -263,6 +282,10 @@ unsafe fn launch_on_host(
         words.iter().map(|word| std::ptr::from_ref(word).cast()).collect();
     let sizes: SmallVec<[usize; 12]> = words.iter().map(|_| 8).collect();
     let grid = Grid::default().with_passing(passing);
+    if wants(kinds::LAUNCHES) {
+        let (teams, threads) = (region.teams, region.thread_limit);
+        info::host_launch(stream.device.number, kernel, teams, threads);
+    }
     let kernel = kernel.get()?;
     // SAFETY: each pointer leads to a word, which outlives the launch.
     let arguments = unsafe { RawArguments::new(&pointers, &sizes)? };

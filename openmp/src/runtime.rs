@@ -3,7 +3,8 @@
 use crate::abi::{BinaryDescriptor, requires};
 use crate::device::OmpDevice;
 use crate::library::Library;
-use crate::{gpu, libomp, message};
+use crate::settings::{info as kinds, wants};
+use crate::{dump, gpu, libomp, message};
 use longshore::{Host, Image};
 use parking_lot::Mutex;
 use std::ptr::null_mut;
@@ -25,6 +26,8 @@ static LIBRARIES: Mutex<Vec<Arc<Library>>> = Mutex::new(Vec::new());
 static DEVICES: AtomicPtr<Vec<&'static OmpDevice>> = AtomicPtr::new(null_mut());
 /// Whether libraries were registered since the devices were listed.
 static IS_STALE: AtomicBool = AtomicBool::new(true);
+/// Whether clang 20 or a later version compiled the library that was registered last.
+static IS_RECENT: AtomicBool = AtomicBool::new(false);
 static REQUIREMENTS: AtomicI64 = AtomicI64::new(0);
 
 /// The host, with the numbers of its entries that are devices of OpenMP already.
@@ -48,9 +51,16 @@ pub(crate) unsafe fn register(descriptor: *const BinaryDescriptor) {
     // SAFETY: promised by the caller.
     let library = Arc::new(unsafe { Library::read(descriptor) });
     library.requirements().for_each(require);
+    IS_RECENT.store(library.is_recent, Ordering::Relaxed);
     LIBRARIES.lock().push(library);
     IS_STALE.store(true, Ordering::Release);
     listed().iter().for_each(|device| device.note_registered());
+}
+
+/// Returns whether clang 20 or a later version compiled the library that was registered last. It
+/// decides between texts of LLVM 19 and 22.
+pub(crate) fn is_recent() -> bool {
+    IS_RECENT.load(Ordering::Relaxed)
 }
 
 /// Unregisters a library and unloads its images. Blocks. LLVM: `__tgt_unregister_lib`.
@@ -61,6 +71,9 @@ pub(crate) fn unregister(descriptor: *const BinaryDescriptor) {
     let library = libraries.remove(place);
     let is_last = libraries.is_empty();
     drop(libraries);
+    if is_last && wants(kinds::TABLE) {
+        dump::tables_at_end(listed());
+    }
     listed().iter().for_each(|device| device.unload(&library));
     if is_last {
         log::debug!("the last library with target regions was unregistered");

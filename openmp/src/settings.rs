@@ -21,16 +21,40 @@ pub(crate) mod info {
     pub(crate) const EMPTY_MAPPING: u32 = 0x40;
 }
 
-/// The level of information; `u32::MAX` before the first use.
-static INFO: AtomicU32 = AtomicU32::new(UNREAD);
+/// The kinds of wanted information, and the switches below; [`UNREAD`] before the first use.
+static FLAGS: AtomicU32 = AtomicU32::new(UNREAD);
+/// All kinds of information.
+const KINDS: u32 = (1 << 28) - 1;
+/// `LIBOMPTARGET_DEBUG` is on.
+const DEBUG: u32 = 1 << 28;
+/// `LIBOMPTARGET_PROFILE` is on.
+const PROFILE: u32 = 1 << 29;
 const UNREAD: u32 = 1 << 31;
+
+#[inline]
+fn flags() -> u32 {
+    match FLAGS.load(Ordering::Relaxed) {
+        UNREAD => read_flags(),
+        flags => flags,
+    }
+}
 
 /// Returns whether a kind of information is wanted.
 #[inline]
 pub(crate) fn wants(kind: u32) -> bool {
-    let level = INFO.load(Ordering::Relaxed);
-    let level = if level == UNREAD { read_info() } else { level };
-    level & kind != 0
+    flags() & kind != 0
+}
+
+/// Returns whether debug lines are wanted.
+#[inline]
+pub(crate) fn debugs() -> bool {
+    flags() & DEBUG != 0
+}
+
+/// Returns whether times are recorded.
+#[inline]
+pub(crate) fn profiles() -> bool {
+    flags() & PROFILE != 0
 }
 
 /// Returns whether users or tools see the single steps of constructs.
@@ -41,14 +65,21 @@ pub(crate) fn is_observed() -> bool {
 
 /// Sets the kinds of wanted information. LLVM: `__tgt_set_info_flag`.
 pub(crate) fn set_info(level: u32) {
-    INFO.store(level & !UNREAD, Ordering::Relaxed);
+    let switches = flags() & !KINDS;
+    FLAGS.store(switches | level & KINDS, Ordering::Relaxed);
 }
 
 #[cold]
-fn read_info() -> u32 {
-    let level = number("LIBOMPTARGET_INFO").unwrap_or(0) as u32 & !UNREAD;
-    INFO.store(level, Ordering::Relaxed);
-    level
+fn read_flags() -> u32 {
+    let mut flags = number("LIBOMPTARGET_INFO").unwrap_or(0) as u32 & KINDS;
+    if text("LIBOMPTARGET_DEBUG").is_some_and(|value| value != "0") {
+        flags |= DEBUG | info::MAPPING_EXISTS | info::MAPPING_CHANGED | info::LAUNCHES;
+    }
+    if text("LIBOMPTARGET_PROFILE").is_some() {
+        flags |= PROFILE;
+    }
+    FLAGS.store(flags, Ordering::Relaxed);
+    flags
 }
 
 /// Returns the value of a variable; `None` if it is not set, or if the process has more rights than
@@ -60,8 +91,8 @@ pub(crate) fn text(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Returns the number in a variable: decimal, octal after `0` or hexadecimal after `0x`, as `strtol`
-/// reads it.
+/// Returns the number in a variable: decimal, octal after `0` or hexadecimal after `0x`, as
+/// `strtol` reads it.
 pub(crate) fn number(name: &str) -> Option<i64> {
     parse_number(text(name)?.trim())
 }

@@ -66,13 +66,12 @@ impl Transfer {
 
     #[cold]
     fn inform(&self, to: u64, from: u64, bytes: u64) {
-        let name = std::ptr::null();
         match (self.to, self.from) {
             (Place::Device(device), Place::Host) => {
-                info::copied_to_device(device.number, from, to, bytes, name);
+                info::unmapped_to_device(device, from, to, bytes);
             }
             (Place::Host, Place::Device(device)) => {
-                info::copied_to_host(device.number, to, from, bytes, name);
+                info::unmapped_to_host(device, to, from, bytes);
             }
             _ => {}
         }

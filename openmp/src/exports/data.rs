@@ -4,7 +4,6 @@ use crate::abi::{Ident, MapArguments};
 use crate::mapping::begin::{self, Beginning};
 use crate::mapping::mapper::Components;
 use crate::mapping::{Failure, attach, end, update};
-use crate::settings::{info as kinds, wants};
 use crate::stream::Stream;
 use crate::{construct, info, ompt};
 use std::ffi::c_void;
@@ -55,12 +54,11 @@ pub(crate) unsafe fn run(
     arguments: &MapArguments,
 ) {
     // SAFETY: promised by the caller.
-    let Some(device) = (unsafe { construct::device(device, location) }) else { return };
-    if wants(kinds::ARGUMENTS) {
-        let title = construct.title(is_nowait);
-        // SAFETY: promised by the caller.
-        unsafe { info::arguments(device.number, title, location, arguments) };
-    }
+    let describe = |device| unsafe {
+        info::arguments(device, construct.title(is_nowait), location, arguments);
+    };
+    // SAFETY: as above.
+    let Some(device) = (unsafe { construct::device(device, location, describe) }) else { return };
     let mut stream = Stream::new(device);
     let _scope = ompt::construct(construct.event(), device.number);
     // SAFETY: promised by the caller.
@@ -68,6 +66,8 @@ pub(crate) unsafe fn run(
     let result = result.and_then(|()| Ok(stream.synchronize()?));
     // SAFETY: promised by the caller.
     result.unwrap_or_else(|failure| unsafe { construct::fail(&failure, location) });
+    // SAFETY: as above.
+    unsafe { construct::succeed(location) };
 }
 
 #[inline]

@@ -4,7 +4,8 @@ use crate::abi::SourceLocation;
 use crate::device::OmpDevice;
 use crate::mapping::table::{self, Entry, INFINITE};
 use crate::place::Place;
-use crate::{dump, message, ompt, runtime};
+use crate::settings::{info as kinds, wants};
+use crate::{dump, info, message, ompt, runtime};
 use longshore::MemoryKind;
 use std::ffi::c_void;
 
@@ -29,7 +30,12 @@ pub extern "C" fn omp_target_is_present(address: *const c_void, device: i32) -> 
     }
     match Place::get(device) {
         Place::Host => 1,
-        Place::Device(device) => i32::from(mapped(device, address).is_some()),
+        Place::Device(device) => {
+            if wants(kinds::MAPPING_EXISTS) {
+                info::looked_up(device, address as u64, 1, true);
+            }
+            i32::from(mapped(device, address).is_some())
+        }
     }
 }
 
@@ -134,7 +140,7 @@ fn associate(device: &OmpDevice, (begin, end): (u64, u64), target: u64) -> Resul
 #[unsafe(no_mangle)]
 pub extern "C" fn omp_target_disassociate_ptr(host: *const c_void, device: i32) -> i32 {
     if host.is_null() {
-        message::error(format_args!("Call to omp_target_associate_ptr with invalid host_ptr"));
+        message::error(format_args!("Call to omp_target_disassociate_ptr with invalid host_ptr"));
         return FAILURE;
     }
     let Place::Device(device) = Place::get(device) else {

@@ -2,7 +2,6 @@
 
 use crate::abi::{FLAG_NOWAIT, Ident, KernelArguments};
 use crate::region::{self, Region};
-use crate::settings::{info as kinds, wants};
 use crate::stream::Stream;
 use crate::{construct, info, libomp, message, ompt};
 use std::ffi::c_void;
@@ -42,14 +41,13 @@ pub unsafe extern "C" fn __tgt_target_kernel(
 pub(crate) unsafe fn run(device: i64, region: &Region) -> i32 {
     let location = region.location;
     // SAFETY: promised by the caller.
-    let Some(device) = (unsafe { construct::device(device, location) }) else {
+    let describe = |device| unsafe {
+        info::arguments(device, "Entering OpenMP kernel", location, &region.arguments);
+    };
+    // SAFETY: as above.
+    let Some(device) = (unsafe { construct::device(device, location, describe) }) else {
         return RUN_ON_HOST;
     };
-    if wants(kinds::ARGUMENTS) {
-        let title = "Entering OpenMP kernel";
-        // SAFETY: promised by the caller.
-        unsafe { info::arguments(device.number, title, location, &region.arguments) };
-    }
     let mut stream = Stream::new(device);
     let _scope = ompt::construct(ompt::Construct::Target, device.number);
     // SAFETY: promised by the caller.
@@ -64,12 +62,17 @@ pub(crate) unsafe fn run(device: i64, region: &Region) -> i32 {
         let stream = Box::into_raw(Box::new(stream));
         // SAFETY: libomp gives the place to the current task, and passes the handle back to
         // `__tgt_target_nowait_query`.
-        unsafe { *place = stream.cast() };
+        unsafe {
+            *place = stream.cast();
+            construct::succeed(location);
+        }
         return RAN;
     }
     let done = stream.synchronize();
     // SAFETY: promised by the caller.
     done.unwrap_or_else(|error| unsafe { construct::fail(&error.into(), location) });
+    // SAFETY: as above.
+    unsafe { construct::succeed(location) };
     RAN
 }
 

@@ -4,6 +4,8 @@ use super::Failure;
 use super::begin::Beginning;
 use super::table::Shadow;
 use crate::abi::{MapArgument, MapType};
+use crate::info;
+use crate::settings::{info as kinds, wants};
 use crate::stream::Stream;
 
 /// A pointer to attach once all arguments of the construct are mapped.
@@ -46,10 +48,17 @@ pub(crate) unsafe fn process(beginning: &mut Beginning<'_>) -> Result<(), Failur
         if !entry.always && !is_new(entry.pointee) && !is_new(entry.pointer) {
             continue;
         }
-        let table = &beginning.stream.device.table;
+        let device = beginning.stream.device;
+        let table = &device.table;
+        if wants(kinds::MAPPING_EXISTS) {
+            info::looked_up(device, entry.pointee, 0, true);
+        }
         let Some(pointee) = contained(table.lookup(entry.pointee, 0), entry.pointee) else {
             continue;
         };
+        if wants(kinds::MAPPING_EXISTS) {
+            info::looked_up(device, entry.pointer, entry.bytes, true);
+        }
         let lookup = table.lookup(entry.pointer, entry.bytes);
         let Some(pointer) = contained(lookup, entry.pointer) else { continue };
         let number = lookup.range.expect("a contained range was found").entry as u32;
@@ -77,8 +86,8 @@ fn contained(lookup: super::table::Lookup, begin: u64) -> Option<u64> {
 /// Errors of the device.
 ///
 /// # Safety
-/// `entry` is the mapped range of the pointer; `host` and `target` are the pointer's addresses, with
-/// `bytes` bytes each.
+/// `entry` is the mapped range of the pointer; `host` and `target` are the pointer's addresses,
+/// with `bytes` bytes each.
 pub(crate) unsafe fn attach(
     stream: &mut Stream,
     entry: u32,
@@ -99,6 +108,11 @@ pub(crate) unsafe fn attach(
         Some(known) if known.target_contents == shadow.target_contents => return Ok(()),
         Some(known) => *known = shadow.clone(),
         None => shadows.push(shadow.clone()),
+    }
+    if wants(kinds::TRANSFERS) {
+        let (device, name) = (stream.device.number, locked.get(entry).name);
+        let host = shadow.target_contents.as_ptr() as u64;
+        info::copied_to_device(device, host, target, bytes, name);
     }
     drop(locked);
     // SAFETY: promised by the caller.

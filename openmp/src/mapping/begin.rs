@@ -19,6 +19,10 @@ pub(super) const COPIED_LOCKED: u64 = 4 << 10;
 /// Greatest alignment that members of partially mapped structures get, in bytes.
 const MAX_ALIGNMENT: u64 = 16;
 
+/// The failure of a value's mapper, in LLVM's words.
+const MAPPER_FAILED: &str =
+    "Call to targetDataBegin via targetDataMapper for custom mapper failed.";
+
 /// A construct that maps data. LLVM: `StateInfoTy`.
 pub(crate) struct Beginning<'a> {
     pub(crate) stream: &'a mut Stream,
@@ -88,7 +92,8 @@ pub(crate) unsafe fn begin(
             // SAFETY: promised by the caller.
             let components = unsafe { mapper::components(function, &argument) };
             // SAFETY: as above; the mapper described memory of the program.
-            unsafe { begin(beginning, &components.arguments(), true)? };
+            unsafe { begin(beginning, &components.arguments(), true) }
+                .map_err(|failure| failure.explain(&[MAPPER_FAILED]))?;
             continue;
         }
         if kind.has(MapType::ATTACH) {
@@ -131,9 +136,10 @@ unsafe fn begin_one(
             copies: false,
         };
         // SAFETY: the base is the address of a pointer of the program.
-        let mapped = unsafe { map(beginning, &request)? };
+        let mapped =
+            unsafe { map(beginning, &request) }.map_err(|failure| unmapped(failure, kind))?;
         if mapped.target == 0 {
-            return Err(Failure::Reported);
+            return Err(unmapped(Failure::Reported, kind));
         }
         pointer = Some((base, mapped));
         // SAFETY: as above.
@@ -145,9 +151,9 @@ unsafe fn begin_one(
     let (begin, name) = (argument.begin, argument.name);
     let request = Request { begin, base, padding, bytes, name, kind, counts, copies };
     // SAFETY: promised by the caller.
-    let mapped = unsafe { map(beginning, &request)? };
+    let mapped = unsafe { map(beginning, &request) }.map_err(|failure| unmapped(failure, kind))?;
     if mapped.target == 0 && (bytes != 0 || kind.has(MapType::PRESENT)) {
-        return Err(Failure::Reported);
+        return Err(unmapped(Failure::Reported, kind));
     }
     if let Some((host, pointer)) = pointer.filter(|(_, pointer)| !pointer.is_host)
         && let Some(entry) = pointer.entry
@@ -171,6 +177,17 @@ unsafe fn begin_one(
         0 => base,
         target => target.wrapping_sub(begin.wrapping_sub(base)),
     }))
+}
+
+/// Prints that a range could not be mapped, in LLVM's words.
+#[cold]
+fn unmapped(failure: Failure, kind: MapType) -> Failure {
+    failure.explain(&[match kind.has(MapType::PRESENT) {
+        true => "Call to getTargetPointer returned null pointer ('present' map type modifier).",
+        false => {
+            "Call to getTargetPointer returned null pointer (device failure or illegal mapping)."
+        }
+    }])
 }
 
 /// Maps one range: finds it, or allocates device memory for it, and copies its contents.

@@ -12,6 +12,9 @@ use crate::settings::{info as kinds, is_observed, wants};
 use crate::stream::{After, Stream};
 use smallvec::SmallVec;
 
+/// The failure of a value's mapper, in LLVM's words.
+const MAPPER_FAILED: &str = "Call to targetDataEnd via targetDataMapper for custom mapper failed.";
+
 /// A range that a construct has left, and that may be removed after the construct's copies.
 pub(crate) struct EndedMapping {
     entry: u32,
@@ -58,7 +61,8 @@ unsafe fn end_all(
             // SAFETY: the caller's promise.
             unsafe {
                 let components = mapper::components(function, &argument);
-                end(stream, &components.arguments(), true)?;
+                end(stream, &components.arguments(), true)
+                    .map_err(|failure| failure.explain(&[MAPPER_FAILED]))?;
             }
             continue;
         }

@@ -8,6 +8,10 @@ use crate::info;
 use crate::settings::{info as kinds, is_observed, wants};
 use crate::stream::{After, Stream};
 
+/// The failure of a value's mapper, in LLVM's words.
+const MAPPER_FAILED: &str =
+    "Call to targetDataUpdate via targetDataMapper for custom mapper failed.";
+
 impl Shadow {
     /// Writes the original contents of the pointer to the host.
     ///
@@ -39,7 +43,8 @@ pub(crate) unsafe fn update(stream: &mut Stream, arguments: &MapArguments) -> Re
             // SAFETY: promised by the caller.
             unsafe {
                 let components = mapper::components(function, &argument);
-                update(stream, &components.arguments())?;
+                update(stream, &components.arguments())
+                    .map_err(|failure| failure.explain(&[MAPPER_FAILED]))?;
             }
             continue;
         }
@@ -118,6 +123,9 @@ unsafe fn update_range(
     kind: MapType,
 ) -> Result<(), Failure> {
     let device = stream.device;
+    if wants(kinds::MAPPING_EXISTS) {
+        info::looked_up(device, begin, bytes, true);
+    }
     let locked = device.table.lock();
     let found = table::lookup(&locked, begin, bytes);
     let Some(range) = found.range.filter(|_| found.is_contained) else {
@@ -151,6 +159,11 @@ unsafe fn update_range(
         unsafe {
             stream.submit(target, begin, bytes)?;
             for shadow in &shadows {
+                if wants(kinds::TRANSFERS) {
+                    let host = shadow.target_contents.as_ptr() as u64;
+                    let bytes = shadow.target_contents.len() as u64;
+                    info::unmapped_to_device(device, host, shadow.target, bytes);
+                }
                 stream.submit_value(shadow.target, &shadow.target_contents)?;
             }
         }
