@@ -23,7 +23,7 @@ fn main() -> Result<()> {
     let mut results = Results::default();
     for _ in 0..TURNS {
         for library in [Library::Longshore, Library::Llvm] {
-            for (name, ns) in programs.run_regions(library)? {
+            for (name, ns) in programs.run(library)? {
                 results.add(library, &name, ns);
             }
         }

@@ -10,6 +10,9 @@ use xtask::shared_library::{self, OPENMP};
 /// The folder of LLVM 19's libraries.
 const LLVM: &str = "/usr/lib/llvm-19/lib";
 
+/// The flag that compiles target regions for the CPU.
+const TARGET: &str = "-fopenmp-targets=x86_64-pc-linux-gnu";
+
 /// A library under measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
@@ -35,20 +38,20 @@ impl Programs {
         let library = OPENMP.link(&plugins)?;
         shared_library::link_openmp_names(&library, &folder.path().join("longshore"))?;
         let programs = Programs { folder, plugins };
-        programs.compile_one("regions.c", "regions", true)?;
-        programs.compile_one("start.c", "start", true)?;
-        programs.compile_one("start.c", "start-plain", false)?;
+        programs.compile_one("regions.c", "regions", &[TARGET])?;
+        let names = ["-DNAME=\"nowait_region\"", "-DNAME=\"nowait_region_beside_parallel\""];
+        programs.compile_one("nowait.c", "nowait", &[TARGET, names[0]])?;
+        programs.compile_one("nowait.c", "nowait-parallel", &[TARGET, names[1], "-DPARALLEL"])?;
+        programs.compile_one("start.c", "start", &[TARGET, "-DOFFLOAD"])?;
+        programs.compile_one("start.c", "start-plain", &[])?;
         Ok(Some(programs))
     }
 
-    fn compile_one(&self, source: &str, name: &str, offloads: bool) -> Result<()> {
+    fn compile_one(&self, source: &str, name: &str, flags: &[&str]) -> Result<()> {
         let source = concat_path(&["openmp", "programs", source]);
         let mut compiler = Command::new("clang-19");
         compiler.args(["-O2", "-fopenmp"]).arg(source).arg("-o").arg(self.folder.path().join(name));
-        compiler.arg(format!("-L{LLVM}"));
-        if offloads {
-            compiler.args(["-fopenmp-targets=x86_64-pc-linux-gnu", "-DOFFLOAD"]);
-        }
+        compiler.arg(format!("-L{LLVM}")).args(flags);
         ensure!(compiler.status()?.success(), "clang-19 does not compile {name}");
         Ok(())
     }
@@ -65,9 +68,15 @@ impl Programs {
         command
     }
 
-    /// Runs the program that measures regions. Returns names and times in nanoseconds.
-    pub(crate) fn run_regions(&self, library: Library) -> Result<Vec<(String, f64)>> {
-        let output = self.command("regions", library).output()?;
+    /// Runs the programs that measure themselves. Returns names and times in nanoseconds.
+    pub(crate) fn run(&self, library: Library) -> Result<Vec<(String, f64)>> {
+        let names = ["regions", "nowait", "nowait-parallel"];
+        let times = names.map(|name| self.run_one(name, library));
+        Ok(times.into_iter().collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    fn run_one(&self, name: &str, library: Library) -> Result<Vec<(String, f64)>> {
+        let output = self.command(name, library).output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{library:?}: {errors}");
         let text = String::from_utf8(output.stdout)?;

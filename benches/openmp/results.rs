@@ -30,7 +30,7 @@ struct Row {
     target: Target,
 }
 
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 9] = [
     Row {
         name: "null_region",
         floor: None,
@@ -41,6 +41,12 @@ const ROWS: [Row; 8] = [
         name: "nowait_region",
         floor: None,
         text: "an empty region with nowait, and taskwait",
+        target: Target::OfLlvm(0.5),
+    },
+    Row {
+        name: "nowait_region_beside_parallel",
+        floor: None,
+        text: "the same in an image with a parallel region",
         target: Target::OfLlvm(0.5),
     },
     Row {

@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 /// The kernel of a target region on one device.
 pub(crate) struct RegionKernel {
     pub(crate) name: String,
-    /// Whether clang 20 or a later version has compiled the region.
-    pub(crate) is_recent: bool,
+    pub(crate) fn new(name: String, may_fork: bool, program: Program) -> RegionKernel {
+        let (kernel, gpu) = (OnceLock::new(), OnceLock::new());
+        RegionKernel { name, may_fork, program, kernel, gpu }
     program: Program,
     kernel: OnceLock<Kernel>,
     gpu: OnceLock<KernelFacts>,
@@ -16,9 +17,9 @@ pub(crate) struct RegionKernel {
 
 impl RegionKernel {
     /// Creates a kernel, which the first launch looks up.
-    pub(crate) fn new(name: String, is_recent: bool, program: Program) -> RegionKernel {
+    pub(crate) fn new(name: String, may_fork: bool, program: Program) -> RegionKernel {
         let (kernel, gpu) = (OnceLock::new(), OnceLock::new());
-        RegionKernel { name, is_recent, program, kernel, gpu }
+        RegionKernel { name, may_fork, program, kernel, gpu }
     }
 
     /// Returns the kernel. The first call looks it up.

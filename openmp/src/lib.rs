@@ -21,6 +21,7 @@
 
 pub mod abi;
 mod allocations;
+mod background;
 mod construct;
 mod device;
 mod dump;

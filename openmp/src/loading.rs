@@ -32,7 +32,9 @@ pub(crate) fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Fail
     if let Some(gpu) = &device.gpu {
         loaded.gpu = Some(GpuImage::prepare(device, gpu, library, &program)?);
     }
-    add_kernels(device, library, &program);
+    // The names of functions that an image calls are in its table of symbols.
+    let may_fork = memchr::memmem::find(image, b"__kmpc_fork_").is_some();
+    add_kernels(device, library, may_fork, &program);
     for entry in &library.entries {
         match entry.kind {
             EntryKind::Variable | EntryKind::Link => {
@@ -91,11 +93,15 @@ fn suitable<'a>(device: &OmpDevice, library: &'a Library) -> Result<Option<&'a [
     Ok(None)
 }
 
-fn add_kernels(device: &OmpDevice, library: &Library, program: &Program) {
+fn add_kernels(device: &OmpDevice, library: &Library, may_fork: bool, program: &Program) {
     let regions = library.entries.iter().filter(|entry| entry.kind == EntryKind::Kernel);
     let new: Vec<_> = regions
         .map(|entry| {
+<<<<<<< HEAD
             let kernel = RegionKernel::new(entry.name.clone(), library.is_recent, program.clone());
+=======
+            let kernel = RegionKernel::new(entry.name.clone(), may_fork, program.clone());
+>>>>>>> ec747918 (Run regions with nowait that may fork on threads of the library)
             (entry.address as usize, Arc::new(kernel))
         })
         .collect();

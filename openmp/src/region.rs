@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use std::ffi::c_void;
 
 /// A target region to run.
+#[derive(Clone)]
 pub(crate) struct Region {
     /// The source location; may be null.
     pub(crate) location: *const Ident,

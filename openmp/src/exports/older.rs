@@ -1,7 +1,7 @@
 //! Entry points of clang 14 and older.
 
 use super::regions::{self, RAN, RUN_ON_HOST};
-use crate::abi::{Ident, LaunchRequest, MapArguments};
+use crate::abi::{FLAG_NOWAIT, Ident, LaunchRequest, MapArguments};
 use crate::region::Region;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -36,6 +36,7 @@ unsafe fn run(
     address: *const c_void,
     arguments: MapArguments,
     (teams, thread_limit): (i32, i32),
+    flags: u64,
 ) -> i32 {
     let region = Region {
         location,
@@ -44,7 +45,7 @@ unsafe fn run(
         teams,
         thread_limit,
         trip_count: TRIP_COUNT.take(),
-        request: LaunchRequest::default(),
+        request: LaunchRequest { flags, ..LaunchRequest::default() },
         arguments,
     };
     // SAFETY: the callers' promise.
@@ -69,7 +70,7 @@ macro_rules! arguments {
 }
 
 macro_rules! regions {
-    ($( $(#[$doc:meta])* fn $name:ident($($extra:ident: $kind:ty),*) = $shape:expr; )*) => { $(
+    ($( $(#[$doc:meta])* fn $name:ident($($extra:ident: $kind:ty),*) = $shape:expr, $flags:expr; )*) => { $(
         $(#[$doc])*
         ///
         /// Blocks until the region is done. Returns 0 if the region ran on a device; otherwise the
@@ -93,18 +94,19 @@ macro_rules! regions {
         ) -> i32 {
             let arguments = arguments!(count, bases, begins, sizes, types, names, mappers);
             // SAFETY: promised by the caller.
-            unsafe { run(location, device, region, arguments, $shape) }
+            unsafe { run(location, device, region, arguments, $shape, $flags) }
         }
     )* };
 }
 
 regions! {
     /// Runs a target region. LLVM: `__tgt_target_mapper`.
-    fn __tgt_target_mapper() = (-1, 0);
+    fn __tgt_target_mapper() = (-1, 0), 0;
     /// Runs a target region in a task. LLVM: `__tgt_target_nowait_mapper`.
-    fn __tgt_target_nowait_mapper() = (-1, 0);
+    fn __tgt_target_nowait_mapper() = (-1, 0), FLAG_NOWAIT;
     /// Runs a target region with teams. LLVM: `__tgt_target_teams_mapper`.
-    fn __tgt_target_teams_mapper(teams: i32, thread_limit: i32) = (teams, thread_limit);
+    fn __tgt_target_teams_mapper(teams: i32, thread_limit: i32) = (teams, thread_limit), 0;
     /// Runs a target region with teams in a task. LLVM: `__tgt_target_teams_nowait_mapper`.
-    fn __tgt_target_teams_nowait_mapper(teams: i32, thread_limit: i32) = (teams, thread_limit);
+    fn __tgt_target_teams_nowait_mapper(teams: i32, thread_limit: i32) =
+        (teams, thread_limit), FLAG_NOWAIT;
 }

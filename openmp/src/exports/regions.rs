@@ -1,10 +1,14 @@
 //! Target regions.
 
 use crate::abi::{FLAG_NOWAIT, Ident, KernelArguments};
+use crate::background::Background;
+use crate::device::OmpDevice;
+use crate::mapping::Failure;
 use crate::region::{self, Region};
 use crate::stream::Stream;
-use crate::{construct, info, libomp, message, ompt};
+use crate::{construct, info, libomp, message, ompt, runtime};
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// The region ran on a device.
 pub(crate) const RAN: i32 = 0;
@@ -48,32 +52,114 @@ pub(crate) unsafe fn run(device: i64, region: &Region) -> i32 {
     let Some(device) = (unsafe { construct::device(device, location, describe) }) else {
         return RUN_ON_HOST;
     };
-    let mut stream = Stream::new(device);
-    let _scope = ompt::construct(ompt::Construct::Target, device.number);
-    // SAFETY: promised by the caller.
-    let launched = unsafe { region::run(&mut stream, region) };
-    // SAFETY: as above.
-    launched.unwrap_or_else(|failure| unsafe { construct::fail(&failure, location) });
-    let is_nowait = region.request.flags & FLAG_NOWAIT != 0;
-    if is_nowait
-        && !device.is_reachable
-        && let Some(place) = task_handle()
-    {
-        let stream = Box::into_raw(Box::new(stream));
-        // SAFETY: libomp gives the place to the current task, and passes the handle back to
-        // `__tgt_target_nowait_query`.
-        unsafe {
-            *place = stream.cast();
-            construct::succeed(location);
-        }
-        return RAN;
+    if wants(kinds::ARGUMENTS) {
+        let title = "Entering OpenMP kernel";
+        // SAFETY: promised by the caller.
+        unsafe { info::arguments(device.number, title, location, &region.arguments) };
     }
-    let done = stream.synchronize();
+    let is_nowait = region.request.flags & FLAG_NOWAIT != 0;
     // SAFETY: promised by the caller.
-    done.unwrap_or_else(|error| unsafe { construct::fail(&error.into(), location) });
+    if !is_nowait || !unsafe { defer(device, region) } {
+        // SAFETY: promised by the caller.
+        let ran = unsafe { run_now(device, region) };
+        // SAFETY: as above.
+        ran.unwrap_or_else(|failure| unsafe { construct::fail(&failure, location) });
+    }
     // SAFETY: as above.
     unsafe { construct::succeed(location) };
     RAN
+}
+
+/// Runs a region on a device, and waits for it.
+///
+/// # Errors
+/// Errors of the mappings, of the image and of the kernel.
+///
+/// # Safety
+/// The region is as clang compiled it.
+#[inline]
+unsafe fn run_now(device: &'static OmpDevice, region: &Region) -> Result<(), Failure> {
+    let mut stream = Stream::new(device);
+    let _scope = ompt::construct(ompt::Construct::Target, device.number);
+    // SAFETY: promised by the caller.
+    unsafe { region::run(&mut stream, region)? };
+    Ok(stream.synchronize()?)
+}
+
+/// A region with `nowait` whose task libomp keeps.
+enum Pending {
+    /// Operations of a queue.
+    Queued(Stream),
+    /// A region on a thread of this library.
+    Background(Arc<Background>),
+}
+
+/// Starts a region with `nowait`, and gives its handle to the current task. Returns false for a
+/// region that the caller runs itself.
+///
+/// # Safety
+/// The region is as clang compiled it.
+#[cold]
+unsafe fn defer(device: &'static OmpDevice, region: &Region) -> bool {
+    let kernel = device.kernel(region.address);
+    if device.is_reachable && !kernel.is_some_and(|kernel| kernel.may_fork) {
+        return false;
+    }
+    let Some(place) = task_handle() else { return false };
+    let pending = if device.is_reachable {
+        let number = device.number as i64;
+        // SAFETY: promised by the caller; the task keeps the region's memory until it is done.
+        match unsafe { Background::start(number, region, run_in_background) } {
+            Some(background) => Pending::Background(background),
+            None => return false,
+        }
+    } else {
+        let mut stream = Stream::new(device);
+        let _scope = ompt::construct(ompt::Construct::Target, device.number);
+        // SAFETY: promised by the caller.
+        if let Err(failure) = unsafe { region::run(&mut stream, region) } {
+            // SAFETY: as above.
+            unsafe { construct::fail(&failure, region.location) }
+        }
+        Pending::Queued(stream)
+    };
+    // SAFETY: libomp gives the place to the current task, and passes the handle back to
+    // `__tgt_target_nowait_query`.
+    unsafe { *place = Box::into_raw(Box::new(pending)).cast() };
+    true
+}
+
+fn run_in_background(device: i64, region: &Region) {
+    let device = runtime::devices()[device as usize];
+    // SAFETY: `Background::start` has the caller's promise.
+    if let Err(failure) = unsafe { run_now(device, region) } {
+        // SAFETY: as above.
+        unsafe { construct::fail(&failure, region.location) }
+    }
+}
+
+impl Pending {
+    /// Returns whether the region is done.
+    ///
+    /// # Errors
+    /// Errors of the queue.
+    fn is_done(&self) -> longshore::Result<bool> {
+        match self {
+            Pending::Queued(stream) => stream.is_done(),
+            Pending::Background(background) => Ok(background.query()),
+        }
+    }
+
+    /// Does the work that follows a region's operations.
+    ///
+    /// # Errors
+    /// Errors of the operations.
+    fn finish(self) -> longshore::Result<()> {
+        match self {
+            Pending::Queued(mut stream) => stream.synchronize(),
+            Pending::Background(_) => Ok(()),
+        }
+    }
 }
 
 /// Returns the place of the handle of the current `nowait` task.
@@ -93,8 +179,8 @@ fn task_handle() -> Option<*mut *mut c_void> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __tgt_target_nowait_query(handle: *mut *mut c_void) {
     // SAFETY: promised by the caller.
-    let stream = unsafe { if handle.is_null() { handle.cast() } else { *handle } };
-    if stream.is_null() {
+    let pending = unsafe { if handle.is_null() { handle.cast() } else { *handle } };
+    if pending.is_null() {
         message::fatal(
             1,
             format_args!(
@@ -103,18 +189,18 @@ pub unsafe extern "C" fn __tgt_target_nowait_query(handle: *mut *mut c_void) {
             ),
         );
     }
-    let stream = stream.cast::<Stream>();
-    // SAFETY: the handle is a stream that `run` has boxed.
-    let is_done = unsafe { (*stream).is_done() };
+    let pending = pending.cast::<Pending>();
+    // SAFETY: the handle is one that `defer` has boxed.
+    let is_done = unsafe { (*pending).is_done() };
     if matches!(is_done, Ok(false)) {
         return;
     }
     // SAFETY: as above; the handle is given up.
-    let mut stream = unsafe {
+    let pending = unsafe {
         *handle = std::ptr::null_mut();
-        Box::from_raw(stream)
+        Box::from_raw(pending)
     };
-    if let Err(error) = is_done.and_then(|_| stream.synchronize()) {
+    if let Err(error) = is_done.and_then(|_| pending.finish()) {
         message::error(format_args!("{error}"));
         message::fatal(1, format_args!("Error while querying the async queue for completion."));
     }
