@@ -208,18 +208,42 @@ pub(crate) fn present_missing(modifier: &str, begin: u64, bytes: u64) {
     ));
 }
 
-/// Prints the launch of a kernel.
+/// Prints the launch of a region's kernel.
+///
+/// A region compiled by clang 20 or a later version gets the text of LLVM 22, an earlier one that of
+/// LLVM 19.
 #[cold]
-pub(crate) fn launch(device: usize, kernel: &str, teams: [u32; 3], threads: [u32; 3], mode: &str) {
-    let list = |[x, y, z]: [u32; 3]| format!("[{x},{y},{z}]");
+pub(crate) fn launch(
+    device: usize,
+    kernel: &RegionKernel,
+    teams: [u32; 3],
+    threads: [u32; 3],
+    mode: &str,
+) {
+    let list = |sizes: [u32; 3]| match kernel.is_recent {
+        true => format!("[{},{},{}]", sizes[0], sizes[1], sizes[2]),
+        false => sizes[0].to_string(),
+    };
     message::plugin_info(
         device,
         format_args!(
-            "Launching kernel {kernel} with {} blocks and {} threads in {mode} mode",
+            "Launching kernel {} with {} blocks and {} threads in {mode} mode",
+            kernel.name,
             list(teams),
             list(threads)
         ),
     );
+}
+
+/// Prints the launch of a region's kernel on the CPU. LLVM 19 prints the requested sizes, LLVM 22
+/// one team of one thread.
+#[cold]
+pub(crate) fn host_launch(device: usize, kernel: &RegionKernel, teams: i32, threads: i32) {
+    let size = |requested: i32| match kernel.is_recent {
+        true => [1; 3],
+        false => [requested.max(1) as u32; 3],
+    };
+    launch(device, kernel, size(teams), size(threads), "Generic");
 }
 
 /// Prints the copy of a launch environment to the device.
@@ -273,38 +297,4 @@ pub(crate) unsafe fn arguments(
         let (name, size) = (name_of(argument.name), argument.size);
         message::info(device, format_args!("{text}({name})[{size}] {implicit}"));
     }
-}
-
-/// Prints the launch of a region's kernel on the CPU.
-///
-/// A region compiled by clang 19 or an earlier version gets the text of LLVM 19, which has the
-/// requested sizes; a later region that of LLVM 22.
-#[cold]
-pub(crate) fn host_launch(device: usize, kernel: &RegionKernel, teams: i32, threads: i32) {
-    let name = &kernel.name;
-    match kernel.is_recent {
-        true => launch(device, name, [1; 3], [1; 3], "Generic"),
-        false => message::launch_info(
-            device,
-            format_args!(
-                "Launching kernel {name} with {} blocks and {} threads in Generic mode",
-                teams.max(1),
-                threads.max(1)
-            ),
-        ),
-    }
-}
-
-/// Prints the launch of a kernel with these numbers of teams and threads, in the text of LLVM 22.
-#[cold]
-pub(crate) fn launch(device: usize, name: &str, teams: [u32; 3], threads: [u32; 3], mode: &str) {
-    let list = |[x, y, z]: [u32; 3]| format!("[{x},{y},{z}]");
-    message::launch_info(
-        device,
-        format_args!(
-            "Launching kernel {name} with {} blocks and {} threads in {mode} mode",
-            list(teams),
-            list(threads)
-        ),
-    );
 }

@@ -20,14 +20,6 @@ pub(crate) fn info(device: impl Display, text: Arguments<'_>) {
     }
 }
 
-/// Prints information about a launch, which LLVM's plugins print.
-pub(crate) fn launch_info(device: usize, text: Arguments<'_>) {
-    match settings::debugs() {
-        true => write(format_args!("PluginInterface --> {text}\n")),
-        false => write(format_args!("\"PluginInterface\" device {device} info: {text}\n")),
-    }
-}
-
 /// Prints information about a device to the standard output.
 pub(crate) fn info_to_output(device: usize, text: Arguments<'_>) {
     to_output(format_args!("omptarget device {device} info: {text}"));
@@ -43,7 +35,10 @@ pub(crate) fn to_output(text: Arguments<'_>) {
 
 /// Prints information about a device, with the prefix of LLVM's plugins.
 pub(crate) fn plugin_info(device: usize, text: Arguments<'_>) {
-    write(format_args!("\"PluginInterface\" device {device} info: {text}\n"));
+    match settings::debugs() {
+        true => write(format_args!("PluginInterface --> {text}\n")),
+        false => write(format_args!("\"PluginInterface\" device {device} info: {text}\n")),
+    }
 }
 
 /// Prints a message.

@@ -70,7 +70,7 @@ pub(crate) unsafe fn launch(
         (_, environment) => words.push(environment),
     }
     if wants(kinds::LAUNCHES) {
-        info::launch(device.number, &kernel.name, teams, threads, facts.mode.name());
+        info::launch(device.number, kernel, teams, threads, facts.mode.name());
     }
     if let Some(serving) = gpu.users.begin() {
         stream.after(After::Serve(serving));
