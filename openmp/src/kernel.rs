@@ -7,19 +7,25 @@ use std::sync::OnceLock;
 /// The kernel of a target region on one device.
 pub(crate) struct RegionKernel {
     pub(crate) name: String,
-    pub(crate) fn new(name: String, may_fork: bool, program: Program) -> RegionKernel {
-        let (kernel, gpu) = (OnceLock::new(), OnceLock::new());
-        RegionKernel { name, may_fork, program, kernel, gpu }
+    /// Whether clang 20 or a later version compiled the region.
+    pub(crate) is_recent: bool,
+    /// Whether the kernel may have a parallel region of libomp's.
+    pub(crate) may_fork: bool,
     program: Program,
     kernel: OnceLock<Kernel>,
     gpu: OnceLock<KernelFacts>,
 }
 
 impl RegionKernel {
-    /// Creates a kernel, which the first launch looks up.
-    pub(crate) fn new(name: String, may_fork: bool, program: Program) -> RegionKernel {
+    /// Creates a kernel of an image, which the first launch looks up.
+    pub(crate) fn new(
+        name: String,
+        is_recent: bool,
+        may_fork: bool,
+        program: Program,
+    ) -> RegionKernel {
         let (kernel, gpu) = (OnceLock::new(), OnceLock::new());
-        RegionKernel { name, may_fork, program, kernel, gpu }
+        RegionKernel { name, is_recent, may_fork, program, kernel, gpu }
     }
 
     /// Returns the kernel. The first call looks it up.

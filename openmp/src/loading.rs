@@ -97,11 +97,8 @@ fn add_kernels(device: &OmpDevice, library: &Library, may_fork: bool, program: &
     let regions = library.entries.iter().filter(|entry| entry.kind == EntryKind::Kernel);
     let new: Vec<_> = regions
         .map(|entry| {
-<<<<<<< HEAD
-            let kernel = RegionKernel::new(entry.name.clone(), library.is_recent, program.clone());
-=======
-            let kernel = RegionKernel::new(entry.name.clone(), may_fork, program.clone());
->>>>>>> ec747918 (Run regions with nowait that may fork on threads of the library)
+            let (name, program) = (entry.name.clone(), program.clone());
+            let kernel = RegionKernel::new(name, library.is_recent, may_fork, program);
             (entry.address as usize, Arc::new(kernel))
         })
         .collect();

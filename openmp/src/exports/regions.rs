@@ -52,11 +52,6 @@ pub(crate) unsafe fn run(device: i64, region: &Region) -> i32 {
     let Some(device) = (unsafe { construct::device(device, location, describe) }) else {
         return RUN_ON_HOST;
     };
-    if wants(kinds::ARGUMENTS) {
-        let title = "Entering OpenMP kernel";
-        // SAFETY: promised by the caller.
-        unsafe { info::arguments(device.number, title, location, &region.arguments) };
-    }
     let is_nowait = region.request.flags & FLAG_NOWAIT != 0;
     // SAFETY: promised by the caller.
     if !is_nowait || !unsafe { defer(device, region) } {
