@@ -43,5 +43,6 @@ mod region;
 mod runtime;
 mod settings;
 mod stream;
+mod sync;
 mod tasks;
 mod transfer;

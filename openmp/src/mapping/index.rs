@@ -1,8 +1,23 @@
-//! The ordered index of mapped host ranges.
+//! [`RangeIndex`]: the ordered index of the mapped host ranges of one device.
 
-use parking_lot::{Mutex, MutexGuard};
-use std::collections::BTreeMap;
+// The paths also hold where the models in `tests/` include this file.
+#[path = "index/node.rs"]
+mod node;
+#[path = "index/pool.rs"]
+mod pool;
+#[path = "index/shared.rs"]
+mod shared;
+#[cfg(test)]
+#[path = "index/tests.rs"]
+mod tests;
+#[path = "index/tree.rs"]
+mod tree;
+
+use crate::sync::{Mutex, MutexGuard, spin_loop};
+use node::VACANT;
+use shared::Shared;
 use std::ops::{Deref, DerefMut};
+use tree::Tree;
 
 /// A mapped host range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,71 +32,107 @@ pub(crate) struct Range {
     pub(crate) entry: u64,
 }
 
-/// An ordered index of disjoint ranges, with data of the owner.
-pub(crate) struct RangeIndex<T> {
-    state: Mutex<(BTreeMap<u64, Range>, T)>,
+/// An ordered index of disjoint ranges, with data of the owner under the lock of its writers.
+///
+/// Lookups take no lock. A lookup that overlaps a change is repeated, the last time under the lock.
+/// A thread that holds the lock may use them too. `L` and `I` are the capacities of leaves and of
+/// inner nodes, `TRIES` the number of tries without the lock.
+pub(crate) struct RangeIndex<T, const L: usize = 16, const I: usize = 64, const TRIES: usize = 64> {
+    shared: Shared<L, I>,
+    state: Mutex<State<T, L, I>>,
 }
 
 /// Exclusive access to the index.
-pub(crate) struct Writer<'a, T> {
-    state: MutexGuard<'a, (BTreeMap<u64, Range>, T)>,
+pub(crate) struct Writer<'a, T, const L: usize = 16, const I: usize = 64> {
+    shared: &'a Shared<L, I>,
+    state: MutexGuard<'a, State<T, L, I>>,
 }
 
-impl<T> RangeIndex<T> {
+struct State<T, const L: usize, const I: usize> {
+    tree: Tree<L, I>,
+    data: T,
+}
+
+impl<T, const L: usize, const I: usize, const TRIES: usize> RangeIndex<T, L, I, TRIES> {
     /// Creates an empty index.
-    pub(crate) fn new(data: T) -> RangeIndex<T> {
-        RangeIndex { state: Mutex::new((BTreeMap::new(), data)) }
+    pub(crate) fn new(data: T) -> Self {
+        let state = State { tree: Tree::new(), data };
+        RangeIndex { shared: Shared::new(), state: Mutex::new(state) }
     }
 
     /// Locks the index for writing. Blocks.
-    pub(crate) fn lock(&self) -> Writer<'_, T> {
-        Writer { state: self.state.lock() }
+    #[inline]
+    pub(crate) fn lock(&self) -> Writer<'_, T, L, I> {
+        Writer { shared: &self.shared, state: self.state.lock() }
     }
 
     /// Returns the last range that begins at `address` or before, and the first one after it.
+    #[inline]
     pub(crate) fn around(&self, address: u64) -> (Option<Range>, Option<Range>) {
-        self.lock().around(address)
+        let around = self.shared.read(|shared| shared.around(address));
+        around.unwrap_or_else(|| self.around_again(address))
+    }
+
+    #[cold]
+    fn around_again(&self, address: u64) -> (Option<Range>, Option<Range>) {
+        for _ in 1..TRIES {
+            spin_loop();
+            if let Some(around) = self.shared.read(|shared| shared.around(address)) {
+                return around;
+            }
+        }
+        let _lock = self.state.lock();
+        self.shared.around(address)
     }
 }
 
-impl<T> Writer<'_, T> {
+impl<T, const L: usize, const I: usize> Writer<'_, T, L, I> {
     /// Returns the last range that begins at `address` or before, and the first one after it.
+    #[inline]
     pub(crate) fn around(&self, address: u64) -> (Option<Range>, Option<Range>) {
-        let ranges = &self.state.0;
-        let floor = ranges.range(..=address).next_back().map(|(_, range)| *range);
-        let above = ranges
-            .range((std::ops::Bound::Excluded(address), std::ops::Bound::Unbounded))
-            .next()
-            .map(|(_, range)| *range);
-        (floor, above)
+        let address = address.min(VACANT - 1);
+        let leaf = self.state.tree.leaf(self.shared, address);
+        leaf.map_or((None, None), |leaf| leaf.around(address))
     }
 
-    /// Inserts a range.
-    pub(crate) fn insert(&mut self, range: Range) {
-        self.state.0.insert(range.begin, range);
+    /// Inserts a range. A range with the same begin is replaced and returned. Nothing is inserted
+    /// that begins at `u64::MAX`.
+    pub(crate) fn insert(&mut self, range: Range) -> Option<Range> {
+        if range.begin == VACANT {
+            return None;
+        }
+        self.state.tree.insert(self.shared, range)
     }
 
-    /// Removes the range that begins at `begin`.
+    /// Removes the range that begins at `begin`, and returns it.
     pub(crate) fn remove(&mut self, begin: u64) -> Option<Range> {
-        self.state.0.remove(&begin)
+        if begin == VACANT {
+            return None;
+        }
+        self.state.tree.remove(self.shared, begin)
     }
 
     /// Calls `visit` for each range, in order.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Range)) {
-        self.state.0.values().for_each(|range| visit(*range));
+        let first = self.state.tree.leaf(self.shared, 0);
+        let mut next = first.as_deref();
+        while let Some(leaf) = next {
+            (0..leaf.len()).for_each(|at| visit(leaf.range(at)));
+            next = leaf.after();
+        }
     }
 }
 
-impl<T> Deref for Writer<'_, T> {
+impl<T, const L: usize, const I: usize> Deref for Writer<'_, T, L, I> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.state.1
+        &self.state.data
     }
 }
 
-impl<T> DerefMut for Writer<'_, T> {
+impl<T, const L: usize, const I: usize> DerefMut for Writer<'_, T, L, I> {
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.state.1
+        &mut self.state.data
     }
 }
