@@ -197,6 +197,34 @@ fn links_of_installed_pages_lead_to_installed_files() {
 }
 
 #[test]
+fn a_library_in_a_folder_of_lib_longshore_finds_plugins_and_executor() {
+    let (prefix, folder) = (installed().prefix(), installed().beside("nested"));
+    let nested = folder.join("lib/longshore/openmp");
+    fs::create_dir_all(&nested).unwrap();
+    fs::create_dir_all(folder.join("libexec/longshore")).unwrap();
+    for file in
+        ["lib/longshore/liblongshore_plugin_host.so", "libexec/longshore/longshore-executor"]
+    {
+        fs::copy(prefix.join(file), folder.join(file)).unwrap();
+    }
+    let library = nested.join("libLLVMOffload.so.23.1");
+    fs::copy(prefix.join("lib/libLLVMOffload.so.23.1"), &library).unwrap();
+    let mut compile = Command::new("cc");
+    compile.current_dir(&folder).args(["program.c", "-o", "bin"]).arg(library);
+    let include = prefix.join("include");
+    printed(compile.arg("-I").arg(&include).arg("-I").arg(include.join("offload")));
+    for isolated in ["", "host"] {
+        let mut program = run(folder.join("bin"));
+        program.env("LD_LIBRARY_PATH", &nested).env("LONGSHORE_ISOLATE", isolated);
+        printed(&mut program);
+    }
+    fs::remove_file(folder.join("libexec/longshore/longshore-executor")).unwrap();
+    let mut program = run(folder.join("bin"));
+    program.env("LD_LIBRARY_PATH", &nested).env("LONGSHORE_ISOLATE", "host");
+    assert!(!program.status().unwrap().success(), "the program runs without the executor");
+}
+
+#[test]
 fn the_installed_sample_finds_the_installed_header() {
     if is_missing("make") {
         return;
