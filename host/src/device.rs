@@ -117,6 +117,25 @@ impl Device {
         self.remote()?.enable_access(&**peer.remote()?)
     }
 
+    /// Returns the driver's number of the device, by which the program itself reaches the device in
+    /// the driver: `CUdevice`, `hipDevice_t`.
+    ///
+    /// # Errors
+    /// `Unsupported` for a device without a driver, or of an isolated plugin. `Uninitialized` if
+    /// the device was closed; errors of the driver.
+    pub fn driver_device(&self) -> Result<u64> {
+        self.remote()?.driver_device()
+    }
+
+    /// Returns the driver's handle of the device's context, `CUcontext`; 0 if the driver has no
+    /// contexts. The context is valid until the device is closed.
+    ///
+    /// # Errors
+    /// As for [`Device::driver_device`].
+    pub fn driver_context(&self) -> Result<u64> {
+        self.remote()?.driver_context()
+    }
+
     /// Closes the device: unloads the loaded programs, newest first, waits for the queues, frees
     /// live allocations and reports them as leaks. Later calls through handles of the device return
     /// `Uninitialized`. An error does not stop the remaining steps. Blocks.

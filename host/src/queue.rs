@@ -164,6 +164,17 @@ impl Queue {
         self.record_event(true)
     }
 
+    /// Returns the driver's handle of the stream on which the queue's work runs: `CUstream`,
+    /// `hipStream_t`. [`Queue::synchronize`] also waits for work that the program itself queues on
+    /// the stream. Work of the queue and work of the program are in order if a synchronization lies
+    /// between them. The stream is valid as long as the queue.
+    ///
+    /// # Errors
+    /// As for [`Device::driver_device`](crate::Device::driver_device).
+    pub fn driver_stream(&self) -> Result<u64> {
+        self.open()?.queue.driver_stream()
+    }
+
     /// Returns whether all queued work is done. Does not block. LLVM: `olQueryQueue`.
     ///
     /// # Errors

@@ -29,6 +29,7 @@ mod entries;
 pub mod exports;
 mod gpu;
 mod info;
+mod interop;
 mod kernel;
 mod libomp;
 mod library;

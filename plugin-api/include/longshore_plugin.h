@@ -754,6 +754,19 @@ typedef struct longshore_occupancy_table {
                                                              uint32_t *result);
 } longshore_occupancy_table;
 
+// "longshore.driver_device", version 1, optional: handles by which programs reach a device in
+// its driver.
+typedef struct longshore_driver_device_table {
+    // Returns the driver's number of the device: `CUdevice`, `hipDevice_t`. Errors: The driver's
+    // errors.
+    struct longshore_error_object *(*driver_device)(struct longshore_device *device,
+                                                    uint64_t *result);
+    // Returns the driver's handle of the device's context, `CUcontext`; 0 if the driver has no
+    // contexts. The context stays valid until `close`. Errors: The driver's errors.
+    struct longshore_error_object *(*driver_context)(struct longshore_device *device,
+                                                     uint64_t *result);
+} longshore_driver_device_table;
+
 // "longshore.instrumentation", version 1, optional: data of compiled-in instrumentation in a
 // module's memory.
 typedef struct longshore_instrumentation_table {
@@ -778,6 +791,17 @@ typedef struct longshore_prefetch_table {
                                                uint64_t bytes,
                                                uint32_t target);
 } longshore_prefetch_table;
+
+// "longshore.driver_stream", version 1, optional: the driver's stream behind a queue.
+typedef struct longshore_driver_stream_table {
+    // Returns the driver's handle of the stream on which the queue's work runs: `CUstream`,
+    // `hipStream_t`. `synchronize` also waits for work that the program itself queues on the
+    // stream. Work of the queue and work of the program are in order if a synchronization lies
+    // between them. The stream stays valid until the queue is destroyed. Errors: The driver's
+    // errors.
+    struct longshore_error_object *(*driver_stream)(struct longshore_queue *queue,
+                                                    uint64_t *result);
+} longshore_driver_stream_table;
 
 // A function table and, from a plugin in Rust, its layout.
 typedef struct longshore_table_ref {

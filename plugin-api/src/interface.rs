@@ -243,6 +243,27 @@ interface! {
             Err(unsupported("occupancy queries"))
         }
 
+        /// Returns the driver's number of the device: `CUdevice`, `hipDevice_t`.
+        ///
+        /// # Errors
+        /// The driver's errors.
+        #[table("driver_device", "handles by which programs reach a device in its driver")]
+        #[isolated(proxy)]
+        fn driver_device(&self) -> Result<u64> {
+            Err(unsupported("the driver's number of a device"))
+        }
+
+        /// Returns the driver's handle of the device's context, `CUcontext`; 0 if the driver has
+        /// no contexts. The context stays valid until [`Device::close`].
+        ///
+        /// # Errors
+        /// The driver's errors.
+        #[table("driver_device")]
+        #[isolated(proxy)]
+        fn driver_context(&self) -> Result<u64> {
+            Err(unsupported("the driver's context of a device"))
+        }
+
         /// Closes the device, which ends even if the call returns an error. In Rust, the default
         /// drops the device. May block.
         ///
@@ -431,6 +452,19 @@ interface! {
         #[isolated(queued)]
         fn prefetch(&self, _range: Span, _target: PrefetchTarget) -> Result<()> {
             Err(unsupported("prefetching"))
+        }
+
+        /// Returns the driver's handle of the stream on which the queue's work runs: `CUstream`,
+        /// `hipStream_t`. [`Queue::synchronize`] also waits for work that the program itself
+        /// queues on the stream. Work of the queue and work of the program are in order if a
+        /// synchronization lies between them. The stream stays valid until the queue is destroyed.
+        ///
+        /// # Errors
+        /// The driver's errors.
+        #[table("driver_stream", "the driver's stream behind a queue")]
+        #[isolated(proxy)]
+        fn driver_stream(&self) -> Result<u64> {
+            Err(unsupported("the driver's stream of a queue"))
         }
 
         /// Ends the queue without waiting: queued work still runs.

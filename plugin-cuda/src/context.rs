@@ -62,6 +62,10 @@ impl PrimaryContext {
 impl longshore_plugin_streams::Context for PrimaryContext {
     type CurrentGuard<'a> = CurrentGuard<'a>;
 
+    fn handle(&self) -> u64 {
+        self.raw.address()
+    }
+
     /// Makes the context current. A thread without a context keeps this one afterwards, so that the
     /// next call only checks it; a thread with another context gets that one back.
     #[inline]

@@ -219,6 +219,11 @@ pub trait Context: Send + Sync + 'static {
     where
         Self: 'a;
 
+    /// Returns the driver's handle of the context; 0 if the driver has no contexts.
+    fn handle(&self) -> u64 {
+        0
+    }
+
     /// Makes the context current. Afterwards the thread's previous context is current again, unless
     /// it had none.
     ///

@@ -35,6 +35,11 @@ impl<T> Handle<T> {
     /// The handle of no object.
     pub const NULL: Handle<T> = Handle(std::ptr::null_mut(), PhantomData);
 
+    /// Returns the handle as a number.
+    pub fn address(self) -> u64 {
+        self.0 as u64
+    }
+
     /// Returns whether the handle is null.
     pub fn is_null(self) -> bool {
         self.0.is_null()

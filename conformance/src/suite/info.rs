@@ -1,6 +1,6 @@
 //! Queries.
 
-use super::context::{Context, if_supported};
+use super::context::{Context, if_supported, or_skip};
 use super::{Check, behaviour_list, ensure, ensure_eq};
 use longshore::{DeviceInfo, ErrorCode, InfoValue, PlatformInfo};
 use longshore_plugin_api::{InfoType, Result};
@@ -15,6 +15,7 @@ behaviour_list! { "info":
     "numbers are plausible" ["P-20"] numbers_are_plausible;
     "a platform replies to every query with a text" ["P-20"] a_platform_replies;
     "a device can be asked for its peers" ["P-56"] peers_can_be_asked_for;
+    "the driver's handles of a device stay the same" ["P-80"] handles_of_the_driver_stay_the_same;
 }
 
 fn every_query_is_answered_in_its_type(cx: &Context) -> Check {
@@ -101,6 +102,15 @@ fn peers_can_be_asked_for(cx: &Context) -> Check {
         cx.device().enable_access(other)?;
         cx.device().enable_access(other)?;
     }
+    Ok(())
+}
+
+fn handles_of_the_driver_stay_the_same(cx: &Context) -> Check {
+    let device = cx.device();
+    let both = || Ok((device.driver_device()?, device.driver_context()?));
+    let before: (u64, u64) = or_skip(both())?;
+    cx.queue()?.synchronize()?;
+    ensure_eq!(both()?, before, "the driver's handles of the device");
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Queues: order, asynchrony, threads, host functions.
 
-use super::context::{Context, Counter, Gate, refused};
+use super::context::{Context, Counter, Gate, or_skip, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
 use crate::amount;
 use longshore::{ErrorCode, Grid, MemoryKind, Queue, Result};
@@ -32,7 +32,18 @@ behaviour_list! { "queues":
     "a host function that panics does not harm its queue" ["P-49", "H-11"] panics_are_caught;
     "a failing kernel is reported once, and the queue goes on"
         ["P-48", "P-54"] failures_are_reported_once;
+    "each queue has its own stream of the driver" ["P-81"] streams_of_the_driver_stay_the_same;
     "memory of another device is not filled" ["H-4"] foreign_memory_is_refused;
+}
+
+fn streams_of_the_driver_stay_the_same(cx: &Context) -> Check {
+    let (queue, other) = (cx.queue()?, cx.queue()?);
+    let stream = or_skip(queue.driver_stream())?;
+    queue.host_function(|| ())?;
+    queue.synchronize()?;
+    ensure_eq!(queue.driver_stream()?, stream, "the driver's stream");
+    ensure!(other.driver_stream()? != stream, "two queues have the stream {stream:#x}");
+    Ok(())
 }
 
 fn kernels_run_in_order(cx: &Context) -> Check {

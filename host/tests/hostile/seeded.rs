@@ -149,9 +149,12 @@ fn device_calls(walked: &mut Walked, host: &Host, device: &Device) {
         walked.some(device.can_access(&peer));
         walked.some(device.enable_access(&peer));
     }
+    walked.some(device.driver_device());
+    walked.some(device.driver_context());
     let queues = [(); 2].map(|()| walked.some(device.queue()));
     let Some(queue) = queues.iter().flatten().next() else { return };
     let other = queues.iter().flatten().next_back().unwrap_or(queue);
+    walked.some(queue.driver_stream());
     memory_calls(walked, host, device, queue);
     let mut word = 0u64;
     let at = (&raw mut word).cast();

@@ -3,7 +3,7 @@
 use super::Complete;
 use crate::call::{Call, Code};
 use crate::device::StreamDevice;
-use crate::driver::Driver;
+use crate::driver::{Context, Driver};
 use crate::event::StreamEvent;
 use crate::kernel::StreamKernel;
 use crate::module::StreamModule;
@@ -66,6 +66,14 @@ impl<B: Complete> Device<B> for StreamDevice<B> {
 
     fn unpin(&self, address: u64) -> Result<()> {
         self.core.memory.unpin(&self.core, address)
+    }
+
+    fn driver_device(&self) -> Result<u64> {
+        Ok(self.core.ordinal() as u64)
+    }
+
+    fn driver_context(&self) -> Result<u64> {
+        Ok(self.core.context().handle())
     }
 
     fn can_access(&self, peer: &StreamDevice<B>) -> Result<bool> {

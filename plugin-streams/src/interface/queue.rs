@@ -111,6 +111,10 @@ impl<B: Complete> Queue<B> for StreamQueue<B> {
         self.submissions.synchronize()
     }
 
+    fn driver_stream(&self) -> Result<u64> {
+        Ok(self.submissions.stream().address())
+    }
+
     /// Moves managed memory, if the device can do that while host and device use it.
     fn prefetch(&self, range: Span, target: PrefetchTarget) -> Result<()> {
         match self.submissions.deferred() {

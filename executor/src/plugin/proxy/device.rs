@@ -154,6 +154,16 @@ impl IsolatedDevice {
         Err(Error::new(ErrorCode::InvalidArgument, message))
     }
 
+    /// Refuses: a handle of the driver is valid in the other process alone.
+    pub(in crate::plugin) fn driver_device_there(&self) -> Result<u64> {
+        Err(no_handle("device"))
+    }
+
+    /// Refuses: a handle of the driver is valid in the other process alone.
+    pub(in crate::plugin) fn driver_context_there(&self) -> Result<u64> {
+        Err(no_handle("context"))
+    }
+
     /// Refuses: the other process has no access to memory of the program alone.
     pub(in crate::plugin) fn import_memory_there(&self, _: MemoryKind, _: Span) -> Result<()> {
         let problem = "an isolated device cannot import memory of the program";
@@ -178,4 +188,13 @@ impl IsolatedDevice {
     pub(in crate::plugin) fn set_logical_size_there(&self, address: u64, bytes: u64) -> Result<()> {
         self.link.ask(&Request::SetLogicalSize { device: self.id, address, bytes })
     }
+}
+
+/// Returns the error for a handle of the driver in another process.
+pub(super) fn no_handle(of: &str) -> Error {
+    let message = format!(
+        "an isolated plugin has no handle of a {of} for the program: its driver is in another \
+         process"
+    );
+    Error::new(ErrorCode::Unsupported, message)
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use longshore_plugin_api::{Arguments, HostFunction, LaunchShape, Result, Span};
 
 use super::accepted_shapes::{AcceptedShapes, Shape, digest};
+use super::device::no_handle;
 use super::in_flight::Launches;
 use super::link::Link;
 use super::module::IsolatedKernel;
@@ -140,6 +141,11 @@ impl IsolatedQueue {
             return self.waiting(|| self.link.ask_and_finish(&request));
         }
         self.queueing(|| self.link.ask(&request))
+    }
+
+    /// Refuses: a handle of the driver is valid in the other process alone.
+    pub(in crate::plugin) fn driver_stream_there(&self) -> Result<u64> {
+        Err(no_handle("stream"))
     }
 
     pub(in crate::plugin) fn host_function_there(&self, function: HostFunction) -> Result<()> {

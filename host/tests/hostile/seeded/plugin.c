@@ -298,6 +298,16 @@ static longshore_error_object *prefetch(longshore_queue *queue, uint64_t address
     return result();
 }
 
+static longshore_error_object *device_handle(longshore_device *device, uint64_t *handle) {
+    *handle = number();
+    return result();
+}
+
+static longshore_error_object *queue_handle(longshore_queue *queue, uint64_t *handle) {
+    *handle = number();
+    return result();
+}
+
 static longshore_error_object *optimal(longshore_device *device, longshore_kernel *kernel,
                                        uint64_t shared, uint32_t *items) {
     *items = usually(64);
@@ -367,6 +377,8 @@ static longshore_error_object *profile(longshore_module *m, longshore_profile_vi
 
 static const longshore_peer_table peer_table = {can_access, enable};
 static const longshore_prefetch_table prefetch_table = {prefetch};
+static const longshore_driver_device_table driver_device_table = {device_handle, device_handle};
+static const longshore_driver_stream_table driver_stream_table = {queue_handle};
 
 static longshore_table_ref table(longshore_text name, uint32_t version) {
     static const struct {
@@ -379,6 +391,7 @@ static longshore_table_ref table(longshore_text name, uint32_t version) {
         {"event", &event_table, 0},         {"pinning", &pinning_table, 1},
         {"peer", &peer_table, 1},           {"prefetch", &prefetch_table, 1},
         {"occupancy", &occupancy_table, 1}, {"instrumentation", &instrumentation_table, 1},
+        {"driver_device", &driver_device_table, 1}, {"driver_stream", &driver_stream_table, 1},
     };
     const size_t prefix = strlen("longshore.");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
