@@ -1,9 +1,11 @@
 //! Data regions: `target data`, `target enter data`, `target exit data`, `target update`.
 
 use crate::abi::{Ident, MapArguments};
+use crate::device::OmpDevice;
 use crate::mapping::begin::{self, Beginning};
 use crate::mapping::mapper::Components;
-use crate::mapping::{Failure, attach, end, update};
+use crate::mapping::{Failure, attach, end, simple, update};
+use crate::settings::is_observed;
 use crate::stream::Stream;
 use crate::{construct, info, ompt};
 use std::ffi::c_void;
@@ -59,6 +61,25 @@ pub(crate) unsafe fn run(
     };
     // SAFETY: as above.
     let Some(device) = (unsafe { construct::device(device, location, describe) }) else { return };
+    // SAFETY: promised by the caller.
+    if device.is_reachable && !is_observed() && unsafe { shortcut(construct, device, arguments) } {
+        return;
+    }
+    // SAFETY: promised by the caller.
+    unsafe { run_on(construct, device, location, arguments) }
+}
+
+/// Carries out a data construct on a device.
+///
+/// # Safety
+/// As for [`run`].
+#[inline(never)]
+unsafe fn run_on(
+    construct: Construct,
+    device: &'static OmpDevice,
+    location: *const Ident,
+    arguments: &MapArguments,
+) {
     let mut stream = Stream::new(device);
     let _scope = ompt::construct(construct.event(), device.number);
     // SAFETY: promised by the caller.
@@ -68,6 +89,19 @@ pub(crate) unsafe fn run(
     result.unwrap_or_else(|failure| unsafe { construct::fail(&failure, location) });
     // SAFETY: as above.
     unsafe { construct::succeed(location) };
+}
+
+/// Carries out a construct whose arguments are small plain variables. Returns false for others.
+#[inline]
+unsafe fn shortcut(construct: Construct, device: &OmpDevice, arguments: &MapArguments) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match construct {
+            Construct::Begin => simple::begin(device, arguments),
+            Construct::End => simple::end(device, arguments),
+            Construct::Update => simple::update(device, arguments),
+        }
+    }
 }
 
 #[inline]

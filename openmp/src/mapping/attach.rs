@@ -102,6 +102,7 @@ pub(crate) unsafe fn attach(
     let mut target_contents = host_contents.clone();
     target_contents[..8].copy_from_slice(&value.to_ne_bytes());
     let shadow = Shadow { host, target, host_contents, target_contents };
+    stream.device.table.note_attached();
     let mut locked = stream.device.table.lock();
     let shadows = &mut locked.get_mut(entry).shadows;
     match shadows.iter_mut().find(|known| known.host == host) {

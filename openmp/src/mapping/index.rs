@@ -14,7 +14,7 @@ mod tests;
 mod tree;
 
 use crate::sync::{Mutex, MutexGuard, spin_loop};
-use node::VACANT;
+use node::{NodeRef, Record, VACANT};
 use shared::Shared;
 use std::ops::{Deref, DerefMut};
 use tree::Tree;
@@ -48,6 +48,17 @@ pub(crate) struct Writer<'a, T, const L: usize = 16, const I: usize = 64> {
     state: MutexGuard<'a, State<T, L, I>>,
 }
 
+/// A row of a leaf; `None` for a row that needs another search. Holds until the next change.
+pub(crate) struct Place<const L: usize = 16>(Option<(NodeRef<Record, L>, usize)>);
+
+/// The result of [`Writer::overlapping`].
+pub(crate) enum Overlap<const L: usize = 16> {
+    /// A range, and its place.
+    Range(Range, Place<L>),
+    /// The place of a new range.
+    None(Place<L>),
+}
+
 struct State<T, const L: usize, const I: usize> {
     tree: Tree<L, I>,
     data: T,
@@ -71,6 +82,16 @@ impl<T, const L: usize, const I: usize, const TRIES: usize> RangeIndex<T, L, I, 
     pub(crate) fn around(&self, address: u64) -> (Option<Range>, Option<Range>) {
         let around = self.shared.read(|shared| shared.around(address));
         around.unwrap_or_else(|| self.around_again(address))
+    }
+
+    /// Returns the device address of the addresses from `begin` until `end`, if one range contains
+    /// them all.
+    #[inline]
+    pub(crate) fn translate(&self, begin: u64, end: u64) -> Option<u64> {
+        let address = begin.min(VACANT - 1);
+        let found = self.shared.read(|shared| shared.floor(address));
+        let range = found.unwrap_or_else(|| self.around_again(address).0)?;
+        (end <= range.end).then(|| range.target.wrapping_add(begin - range.begin))
     }
 
     #[cold]
@@ -110,6 +131,61 @@ impl<T, const L: usize, const I: usize> Writer<'_, T, L, I> {
             return None;
         }
         self.state.tree.remove(self.shared, begin)
+    }
+
+    /// Finds the first range that shares an address with the addresses from `begin` until `end`, or
+    /// else the place where such a range belongs.
+    #[inline]
+    pub(crate) fn overlapping(&self, begin: u64, end: u64) -> Overlap<L> {
+        let address = begin.min(VACANT - 1);
+        let Some(leaf) = self.state.tree.leaf(self.shared, address) else {
+            return Overlap::None(Place(None));
+        };
+        let rank = leaf.rank(address);
+        let floor = match rank {
+            0 => leaf.before().and_then(|before| Some((before, before.len().checked_sub(1)?))),
+            _ => Some((&*leaf, rank - 1)),
+        };
+        if let Some((node, at)) = floor
+            && begin < node.value(at)[0]
+        {
+            // Only a range of this leaf has a place in it.
+            let place = (rank > 0).then_some((leaf, at));
+            return Overlap::Range(node.range(at), Place(place));
+        }
+        let above = match rank < L && leaf.key(rank) != VACANT {
+            true => Some((&*leaf, rank)),
+            false => leaf.after().map(|after| (after, 0)),
+        };
+        match above {
+            Some((node, at)) if node.key(at) < end => Overlap::Range(node.range(at), Place(None)),
+            _ => Overlap::None(Place(Some((leaf, rank)))),
+        }
+    }
+
+    /// Inserts a range at the place that [`Writer::overlapping`] has returned for it, with no change
+    /// in between.
+    #[inline]
+    pub(crate) fn insert_at(&mut self, place: Place<L>, range: Range) {
+        let value = [range.end, range.target, range.entry];
+        match place.0 {
+            Some((leaf, at)) if leaf.len() < L && range.begin != VACANT => {
+                self.shared.change(|| leaf.insert(at, range.begin, value));
+            }
+            _ => drop(self.insert(range)),
+        }
+    }
+
+    /// Removes the range at the place that [`Writer::overlapping`] has returned with it, with no
+    /// change in between.
+    #[inline]
+    pub(crate) fn remove_at(&mut self, place: Place<L>, range: Range) {
+        match place.0 {
+            Some((leaf, at)) if Tree::is_simple_removal(self.shared, &leaf) => {
+                self.shared.change(|| leaf.remove(at));
+            }
+            _ => drop(self.remove(range.begin)),
+        }
     }
 
     /// Calls `visit` for each range, in order.

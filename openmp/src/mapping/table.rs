@@ -1,10 +1,11 @@
 //! The mapping table of one device: mapped ranges with their counts.
 
-use super::index::{Range, RangeIndex, Writer};
+use super::index::{Place, Range, RangeIndex, Writer};
 use crate::memory::{Memory, Pool};
 use longshore::{Device, Event};
 use parking_lot::{Condvar, Mutex};
 use std::ffi::c_char;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A count that never changes.
 pub(crate) const INFINITE: u64 = u64::MAX;
@@ -52,6 +53,26 @@ pub(crate) struct Shadow {
 }
 
 impl Entry {
+    /// Creates an entry without memory, name and counts, with the base address and the range on the
+    /// host, and the device address.
+    #[inline]
+    pub(crate) fn new(base: u64, (begin, end): (u64, u64), target: u64) -> Entry {
+        Entry {
+            base,
+            begin,
+            end,
+            target,
+            memory: None,
+            name: std::ptr::null(),
+            dynamic: 0,
+            hold: 0,
+            ending: 0,
+            copying: 0,
+            copied: None,
+            shadows: Vec::new(),
+        }
+    }
+
     /// Creates an entry for memory that the table does not own, with an infinite count.
     pub(crate) fn associated((begin, end): (u64, u64), target: u64) -> Entry {
         Entry {
@@ -128,6 +149,7 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
+    #[inline]
     pub(crate) fn add(&mut self, entry: Entry) -> u32 {
         match self.unused.pop() {
             Some(index) => {
@@ -147,6 +169,16 @@ impl Entries {
 
     pub(crate) fn get_mut(&mut self, index: u32) -> &mut Entry {
         self.slots[index as usize].as_mut().expect("the index has only live entries")
+    }
+
+    /// Drops an entry, and returns its memory.
+    #[inline]
+    fn discard(&mut self, index: u32) -> Option<Memory> {
+        self.unused.push(index);
+        let slot = &mut self.slots[index as usize];
+        let memory = slot.as_mut().and_then(|entry| entry.memory.take());
+        *slot = None;
+        memory
     }
 
     pub(crate) fn remove(&mut self, index: u32) -> Entry {
@@ -209,6 +241,8 @@ pub(crate) struct MappingTable {
     /// Number of finished copies, for threads that wait for the copy of another thread.
     copies: Mutex<u64>,
     copy_done: Condvar,
+    /// Whether a pointer in a range was ever attached to its pointee.
+    has_attached: AtomicBool,
 }
 
 /// The locked table.
@@ -223,6 +257,7 @@ impl MappingTable {
             index: RangeIndex::new(entries),
             copies: Mutex::new(0),
             copy_done: Condvar::new(),
+            has_attached: AtomicBool::new(false),
         }
     }
 
@@ -230,6 +265,17 @@ impl MappingTable {
     #[inline]
     pub(crate) fn lock(&self) -> Locked<'_> {
         self.index.lock()
+    }
+
+    /// Notes that a pointer in a range is attached to its pointee.
+    pub(crate) fn note_attached(&self) {
+        self.has_attached.store(true, Ordering::Release);
+    }
+
+    /// Returns whether a pointer in a range was ever attached to its pointee.
+    #[inline]
+    pub(crate) fn has_attached(&self) -> bool {
+        self.has_attached.load(Ordering::Acquire)
     }
 
     /// Finds a range without a lock.
@@ -250,6 +296,12 @@ impl MappingTable {
         let found = self.lookup(begin, bytes);
         let range = found.range.filter(|_| found.overlaps())?;
         Some(range.target.wrapping_add(begin.wrapping_sub(range.begin)))
+    }
+
+    /// Returns the device address of host memory that one range contains, at least 1 byte.
+    #[inline]
+    pub(crate) fn translate_whole(&self, begin: u64, bytes: u64) -> Option<u64> {
+        self.index.translate(begin, begin.saturating_add(bytes))
     }
 
     /// Waits until no thread copies to an entry, and returns the locked table. The entry may be
@@ -284,6 +336,21 @@ impl MappingTable {
 pub(crate) fn lookup(locked: &Locked<'_>, begin: u64, bytes: u64) -> Lookup {
     let around = locked.around(begin);
     Lookup::find(around, begin, bytes, |range| locked.get(range.entry as u32).base)
+}
+
+/// Adds an entry to the locked table, at the place where its range belongs.
+#[inline]
+pub(crate) fn insert_at(locked: &mut Locked<'_>, place: Place, entry: Entry) {
+    let (begin, end, target) = (entry.begin, entry.end, entry.target);
+    let entry = u64::from(locked.add(entry));
+    locked.insert_at(place, Range { begin, end, target, entry });
+}
+
+/// Removes a range and its entry from the locked table, and returns its memory.
+#[inline]
+pub(crate) fn remove_at(locked: &mut Locked<'_>, place: Place, range: Range) -> Option<Memory> {
+    locked.remove_at(place, range);
+    locked.discard(range.entry as u32)
 }
 
 /// Adds an entry to the locked table, and returns its number.

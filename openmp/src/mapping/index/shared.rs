@@ -56,6 +56,14 @@ impl<const L: usize, const I: usize> Shared<L, I> {
         self.leaf(address).map_or((None, None), |leaf| leaf.around(address))
     }
 
+    /// Returns the last range that begins at `address` or before, which is less than [`VACANT`]. The
+    /// result may be wrong during a change.
+    #[inline]
+    pub(super) fn floor(&self, address: u64) -> Option<Range> {
+        let leaf = self.leaf(address)?;
+        leaf.floor_at(leaf.rank(address))
+    }
+
     /// Returns the topmost node and the height.
     #[inline]
     pub(super) fn root(&self) -> (*mut (), usize) {

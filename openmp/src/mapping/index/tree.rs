@@ -1,14 +1,13 @@
 //! [`Tree`]: the writer's part of the index, a B+tree.
 //!
-//! All leaves have equal depth, and no node is empty. A node with at most a quarter of its rows in
+//! All leaves have equal depth, and no node but a leaf that is the root is empty. A node with at most a quarter of its rows in
 //! use is merged with a neighbour of the same parent if three quarters suffice for both.
 
 use super::Range;
-use super::node::{Child, NodeRef, Record, VACANT, Value};
+use super::node::{Child, Leaf, NodeRef, Record, VACANT, Value};
 use super::pool::Pool;
 use super::shared::Shared;
 use std::cell::Cell;
-use std::ptr::null_mut;
 
 /// Base-2 logarithm of the number of leaves in `Tree::recent`.
 const RECENT_BITS: u32 = 3;
@@ -149,7 +148,7 @@ impl<const L: usize, const I: usize> Tree<L, I> {
         let leaf = self.leaf(shared, begin)?;
         let at = leaf.rank(begin).checked_sub(1).filter(|at| leaf.key(*at) == begin)?;
         let range = leaf.range(at);
-        if leaf.len() > quarter(L) {
+        if Self::is_simple_removal(shared, &leaf) {
             shared.change(|| leaf.remove(at));
         } else {
             self.find_path(shared, begin);
@@ -158,13 +157,18 @@ impl<const L: usize, const I: usize> Tree<L, I> {
         Some(range)
     }
 
+    /// Returns whether a removal from a leaf changes no other node. A root that is a leaf stays, even
+    /// without rows.
+    #[inline]
+    pub(super) fn is_simple_removal(shared: &Shared<L, I>, leaf: &Leaf<L>) -> bool {
+        leaf.len() > quarter(L) || shared.root().1 == 0
+    }
+
     /// Removes a row from the thin leaf of the path. Merges nodes that are thin then.
     #[cold]
     fn remove_thin(&mut self, shared: &Shared<L, I>, leaf: NodeRef<Record, L>, at: usize) {
         leaf.remove(at);
-        let Some(parent) = self.path.first() else {
-            return self.remove_root_leaf(shared, leaf);
-        };
+        let parent = self.path.first().expect("a leaf below a root has a path");
         let mut merged = merge(&mut self.leaves, *parent);
         for level in 0.. {
             let Some(at) = merged else { return };
@@ -181,14 +185,6 @@ impl<const L: usize, const I: usize> Tree<L, I> {
                 return self.remove_roots(shared);
             };
             merged = merge(&mut self.inners[level], *parent);
-        }
-    }
-
-    fn remove_root_leaf(&mut self, shared: &Shared<L, I>, leaf: NodeRef<Record, L>) {
-        if leaf.len() == 0 {
-            self.forget();
-            shared.set_root(null_mut(), 0);
-            self.leaves.recycle(leaf);
         }
     }
 
