@@ -1,6 +1,7 @@
 //! The steps around every construct: the choice of the device, and the outcome.
 
 use crate::abi::{DEFAULT_DEVICE, Ident, SourceLocation};
+use crate::debug::debug;
 use crate::device::OmpDevice;
 use crate::mapping::Failure;
 use crate::runtime::{self, Policy};
@@ -8,8 +9,8 @@ use crate::settings::{info as kinds, wants};
 use crate::{dump, libomp, message};
 
 /// Returns the device of a construct, ready for use; `None` if the construct runs on the host. Ends
-/// the program for a number of no device. `describe` prints the construct's arguments for the device
-/// with a number.
+/// the program for a number of no device. `describe` prints the construct's arguments for a device's
+/// number.
 ///
 /// # Safety
 /// The location is the program's; it may be null.
@@ -20,7 +21,11 @@ pub(crate) unsafe fn device(
     describe: impl FnOnce(i64),
 ) -> Option<&'static OmpDevice> {
     let number = match number {
-        DEFAULT_DEVICE => i64::from(libomp::default_device().unwrap_or(0)),
+        DEFAULT_DEVICE => {
+            let number = i64::from(libomp::default_device().unwrap_or(0));
+            debug!("Use default device id {number}");
+            number
+        }
         number => number,
     };
     let policy = runtime::policy();
@@ -36,7 +41,7 @@ pub(crate) unsafe fn device(
         Some(device) => {
             // SAFETY: promised by the caller.
             device.make_ready().unwrap_or_else(|failure| unsafe { fail(&failure, location) });
-            if wants(kinds::ARGUMENTS) {
+            if wants(kinds::DESCRIPTION) {
                 describe(number);
             }
             Some(device)
@@ -61,14 +66,14 @@ unsafe fn no_device(
     if number == count as i64 {
         return None;
     }
-    if runtime::is_recent() && wants(kinds::ARGUMENTS) {
+    if runtime::is_recent() && wants(kinds::DESCRIPTION) {
         describe(number);
     }
     out_of_range(number, count)
 }
 
-/// Ends the program because of a number of no device, with the text of LLVM 22 for a program of
-/// clang 20 or a later version, else with that of LLVM 19.
+/// Ends the program because of a number of no device. A program of clang 20 or a later version gets
+/// the text of LLVM 22, another one that of LLVM 19.
 #[cold]
 pub(crate) fn out_of_range(number: i64, count: usize) -> ! {
     let first = if runtime::is_recent() { "\"invalid value\" device" } else { "Device" };

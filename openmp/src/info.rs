@@ -1,10 +1,12 @@
 //! The texts of `LIBOMPTARGET_INFO`. Tools and tests match them literally, so they are LLVM's.
 
 use crate::abi::{Ident, MapArguments, MapType, SourceLocation};
+use crate::debug::debug;
 use crate::device::OmpDevice;
 use crate::kernel::RegionKernel;
 use crate::mapping::table::{self, Entry, Locked};
 use crate::message;
+use crate::settings::{self, info as kinds};
 use std::ffi::{CStr, c_char};
 
 mod translation;
@@ -151,7 +153,47 @@ pub(crate) fn shared_mapping(device: usize, begin: u64, bytes: u64) {
     );
 }
 
-/// Prints a copy to the device.
+/// Prints a copy of mapped data to the device, and its debug line.
+#[cold]
+pub(crate) fn moved_to_device(
+    device: usize,
+    host: u64,
+    target: u64,
+    bytes: u64,
+    name: *const c_char,
+) {
+    debug!("Moving {bytes} bytes (hst:{host:#018x}) -> (tgt:{target:#018x})");
+    copied_to_device(device, host, target, bytes, name);
+}
+
+/// Prints a copy of mapped data to the host, and its debug line.
+#[cold]
+pub(crate) fn moved_to_host(
+    device: usize,
+    host: u64,
+    target: u64,
+    bytes: u64,
+    name: *const c_char,
+) {
+    debug!("Moving {bytes} bytes (tgt:{target:#018x}) -> (hst:{host:#018x})");
+    copied_to_host(device, host, target, bytes, name);
+}
+
+/// Prints the attachment of a pointer at `target` to the device address `pointee`, and the copy of
+/// the address from `host`.
+#[cold]
+pub(crate) fn attached(
+    device: usize,
+    (host, target): (u64, u64),
+    pointee: u64,
+    bytes: u64,
+    name: *const c_char,
+) {
+    debug!("Update pointer ({target:#018x}) -> [{pointee:#018x}]");
+    copied_to_device(device, host, target, bytes, name);
+}
+
+/// Prints a copy to the device, if copies are wanted.
 #[cold]
 pub(crate) fn copied_to_device(
     device: usize,
@@ -160,6 +202,9 @@ pub(crate) fn copied_to_device(
     bytes: u64,
     name: *const c_char,
 ) {
+    if !settings::wants(kinds::TRANSFERS) {
+        return;
+    }
     message::info(
         device,
         format_args!(
@@ -170,7 +215,7 @@ pub(crate) fn copied_to_device(
     );
 }
 
-/// Prints a copy to the host.
+/// Prints a copy to the host, if copies are wanted.
 #[cold]
 pub(crate) fn copied_to_host(
     device: usize,
@@ -179,6 +224,9 @@ pub(crate) fn copied_to_host(
     bytes: u64,
     name: *const c_char,
 ) {
+    if !settings::wants(kinds::TRANSFERS) {
+        return;
+    }
     message::info(
         device,
         format_args!(
@@ -210,7 +258,7 @@ pub(crate) fn present_missing(modifier: &str, begin: u64, bytes: u64) {
 
 /// Prints the launch of a region's kernel.
 ///
-/// A region compiled by clang 20 or a later version gets the text of LLVM 22, an earlier one that of
+/// A region compiled by clang 20 or a later version gets the text of LLVM 22, another one that of
 /// LLVM 19.
 #[cold]
 pub(crate) fn launch(
@@ -258,7 +306,7 @@ pub(crate) fn launch_environment(device: usize, host: u64, target: u64, bytes: u
     );
 }
 
-/// Prints the arguments of a construct.
+/// Prints the arguments of a construct, and their debug lines.
 ///
 /// # Safety
 /// The arguments and the location are the program's.
@@ -269,7 +317,32 @@ pub(crate) unsafe fn arguments(
     location: *const Ident,
     arguments: &MapArguments,
 ) {
-    // SAFETY: promised by the caller.
+    debug!("{title} on device {device}");
+    if settings::wants(kinds::ARGUMENTS) {
+        // SAFETY: promised by the caller.
+        unsafe { listed_arguments(device, title, location, arguments) };
+    }
+    for index in (0..arguments.count).filter(|_| settings::debugs()) {
+        // SAFETY: promised by the caller.
+        let argument = unsafe { arguments.get(index) };
+        debug!(
+            "Entry {index:2}: Base={:#018x}, Begin={:#018x}, Size={}, Type={:#x}, Name={}",
+            argument.base,
+            argument.begin,
+            argument.size,
+            argument.kind.0,
+            name_of(argument.name)
+        );
+    }
+}
+
+unsafe fn listed_arguments(
+    device: i64,
+    title: &str,
+    location: *const Ident,
+    arguments: &MapArguments,
+) {
+    // SAFETY: the caller's promise.
     let place = unsafe { SourceLocation::of_construct(location) };
     message::info(
         device,

@@ -15,6 +15,7 @@
 //! - `runtime.rs` has the state of the process, `device.rs` a device, `loading.rs` the images of a
 //!   library on a device, `library.rs` a registered library.
 //! - `ompt/` tells tools of all this; any layer above calls it.
+//! - `info.rs`, `dump.rs`, `debug.rs` and `profile.rs` tell users of constructs, `ompt/` tools.
 //! - `abi.rs` and `entries.rs` read the structures of compiled programs; `libomp.rs` calls libomp.
 //!
 //! Start reading at `exports/regions.rs`.
@@ -23,6 +24,7 @@ pub mod abi;
 mod allocations;
 mod background;
 mod construct;
+mod debug;
 mod device;
 mod dump;
 mod entries;
@@ -39,6 +41,7 @@ mod memory;
 mod message;
 mod ompt;
 mod place;
+mod profile;
 mod rectangle;
 mod region;
 mod runtime;
@@ -47,3 +50,4 @@ mod stream;
 mod sync;
 mod tasks;
 mod transfer;
+mod variables;

@@ -41,6 +41,12 @@ pub(crate) fn plugin_info(device: usize, text: Arguments<'_>) {
     }
 }
 
+/// Prints a debug line.
+#[cold]
+pub(crate) fn debug(text: Arguments<'_>) {
+    write(format_args!("omptarget --> {text}\n"));
+}
+
 /// Prints a message.
 pub(crate) fn message(text: Arguments<'_>) {
     write(format_args!("omptarget message: {text}\n"));

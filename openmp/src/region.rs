@@ -1,6 +1,7 @@
 //! The execution of target regions.
 
 use crate::abi::{self, Ident, KernelArguments, LaunchRequest, MapArguments, MapType};
+use crate::debug::debug;
 use crate::gpu;
 use crate::kernel::RegionKernel;
 use crate::mapping::begin::{self, Beginning};
@@ -8,7 +9,7 @@ use crate::mapping::{Failure, attach, end};
 use crate::memory::Memory;
 use crate::settings::{info as kinds, wants};
 use crate::stream::{After, Stream};
-use crate::{info, ompt};
+use crate::{info, ompt, profile};
 use longshore::{ArgumentPassing, Grid, RawArguments};
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -57,6 +58,18 @@ impl Region {
                 arguments: KernelArguments::arguments(arguments),
             }
         }
+    }
+}
+
+impl Region {
+    /// Returns the sizes of the region for profiles.
+    pub(crate) fn facts(&self) -> String {
+        format!("NumTeams={};NumArgs={}", self.team_count(), self.arguments.count)
+    }
+
+    /// Returns the number of teams; 1 without a `teams` construct, 0 if unspecified.
+    fn team_count(&self) -> i32 {
+        if self.teams == -1 { 1 } else { self.teams }
     }
 }
 
@@ -242,6 +255,11 @@ unsafe fn launch(
     kernel: &RegionKernel,
     words: &mut Words,
 ) -> Result<(), Failure> {
+    debug!("Launching target execution {} with pointer {:#018x}.", kernel.name, region.address);
+    let _profile = profile::step("Kernel Target", || {
+        let (teams, count) = (region.team_count(), words.len());
+        format!("NumArguments={count};NumTeams={teams};TripCount={}", region.trip_count)
+    });
     match &stream.device.gpu {
         // SAFETY: the caller's promise.
         Some(gpu) => unsafe { gpu::launch(stream, gpu, region, kernel, words) },

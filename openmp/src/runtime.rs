@@ -4,7 +4,7 @@ use crate::abi::{BinaryDescriptor, requires};
 use crate::device::OmpDevice;
 use crate::library::Library;
 use crate::settings::{info as kinds, wants};
-use crate::{dump, gpu, libomp, message};
+use crate::{dump, gpu, libomp, message, profile, variables};
 use longshore::{Host, Image};
 use parking_lot::Mutex;
 use std::ptr::null_mut;
@@ -145,6 +145,8 @@ fn list_devices() {
         return;
     }
     if known.is_none() {
+        let _profile = profile::routine("void initRuntime()", || None);
+        variables::log_without_effect();
         match Host::builder().with_environment(gpu::host_environment()).build() {
             Ok(host) => {
                 let listed = vec![false; host.devices().len()];

@@ -1,5 +1,6 @@
 //! Settings from environment variables, read once.
 
+use crate::{debug, profile};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,6 +20,10 @@ pub(crate) mod info {
     pub(crate) const TRANSFERS: u32 = 0x20;
     /// Mapped variables without a device counterpart.
     pub(crate) const EMPTY_MAPPING: u32 = 0x40;
+    /// The arguments of constructs, and their debug lines.
+    pub(crate) const DESCRIPTION: u32 = ARGUMENTS | super::DEBUG;
+    /// Copies, and their debug lines.
+    pub(crate) const COPIES: u32 = TRANSFERS | super::DEBUG;
 }
 
 /// The kinds of wanted information, and the switches below; [`UNREAD`] before the first use.
@@ -78,8 +83,21 @@ fn read_flags() -> u32 {
     if text("LIBOMPTARGET_PROFILE").is_some() {
         flags |= PROFILE;
     }
-    FLAGS.store(flags, Ordering::Relaxed);
+    match FLAGS.compare_exchange(UNREAD, flags, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => begin(flags),
+        Err(other) => return other,
+    }
     flags
+}
+
+/// Starts the logger and the trace that the switches ask for.
+fn begin(flags: u32) {
+    if flags & DEBUG != 0 {
+        debug::log_records();
+    }
+    if let Some(file) = text("LIBOMPTARGET_PROFILE") {
+        profile::start(file);
+    }
 }
 
 /// Returns the value of a variable; `None` if it is not set, or if the process has more rights than
@@ -117,8 +135,6 @@ pub(crate) struct Settings {
     /// `LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD`: most bytes of an allocation from the pool; 0 turns
     /// the pool off.
     pub(crate) pool_threshold: u64,
-    /// `LIBOMPTARGET_LOCK_MAPPED_HOST_BUFFERS`: mapped host memory is page-locked.
-    pub(crate) lock_mapped: bool,
     /// `OMPTARGET_DUMP_OFFLOAD_ENTRIES`: the number of the device whose entries are printed.
     pub(crate) dump_entries: Option<i64>,
 }
@@ -129,7 +145,6 @@ pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| Settings {
         pool_threshold: number("LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD")
             .map_or(8 << 10, |bytes| bytes.max(0) as u64),
-        lock_mapped: text("LIBOMPTARGET_LOCK_MAPPED_HOST_BUFFERS").is_some_and(|v| v != "0"),
         dump_entries: number("OMPTARGET_DUMP_OFFLOAD_ENTRIES"),
     })
 }

@@ -5,6 +5,7 @@
 use crate::mapping::Failure;
 use crate::message;
 use crate::place::Place;
+use crate::profile;
 use crate::rectangle::{Rows, Shape};
 use crate::tasks;
 use crate::transfer::{self, Transfer};
@@ -115,6 +116,9 @@ pub unsafe extern "C" fn omp_target_memcpy(
     to_device: i32,
     from_device: i32,
 ) -> i32 {
+    let _profile = profile::routine("omp_target_memcpy", || {
+        Some(format!("dst_dev={to_device};src_dev={from_device};size={bytes}"))
+    });
     let to = Side { base: to as u64, device: to_device };
     let from = Side { base: from as u64, device: from_device };
     // SAFETY: promised by the caller.
@@ -242,6 +246,8 @@ pub unsafe extern "C" fn omp_target_memset(
     bytes: usize,
     device: i32,
 ) -> *mut c_void {
+    let name = "void *omp_target_memset(void *, int, size_t, int)";
+    let _profile = profile::routine(name, || None);
     if !address.is_null() && bytes > 0 {
         // SAFETY: promised by the caller.
         unsafe { set(address as u64, value, bytes, device) };

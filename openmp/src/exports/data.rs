@@ -7,7 +7,7 @@ use crate::mapping::mapper::Components;
 use crate::mapping::{Failure, attach, end, simple, update};
 use crate::settings::is_observed;
 use crate::stream::Stream;
-use crate::{construct, info, ompt};
+use crate::{construct, info, ompt, profile};
 use std::ffi::c_void;
 
 /// The direction of a data construct.
@@ -80,6 +80,10 @@ unsafe fn run_on(
     location: *const Ident,
     arguments: &MapArguments,
 ) {
+    let name = "Runtime: Data Copy";
+    // SAFETY: promised by the caller.
+    let _profile =
+        unsafe { profile::construct(name, location, || format!("NumArgs={}", arguments.count)) };
     let mut stream = Stream::new(device);
     let _scope = ompt::construct(construct.event(), device.number);
     // SAFETY: promised by the caller.

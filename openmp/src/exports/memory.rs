@@ -1,7 +1,7 @@
 //! Allocation of memory on devices.
 
 use crate::place::Place;
-use crate::{message, ompt, runtime};
+use crate::{message, ompt, profile, runtime};
 use longshore::MemoryKind;
 use std::ffi::c_void;
 
@@ -69,6 +69,8 @@ macro_rules! allocation {
         /// allocates by `malloc`. May block.
         #[unsafe(no_mangle)]
         pub extern "C" fn $allocate(bytes: usize, device: i32) -> *mut c_void {
+            let detail = || Some(format!("dst_dev={device};size={bytes}"));
+            let _profile = profile::routine(stringify!($allocate), detail);
             allocate(bytes, device, MemoryKind::$kind)
         }
     )* };
@@ -98,6 +100,8 @@ macro_rules! release {
         /// For the number of the host, `malloc` has allocated the memory.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $free(address: *mut c_void, device: i32) {
+            let name = concat!("void ", stringify!($free), "(void *, int)");
+            let _profile = profile::routine(name, || None);
             // SAFETY: promised by the caller.
             unsafe { free(address, device, stringify!($free)) }
         }

@@ -5,7 +5,7 @@ use crate::device::OmpDevice;
 use crate::mapping::table::{self, Entry, INFINITE};
 use crate::place::Place;
 use crate::settings::{info as kinds, wants};
-use crate::{dump, info, message, ompt, runtime};
+use crate::{dump, info, message, ompt, profile, runtime};
 use longshore::MemoryKind;
 use std::ffi::c_void;
 
@@ -25,6 +25,7 @@ fn mapped(device: &OmpDevice, address: *const c_void) -> Option<u64> {
 /// LLVM: `omp_target_is_present`.
 #[unsafe(no_mangle)]
 pub extern "C" fn omp_target_is_present(address: *const c_void, device: i32) -> i32 {
+    let _profile = profile::routine("int omp_target_is_present(const void *, int)", || None);
     if address.is_null() {
         return 0;
     }
@@ -68,6 +69,7 @@ pub extern "C" fn omp_target_is_accessible(
 /// neither the host nor a device. LLVM: `omp_get_mapped_ptr`.
 #[unsafe(no_mangle)]
 pub extern "C" fn omp_get_mapped_ptr(address: *const c_void, device: i32) -> *mut c_void {
+    let _profile = profile::routine("void *omp_get_mapped_ptr(const void *, int)", || None);
     if address.is_null() {
         message::error(format_args!("Call to omp_get_mapped_ptr with nullptr."));
         return std::ptr::null_mut();
@@ -92,6 +94,10 @@ pub extern "C" fn omp_target_associate_ptr(
     target_offset: usize,
     device: i32,
 ) -> i32 {
+    let _profile = profile::routine(
+        "int omp_target_associate_ptr(const void *, const void *, size_t, size_t, int)",
+        || None,
+    );
     let end = (host as u64).checked_add(bytes as u64);
     let Some(end) = end.filter(|_| !host.is_null() && !target.is_null() && bytes > 0) else {
         message::error(format_args!("Call to omp_target_associate_ptr with invalid arguments"));
@@ -139,6 +145,7 @@ fn associate(device: &OmpDevice, (begin, end): (u64, u64), target: u64) -> Resul
 /// `omp_target_disassociate_ptr`.
 #[unsafe(no_mangle)]
 pub extern "C" fn omp_target_disassociate_ptr(host: *const c_void, device: i32) -> i32 {
+    let _profile = profile::routine("int omp_target_disassociate_ptr(const void *, int)", || None);
     if host.is_null() {
         message::error(format_args!("Call to omp_target_disassociate_ptr with invalid host_ptr"));
         return FAILURE;

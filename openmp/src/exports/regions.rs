@@ -6,7 +6,7 @@ use crate::device::OmpDevice;
 use crate::mapping::Failure;
 use crate::region::{self, Region};
 use crate::stream::Stream;
-use crate::{construct, info, libomp, message, ompt, runtime};
+use crate::{construct, info, libomp, message, ompt, profile, runtime};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -74,10 +74,15 @@ pub(crate) unsafe fn run(device: i64, region: &Region) -> i32 {
 /// The region is as clang compiled it.
 #[inline]
 unsafe fn run_now(device: &'static OmpDevice, region: &Region) -> Result<(), Failure> {
+    // SAFETY: promised by the caller.
+    let _profile =
+        unsafe { profile::construct("Runtime: target exe", region.location, || region.facts()) };
     let mut stream = Stream::new(device);
     let _scope = ompt::construct(ompt::Construct::Target, device.number);
     // SAFETY: promised by the caller.
     unsafe { region::run(&mut stream, region)? };
+    let name = profile::SYNCHRONIZE[usize::from(runtime::is_recent())];
+    let _profile = profile::step(name, String::new);
     Ok(stream.synchronize()?)
 }
 

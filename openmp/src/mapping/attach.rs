@@ -110,10 +110,10 @@ pub(crate) unsafe fn attach(
         Some(known) => *known = shadow.clone(),
         None => shadows.push(shadow.clone()),
     }
-    if wants(kinds::TRANSFERS) {
+    if wants(kinds::COPIES) {
         let (device, name) = (stream.device.number, locked.get(entry).name);
         let host = shadow.target_contents.as_ptr() as u64;
-        info::copied_to_device(device, host, target, bytes, name);
+        info::attached(device, (host, target), value, bytes, name);
     }
     drop(locked);
     // SAFETY: promised by the caller.

@@ -8,6 +8,7 @@ use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::info;
 use crate::message;
 use crate::ompt;
+use crate::profile;
 use crate::runtime;
 use crate::settings::{info as kinds, wants};
 use crate::stream::Stream;
@@ -88,6 +89,7 @@ pub(crate) unsafe fn begin(
         if kind.has(MapType::LITERAL | MapType::PRIVATE) {
             continue;
         }
+        let _profile = profile::step("HostToDev", || format!("Size={}B", argument.size));
         if let Some(function) = argument.mapper {
             // SAFETY: promised by the caller.
             let components = unsafe { mapper::components(function, &argument) };
@@ -380,8 +382,8 @@ unsafe fn copy(
 ) -> Result<(), Failure> {
     let device = beginning.stream.device;
     let (begin, bytes) = (request.begin, request.bytes);
-    if wants(kinds::TRANSFERS) {
-        info::copied_to_device(device.number, begin, target, bytes, locked.get(number).name);
+    if wants(kinds::COPIES) {
+        info::moved_to_device(device.number, begin, target, bytes, locked.get(number).name);
     }
     if device.is_reachable && bytes <= COPIED_LOCKED {
         // SAFETY: the range is memory of the program, and the device's memory is at least as long.

@@ -8,6 +8,7 @@ use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::info;
 use crate::memory::Memory;
 use crate::ompt;
+use crate::profile;
 use crate::settings::{info as kinds, is_observed, wants};
 use crate::stream::{After, Stream};
 use smallvec::SmallVec;
@@ -113,8 +114,9 @@ unsafe fn end_one(
     if !retrieves {
         return Ok(());
     }
-    if wants(kinds::TRANSFERS) {
-        info::copied_to_host(device.number, begin, target, bytes, name);
+    let _profile = profile::step("DevToHost", || format!("Size={bytes}B"));
+    if wants(kinds::COPIES) {
+        info::moved_to_host(device.number, begin, target, bytes, name);
     }
     if let Some(event) = copied {
         stream.queue()?.wait_for(&event)?;

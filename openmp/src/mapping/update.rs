@@ -152,8 +152,8 @@ unsafe fn update_range(
     }
     let target = range.target.wrapping_add(begin.wrapping_sub(range.begin));
     if kind.has(MapType::TO) {
-        if wants(kinds::TRANSFERS) {
-            info::copied_to_device(device.number, begin, target, bytes, name);
+        if wants(kinds::COPIES) {
+            info::moved_to_device(device.number, begin, target, bytes, name);
         }
         // SAFETY: the range is memory of the program, and mapped in whole.
         unsafe {
@@ -169,8 +169,8 @@ unsafe fn update_range(
         }
     }
     if kind.has(MapType::FROM) {
-        if wants(kinds::TRANSFERS) {
-            info::copied_to_host(device.number, begin, target, bytes, name);
+        if wants(kinds::COPIES) {
+            info::moved_to_host(device.number, begin, target, bytes, name);
         }
         // SAFETY: as above.
         unsafe { stream.retrieve(begin, target, bytes)? };
