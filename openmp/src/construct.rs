@@ -61,7 +61,14 @@ unsafe fn no_device(
     if count == 0 {
         let reason = runtime::absence().unwrap_or("the program has no device image").to_owned();
         // SAFETY: the caller's promise.
-        unsafe { fail(&Failure::Other(format!("no device: {reason}")), location) }
+        unsafe {
+            fail(
+                &Failure::Other(format!(
+                    "no device: {reason}\n'longshore plugins -v' shows plugins and their devices"
+                )),
+                location,
+            )
+        }
     }
     if number == count as i64 {
         return None;

@@ -153,6 +153,10 @@ fn list_devices() {
                 *known = Some(Known { host, listed });
             }
             Err(error) => {
+                // A selection that the user made has an error; the program may not be silent about it.
+                if policy().is_none() {
+                    message::message(format_args!("target regions run on the host: {error}"));
+                }
                 note_no_host(format!("{error}"));
                 return;
             }
@@ -180,7 +184,12 @@ fn list_devices() {
             [] => known.host.why_no_device(),
             some => {
                 let names: Vec<_> = some.iter().map(|entry| entry.name()).collect();
-                format!("no image of the program is for a device of {}", names.join(", "))
+                let targets = targets(&images).join(", ");
+                format!(
+                    "the program's images ({targets}) are for none of the devices of this \
+                     machine: {}",
+                    names.join(", ")
+                )
             }
         });
     }
@@ -196,6 +205,27 @@ fn may_accept(entry: &longshore::DeviceEntry, images: &[Image]) -> bool {
         let name = image.format().name();
         name.starts_with("offload-") || formats.split(',').any(|format| format.trim() == name)
     })
+}
+
+/// Returns the targets of images: triples with architectures, or formats where no container has
+/// them.
+fn targets(images: &[Image]) -> Vec<String> {
+    let mut targets = Vec::new();
+    for image in images {
+        match image.entries() {
+            Ok(Some(entries)) => {
+                targets.extend(
+                    entries.iter().map(|entry| {
+                        format!("{} {}", entry.triple, entry.arch).trim_end().to_owned()
+                    }),
+                );
+            }
+            _ => targets.push(image.format().name().to_owned()),
+        }
+    }
+    targets.sort();
+    targets.dedup();
+    targets
 }
 
 fn accepts(device: &OmpDevice, image: &Image) -> bool {
