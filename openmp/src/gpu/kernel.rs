@@ -4,6 +4,10 @@ use super::environment;
 use super::limits::Limits;
 use longshore::{ErrorCode, Kernel, Program, Queue, Result};
 
+/// The first version of arguments whose kernels take a launch environment. Newer kernels without a
+/// description are bare.
+pub(super) const WITH_ENVIRONMENT: u32 = 3;
+
 /// The execution mode of a kernel. LLVM: `OMPTgtExecModeFlags`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -58,7 +62,7 @@ pub(crate) struct KernelEnvironment {
 }
 
 impl KernelEnvironment {
-    /// The environment of a kernel without one: LLVM 15 to 17 assume SPMD.
+    /// The environment of a kernel of clang 17 or older that has none.
     pub(crate) const DEFAULT: KernelEnvironment = KernelEnvironment {
         mode: Mode::Spmd,
         min_threads: -1,
@@ -95,11 +99,17 @@ impl KernelEnvironment {
         KernelEnvironment { mode, ..KernelEnvironment::DEFAULT }
     }
 
-    /// Reads the environment of a kernel from its image on the device. Blocks.
+    /// Reads the environment of a kernel from its image on the device. `version` is that of the
+    /// region's arguments. Blocks.
     ///
     /// # Errors
     /// Errors of the driver.
-    fn read(program: &Program, queue: &Queue, kernel: &str) -> Result<KernelEnvironment> {
+    fn read(
+        program: &Program,
+        queue: &Queue,
+        kernel: &str,
+        version: u32,
+    ) -> Result<KernelEnvironment> {
         let read = |suffix| match environment::find(program, &format!("{kernel}_{suffix}"))? {
             Some(global) => environment::read(queue, &global).map(Some),
             None => Ok(None),
@@ -110,8 +120,9 @@ impl KernelEnvironment {
         if let Some(bytes) = read("exec_mode")? {
             return Ok(KernelEnvironment::parse_mode(&bytes));
         }
-        log::debug!("kernel {kernel} has no environment; SPMD mode is assumed");
-        Ok(KernelEnvironment::DEFAULT)
+        let mode = if version < WITH_ENVIRONMENT { Mode::Spmd } else { Mode::Bare };
+        log::debug!("kernel {kernel} has no environment; {} mode is assumed", mode.name());
+        Ok(KernelEnvironment { mode, ..KernelEnvironment::DEFAULT })
     }
 }
 
@@ -154,7 +165,7 @@ impl KernelFacts {
         }
     }
 
-    /// Reads the facts of a kernel. Blocks.
+    /// Reads the facts of a kernel. `version` is that of the region's arguments. Blocks.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -163,8 +174,9 @@ impl KernelFacts {
         kernel: &Kernel,
         limits: &Limits,
         queue: &Queue,
+        version: u32,
     ) -> Result<KernelFacts> {
-        let environment = KernelEnvironment::read(program, queue, kernel.name())?;
+        let environment = KernelEnvironment::read(program, queue, kernel.name(), version)?;
         let attributes = kernel.attributes();
         let (most, shared) = (attributes.max_group_items, attributes.static_shared_bytes);
         let facts = KernelFacts::new(environment, limits, most, shared);

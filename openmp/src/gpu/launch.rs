@@ -1,7 +1,7 @@
 //! Launches of kernels on GPUs. LLVM: `GenericKernelTy::launch`.
 
 use super::environment::LaunchEnvironment;
-use super::kernel::KernelFacts;
+use super::kernel::{KernelFacts, WITH_ENVIRONMENT};
 use super::limits::Gpu;
 use super::shape::{self, Wanted};
 use crate::abi;
@@ -18,8 +18,6 @@ use std::ffi::c_void;
 
 /// The launch environment of a kernel that reads none.
 const NO_ENVIRONMENT: u64 = u64::MAX;
-/// The first version of arguments whose kernels take a launch environment.
-const WITH_ENVIRONMENT: u32 = 3;
 /// The first version of arguments with the launch environment behind the other arguments.
 const ENVIRONMENT_LAST: u32 = 4;
 
@@ -52,7 +50,7 @@ pub(crate) unsafe fn launch(
     let device = stream.device;
     let facts = kernel.gpu_facts(|| {
         let queue = device.device.queue()?;
-        KernelFacts::read(native.program(), native, &gpu.limits, &queue)
+        KernelFacts::read(native.program(), native, &gpu.limits, &queue, region.version)
     })?;
     let (teams, threads) = shape::shape(facts, &gpu.limits, &wanted(region));
     let mut owned = Vec::new();

@@ -11,6 +11,7 @@ mod cuda_kernels;
 mod full_devices;
 mod gpu_images;
 mod gpu_kernels;
+mod openmp_images;
 mod rounds;
 mod stress;
 mod vulkan_images;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         cuda_images::SUITE,
         cuda_kernels::SUITE,
         full_devices::SUITE,
+        openmp_images::SUITE,
         rounds::SUITE,
         stress::SUITE,
         vulkan_images::SUITE,
