@@ -1,7 +1,7 @@
 //! `cargo xtask sanitize`: checkers of a nightly toolchain.
 //!
-//! ThreadSanitizer checks the stress tests of the library and of the C API, and the CPU plugin that
-//! they open. The standard library is instrumented too; otherwise ordinary locks look like races.
+//! ThreadSanitizer checks the stress tests of the library, of the C API and of the OpenMP library,
+//! and the CPU plugin that they open. The standard library is instrumented too; otherwise ordinary locks look like races.
 //! Miri checks the parts in pure Rust; it supports neither `uname` nor the code of other plugins.
 
 use crate::{process, root};
@@ -60,6 +60,8 @@ pub fn run() -> Result<()> {
         let stress = ["--test", program, "--", "--nocapture", "[stress]"];
         process::run(thread_sanitized().args(test).args(stress))?;
     }
+    let test = ["test", "-Zbuild-std", "--target", TARGET, "-p", "longshore-openmp"];
+    process::run(thread_sanitized().args(test).args(["--test", "threads"]))?;
     Ok(())
 }
 
