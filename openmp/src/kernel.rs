@@ -4,6 +4,17 @@ use crate::gpu::KernelFacts;
 use longshore::{Kernel, Program};
 use std::sync::OnceLock;
 
+/// Facts of an image that hold for all of its kernels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ImageFacts {
+    /// Whether clang 20 or a later version compiled the library.
+    pub(crate) is_recent: bool,
+    /// Whether kernels may have a parallel region of libomp's.
+    pub(crate) may_fork: bool,
+    /// Whether kernels with arguments of version 2 take a launch environment.
+    pub(crate) passes_environment: bool,
+}
+
 /// The kernel of a target region on one device.
 pub(crate) struct RegionKernel {
     pub(crate) name: String,
@@ -11,6 +22,8 @@ pub(crate) struct RegionKernel {
     pub(crate) is_recent: bool,
     /// Whether the kernel may have a parallel region of libomp's.
     pub(crate) may_fork: bool,
+    /// Whether kernels with arguments of version 2 take a launch environment.
+    passes_environment: bool,
     program: Program,
     kernel: OnceLock<Kernel>,
     gpu: OnceLock<KernelFacts>,
@@ -18,14 +31,16 @@ pub(crate) struct RegionKernel {
 
 impl RegionKernel {
     /// Creates a kernel of an image, which the first launch looks up.
-    pub(crate) fn new(
-        name: String,
-        is_recent: bool,
-        may_fork: bool,
-        program: Program,
-    ) -> RegionKernel {
+    pub(crate) fn new(name: String, image: ImageFacts, program: Program) -> RegionKernel {
+        let ImageFacts { is_recent, may_fork, passes_environment } = image;
         let (kernel, gpu) = (OnceLock::new(), OnceLock::new());
-        RegionKernel { name, is_recent, may_fork, program, kernel, gpu }
+        RegionKernel { name, is_recent, may_fork, passes_environment, program, kernel, gpu }
+    }
+
+    /// Returns the version by which the kernel takes its arguments, for arguments of `version`.
+    #[inline]
+    pub(crate) fn convention(&self, version: u32) -> u32 {
+        if version == 2 && self.passes_environment { 3 } else { version }
     }
 
     /// Returns the kernel. The first call looks it up.

@@ -23,6 +23,7 @@
 pub mod abi;
 mod allocations;
 mod background;
+mod compiler;
 mod construct;
 mod debug;
 mod device;

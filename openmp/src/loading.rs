@@ -3,11 +3,11 @@
 use crate::device::{Kernels, OmpDevice};
 use crate::entries::{Entry, EntryKind};
 use crate::gpu::GpuImage;
-use crate::kernel::RegionKernel;
+use crate::kernel::{ImageFacts, RegionKernel};
 use crate::library::{Library, Loaded};
 use crate::mapping::Failure;
 use crate::mapping::table;
-use crate::{dump, runtime, settings};
+use crate::{compiler, dump, runtime, settings};
 use longshore::{Acceptance, Image, Program};
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -34,7 +34,9 @@ pub(crate) fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Fail
     }
     // The names of functions that an image calls are in its table of symbols.
     let may_fork = memchr::memmem::find(image, b"__kmpc_fork_").is_some();
-    add_kernels(device, library, may_fork, &program);
+    let passes_environment = compiler::passes_environment(image);
+    let facts = ImageFacts { is_recent: library.is_recent, may_fork, passes_environment };
+    add_kernels(device, library, facts, &program);
     for entry in &library.entries {
         match entry.kind {
             EntryKind::Variable | EntryKind::Link => {
@@ -93,12 +95,12 @@ fn suitable<'a>(device: &OmpDevice, library: &'a Library) -> Result<Option<&'a [
     Ok(None)
 }
 
-fn add_kernels(device: &OmpDevice, library: &Library, may_fork: bool, program: &Program) {
+fn add_kernels(device: &OmpDevice, library: &Library, facts: ImageFacts, program: &Program) {
     let regions = library.entries.iter().filter(|entry| entry.kind == EntryKind::Kernel);
     let new: Vec<_> = regions
         .map(|entry| {
             let (name, program) = (entry.name.clone(), program.clone());
-            let kernel = RegionKernel::new(name, library.is_recent, may_fork, program);
+            let kernel = RegionKernel::new(name, facts, program);
             (entry.address as usize, Arc::new(kernel))
         })
         .collect();

@@ -278,7 +278,7 @@ unsafe fn launch_on_host(
     /// The place of the launch environment, which kernels for the CPU ignore.
     const NO_ENVIRONMENT: u64 = u64::MAX;
     let packed;
-    let passing = match region.version {
+    let passing = match kernel.convention(region.version) {
         // Versions 0 to 2 have the arguments alone.
         ..=2 => ArgumentPassing::Words,
         3 => {

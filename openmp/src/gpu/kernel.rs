@@ -99,8 +99,8 @@ impl KernelEnvironment {
         KernelEnvironment { mode, ..KernelEnvironment::DEFAULT }
     }
 
-    /// Reads the environment of a kernel from its image on the device. `version` is that of the
-    /// region's arguments. Blocks.
+    /// Reads the environment of a kernel from its image on the device, and whether the image has one
+    /// in the form of LLVM 18 and later. `version` is that of the region's arguments. Blocks.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -109,20 +109,20 @@ impl KernelEnvironment {
         queue: &Queue,
         kernel: &str,
         version: u32,
-    ) -> Result<KernelEnvironment> {
+    ) -> Result<(KernelEnvironment, bool)> {
         let read = |suffix| match environment::find(program, &format!("{kernel}_{suffix}"))? {
             Some(global) => environment::read(queue, &global).map(Some),
             None => Ok(None),
         };
         if let Some(bytes) = read("kernel_environment")? {
-            return Ok(KernelEnvironment::parse(&bytes));
+            return Ok((KernelEnvironment::parse(&bytes), true));
         }
         if let Some(bytes) = read("exec_mode")? {
-            return Ok(KernelEnvironment::parse_mode(&bytes));
+            return Ok((KernelEnvironment::parse_mode(&bytes), false));
         }
         let mode = if version < WITH_ENVIRONMENT { Mode::Spmd } else { Mode::Bare };
         log::debug!("kernel {kernel} has no environment; {} mode is assumed", mode.name());
-        Ok(KernelEnvironment { mode, ..KernelEnvironment::DEFAULT })
+        Ok((KernelEnvironment { mode, ..KernelEnvironment::DEFAULT }, false))
     }
 }
 
@@ -140,6 +140,8 @@ pub(crate) struct KernelFacts {
     pub(crate) static_group_bytes: u64,
     /// Size of each argument in bytes, if the image describes them.
     pub(crate) argument_bytes: Option<Vec<u32>>,
+    /// Whether LLVM 18 or a later version compiled the kernel.
+    pub(crate) has_environment: bool,
 }
 
 impl KernelFacts {
@@ -162,6 +164,7 @@ impl KernelFacts {
             reduction_elements: environment.reduction_elements,
             static_group_bytes,
             argument_bytes: None,
+            has_environment: false,
         }
     }
 
@@ -176,11 +179,13 @@ impl KernelFacts {
         queue: &Queue,
         version: u32,
     ) -> Result<KernelFacts> {
-        let environment = KernelEnvironment::read(program, queue, kernel.name(), version)?;
+        let (environment, has_environment) =
+            KernelEnvironment::read(program, queue, kernel.name(), version)?;
         let attributes = kernel.attributes();
         let (most, shared) = (attributes.max_group_items, attributes.static_shared_bytes);
         let facts = KernelFacts::new(environment, limits, most, shared);
-        Ok(KernelFacts { argument_bytes: attributes.argument_sizes.clone(), ..facts })
+        let argument_bytes = attributes.argument_sizes.clone();
+        Ok(KernelFacts { argument_bytes, has_environment, ..facts })
     }
 }
 

@@ -62,7 +62,7 @@ pub(crate) unsafe fn launch(
     if !owned.is_empty() {
         stream.after(After::Free(owned));
     }
-    match (region.version, described?) {
+    match (convention(region, facts), described?) {
         (..WITH_ENVIRONMENT, _) => {}
         (..ENVIRONMENT_LAST, environment) => words.insert(0, environment),
         (_, environment) => words.push(environment),
@@ -84,6 +84,12 @@ pub(crate) unsafe fn launch(
     // SAFETY: promised by the caller.
     unsafe { stream.queue_to_submit()?.launch(native, grid, arguments)? };
     Ok(())
+}
+
+/// Returns the version by which a kernel takes its arguments. Clang 18 gives arguments the version of
+/// clang 17, but its kernels take a launch environment.
+fn convention(region: &Region, facts: &KernelFacts) -> u32 {
+    if region.version == 2 && facts.has_environment { WITH_ENVIRONMENT } else { region.version }
 }
 
 /// Returns the numbers that a region asks for. A region without `teams` has one team.
@@ -148,7 +154,7 @@ fn describe(
     replacement: u64,
     owned: &mut Vec<Memory>,
 ) -> Result<u64, Failure> {
-    let version = region.version;
+    let version = convention(region, facts);
     let elements = match facts.reduction_elements {
         0 if version >= ENVIRONMENT_LAST => teams[0],
         elements => elements,
