@@ -88,7 +88,7 @@ impl Device {
     /// # Ok(()) }
     /// ```
     pub unsafe fn load(&self, image: impl Into<Image>) -> Result<Program> {
-        Program::load(self, image.into(), &LoadOptions::new())
+        Program::load(self, image.into(), &LoadOptions::new(), |_| Ok(()))
     }
 
     /// Loads an image as [`Device::load`] does, provided that the backend verifies all of it. The
@@ -99,7 +99,8 @@ impl Device {
     /// # Errors
     /// As for [`Device::load`], and `Unsupported` for an image that the backend does not verify.
     pub fn load_verified(&self, image: impl Into<Image>) -> Result<Program> {
-        Program::load(self, image.into(), &LoadOptions::new().with_verification(true))
+        let options = LoadOptions::new().with_verification(true);
+        Program::load(self, image.into(), &options, |_| Ok(()))
     }
 
     /// Loads an image as [`Device::load`] does, with options. Blocks.
@@ -126,14 +127,49 @@ impl Device {
         image: impl Into<Image>,
         options: &LoadOptions,
     ) -> Result<Program> {
-        Program::load(self, image.into(), options)
+        Program::load(self, image.into(), options, |_| Ok(()))
+    }
+
+    /// Loads an image as [`Device::load`] does, and calls `prepare` before the image's constructors
+    /// run. There the caller sets globals that the constructors read. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Device::load`], and errors of `prepare`. After an error the image is unloaded.
+    ///
+    /// # Safety
+    /// As for [`Device::load`]. Launches in `prepare` run kernels of an image without initialized
+    /// globals.
+    ///
+    /// ```no_run
+    /// # fn load(device: &longshore::Device, queue: &longshore::Queue) -> longshore::Result<()> {
+    /// let image = longshore::Image::read("tables.img")?;
+    /// let prepare = |program: &longshore::Program| program.global("size")?.write(queue, 1024u64);
+    /// // SAFETY: the build made tables.img; its constructors read `size`.
+    /// let program = unsafe { device.load_prepared(image, prepare)? };
+    /// # Ok(()) }
+    /// ```
+    pub unsafe fn load_prepared(
+        &self,
+        image: impl Into<Image>,
+        prepare: impl FnOnce(&Program) -> Result<()>,
+    ) -> Result<Program> {
+        Program::load(self, image.into(), &LoadOptions::new(), prepare)
     }
 }
 
 impl Program {
-    fn load(device: &Device, image: Image, options: &LoadOptions) -> Result<Program> {
-        let core = ProgramCore::load(device, image, options)?;
-        Ok(Program { shared: Arc::new(Shared { core, device: device.clone() }) })
+    fn load(
+        device: &Device,
+        image: Image,
+        options: &LoadOptions,
+        prepare: impl FnOnce(&Program) -> Result<()>,
+    ) -> Result<Program> {
+        let mut program = None;
+        ProgramCore::load(device, image, options, |core| {
+            let shared = Shared { core: Arc::clone(core), device: device.clone() };
+            prepare(program.insert(Program { shared: Arc::new(shared) }))
+        })?;
+        Ok(program.expect("a loaded program was prepared"))
     }
 
     /// Returns the device that the program is loaded on.

@@ -25,13 +25,20 @@ pub(crate) fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Fail
         gpu: None,
     };
     let Some(image) = suitable(device, library)? else { return Ok(loaded) };
+    let mut serving = None;
+    let prepare = |program: &Program| {
+        if let Some(gpu) = &device.gpu {
+            loaded.gpu = Some(GpuImage::prepare(device, gpu, library, program)?);
+            // Constructors of the image may call the host.
+            serving = gpu.users.begin();
+        }
+        Ok(())
+    };
     // SAFETY: the image is code of the running program, which its user trusts as the program.
-    let program = unsafe { device.device.load(Image::from(image))? };
+    let program = unsafe { device.device.load_prepared(Image::from(image), prepare)? };
+    drop(serving);
     device.events.load(device.number, image);
     loaded.program = Some(program.clone());
-    if let Some(gpu) = &device.gpu {
-        loaded.gpu = Some(GpuImage::prepare(device, gpu, library, &program)?);
-    }
     // The names of functions that an image calls are in its table of symbols.
     let may_fork = memchr::memmem::find(image, b"__kmpc_fork_").is_some();
     let passes_environment = compiler::passes_environment(image);

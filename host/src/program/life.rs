@@ -43,16 +43,18 @@ impl UnloadReport {
 }
 
 impl ProgramCore {
-    /// Chooses the image, opening containers, loads it and runs its constructors. The core owns the
-    /// image, and the device lists the program only afterwards.
+    /// Chooses the image, opening containers, loads it, calls `prepare` and runs the image's
+    /// constructors. The core owns the image, and the device lists the program only afterwards.
     ///
     /// # Errors
     /// `InvalidBinary` if the device accepts neither the image nor an entry of the container;
-    /// errors of [`Image::entries`] and of the plugin. After an error nothing stays loaded.
+    /// errors of [`Image::entries`], of the plugin and of `prepare`. After an error nothing stays
+    /// loaded.
     pub(crate) fn load(
         device: &Device,
         image: Image,
         options: &LoadOptions,
+        prepare: impl FnOnce(&Arc<ProgramCore>) -> Result<()>,
     ) -> Result<Arc<ProgramCore>> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let owner = device.core();
@@ -74,19 +76,43 @@ impl ProgramCore {
             }
             _ => Err(error),
         })?;
-        if let Err(error) = module.run_constructors() {
-            // Constructors that ran may have registered state that only the destructors undo.
-            note("destructors after failed constructors", module.run_destructors());
-            note("unloading after failed constructors", module.unload());
-            return Err(error.context("running the image's constructors"));
-        }
         let core = Arc::new(ProgramCore {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             module: Rundown::new(module),
             image: Mutex::new(Some(image)),
         });
+        if let Err(error) = core.begin(prepare) {
+            owner.host.table.remove_globals_of(core.id);
+            return Err(error);
+        }
         owner.programs.lock().push(Arc::clone(&core));
         Ok(core)
+    }
+}
+
+impl ProgramCore {
+    /// Prepares the image and runs its constructors. After an error the image is unloaded.
+    fn begin(
+        self: &Arc<ProgramCore>,
+        prepare: impl FnOnce(&Arc<ProgramCore>) -> Result<()>,
+    ) -> Result<()> {
+        let mut has_begun = false;
+        let begun = prepare(self).and_then(|()| {
+            has_begun = true;
+            let module = self.module.enter(0).ok_or_else(unloaded)?;
+            let ran = module.run_constructors();
+            ran.map_err(|error| error.context("running the image's constructors"))
+        });
+        if begun.is_err()
+            && let Some(module) = self.module.take()
+        {
+            // Constructors that ran may have registered state that only the destructors undo.
+            if has_begun {
+                note("destructors after failed constructors", module.run_destructors());
+            }
+            note("unloading after failed constructors", module.unload());
+        }
+        begun
     }
 }
 

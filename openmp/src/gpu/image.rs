@@ -6,7 +6,6 @@ use super::limits::Gpu;
 use super::rpc;
 use crate::device::OmpDevice;
 use crate::library::Library;
-use crate::mapping::Failure;
 use crate::runtime;
 use longshore::{Allocation, MemoryKind, Program, Queue, Result};
 
@@ -25,7 +24,7 @@ pub(crate) struct GpuImage {
 }
 
 impl GpuImage {
-    /// Prepares an image. No kernel of the image has run. Blocks.
+    /// Prepares an image. No kernel or constructor of the image has run. Blocks.
     ///
     /// # Errors
     /// Errors of the driver; a function in the table of indirect calls that the image lacks.
@@ -34,7 +33,7 @@ impl GpuImage {
         gpu: &Gpu,
         library: &Library,
         program: &Program,
-    ) -> std::result::Result<GpuImage, Failure> {
+    ) -> Result<GpuImage> {
         let queue = device.device.queue()?;
         let indirect = IndirectCalls::new(&device.device, &queue, program, &library.entries)?;
         let contents = DeviceEnvironment {

@@ -2,8 +2,7 @@
 
 use super::environment;
 use crate::entries::{Entry, EntryKind};
-use crate::mapping::Failure;
-use longshore::{Allocation, Device, MemoryKind, Program, Queue};
+use longshore::{Allocation, Device, Error, ErrorCode, MemoryKind, Program, Queue, Result};
 
 const POINTER: u64 = 8;
 
@@ -24,7 +23,7 @@ impl IndirectCalls {
         queue: &Queue,
         program: &Program,
         entries: &[Entry],
-    ) -> Result<IndirectCalls, Failure> {
+    ) -> Result<IndirectCalls> {
         let mut pairs = Vec::new();
         for entry in entries {
             match entry.kind {
@@ -62,7 +61,7 @@ fn add_table(
     program: &Program,
     entry: &Entry,
     pairs: &mut Vec<(u64, u64)>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let table = value_of(queue, program, &entry.name)?;
     let bytes = entry.bytes / POINTER * POINTER;
     // SAFETY: the entry describes a constant of the program with this size.
@@ -77,11 +76,12 @@ fn add_table(
 }
 
 /// Returns the value of a pointer variable of the image.
-fn value_of(queue: &Queue, program: &Program, name: &str) -> Result<u64, Failure> {
+fn value_of(queue: &Queue, program: &Program, name: &str) -> Result<u64> {
     let global = program.global(name)?;
     let value = environment::read(queue, &global)?;
     let word = value.first_chunk().ok_or_else(|| {
-        Failure::Other(format!("variable {name} of the image has {} bytes", value.len()))
+        let message = format!("variable {name} of the image has {} bytes", value.len());
+        Error::new(ErrorCode::InvalidBinary, message)
     })?;
     Ok(u64::from_le_bytes(*word))
 }

@@ -1,12 +1,13 @@
 //! Constructors and destructors from clang, in images of all forms.
 
 use super::{Check, SOURCE, Setting};
-use longshore::Grid;
+use longshore::{Error, ErrorCode, Grid};
 use longshore_conformance::TrustedImages;
 
 pub(super) const CHECKS: &[Check] = &[
     ("one destructor alone is run", one_destructor_is_run),
     ("constructors run by priority", constructors_run_by_priority),
+    ("constructors see globals that the program prepares", constructors_see_prepared_globals),
     ("kernels and globals run, and symbols are the program's", the_program_runs),
 ];
 
@@ -59,5 +60,37 @@ LONGSHORE_KERNEL(nop, (void)) { (void)longshore_self; }
         let program = setting.device.load_trusted(&image[..]).unwrap();
         assert_eq!(program.global("order").unwrap().read::<u64>(&queue).unwrap(), 1234);
         program.unload().unwrap();
+    }
+}
+
+fn constructors_see_prepared_globals(setting: &Setting<'_>) {
+    const SOURCE: &str = "
+LONGSHORE_GLOBAL volatile uint64_t given;
+LONGSHORE_GLOBAL volatile uint64_t seen;
+__attribute__((constructor)) static void look(void) { seen = given + 1; }
+LONGSHORE_KERNEL(nop, (void)) { (void)longshore_self; }
+";
+    for image in setting.forms(SOURCE) {
+        let queue = setting.device.queue().unwrap();
+        // SAFETY: the source, above, adds a number to another one.
+        let program = unsafe {
+            setting
+                .device
+                .load_prepared(&image[..], |program| program.global("given")?.write(&queue, 41u64))
+        };
+        let program = program.unwrap();
+        assert_eq!(program.global("seen").unwrap().read::<u64>(&queue).unwrap(), 42);
+        program.unload().unwrap();
+        let mut kept = None;
+        // SAFETY: as above.
+        let failed = unsafe {
+            setting.device.load_prepared(&image[..], |program| {
+                kept = Some(program.clone());
+                Err(Error::new(ErrorCode::InvalidValue, "the caller's reason"))
+            })
+        };
+        assert_eq!(failed.err().unwrap().code(), ErrorCode::InvalidValue);
+        let error = kept.unwrap().global("seen").err().unwrap();
+        assert_eq!(error.code(), ErrorCode::Uninitialized, "the image is unloaded");
     }
 }

@@ -47,7 +47,7 @@ fn compare(setting: &Setting, said: &str) {
     let teams = setting.by_vendor("10", "c80");
     const NONE: &str = "ffffffffffffffff";
     let expected = [
-        format!("environments 0: 3 2 0 0 3 2 0 0 {clock} 0 0 {parallelism}"),
+        format!("environments 0: 3 2 0 0 3 2 0 0 {clock} 0 0 {parallelism} 2"),
         format!("first 0: 1 1 1 {with_warp} 1 1 0 3e8"),
         format!("first 0: 1 1 1 {default} 1 1 0 3e8"),
         "second 0: 3 1 1 40 1 1 0 3e9".to_owned(),
