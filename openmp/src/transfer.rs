@@ -106,6 +106,11 @@ fn event(
 /// # Safety
 /// The range is valid memory of the place.
 pub(crate) unsafe fn fill(place: Place, to: u64, value: u8, bytes: u64) -> Result<()> {
+    // Tools know no fills; LLVM copies from a buffer on the host.
+    let _scope = match place {
+        Place::Device(device) => Some(ompt::transfer_to_device(device.number, to, 0, bytes)),
+        Place::Host => None,
+    };
     let Some(device) = place.remote() else {
         // SAFETY: promised by the caller; the host reaches the memory.
         unsafe { std::ptr::write_bytes(to as *mut u8, value, bytes as usize) };
