@@ -1,6 +1,7 @@
 //! The devices of OpenMP programs.
 
 use crate::allocations::Allocations;
+use crate::backlog::Backlog;
 use crate::gpu::Gpu;
 use crate::kernel::RegionKernel;
 use crate::library::{Library, Loaded};
@@ -16,7 +17,6 @@ use hashbrown::HashMap;
 use longshore::{Device, DeviceEntry, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The kernels of a device, by the host address of their regions.
 pub(crate) type Kernels = HashMap<usize, Arc<RegionKernel>, FixedState>;
@@ -39,8 +39,8 @@ pub(crate) struct OmpDevice {
     pub(crate) events: DeviceEvents,
     /// Properties of a GPU that runs images with LLVM's device runtime.
     pub(crate) gpu: Option<Gpu>,
-    /// Whether libraries are registered that the device has not loaded.
-    has_pending: AtomicBool,
+    /// Registered libraries that the device has not loaded.
+    backlog: Backlog,
 }
 
 impl OmpDevice {
@@ -61,14 +61,14 @@ impl OmpDevice {
             loaded: Mutex::default(),
             events: DeviceEvents::default(),
             gpu: Gpu::for_device(&device, entry.is_isolated()),
-            has_pending: AtomicBool::new(true),
+            backlog: Backlog::new(),
             device,
         })
     }
 
     /// Notes that libraries were registered.
     pub(crate) fn note_registered(&self) {
-        self.has_pending.store(true, Ordering::Release);
+        self.backlog.note();
     }
 
     /// Loads the images of all libraries that were registered since the last call. Blocks.
@@ -77,16 +77,17 @@ impl OmpDevice {
     /// Errors of the images; the remaining libraries are loaded by the next call.
     #[inline]
     pub(crate) fn make_ready(&self) -> std::result::Result<(), Failure> {
-        match self.has_pending.load(Ordering::Acquire) {
-            false => Ok(()),
-            true => self.load_pending(),
+        match self.backlog.count() {
+            0 => Ok(()),
+            _ => self.load_pending(),
         }
     }
 
     #[cold]
     fn load_pending(&self) -> std::result::Result<(), Failure> {
         let mut loaded = self.loaded.lock();
-        if !self.has_pending.swap(false, Ordering::AcqRel) {
+        let count = self.backlog.count();
+        if count == 0 {
             return Ok(());
         }
         ompt::connect();
@@ -95,14 +96,9 @@ impl OmpDevice {
             if loaded.iter().any(|known| known.descriptor == library.descriptor) {
                 continue;
             }
-            match loading::load(self, &library) {
-                Ok(new) => loaded.push(new),
-                Err(error) => {
-                    self.has_pending.store(true, Ordering::Release);
-                    return Err(error);
-                }
-            }
+            loaded.push(loading::load(self, &library)?);
         }
+        self.backlog.settle(count);
         Ok(())
     }
 

@@ -23,6 +23,7 @@
 pub mod abi;
 mod allocations;
 mod background;
+mod backlog;
 mod compiler;
 mod construct;
 mod debug;

@@ -1,6 +1,7 @@
 //! The state of the process: registered libraries, devices, requirements and policy.
 
 use crate::abi::{BinaryDescriptor, requires};
+use crate::backlog::Backlog;
 use crate::device::OmpDevice;
 use crate::library::Library;
 use crate::settings::{info as kinds, wants};
@@ -24,8 +25,8 @@ static LIBRARIES: Mutex<Vec<Arc<Library>>> = Mutex::new(Vec::new());
 /// The list of devices; null before the first. A list is never freed, as readers take no lock; each
 /// is longer than the one before it.
 static DEVICES: AtomicPtr<Vec<&'static OmpDevice>> = AtomicPtr::new(null_mut());
-/// Whether libraries were registered since the devices were listed.
-static IS_STALE: AtomicBool = AtomicBool::new(true);
+/// Libraries that were registered since the devices were listed.
+static UNLISTED: Backlog = Backlog::new();
 /// Whether clang 20 or a later version compiled the library that was registered last.
 static IS_RECENT: AtomicBool = AtomicBool::new(false);
 static REQUIREMENTS: AtomicI64 = AtomicI64::new(0);
@@ -53,7 +54,7 @@ pub(crate) unsafe fn register(descriptor: *const BinaryDescriptor) {
     library.requirements().for_each(require);
     IS_RECENT.store(library.is_recent, Ordering::Relaxed);
     LIBRARIES.lock().push(library);
-    IS_STALE.store(true, Ordering::Release);
+    UNLISTED.note();
     listed().iter().for_each(|device| device.note_registered());
 }
 
@@ -119,7 +120,7 @@ pub(crate) fn uses_host_memory(device: &OmpDevice) -> bool {
 /// blocks.
 #[inline]
 pub(crate) fn devices() -> &'static [&'static OmpDevice] {
-    if IS_STALE.load(Ordering::Acquire) {
+    if UNLISTED.count() != 0 {
         list_devices();
     }
     listed()
@@ -132,13 +133,18 @@ fn listed() -> &'static [&'static OmpDevice] {
     unsafe { DEVICES.load(Ordering::Acquire).as_ref() }.map_or(&[], Vec::as_slice)
 }
 
-/// Adds the devices that accept an image of a registered library.
 #[cold]
 fn list_devices() {
     let mut known = KNOWN.lock();
-    if !IS_STALE.swap(false, Ordering::AcqRel) {
-        return;
+    let count = UNLISTED.count();
+    if count != 0 {
+        add_devices(&mut known);
+        UNLISTED.settle(count);
     }
+}
+
+/// Adds the devices that accept an image of a registered library.
+fn add_devices(known: &mut Option<Known>) {
     let libraries = libraries();
     let images: Vec<Image> = libraries.iter().flat_map(|library| library.owned_images()).collect();
     if images.is_empty() {
