@@ -5,6 +5,7 @@
 //! a parallel region runs on another thread, and the helper thread asks whether it is done.
 
 use crate::abi::MapArguments;
+use crate::ompt::Origin;
 use crate::region::Region;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -83,6 +84,7 @@ struct Job {
     region: OwnedRegion,
     device: i64,
     work: Work,
+    origin: Option<Origin>,
     state: Arc<Background>,
 }
 
@@ -113,6 +115,7 @@ impl Background {
             sleeping: Mutex::new(()),
             done: Condvar::new(),
         });
+        let origin = Origin::for_task();
         let mut jobs = JOBS.lock();
         let is_short = jobs.idle <= jobs.waiting.len();
         if is_short && jobs.threads < MOST_THREADS {
@@ -128,7 +131,7 @@ impl Background {
         }
         // SAFETY: promised by the caller.
         let region = unsafe { OwnedRegion::copy(region) };
-        jobs.waiting.push_back(Job { region, device, work, state: Arc::clone(&state) });
+        jobs.waiting.push_back(Job { region, device, work, origin, state: Arc::clone(&state) });
         ADDED.notify_one();
         Some(state)
     }
@@ -161,6 +164,9 @@ impl Background {
 fn run_jobs() {
     loop {
         let job = next_job();
+        if let Some(origin) = job.origin {
+            origin.adopt();
+        }
         (job.work)(job.device, &job.region.region);
         job.state.end();
     }

@@ -19,6 +19,7 @@ pub(crate) use events::{
     Construct, OperationScope, allocation, association, construct, deletion, disassociation,
     launch, transfer, transfer_to_device, transfer_to_host,
 };
+pub(crate) use thread::Origin;
 
 /// Returns whether a tool is connected.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! The construct and the operation that the calling thread is in, as the tool sees them.
 
-use super::callbacks::{Callbacks, Data, TaskInfo};
+use super::callbacks::{Callbacks, Data, callbacks};
 use super::caller;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -20,6 +20,51 @@ pub(super) struct Thread {
     operation: UnsafeCell<u64>,
     /// Address in the program to which the construct returns; 0 outside of a construct.
     code: Cell<usize>,
+    /// The origin of the next construct, if another thread has encountered it.
+    origin: Cell<Option<Origin>>,
+}
+
+/// The origin of a construct: tasks of libomp, and the address in the program.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    task: *mut Data,
+    target_task: *mut Data,
+    /// Data of the construct in libomp's target task; may be null.
+    target: *mut Data,
+    code: usize,
+}
+
+// SAFETY: libomp keeps the data of a task until the construct is done.
+unsafe impl Send for Origin {}
+
+impl Origin {
+    /// Returns the origin of a construct that another thread will run; `None` without a tool.
+    pub(crate) fn for_task() -> Option<Origin> {
+        callbacks().map(Origin::current)
+    }
+
+    /// Makes this the origin of the calling thread's next construct.
+    pub(crate) fn adopt(self) {
+        with(|thread| thread.origin.set(Some(self)));
+    }
+
+    fn current(tool: &Callbacks) -> Origin {
+        let code = caller::return_address();
+        // SAFETY: libomp's functions have these types, and their results are valid for the task
+        // that contains the construct.
+        unsafe {
+            let task = tool.task_data.map_or(null_mut(), |get| get());
+            let (target_task, target) = match tool.target_task_info {
+                // Newer libomps have data for deferred tasks only.
+                Some(get) => match get() {
+                    info if info.is_null() => (null_mut(), null_mut()),
+                    info => (&raw mut (*info).task, &raw mut (*info).target),
+                },
+                None => (tool.target_task_data.map_or(null_mut(), |get| get()), null_mut()),
+            };
+            Origin { task, target_task, target, code }
+        }
+    }
 }
 
 thread_local! {
@@ -31,6 +76,7 @@ thread_local! {
             own_target: UnsafeCell::new(0),
             operation: UnsafeCell::new(0),
             code: Cell::new(0),
+            origin: Cell::new(None),
         }
     };
 }
@@ -41,32 +87,17 @@ pub(super) fn with<R>(function: impl FnOnce(&Thread) -> R) -> R {
 }
 
 impl Thread {
-    /// Begins a construct: asks libomp for the tasks, and clears the data of the construct.
+    /// Begins a construct: takes its origin, and clears the data of the construct.
     pub(super) fn enter(&self, tool: &Callbacks) {
-        // SAFETY: libomp's functions have these types.
-        unsafe {
-            self.task.set(tool.task_data.map_or(null_mut(), |get| get()));
-            match tool.target_task_info {
-                // Newer libomps have data for deferred tasks only.
-                Some(get) => self.set_target_task(get()),
-                None => {
-                    self.target_task.set(tool.target_task_data.map_or(null_mut(), |get| get()));
-                    *self.own_target.get() = 0;
-                }
-            }
+        let origin = self.origin.take().unwrap_or_else(|| Origin::current(tool));
+        self.task.set(origin.task);
+        self.target_task.set(origin.target_task);
+        self.target.set(origin.target);
+        if tool.target_task_info.is_none() {
+            // SAFETY: the value belongs to this thread.
+            unsafe { *self.own_target.get() = 0 };
         }
-        self.code.set(caller::return_address());
-    }
-
-    fn set_target_task(&self, info: *mut TaskInfo) {
-        if info.is_null() {
-            return;
-        }
-        // SAFETY: libomp keeps the data as long as the task, which contains the construct.
-        unsafe {
-            self.target_task.set(&raw mut (*info).task);
-            self.target.set(&raw mut (*info).target);
-        }
+        self.code.set(origin.code);
     }
 
     /// Ends a construct.
