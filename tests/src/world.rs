@@ -146,6 +146,11 @@ pub fn host_plugin() -> PathBuf {
     built("longshore-plugin-host", "liblongshore_plugin_host.so")
 }
 
+/// Returns the static library of `libomptarget.so`, after a build if the file is missing.
+pub fn openmp_archive() -> PathBuf {
+    built("longshore-openmp", "liblongshore_openmp.a")
+}
+
 /// Returns the executable for isolated plugins, after a build if the file is missing.
 pub fn executor() -> PathBuf {
     built("longshore-executor", "longshore-executor")
