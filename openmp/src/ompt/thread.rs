@@ -143,3 +143,76 @@ impl Thread {
         code as *const c_void
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::callbacks::TaskInfo;
+    use super::*;
+    use std::ffi::c_char;
+
+    unsafe extern "C" fn lookup(_name: *const c_char) -> *const c_void {
+        std::ptr::null()
+    }
+
+    unsafe extern "C" fn task_data() -> *mut Data {
+        Box::into_raw(Box::new(1))
+    }
+
+    unsafe extern "C" fn deferred_task() -> *mut TaskInfo {
+        Box::into_raw(Box::new(TaskInfo { task: 2, target: 3 }))
+    }
+
+    unsafe extern "C" fn no_task() -> *mut TaskInfo {
+        null_mut()
+    }
+
+    fn tool() -> Callbacks {
+        Callbacks {
+            lookup,
+            task_data: Some(task_data),
+            target_task_data: Some(task_data),
+            target_task_info: None,
+            device_initialize: None,
+            device_finalize: None,
+            device_load: None,
+            target: None,
+            target_emi: None,
+            data_op: None,
+            data_op_emi: None,
+            submit: None,
+            submit_emi: None,
+        }
+    }
+
+    #[test]
+    fn newer_libomps_give_target_tasks_for_deferred_constructs_only() {
+        with(|thread| {
+            thread.enter(&Callbacks { target_task_info: Some(deferred_task), ..tool() });
+            // SAFETY: the functions above have allocated the values.
+            assert_eq!(unsafe { (*thread.target_task(), *thread.target()) }, (2, 3));
+            thread.leave();
+            thread.enter(&Callbacks { target_task_info: Some(no_task), ..tool() });
+            assert!(thread.target_task().is_null());
+            assert_eq!(thread.target(), thread.own_target.get());
+            thread.leave();
+        });
+    }
+
+    #[test]
+    fn a_construct_of_another_thread_has_that_threads_task_and_code() {
+        let origin = Origin::current(&tool());
+        let adopted = std::thread::spawn(move || {
+            origin.adopt();
+            with(|thread| {
+                thread.enter(&tool());
+                let found = (thread.task() as usize, thread.code() as usize);
+                thread.leave();
+                thread.enter(&tool());
+                (found, thread.task() as usize)
+            })
+        });
+        let (found, next) = adopted.join().expect("the thread does not panic");
+        assert_eq!(found, (origin.task as usize, origin.code));
+        assert_ne!(next, found.0);
+    }
+}
