@@ -2,8 +2,8 @@
 //! objects, which the in-memory linker links. [`LoadedImage`] is the common interface of both.
 //!
 //! **Kernels** are the functions that the image itself exports, **globals** its exported variables
-//! except thread-local ones. The exports of its libraries do not count. Hidden variables of an
-//! OpenMP image are globals, too, if its table of offload entries lists them ([`offload_entries`]).
+//! except thread-local ones. The exports of its libraries do not count. Hidden symbols of an OpenMP
+//! image count, too, if its table of offload entries lists them ([`offload_entries`]).
 //! An image with descriptions of kernels of Longshore's header lists only the described kernels;
 //! its other functions can be looked up by name.
 //!

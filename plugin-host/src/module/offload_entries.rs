@@ -1,9 +1,9 @@
-//! The variables of an OpenMP image's own table of offload entries.
+//! The symbols of an OpenMP image's own table of offload entries.
 //!
-//! The dynamic symbols of such an image lack variables that its compiler hides: all variables of
-//! clang 13, and static ones of clang 14. The section `omp_offloading_entries` still lists
-//! them, in entries of 32 bytes: the variable's address, the address of its name, its size in
-//! bytes, flags. Kernels have size 0. The loader has relocated the addresses, so the table is read
+//! The dynamic symbols of such an image lack those that its compiler hides: all variables of clang
+//! 13, static ones of clang 14, and constructors and destructors of both. The section
+//! `omp_offloading_entries` still lists them, in entries of 32 bytes: the symbol's address, the
+//! address of its name, its size in bytes, flags. Functions have size 0. The loader has relocated the addresses, so the table is read
 //! from memory.
 //!
 //! The image is checked, but not this section: each range is checked before it is read. An entry
@@ -18,7 +18,7 @@ use std::collections::btree_map::Entry;
 
 const SECTION: &str = "omp_offloading_entries";
 const ENTRY_BYTES: u64 = 32;
-/// Offsets in an entry, which begins with the address of the variable.
+/// Offsets in an entry, which begins with the address of the symbol.
 const NAME_AT: u64 = 8;
 const SIZE_AT: u64 = 16;
 /// Most bytes of a name.
@@ -26,9 +26,9 @@ const MOST_NAME_BYTES: u64 = 64 << 10;
 /// Most bytes of all names. Entries of a damaged table may share long names.
 const MOST_NAMES_BYTES: usize = 16 << 20;
 
-/// Returns the variables of the table by their names; none if the image has no table. `bytes` is
+/// Returns the symbols of the table by their names; none if the image has no table. `bytes` is
 /// the image, which `library` has open.
-pub(super) fn variables(
+pub(super) fn symbols(
     bytes: &[u8],
     segments: &Segments,
     library: &Library,
@@ -42,30 +42,30 @@ pub(super) fn variables(
     let memory = ImageMemory { segments, library };
     let places = (0..section.size / ENTRY_BYTES).map(|index| section.address + index * ENTRY_BYTES);
     let mut found = Found::default();
-    for (name, symbol) in places.filter_map(|place| memory.variable(place)) {
+    for (name, symbol) in places.filter_map(|place| memory.symbol(place)) {
         if !found.add(name, symbol) {
             break;
         }
     }
-    found.variables.into_iter().filter_map(|(name, symbol)| Some((name, symbol?))).collect()
+    found.symbols.into_iter().filter_map(|(name, symbol)| Some((name, symbol?))).collect()
 }
 
-/// Variables; `None` for a name of two variables.
+/// Symbols; `None` for a name of two symbols.
 #[derive(Default)]
 struct Found {
-    variables: BTreeMap<String, Option<Symbol>>,
+    symbols: BTreeMap<String, Option<Symbol>>,
     names_bytes: usize,
 }
 
 impl Found {
-    /// Adds a variable. Returns `false` if the names are too long in all.
+    /// Adds a symbol. Returns `false` if the names are too long in all.
     fn add(&mut self, name: String, symbol: Symbol) -> bool {
         self.names_bytes += name.len();
         if self.names_bytes > MOST_NAMES_BYTES {
             log::warn!("the offload entries of an image have names of more than 16 MiB");
             return false;
         }
-        match self.variables.entry(name) {
+        match self.symbols.entry(name) {
             Entry::Vacant(place) => _ = place.insert(Some(symbol)),
             Entry::Occupied(mut place) => {
                 if place.get().is_some_and(|known| known.address != symbol.address) {
@@ -84,13 +84,18 @@ struct ImageMemory<'a> {
 }
 
 impl ImageMemory<'_> {
-    /// Reads the entry at an address relative to the load base; `None` unless it is a variable.
-    fn variable(&self, place: u64) -> Option<(String, Symbol)> {
+    /// Reads the entry at an address relative to the load base; `None` unless it is a variable or a
+    /// function of the image.
+    fn symbol(&self, place: u64) -> Option<(String, Symbol)> {
         let [address, name, bytes] =
             [self.word(place)?, self.word(place + NAME_AT)?, self.word(place + SIZE_AT)?];
-        let is_there = bytes > 0 && self.segments.holds(self.relative(address), bytes);
+        let relative = self.relative(address);
+        let (kind, is_there) = match bytes {
+            0 => (SymbolKind::Kernel, self.segments.holds_code(relative, 1)),
+            _ => (SymbolKind::Global, self.segments.holds(relative, bytes)),
+        };
         is_there.then_some(())?;
-        Some((self.text(self.relative(name))?, Symbol { kind: SymbolKind::Global, address, bytes }))
+        Some((self.text(self.relative(name))?, Symbol { kind, address, bytes }))
     }
 
     fn relative(&self, address: u64) -> u64 {

@@ -35,7 +35,7 @@ pub(super) struct SharedLibrary {
     image: Image,
     bytes: ImageBytes,
     library: Library,
-    /// Variables of the image's table of offload entries, from the first look-up that needs them.
+    /// Symbols of the image's table of offload entries, from the first look-up that needs them.
     listed: OnceLock<BTreeMap<String, Symbol>>,
 }
 
@@ -110,10 +110,10 @@ impl SharedLibrary {
         found.find(|(symbol, _)| *symbol == name.as_bytes()).map(|(_, symbol)| symbol)
     }
 
-    /// Returns the variables of the table of offload entries.
+    /// Returns the symbols of the table of offload entries.
     fn listed(&self) -> &BTreeMap<String, Symbol> {
         let read =
-            || offload_entries::variables(self.bytes.get(), &self.image.segments, &self.library);
+            || offload_entries::symbols(self.bytes.get(), &self.image.segments, &self.library);
         self.listed.get_or_init(read)
     }
 

@@ -1,4 +1,4 @@
-//! Hidden variables that only an OpenMP image's table of offload entries names.
+//! Hidden variables and functions that only an OpenMP image's table of offload entries names.
 
 use crate::is_all;
 use crate::support::{Loaded, build, load};
@@ -16,9 +16,11 @@ HIDDEN char text[77] = "abc";
 int shown = 5;
 static int twice_a = 1, twice_b = 2;
 void kernel(void **a) { counter++; }
+HIDDEN void constructor(void **a) { counter += 100; }
 ENTRY(of_counter, &counter, "counter", sizeof counter, 0, 0);
 ENTRY(of_text, text, "text", sizeof text, 0, 0);
 ENTRY(of_kernel, (void *)kernel, "kernel", 0, 0, 0);
+ENTRY(of_constructor, (void *)constructor, "constructor", 0, 2, 0);
 ENTRY(of_shown, &counter, "shown", sizeof shown, 0, 0);
 ENTRY(of_twice, &twice_a, "twice", sizeof twice_a, 0, 0);
 ENTRY(of_twice_too, &twice_b, "twice", sizeof twice_b, 0, 0);
@@ -30,11 +32,12 @@ fn refused(module: &Loaded, name: &str) -> ErrorCode {
 }
 
 #[test]
-fn hidden_variables_are_globals_by_their_entries() {
+fn hidden_variables_and_functions_are_found_by_their_entries() {
     for flags in [&[][..], &["-Wl,-s"]] {
         let module = load(&build(TABLE, flags)).unwrap();
         module.call("kernel");
-        assert_eq!(module.int("counter"), 42);
+        module.call("constructor");
+        assert_eq!(module.int("counter"), 142);
         assert_eq!((module.global("text").unwrap().bytes, module.text("text")), (77, "abc".into()));
         assert_eq!(module.int("shown"), 5, "an exported variable is its own");
         assert_eq!(refused(&module, "twice"), ErrorCode::NotFound);
@@ -43,8 +46,13 @@ fn hidden_variables_are_globals_by_their_entries() {
         let mut symbols = module.symbols().unwrap();
         symbols.sort_by(|a, b| a.0.cmp(&b.0));
         use SymbolKind::{Global, Kernel};
-        let expected =
-            [("counter", Global), ("kernel", Kernel), ("shown", Global), ("text", Global)];
+        let expected = [
+            ("constructor", Kernel),
+            ("counter", Global),
+            ("kernel", Kernel),
+            ("shown", Global),
+            ("text", Global),
+        ];
         assert_eq!(symbols, expected.map(|(name, kind)| (name.to_owned(), kind)));
     }
 }
