@@ -3,9 +3,10 @@
 
 use super::data;
 use super::older;
-use super::regions::{__tgt_target_kernel, RUN_ON_HOST};
-use crate::abi::{Ident, KernelArguments};
+use super::regions::{self, RUN_ON_HOST};
+use crate::abi::{FLAG_NOWAIT, Ident, KernelArguments};
 use crate::message;
+use crate::region::Region;
 use std::ffi::{c_char, c_void};
 use std::ptr::null;
 
@@ -111,7 +112,12 @@ pub unsafe extern "C" fn __tgt_target_kernel_nowait(
     arguments: *const KernelArguments,
 ) -> i32 {
     // SAFETY: promised by the caller.
-    unsafe { __tgt_target_kernel(location, device, teams, thread_limit, region, arguments) }
+    unsafe {
+        let mut region = Region::read(location, region as usize, teams, thread_limit, arguments);
+        // Arguments of version 1 have no flags.
+        region.request.flags |= FLAG_NOWAIT;
+        regions::run(device, &region)
+    }
 }
 
 /// Fails: this library records no launches. Returns -1 and prints the reason. LLVM:
