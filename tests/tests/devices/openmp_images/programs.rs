@@ -19,6 +19,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("each launch with a reduction over teams gets a new environment", reductions),
     ("variables and functions exist on both sides", globals),
     ("tasks copy and compute on two devices", tasks),
+    ("programs get the driver's handles and copy between devices", handles),
 ];
 
 /// Variables of all runs, whose values the device environment has.
@@ -106,6 +107,24 @@ fn tasks(setting: &Setting) {
         let expected = [0, 0, 0, 0, 1, 1, 1, 1].map(of_device).concat();
         assert_eq!(run.received, expected);
     }
+}
+
+fn handles(setting: &Setting) {
+    let Some(run) = run(setting, "handles") else { return };
+    let (runtime, context) =
+        setting.by_vendor(("hip 5 amd 1", "0 codes 0 1"), ("cuda 1 nvidia 11", "1 codes 0 0"));
+    let expected = format!(
+        "{runtime}\n\
+         device 1 context {context}\n\
+         streams 1 codes 0 0 0\n\
+         completed 1 destroyed 1 ran 1\n\
+         copied 1 failed 0\n\
+         rectangle 0 9 19 0 failed 0\n\
+         filled 7 32\n\
+         of no allocation -1\n"
+    );
+    let devices = run.said.lines().count() / expected.lines().count();
+    assert_eq!(run.said, expected.repeat(devices.max(1)));
 }
 
 /// Returns a twin's line about its launch.
