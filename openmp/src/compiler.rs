@@ -12,6 +12,15 @@ const WITH_ENVIRONMENT: u32 = 18;
 const ITS_LIBRARY: &[u8] = b"libomptarget.so.18.1";
 const OFFLOAD_BINARY: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
 
+/// Returns the major version of the newest clang or flang that compiled a part of an image; 0 if the
+/// image names none.
+pub(crate) fn newest(image: &[u8]) -> u32 {
+    let parsed = elf(image).and_then(|bytes| ElfFile64::<LittleEndian>::parse(bytes).ok());
+    let comment = parsed.as_ref().and_then(|elf| elf.section_by_name_bytes(b".comment"));
+    let names = comment.and_then(|section| section.data().ok()).unwrap_or_default();
+    clang_versions(names).max().unwrap_or(0)
+}
+
 /// Returns whether kernels of an image take a launch environment although their arguments have
 /// version 2. The compiler's name in the image decides; without one, the library that it needs.
 pub(crate) fn passes_environment(image: &[u8]) -> bool {
@@ -90,6 +99,8 @@ mod tests {
             let binary = [&binary[..], &image].concat();
             assert_eq!(passes_environment(&binary), expected);
         }
+        assert_eq!(newest(&image(b"clang version 22.1.8\0clang version 23.1.4\0", b"")), 23);
+        assert_eq!((newest(&image(b"GCC: 18.1\0", b"")), newest(b"// PTX")), (0, 0));
         assert!(!passes_environment(b"// PTX"));
         assert!(!passes_environment(&OFFLOAD_BINARY));
     }

@@ -4,9 +4,12 @@ use super::begin::COPIED_LOCKED;
 use super::table::{self, Shadow};
 use super::{Failure, mapper};
 use crate::abi::{Dimension, MapArguments, MapType};
-use crate::info;
 use crate::settings::{info as kinds, is_observed, wants};
 use crate::stream::{After, Stream};
+use crate::{compiler, info, runtime};
+
+/// The first version of clang whose sections with gaps have offsets in bytes.
+const BYTE_OFFSETS: u32 = 23;
 
 /// The failure of a value's mapper, in LLVM's words.
 const MAPPER_FAILED: &str =
@@ -67,6 +70,8 @@ pub(crate) unsafe fn update(stream: &mut Stream, arguments: &MapArguments) -> Re
 #[derive(Clone, Copy)]
 struct Section<'a> {
     outer: &'a [Dimension],
+    /// Whether offsets are in bytes; otherwise in strides.
+    in_bytes: bool,
     /// Offset of the piece in its innermost dimension, in bytes.
     offset: u64,
     /// Bytes of a piece.
@@ -77,19 +82,38 @@ impl Section<'_> {
     /// Takes the dimensions apart. Inner dimensions without gaps become parts of the pieces.
     fn new(dimensions: &[Dimension]) -> Section<'_> {
         let Some(last) = dimensions.last() else {
-            return Section { outer: &[], offset: 0, bytes: 0 };
+            return Section { outer: &[], in_bytes: true, offset: 0, bytes: 0 };
+        };
+        let in_bytes = has_offsets_in_bytes(last);
+        let start = |dimension: &Dimension| match in_bytes {
+            true => dimension.offset,
+            false => dimension.offset.wrapping_mul(dimension.stride),
         };
         let mut outer = &dimensions[..dimensions.len() - 1];
         let mut bytes = last.count.wrapping_mul(last.stride);
-        let mut offset = last.offset.wrapping_mul(last.stride);
+        let mut offset = start(last);
         while let Some((next, rest)) = outer.split_last()
             && next.stride == bytes
         {
             bytes = next.count.wrapping_mul(next.stride);
-            offset = offset.wrapping_add(next.offset.wrapping_mul(next.stride));
+            offset = offset.wrapping_add(start(next));
             outer = rest;
         }
-        Section { outer, offset, bytes }
+        Section { outer, in_bytes, offset, bytes }
+    }
+}
+
+/// Returns whether offsets are in bytes, as in programs of clang 23, by the innermost dimension.
+/// This is one element: clang 23 writes its bytes, older versions one stride.
+fn has_offsets_in_bytes(last: &Dimension) -> bool {
+    match (last.count, last.stride) {
+        // An element of one byte looks the same in both forms.
+        (1, 1) => {
+            let libraries = runtime::libraries();
+            let mut images = libraries.iter().flat_map(|library| library.images());
+            images.any(|image| compiler::newest(image) >= BYTE_OFFSETS)
+        }
+        (_, stride) => stride == 1,
     }
 }
 
@@ -107,7 +131,11 @@ unsafe fn update_section(
         };
     };
     for index in 0..first.count {
-        let offset = first.offset.wrapping_add(index).wrapping_mul(first.stride);
+        let start = match section.in_bytes {
+            true => first.offset,
+            false => first.offset.wrapping_mul(first.stride),
+        };
+        let offset = start.wrapping_add(index.wrapping_mul(first.stride));
         let inner = Section { outer: rest, ..section };
         // SAFETY: the caller's promise.
         unsafe { update_section(stream, base.wrapping_add(offset), inner, kind)? };
@@ -200,4 +228,30 @@ unsafe fn copy_locked(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(dimensions: &[[u64; 3]]) -> (Vec<u64>, u64) {
+        let dimension = |[offset, count, stride]: &[u64; 3]| Dimension {
+            offset: *offset,
+            count: *count,
+            stride: *stride,
+        };
+        let dimensions: Vec<_> = dimensions.iter().map(dimension).collect();
+        let section = Section::new(&dimensions);
+        let [outer] = section.outer else { panic!("the section has one outer dimension") };
+        let start = if section.in_bytes { outer.offset } else { outer.offset * outer.stride };
+        let starts = (0..outer.count).map(|row| start + row * outer.stride + section.offset);
+        (starts.collect(), section.bytes)
+    }
+
+    #[test]
+    fn sections_of_clang_23_have_offsets_in_bytes() {
+        let expected = (vec![216, 312, 408, 504], 40);
+        assert_eq!(pieces(&[[2, 4, 96], [3, 5, 8], [0, 1, 8]]), expected);
+        assert_eq!(pieces(&[[192, 4, 96], [24, 5, 8], [0, 8, 1]]), expected);
+    }
 }
