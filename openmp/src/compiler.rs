@@ -1,7 +1,7 @@
 //! The compiler of an image, as far as its kernels depend on it.
 //!
-//! Kernels of clang 16, 17 and 18 have arguments of the same version, but those of clang 18 take a
-//! launch environment in front of them. The program tells nothing of it, so the image has to.
+//! Kernels of clang 16, 17 and 18 have arguments of the same version, but the kernels of clang 18
+//! take a launch environment in front of them. The program tells nothing of it, so the image has to.
 
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection};
@@ -12,8 +12,8 @@ const WITH_ENVIRONMENT: u32 = 18;
 const ITS_LIBRARY: &[u8] = b"libomptarget.so.18.1";
 const OFFLOAD_BINARY: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
 
-/// Returns the major version of the newest clang or flang that compiled a part of an image; 0 if the
-/// image names none.
+/// Returns the major version of the newest clang or flang that compiled a part of an image; 0 if
+/// the image names none.
 pub(crate) fn newest(image: &[u8]) -> u32 {
     let parsed = elf(image).and_then(|bytes| ElfFile64::<LittleEndian>::parse(bytes).ok());
     let comment = parsed.as_ref().and_then(|elf| elf.section_by_name_bytes(b".comment"));

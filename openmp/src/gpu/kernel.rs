@@ -99,8 +99,8 @@ impl KernelEnvironment {
         KernelEnvironment { mode, ..KernelEnvironment::DEFAULT }
     }
 
-    /// Reads the environment of a kernel from its image on the device, and whether the image has one
-    /// in the form of LLVM 18 and later. `version` is that of the region's arguments. Blocks.
+    /// Reads the environment of a kernel from its image on the device, and whether the image has
+    /// one in the form of LLVM 18 and later. `version` is that of the region's arguments. Blocks.
     ///
     /// # Errors
     /// Errors of the driver.

@@ -1,10 +1,10 @@
 //! The symbols of an OpenMP image's own table of offload entries.
 //!
-//! The dynamic symbols of such an image lack those that its compiler hides: all variables of clang
-//! 13, static ones of clang 14, and constructors and destructors of both. The section
+//! The dynamic symbols of such an image lack the hidden ones: all variables of clang 13, static
+//! variables of clang 14, and constructors and destructors of both. The section
 //! `omp_offloading_entries` still lists them, in entries of 32 bytes: the symbol's address, the
-//! address of its name, its size in bytes, flags. Functions have size 0. The loader has relocated the addresses, so the table is read
-//! from memory.
+//! address of its name, its size in bytes, flags. Functions have size 0. The loader has relocated
+//! the addresses, so the table is read from memory.
 //!
 //! The image is checked, but not this section: each range is checked before it is read. An entry
 //! that is malformed, or whose name is ambiguous, is left out.
