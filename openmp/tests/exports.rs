@@ -1,4 +1,4 @@
-//! The exported functions beside those of LLVM's `libomptarget.so`.
+//! The exported functions, compared with LLVM's `libomptarget.so`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -78,7 +78,7 @@ const LLVM_19: [&str; 71] = [
     "ompx_dump_mapping_tables",
 ];
 
-/// The functions that LLVM 22.1.8 has beyond those of 19.
+/// The functions that LLVM 22.1.8 adds.
 const ADDED_BY_LLVM_22: [&str; 11] = [
     "__llvmPopCallConfiguration",
     "__llvmPushCallConfiguration",
@@ -93,7 +93,7 @@ const ADDED_BY_LLVM_22: [&str; 11] = [
     "ompx_interop_add_completion_callback",
 ];
 
-/// The functions that LLVM 23 has beyond those of 22.
+/// The functions that LLVM 23 adds.
 const ADDED_BY_LLVM_23: [&str; 2] = ["__tgt_register_rpc_callback", "omp_get_gprivate_limit"];
 
 /// The functions for which libomp looks by name, and which no library of LLVM exports.
