@@ -21,11 +21,11 @@ const OWN: &str = "longshore_openmp";
 /// A logger that prints records as debug lines.
 struct Lines;
 
-/// Has the records of the log printed as debug lines, down to the level `debug`; down to `trace`
+/// Has the records of the log printed as debug lines if these are wanted, down to the level `debug`; down to `trace`
 /// from `LIBOMPTARGET_DEBUG=2` on. A logger of the program stays.
 #[cold]
 pub(crate) fn log_records() {
-    if log::set_logger(&Lines).is_ok() {
+    if settings::debugs() && log::set_logger(&Lines).is_ok() {
         let level = settings::number("LIBOMPTARGET_DEBUG").unwrap_or(1);
         log::set_max_level(if level > 1 { LevelFilter::Trace } else { LevelFilter::Debug });
     }

@@ -94,6 +94,7 @@ fn enter(location: String) {
 
 #[cold]
 fn begin(name: &'static str, detail: Option<String>) -> Scope {
+    trace::start();
     let is_outermost = OPEN.try_with(|open| {
         let names = &mut open.borrow_mut().names;
         let is_outermost = !names.contains(&name);
@@ -118,9 +119,4 @@ fn end(section: Section) {
     let end = Instant::now();
     let _ = OPEN.try_with(|open| open.borrow_mut().names.pop());
     trace::add(section.name, section.detail, (section.begin, end), section.is_outermost);
-}
-
-/// Begins the trace, and has it written when the process exits.
-pub(crate) fn start(file: String) {
-    trace::start(file);
 }

@@ -5,7 +5,7 @@ use crate::backlog::Backlog;
 use crate::device::OmpDevice;
 use crate::library::Library;
 use crate::settings::{info as kinds, wants};
-use crate::{dump, gpu, libomp, message, profile, variables};
+use crate::{debug, dump, gpu, libomp, message, profile, variables};
 use longshore::{Host, Image};
 use parking_lot::Mutex;
 use std::ptr::null_mut;
@@ -152,6 +152,7 @@ fn add_devices(known: &mut Option<Known>) {
     }
     if known.is_none() {
         let _profile = profile::routine("void initRuntime()", || None);
+        debug::log_records();
         variables::log_without_effect();
         match Host::builder().with_environment(gpu::host_environment()).build() {
             Ok(host) => {

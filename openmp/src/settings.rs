@@ -1,6 +1,5 @@
 //! Settings from environment variables, read once.
 
-use crate::{debug, profile};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -83,21 +82,8 @@ fn read_flags() -> u32 {
     if text("LIBOMPTARGET_PROFILE").is_some() {
         flags |= PROFILE;
     }
-    match FLAGS.compare_exchange(UNREAD, flags, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => begin(flags),
-        Err(other) => return other,
-    }
+    FLAGS.store(flags, Ordering::Relaxed);
     flags
-}
-
-/// Starts the logger and the trace that the switches ask for.
-fn begin(flags: u32) {
-    if flags & DEBUG != 0 {
-        debug::log_records();
-    }
-    if let Some(file) = text("LIBOMPTARGET_PROFILE") {
-        profile::start(file);
-    }
 }
 
 /// Returns the value of a variable; `None` if it is not set, or if the process has more rights than

@@ -4,6 +4,7 @@ use crate::settings;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Once;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Shortest event of the trace, in microseconds, if the environment sets none.
@@ -39,8 +40,18 @@ struct Total {
     duration: Duration,
 }
 
-/// Begins the trace, which is written to `file` when the process exits; `-` is the standard output.
-pub(super) fn start(file: String) {
+/// Begins the trace at the first call. It is written when the process exits, to the file that the
+/// environment names; `-` is the standard output.
+pub(super) fn start() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if let Some(file) = settings::text("LIBOMPTARGET_PROFILE") {
+            start_file(file);
+        }
+    });
+}
+
+fn start_file(file: String) {
     let granularity = settings::number("LIBOMPTARGET_PROFILE_GRANULARITY").unwrap_or(GRANULARITY);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     *TRACE.lock() = Some(Trace {
