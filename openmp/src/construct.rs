@@ -6,7 +6,7 @@ use crate::device::OmpDevice;
 use crate::mapping::Failure;
 use crate::runtime::{self, Policy};
 use crate::settings::{info as kinds, wants};
-use crate::{dump, libomp, message};
+use crate::{dump, libomp, loading, message};
 
 /// Returns the device of a construct, ready for use; `None` if the construct runs on the host. Ends
 /// the program for a number of no device. `describe` prints the construct's arguments for a device's
@@ -40,7 +40,8 @@ pub(crate) unsafe fn device(
     match found {
         Some(device) => {
             // SAFETY: promised by the caller.
-            device.make_ready().unwrap_or_else(|failure| unsafe { fail(&failure, location) });
+            loading::make_ready(device)
+                .unwrap_or_else(|failure| unsafe { fail(&failure, location) });
             if wants(kinds::DESCRIPTION) {
                 describe(number);
             }
@@ -98,7 +99,7 @@ pub(crate) fn out_of_range(number: i64, count: usize) -> ! {
 pub(crate) unsafe fn succeed(location: *const Ident) {
     if wants(kinds::TABLE) {
         // SAFETY: promised by the caller.
-        dump::tables(&unsafe { SourceLocation::of_construct(location) });
+        dump::tables(runtime::devices(), &unsafe { SourceLocation::of_construct(location) });
     }
 }
 
@@ -113,7 +114,7 @@ pub(crate) unsafe fn fail(failure: &Failure, location: *const Ident) -> ! {
     // SAFETY: promised by the caller.
     let place = unsafe { SourceLocation::of_construct(location) };
     if wants(kinds::TABLE) {
-        dump::tables(&place);
+        dump::tables(runtime::devices(), &place);
     } else {
         message::error(format_args!(
             "Consult https://openmp.llvm.org/design/Runtimes.html for debugging options."

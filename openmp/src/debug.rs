@@ -21,8 +21,8 @@ const OWN: &str = "longshore_openmp";
 /// A logger that prints records as debug lines.
 struct Lines;
 
-/// Has the records of the log printed as debug lines if these are wanted, down to the level `debug`; down to `trace`
-/// from `LIBOMPTARGET_DEBUG=2` on. A logger of the program stays.
+/// Has the records of the log printed as debug lines, if these are wanted: down to the level
+/// `debug`, from `LIBOMPTARGET_DEBUG=2` on down to `trace`. A logger of the program stays.
 #[cold]
 pub(crate) fn log_records() {
     if settings::debugs() && log::set_logger(&Lines).is_ok() {

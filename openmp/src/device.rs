@@ -4,13 +4,10 @@ use crate::allocations::Allocations;
 use crate::backlog::Backlog;
 use crate::gpu::Gpu;
 use crate::kernel::RegionKernel;
-use crate::library::{Library, Loaded};
-use crate::loading;
+use crate::library::Loaded;
 use crate::mapping::table::MappingTable;
-use crate::mapping::{Failure, end};
-use crate::ompt::{self, DeviceEvents};
+use crate::ompt::DeviceEvents;
 use crate::settings;
-use crate::stream::After;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -40,7 +37,7 @@ pub(crate) struct OmpDevice {
     /// Properties of a GPU that runs images with LLVM's device runtime.
     pub(crate) gpu: Option<Gpu>,
     /// Registered libraries that the device has not loaded.
-    backlog: Backlog,
+    pub(crate) backlog: Backlog,
 }
 
 impl OmpDevice {
@@ -71,69 +68,9 @@ impl OmpDevice {
         self.backlog.note();
     }
 
-    /// Loads the images of all libraries that were registered since the last call. Blocks.
-    ///
-    /// # Errors
-    /// Errors of the images; the remaining libraries are loaded by the next call.
-    #[inline]
-    pub(crate) fn make_ready(&self) -> std::result::Result<(), Failure> {
-        match self.backlog.count() {
-            0 => Ok(()),
-            _ => self.load_pending(),
-        }
-    }
-
-    #[cold]
-    fn load_pending(&self) -> std::result::Result<(), Failure> {
-        let mut loaded = self.loaded.lock();
-        let count = self.backlog.count();
-        if count == 0 {
-            return Ok(());
-        }
-        ompt::connect();
-        self.events.initialize(self.number, &self.device);
-        for library in crate::runtime::libraries() {
-            if loaded.iter().any(|known| known.descriptor == library.descriptor) {
-                continue;
-            }
-            loaded.push(loading::load(self, &library)?);
-        }
-        self.backlog.settle(count);
-        Ok(())
-    }
-
-    /// Unloads a library's image, if it is loaded. Blocks.
-    pub(crate) fn unload(&self, library: &Library) {
-        let mut loaded = self.loaded.lock();
-        let place = loaded.iter().position(|known| known.descriptor == library.descriptor);
-        let Some(place) = place else { return };
-        let image = loaded.remove(place);
-        drop(loaded);
-        loading::unload(self, library, image);
-    }
-
     /// Returns the kernel of a region.
     #[inline]
     pub(crate) fn kernel(&self, region: usize) -> Option<Arc<RegionKernel>> {
         self.kernels.load().get(&region).cloned()
-    }
-
-    /// Does the work that follows a construct's operations.
-    pub(crate) fn finish(&self, after: After) {
-        match after {
-            After::End(ended) => end::finish(&self.table, self.number, ended),
-            After::Restore(shadows) => {
-                // SAFETY: the pointers are memory of the program that a copy has overwritten.
-                shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
-            }
-            After::Serve(serving) => drop(serving),
-            After::Free(memory) => {
-                let mut locked = self.table.lock();
-                for memory in memory {
-                    let _scope = ompt::deletion(self.number, memory.address());
-                    locked.pool.free(memory);
-                }
-            }
-        }
     }
 }

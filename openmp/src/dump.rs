@@ -4,12 +4,12 @@ use crate::abi::SourceLocation;
 use crate::device::OmpDevice;
 use crate::entries::{self as offload, EntryKind};
 use crate::mapping::table::Entry;
-use crate::{message, runtime};
+use crate::message;
 
 /// Prints the mapping tables of all devices, after the construct at `place`.
 #[cold]
-pub(crate) fn tables(place: &SourceLocation) {
-    runtime::devices().iter().for_each(|device| table(device, place));
+pub(crate) fn tables(devices: &[&OmpDevice], place: &SourceLocation) {
+    devices.iter().for_each(|device| table(device, place));
 }
 
 /// Prints the mapping tables of all devices when the last library is unregistered, last device

@@ -7,16 +7,57 @@ use crate::kernel::{ImageFacts, RegionKernel};
 use crate::library::{Library, Loaded};
 use crate::mapping::Failure;
 use crate::mapping::table;
-use crate::{compiler, dump, runtime, settings};
+use crate::{compiler, dump, ompt, runtime, settings};
 use longshore::{Acceptance, Image, Program};
 use std::ffi::c_char;
 use std::sync::Arc;
+
+/// Loads the images of all libraries that were registered since the last call. Blocks.
+///
+/// # Errors
+/// Errors of the images; the remaining libraries are loaded by the next call.
+#[inline]
+pub(crate) fn make_ready(device: &OmpDevice) -> Result<(), Failure> {
+    match device.backlog.count() {
+        0 => Ok(()),
+        _ => load_pending(device),
+    }
+}
+
+#[cold]
+fn load_pending(device: &OmpDevice) -> Result<(), Failure> {
+    let mut loaded = device.loaded.lock();
+    let count = device.backlog.count();
+    if count == 0 {
+        return Ok(());
+    }
+    ompt::connect();
+    device.events.initialize(device.number, &device.device);
+    for library in runtime::libraries() {
+        if loaded.iter().any(|known| known.descriptor == library.descriptor) {
+            continue;
+        }
+        loaded.push(load(device, &library)?);
+    }
+    device.backlog.settle(count);
+    Ok(())
+}
+
+/// Unloads a library's image, if a device has loaded it. Blocks.
+pub(crate) fn unload(device: &OmpDevice, library: &Library) {
+    let mut loaded = device.loaded.lock();
+    let place = loaded.iter().position(|known| known.descriptor == library.descriptor);
+    let Some(place) = place else { return };
+    let image = loaded.remove(place);
+    drop(loaded);
+    unload_image(device, library, image);
+}
 
 /// Loads the image of a library that the device accepts, if there is one.
 ///
 /// # Errors
 /// Errors of the image, and of variables that it lacks.
-pub(crate) fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Failure> {
+fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Failure> {
     let mut loaded = Loaded {
         descriptor: library.descriptor,
         program: None,
@@ -64,7 +105,7 @@ pub(crate) fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Fail
 }
 
 /// Unloads an image of a library.
-pub(crate) fn unload(device: &OmpDevice, library: &Library, loaded: Loaded) {
+fn unload_image(device: &OmpDevice, library: &Library, loaded: Loaded) {
     if let Some(program) = &loaded.program {
         for name in &loaded.destructors {
             call(device, program, name).unwrap_or_else(|failure| failure.report());

@@ -2,7 +2,7 @@
 
 use crate::device::OmpDevice;
 use crate::mapping::Failure;
-use crate::{construct, message, runtime};
+use crate::{construct, loading, message, runtime};
 
 /// The number of the host in programs of OpenMP 5.2 and later. LLVM: `omp_initial_device`.
 const INITIAL_DEVICE: i32 = -1;
@@ -34,7 +34,7 @@ impl Place {
             construct::out_of_range(i64::from(number), runtime::devices().len())
         };
         if let Place::Device(device) = place {
-            device.make_ready().unwrap_or_else(|failure| not_ready(number, &failure));
+            loading::make_ready(device).unwrap_or_else(|failure| not_ready(number, &failure));
         }
         place
     }

@@ -5,7 +5,7 @@ use crate::backlog::Backlog;
 use crate::device::OmpDevice;
 use crate::library::Library;
 use crate::settings::{info as kinds, wants};
-use crate::{debug, dump, gpu, libomp, message, profile, variables};
+use crate::{debug, dump, gpu, libomp, loading, message, profile, variables};
 use longshore::{Host, Image};
 use parking_lot::Mutex;
 use std::ptr::null_mut;
@@ -75,7 +75,7 @@ pub(crate) fn unregister(descriptor: *const BinaryDescriptor) {
     if is_last && wants(kinds::TABLE) {
         dump::tables_at_end(listed());
     }
-    listed().iter().for_each(|device| device.unload(&library));
+    listed().iter().for_each(|device| loading::unload(device, &library));
     if is_last {
         log::debug!("the last library with target regions was unregistered");
         listed().iter().for_each(|device| device.events.finalize(device.number));

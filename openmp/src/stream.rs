@@ -2,7 +2,7 @@
 
 use crate::device::OmpDevice;
 use crate::gpu::rpc::Serving;
-use crate::mapping::end::EndedMapping;
+use crate::mapping::end::{self, EndedMapping};
 use crate::mapping::table::Shadow;
 use crate::memory::Memory;
 use crate::ompt;
@@ -180,9 +180,28 @@ impl Stream {
             result = queue.synchronize();
         }
         if let Some(sequel) = self.sequel.take() {
-            sequel.after.into_iter().for_each(|after| self.device.finish(after));
+            sequel.after.into_iter().for_each(|after| finish(self.device, after));
         }
         result
+    }
+}
+
+/// Does the work that follows a construct's operations.
+fn finish(device: &OmpDevice, after: After) {
+    match after {
+        After::End(ended) => end::finish(&device.table, device.number, ended),
+        After::Restore(shadows) => {
+            // SAFETY: the pointers are memory of the program that a copy has overwritten.
+            shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
+        }
+        After::Serve(serving) => drop(serving),
+        After::Free(memory) => {
+            let mut locked = device.table.lock();
+            for memory in memory {
+                let _scope = ompt::deletion(device.number, memory.address());
+                locked.pool.free(memory);
+            }
+        }
     }
 }
 

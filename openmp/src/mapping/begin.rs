@@ -2,7 +2,7 @@
 //! data`. LLVM: `targetDataBegin`.
 
 use super::attach::{self, AttachEntry};
-use super::table::{self, Entry, Locked, Lookup, Shadow};
+use super::table::{self, COPIED_LOCKED, Entry, Locked, Lookup, Shadow};
 use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::info;
@@ -15,8 +15,6 @@ use crate::stream::Stream;
 use smallvec::SmallVec;
 use std::ffi::c_char;
 
-/// Most bytes of a copy that runs while the table is locked.
-pub(super) const COPIED_LOCKED: u64 = 4 << 10;
 /// Greatest alignment that members of partially mapped structures get, in bytes.
 const MAX_ALIGNMENT: u64 = 16;
 

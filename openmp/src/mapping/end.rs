@@ -1,8 +1,7 @@
 //! The end of mappings: `target exit data`, and the second half of `target` and `target data`.
 //! LLVM: `targetDataEnd`.
 
-use super::begin::COPIED_LOCKED;
-use super::table::{self, Locked, MappingTable};
+use super::table::{self, COPIED_LOCKED, Locked, MappingTable};
 use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::info;

@@ -5,9 +5,8 @@
 //! such arguments, without a stream. A construct that needs more gets `false` before it has changed
 //! anything.
 
-use super::begin::COPIED_LOCKED;
 use super::index::Overlap;
-use super::table::{self, Entry};
+use super::table::{self, COPIED_LOCKED, Entry};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::device::OmpDevice;
 use crate::memory::Memory;

@@ -7,6 +7,8 @@ use parking_lot::{Condvar, Mutex};
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Most bytes of a copy that runs while the table is locked.
+pub(super) const COPIED_LOCKED: u64 = 4 << 10;
 /// A count that never changes.
 pub(crate) const INFINITE: u64 = u64::MAX;
 

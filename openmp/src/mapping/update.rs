@@ -1,7 +1,6 @@
 //! Updates of mapped data: `target update`. LLVM: `targetDataUpdate`.
 
-use super::begin::COPIED_LOCKED;
-use super::table::{self, Shadow};
+use super::table::{self, COPIED_LOCKED, Shadow};
 use super::{Failure, mapper};
 use crate::abi::{Dimension, MapArguments, MapType};
 use crate::settings::{info as kinds, is_observed, wants};
