@@ -1,7 +1,8 @@
 //! The compiler of an image, as far as its kernels depend on it.
 //!
 //! Kernels of clang 16, 17 and 18 have arguments of the same version, but the kernels of clang 18
-//! take a launch environment in front of them. The program tells nothing of it, so the image has to.
+//! take a launch environment in front of them. The program tells nothing of it, so the image has
+//! to.
 
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection};
