@@ -2,6 +2,7 @@
 
 pub mod copies;
 pub mod data;
+pub mod device_runtime;
 pub mod devices;
 pub mod interop;
 pub mod kernel_language;
