@@ -5,6 +5,7 @@
 //! - `environment.rs` has the structures that host and device runtime share, `kernel.rs` reads a
 //!   kernel's own.
 //! - `image.rs` prepares a loaded image, `launch.rs` launches a kernel.
+//! - `pin.rs` page-locks memory of mapped variables.
 //! - `rpc/` answers calls of device code: output, memory, functions of the host.
 
 mod environment;
@@ -13,6 +14,7 @@ mod indirect;
 mod kernel;
 mod launch;
 mod limits;
+mod pin;
 pub(crate) mod rpc;
 mod shape;
 
@@ -20,3 +22,4 @@ pub(crate) use image::GpuImage;
 pub(crate) use kernel::KernelFacts;
 pub(crate) use launch::launch;
 pub(crate) use limits::{Gpu, host_environment};
+pub(crate) use pin::Pin;

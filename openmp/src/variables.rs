@@ -3,9 +3,8 @@
 use crate::settings;
 
 /// Variables, each with the reason for having no effect, or with its replacement.
-const WITHOUT_EFFECT: [(&str, &str); 27] = [
+const WITHOUT_EFFECT: [(&str, &str); 26] = [
     ("LIBOMPTARGET_MAP_FORCE_ATOMIC", "copies of mapped data are always atomic"),
-    ("LIBOMPTARGET_LOCK_MAPPED_HOST_BUFFERS", "call llvm_omp_target_lock_mem"),
     ("LIBOMPTARGET_RECORD", RECORD),
     ("LIBOMPTARGET_RR_SAVE_OUTPUT", RECORD),
     ("LIBOMPTARGET_JIT_OPT_LEVEL", JIT),

@@ -86,8 +86,8 @@ pub(crate) unsafe fn launch(
     Ok(())
 }
 
-/// Returns the version by which a kernel takes its arguments. Clang 18 gives arguments the version of
-/// clang 17, but its kernels take a launch environment.
+/// Returns the version by which a kernel takes its arguments. Clang 18 gives arguments the version
+/// of clang 17, but its kernels take a launch environment.
 fn convention(region: &Region, facts: &KernelFacts) -> u32 {
     if region.version == 2 && facts.has_environment { WITH_ENVIRONMENT } else { region.version }
 }

@@ -1,5 +1,6 @@
 //! The properties of a GPU that decide launches.
 
+use super::pin::PinPolicy;
 use super::rpc::Users;
 use crate::settings;
 use longshore::{Device, DeviceInfo, Environment};
@@ -31,6 +32,7 @@ pub(crate) struct Gpu {
     pub(crate) pool_bytes: u64,
     /// Whether the device's plugin is in another process.
     pub(crate) is_isolated: bool,
+    pub(crate) pins: PinPolicy,
     /// Launches that servers of images wait for.
     pub(crate) users: Arc<Users>,
 }
@@ -99,6 +101,7 @@ impl Gpu {
                 false => setting("LIBOMPTARGET_HEAP_SIZE").map_or(POOL_BYTES, |bytes| bytes as u64),
             },
             is_isolated,
+            pins: PinPolicy::from_user(),
             users: Arc::default(),
         })
     }

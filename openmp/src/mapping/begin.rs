@@ -5,6 +5,7 @@ use super::attach::{self, AttachEntry};
 use super::table::{self, COPIED_LOCKED, Entry, Locked, Lookup, Shadow};
 use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
+use crate::gpu::Pin;
 use crate::info;
 use crate::message;
 use crate::ompt;
@@ -329,6 +330,14 @@ unsafe fn map_new(
     request: &Request,
     mut locked: Locked<'_>,
 ) -> Result<Mapped, Failure> {
+    let pin = match &beginning.stream.device.gpu {
+        // SAFETY: the program keeps mapped memory until the end of the mapping.
+        Some(gpu) => unsafe {
+            let device = &beginning.stream.device.device;
+            Pin::new(device, gpu.pins, request.begin, request.bytes)?
+        },
+        None => None,
+    };
     let bytes = request.padding + request.bytes;
     let mut scope = ompt::allocation(beginning.stream.device.number, request.begin, bytes);
     let memory = locked.pool.allocate(bytes)?;
@@ -350,6 +359,7 @@ unsafe fn map_new(
         copying: 0,
         copied: None,
         shadows: Vec::new(),
+        pin,
     };
     if wants(kinds::MAPPING_CHANGED) {
         info::new_mapping(beginning.stream.device.number, &entry, allocation);

@@ -1,6 +1,7 @@
 //! The mapping table of one device: mapped ranges with their counts.
 
 use super::index::{Place, Range, RangeIndex, Writer};
+use crate::gpu::Pin;
 use crate::memory::{Memory, Pool};
 use longshore::{Device, Event};
 use parking_lot::{Condvar, Mutex};
@@ -36,6 +37,8 @@ pub(crate) struct Entry {
     pub(crate) copied: Option<Event>,
     /// Pointers in the range that were attached to their pointees.
     pub(crate) shadows: Vec<Shadow>,
+    /// The page-lock of the range's memory on the host.
+    pub(crate) pin: Option<Box<Pin>>,
 }
 
 // SAFETY: the name is text of a program, which any thread may read.
@@ -72,6 +75,7 @@ impl Entry {
             copying: 0,
             copied: None,
             shadows: Vec::new(),
+            pin: None,
         }
     }
 
@@ -90,6 +94,7 @@ impl Entry {
             copying: 0,
             copied: None,
             shadows: Vec::new(),
+            pin: None,
         }
     }
 

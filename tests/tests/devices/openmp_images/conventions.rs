@@ -44,15 +44,17 @@ fn compare(setting: &Setting, said: &str) {
     let clock = setting.by_vendor("5f5e100", "3b9aca00");
     let (parallelism, ports) = setting.by_vendor(("80", "80"), ("100", "100"));
     let (with_warp, default) = setting.by_vendor(("80", "100"), ("60", "80"));
+    let constructed = setting.by_vendor(2, 0);
     let teams = setting.by_vendor("10", "c80");
     const NONE: &str = "ffffffffffffffff";
     let expected = [
-        format!("environments 0: 3 2 0 0 3 2 0 0 {clock} 0 0 {parallelism} 2"),
+        format!("environments 0: 3 2 0 0 3 2 0 0 {clock} 0 0 {parallelism} {constructed}"),
         format!("first 0: 1 1 1 {with_warp} 1 1 0 3e8"),
         format!("first 0: 1 1 1 {default} 1 1 0 3e8"),
         "second 0: 3 1 1 40 1 1 0 3e9".to_owned(),
         "second 0: 4 1 1 20 1 1 0 3e9".to_owned(),
         format!("third 0: {teams} 1 1 80 1 1 {NONE} 3ea"),
+        format!("third 0: 7 1 1 80 1 1 {NONE} 3ea"),
         format!("third 0: 7 1 1 80 1 1 {NONE} 3ea"),
         format!("third 0: 1 1 1 80 1 1 {NONE} 3ea"),
         // The counter is 0 in each launch.

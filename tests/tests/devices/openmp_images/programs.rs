@@ -2,7 +2,7 @@
 
 use super::{Check, LLVM, Setting, fixture, succeeded};
 use longshore_tests::cuda::nvidia_tool;
-use longshore_tests::doubled::twin;
+use longshore_tests::doubled::{Doubled, twin};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,6 +20,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("variables and functions exist on both sides", globals),
     ("tasks copy and compute on two devices", tasks),
     ("programs get the driver's handles and copy between devices", handles),
+    ("mapped memory is page-locked as the user wants it", page_locks),
 ];
 
 /// Variables of all runs, whose values the device environment has.
@@ -127,6 +128,22 @@ fn handles(setting: &Setting) {
     assert_eq!(run.said, expected.repeat(devices.max(1)));
 }
 
+fn page_locks(setting: &Setting) {
+    const VARIABLE: &str = "LIBOMPTARGET_LOCK_MAPPED_HOST_BUFFERS";
+    let Some(program) = prepared(setting, "saxpy").filter(|_| setting.is_double()) else { return };
+    // The first page-lock fails.
+    let function = setting.by_vendor("hipHostRegister", "cuMemHostRegister_v2");
+    let failing = Doubled::with_twins(&format!("devices=2;fail={function}:1:2"));
+    let failing = (setting.of.settings_variable(), &*failing);
+    for (value, runs) in [("off", true), ("on", true), ("mandatory", false)] {
+        let output = setting.run(&program, &[], &[(VARIABLE, value), failing]);
+        let wrong = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.success(), runs, "{value}: {wrong}");
+        assert_eq!(wrong.contains("HostRegister"), !runs, "{value}: {wrong}");
+        succeeded(&setting.run(&program, &[], &[(VARIABLE, value)]));
+    }
+}
+
 /// Returns a twin's line about its launch.
 fn launch(shape: &str) -> String {
     format!("received launch {shape}")
@@ -148,11 +165,7 @@ fn environment(setting: &Setting, device: u32) -> String {
 /// Compiles a program and its twin, and runs the program. Returns `None`, and prints a line,
 /// without a tool.
 fn run(setting: &Setting, name: &str) -> Option<Run> {
-    let program = compiled(setting, &fixture(&format!("{name}.c")))?;
-    let image = image(&std::fs::read(&program).expect("it was just made"));
-    let defined = definitions(&image);
-    let options: Vec<_> = defined.iter().map(String::as_str).collect();
-    twin(&image, &fixture(&format!("{name}.twin.c")), &options);
+    let program = prepared(setting, name)?;
     let (said, wrong) = succeeded(&setting.run(&program, &[], VARIABLES));
     let lines = |what: &str| {
         let lines = wrong.lines().filter(|line| line.contains(what));
@@ -163,6 +176,16 @@ fn run(setting: &Setting, name: &str) -> Option<Run> {
     copies.retain(|line| !line.contains("KernelLaunchEnv"));
     let received = lines("received ");
     Some(Run { said, received, copies })
+}
+
+/// Compiles a program and its twin.
+fn prepared(setting: &Setting, name: &str) -> Option<PathBuf> {
+    let program = compiled(setting, &fixture(&format!("{name}.c")))?;
+    let image = image(&std::fs::read(&program).expect("it was just made"));
+    let defined = definitions(&image);
+    let options: Vec<_> = defined.iter().map(String::as_str).collect();
+    twin(&image, &fixture(&format!("{name}.twin.c")), &options);
+    Some(program)
 }
 
 /// Compiles a program for the CPU and a device.
