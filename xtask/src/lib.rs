@@ -12,6 +12,7 @@ pub mod gpu_check;
 #[cfg(feature = "tasks")]
 pub mod header;
 pub mod install;
+pub mod openmp_libraries;
 pub mod process;
 pub mod prose;
 #[cfg(feature = "tasks")]

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all tests that this machine can run.
 
 use crate::shared_library::{OFFLOAD, OPENMP};
-use crate::{process, prose, root};
+use crate::{openmp_libraries, process, prose, root};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,7 +27,12 @@ const fn compiler(name: &'static str, program: &'static str) -> Package {
     }
 }
 
-const PACKAGES: [Package; 37] = [
+/// Returns the package of the tools that embed images into OpenMP programs.
+const fn openmp_tools(name: &'static str, program: &'static str) -> Package {
+    Package { name, probe: (program, VERSION), skipped: "OpenMP programs of this compiler" }
+}
+
+const PACKAGES: [Package; 42] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -67,6 +72,19 @@ const PACKAGES: [Package; 37] = [
         probe: ("llvm-profdata-19", VERSION),
         skipped: "reading of profiles by llvm-profdata; bitcode compiled at its first call",
     },
+    Package {
+        name: "libomp-19-dev",
+        probe: ("test", &["-f", "/usr/lib/llvm-19/lib/libomptarget.so"]),
+        skipped: "OpenMP programs with images for GPUs",
+    },
+    Package {
+        name: "flang-19",
+        probe: ("flang-new-19", VERSION),
+        skipped: "OpenMP programs in Fortran",
+    },
+    openmp_tools("clang-tools-14", "clang-offload-wrapper-14"),
+    openmp_tools("clang-tools-16", "clang-linker-wrapper-16"),
+    openmp_tools("clang-tools-22", "clang-linker-wrapper-22"),
     compiler("clang-14", "clang-14"),
     compiler("lld-14", "ld.lld-14"),
     compiler("llvm-14", "llvm-link-14"),
@@ -212,6 +230,12 @@ pub fn run(install: bool, all: bool) -> Result<()> {
     }
     if install && !swiftshader().join("vk_swiftshader_icd.json").is_file() {
         install_swiftshader()?;
+    }
+    if install && !openmp_libraries::are_installed() {
+        openmp_libraries::install()?;
+    }
+    if !openmp_libraries::are_installed() {
+        println!("not installed: LLVM's OpenMP libraries. Not tested: OpenMP programs");
     }
     if !swiftshader().is_dir() {
         println!("not installed: SwiftShader. Not tested: Vulkan on it, and with two devices");
