@@ -55,9 +55,10 @@ pub(crate) fn install() -> Result<()> {
         std::fs::remove_dir_all(&unpacked)?;
     }
     std::fs::create_dir_all(&unpacked)?;
-    let download = ["--quiet", "download"];
-    let mut apt_get = Command::new("apt-get");
-    process::run_quietly(apt_get.args(download).args(PACKAGES).current_dir(&unpacked))?;
+    process::run_quietly(Command::new("apt-get").args(["--quiet", "update"]))?;
+    let mut download = Command::new("apt-get");
+    download.args(["--quiet", "download"]).args(PACKAGES).current_dir(&unpacked);
+    process::run_quietly(&mut download)?;
     let script = "for package; do dpkg-deb --extract ${package}_*.deb .; done; rm *.deb
         mkdir $0; ln -s ../usr/lib/llvm-19/lib/libomp.so.5 $0; ln -s libomp.so.5 $0/libomp.so";
     let mut unpack = Command::new("sh");

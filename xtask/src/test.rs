@@ -32,7 +32,7 @@ const fn openmp_tools(name: &'static str, program: &'static str) -> Package {
     Package { name, probe: (program, VERSION), skipped: "OpenMP programs of this compiler" }
 }
 
-const PACKAGES: [Package; 42] = [
+const PACKAGES: [Package; 41] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -76,11 +76,6 @@ const PACKAGES: [Package; 42] = [
         name: "libomp-19-dev",
         probe: ("test", &["-f", "/usr/lib/llvm-19/lib/libomptarget.so"]),
         skipped: "OpenMP programs with images for GPUs",
-    },
-    Package {
-        name: "flang-19",
-        probe: ("flang-new-19", VERSION),
-        skipped: "OpenMP programs in Fortran",
     },
     openmp_tools("clang-tools-14", "clang-offload-wrapper-14"),
     openmp_tools("clang-tools-16", "clang-linker-wrapper-16"),

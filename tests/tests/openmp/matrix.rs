@@ -1,0 +1,63 @@
+//! All programs, by clang of each version, on our library.
+
+use super::compile::Compiler;
+use super::programs::{PROGRAMS, Program};
+use super::run::{Library, Outcome};
+use super::{TrialResult, not_tried};
+use libtest_mimic::{Completion, Trial};
+use longshore_tests::effort;
+
+/// The compilers of a short test. The forms of entries, arguments and debug information differ.
+pub(crate) const COMPILERS: [Compiler; 4] = [
+    Compiler { version: 14, options: &["-O0"] },
+    Compiler { version: 16, options: &["-O1"] },
+    Compiler { version: 19, options: &["-O0", "-g"] },
+    Compiler { version: 22, options: &["-O2", "-g"] },
+];
+/// Further options that a long test tries with each version.
+const FURTHER: [&[&str]; 2] = [&["-O0"], &["-O3", "-g"]];
+
+/// Returns a trial for each program and compiler. A program that a compiler lacks something for is
+/// an ignored trial with the reason.
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (index, program) in PROGRAMS.iter().enumerate() {
+        for compiler in COMPILERS.into_iter().filter(|compiler| is_chosen(index, compiler)) {
+            trials.push(trial(program, compiler));
+        }
+        if !effort::is_all() {
+            continue;
+        }
+        for (compiler, options) in COMPILERS.into_iter().flat_map(|c| FURTHER.map(|o| (c, o))) {
+            trials.push(trial(program, Compiler { options, ..compiler }));
+        }
+    }
+    trials
+}
+
+/// Returns whether a short test tries a program with a compiler. The old form of entries and the
+/// new one are in every run; clang 16 and 19 share the programs, as each compilation takes long.
+fn is_chosen(index: usize, compiler: &Compiler) -> bool {
+    match compiler.version {
+        16 => effort::is_all() || index % 2 == 0,
+        19 => effort::is_all() || index % 2 == 1,
+        _ => true,
+    }
+}
+
+fn trial(program: &'static Program, compiler: Compiler) -> Trial {
+    let name = format!("{} by {compiler}", program.file);
+    Trial::ignorable_test(name, move || run(program, compiler))
+}
+
+fn run(program: &Program, compiler: Compiler) -> TrialResult {
+    if let Some(reason) = program.obstacle(compiler.version) {
+        return not_tried(format!("clang-{}: {reason}", compiler.version));
+    }
+    if let Some(missing) = compiler.missing() {
+        return not_tried(missing);
+    }
+    let compiled = compiler.compile(program)?;
+    Outcome::of(&mut Library::Ours.command(&compiled, &[])?)?.check()?;
+    Ok(Completion::Completed)
+}
