@@ -2,10 +2,12 @@
 
 use super::compile::Compiler;
 use super::programs::{PROGRAMS, Program};
-use super::run::{Library, Outcome};
-use super::{TrialResult, not_tried};
+use super::run::{Library, Outcome, TrialResult, not_tried};
 use libtest_mimic::{Completion, Trial};
 use longshore_tests::effort;
+use longshore_tests::suites::Suite;
+
+pub(crate) const SUITE: Suite = Suite::new("matrix", trials);
 
 /// The compilers of a short test. The forms of entries, arguments and debug information differ.
 pub(crate) const COMPILERS: [Compiler; 4] = [
@@ -19,7 +21,7 @@ const FURTHER: [&[&str]; 2] = [&["-O0"], &["-O3", "-g"]];
 
 /// Returns a trial for each program and compiler. A program that a compiler lacks something for is
 /// an ignored trial with the reason.
-pub(crate) fn trials() -> Vec<Trial> {
+fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for (index, program) in PROGRAMS.iter().enumerate() {
         for compiler in COMPILERS.into_iter().filter(|compiler| is_chosen(index, compiler)) {
@@ -58,6 +60,6 @@ fn run(program: &Program, compiler: Compiler) -> TrialResult {
         return not_tried(missing);
     }
     let compiled = compiler.compile(program)?;
-    Outcome::of(&mut Library::Ours.command(&compiled, &[])?)?.check()?;
+    Outcome::from_command(&mut Library::Ours.command(&compiled, &[])?)?.check()?;
     Ok(Completion::Completed)
 }

@@ -49,8 +49,12 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("globals.c").failing_on(&[14], "hidden variables are not found"),
     Program::new("group_memory.c").since(16, "the clause ompx_dyn_cgroup_mem is not known"),
     Program::new("hold.c").flags(&["-fopenmp-extensions"]),
+    Program::new("identifiers.c").failing_on(EVERY, "functions of later versions are missing"),
     Program::new("indirect.c").flags(OPENMP_51),
     Program::new("interop.c")
+        .since(14, "the directive interop is not known")
+        .failing_on(EVERY, "the host has no interoperability objects"),
+    Program::new("interop_properties.c")
         .since(14, "the directive interop is not known")
         .failing_on(EVERY, "the host has no interoperability objects"),
     Program::new("limits.c"),
@@ -69,6 +73,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("nohost.c"),
     Program::new("nowait.c"),
     Program::new("nowait_loops.c").failing_on(EVERY, "threads of deferred loops wait for ever"),
+    Program::new("places.c").since(19, "omp_target_memset is not in older libraries"),
     Program::new("scalars.c"),
     Program::new("shared_object.cpp")
         .with(Part::Object("shared_object_part.c"))

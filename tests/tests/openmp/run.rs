@@ -1,10 +1,19 @@
 //! Runs of the test programs on our library, and on LLVM's.
 
 use super::compile::{self, Compiled};
-use libtest_mimic::Failed;
+use libtest_mimic::{Completion, Failed};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xtask::{openmp_libraries, shared_library};
+
+/// The result of a trial.
+pub(crate) type TrialResult = Result<Completion, Failed>;
+
+/// Returns the result of a skipped trial.
+pub(crate) fn not_tried(why: impl Display) -> TrialResult {
+    Ok(Completion::ignored_with(why))
+}
 
 /// The `libomptarget.so` of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +47,7 @@ impl Library {
     }
 
     /// Returns a command for a program. `wrapper` starts it, under a time limit.
-    pub(crate) fn command(
-        self,
-        compiled: &Compiled,
-        wrapper: &[&str],
-    ) -> Result<Command, Failed> {
+    pub(crate) fn command(self, compiled: &Compiled, wrapper: &[&str]) -> Result<Command, Failed> {
         let mut command = Command::new("timeout");
         command.args(["--signal=KILL", "120"]).args(wrapper);
         command.arg(&compiled.program).args(&compiled.argument);
@@ -67,7 +72,7 @@ impl Library {
 
 impl Outcome {
     /// Runs a command to its end.
-    pub(crate) fn of(command: &mut Command) -> Result<Outcome, Failed> {
+    pub(crate) fn from_command(command: &mut Command) -> Result<Outcome, Failed> {
         let Output { status, stdout, stderr } = command.output()?;
         Ok(Outcome {
             is_success: status.success(),
