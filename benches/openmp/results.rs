@@ -18,7 +18,7 @@ enum Target {
     OfLlvm(f64),
     /// The greatest multiple of the floor.
     OfFloor(f64),
-    /// Without a target.
+    /// No permitted time.
     Shown,
 }
 

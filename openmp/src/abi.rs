@@ -332,7 +332,7 @@ impl SourceLocation {
     ///
     /// # Safety
     /// `ident` is null or points at a location whose text is null or ends with a zero byte.
-    pub unsafe fn of_construct(ident: *const Ident) -> SourceLocation {
+    pub unsafe fn for_construct(ident: *const Ident) -> SourceLocation {
         // SAFETY: promised by the caller.
         let text = unsafe { ident.as_ref().map_or(std::ptr::null(), |ident| ident.source) };
         // SAFETY: as above.
@@ -347,7 +347,7 @@ impl SourceLocation {
     ///
     /// # Safety
     /// `name` is null or ends with a zero byte.
-    pub unsafe fn of_variable(name: *const c_char) -> SourceLocation {
+    pub unsafe fn for_variable(name: *const c_char) -> SourceLocation {
         // SAFETY: promised by the caller.
         match unsafe { SourceLocation::parts(name) } {
             Some([name, file, line, column]) => SourceLocation::new(name, file, line, column),

@@ -1,8 +1,8 @@
 //! Target regions with `nowait` that run on threads of this library.
 //!
 //! libomp runs a task with `nowait` on a hidden helper thread. A parallel region on such a thread
-//! never ends: its barrier waits for the other helper threads. So a kernel for the CPU that may have
-//! a parallel region runs on another thread, and the helper thread asks whether it is done.
+//! never ends: its barrier waits for the other helper threads. So a kernel for the CPU that may
+//! have a parallel region runs on another thread, and the helper thread asks whether it is done.
 
 use crate::abi::MapArguments;
 use crate::ompt::Origin;
@@ -54,7 +54,7 @@ impl OwnedRegion {
         }
         let mut copy = OwnedRegion { region: region.clone(), pointers, numbers };
         let (pointers, numbers) = (copy.pointers.as_mut_ptr(), copy.numbers.as_ptr());
-        // SAFETY: the vectors have so many elements, and are not changed any more.
+        // SAFETY: the vectors have these elements, and are not changed any more.
         copy.region.arguments = unsafe {
             MapArguments {
                 count,
@@ -99,8 +99,8 @@ static JOBS: Mutex<Jobs> = Mutex::new(Jobs { waiting: VecDeque::new(), threads: 
 static ADDED: Condvar = Condvar::new();
 
 impl Background {
-    /// Starts `work` with a copy of the region on another thread. Returns `None` if no thread can be
-    /// started.
+    /// Starts `work` with a copy of the region on another thread. Returns `None` if no thread can
+    /// be started.
     ///
     /// # Safety
     /// The region's arrays have an element for each argument, and the memory of the arguments stays
@@ -172,7 +172,7 @@ fn run_jobs() {
     }
 }
 
-/// Takes the next job. Blocks while there is none.
+/// Takes the next job. Blocks while the queue is empty.
 fn next_job() -> Job {
     for _ in 0..YIELDS {
         if let Some(job) = JOBS.lock().waiting.pop_front() {

@@ -9,8 +9,8 @@ use crate::settings::{info as kinds, wants};
 use crate::{dump, libomp, loading, message};
 
 /// Returns the device of a construct, ready for use; `None` if the construct runs on the host. Ends
-/// the program for a number of no device. `describe` prints the construct's arguments for a device's
-/// number.
+/// the program for a number of no device. `describe` prints the construct's arguments for a
+/// device's number.
 ///
 /// # Safety
 /// The location is the program's; it may be null.
@@ -99,7 +99,7 @@ pub(crate) fn out_of_range(number: i64, count: usize) -> ! {
 pub(crate) unsafe fn succeed(location: *const Ident) {
     if wants(kinds::TABLE) {
         // SAFETY: promised by the caller.
-        dump::tables(runtime::devices(), &unsafe { SourceLocation::of_construct(location) });
+        dump::tables(runtime::devices(), &unsafe { SourceLocation::for_construct(location) });
     }
 }
 
@@ -112,7 +112,7 @@ pub(crate) unsafe fn succeed(location: *const Ident) {
 pub(crate) unsafe fn fail(failure: &Failure, location: *const Ident) -> ! {
     failure.report();
     // SAFETY: promised by the caller.
-    let place = unsafe { SourceLocation::of_construct(location) };
+    let place = unsafe { SourceLocation::for_construct(location) };
     if wants(kinds::TABLE) {
         dump::tables(runtime::devices(), &place);
     } else {

@@ -34,7 +34,7 @@ pub(crate) fn lines(device: &OmpDevice, place: &SourceLocation) -> Vec<String> {
     locked.for_each(|range| {
         let entry = locked.get(range.entry as u32);
         // SAFETY: names are C strings of the program.
-        let name = unsafe { SourceLocation::of_variable(entry.name) };
+        let name = unsafe { SourceLocation::for_variable(entry.name) };
         lines.push(format!(
             "{:#018x} {:#018x} {:<8} {:<11} {:<12} {} at {}:{}:{}",
             entry.begin,

@@ -343,7 +343,7 @@ unsafe fn listed_arguments(
     arguments: &MapArguments,
 ) {
     // SAFETY: the caller's promise.
-    let place = unsafe { SourceLocation::of_construct(location) };
+    let place = unsafe { SourceLocation::for_construct(location) };
     message::info(
         device,
         format_args!(

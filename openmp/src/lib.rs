@@ -1,8 +1,8 @@
 //! # LLVM's libomptarget interface, on Longshore
 //!
 //! `libomptarget.so`: the functions that clang's OpenMP programs call for target regions and data
-//! regions, and the functions `omp_target_*` of the OpenMP specification. Programs of clang 13 to 23
-//! run unchanged with this library on their path.
+//! regions, and the functions `omp_target_*` of the OpenMP specification. Programs of clang 13 to
+//! 23 run unchanged with this library on their path.
 //!
 //! From the top down, each layer uses only the layers below it:
 //!
@@ -10,7 +10,8 @@
 //!   construct: the choice of the device, and the outcome.
 //! - `region.rs` runs a target region: mappings, translation of arguments, launch, end of mappings.
 //! - `mapping/` has the mapping table, and the beginning, end and update of mappings.
-//! - `stream.rs` has the operations of a construct in order; `memory.rs` the memory behind mappings.
+//! - `stream.rs` has the operations of a construct in order; `memory.rs` the memory behind
+//!   mappings.
 //! - `gpu/` launches on GPUs, and has what their images need of the host.
 //! - `runtime.rs` has the state of the process, `device.rs` a device, `loading.rs` the images of a
 //!   library on a device, `library.rs` a registered library.

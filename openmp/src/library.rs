@@ -29,7 +29,7 @@ pub(crate) struct Loaded {
     pub(crate) program: Option<Program>,
     /// Host addresses of the library's mapped variables.
     pub(crate) variables: Vec<u64>,
-    /// What a GPU keeps for the image.
+    /// State of the image on a GPU.
     pub(crate) gpu: Option<GpuImage>,
     /// Kernels that clang 16 and older want to be called before unloading.
     pub(crate) destructors: Vec<String>,

@@ -160,7 +160,8 @@ fn add_devices(known: &mut Option<Known>) {
                 *known = Some(Known { host, listed });
             }
             Err(error) => {
-                // A selection that the user made has an error; the program may not be silent about it.
+                // A selection that the user made has an error; the program may not be silent about
+                // it.
                 if policy().is_none() {
                     message::message(format_args!("target regions run on the host: {error}"));
                 }

@@ -17,7 +17,7 @@ pub(crate) struct Stream {
     queue: Option<Queue>,
     /// Whether the queue has work that nothing has waited for.
     is_pending: bool,
-    /// The sequel of the operations; `None` as long as there is none.
+    /// The sequel of the operations; `None` for an empty sequel.
     sequel: Option<Box<Sequel>>,
 }
 

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
 //! The benchmarks of AMDGPU, CUDA, executors, isolation, lazy re-exports, the linker, kernels,
-//! OpenMP and Vulkan print their own tables with their peers. The benchmark of instructions prints two
-//! backends side by side.
+//! OpenMP and Vulkan print their own tables with their peers. The benchmark of instructions prints
+//! two backends side by side.
 //!
 //! The hot paths use criterion. A floor is the same work without Longshore, measured in the same
 //! run. A group `<name>` has the benchmarks `floor` and `longshore`.

@@ -1,8 +1,9 @@
 //! `cargo xtask sanitize`: checkers of a nightly toolchain.
 //!
 //! ThreadSanitizer checks the stress tests of the library, of the C API and of the OpenMP library,
-//! and the CPU plugin that they open. The standard library is instrumented too; otherwise ordinary locks look like races.
-//! Miri checks the parts in pure Rust; it supports neither `uname` nor the code of other plugins.
+//! and the CPU plugin that they open. The standard library is instrumented too; otherwise ordinary
+//! locks look like races. Miri checks the parts in pure Rust; it supports neither `uname` nor the
+//! code of other plugins.
 
 use crate::{process, root};
 use anyhow::Result;

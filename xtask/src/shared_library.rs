@@ -42,8 +42,8 @@ pub const OPENMP: SharedLibrary = SharedLibrary {
     exports: "openmp/exports.map",
 };
 
-/// The names under which programs of clang 15 to 23 look for `libomptarget.so`. Programs of clang 13
-/// and 14 have the plain name.
+/// The names under which programs of clang 15 to 23 look for `libomptarget.so`. Programs of clang
+/// 13 and 14 have the plain name.
 pub const OPENMP_NAMES: [&str; 9] = [
     "libomptarget.so.15",
     "libomptarget.so.16",

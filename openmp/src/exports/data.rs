@@ -156,8 +156,8 @@ macro_rules! data_constructs {
 
         $(#[$doc])*
         ///
-        /// The form for `nowait`, which a task calls. Further arguments, which only newer compilers
-        /// pass, are not read. Blocks until the copies are done.
+        /// Has the form for `nowait`, which a task calls. Further arguments, which only newer
+        /// compilers pass, are not read. Blocks until the copies are done.
         ///
         /// # Safety
         /// The arguments describe memory of the program.

@@ -42,7 +42,7 @@ pub extern "C" fn __tgt_init_all_rtls() {
 #[unsafe(no_mangle)]
 pub extern "C" fn __tgt_rtl_init() {}
 
-/// Does nothing: the last `__tgt_unregister_lib` releases what a program holds. LLVM:
+/// Does nothing: `__tgt_unregister_lib` unloads the images of a program. LLVM:
 /// `__tgt_rtl_deinit`.
 #[unsafe(no_mangle)]
 pub extern "C" fn __tgt_rtl_deinit() {}

@@ -163,8 +163,8 @@ impl<T, const L: usize, const I: usize> Writer<'_, T, L, I> {
         }
     }
 
-    /// Inserts a range at the place that [`Writer::overlapping`] has returned for it, with no change
-    /// in between.
+    /// Inserts a range at the place that [`Writer::overlapping`] has returned for it, with no
+    /// change in between.
     #[inline]
     pub(crate) fn insert_at(&mut self, place: Place<L>, range: Range) {
         let value = [range.end, range.target, range.entry];

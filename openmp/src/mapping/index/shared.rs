@@ -56,8 +56,8 @@ impl<const L: usize, const I: usize> Shared<L, I> {
         self.leaf(address).map_or((None, None), |leaf| leaf.around(address))
     }
 
-    /// Returns the last range that begins at `address` or before, which is less than [`VACANT`]. The
-    /// result may be wrong during a change.
+    /// Returns the last range that begins at `address` or before, which is less than [`VACANT`].
+    /// The result may be wrong during a change.
     #[inline]
     pub(super) fn floor(&self, address: u64) -> Option<Range> {
         let leaf = self.leaf(address)?;

@@ -1,7 +1,8 @@
 //! [`Tree`]: the writer's part of the index, a B+tree.
 //!
-//! All leaves have equal depth, and no node but a leaf that is the root is empty. A node with at most a quarter of its rows in
-//! use is merged with a neighbour of the same parent if three quarters suffice for both.
+//! All leaves have equal depth, and no node but a leaf that is the root is empty. A node with at
+//! most a quarter of its rows in use is merged with a neighbour of the same parent if three
+//! quarters suffice for both.
 
 use super::Range;
 use super::node::{Child, Leaf, NodeRef, Record, VACANT, Value};
@@ -157,8 +158,8 @@ impl<const L: usize, const I: usize> Tree<L, I> {
         Some(range)
     }
 
-    /// Returns whether a removal from a leaf changes no other node. A root that is a leaf stays, even
-    /// without rows.
+    /// Returns whether a removal from a leaf changes no other node. A root that is a leaf stays,
+    /// even without rows.
     #[inline]
     pub(super) fn is_simple_removal(shared: &Shared<L, I>, leaf: &Leaf<L>) -> bool {
         leaf.len() > quarter(L) || shared.root().1 == 0
