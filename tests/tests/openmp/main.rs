@@ -6,6 +6,7 @@
 //! compilers that lack something for them and the libraries of LLVM that fail them.
 
 mod compile;
+mod information;
 mod matrix;
 mod ompt;
 mod programs;
@@ -15,5 +16,5 @@ use longshore_tests::suites;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    suites::main(&[matrix::SUITE, ompt::SUITE])
+    suites::main(&[information::SUITE, matrix::SUITE, ompt::SUITE])
 }
