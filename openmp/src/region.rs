@@ -245,7 +245,7 @@ unsafe fn capture(
     };
     let place = word.wrapping_add(argument.base.wrapping_sub(lambda.begin));
     // SAFETY: the lambda is mapped, and the reference is a part of it.
-    Ok(unsafe { stream.submit_value(place, &value.to_ne_bytes())? })
+    unsafe { stream.submit_value(place, &value.to_ne_bytes()).map_err(Failure::from) }
 }
 
 /// Launches a kernel as its device does.
@@ -312,8 +312,9 @@ unsafe fn launch_on_host(
     let is_direct = stream.device.is_reachable;
     if is_direct {
         // SAFETY: the program compiled the region for these arguments.
-        return Ok(unsafe { stream.queue()?.launch_and_wait(kernel, grid, arguments)? });
+        let ran = unsafe { stream.queue()?.launch_and_wait(kernel, grid, arguments) };
+        return ran.map_err(Failure::from);
     }
     // SAFETY: as above.
-    Ok(unsafe { stream.queue_to_submit()?.launch(kernel, grid, arguments)? })
+    unsafe { stream.queue_to_submit()?.launch(kernel, grid, arguments).map_err(Failure::from) }
 }

@@ -117,5 +117,5 @@ pub(crate) unsafe fn attach(
     }
     drop(locked);
     // SAFETY: promised by the caller.
-    Ok(unsafe { stream.submit_value(target, &shadow.target_contents)? })
+    unsafe { stream.submit_value(target, &shadow.target_contents).map_err(Failure::from) }
 }

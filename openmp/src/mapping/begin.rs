@@ -60,7 +60,6 @@ struct Request {
 struct Mapped {
     /// Device address; 0 for a range of no bytes that is not present.
     target: u64,
-    is_new: bool,
     is_present: bool,
     /// Whether `target` is an address of the host.
     is_host: bool,
@@ -210,6 +209,7 @@ unsafe fn map(beginning: &mut Beginning<'_>, request: &Request) -> Result<Mapped
     let is_implicit = request.kind.has(MapType::IMPLICIT);
     let extends = found.extends_before || found.extends_after;
     if found.is_contained || (extends && is_implicit) {
+        // SAFETY: the caller's promise.
         return unsafe { map_present(beginning, request, locked, found) };
     }
     let has_present = request.kind.has(MapType::PRESENT);
@@ -239,6 +239,7 @@ unsafe fn map(beginning: &mut Beginning<'_>, request: &Request) -> Result<Mapped
     if request.bytes == 0 {
         return Ok(Mapped::default());
     }
+    // SAFETY: the caller's promise.
     unsafe { map_new(beginning, request, locked) }
 }
 
@@ -278,7 +279,6 @@ unsafe fn map_present(
     let is_host = entry.is_host_memory();
     let mapped = Mapped {
         target,
-        is_new,
         is_present: true,
         is_host,
         is_contained: found.is_contained,
@@ -367,11 +367,11 @@ unsafe fn map_new(
     let number = table::insert(&mut locked, entry);
     beginning.new.push((request.begin, request.bytes));
     if request.copies {
+        // SAFETY: the caller's promise.
         unsafe { copy(beginning, request, locked, number, target)? };
     }
     Ok(Mapped {
         target,
-        is_new: true,
         is_present: true,
         is_host: false,
         is_contained: false,
@@ -395,7 +395,7 @@ unsafe fn copy(
     }
     if device.is_reachable && bytes <= COPIED_LOCKED {
         // SAFETY: the range is memory of the program, and the device's memory is at least as long.
-        return Ok(unsafe { beginning.stream.submit(target, begin, bytes)? });
+        return unsafe { beginning.stream.submit(target, begin, bytes).map_err(Failure::from) };
     }
     locked.get_mut(number).copying += 1;
     drop(locked);

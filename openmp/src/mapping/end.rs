@@ -121,7 +121,7 @@ unsafe fn end_one(
         stream.queue()?.wait_for(&event)?;
     }
     // SAFETY: the range is memory of the program, and the entry stays while its end is pending.
-    Ok(unsafe { stream.retrieve(begin, target, bytes)? })
+    unsafe { stream.retrieve(begin, target, bytes).map_err(Failure::from) }
 }
 
 /// Copies a range of reachable memory to the host, if `copied` has its addresses on host and

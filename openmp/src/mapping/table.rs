@@ -38,6 +38,7 @@ pub(crate) struct Entry {
     /// Pointers in the range that were attached to their pointees.
     pub(crate) shadows: Vec<Shadow>,
     /// The page-lock of the range's memory on the host.
+    #[expect(dead_code, reason = "its drop unlocks the memory")]
     pub(crate) pin: Option<Box<Pin>>,
 }
 
