@@ -6,15 +6,25 @@
 //! compilers that lack something for them and the libraries of LLVM that fail them.
 
 mod compile;
+mod damaged;
 mod information;
 mod matrix;
 mod ompt;
+mod peers;
 mod programs;
 mod run;
+mod valgrind;
 
 use longshore_tests::suites;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    suites::main(&[information::SUITE, matrix::SUITE, ompt::SUITE])
+    suites::main(&[
+        damaged::SUITE,
+        information::SUITE,
+        matrix::SUITE,
+        ompt::SUITE,
+        peers::SUITE,
+        valgrind::SUITE,
+    ])
 }

@@ -13,6 +13,8 @@ pub(crate) struct Program {
     pub(crate) since: Option<(u32, &'static str)>,
     /// The versions of LLVM whose own library fails the program, and the defect.
     pub(crate) failing_peers: Option<(&'static [u32], &'static str)>,
+    /// The reason why the texts of `LIBOMPTARGET_INFO` differ from LLVM's.
+    pub(crate) other_info: Option<&'static str>,
 }
 
 /// The second source of a program.
@@ -28,12 +30,16 @@ pub(crate) enum Part {
 const OPENMP_51: &[&str] = &["-fopenmp-version=51"];
 const OPENMP_52: &[&str] = &["-fopenmp-version=52"];
 const EVERY: &[u32] = &[14, 16, 19, 22];
+const THREADS: &str = "threads print in any order";
+const DIRECT: &str = "copies between devices are direct";
 
 /// The programs of the matrix.
 pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("allocators.c"),
     Program::new("arguments.c"),
-    Program::new("asynchronous.c").since(19, "omp_target_memset is not in older headers"),
+    Program::new("asynchronous.c")
+        .other_info(DIRECT)
+        .since(19, "omp_target_memset is not in older headers"),
     Program::new("classes.cpp"),
     Program::new("collapse.c"),
     Program::new("constructors.cpp").failing_on(&[14], "destructors crash at the end"),
@@ -41,16 +47,19 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("depobj.c"),
     Program::new("device_memory.c"),
     Program::new("device_pointers.c"),
-    Program::new("devices.c"),
+    Program::new("devices.c").other_info(DIRECT),
     Program::new("early_and_late.cpp"),
     Program::new("enter.c").flags(OPENMP_52).since(16, "the clause enter is not known"),
     Program::new("exceptions.cpp"),
     Program::new("global_pointers.c"),
     Program::new("globals.c").failing_on(&[14], "hidden variables are not found"),
     Program::new("group_memory.c").since(16, "the clause ompx_dyn_cgroup_mem is not known"),
+    Program::new("growth.c").other_info("a line for each of many constructs is too long"),
     Program::new("hold.c").flags(&["-fopenmp-extensions"]),
     Program::new("identifiers.c").failing_on(EVERY, "functions of later versions are missing"),
-    Program::new("indirect.c").flags(OPENMP_51),
+    Program::new("indirect.c")
+        .other_info("the table of indirect functions is read at once")
+        .flags(OPENMP_51),
     Program::new("interop.c")
         .since(14, "the directive interop is not known")
         .failing_on(EVERY, "the host has no interoperability objects"),
@@ -60,22 +69,27 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("limits.c"),
     Program::new("loop_directive.c").since(19, "combined loop directives are not known, or wrong"),
     Program::new("loops.c"),
-    Program::new("many_ranges.c"),
-    Program::new("mapped_data.c"),
+    Program::new("many_ranges.c").other_info("a table after each construct is too long"),
+    Program::new("mapped_data.c").other_info("attached pointers of no size are not printed"),
     Program::new("mapped_pointers.c")
+        .other_info("queries of mappings are not printed")
         .flags(OPENMP_51)
         .since(16, "the clause has_device_addr is not known"),
-    Program::new("mappers.c"),
-    Program::new("memory.c"),
+    Program::new("mappers.c").other_info("new data of a construct is copied again, as in LLVM 23"),
+    Program::new("memory.c").other_info(DIRECT),
     Program::new("modifiers.c").flags(OPENMP_51),
     Program::new("nested_mappers.c"),
-    Program::new("no_region.c"),
+    Program::new("no_region.c").other_info("no device is opened"),
     Program::new("nohost.c"),
-    Program::new("nowait.c"),
+    Program::new("nowait.c").other_info(THREADS),
     Program::new("nowait_loops.c").failing_on(EVERY, "threads of deferred loops wait for ever"),
-    Program::new("places.c").since(19, "omp_target_memset is not in older libraries"),
+    Program::new("places.c")
+        .other_info(DIRECT)
+        .since(19, "omp_target_memset is not in older libraries")
+        .failing_on(EVERY, "wrong calls are accepted"),
     Program::new("scalars.c"),
     Program::new("shared_object.cpp")
+        .other_info(THREADS)
         .with(Part::Object("shared_object_part.c"))
         .failing_on(&[19], "a closed object leaves its variables mapped"),
     Program::new("standard_library.cpp"),
@@ -86,7 +100,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         .flags(OPENMP_51)
         .since(16, "the clause thread_limit is not known for target"),
     Program::new("teams.c"),
-    Program::new("threads.cpp"),
+    Program::new("threads.cpp").other_info(THREADS),
     Program::new("unified_address.c").failing_on(&[14], "the requirement is not supported"),
     Program::new("unified_shared_memory.c").failing_on(&[14], "the requirement is not supported"),
     Program::new("units.c").with(Part::Unit("units_part.c")),
@@ -95,7 +109,14 @@ pub(crate) const PROGRAMS: &[Program] = &[
 
 impl Program {
     pub(crate) const fn new(file: &'static str) -> Program {
-        Program { file, part: Part::None, flags: &[], since: None, failing_peers: None }
+        Program {
+            file,
+            part: Part::None,
+            flags: &[],
+            since: None,
+            failing_peers: None,
+            other_info: None,
+        }
     }
 
     const fn with(self, part: Part) -> Program {
@@ -112,6 +133,10 @@ impl Program {
 
     const fn failing_on(self, versions: &'static [u32], defect: &'static str) -> Program {
         Program { failing_peers: Some((versions, defect)), ..self }
+    }
+
+    const fn other_info(self, reason: &'static str) -> Program {
+        Program { other_info: Some(reason), ..self }
     }
 
     /// Returns the reason why clang of a version does not compile the program, if there is one.
