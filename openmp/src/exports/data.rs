@@ -129,7 +129,7 @@ unsafe fn carry_out(
 }
 
 macro_rules! data_constructs {
-    ($( $(#[$doc:meta])* $name:ident, $nowait:ident: $construct:ident; )*) => { $(
+    ($( $(#[$doc:meta])* $name:ident: $construct:ident, $is_nowait:literal; )*) => { $(
         $(#[$doc])*
         ///
         /// Blocks until the copies are done. Any thread may call it. A failure ends the program.
@@ -151,45 +151,28 @@ macro_rules! data_constructs {
             let count = count.max(0) as usize;
             let arguments = MapArguments { count, bases, begins, sizes, types, names, mappers };
             // SAFETY: promised by the caller.
-            unsafe { run(Construct::$construct, false, location, device, &arguments) }
-        }
-
-        $(#[$doc])*
-        ///
-        /// Has the form for `nowait`, which a task calls. Further arguments, which only newer
-        /// compilers pass, are not read. Blocks until the copies are done.
-        ///
-        /// # Safety
-        /// The arguments describe memory of the program.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $nowait(
-            location: *const Ident,
-            device: i64,
-            count: i32,
-            bases: *mut *mut c_void,
-            begins: *mut *mut c_void,
-            sizes: *const i64,
-            types: *const i64,
-            names: *const *mut c_void,
-            mappers: *const *mut c_void,
-        ) {
-            let count = count.max(0) as usize;
-            let arguments = MapArguments { count, bases, begins, sizes, types, names, mappers };
-            // SAFETY: promised by the caller.
-            unsafe { run(Construct::$construct, true, location, device, &arguments) }
+            unsafe { run(Construct::$construct, $is_nowait, location, device, &arguments) }
         }
     )* };
 }
 
+// A task calls the forms for `nowait`. Newer compilers pass further arguments to them, which are not
+// read.
 data_constructs! {
     /// Maps data to a device: `target enter data`, and the beginning of `target data`. LLVM:
     /// `__tgt_target_data_begin_mapper`.
-    __tgt_target_data_begin_mapper, __tgt_target_data_begin_nowait_mapper: Begin;
+    __tgt_target_data_begin_mapper: Begin, false;
+    /// Maps data to a device in a task. LLVM: `__tgt_target_data_begin_nowait_mapper`.
+    __tgt_target_data_begin_nowait_mapper: Begin, true;
     /// Ends mappings: `target exit data`, and the end of `target data`. LLVM:
     /// `__tgt_target_data_end_mapper`.
-    __tgt_target_data_end_mapper, __tgt_target_data_end_nowait_mapper: End;
+    __tgt_target_data_end_mapper: End, false;
+    /// Ends mappings in a task. LLVM: `__tgt_target_data_end_nowait_mapper`.
+    __tgt_target_data_end_nowait_mapper: End, true;
     /// Copies mapped data: `target update`. LLVM: `__tgt_target_data_update_mapper`.
-    __tgt_target_data_update_mapper, __tgt_target_data_update_nowait_mapper: Update;
+    __tgt_target_data_update_mapper: Update, false;
+    /// Copies mapped data in a task. LLVM: `__tgt_target_data_update_nowait_mapper`.
+    __tgt_target_data_update_nowait_mapper: Update, true;
 }
 
 /// Returns the number of components that a mapper has listed. LLVM: `__tgt_mapper_num_components`.

@@ -39,6 +39,41 @@ macro_rules! cases_of_copies {
     }};
 }
 
+/// Returns the cases of a round with drivers and devices that lack a feature.
+#[macro_export]
+macro_rules! cases_of_features {
+    ($round:ident) => {{
+        use $crate::doubled::cases::{self, Case};
+        &[
+            Case {
+                name: "without pools, memory comes from the device itself",
+                driver: "pools=0",
+                check: |double| cases::everything_works(double, &$round),
+            },
+            Case {
+                name: "without managed memory, that is unsupported and the rest works",
+                driver: "managed=0",
+                check: |double| cases::managed_memory_is_unsupported(double, &$round),
+            },
+            Case {
+                name: "kernels reach the memory of the process if the driver says so",
+                driver: "devices=1;pageable=1",
+                check: |_| cases::unified_memory_is(true, &$round),
+            },
+            Case {
+                name: "kernels do not reach the memory of the process if the driver does not say so",
+                driver: "devices=1",
+                check: |_| cases::unified_memory_is(false, &$round),
+            },
+            Case {
+                name: "a function that is missing is unsupported, and nothing else",
+                driver: "devices=1",
+                check: |double| cases::each_function_may_be_missing(double, &$round),
+            },
+        ]
+    }};
+}
+
 /// Returns the cases of a round with queues that hold work in the host. `current` is the driver's
 /// function that returns the current device.
 #[macro_export]

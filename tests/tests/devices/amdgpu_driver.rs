@@ -11,7 +11,7 @@ mod targets;
 use longshore_tests::doubled::cases::{self, Case};
 use longshore_tests::doubled::{AMDGPU, Round};
 use longshore_tests::suites::Suite;
-use longshore_tests::{cases_of_copies, cases_of_queues};
+use longshore_tests::{cases_of_copies, cases_of_features, cases_of_queues};
 
 const ROUND: Round =
     Round { of: AMDGPU, clusters: None, connecting: &CONNECTING, shared_bytes: 60_000 };
@@ -25,6 +25,7 @@ const CONNECTING: [&str; 5] = [
 ];
 
 const COPIES: &[Case] = cases_of_copies!(ROUND, Some("hipHostMalloc"));
+const FEATURES: &[Case] = cases_of_features!(ROUND);
 const QUEUES: &[Case] = cases_of_queues!(ROUND, "hipGetDevice");
 
 pub(crate) const SUITE: Suite = Suite {
@@ -35,6 +36,7 @@ pub(crate) const SUITE: Suite = Suite {
 fn cases() -> Vec<Case> {
     [
         COPIES,
+        FEATURES,
         QUEUES,
         devices::CASES,
         failures::CASES,

@@ -9,7 +9,7 @@ mod settings;
 use longshore_tests::doubled::cases::{self, Case};
 use longshore_tests::doubled::{CUDA, Round};
 use longshore_tests::suites::Suite;
-use longshore_tests::{cases_of_copies, cases_of_queues};
+use longshore_tests::{cases_of_copies, cases_of_features, cases_of_queues};
 
 const ROUND: Round =
     Round { of: CUDA, clusters: Some([2, 1, 1]), connecting: &CONNECTING, shared_bytes: 60_000 };
@@ -24,6 +24,7 @@ const CONNECTING: [&str; 6] = [
 ];
 
 const COPIES: &[Case] = cases_of_copies!(ROUND, None);
+const FEATURES: &[Case] = cases_of_features!(ROUND);
 const QUEUES: &[Case] = cases_of_queues!(ROUND, "cuCtxGetDevice");
 
 pub(crate) const SUITE: Suite = Suite {
@@ -32,5 +33,6 @@ pub(crate) const SUITE: Suite = Suite {
 };
 
 fn cases() -> Vec<Case> {
-    [COPIES, QUEUES, contexts::CASES, failures::CASES, faults::CASES, settings::CASES].concat()
+    [COPIES, FEATURES, QUEUES, contexts::CASES, failures::CASES, faults::CASES, settings::CASES]
+        .concat()
 }

@@ -1,13 +1,13 @@
 //! Texts for users: information, debug lines, profiles, errors. Where LLVM's library is installed,
 //! it must print the same for the same executable.
 
+use super::run::ours;
 use libtest_mimic::{Completion, Failed, Trial};
 use longshore_tests::suites::Suite;
-use longshore_tests::world::{host_plugin, openmp_archive, root};
+use longshore_tests::world::{host_plugin, root};
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xtask::shared_library::{OPENMP, link_openmp_names};
 
 pub(crate) const SUITE: Suite = Suite::new("information", trials);
 
@@ -55,9 +55,10 @@ fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A folder with compiled programs, and the library under its names.
+/// A folder with compiled programs, and the folder with the library under its names.
 struct World {
     folder: tempfile::TempDir,
+    library: PathBuf,
 }
 
 /// The texts of a program that ended.
@@ -74,13 +75,7 @@ impl World {
         if !has_compiler || !Path::new(LLVM).join("libomptarget.so").exists() {
             return Ok(None);
         }
-        let archive = openmp_archive();
-        let built = archive.parent().ok_or("the archive has no folder")?;
-        let library = OPENMP.link(built).map_err(|error| format!("{error:#}"))?;
-        let folder = tempfile::tempdir()?;
-        link_openmp_names(&library, &folder.path().join("ours"))
-            .map_err(|error| format!("{error:#}"))?;
-        Ok(Some(World { folder }))
+        Ok(Some(World { folder: tempfile::tempdir()?, library: ours()? }))
     }
 
     /// Compiles a program with target regions for the CPU.
@@ -102,7 +97,7 @@ impl World {
 
     /// Runs a program on our library.
     fn ours(&self, program: &Path, variables: &[(&str, &str)]) -> Result<Printed, Failed> {
-        let path = format!("{}:{LLVM}", self.folder.path().join("ours").display());
+        let path = format!("{}:{LLVM}", self.library.display());
         let plugin = host_plugin().display().to_string();
         let own = [
             ("LD_LIBRARY_PATH", &*path),
@@ -115,7 +110,7 @@ impl World {
 
     /// Runs a program on our library and on LLVM's, and compares all that they print.
     fn compare(&self, program: &Path, arguments: &[&str], level: &str) -> Outcome {
-        let path = format!("{}:{LLVM}", self.folder.path().join("ours").display());
+        let path = format!("{}:{LLVM}", self.library.display());
         let plugin = host_plugin().display().to_string();
         let level = ("LIBOMPTARGET_INFO", level);
         let ours = [

@@ -6,12 +6,12 @@
 //! With older callbacks, constructs that begin mappings have no identity. A copy between devices is
 //! two copies, and small private arguments share one allocation.
 
+use super::run::ours;
 use libtest_mimic::{Completion, Failed, Trial};
 use longshore_tests::suites::Suite;
-use longshore_tests::world::{host_plugin, openmp_archive, root};
+use longshore_tests::world::{host_plugin, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xtask::shared_library::{OPENMP, link_openmp_names};
 
 pub(crate) const SUITE: Suite = Suite::new("ompt", trials);
 
@@ -47,9 +47,10 @@ fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A folder with compiled programs, and the library under its names.
+/// A folder with compiled programs, and the folder with the library under its names.
 struct World {
     folder: tempfile::TempDir,
+    library: PathBuf,
 }
 
 /// The library that a program uses.
@@ -76,13 +77,7 @@ impl World {
         if !has_compiler || !Path::new(LLVM).join("libomp.so").exists() {
             return Ok(None);
         }
-        let archive = openmp_archive();
-        let built = archive.parent().ok_or("the archive has no folder")?;
-        let library = OPENMP.link(built).map_err(|error| format!("{error:#}"))?;
-        let folder = tempfile::tempdir()?;
-        link_openmp_names(&library, &folder.path().join("ours"))
-            .map_err(|error| format!("{error:#}"))?;
-        Ok(Some(World { folder }))
+        Ok(Some(World { folder: tempfile::tempdir()?, library: ours()? }))
     }
 
     /// Compiles sources of the fixtures to an executable or, with `-shared`, a library.
@@ -121,9 +116,8 @@ impl World {
                 command.env_remove(&*name);
             }
         }
-        let ours = self.folder.path().join("ours");
         let path = match library {
-            Library::Ours => format!("{}:{LLVM}", ours.display()),
+            Library::Ours => format!("{}:{LLVM}", self.library.display()),
             Library::Llvm => LLVM.to_owned(),
         };
         command.env("LD_LIBRARY_PATH", path).env("LONGSHORE_BACKEND", "host");

@@ -2,6 +2,7 @@
 
 use super::compile::{self, Compiled};
 use libtest_mimic::{Completion, Failed};
+use longshore_tests::world::openmp_archive;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -102,9 +103,10 @@ impl Outcome {
 
 /// Returns the folder with our library under all its names, linked again if it is older than
 /// cargo's output.
-fn ours() -> Result<PathBuf, Failed> {
-    let folder = cargo_folder();
-    let library = shared_library::OPENMP.link(&folder).map_err(|error| format!("{error:#}"))?;
+pub(crate) fn ours() -> Result<PathBuf, Failed> {
+    let archive = openmp_archive();
+    let folder = archive.parent().ok_or("the archive has no folder")?;
+    let library = shared_library::OPENMP.link(folder).map_err(|error| format!("{error:#}"))?;
     let names = folder.join("openmp");
     let linked = shared_library::link_openmp_names(&library, &names);
     linked.map_err(|error| format!("{error:#}"))?;

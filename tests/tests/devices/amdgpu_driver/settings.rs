@@ -28,31 +28,6 @@ pub(crate) const CASES: &[Case] = &[
         check: memory_comes_from_a_pool,
     },
     Case {
-        name: "without pools, memory comes from the device itself",
-        driver: "pools=0",
-        check: |double| cases::everything_works(double, &ROUND),
-    },
-    Case {
-        name: "without managed memory, that is unsupported and the rest works",
-        driver: "managed=0",
-        check: |double| cases::managed_memory_is_unsupported(double, &ROUND),
-    },
-    Case {
-        name: "kernels reach the memory of the process if the driver says so",
-        driver: "devices=1;pageable=1",
-        check: |_| cases::unified_memory_is(true, &ROUND),
-    },
-    Case {
-        name: "kernels do not reach the memory of the process if the driver does not say so",
-        driver: "devices=1",
-        check: |_| cases::unified_memory_is(false, &ROUND),
-    },
-    Case {
-        name: "a function that is missing is unsupported, and nothing else",
-        driver: "devices=1",
-        check: |double| cases::each_function_may_be_missing(double, &ROUND),
-    },
-    Case {
         name: "what the user sets for the device is passed on",
         driver: "devices=1",
         check: settings_are_passed_on,

@@ -3,39 +3,14 @@
 use super::{Case, ROUND};
 use longshore::{Environment, ErrorCode, Outcome};
 use longshore_conformance::TrustedImages;
-use longshore_tests::doubled::cases::{self, assert_clean};
+use longshore_tests::doubled::cases::assert_clean;
 use longshore_tests::doubled::{Double, image};
 
 pub(crate) const CASES: &[Case] = &[
     Case {
-        name: "without pools, memory comes from the device itself",
-        driver: "pools=0",
-        check: |double| cases::everything_works(double, &ROUND),
-    },
-    Case {
         name: "an older driver has the older functions",
         driver: "driver=11.4;missing=cuMemPrefetchAsync_v2,cuFuncGetParamInfo,cuGetProcAddress_v2",
         check: everything_works_but_clusters,
-    },
-    Case {
-        name: "without managed memory, that is unsupported and the rest works",
-        driver: "managed=0",
-        check: |double| cases::managed_memory_is_unsupported(double, &ROUND),
-    },
-    Case {
-        name: "kernels reach the memory of the process if the driver says so",
-        driver: "devices=1;pageable=1",
-        check: |_| cases::unified_memory_is(true, &ROUND),
-    },
-    Case {
-        name: "kernels do not reach the memory of the process if the driver does not say so",
-        driver: "devices=1",
-        check: |_| cases::unified_memory_is(false, &ROUND),
-    },
-    Case {
-        name: "a function that is missing is unsupported, and nothing else",
-        driver: "devices=1",
-        check: |double| cases::each_function_may_be_missing(double, &ROUND),
     },
     Case {
         name: "what the user sets for the compiler and the context is passed on",
