@@ -82,21 +82,7 @@ impl Entry {
 
     /// Creates an entry for memory that the table does not own, with an infinite count.
     pub(crate) fn associated((begin, end): (u64, u64), target: u64) -> Entry {
-        Entry {
-            base: begin,
-            begin,
-            end,
-            target,
-            memory: None,
-            name: std::ptr::null(),
-            dynamic: INFINITE,
-            hold: 0,
-            ending: 0,
-            copying: 0,
-            copied: None,
-            shadows: Vec::new(),
-            pin: None,
-        }
+        Entry { dynamic: INFINITE, ..Entry::new(begin, (begin, end), target) }
     }
 
     /// Returns the sum of both counts.
