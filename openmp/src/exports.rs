@@ -14,3 +14,4 @@ pub mod regions;
 pub mod registration;
 pub mod resources;
 pub mod tools;
+pub mod worksharing;

@@ -14,6 +14,9 @@ struct Symbol {
 
 const MISSING: usize = usize::MAX;
 
+/// The greatest number of arguments of a parallel region.
+pub(crate) const MOST_ARGUMENTS: usize = 8;
+
 impl Symbol {
     const fn new(name: &'static CStr) -> Symbol {
         Symbol { name, address: AtomicUsize::new(0) }
@@ -98,6 +101,44 @@ functions! {
         unaliased_count: i32,
         unaliased: *const c_void
     );
+    /// Returns the number of the calling thread in its team.
+    fn thread_number = c"omp_get_thread_num"() -> i32;
+    /// Returns the number of the calling thread's team.
+    fn team_number = c"omp_get_team_num"() -> i32;
+    /// Returns the number of teams.
+    fn team_count = c"omp_get_num_teams"() -> i32;
+    /// Sets the number of threads of the next team of a thread.
+    fn push_num_threads = c"__kmpc_push_num_threads"(
+        location: *const c_void,
+        thread: i32,
+        count: i32
+    );
+    /// Waits for all threads of the team.
+    fn barrier = c"__kmpc_barrier"(location: *const c_void, thread: i32);
     /// Connects the tool interface of this library to libomp.
     fn ompt_connect = c"ompt_libomp_connect"(result: *mut c_void);
+}
+
+/// Calls a function in each thread of a new team, and waits for all of them.
+///
+/// # Safety
+/// The function takes two pointers to thread numbers and `count` of the arguments.
+pub(crate) unsafe fn fork_call(
+    location: *const c_void,
+    count: i32,
+    function: *const c_void,
+    arguments: [*mut c_void; MOST_ARGUMENTS],
+) -> Option<()> {
+    static SYMBOL: Symbol = Symbol::new(c"__kmpc_fork_call");
+    let address = SYMBOL.get()?;
+    // SAFETY: libomp's function of this name has this type.
+    let fork = unsafe {
+        std::mem::transmute::<usize, unsafe extern "C" fn(*const c_void, i32, *const c_void, ...)>(
+            address,
+        )
+    };
+    let [a, b, c, d, e, f, g, h] = arguments;
+    // SAFETY: promised by the caller; libomp reads `count` of the arguments.
+    unsafe { fork(location, count, function, a, b, c, d, e, f, g, h) };
+    Some(())
 }

@@ -80,8 +80,7 @@ fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Failure> {
     drop(serving);
     device.events.load(device.number, image);
     loaded.program = Some(program.clone());
-    // The names of functions that an image calls are in its table of symbols.
-    let may_fork = memchr::memmem::find(image, b"__kmpc_fork_").is_some();
+    let may_fork = may_fork(image);
     let passes_environment = compiler::passes_environment(image);
     let facts = ImageFacts { is_recent: library.is_recent, may_fork, passes_environment };
     add_kernels(device, library, facts, &program);
@@ -102,6 +101,13 @@ fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Failure> {
         call(device, &program, &entry.name)?;
     }
     Ok(loaded)
+}
+
+/// Returns whether kernels of an image may have a parallel region: the names of functions that an
+/// image calls are in its table of symbols.
+fn may_fork(image: &[u8]) -> bool {
+    let contains = |name: &[u8]| memchr::memmem::find(image, name).is_some();
+    contains(b"__kmpc_fork_") || contains(b"__kmpc_parallel_")
 }
 
 /// Unloads an image of a library.
