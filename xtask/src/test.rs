@@ -32,7 +32,7 @@ const fn openmp_tools(name: &'static str, program: &'static str) -> Package {
     Package { name, probe: (program, VERSION), skipped: "OpenMP programs of this compiler" }
 }
 
-const PACKAGES: [Package; 41] = [
+const PACKAGES: [Package; 43] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -76,6 +76,16 @@ const PACKAGES: [Package; 41] = [
         name: "libomp-19-dev",
         probe: ("test", &["-f", "/usr/lib/llvm-19/lib/libomptarget.so"]),
         skipped: "OpenMP programs with images for GPUs",
+    },
+    Package {
+        name: "flang-19",
+        probe: ("flang-new-19", VERSION),
+        skipped: "OpenMP programs in Fortran",
+    },
+    Package {
+        name: "flang-22",
+        probe: ("flang-22", VERSION),
+        skipped: "OpenMP programs in Fortran with this version",
     },
     openmp_tools("clang-tools-14", "clang-offload-wrapper-14"),
     openmp_tools("clang-tools-16", "clang-linker-wrapper-16"),

@@ -23,6 +23,13 @@ pub(crate) struct Compiled {
     pub(crate) argument: Option<PathBuf>,
 }
 
+/// A compiled program that is kept under its name and a hash.
+pub(crate) struct Kept {
+    name: String,
+    /// Hash of everything that goes into the program.
+    pub(crate) hasher: DefaultHasher,
+}
+
 /// Flags of all programs. A warning that a directive is ignored in part is an error.
 const FLAGS: [&str; 5] =
     ["-w", "-Werror=extra-tokens", "-fopenmp", "-fopenmp-targets=x86_64-pc-linux-gnu", "-pthread"];
@@ -69,29 +76,13 @@ impl Compiler {
     /// Compiles sources to an executable or a shared object, unless one of the same contents is
     /// there.
     fn file(&self, sources: &[&str], flags: &[&str]) -> Result<PathBuf, Failed> {
-        let folder = root().join("target/openmp/programs");
-        let mut hasher = DefaultHasher::new();
-        (self, flags, FLAGS).hash(&mut hasher);
-        for name in sources.iter().chain(&["regions.h"]) {
-            std::fs::read(source(name))?.hash(&mut hasher);
-        }
         let name = sources.first().ok_or("there is a source")?.replace('.', "_");
-        let made = folder.join(format!("{name}.{}.{:016x}", self.version, hasher.finish()));
-        if made.exists() {
-            return Ok(made);
+        let mut kept = Kept::new(format!("{name}.{}", self.version));
+        (self, flags, FLAGS).hash(&mut kept.hasher);
+        for name in sources.iter().chain(&["regions.h"]) {
+            std::fs::read(source(name))?.hash(&mut kept.hasher);
         }
-        std::fs::create_dir_all(&folder)?;
-        // Other processes may compile the program at the same time.
-        let unfinished = tempfile::tempdir_in(&folder)?;
-        let output = unfinished.path().join("program");
-        let mut command = self.command(sources, flags);
-        let printed = command.arg("-o").arg(&output).output()?;
-        if !printed.status.success() {
-            let text = String::from_utf8_lossy(&printed.stderr);
-            return Err(format!("{command:?}: {}\n{text}", printed.status).into());
-        }
-        std::fs::rename(output, &made)?;
-        Ok(made)
+        kept.program(|_| self.command(sources, flags))
     }
 
     fn command(&self, sources: &[&str], flags: &[&str]) -> Command {
@@ -107,6 +98,34 @@ impl Compiler {
         }
         command.args(["-lm", "-ldl"]);
         command
+    }
+}
+
+impl Kept {
+    pub(crate) fn new(name: String) -> Kept {
+        Kept { name, hasher: DefaultHasher::new() }
+    }
+
+    /// Returns the program. Unless it is there, the command compiles it, which gets an empty folder
+    /// for other files. A failure is the compiler's output.
+    pub(crate) fn program(self, command: impl FnOnce(&Path) -> Command) -> Result<PathBuf, Failed> {
+        let folder = root().join("target/openmp/programs");
+        let made = folder.join(format!("{}.{:016x}", self.name, self.hasher.finish()));
+        if made.exists() {
+            return Ok(made);
+        }
+        std::fs::create_dir_all(&folder)?;
+        // Other processes may compile the program at the same time.
+        let unfinished = tempfile::tempdir_in(&folder)?;
+        let output = unfinished.path().join("program");
+        let mut command = command(unfinished.path());
+        let printed = command.arg("-o").arg(&output).output()?;
+        if !printed.status.success() {
+            let text = String::from_utf8_lossy(&printed.stderr);
+            return Err(format!("{command:?}: {}\n{text}", printed.status).into());
+        }
+        std::fs::rename(output, &made)?;
+        Ok(made)
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod compile;
 mod damaged;
+mod fortran;
 mod information;
 mod matrix;
 mod ompt;
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     suites::main(&[
         damaged::SUITE,
+        fortran::SUITE,
         information::SUITE,
         matrix::SUITE,
         ompt::SUITE,
