@@ -16,7 +16,7 @@ mod thread;
 pub(crate) use connection::{connect, connect_plugin};
 pub(crate) use device::DeviceEvents;
 pub(crate) use events::{
-    Construct, OperationScope, allocation, association, construct, deletion, disassociation,
+    Construct, OperationScope, allocation, association, construct, deletion, disassociation, fill,
     launch, transfer, transfer_to_device, transfer_to_host,
 };
 pub(crate) use thread::Origin;

@@ -106,9 +106,8 @@ fn event(
 /// # Safety
 /// The range is valid memory of the place.
 pub(crate) unsafe fn fill(place: Place, to: u64, value: u8, bytes: u64) -> Result<()> {
-    // Tools know no fills; LLVM copies from a buffer on the host.
     let _scope = match place {
-        Place::Device(device) => Some(ompt::transfer_to_device(device.number, to, 0, bytes)),
+        Place::Device(device) => Some(ompt::fill(device.number, to, bytes)),
         Place::Host => None,
     };
     let Some(device) = place.remote() else {

@@ -123,6 +123,12 @@ pub(super) fn set(callbacks: Option<Callbacks>) {
 }
 
 impl Callbacks {
+    /// Returns whether libomp is of LLVM 23 or later. Its tools expect the events of that library.
+    #[inline]
+    pub(super) fn is_recent(&self) -> bool {
+        self.target_task_info.is_some()
+    }
+
     /// Reads the registered callbacks; `None` without `ompt_get_callback`.
     ///
     /// # Safety

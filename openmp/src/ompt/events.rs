@@ -12,6 +12,8 @@ const END: c_int = 2;
 
 /// The number of no device.
 const NO_DEVICE: c_int = -1;
+/// The number of the host for tools of LLVM 23 and later. LLVM: `omp_initial_device`.
+const INITIAL_DEVICE: c_int = -1;
 
 /// A kind of construct: `ompt_target_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ enum DataOp {
     Delete = 4,
     Associate = 5,
     Disassociate = 6,
+    /// Tools of LLVM 23 and later know fills.
+    Fill = 8,
 }
 
 /// Returns a new identity of a construct or operation, for tools that do not assign their own.
@@ -113,8 +117,8 @@ struct Running {
 
 impl OperationScope {
     #[inline]
-    fn begin(operation: impl FnOnce() -> Operation) -> OperationScope {
-        OperationScope(callbacks().and_then(|tool| begin_operation(tool, operation())))
+    fn begin(operation: impl FnOnce(&Callbacks) -> Operation) -> OperationScope {
+        OperationScope(callbacks().and_then(|tool| begin_operation(tool, operation(tool))))
     }
 
     /// Notes the address that an allocation returned, for the report of its end.
@@ -182,16 +186,19 @@ impl Running {
 }
 
 /// Returns the number of the host.
-fn host() -> c_int {
-    runtime::devices().len() as c_int
+fn host(tool: &Callbacks) -> c_int {
+    match tool.is_recent() {
+        true => INITIAL_DEVICE,
+        false => runtime::devices().len() as c_int,
+    }
 }
 
 /// Reports an allocation on a device; `mapped` is the host memory it is for, or 0.
 #[inline]
 pub(crate) fn allocation(device: usize, mapped: u64, bytes: u64) -> OperationScope {
-    OperationScope::begin(|| Operation {
+    OperationScope::begin(|tool| Operation {
         kind: DataOp::Allocate,
-        from: (mapped, host()),
+        from: (mapped, host(tool)),
         to: (0, device as c_int),
         bytes,
     })
@@ -200,7 +207,7 @@ pub(crate) fn allocation(device: usize, mapped: u64, bytes: u64) -> OperationSco
 /// Reports that memory of a device is freed.
 #[inline]
 pub(crate) fn deletion(device: usize, address: u64) -> OperationScope {
-    OperationScope::begin(|| Operation {
+    OperationScope::begin(|_| Operation {
         kind: DataOp::Delete,
         from: (address, device as c_int),
         to: (0, NO_DEVICE),
@@ -211,9 +218,21 @@ pub(crate) fn deletion(device: usize, address: u64) -> OperationScope {
 /// Reports a copy from the host to a device.
 #[inline]
 pub(crate) fn transfer_to_device(device: usize, to: u64, from: u64, bytes: u64) -> OperationScope {
-    OperationScope::begin(|| Operation {
+    OperationScope::begin(|tool| Operation {
         kind: DataOp::ToDevice,
-        from: (from, host()),
+        from: (from, host(tool)),
+        to: (to, device as c_int),
+        bytes,
+    })
+}
+
+/// Reports that memory of a device is set to a value. Tools of LLVM 22 and earlier know no fills:
+/// they see a copy from the host, without an address there.
+#[inline]
+pub(crate) fn fill(device: usize, to: u64, bytes: u64) -> OperationScope {
+    OperationScope::begin(|tool| Operation {
+        kind: if tool.is_recent() { DataOp::Fill } else { DataOp::ToDevice },
+        from: (0, host(tool)),
         to: (to, device as c_int),
         bytes,
     })
@@ -222,10 +241,10 @@ pub(crate) fn transfer_to_device(device: usize, to: u64, from: u64, bytes: u64) 
 /// Reports a copy from a device to the host.
 #[inline]
 pub(crate) fn transfer_to_host(device: usize, to: u64, from: u64, bytes: u64) -> OperationScope {
-    OperationScope::begin(|| Operation {
+    OperationScope::begin(|tool| Operation {
         kind: DataOp::FromDevice,
         from: (from, device as c_int),
-        to: (to, host()),
+        to: (to, host(tool)),
         bytes,
     })
 }
@@ -234,7 +253,7 @@ pub(crate) fn transfer_to_host(device: usize, to: u64, from: u64, bytes: u64) ->
 /// device.
 #[inline]
 pub(crate) fn transfer(to: (u64, usize), from: (u64, usize), bytes: u64) -> OperationScope {
-    OperationScope::begin(|| Operation {
+    OperationScope::begin(|_| Operation {
         kind: DataOp::FromDevice,
         from: (from.0, from.1 as c_int),
         to: (to.0, to.1 as c_int),
@@ -245,9 +264,9 @@ pub(crate) fn transfer(to: (u64, usize), from: (u64, usize), bytes: u64) -> Oper
 /// Reports that host memory is associated with memory of a device.
 #[inline]
 pub(crate) fn association(device: usize, mapped: u64, target: u64, bytes: u64) -> OperationScope {
-    OperationScope::begin(|| Operation {
+    OperationScope::begin(|tool| Operation {
         kind: DataOp::Associate,
-        from: (mapped, host()),
+        from: (mapped, host(tool)),
         to: (target, device as c_int),
         bytes,
     })
@@ -256,9 +275,9 @@ pub(crate) fn association(device: usize, mapped: u64, target: u64, bytes: u64) -
 /// Reports that the association of host memory ends.
 #[inline]
 pub(crate) fn disassociation(device: usize, mapped: u64) -> OperationScope {
-    OperationScope::begin(|| Operation {
+    OperationScope::begin(|tool| Operation {
         kind: DataOp::Disassociate,
-        from: (mapped, host()),
+        from: (mapped, host(tool)),
         to: (0, device as c_int),
         bytes: 0,
     })

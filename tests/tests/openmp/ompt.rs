@@ -39,6 +39,7 @@ fn trials() -> Vec<Trial> {
         ),
         trial("a tool sees memory routines as with LLVM's library", routines),
         trial("a tool sees a copy between devices as one operation", copies),
+        trial("a tool of LLVM 23 sees fills, and the host as device -1", newer_libomp),
         trial("a tool inside the program sees the events of a loaded one", linked_tool),
         trial("a tool sees 4 devices from their first use to the end", devices),
         trial("events of 8 threads are nested on each of them", threads),
@@ -226,6 +227,24 @@ fn copies(world: &World) -> Outcome {
     let program = world.program(&["copies.c"])?;
     let found = world.run(&program, Library::Ours, Tool::Loaded, &[])?;
     compare_with_file(&found, "copies.txt")
+}
+
+fn newer_libomp(world: &World) -> Outcome {
+    let folder = format!("-L{LLVM}");
+    let target = "-fopenmp-targets=x86_64-pc-linux-gnu";
+    let program = world.compile(&["newer.c"], &["-fopenmp", target, &folder, "-rdynamic"])?;
+    let found = world.run(&program, Library::Ours, Tool::Absent, &[])?;
+    let expected = [
+        "operation 1: null:-1 -> null:0 bytes=4",
+        "operation 8: null:-1 -> memory:0 bytes=4",
+        "operation 3: memory:0 -> memory:-1 bytes=4",
+        "operation 2: memory:-1 -> memory:0 bytes=4",
+        "operation 5: memory:-1 -> memory:0 bytes=4",
+        "operation 6: memory:-1 -> null:0 bytes=0",
+        "operation 4: memory:0 -> null:-1 bytes=0",
+        "x is 0",
+    ];
+    compare(found.iter().map(String::as_str), expected)
 }
 
 fn linked_tool(world: &World) -> Outcome {
