@@ -9,7 +9,7 @@ use crate::{debug, dump, gpu, libomp, loading, message, profile, variables};
 use longshore::{Host, Image};
 use parking_lot::Mutex;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The policy for regions that cannot run on a device. LLVM: `OffloadPolicy`.
@@ -30,6 +30,9 @@ static UNLISTED: Backlog = Backlog::new();
 /// Whether clang 20 or a later version compiled the library that was registered last.
 static IS_RECENT: AtomicBool = AtomicBool::new(false);
 static REQUIREMENTS: AtomicI64 = AtomicI64::new(0);
+/// libomp's number of the policy; [`UNREAD`] before the first use.
+static OFFLOAD: AtomicI32 = AtomicI32::new(UNREAD);
+const UNREAD: i32 = -1;
 
 /// The host, with the numbers of its entries that are devices of OpenMP already.
 struct Known {
@@ -133,12 +136,18 @@ fn listed() -> &'static [&'static OmpDevice] {
     unsafe { DEVICES.load(Ordering::Acquire).as_ref() }.map_or(&[], Vec::as_slice)
 }
 
+/// Lists the devices for the libraries registered since the last call. While offloading is disabled
+/// the host is the only device, and no plugin is opened.
 #[cold]
 fn list_devices() {
+    // Read before the lock is taken: libomp may ask for the devices meanwhile.
+    let is_disabled = policy() == Some(Policy::Disabled);
     let mut known = KNOWN.lock();
     let count = UNLISTED.count();
     if count != 0 {
-        add_devices(&mut known);
+        if !is_disabled {
+            add_devices(&mut known);
+        }
         UNLISTED.settle(count);
     }
 }
@@ -257,11 +266,23 @@ pub(crate) fn absence() -> Option<&'static str> {
 /// program with devices and disabled without. LLVM: `OffloadPolicy::get`.
 #[inline]
 pub(crate) fn policy() -> Option<Policy> {
-    static POLICY: OnceLock<Option<Policy>> = OnceLock::new();
-    // libomp reads `OMP_TARGET_OFFLOAD`; without libomp the default holds.
-    *POLICY.get_or_init(|| match libomp::target_offload().unwrap_or(1) {
+    let offload = match OFFLOAD.load(Ordering::Relaxed) {
+        UNREAD => read_offload(),
+        offload => offload,
+    };
+    match offload {
         0 => Some(Policy::Disabled),
         1 => None,
         _ => Some(Policy::Mandatory),
-    })
+    }
+}
+
+/// Reads the policy. A call that initializes libomp enters this function a second time on the same
+/// thread: libomp asks for the devices on behalf of a tool.
+#[cold]
+fn read_offload() -> i32 {
+    // libomp reads `OMP_TARGET_OFFLOAD`; without libomp the default holds.
+    let offload = libomp::target_offload().unwrap_or(1);
+    OFFLOAD.store(offload, Ordering::Relaxed);
+    offload
 }

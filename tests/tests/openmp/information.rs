@@ -51,6 +51,7 @@ fn trials() -> Vec<Trial> {
         trial("the entries of a device's images are listed", entries),
         trial("an error without a device says why", no_device),
         trial("without a device the policy decides", policy),
+        trial("while offloading is disabled the host is the only device", disabled),
         trial("the program of the page runs as the page says", page),
     ]
 }
@@ -370,6 +371,14 @@ fn policy(world: &World) -> Outcome {
                    backend 'kuda'";
     let is_told = misspelt.errors.contains(message);
     expect(is_told && misspelt.output == "on a device: 0\n", &misspelt.errors)
+}
+
+fn disabled(world: &World) -> Outcome {
+    let program = world.program("disabled.c")?;
+    let printed = world.ours(&program, &[("OMP_TARGET_OFFLOAD", "DISABLED")])?;
+    let is_silent = printed.has_succeeded && printed.errors.is_empty();
+    let expected = "devices: 0, host: 0, on the host: 1, value: 7\n";
+    expect(is_silent && printed.output == expected, &(printed.output + &printed.errors))
 }
 
 fn page(world: &World) -> Outcome {
