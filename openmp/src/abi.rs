@@ -271,6 +271,12 @@ impl MapType {
         (((self.0 as u64) >> 48) as usize).checked_sub(1)
     }
 
+    /// Returns whether the argument is a part of its parent's range, rather than a pointee.
+    #[inline]
+    pub fn is_part(self) -> bool {
+        self.has(MapType::MEMBER_OF) && !self.has(MapType::PTR_AND_OBJ)
+    }
+
     /// Returns whether the argument is a variable that a lambda captures by reference.
     #[inline]
     pub fn is_lambda_capture(self) -> bool {

@@ -67,8 +67,8 @@ struct Mapped {
     entry: Option<u32>,
 }
 
-/// Maps all arguments. With `from_mapper` the arguments are the components of a value with a
-/// mapper.
+/// Maps all arguments. With `of_member` the arguments are the components of a member of a mapped
+/// structure, which the structure's count includes.
 ///
 /// # Errors
 /// Ranges that overlap mapped ranges partially, absent ranges with `present`, errors of the device.
@@ -78,7 +78,7 @@ struct Mapped {
 pub(crate) unsafe fn begin(
     beginning: &mut Beginning<'_>,
     arguments: &MapArguments,
-    from_mapper: bool,
+    of_member: bool,
 ) -> Result<(), Failure> {
     for index in 0..arguments.count {
         // SAFETY: promised by the caller.
@@ -92,7 +92,7 @@ pub(crate) unsafe fn begin(
             // SAFETY: promised by the caller.
             let components = unsafe { mapper::components(function, &argument) };
             // SAFETY: as above; the mapper described memory of the program.
-            unsafe { begin(beginning, &components.arguments(), true) }
+            unsafe { begin(beginning, &components.arguments(), kind.is_part()) }
                 .map_err(|failure| failure.explain(&[MAPPER_FAILED]))?;
             continue;
         }
@@ -104,7 +104,7 @@ pub(crate) unsafe fn begin(
         let padding = if is_parent { padding(argument.base, argument.begin) } else { 0 };
         // SAFETY: promised by the caller.
         let returned =
-            unsafe { begin_one(beginning, &argument, padding, from_mapper && index == 0)? };
+            unsafe { begin_one(beginning, &argument, padding, of_member && index == 0)? };
         if let Some(base) = returned {
             // SAFETY: the program reads the device's address from this array.
             unsafe { *arguments.bases.add(index) = base as *mut _ };
@@ -113,16 +113,17 @@ pub(crate) unsafe fn begin(
     Ok(())
 }
 
-/// Maps one argument. Returns the device's base address, if the program wants to know it.
+/// Maps one argument; with `is_included` another argument counts its range. Returns the device's
+/// base address, if the program wants to know it.
 unsafe fn begin_one(
     beginning: &mut Beginning<'_>,
     argument: &MapArgument,
     padding: u64,
-    is_first_of_mapper: bool,
+    is_included: bool,
 ) -> Result<Option<u64>, Failure> {
     let kind = argument.kind;
     let mut base = argument.base;
-    let mut counts = !kind.has(MapType::MEMBER_OF) && !is_first_of_mapper;
+    let mut counts = !kind.has(MapType::MEMBER_OF) && !is_included;
     let mut pointer = None;
     if kind.has(MapType::PTR_AND_OBJ) {
         let request = Request {
@@ -144,7 +145,7 @@ unsafe fn begin_one(
         pointer = Some((base, mapped));
         // SAFETY: as above.
         base = unsafe { (base as *const u64).read_unaligned() };
-        counts = !is_first_of_mapper;
+        counts = true;
     }
     let bytes = argument.size as u64;
     let copies = kind.has(MapType::TO);

@@ -24,7 +24,8 @@ pub(crate) struct EndedMapping {
 
 type Ended = SmallVec<[EndedMapping; 4]>;
 
-/// Leaves the mappings of all arguments, last argument first.
+/// Leaves the mappings of all arguments, last argument first. With `of_member` the arguments are
+/// the components of a member of a mapped structure, which the structure's count includes.
 ///
 /// # Errors
 /// Absent ranges with `present`; errors of the device.
@@ -34,11 +35,11 @@ type Ended = SmallVec<[EndedMapping; 4]>;
 pub(crate) unsafe fn end(
     stream: &mut Stream,
     arguments: &MapArguments,
-    from_mapper: bool,
+    of_member: bool,
 ) -> Result<(), Failure> {
     let mut ended = Ended::new();
     // SAFETY: promised by the caller.
-    let result = unsafe { end_all(stream, arguments, from_mapper, &mut ended) };
+    let result = unsafe { end_all(stream, arguments, of_member, &mut ended) };
     if !ended.is_empty() {
         stream.after(After::End(ended.into_vec()));
     }
@@ -48,7 +49,7 @@ pub(crate) unsafe fn end(
 unsafe fn end_all(
     stream: &mut Stream,
     arguments: &MapArguments,
-    from_mapper: bool,
+    of_member: bool,
     ended: &mut Ended,
 ) -> Result<(), Failure> {
     for index in (0..arguments.count).rev() {
@@ -61,13 +62,13 @@ unsafe fn end_all(
             // SAFETY: the caller's promise.
             unsafe {
                 let components = mapper::components(function, &argument);
-                end(stream, &components.arguments(), true)
+                end(stream, &components.arguments(), argument.kind.is_part())
                     .map_err(|failure| failure.explain(&[MAPPER_FAILED]))?;
             }
             continue;
         }
         // SAFETY: the caller's promise.
-        unsafe { end_one(stream, &argument, from_mapper && index == 0, ended)? };
+        unsafe { end_one(stream, &argument, of_member && index == 0, ended)? };
     }
     Ok(())
 }
@@ -75,13 +76,12 @@ unsafe fn end_all(
 unsafe fn end_one(
     stream: &mut Stream,
     argument: &MapArgument,
-    is_first_of_mapper: bool,
+    is_included: bool,
     ended: &mut Ended,
 ) -> Result<(), Failure> {
     let kind = argument.kind;
     let (begin, bytes) = (argument.begin, argument.size as u64);
-    let is_member = kind.has(MapType::MEMBER_OF) && !kind.has(MapType::PTR_AND_OBJ);
-    let counts = !is_member && !is_first_of_mapper;
+    let counts = !kind.is_part() && (kind.has(MapType::PTR_AND_OBJ) || !is_included);
     let device = stream.device;
     let mut locked = device.table.lock();
     let found = table::lookup(&locked, begin, bytes);
@@ -221,8 +221,7 @@ fn finish_one(locked: &mut Locked<'_>, device: usize, ended: &EndedMapping) -> O
         // SAFETY: the pointers are memory of the program that a copy has overwritten.
         entry.shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
     }
-    let is_member = ended.kind.has(MapType::MEMBER_OF) && !ended.kind.has(MapType::PTR_AND_OBJ);
-    if is_member || entry.total() != 0 || entry.ending != 0 || entry.copying != 0 {
+    if ended.kind.is_part() || entry.total() != 0 || entry.ending != 0 || entry.copying != 0 {
         return None;
     }
     let entry = table::remove(locked, ended.entry);

@@ -1,7 +1,10 @@
 //! User-defined mappers: functions of the program that list the components of a value.
 
-use crate::abi::{MapArgument, MapArguments, Mapper};
+use crate::abi::{MapArgument, MapArguments, MapType, Mapper};
 use std::ffi::c_void;
+
+/// Flags of an argument that hold for its components, too. Mappers of clang 13 to 22 omit them.
+const INHERITED: i64 = MapType::ALWAYS.0 | MapType::DELETE.0;
 
 /// The components of a value, as its mapper lists them.
 #[derive(Default)]
@@ -28,6 +31,13 @@ impl Components {
         self.sizes.push(size);
         self.types.push(kind);
         self.names.push(name);
+    }
+
+    /// Adds the flags of the argument to all components but pointers to attach.
+    fn inherit(&mut self, kind: MapType) {
+        let flags = kind.0 & INHERITED;
+        let mapped = self.types.iter_mut().filter(|kind| !MapType(**kind).has(MapType::ATTACH));
+        mapped.for_each(|kind| *kind |= flags);
     }
 
     /// Returns the number of components.
@@ -68,5 +78,6 @@ pub(crate) unsafe fn components(mapper: Mapper, argument: &MapArgument) -> Compo
             argument.name.cast_mut().cast(),
         );
     }
+    components.inherit(argument.kind);
     components
 }

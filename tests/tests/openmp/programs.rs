@@ -75,10 +75,12 @@ pub(crate) const PROGRAMS: &[Program] = &[
         .other_info("queries of mappings are not printed")
         .flags(OPENMP_51)
         .since(16, "the clause has_device_addr is not known"),
+    Program::new("mapper_counts.c").failing_on(EVERY, "structures with mappers stay mapped"),
     Program::new("mappers.c").other_info("new data of a construct is copied again, as in LLVM 23"),
     Program::new("memory.c").other_info(DIRECT),
     Program::new("modifiers.c").flags(OPENMP_51),
-    Program::new("nested_mappers.c"),
+    Program::new("nested_mappers.c")
+        .other_info("structures with mappers do not stay mapped, as in LLVM 23"),
     Program::new("no_region.c").other_info("no device is opened"),
     Program::new("nohost.c"),
     Program::new("nowait.c").other_info(THREADS),
