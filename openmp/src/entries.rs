@@ -163,7 +163,8 @@ impl Entry {
 
     fn with(self, bytes: u64, flags: u32, data: i64) -> Entry {
         let kind = match flags {
-            _ if flags & FLAG_REQUIRES != 0 => EntryKind::Requires,
+            // The same flag marks constants of CUDA and HIP, which have an address.
+            _ if flags & FLAG_REQUIRES != 0 && self.address == 0 => EntryKind::Requires,
             _ if flags & FLAG_INDIRECT_TABLE != 0 => EntryKind::IndirectTable,
             _ if flags & FLAG_INDIRECT != 0 => EntryKind::IndirectFunction,
             _ if flags & FLAG_CONSTRUCTOR != 0 => EntryKind::Constructor,
@@ -223,6 +224,16 @@ mod tests {
         assert_eq!(entries[0].kind, EntryKind::Requires);
         assert_eq!(entries[0].data, 8);
         assert_eq!(entries[1].kind, EntryKind::Kernel);
+    }
+
+    #[test]
+    fn a_constant_of_cuda_is_a_variable() {
+        let constant = [1_u32; 4];
+        let (address, name) = ((&raw const constant).cast(), c"constant".as_ptr());
+        let old = [OldEntry { address, name, bytes: 16, flags: FLAG_REQUIRES, data: 0 }];
+        let (begin, end) = range(&old);
+        // SAFETY: the range is an array, and the name is a C string.
+        assert_eq!(unsafe { read(begin, end) }[0].kind, EntryKind::Variable);
     }
 
     #[test]
