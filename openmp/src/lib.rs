@@ -30,6 +30,7 @@ mod construct;
 mod debug;
 mod device;
 mod dump;
+mod ending;
 mod entries;
 pub mod exports;
 mod gpu;

@@ -10,7 +10,7 @@ pub(crate) mod simple;
 pub(crate) mod table;
 pub(crate) mod update;
 
-use crate::message;
+use crate::{ending, message};
 use longshore::Error;
 
 /// The reason that a construct cannot be carried out.
@@ -39,10 +39,14 @@ impl Failure {
         Failure::Reported
     }
 
-    /// Prints the reason, unless a message has described it.
+    /// Prints the reason, unless a message has described it. Ends the program without a message if
+    /// device code called `exit`.
     pub(crate) fn report(&self) {
         match self {
-            Failure::Device(error) => message::error(format_args!("{error}")),
+            Failure::Device(error) => {
+                ending::end_if_called(error);
+                message::error(format_args!("{error}"));
+            }
             Failure::Other(reason) => message::error(format_args!("{reason}")),
             Failure::Reported => {}
         }

@@ -46,11 +46,31 @@ pub(crate) enum Stop {
     /// A failure that it reported: a failed assertion.
     Failed(Failure),
     /// A call of a C library function that would have ended the thread or the program.
-    Ended(&'static CStr),
+    Ended(Ending),
     /// A call of a function that cannot be linked. The error lives as long as the image.
     NotLinked(NonNull<Error>),
     /// A run longer than the limit of [`Guard::call_for`].
     TimedOut,
+}
+
+/// A call that would have ended the thread or the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    pub(crate) function: &'static CStr,
+    /// The status of the program, for functions that end it with one.
+    pub(crate) status: Option<c_int>,
+}
+
+impl Ending {
+    /// Creates the call of a function without a status.
+    pub(crate) const fn new(function: &'static CStr) -> Ending {
+        Ending { function, status: None }
+    }
+
+    /// Returns the same call with a status.
+    pub(crate) const fn with_status(self, status: c_int) -> Ending {
+        Ending { status: Some(status), ..self }
+    }
 }
 
 /// A signal that device code raised.
@@ -184,14 +204,13 @@ impl Guard {
         self.resume_point.store(suspended.resume_point, Ordering::Relaxed);
     }
 
-    /// Ends the thread's current call of device code, if any, because device code called
-    /// `function`.
-    pub(crate) fn end_if_called(function: &'static CStr) {
+    /// Ends the thread's current call of device code, if any, because of what device code called.
+    pub(crate) fn end_if_called(ending: Ending) {
         let guard = Guard::for_handler();
         let is_called = |guard: &&Guard| !guard.resume_point.load(Ordering::Relaxed).is_null();
         if let Some(guard) = guard.filter(is_called) {
             // SAFETY: the thread is in a call, and device code called this function directly.
-            unsafe { guard.end_with(Stop::Ended(function)) }
+            unsafe { guard.end_with(Stop::Ended(ending)) }
         }
     }
 

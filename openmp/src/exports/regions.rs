@@ -201,7 +201,7 @@ pub unsafe extern "C" fn __tgt_target_nowait_query(handle: *mut *mut c_void) {
         Box::from_raw(pending)
     };
     if let Err(error) = is_done.and_then(|_| pending.finish()) {
-        message::error(format_args!("{error}"));
+        Failure::from(error).report();
         message::fatal(1, format_args!("Error while querying the async queue for completion."));
     }
 }

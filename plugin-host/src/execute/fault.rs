@@ -101,9 +101,14 @@ impl Cause {
                 message.push_str(error.message());
                 return Error::new(error.code(), message);
             }
-            Cause::Stop(Stop::Ended(function)) => {
-                let function = function.to_string_lossy();
+            Cause::Stop(Stop::Ended(ending)) => {
+                let function = ending.function.to_string_lossy();
                 let _ = write!(message, "{function}() was called, which device code must not");
+                let error = Error::new(code, message);
+                return match ending.status {
+                    Some(status) => error.with_vendor(function, status.into()),
+                    None => error,
+                };
             }
             Cause::Stop(Stop::Failed(failure)) => failure.describe(&mut message),
             Cause::Stop(Stop::TimedOut) => message.push_str("it took too long"),

@@ -1,7 +1,7 @@
 //! Functions of the C library that end a thread or the program. Device code that calls one ends as
 //! if it had faulted; other code gets the C library's behaviour.
 
-use crate::guard::Guard;
+use crate::guard::{Ending, Guard};
 use libc::{c_char, c_int, c_long, c_void};
 use std::ffi::CStr;
 
@@ -28,17 +28,18 @@ pub(crate) fn address_of(name: &str) -> Option<u64> {
     Some(address.expose_provenance() as u64)
 }
 
-/// Defines functions with the arguments of the C library's functions. A call from device
-/// code ends that code; other code gets the C library's function.
+/// Defines functions with the arguments of the C library's functions, and the argument that is the
+/// program's status. A call from device code ends that code; other code gets the C library's
+/// function.
 macro_rules! ends {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty $(=> $status:ident)?;)*) => {
         $(#[allow(non_snake_case, reason = "names of the C library")]
         unsafe extern "C" fn $name($($argument: $type),*) -> $result {
             const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
                 Err(_) => unreachable!(),
             };
-            Guard::end_if_called(NAME);
+            Guard::end_if_called(Ending::new(NAME)$(.with_status($status))?);
             // SAFETY: promised by the caller.
             unsafe { c::$name($($argument),*) }
         })*
@@ -58,10 +59,10 @@ type Strings = *const *const c_char;
 ends! {
     pthread_exit(value: *mut c_void) -> !;
     thrd_exit(result: c_int) -> !;
-    exit(status: c_int) -> !;
-    _exit(status: c_int) -> !;
-    _Exit(status: c_int) -> !;
-    quick_exit(status: c_int) -> !;
+    exit(status: c_int) -> ! => status;
+    _exit(status: c_int) -> ! => status;
+    _Exit(status: c_int) -> ! => status;
+    quick_exit(status: c_int) -> ! => status;
     execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
     execv(path: *const c_char, arguments: Strings) -> c_int;
     execvp(file: *const c_char, arguments: Strings) -> c_int;
@@ -125,7 +126,7 @@ macro_rules! variadic_ends {
     (@check check_syscall $text:literal) => {};
     (@check $check:ident $text:literal) => {
         extern "C" fn $check() {
-            Guard::end_if_called($text);
+            Guard::end_if_called(Ending::new($text));
         }
     };
 }
@@ -146,5 +147,5 @@ extern "C" fn check_syscall(number: c_long) {
         libc::SYS_execveat => c"syscall(SYS_execveat)",
         _ => return,
     };
-    Guard::end_if_called(name);
+    Guard::end_if_called(Ending::new(name));
 }

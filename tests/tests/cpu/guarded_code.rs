@@ -58,7 +58,7 @@ extern char **environ;
 static char *const arguments[] = {"true", 0};
 void k_pthread_exit(void **a) { (void)a; pthread_exit(0); }
 void k_thrd_exit(void **a) { (void)a; thrd_exit(0); }
-void k_exit(void **a) { (void)a; exit(0); }
+void k_exit(void **a) { (void)a; exit(3); }
 void k__exit(void **a) { (void)a; _exit(0); }
 void k__Exit(void **a) { (void)a; _Exit(0); }
 void k_quick_exit(void **a) { (void)a; quick_exit(0); }
@@ -95,6 +95,10 @@ fn device_code_that_would_end_its_thread_or_the_program_is_an_error_of_its_queue
                 assert_says(&error.unwrap_err(), &[&format!("kernel '{kernel}': "), name]);
             }
         }
+        let error = run(&queue, &program, "k_exit", 0).unwrap_err();
+        let call = error.vendor().expect("the call has a status");
+        assert_eq!((call.name.as_str(), call.number), ("exit", 3));
+        assert_eq!(run(&queue, &program, "k_thrd_exit", 0).unwrap_err().vendor(), None);
         let number = device.buffer_of(&queue, &[0_u32]).unwrap();
         run(&queue, &program, "fine", number.pointer().0).unwrap();
         assert_eq!(number.to_vec(&queue).unwrap(), [std::process::id()]);

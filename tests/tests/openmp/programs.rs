@@ -49,6 +49,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("device_pointers.c"),
     Program::new("devices.c").other_info(DIRECT),
     Program::new("early_and_late.cpp"),
+    Program::new("ending.c"),
     Program::new("enter.c").flags(OPENMP_52).since(16, "the clause enter is not known"),
     Program::new("exceptions.cpp"),
     Program::new("global_pointers.c"),
