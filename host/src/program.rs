@@ -225,6 +225,12 @@ impl Program {
         self.device().core().wait_for_users(self.core().id)
     }
 
+    /// Returns whether a thread uses the image at this moment: it waits for a launch, or makes a
+    /// query. [`Program::unload`] waits for such threads.
+    pub fn is_in_use(&self) -> bool {
+        self.core().module.is_in_use()
+    }
+
     /// Unloads the image: waits for the queues that use it, runs its destructors, reads its
     /// memory-pool tracker and profile, and frees its memory. An error does not stop the remaining
     /// steps. Blocks. LLVM: `olDestroyProgram`.

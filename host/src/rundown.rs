@@ -92,6 +92,11 @@ impl<T, const SHARDS: usize> Rundown<T, SHARDS> {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Returns whether a thread is inside.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.inside.iter().any(|shard| shard.0.load(Ordering::Acquire) != 0)
+    }
+
     #[inline]
     fn leave(&self, shard: &AtomicUsize) {
         // A taker that saw this thread inside has set `closed` before, which this modification
@@ -143,7 +148,11 @@ mod tests {
     #[test]
     fn a_value_is_taken_once_and_entered_no_more() {
         let rundown: Rundown<u32> = Rundown::new(7);
-        assert_eq!(*rundown.enter(0).unwrap(), 7);
+        let guard = rundown.enter(0).unwrap();
+        assert_eq!(*guard, 7);
+        assert!(rundown.is_in_use());
+        drop(guard);
+        assert!(!rundown.is_in_use());
         assert_eq!(rundown.take(), Some(7));
         assert_eq!(rundown.take(), None);
         assert!(rundown.enter(0).is_none());

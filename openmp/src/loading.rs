@@ -110,8 +110,14 @@ fn may_fork(image: &[u8]) -> bool {
     contains(b"__kmpc_fork_") || contains(b"__kmpc_parallel_")
 }
 
-/// Unloads an image of a library.
-fn unload_image(device: &OmpDevice, library: &Library, loaded: Loaded) {
+/// Unloads an image of a library. The image stays if a region of it runs: a thread of the region's
+/// team may have called `exit`, and the region does not end before that thread.
+fn unload_image(device: &OmpDevice, library: &Library, mut loaded: Loaded) {
+    if let Some(program) = loaded.program.take_if(|program| program.is_in_use()) {
+        log::debug!("device {}: an image of a running region stays loaded", device.number);
+        std::mem::forget(program);
+        return;
+    }
     if let Some(program) = &loaded.program {
         for name in &loaded.destructors {
             call(device, program, name).unwrap_or_else(|failure| failure.report());
