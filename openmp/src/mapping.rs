@@ -10,7 +10,9 @@ pub(crate) mod simple;
 pub(crate) mod table;
 pub(crate) mod update;
 
-use crate::{ending, message};
+use crate::abi::MapType;
+use crate::device::OmpDevice;
+use crate::{ending, info, message, runtime};
 use longshore::Error;
 
 /// The reason that a construct cannot be carried out.
@@ -51,4 +53,23 @@ impl Failure {
             Failure::Reported => {}
         }
     }
+}
+
+/// Judges a range that the end of a mapping or an update has not found: its first address and its
+/// size. `modifier` names the kind of modifier in the message.
+///
+/// # Errors
+/// The range has `present`, and the device does not use the host's memory.
+fn absent(
+    device: &OmpDevice,
+    kind: MapType,
+    modifier: &str,
+    (begin, bytes): (u64, u64),
+) -> Result<(), Failure> {
+    // Shared memory is present everywhere, and the table has none of it.
+    if !kind.has(MapType::PRESENT) || runtime::uses_host_memory(device) {
+        return Ok(());
+    }
+    info::present_missing(modifier, begin, bytes);
+    Err(Failure::Reported)
 }

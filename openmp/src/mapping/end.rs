@@ -2,7 +2,7 @@
 //! LLVM: `targetDataEnd`.
 
 use super::table::{self, COPIED_LOCKED, Locked, MappingTable};
-use super::{Failure, mapper};
+use super::{Failure, absent, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::info;
 use crate::memory::Memory;
@@ -87,11 +87,7 @@ unsafe fn end_one(
     let found = table::lookup(&locked, begin, bytes);
     let is_found = found.is_contained || kind.has(MapType::IMPLICIT) && found.overlaps();
     let Some(range) = found.range.filter(|_| is_found) else {
-        if kind.has(MapType::PRESENT) {
-            info::present_missing("map type", begin, bytes);
-            return Err(Failure::Reported);
-        }
-        return Ok(());
+        return absent(device, kind, "map type", (begin, bytes));
     };
     let number = range.entry as u32;
     let target = range.target.wrapping_add(begin.wrapping_sub(range.begin));

@@ -1,7 +1,7 @@
 //! Updates of mapped data: `target update`. LLVM: `targetDataUpdate`.
 
 use super::table::{self, COPIED_LOCKED, Shadow};
-use super::{Failure, mapper};
+use super::{Failure, absent, mapper};
 use crate::abi::{Dimension, MapArguments, MapType};
 use crate::settings::{info as kinds, is_observed, wants};
 use crate::stream::{After, Stream};
@@ -156,11 +156,7 @@ unsafe fn update_range(
     let locked = device.table.lock();
     let found = table::lookup(&locked, begin, bytes);
     let Some(range) = found.range.filter(|_| found.is_contained) else {
-        if kind.has(MapType::PRESENT) {
-            info::present_missing("motion", begin, bytes);
-            return Err(Failure::Reported);
-        }
-        return Ok(());
+        return absent(device, kind, "motion", (begin, bytes));
     };
     let entry = locked.get(range.entry as u32);
     if entry.is_host_memory() {

@@ -92,6 +92,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
         .since(19, "omp_target_memset is not in older libraries")
         .failing_on(EVERY, "wrong calls are accepted"),
     Program::new("scalars.c"),
+    Program::new("shared_modifiers.c")
+        .flags(OPENMP_51)
+        .failing_on(EVERY, "an update finds shared memory absent"),
     Program::new("shared_object.cpp")
         .other_info(THREADS)
         .with(Part::Object("shared_object_part.c"))
@@ -106,7 +109,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("teams.c"),
     Program::new("threads.cpp").other_info(THREADS),
     Program::new("unified_address.c").failing_on(&[14], "the requirement is not supported"),
-    Program::new("unified_shared_memory.c").failing_on(&[14], "the requirement is not supported"),
+    Program::new("unified_shared_memory.c")
+        .flags(OPENMP_51)
+        .failing_on(&[14], "the requirement is not supported"),
     Program::new("units.c").with(Part::Unit("units_part.c")),
     Program::new("update.c"),
 ];
