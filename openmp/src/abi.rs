@@ -265,6 +265,12 @@ impl MapType {
         self.0 & flags.0 == flags.0
     }
 
+    /// Returns the map type without these flags.
+    #[inline]
+    pub fn without(self, flags: MapType) -> MapType {
+        MapType(self.0 & !flags.0)
+    }
+
     /// Returns the index of the parent of a member.
     #[inline]
     pub fn parent(self) -> Option<usize> {

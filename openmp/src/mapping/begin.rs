@@ -5,6 +5,7 @@ use super::attach::{self, AttachEntry};
 use super::table::{self, COPIED_LOCKED, Entry, Locked, Lookup, Shadow};
 use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
+use crate::device::OmpDevice;
 use crate::gpu::Pin;
 use crate::info;
 use crate::message;
@@ -121,7 +122,7 @@ unsafe fn begin_one(
     padding: u64,
     is_included: bool,
 ) -> Result<Option<u64>, Failure> {
-    let kind = argument.kind;
+    let mut kind = argument.kind;
     let mut base = argument.base;
     let mut counts = !kind.has(MapType::MEMBER_OF) && !is_included;
     let mut pointer = None;
@@ -141,6 +142,9 @@ unsafe fn begin_one(
             unsafe { map(beginning, &request) }.map_err(|failure| unmapped(failure, kind))?;
         if mapped.target == 0 {
             return Err(unmapped(Failure::Reported, kind));
+        }
+        if kind.has(MapType::CLOSE) && leads_to_shared_variable(beginning.stream.device, &mapped) {
+            kind = kind.without(MapType::CLOSE);
         }
         pointer = Some((base, mapped));
         // SAFETY: as above.
@@ -178,6 +182,14 @@ unsafe fn begin_one(
         0 => base,
         target => target.wrapping_sub(begin.wrapping_sub(base)),
     }))
+}
+
+/// Returns whether a pointer is the device's reference to a variable of the program in shared
+/// memory. The reference outlives all mappings, so memory of a mapping must not replace the
+/// variable.
+fn leads_to_shared_variable(device: &OmpDevice, pointer: &Mapped) -> bool {
+    let is_variable = |number| device.table.lock().get(number).is_variable();
+    runtime::uses_host_memory(device) && pointer.entry.is_some_and(is_variable)
 }
 
 /// Prints that a range could not be mapped, in LLVM's words.

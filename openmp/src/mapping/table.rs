@@ -129,6 +129,12 @@ impl Entry {
         if count == INFINITE { "INF".to_owned() } else { count.to_string() }
     }
 
+    /// Returns whether the range is a variable of the program, with memory of an image.
+    pub(crate) fn is_variable(&self) -> bool {
+        // Associations of the program have no name.
+        self.dynamic == INFINITE && !self.name.is_null()
+    }
+
     /// Returns whether the table does not own the range and both addresses are the same.
     pub(crate) fn is_host_memory(&self) -> bool {
         self.memory.is_none() && self.begin == self.target
