@@ -14,8 +14,11 @@ const SUCCESS: i32 = 0;
 /// The result of a routine that failed.
 const FAILURE: i32 = -1;
 
-/// Returns the device address of mapped host memory.
+/// Returns the device address of mapped host memory, for a query of the program.
 fn mapped(device: &OmpDevice, address: *const c_void) -> Option<u64> {
+    if wants(kinds::MAPPING_EXISTS) {
+        info::looked_up(device, address as u64, 1, true);
+    }
     let found = device.table.lookup(address as u64, 1);
     let range = found.range.filter(|_| found.is_contained)?;
     Some(range.target.wrapping_add((address as u64).wrapping_sub(range.begin)))
@@ -31,12 +34,7 @@ pub extern "C" fn omp_target_is_present(address: *const c_void, device: i32) -> 
     }
     match Place::get(device) {
         Place::Host => 1,
-        Place::Device(device) => {
-            if wants(kinds::MAPPING_EXISTS) {
-                info::looked_up(device, address as u64, 1, true);
-            }
-            i32::from(mapped(device, address).is_some())
-        }
+        Place::Device(device) => i32::from(mapped(device, address).is_some()),
     }
 }
 

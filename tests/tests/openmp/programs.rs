@@ -74,7 +74,6 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("many_ranges.c").other_info("a table after each construct is too long"),
     Program::new("mapped_data.c").other_info("attached pointers of no size are not printed"),
     Program::new("mapped_pointers.c")
-        .other_info("queries of mappings are not printed")
         .flags(OPENMP_51)
         .since(16, "the clause has_device_addr is not known"),
     Program::new("mapper_counts.c").failing_on(EVERY, "structures with mappers stay mapped"),
