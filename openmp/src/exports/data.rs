@@ -3,7 +3,7 @@
 use crate::abi::{Ident, MapArguments};
 use crate::device::OmpDevice;
 use crate::mapping::begin::{self, Beginning};
-use crate::mapping::mapper::Components;
+use crate::mapping::mapper::List;
 use crate::mapping::{Failure, attach, end, simple, update};
 use crate::settings::is_observed;
 use crate::stream::Stream;
@@ -178,17 +178,17 @@ data_constructs! {
 /// Returns the number of components that a mapper has listed. LLVM: `__tgt_mapper_num_components`.
 ///
 /// # Safety
-/// The handle is the one that the mapper got.
+/// The handle is the one that the mapper got, or the address of a vector with LLVM's components.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __tgt_mapper_num_components(handle: *mut c_void) -> i64 {
     // SAFETY: promised by the caller.
-    unsafe { (*handle.cast::<Components>()).len() as i64 }
+    unsafe { (*handle.cast::<List>()).len() as i64 }
 }
 
 /// Adds a component of the value that a mapper lists. LLVM: `__tgt_push_mapper_component`.
 ///
 /// # Safety
-/// The handle is the one that the mapper got.
+/// The handle is the one that the mapper got, or the address of a vector with LLVM's components.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __tgt_push_mapper_component(
     handle: *mut c_void,
@@ -199,5 +199,5 @@ pub unsafe extern "C" fn __tgt_push_mapper_component(
     name: *mut c_void,
 ) {
     // SAFETY: promised by the caller.
-    unsafe { (*handle.cast::<Components>()).push(base, begin, size, kind, name) }
+    unsafe { (*handle.cast::<List>()).push(base, begin, size, kind, name) }
 }
