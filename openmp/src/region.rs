@@ -125,7 +125,7 @@ unsafe fn run_mapped(
     let mut beginning = Beginning::new(stream);
     // SAFETY: the caller's promise.
     unsafe {
-        begin::begin(&mut beginning, arguments, false)
+        begin::begin(&mut beginning, arguments)
             .map_err(|failure| failure.explain(&[BEGIN_FAILED, BEFORE_FAILED]))?;
         attach::process(&mut beginning)
             .map_err(|failure| failure.explain(&[ATTACH_FAILED, BEFORE_FAILED]))?;
@@ -133,8 +133,7 @@ unsafe fn run_mapped(
             .map_err(|failure| failure.explain(&[BEFORE_FAILED]))?;
         launch(stream, region, kernel, &mut words)
             .map_err(|failure| failure.explain(&[LAUNCH_FAILED]))?;
-        end::end(stream, arguments, false)
-            .map_err(|failure| failure.explain(&[END_FAILED, AFTER_FAILED]))
+        end::end(stream, arguments).map_err(|failure| failure.explain(&[END_FAILED, AFTER_FAILED]))
     }
 }
 

@@ -123,6 +123,9 @@ pub(crate) struct Settings {
     pub(crate) pool_threshold: u64,
     /// `OMPTARGET_DUMP_OFFLOAD_ENTRIES`: the number of the device whose entries are printed.
     pub(crate) dump_entries: Option<i64>,
+    /// `LIBOMPTARGET_TREAT_ATTACH_AUTO_AS_ALWAYS`: pointers are attached even if neither the
+    /// pointer nor its pointee is new.
+    pub(crate) attach_always: bool,
 }
 
 /// Returns the settings.
@@ -132,6 +135,9 @@ pub(crate) fn settings() -> &'static Settings {
         pool_threshold: number("LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD")
             .map_or(8 << 10, |bytes| bytes.max(0) as u64),
         dump_entries: number("OMPTARGET_DUMP_OFFLOAD_ENTRIES"),
+        attach_always: text("LIBOMPTARGET_TREAT_ATTACH_AUTO_AS_ALWAYS").is_some_and(|text| {
+            ["1", "on", "true", "yes"].iter().any(|word| text.eq_ignore_ascii_case(word))
+        }),
     })
 }
 

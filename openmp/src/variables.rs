@@ -3,7 +3,7 @@
 use crate::settings;
 
 /// Variables, each with the reason for having no effect, or with its replacement.
-const WITHOUT_EFFECT: [(&str, &str); 26] = [
+const WITHOUT_EFFECT: [(&str, &str); 25] = [
     ("LIBOMPTARGET_MAP_FORCE_ATOMIC", "copies of mapped data are always atomic"),
     ("LIBOMPTARGET_RECORD", RECORD),
     ("LIBOMPTARGET_RR_SAVE_OUTPUT", RECORD),
@@ -17,7 +17,6 @@ const WITHOUT_EFFECT: [(&str, &str); 26] = [
     ("OFFLOAD_TRACK_NUM_KERNEL_LAUNCH_TRACES", "an error names its kernel"),
     ("LIBOMPTARGET_NUM_INITIAL_STREAMS", ON_DEMAND),
     ("LIBOMPTARGET_NUM_INITIAL_EVENTS", ON_DEMAND),
-    ("LIBOMPTARGET_TREAT_ATTACH_AUTO_AS_ALWAYS", "pointers are attached as OpenMP requires"),
     ("LIBOMPTARGET_AMDGPU_NUM_HSA_QUEUES", HIP),
     ("LIBOMPTARGET_AMDGPU_HSA_QUEUE_SIZE", HIP),
     ("LIBOMPTARGET_AMDGPU_HSA_QUEUE_BUSY_TRACKING", HIP),

@@ -119,10 +119,10 @@ unsafe fn carry_out(
         match construct {
             Construct::Begin => {
                 let mut beginning = Beginning::new(stream);
-                begin::begin(&mut beginning, arguments, false)?;
+                begin::begin(&mut beginning, arguments)?;
                 attach::process(&mut beginning)
             }
-            Construct::End => end::end(stream, arguments, false),
+            Construct::End => end::end(stream, arguments),
             Construct::Update => update::update(stream, arguments),
         }
     }

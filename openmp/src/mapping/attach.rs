@@ -4,8 +4,9 @@ use super::Failure;
 use super::begin::Beginning;
 use super::table::Shadow;
 use crate::abi::{MapArgument, MapType};
+use crate::debug::debug;
 use crate::info;
-use crate::settings::{info as kinds, wants};
+use crate::settings::{info as kinds, settings, wants};
 use crate::stream::Stream;
 
 /// A pointer to attach once all arguments of the construct are mapped.
@@ -41,11 +42,17 @@ impl AttachEntry {
 /// # Safety
 /// The pointers are readable.
 pub(crate) unsafe fn process(beginning: &mut Beginning<'_>) -> Result<(), Failure> {
-    for entry in std::mem::take(&mut beginning.attach) {
-        let is_new = |address: u64| {
-            beginning.new.iter().any(|(begin, bytes)| address >= *begin && address - begin < *bytes)
-        };
-        if !entry.always && !is_new(entry.pointee) && !is_new(entry.pointer) {
+    let entries = std::mem::take(&mut beginning.attach);
+    let always = !entries.is_empty() && settings().attach_always;
+    if always {
+        debug!(
+            "Treating ATTACH(auto) as ATTACH(always) because \
+             LIBOMPTARGET_TREAT_ATTACH_AUTO_AS_ALWAYS is true"
+        );
+    }
+    for entry in entries {
+        let is_new = beginning.has_mapped(entry.pointee) || beginning.has_mapped(entry.pointer);
+        if !always && !entry.always && !is_new {
             continue;
         }
         let device = beginning.stream.device;

@@ -5,6 +5,7 @@ use super::attach::{self, AttachEntry};
 use super::table::{self, COPIED_LOCKED, Entry, Locked, Lookup, Shadow};
 use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
+use crate::debug::debug;
 use crate::device::OmpDevice;
 use crate::gpu::Pin;
 use crate::info;
@@ -38,6 +39,11 @@ impl<'a> Beginning<'a> {
     pub(crate) fn new(stream: &'a mut Stream) -> Beginning<'a> {
         Beginning { stream, attach: SmallVec::new(), new: SmallVec::new() }
     }
+
+    /// Returns whether the construct has mapped the range of an address newly.
+    pub(crate) fn has_mapped(&self, address: u64) -> bool {
+        self.new.iter().any(|(begin, bytes)| address >= *begin && address - begin < *bytes)
+    }
 }
 
 /// A request to map one range.
@@ -68,8 +74,7 @@ struct Mapped {
     entry: Option<u32>,
 }
 
-/// Maps all arguments. With `of_member` the arguments are the components of a member of a mapped
-/// structure, which the structure's count includes.
+/// Maps all arguments.
 ///
 /// # Errors
 /// Ranges that overlap mapped ranges partially, absent ranges with `present`, errors of the device.
@@ -79,7 +84,6 @@ struct Mapped {
 pub(crate) unsafe fn begin(
     beginning: &mut Beginning<'_>,
     arguments: &MapArguments,
-    of_member: bool,
 ) -> Result<(), Failure> {
     for index in 0..arguments.count {
         // SAFETY: promised by the caller.
@@ -93,7 +97,7 @@ pub(crate) unsafe fn begin(
             // SAFETY: promised by the caller.
             let components = unsafe { mapper::components(function, &argument) };
             // SAFETY: as above; the mapper described memory of the program.
-            unsafe { begin(beginning, &components.arguments(), kind.is_part()) }
+            unsafe { begin(beginning, &components.arguments()) }
                 .map_err(|failure| failure.explain(&[MAPPER_FAILED]))?;
             continue;
         }
@@ -104,8 +108,7 @@ pub(crate) unsafe fn begin(
         let is_parent = kind.parent().is_none() && next.parent() == Some(index);
         let padding = if is_parent { padding(argument.base, argument.begin) } else { 0 };
         // SAFETY: promised by the caller.
-        let returned =
-            unsafe { begin_one(beginning, &argument, padding, of_member && index == 0)? };
+        let returned = unsafe { begin_one(beginning, &argument, padding)? };
         if let Some(base) = returned {
             // SAFETY: the program reads the device's address from this array.
             unsafe { *arguments.bases.add(index) = base as *mut _ };
@@ -114,17 +117,15 @@ pub(crate) unsafe fn begin(
     Ok(())
 }
 
-/// Maps one argument; with `is_included` another argument counts its range. Returns the device's
-/// base address, if the program wants to know it.
+/// Maps one argument. Returns the device's base address, if the program wants to know it.
 unsafe fn begin_one(
     beginning: &mut Beginning<'_>,
     argument: &MapArgument,
     padding: u64,
-    is_included: bool,
 ) -> Result<Option<u64>, Failure> {
     let mut kind = argument.kind;
     let mut base = argument.base;
-    let mut counts = !kind.has(MapType::MEMBER_OF) && !is_included;
+    let mut counts = !kind.has(MapType::MEMBER_OF);
     let mut pointer = None;
     if kind.has(MapType::PTR_AND_OBJ) {
         let request = Request {
@@ -159,6 +160,12 @@ unsafe fn begin_one(
     let mapped = unsafe { map(beginning, &request) }.map_err(|failure| unmapped(failure, kind))?;
     if mapped.target == 0 && (bytes != 0 || kind.has(MapType::PRESENT)) {
         return Err(unmapped(Failure::Reported, kind));
+    }
+    if kind.has(MapType::PRESENT) && !kind.has(MapType::MEMBER_OF) && beginning.has_mapped(begin) {
+        info::present_missing("map type", begin, bytes);
+        return Err(Failure::Reported.explain(&[&format!(
+            "Pointer {begin:#018x} was not present on the device upon entry to the region."
+        )]));
     }
     if let Some((host, pointer)) = pointer.filter(|(_, pointer)| !pointer.is_host)
         && let Some(entry) = pointer.entry
@@ -297,9 +304,10 @@ unsafe fn map_present(
         is_contained: found.is_contained,
         entry: Some(number),
     };
-    let was_new = beginning.new.iter().any(|(begin, bytes)| {
-        request.begin >= *begin && request.begin < begin.saturating_add(*bytes)
-    });
+    let was_new = beginning.has_mapped(request.begin);
+    if was_new {
+        debug!("HstPtrBegin {:#018x} was newly allocated for the current region", request.begin);
+    }
     let copies = request.copies
         && !is_host
         && request.bytes != 0

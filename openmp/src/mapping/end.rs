@@ -4,6 +4,7 @@
 use super::table::{self, COPIED_LOCKED, Locked, MappingTable};
 use super::{Failure, absent, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
+use crate::debug::debug;
 use crate::info;
 use crate::memory::Memory;
 use crate::ompt;
@@ -22,24 +23,100 @@ pub(crate) struct EndedMapping {
     kind: MapType,
 }
 
-type Ended = SmallVec<[EndedMapping; 4]>;
+/// A construct that leaves mappings. LLVM: `StateInfoTy`.
+struct Ending<'a> {
+    stream: &'a mut Stream,
+    ended: SmallVec<[EndedMapping; 4]>,
+    /// Entries in the table with the last count when the construct left them.
+    released: SmallVec<[u32; 4]>,
+    /// Ranges with `from` of mappings that had further counts.
+    skipped: SmallVec<[Span; 4]>,
+    /// Ranges that the construct has copied to the host.
+    copied: SmallVec<[Span; 4]>,
+}
 
-/// Leaves the mappings of all arguments, last argument first. With `of_member` the arguments are
-/// the components of a member of a mapped structure, which the structure's count includes.
+impl Ending<'_> {
+    /// Returns the ranges to copy to the host, as the construct leaves an entry with the range
+    /// `whole` by an argument with the range `span`. The pair has two facts about the entry: the
+    /// count is the last, and the entry is memory of the host.
+    fn copies(
+        &mut self,
+        entry: u32,
+        whole: Span,
+        span: Span,
+        kind: MapType,
+        (is_last, is_host): (bool, bool),
+    ) -> SmallVec<[Span; 2]> {
+        let mut copies: SmallVec<[Span; 2]> = SmallVec::new();
+        let is_released = self.released.contains(&entry);
+        if kind.has(MapType::FROM) && !is_host && span.bytes != 0 {
+            let begin = span.begin;
+            if is_released {
+                debug!("Pointer HstPtr={begin:#018x} falls within a range previously released");
+            }
+            match kind.has(MapType::ALWAYS) || is_last || is_released {
+                true => copies.push(span),
+                false => self.skipped.push(span),
+            }
+        }
+        if is_last && !is_released {
+            let (Span { begin, bytes }, is_deleted) = (whole, kind.has(MapType::DELETE));
+            debug!(
+                "Tracking released entry: HstPtr={begin:#018x}, Size={bytes}, ForceDelete={}",
+                i32::from(is_deleted)
+            );
+            self.released.push(entry);
+            copies.extend(self.skipped.iter().copied().filter(|skipped| whole.contains(*skipped)));
+            self.skipped.retain(|skipped| !whole.contains(*skipped));
+        }
+        copies.retain(|span| !self.copied.iter().any(|copied| copied.contains(*span)));
+        self.copied.extend_from_slice(&copies);
+        copies
+    }
+}
+
+/// A range of the host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Span {
+    begin: u64,
+    bytes: u64,
+}
+
+impl Span {
+    fn end(self) -> u64 {
+        self.begin.saturating_add(self.bytes)
+    }
+
+    fn contains(self, other: Span) -> bool {
+        self.begin <= other.begin && other.end() <= self.end()
+    }
+
+    fn overlaps(self, other: Span) -> bool {
+        self.begin < other.end() && other.begin < self.end()
+    }
+}
+
+/// Leaves the mappings of all arguments, last argument first.
+///
+/// A range with `from` is copied once if the construct removes its mapping, whichever of the
+/// arguments does.
 ///
 /// # Errors
 /// Absent ranges with `present`; errors of the device.
 ///
 /// # Safety
 /// The arguments describe memory of the program.
-pub(crate) unsafe fn end(
-    stream: &mut Stream,
-    arguments: &MapArguments,
-    of_member: bool,
-) -> Result<(), Failure> {
-    let mut ended = Ended::new();
+pub(crate) unsafe fn end(stream: &mut Stream, arguments: &MapArguments) -> Result<(), Failure> {
+    let mut ending = Ending {
+        stream,
+        ended: SmallVec::new(),
+        released: SmallVec::new(),
+        skipped: SmallVec::new(),
+        copied: SmallVec::new(),
+    };
     // SAFETY: promised by the caller.
-    let result = unsafe { end_all(stream, arguments, of_member, &mut ended) };
+    let result = unsafe { end_all(&mut ending, arguments, false) };
+    let Ending { stream, ended, .. } = ending;
     if !ended.is_empty() {
         stream.after(After::End(ended.into_vec()));
     }
@@ -47,10 +124,9 @@ pub(crate) unsafe fn end(
 }
 
 unsafe fn end_all(
-    stream: &mut Stream,
+    ending: &mut Ending<'_>,
     arguments: &MapArguments,
-    of_member: bool,
-    ended: &mut Ended,
+    from_mapper: bool,
 ) -> Result<(), Failure> {
     for index in (0..arguments.count).rev() {
         // SAFETY: the caller's promise.
@@ -62,82 +138,112 @@ unsafe fn end_all(
             // SAFETY: the caller's promise.
             unsafe {
                 let components = mapper::components(function, &argument);
-                end(stream, &components.arguments(), argument.kind.is_part())
+                end_all(ending, &components.arguments(), true)
                     .map_err(|failure| failure.explain(&[MAPPER_FAILED]))?;
             }
             continue;
         }
+        // Arguments outside a mapper's components are out of sight.
+        let mut is_in_use = |range| {
+            // SAFETY: the caller's promise.
+            from_mapper || unsafe { retrieves_before(arguments, index, range) }
+        };
         // SAFETY: the caller's promise.
-        unsafe { end_one(stream, &argument, of_member && index == 0, ended)? };
+        unsafe { end_one(ending, &argument, &mut is_in_use)? };
     }
     Ok(())
 }
 
-unsafe fn end_one(
-    stream: &mut Stream,
-    argument: &MapArgument,
-    is_included: bool,
-    ended: &mut Ended,
-) -> Result<(), Failure> {
-    let kind = argument.kind;
-    let (begin, bytes) = (argument.begin, argument.size as u64);
-    let counts = !kind.is_part() && (kind.has(MapType::PTR_AND_OBJ) || !is_included);
-    let device = stream.device;
-    let mut locked = device.table.lock();
-    let found = table::lookup(&locked, begin, bytes);
-    let is_found = found.is_contained || kind.has(MapType::IMPLICIT) && found.overlaps();
-    let Some(range) = found.range.filter(|_| is_found) else {
-        return absent(device, kind, "map type", (begin, bytes));
-    };
-    let number = range.entry as u32;
-    let target = range.target.wrapping_add(begin.wrapping_sub(range.begin));
-    let is_last = leave(&mut locked, number, argument, counts, target, device.number);
-    let entry = locked.get(number);
-    let is_host = entry.is_host_memory();
-    let retrieves =
-        kind.has(MapType::FROM) && (kind.has(MapType::ALWAYS) || is_last) && !is_host && bytes != 0;
-    let this = EndedMapping { entry: number, bytes, kind };
-    if device.is_reachable && !is_observed() {
-        // Nothing is queued, so the end need not wait for the end of the construct.
-        // SAFETY: the range is memory of the program, and mapped in whole.
-        unsafe { end_at_once(&device.table, locked, this, retrieves.then_some((begin, target))) };
-        return Ok(());
-    }
-    let (copied, name) = (entry.copied.clone(), entry.name);
-    drop(locked);
-    ended.push(this);
-    if !retrieves {
-        return Ok(());
-    }
-    let _profile = profile::step("DevToHost", || format!("Size={bytes}B"));
-    if wants(kinds::COPIES) {
-        info::moved_to_host(device.number, begin, target, bytes, name);
-    }
-    if let Some(event) = copied {
-        stream.queue()?.wait_for(&event)?;
-    }
-    // SAFETY: the range is memory of the program, and the entry stays while its end is pending.
-    unsafe { stream.retrieve(begin, target, bytes).map_err(Failure::from) }
+/// Returns whether one of the first `count` arguments may copy a part of a range to the host. The
+/// arguments of a large construct are not searched.
+#[inline]
+unsafe fn retrieves_before(arguments: &MapArguments, count: usize, range: Span) -> bool {
+    const MOST_SEARCHED: usize = 32;
+    count > MOST_SEARCHED
+        || (0..count).any(|index| {
+            // SAFETY: the caller's promise.
+            let argument = unsafe { arguments.get(index) };
+            let span = Span { begin: argument.begin, bytes: argument.size as u64 };
+            argument.mapper.is_some() || argument.kind.has(MapType::FROM) && span.overlaps(range)
+        })
 }
 
-/// Copies a range of reachable memory to the host, if `copied` has its addresses on host and
-/// device, and finishes its end.
+unsafe fn end_one(
+    ending: &mut Ending<'_>,
+    argument: &MapArgument,
+    is_in_use: &mut dyn FnMut(Span) -> bool,
+) -> Result<(), Failure> {
+    let kind = argument.kind;
+    let span = Span { begin: argument.begin, bytes: argument.size as u64 };
+    let counts = !kind.is_part();
+    let device = ending.stream.device;
+    let mut locked = device.table.lock();
+    let found = table::lookup(&locked, span.begin, span.bytes);
+    let is_found = found.is_contained || kind.has(MapType::IMPLICIT) && found.overlaps();
+    let Some(range) = found.range.filter(|_| is_found) else {
+        return absent(device, kind, "map type", (span.begin, span.bytes));
+    };
+    let number = range.entry as u32;
+    let target = |span: Span| range.target.wrapping_add(span.begin.wrapping_sub(range.begin));
+    let is_last = leave(&mut locked, number, argument, counts, target(span), device.number);
+    let whole = Span { begin: range.begin, bytes: range.end - range.begin };
+    let entry = locked.get(number);
+    let copies = ending.copies(number, whole, span, kind, (is_last, entry.is_host_memory()));
+    let copied = if copies.is_empty() { 0 } else { MapType::FROM.0 };
+    let this = EndedMapping { entry: number, bytes: span.bytes, kind: MapType(kind.0 | copied) };
+    let removes = counts && is_last;
+    if device.is_reachable && !is_observed() && !(removes && is_in_use(whole)) {
+        if removes {
+            ending.released.retain(|released| *released != number);
+        }
+        // Nothing is queued, so the end need not wait for the end of the construct.
+        let copies = copies.iter().map(|span| (*span, target(*span)));
+        // SAFETY: the ranges are memory of the program, and mapped in whole.
+        unsafe { end_at_once(&device.table, locked, this, copies) };
+        return Ok(());
+    }
+    let (event, name) = (entry.copied.clone(), entry.name);
+    drop(locked);
+    ending.ended.push(this);
+    if let Some(event) = event.filter(|_| !copies.is_empty()) {
+        ending.stream.queue()?.wait_for(&event)?;
+    }
+    for copy in copies {
+        let Span { begin, bytes } = copy;
+        if copy != span {
+            debug!(
+                "Found skipped FROM entry: HstPtr={begin:#018x} size={bytes} within region being \
+                 released"
+            );
+        }
+        let _profile = profile::step("DevToHost", || format!("Size={bytes}B"));
+        if wants(kinds::COPIES) {
+            info::moved_to_host(device.number, begin, target(copy), bytes, name);
+        }
+        // SAFETY: the range is memory of the program, and the entry stays while its end is pending.
+        unsafe { ending.stream.retrieve(begin, target(copy), bytes)? };
+    }
+    Ok(())
+}
+
+/// Copies ranges of reachable memory to the host, each with its address on the device, and finishes
+/// the end of their mapping.
 ///
 /// # Safety
-/// Both ranges are valid.
+/// All ranges are valid.
 #[inline]
 unsafe fn end_at_once<'a>(
     table: &'a MappingTable,
     mut locked: Locked<'a>,
     ended: EndedMapping,
-    copied: Option<(u64, u64)>,
+    copies: impl Iterator<Item = (Span, u64)>,
 ) {
-    if let Some((to, from)) = copied {
+    for (to, from) in copies {
         // SAFETY: promised by the caller; the entry stays while its end is pending.
         let copy = || unsafe {
-            std::ptr::copy(from as *const u8, to as *mut u8, ended.bytes as usize);
+            std::ptr::copy(from as *const u8, to.begin as *mut u8, to.bytes as usize);
         };
-        if ended.bytes <= COPIED_LOCKED {
+        if to.bytes <= COPIED_LOCKED {
             copy();
         } else {
             drop(locked);

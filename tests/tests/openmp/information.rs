@@ -45,6 +45,7 @@ fn trials() -> Vec<Trial> {
         trial("information without names and lines is LLVM's", without_lines),
         trial("failures are explained in LLVM's words", failures),
         trial("a program of clang 22 gets the launches of LLVM 22", recent_launches),
+        trial("a variable has sections attach mapped pointers", attachment),
         trial("a fault names its kernel and the line of the region", fault),
         trial("debug lines have arguments, copies and the log", debug_lines),
         trial("a profile has the sections of LLVM's", profile),
@@ -245,17 +246,32 @@ fn failures(world: &World) -> Outcome {
     world.compare(&program, &["present"], "4")
 }
 
-fn recent_launches(world: &World) -> Outcome {
+/// Compiles a program with clang 22; `None` without this compiler.
+fn recent(world: &World, name: &str) -> Result<Option<PathBuf>, Failed> {
     let compiler = "clang-22";
     if Command::new(compiler).arg("--version").output().is_err() {
         println!("{compiler} is not installed; its programs were not tried");
-        return Ok(());
+        return Ok(None);
     }
-    let program = world.compile(compiler, &fixture("maps.c"), &["-g"])?;
+    world.compile(compiler, &fixture(name), &["-g"]).map(Some)
+}
+
+fn recent_launches(world: &World) -> Outcome {
+    let Some(program) = recent(world, "maps.c")? else { return Ok(()) };
     let printed = world.ours(&program, &[("LIBOMPTARGET_INFO", "16")])?.errors;
     let shape = "with [1,1,1] blocks and [1,1,1] threads in Generic mode";
     let launches = printed.lines().filter(|line| line.starts_with("\"PluginInterface\" device 0"));
     expect(launches.filter(|line| line.ends_with(shape)).count() == 6, &printed)
+}
+
+fn attachment(world: &World) -> Outcome {
+    let Some(program) = recent(world, "attach.c")? else { return Ok(()) };
+    let name = "LIBOMPTARGET_TREAT_ATTACH_AUTO_AS_ALWAYS";
+    for (value, expected) in [("0", "0\n"), ("1", "1\n"), ("true", "1\n")] {
+        let printed = world.ours(&program, &[(name, value)])?;
+        expect(printed.output == expected, &printed.output)?;
+    }
+    Ok(())
 }
 
 fn fault(world: &World) -> Outcome {

@@ -90,6 +90,10 @@ pub(crate) const PROGRAMS: &[Program] = &[
         .other_info(DIRECT)
         .since(19, "omp_target_memset is not in older libraries")
         .failing_on(EVERY, "wrong calls are accepted"),
+    Program::new("repeated_maps.c")
+        .flags(OPENMP_51)
+        .other_info("repeated data is copied as in LLVM 23")
+        .failing_on(EVERY, "data is not copied if a later clause removes it"),
     Program::new("scalars.c"),
     Program::new("shared_modifiers.c")
         .flags(OPENMP_51)
