@@ -1,7 +1,15 @@
-//! Primitives of the model checker that replace the primitives of the library and the C API, with
-//! the same methods.
+//! Primitives of the model checker that replace the primitives of the library, the C API and the
+//! OpenMP library, with the same methods.
 
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::ops::{Deref, DerefMut};
+
+pub(crate) use loom::hint::spin_loop;
+pub(crate) use loom::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence,
+};
+
+/// The invariant of guards outside `Condvar::wait`.
+const HELD: &str = "a guard holds the lock";
 
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -18,6 +26,20 @@ impl<T> Mutex<T> {
     }
 }
 
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect(HELD)
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect(HELD)
+    }
+}
+
 pub(crate) struct Condvar(loom::sync::Condvar);
 
 impl Condvar {
@@ -26,7 +48,7 @@ impl Condvar {
     }
 
     pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        let held = guard.0.take().expect("it holds the lock");
+        let held = guard.0.take().expect(HELD);
         guard.0 = Some(self.0.wait(held).unwrap());
     }
 
