@@ -1,10 +1,8 @@
 use super::{Range, RangeIndex};
 use std::collections::BTreeMap;
-use std::hint::black_box;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
 
 /// A generator of pseudo-random numbers: xorshift64.
 struct Random(u64);
@@ -215,58 +213,4 @@ fn readers_never_see_a_range_that_did_not_exist() {
     read_during_changes::<2, 2, 64>(rounds);
     read_during_changes::<4, 4, 1>(rounds);
     read_during_changes::<16, 64, 64>(rounds);
-}
-
-/// Returns the least time of a call among several runs, in nanoseconds.
-fn time(mut call: impl FnMut(usize)) -> f64 {
-    const CALLS: usize = 1 << 16;
-    let runs = (0..21).map(|_| {
-        let start = Instant::now();
-        (0..CALLS).for_each(&mut call);
-        start.elapsed().as_nanos() as f64 / CALLS as f64
-    });
-    runs.fold(f64::INFINITY, f64::min)
-}
-
-/// Prints the table in the documentation of the module.
-#[test]
-#[ignore = "a measurement"]
-fn lookups_and_changes_are_measured() {
-    for count in [10, 10_000, 1_000_000] {
-        let mut random = Random(0x2545_f491_4f6c_dd1d);
-        let index = RangeIndex::<()>::new(());
-        let map = parking_lot::RwLock::new(BTreeMap::new());
-        let begins = (0..count).map(|at| 0x7f00_0000_0000 + 4096 * at).collect();
-        let begins = random.shuffled(begins);
-        for begin in &begins {
-            let range = Range { end: begin + 64, ..range(*begin, 0) };
-            index.lock().insert(range);
-            map.write().insert(*begin, range);
-        }
-        let places: Vec<u64> = (0..1 << 16).map(|_| begins[random.below(begins.len())]).collect();
-        let place = |call: usize| places[call % places.len()];
-        let mut last = 0;
-        let dependent = time(|call| last = index.around(place(call) + last).0.map_or(1, |_| 0));
-        let lookup = time(|call| _ = black_box(index.around(black_box(place(call) + 8)).0));
-        let in_map = time(|call| {
-            let map = map.read();
-            black_box(
-                map.range(..=black_box(place(call) + 8)).next_back().map(|(_, range)| *range),
-            );
-        });
-        let cycle = |begin| {
-            index.lock().insert(range(begin, 0));
-            index.lock().remove(begin);
-        };
-        let random_cycle = time(|call| cycle(place(call) + 128));
-        let cycle_of_two = time(|call| cycle(places[call % 2] + 128));
-        let map_cycle = time(|call| {
-            let begin = place(call) + 128;
-            map.write().insert(begin, range(begin, 0));
-            map.write().remove(&begin);
-        });
-        println!("{count} ranges: lookup {lookup:.0}, the same in a map {in_map:.0}");
-        println!("  dependent lookups {dependent:.0}; insert and remove:");
-        println!("  2 places {cycle_of_two:.0}, random {random_cycle:.0}, in a map {map_cycle:.0}");
-    }
 }
