@@ -86,9 +86,6 @@ impl Batch {
     /// `OutOfResources` if memory runs out, as for all methods that add a command; nothing was
     /// added.
     pub(crate) fn launch(&mut self, launch: Launch, arguments: Arguments<'_>) -> Result<()> {
-        if launch.takes_words() {
-            return self.launch_words(launch, arguments);
-        }
         let table_bytes = arguments.len().saturating_mul(size_of::<usize>());
         let value_blocks = arguments.values().map(|value| value.len().div_ceil(BLOCK_BYTES));
         let blocks = value_blocks.fold(table_bytes.div_ceil(BLOCK_BYTES), usize::saturating_add);
@@ -106,8 +103,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds a launch whose arguments are words.
-    fn launch_words(&mut self, launch: Launch, arguments: Arguments<'_>) -> Result<()> {
+    /// Adds a launch whose kernel takes words.
+    ///
+    /// # Errors
+    /// `OutOfResources`, as for all methods that add a command.
+    pub(crate) fn launch_words(&mut self, launch: Launch, arguments: Arguments<'_>) -> Result<()> {
         let bytes = arguments.len().max(LEAST_WORDS).saturating_mul(size_of::<u64>());
         let blocks = bytes.div_ceil(BLOCK_BYTES);
         let words = self.reserve(blocks)?;

@@ -33,7 +33,7 @@ use crate::kernel::{COST_PER_NS, Code, GroupCode, Kernel};
 use crate::memory::Allocations;
 use fault::{Cause, Fault};
 use fibers::Call;
-use longshore_plugin_api::{ArgumentPassing, Error, LaunchShape};
+use longshore_plugin_api::{Error, LaunchShape};
 use pool::Task;
 use run::Run;
 use std::ffi::c_void;
@@ -57,12 +57,6 @@ impl Launch {
     #[inline]
     pub(crate) fn new(kernel: &Kernel, shape: &LaunchShape) -> Launch {
         Launch { kernel: NonNull::from(kernel), shape: *shape }
-    }
-
-    /// Returns whether the kernel takes its arguments as words.
-    #[inline]
-    pub(crate) fn takes_words(&self) -> bool {
-        self.shape.passing != ArgumentPassing::Pointers
     }
 }
 

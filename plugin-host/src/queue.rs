@@ -1,9 +1,9 @@
 //! Queues: the checks of commands, and the choice between queueing and immediate execution.
 
-use crate::command::{copy_bytes, fill_bytes};
+use crate::command::{Batch, copy_bytes, fill_bytes};
 use crate::execute::{Engine, Launch, words};
 use crate::kernel::{Code, MOST_GROUP_ITEMS, SHARED_BYTES};
-use crate::submission_queue::SubmissionQueue;
+use crate::submission_queue::{Role, SubmissionQueue};
 use crate::{HostBackend, HostDevice, HostEvent, HostKernel};
 use longshore_plugin_api::{
     ArgumentPassing, Arguments, CopyRequest, Error, ErrorCode, HostFunction, LaunchShape,
@@ -35,20 +35,41 @@ impl HostQueue {
         HostQueue { submissions: SubmissionQueue::new(engine) }
     }
 
-    /// Launches a kernel with a checked shape, like [`Queue::launch`].
+    /// Runs a checked launch by `run` on this thread, if it waits and the queue is idle. Otherwise
+    /// queues the launch by `add`, and waits for it if it waits.
     #[inline]
-    fn launch_checked(&self, launch: Launch, wait: bool, arguments: Arguments<'_>) -> Result<()> {
+    fn run_or_queue(
+        &self,
+        wait: bool,
+        run: impl FnOnce(&Role<'_>) -> Result<()>,
+        add: impl FnOnce(&mut Batch) -> Result<()>,
+    ) -> Result<()> {
         if !wait {
-            return self.submissions.push(|batch| batch.launch(launch, arguments));
+            return self.submissions.push(add);
         }
         if let Some(role) = self.submissions.idle_role() {
-            let result = role.launch(&launch, arguments);
+            let result = run(&role);
             drop(role);
             return self.submissions.first_error(result);
         }
         self.submissions.refuse_runner()?;
-        self.submissions.push(|batch| batch.launch(launch, arguments))?;
+        self.submissions.push(add)?;
         self.submissions.synchronize()
+    }
+
+    /// Launches a kernel that takes words. A function of its own: its buffer for words and its
+    /// branches would slow down the launches of other kernels.
+    #[inline(never)]
+    fn launch_words(
+        &self,
+        kernel: &HostKernel,
+        shape: &LaunchShape,
+        arguments: Arguments<'_>,
+    ) -> Result<()> {
+        check_passing(kernel, shape, arguments)?;
+        let launch = Launch::new(kernel.prepare()?, shape);
+        let run = |role: &Role<'_>| role.launch_words(&launch, arguments);
+        self.run_or_queue(shape.wait, run, |batch| batch.launch_words(launch, arguments))
     }
 }
 
@@ -67,10 +88,13 @@ impl Queue<HostBackend> for HostQueue {
     ) -> Result<()> {
         if !is_plain(kernel, shape) {
             check_shape(kernel, shape)?;
-            check_passing(kernel, shape, arguments)?;
+            if shape.passing != ArgumentPassing::Pointers {
+                return self.launch_words(kernel, shape, arguments);
+            }
         }
         let launch = Launch::new(kernel.prepare()?, shape);
-        self.launch_checked(launch, shape.wait, arguments)
+        let run = |role: &Role<'_>| role.launch(&launch, arguments);
+        self.run_or_queue(shape.wait, run, |batch| batch.launch(launch, arguments))
     }
 
     fn copy(&self, copy: &CopyRequest<'_, HostDevice>) -> Result<()> {

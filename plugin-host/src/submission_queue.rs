@@ -407,13 +407,20 @@ impl Role<'_> {
     #[inline]
     pub(crate) fn launch(&self, launch: &Launch, arguments: Arguments<'_>) -> Result<()> {
         let SubmissionQueue { engine, job, .. } = &**self.queue;
-        if launch.takes_words() {
-            // SAFETY: the arguments vouch for running the kernel with their values.
-            return Words::with(arguments, |words| unsafe { engine.run_words(launch, words) });
-        }
         // SAFETY: the arguments vouch for running the kernel with their values, to which the
         // pointers point, valid during this call.
         unsafe { engine.run(job, launch, arguments.pointers()) }
+    }
+
+    /// Runs a launch whose kernel takes words in place.
+    ///
+    /// # Errors
+    /// The errors of [`Engine::run_words`].
+    #[inline]
+    pub(crate) fn launch_words(&self, launch: &Launch, arguments: Arguments<'_>) -> Result<()> {
+        let engine = &self.queue.engine;
+        // SAFETY: the arguments vouch for running the kernel with their values.
+        Words::with(arguments, |words| unsafe { engine.run_words(launch, words) })
     }
 
     /// Runs the commands that are pending now, on a thread that does not attend to the queue, and
