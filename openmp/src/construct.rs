@@ -18,7 +18,7 @@ use crate::{dump, libomp, loading, message};
 pub(crate) unsafe fn device(
     number: i64,
     location: *const Ident,
-    describe: impl FnOnce(i64),
+    describe: impl Fn(i64),
 ) -> Option<&'static OmpDevice> {
     let number = match number {
         DEFAULT_DEVICE => {
@@ -39,10 +39,16 @@ pub(crate) unsafe fn device(
     let found = usize::try_from(number).ok().and_then(|number| devices.get(number));
     match found {
         Some(device) => {
+            let describes = wants(kinds::DESCRIPTION);
+            // LLVM 22 prints the arguments before it loads images, LLVM 19 afterwards.
+            let is_before = describes && runtime::is_recent();
+            if is_before {
+                describe(number);
+            }
             // SAFETY: promised by the caller.
             loading::make_ready(device)
                 .unwrap_or_else(|failure| unsafe { fail(&failure, location) });
-            if wants(kinds::DESCRIPTION) {
+            if describes && !is_before {
                 describe(number);
             }
             Some(device)
@@ -57,7 +63,7 @@ unsafe fn no_device(
     number: i64,
     count: usize,
     location: *const Ident,
-    describe: impl FnOnce(i64),
+    describe: impl Fn(i64),
 ) -> Option<&'static OmpDevice> {
     if count == 0 {
         let reason = runtime::absence().unwrap_or("the program has no device image").to_owned();

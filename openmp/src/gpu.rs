@@ -19,6 +19,7 @@ pub(crate) mod rpc;
 mod shape;
 
 pub(crate) use image::GpuImage;
+pub(crate) use indirect::pointer;
 pub(crate) use kernel::KernelFacts;
 pub(crate) use launch::launch;
 pub(crate) use limits::{Gpu, host_environment};

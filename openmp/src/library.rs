@@ -27,8 +27,8 @@ pub(crate) struct Loaded {
     pub(crate) descriptor: usize,
     /// The program; `None` if the device accepts no image of the library.
     pub(crate) program: Option<Program>,
-    /// Host addresses of the library's mapped variables.
-    pub(crate) variables: Vec<u64>,
+    /// Host addresses of the library's mapped variables and functions.
+    pub(crate) mapped: Vec<u64>,
     /// State of the image on a GPU.
     pub(crate) gpu: Option<GpuImage>,
     /// Kernels that clang 16 and older want to be called before unloading.

@@ -1,4 +1,5 @@
-//! The images of a library on a device: loading, the variables that exist on both sides, unloading.
+//! The images of a library on a device: loading, the variables and functions that exist on both
+//! sides, unloading.
 
 use crate::device::{Kernels, OmpDevice};
 use crate::entries::{Entry, EntryKind};
@@ -7,7 +8,8 @@ use crate::kernel::{ImageFacts, RegionKernel};
 use crate::library::{Library, Loaded};
 use crate::mapping::Failure;
 use crate::mapping::table;
-use crate::{compiler, dump, ompt, runtime, settings};
+use crate::settings::info as kinds;
+use crate::{compiler, dump, gpu, info, ompt, runtime, settings};
 use longshore::{Acceptance, Image, Program};
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -61,7 +63,7 @@ fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Failure> {
     let mut loaded = Loaded {
         descriptor: library.descriptor,
         program: None,
-        variables: Vec::new(),
+        mapped: Vec::new(),
         destructors: Vec::new(),
         gpu: None,
     };
@@ -89,6 +91,7 @@ fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Failure> {
             EntryKind::Variable | EntryKind::Link => {
                 add_variable(device, entry, &program, &mut loaded)?;
             }
+            EntryKind::IndirectFunction => add_function(device, entry, &program, &mut loaded)?,
             EntryKind::Destructor => loaded.destructors.push(entry.name.clone()),
             _ => {}
         }
@@ -131,9 +134,9 @@ fn unload_image(device: &OmpDevice, library: &Library, mut loaded: Loaded) {
         kernels
     });
     let mut locked = device.table.lock();
-    for variable in &loaded.variables {
-        let found = table::lookup(&locked, *variable, 1);
-        if let Some(range) = found.range.filter(|range| range.begin == *variable) {
+    for begin in &loaded.mapped {
+        let found = table::lookup(&locked, *begin, 1);
+        if let Some(range) = found.range.filter(|range| range.begin == *begin) {
             table::remove(&mut locked, range.entry as u32);
         }
     }
@@ -179,17 +182,9 @@ fn add_variable(
     loaded: &mut Loaded,
 ) -> Result<(), Failure> {
     let global = program.global(&entry.name)?;
-    let target = global.pointer().address();
-    let mut locked = device.table.lock();
-    if table::lookup(&locked, entry.address, entry.bytes).overlaps() {
+    if !add_mapping(device, entry, global.pointer().address(), loaded) {
         return Ok(());
     }
-    let range = (entry.address, entry.address + entry.bytes);
-    let mapped = table::Entry::associated(range, target);
-    let name = entry.name_address as *const c_char;
-    table::insert(&mut locked, table::Entry { name, ..mapped });
-    drop(locked);
-    loaded.variables.push(entry.address);
     if runtime::uses_host_memory(device) {
         // The device's pointer leads to the host's variable.
         let queue = device.device.queue()?;
@@ -201,6 +196,42 @@ fn add_variable(
         queue.synchronize()?;
     }
     Ok(())
+}
+
+/// Maps a function of the program to the image's function, whose address is in a variable of the
+/// image, for as long as the image is loaded.
+fn add_function(
+    device: &OmpDevice,
+    entry: &Entry,
+    program: &Program,
+    loaded: &mut Loaded,
+) -> Result<(), Failure> {
+    if table::lookup(&device.table.lock(), entry.address, entry.bytes).overlaps() {
+        return Ok(());
+    }
+    let global = program.global(&entry.name)?;
+    let target = gpu::pointer(&device.device.queue()?, &global)?;
+    if settings::wants(kinds::TRANSFERS) {
+        let host = (&raw const target) as u64;
+        info::unmapped_to_host(device, host, global.pointer().address(), entry.bytes);
+    }
+    add_mapping(device, entry, target, loaded);
+    Ok(())
+}
+
+/// Maps the host's range of an entry to `target`, unless a part of it is mapped. Returns whether
+/// the range is new.
+fn add_mapping(device: &OmpDevice, entry: &Entry, target: u64, loaded: &mut Loaded) -> bool {
+    let mut locked = device.table.lock();
+    if table::lookup(&locked, entry.address, entry.bytes).overlaps() {
+        return false;
+    }
+    let range = (entry.address, entry.address + entry.bytes);
+    let name = entry.name_address as *const c_char;
+    table::insert(&mut locked, table::Entry { name, ..table::Entry::associated(range, target) });
+    drop(locked);
+    loaded.mapped.push(entry.address);
+    true
 }
 
 /// Runs a kernel without arguments, with one team of one thread.

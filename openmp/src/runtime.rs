@@ -69,6 +69,11 @@ pub(crate) fn is_recent() -> bool {
 
 /// Unregisters a library and unloads its images. Blocks. LLVM: `__tgt_unregister_lib`.
 pub(crate) fn unregister(descriptor: *const BinaryDescriptor) {
+    let is_one = LIBRARIES.lock().len() == 1;
+    if is_one && wants(kinds::TABLE) && policy() != Some(Policy::Disabled) {
+        // The tables at the end include devices on which no region ran.
+        devices();
+    }
     let mut libraries = LIBRARIES.lock();
     let place = libraries.iter().position(|known| known.descriptor == descriptor as usize);
     let Some(place) = place else { return };

@@ -2,7 +2,7 @@
 
 use super::environment;
 use crate::entries::{Entry, EntryKind};
-use longshore::{Allocation, Device, Error, ErrorCode, MemoryKind, Program, Queue, Result};
+use longshore::{Allocation, Device, Error, ErrorCode, Global, MemoryKind, Program, Queue, Result};
 
 const POINTER: u64 = 8;
 
@@ -28,7 +28,8 @@ impl IndirectCalls {
         for entry in entries {
             match entry.kind {
                 EntryKind::IndirectFunction => {
-                    pairs.push((entry.address, value_of(queue, program, &entry.name)?));
+                    let global = program.global(&entry.name)?;
+                    pairs.push((entry.address, pointer(queue, &global)?));
                 }
                 EntryKind::IndirectTable => add_table(queue, program, entry, &mut pairs)?,
                 _ => {}
@@ -62,7 +63,7 @@ fn add_table(
     entry: &Entry,
     pairs: &mut Vec<(u64, u64)>,
 ) -> Result<()> {
-    let table = value_of(queue, program, &entry.name)?;
+    let table = pointer(queue, &program.global(&entry.name)?)?;
     let bytes = entry.bytes / POINTER * POINTER;
     // SAFETY: the entry describes a constant of the program with this size.
     let host = unsafe { std::slice::from_raw_parts(entry.address as *const u8, bytes as usize) };
@@ -75,12 +76,17 @@ fn add_table(
     Ok(())
 }
 
-/// Returns the value of a pointer variable of the image.
-fn value_of(queue: &Queue, program: &Program, name: &str) -> Result<u64> {
-    let global = program.global(name)?;
-    let value = environment::read(queue, &global)?;
+/// Returns the value of a pointer variable of the image. Blocks.
+///
+/// # Errors
+/// Errors of the driver; `InvalidBinary` for a variable that is too short.
+pub(crate) fn pointer(queue: &Queue, global: &Global) -> Result<u64> {
+    let value = environment::read(queue, global)?;
     let word = value.first_chunk().ok_or_else(|| {
-        let message = format!("variable {name} of the image has {} bytes", value.len());
+        let message = format!(
+            "the variable with a function's address has {} bytes, expected {POINTER}",
+            value.len()
+        );
         Error::new(ErrorCode::InvalidBinary, message)
     })?;
     Ok(u64::from_le_bytes(*word))

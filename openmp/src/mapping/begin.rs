@@ -30,8 +30,24 @@ pub(crate) struct Beginning<'a> {
     pub(crate) stream: &'a mut Stream,
     /// Pointers to attach after all arguments are mapped.
     pub(crate) attach: SmallVec<[AttachEntry; 2]>,
-    /// Ranges that the construct has mapped newly: first address and size.
-    pub(crate) new: SmallVec<[(u64, u64); 4]>,
+    /// Ranges that the construct has mapped newly.
+    pub(crate) new: SmallVec<[NewRange; 4]>,
+}
+
+/// A range that a construct has mapped newly.
+#[derive(Clone, Copy)]
+pub(crate) struct NewRange {
+    begin: u64,
+    bytes: u64,
+    /// Whether the device has the contents of the whole range.
+    is_copied: bool,
+}
+
+impl NewRange {
+    /// Returns whether the range contains an address.
+    fn contains(&self, address: u64) -> bool {
+        address >= self.begin && address - self.begin < self.bytes
+    }
 }
 
 impl<'a> Beginning<'a> {
@@ -42,7 +58,7 @@ impl<'a> Beginning<'a> {
 
     /// Returns whether the construct has mapped the range of an address newly.
     pub(crate) fn has_mapped(&self, address: u64) -> bool {
-        self.new.iter().any(|(begin, bytes)| address >= *begin && address - begin < *bytes)
+        self.new.iter().any(|new| new.contains(address))
     }
 }
 
@@ -304,14 +320,20 @@ unsafe fn map_present(
         is_contained: found.is_contained,
         entry: Some(number),
     };
-    let was_new = beginning.has_mapped(request.begin);
-    if was_new {
+    if beginning.has_mapped(request.begin) {
         debug!("HstPtrBegin {:#018x} was newly allocated for the current region", request.begin);
     }
+    let lacks_contents =
+        beginning.new.iter().any(|new| new.contains(request.begin) && !new.is_copied);
     let copies = request.copies
         && !is_host
         && request.bytes != 0
-        && (is_new || was_new || request.kind.has(MapType::ALWAYS));
+        && (is_new || lacks_contents || request.kind.has(MapType::ALWAYS));
+    if is_new && !is_host {
+        // As in LLVM's library, pointers to the new parent are attached.
+        let (begin, bytes) = (request.begin, request.bytes);
+        beginning.new.push(NewRange { begin, bytes, is_copied: true });
+    }
     if !copies {
         let event = entry.copied.clone();
         drop(locked);
@@ -386,7 +408,8 @@ unsafe fn map_new(
         info::new_mapping(beginning.stream.device.number, &entry, allocation);
     }
     let number = table::insert(&mut locked, entry);
-    beginning.new.push((request.begin, request.bytes));
+    let (begin, bytes, is_copied) = (request.begin, request.bytes, request.copies);
+    beginning.new.push(NewRange { begin, bytes, is_copied });
     if request.copies {
         // SAFETY: the caller's promise.
         unsafe { copy(beginning, request, locked, number, target)? };

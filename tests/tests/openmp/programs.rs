@@ -59,9 +59,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("growth.c").other_info("a line for each of many constructs is too long"),
     Program::new("hold.c").flags(&["-fopenmp-extensions"]),
     Program::new("identifiers.c").failing_on(EVERY, "functions of later versions are missing"),
-    Program::new("indirect.c")
-        .other_info("the table of indirect functions is read at once")
-        .flags(OPENMP_51),
+    Program::new("indirect.c").flags(OPENMP_51),
     Program::new("interop.c")
         .since(14, "the directive interop is not known")
         .failing_on(EVERY, "the host has no interoperability objects"),
@@ -72,17 +70,17 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("loop_directive.c").since(19, "combined loop directives are not known, or wrong"),
     Program::new("loops.c"),
     Program::new("many_ranges.c").other_info("a table after each construct is too long"),
-    Program::new("mapped_data.c").other_info("attached pointers of no size are not printed"),
+    Program::new("mapped_data.c"),
     Program::new("mapped_pointers.c")
         .flags(OPENMP_51)
         .since(16, "the clause has_device_addr is not known"),
     Program::new("mapper_counts.c").failing_on(EVERY, "structures with mappers stay mapped"),
-    Program::new("mappers.c").other_info("new data of a construct is copied again, as in LLVM 23"),
+    Program::new("mappers.c"),
     Program::new("memory.c").other_info(DIRECT),
     Program::new("modifiers.c").flags(OPENMP_51),
     Program::new("nested_mappers.c")
         .other_info("structures with mappers do not stay mapped, as in LLVM 23"),
-    Program::new("no_region.c").other_info("no device is opened"),
+    Program::new("no_region.c"),
     Program::new("nohost.c"),
     Program::new("nowait.c").other_info(THREADS),
     Program::new("nowait_loops.c").failing_on(EVERY, "threads of deferred loops wait for ever"),
