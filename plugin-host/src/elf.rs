@@ -60,7 +60,7 @@ pub struct Image {
     pub symbols: SymbolTable,
     /// The functions that `crate::module` runs instead of the loader.
     pub functions: Functions,
-    /// The libraries that the image needs: plain file names.
+    /// The libraries that the image needs: plain file names and paths.
     pub libraries: Vec<String>,
     /// The subset of `libraries` with symbol versions that the image needs.
     pub versioned_libraries: Vec<String>,

@@ -12,6 +12,7 @@ const POINTER_BYTES: u64 = 8;
 /// Most libraries of an image: the loader keeps a list of them on the stack.
 const MOST_LIBRARIES: usize = 128;
 const LONGEST_LIBRARY_NAME: usize = 255;
+const LONGEST_LIBRARY_PATH: usize = 4095;
 
 /// The dynamic section's entries up to `DT_NULL`. Only the tag `DT_NEEDED` occurs more than once.
 #[derive(Clone, Debug)]
@@ -114,7 +115,7 @@ impl Dynamic {
         self.addresses.clone()
     }
 
-    /// Returns the names of the needed libraries, each a plain file name.
+    /// Returns the names of the needed libraries, each a plain file name or a path.
     pub(super) fn libraries(&self, bytes: &[u8], strings: Range<usize>) -> Result<Vec<String>> {
         let strings = &bytes[strings];
         let names: Vec<_> = self
@@ -212,11 +213,41 @@ fn library_name(strings: &[u8], offset: u64) -> Result<String> {
             "DT_NEEDED's name is at {offset:#x}, expected an offset inside the string table"
         ))
     })?;
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._+-".contains(byte);
-    ensure!(
-        !name.is_empty() && name.len() <= LONGEST_LIBRARY_NAME && name.iter().all(plain),
-        "the image needs the library '{}', expected a plain file name, such as libm.so.6",
-        name.escape_ascii()
-    );
-    Ok(String::from_utf8_lossy(name).into_owned())
+    match str::from_utf8(name) {
+        Ok(name) if is_library_name(name) || is_library_path(name) => Ok(name.to_owned()),
+        _ => Err(malformed(format!(
+            "the image needs the library '{}', expected a plain file name, such as libm.so.6, or a \
+             path",
+            name.escape_ascii()
+        ))),
+    }
+}
+
+fn is_library_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte);
+    !name.is_empty() && name.len() <= LONGEST_LIBRARY_NAME && name.bytes().all(plain)
+}
+
+/// Returns whether a name is a path, which linkers record for a library without `DT_SONAME`.
+fn is_library_path(name: &str) -> bool {
+    name.contains('/') && name.len() <= LONGEST_LIBRARY_PATH && !name.contains(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_plain_names_or_paths() {
+        for name in ["libm.so.6", "/tmp/a folder/part.so", "./part.so", "/tmp/größe.so"] {
+            let strings = [b"\0", name.as_bytes(), b"\0"].concat();
+            assert_eq!(library_name(&strings, 1).expect(name), name);
+        }
+        let long = format!("/{}", "a".repeat(LONGEST_LIBRARY_PATH));
+        for name in ["", "a folder.so", "/tmp/a\nb.so", &long] {
+            let strings = [b"\0", name.as_bytes(), b"\0"].concat();
+            library_name(&strings, 1).expect_err(name);
+        }
+        library_name(b"\0/\xff.so\0", 1).expect_err("not UTF-8");
+    }
 }

@@ -210,7 +210,7 @@ impl Drop for Handle {
 fn hold_libraries(image: &Image) -> Result<Vec<Handle>> {
     let mut held = Vec::with_capacity(image.libraries.len());
     for name in &image.libraries {
-        let path = CString::new(name.as_str()).expect("the check allows letters and digits");
+        let path = CString::new(name.as_str()).expect("the check allows no zero byte");
         let handle = Handle::open(&path, libc::RTLD_NOW | libc::RTLD_LOCAL).map_err(|reason| {
             Error::new(ErrorCode::NotFound, format!("the image needs library '{name}': {reason}"))
         })?;
