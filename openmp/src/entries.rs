@@ -9,8 +9,12 @@ const OLD_BYTES: usize = 32;
 const NEW_BYTES: usize = 56;
 /// The kind of OpenMP's entries in the newer form.
 const KIND_OPENMP: u16 = 1;
-/// The version of the newer form.
+/// The latest version of the newer form. Compilers write it; version 0 has the same fields.
 const VERSION: u16 = 1;
+/// Bounds of what the newer form has where the older one has the address of a name: kinds are
+/// powers of two up to 8, flags are below 0x40.
+const KINDS_END: u16 = 0x10;
+const FLAGS_END: u32 = 0x100;
 
 const FLAG_LINK: u32 = 0x01;
 const FLAG_CONSTRUCTOR: u32 = 0x02;
@@ -107,17 +111,21 @@ pub(crate) unsafe fn are_new(begin: *const c_void, end: *const c_void) -> bool {
     if begin.is_null() || (end as usize).saturating_sub(begin as usize) < NEW_BYTES {
         return false;
     }
-    // An entry for `requires` of the older form has no address, but its name is not a version.
     // SAFETY: promised by the caller; the section of the older form has no alignment.
-    let [first, second] = unsafe { begin.cast::<[u64; 2]>().read_unaligned() };
-    first == 0 && second & 0xffff == u64::from(VERSION)
+    let first = unsafe { begin.cast::<NewEntry>().read_unaligned() };
+    // An entry for `requires` of the older form has no address either. Its name's address is far
+    // above all versions, kinds and flags.
+    first.reserved == 0
+        && first.version <= VERSION
+        && first.kind < KINDS_END
+        && first.flags < FLAGS_END
 }
 
 unsafe fn read_new(begin: *const c_void, bytes: usize) -> Vec<Entry> {
     let read = |index| {
         // SAFETY: the index is within the range of the caller's promise.
         let entry = unsafe { begin.cast::<NewEntry>().add(index).read_unaligned() };
-        if entry.reserved != 0 || entry.version != VERSION || entry.kind != KIND_OPENMP {
+        if entry.reserved != 0 || entry.version > VERSION || entry.kind != KIND_OPENMP {
             return None;
         }
         // SAFETY: as above.
@@ -234,6 +242,38 @@ mod tests {
         let (begin, end) = range(&old);
         // SAFETY: the range is an array, and the name is a C string.
         assert_eq!(unsafe { read(begin, end) }[0].kind, EntryKind::Variable);
+    }
+
+    #[test]
+    fn names_at_even_addresses_are_no_versions() {
+        // The text ends up at any address; these have the low bits of version 0 or 1, and kind 1.
+        for name in [0x40_0000_usize, 0x7f12_0001_0000, 0x5555_0001_0001] {
+            let word = name as u64;
+            let entry = [0, word, 0, u64::from(FLAG_REQUIRES), 0, word, 0];
+            let (begin, end) = range(&entry);
+            // SAFETY: the range is an array.
+            assert!(!unsafe { are_new(begin, end) }, "{name:#x}");
+        }
+    }
+
+    #[test]
+    fn version_zero_has_the_fields_of_version_one() {
+        let entry = NewEntry {
+            reserved: 0,
+            version: 0,
+            kind: KIND_OPENMP,
+            flags: FLAG_REQUIRES,
+            address: std::ptr::null(),
+            name: c"".as_ptr(),
+            bytes: 0,
+            data: 2,
+            auxiliary: std::ptr::null(),
+        };
+        let entries = [entry];
+        let (begin, end) = range(&entries);
+        // SAFETY: the range is an array, and the name is a C string.
+        let entries = unsafe { read(begin, end) };
+        assert_eq!((entries[0].kind, entries[0].data), (EntryKind::Requires, 2));
     }
 
     #[test]
