@@ -4,12 +4,12 @@ use crate::abi::{BinaryDescriptor, requires};
 use crate::backlog::Backlog;
 use crate::device::OmpDevice;
 use crate::library::Library;
-use crate::settings::{info as kinds, wants};
+use crate::settings::{self, info as kinds, wants};
 use crate::{debug, dump, gpu, libomp, loading, message, profile, variables};
 use longshore::{Host, Image};
 use parking_lot::Mutex;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The policy for regions that cannot run on a device. LLVM: `OffloadPolicy`.
@@ -30,9 +30,6 @@ static UNLISTED: Backlog = Backlog::new();
 /// Whether clang 20 or a later version compiled the library that was registered last.
 static IS_RECENT: AtomicBool = AtomicBool::new(false);
 static REQUIREMENTS: AtomicI64 = AtomicI64::new(0);
-/// libomp's number of the policy; [`UNREAD`] before the first use.
-static OFFLOAD: AtomicI32 = AtomicI32::new(UNREAD);
-const UNREAD: i32 = -1;
 
 /// The host, with the numbers of its entries that are devices of OpenMP already.
 struct Known {
@@ -145,12 +142,10 @@ fn listed() -> &'static [&'static OmpDevice] {
 /// the host is the only device, and no plugin is opened.
 #[cold]
 fn list_devices() {
-    // Read before the lock is taken: libomp may ask for the devices meanwhile.
-    let is_disabled = policy() == Some(Policy::Disabled);
     let mut known = KNOWN.lock();
     let count = UNLISTED.count();
     if count != 0 {
-        if !is_disabled {
+        if !settings::disables_devices() {
             add_devices(&mut known);
         }
         UNLISTED.settle(count);
@@ -271,23 +266,11 @@ pub(crate) fn absence() -> Option<&'static str> {
 /// program with devices and disabled without. LLVM: `OffloadPolicy::get`.
 #[inline]
 pub(crate) fn policy() -> Option<Policy> {
-    let offload = match OFFLOAD.load(Ordering::Relaxed) {
-        UNREAD => read_offload(),
-        offload => offload,
-    };
-    match offload {
+    static POLICY: OnceLock<Option<Policy>> = OnceLock::new();
+    // libomp reads `OMP_TARGET_OFFLOAD`; without libomp the default holds.
+    *POLICY.get_or_init(|| match libomp::target_offload().unwrap_or(1) {
         0 => Some(Policy::Disabled),
         1 => None,
         _ => Some(Policy::Mandatory),
-    }
-}
-
-/// Reads the policy. A call that initializes libomp enters this function a second time on the same
-/// thread: libomp asks for the devices on behalf of a tool.
-#[cold]
-fn read_offload() -> i32 {
-    // libomp reads `OMP_TARGET_OFFLOAD`; without libomp the default holds.
-    let offload = libomp::target_offload().unwrap_or(1);
-    OFFLOAD.store(offload, Ordering::Relaxed);
-    offload
+    })
 }

@@ -73,6 +73,12 @@ pub(crate) fn set_info(level: u32) {
     FLAGS.store(switches | level & KINDS, Ordering::Relaxed);
 }
 
+/// Returns whether `OMP_TARGET_OFFLOAD` rules out all devices. libomp knows this as well, but asks
+/// for the number of devices while it starts, when it cannot be called.
+pub(crate) fn disables_devices() -> bool {
+    text("OMP_TARGET_OFFLOAD").is_some_and(|value| value.trim().eq_ignore_ascii_case("disabled"))
+}
+
 #[cold]
 fn read_flags() -> u32 {
     let mut flags = number("LIBOMPTARGET_INFO").unwrap_or(0) as u32 & KINDS;

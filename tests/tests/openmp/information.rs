@@ -372,10 +372,10 @@ fn policy(world: &World) -> Outcome {
     let program = world.program("host.c")?;
     let without = ("LONGSHORE_DEVICES", "!host:*");
     let cases: [(&[(&str, &str)], &str); 4] = [
-        (&[("OMP_TARGET_OFFLOAD", "DEFAULT")], "on a device: 1\n"),
-        (&[("OMP_TARGET_OFFLOAD", "MANDATORY")], "on a device: 1\n"),
-        (&[("OMP_TARGET_OFFLOAD", "DISABLED")], "on a device: 0\n"),
-        (&[without], "on a device: 0\n"),
+        (&[("OMP_TARGET_OFFLOAD", "DEFAULT")], "devices: 1, on a device: 1\n"),
+        (&[("OMP_TARGET_OFFLOAD", "MANDATORY")], "devices: 1, on a device: 1\n"),
+        (&[("OMP_TARGET_OFFLOAD", "DISABLED")], "devices: 0, on a device: 0\n"),
+        (&[without], "devices: 0, on a device: 0\n"),
     ];
     for (variables, expected) in cases {
         let printed = world.ours(&program, variables)?;
@@ -386,7 +386,7 @@ fn policy(world: &World) -> Outcome {
     let message = "omptarget message: target regions run on the host: there is no plugin for \
                    backend 'kuda'";
     let is_told = misspelt.errors.contains(message);
-    expect(is_told && misspelt.output == "on a device: 0\n", &misspelt.errors)
+    expect(is_told && misspelt.output == "devices: 0, on a device: 0\n", &misspelt.errors)
 }
 
 fn disabled(world: &World) -> Outcome {
