@@ -96,7 +96,8 @@ impl Engine {
     ///
     /// # Safety
     /// The kernel may be run with these arguments.
-    #[inline]
+    // The optimizer leaves this function out of line if it has several callers.
+    #[inline(always)]
     pub(crate) unsafe fn run(
         &self,
         job: &Arc<Job>,
@@ -105,16 +106,32 @@ impl Engine {
     ) -> Result<(), Error> {
         // SAFETY: the creator of a launch keeps its kernel alive until the launch is done.
         let kernel = unsafe { launch.kernel.as_ref() };
-        let code = match &kernel.code {
+        match &kernel.code {
             // SAFETY: a kernel of this form takes the first argument only; the caller vouches for
             // the rest.
             Code::Host(entry) => unsafe {
                 let entry = std::mem::transmute::<HostEntry, GroupEntry>(*entry);
                 let result = Guard::for_thread().call(entry, arguments, std::ptr::null_mut());
-                return result.map_err(|stop| self.describe_host(kernel, stop));
+                result.map_err(|stop| self.describe_host(kernel, stop))
             },
-            Code::Groups(code) => code,
-        };
+            // SAFETY: promised by the caller.
+            Code::Groups(code) => unsafe { self.run_code(job, launch, code, arguments) },
+        }
+    }
+
+    /// Runs a launch of a work-group kernel to its end. Out of line: launches of other kernels do
+    /// not need its stack frame.
+    ///
+    /// # Safety
+    /// As for [`Engine::run`]; `code` is that of the launch's kernel.
+    #[inline(never)]
+    unsafe fn run_code(
+        &self,
+        job: &Arc<Job>,
+        launch: &Launch,
+        code: &GroupCode,
+        arguments: *const *const c_void,
+    ) -> Result<(), Error> {
         let call = Call { entry: code.entry, arguments };
         // SAFETY: the caller vouches for the kernel.
         let run = unsafe { Run::new(code, call, &launch.shape) };
@@ -124,7 +141,8 @@ impl Engine {
             self.run_groups(job, &run)
         };
         runtime::flush();
-        if finished { Ok(()) } else { Err(self.describe(kernel, run)) }
+        // SAFETY: as in `run`.
+        if finished { Ok(()) } else { Err(self.describe(unsafe { launch.kernel.as_ref() }, run)) }
     }
 
     /// Runs all groups, on this thread alone if that is faster than with helpers.
