@@ -14,10 +14,11 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 const THREAD_FLAGS: &str = "-Zsanitizer=thread -Zexport-executable-symbols -Clink-arg=-rdynamic";
 const MIRI_FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance";
 /// Packages, and the arguments that select their tests.
-const MIRI: [(&str, &[&str]); 3] = [
+const MIRI: [(&str, &[&str]); 4] = [
     ("longshore-plugin-api", &[]),
     // Tests of the queue that an interpreter runs in seconds.
     ("longshore-plugin-host", &["queue::tests::a_"]),
+    ("longshore-openmp", &["mapping::index::"]),
     (
         "longshore",
         &[
