@@ -77,12 +77,7 @@ pub extern "C" fn omp_get_mapped_ptr(address: *const c_void, device: i32) -> *mu
     }
     match Place::get(device) {
         Place::Host => address.cast_mut(),
-        Place::Device(device) => {
-            if wants(kinds::MAPPING_EXISTS) {
-                info::looked_up(device, address as u64, 1, true);
-            }
-            mapped(device, address).unwrap_or(0) as *mut c_void
-        }
+        Place::Device(device) => mapped(device, address).unwrap_or(0) as *mut c_void,
     }
 }
 

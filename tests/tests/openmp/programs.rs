@@ -31,6 +31,7 @@ const OPENMP_51: &[&str] = &["-fopenmp-version=51"];
 const OPENMP_52: &[&str] = &["-fopenmp-version=52"];
 const EVERY: &[u32] = &[14, 16, 19, 22];
 const THREADS: &str = "threads print in any order";
+const COUNTED: &str = "structures with mappers are counted, as in LLVM 23";
 const DIRECT: &str = "copies between devices are direct";
 
 /// The programs of the matrix.
@@ -70,16 +71,15 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("loop_directive.c").since(19, "combined loop directives are not known, or wrong"),
     Program::new("loops.c"),
     Program::new("many_ranges.c").other_info("a table after each construct is too long"),
-    Program::new("mapped_data.c"),
+    Program::new("mapped_data.c").other_info(COUNTED),
     Program::new("mapped_pointers.c")
         .flags(OPENMP_51)
         .since(16, "the clause has_device_addr is not known"),
     Program::new("mapper_counts.c").failing_on(EVERY, "structures with mappers stay mapped"),
-    Program::new("mappers.c"),
+    Program::new("mappers.c").other_info(COUNTED),
     Program::new("memory.c").other_info(DIRECT),
     Program::new("modifiers.c").flags(OPENMP_51),
-    Program::new("nested_mappers.c")
-        .other_info("structures with mappers do not stay mapped, as in LLVM 23"),
+    Program::new("nested_mappers.c").other_info(COUNTED),
     Program::new("no_region.c"),
     Program::new("nohost.c"),
     Program::new("nowait.c").other_info(THREADS),

@@ -13,11 +13,13 @@ pub(crate) const SUITE: Suite = Suite::new("valgrind", trials);
 
 /// Valgrind, which reports errors by its exit code. Memory with a pointer to it is not a leak:
 /// threads may run until the end of the process.
-const VALGRIND: [&str; 7] = [
+const VALGRIND: [&str; 8] = [
     "valgrind",
     "--quiet",
     "--error-exitcode=99",
     "--num-callers=30",
+    // Threads that wait for one another spin; without it, one of them can run alone for minutes.
+    "--fair-sched=yes",
     "--leak-check=full",
     "--errors-for-leak-kinds=definite",
     "--show-leak-kinds=definite",
