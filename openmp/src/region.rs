@@ -255,6 +255,7 @@ unsafe fn launch(
     words: &mut Words,
 ) -> Result<(), Failure> {
     debug!("Launching target execution {} with pointer {:#018x}.", kernel.name, region.address);
+    debug!("loop trip count is {}.", region.trip_count);
     let _profile = profile::step("Kernel Target", || {
         let (teams, count) = (region.team_count(), words.len());
         format!("NumArguments={count};NumTeams={teams};TripCount={}", region.trip_count)

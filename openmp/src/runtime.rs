@@ -2,14 +2,15 @@
 
 use crate::abi::{BinaryDescriptor, requires};
 use crate::backlog::Backlog;
+use crate::debug::{self, debug};
 use crate::device::OmpDevice;
 use crate::library::Library;
 use crate::settings::{self, info as kinds, wants};
-use crate::{debug, dump, gpu, libomp, loading, message, profile, variables};
+use crate::{dump, gpu, libomp, loading, message, profile, variables};
 use longshore::{Host, Image};
 use parking_lot::Mutex;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The policy for regions that cannot run on a device. LLVM: `OffloadPolicy`.
@@ -30,6 +31,8 @@ static UNLISTED: Backlog = Backlog::new();
 /// Whether clang 20 or a later version compiled the library that was registered last.
 static IS_RECENT: AtomicBool = AtomicBool::new(false);
 static REQUIREMENTS: AtomicI64 = AtomicI64::new(0);
+/// Number of registered libraries and of calls of `__tgt_rtl_init`.
+static USERS: AtomicUsize = AtomicUsize::new(0);
 
 /// The host, with the numbers of its entries that are devices of OpenMP already.
 struct Known {
@@ -55,6 +58,7 @@ pub(crate) unsafe fn register(descriptor: *const BinaryDescriptor) {
     IS_RECENT.store(library.is_recent, Ordering::Relaxed);
     LIBRARIES.lock().push(library);
     UNLISTED.note();
+    add_user();
     listed().iter().for_each(|device| device.note_registered());
 }
 
@@ -84,6 +88,22 @@ pub(crate) fn unregister(descriptor: *const BinaryDescriptor) {
     if is_last {
         log::debug!("the last library with target regions was unregistered");
         listed().iter().for_each(|device| device.events.finalize(device.number));
+    }
+    remove_user();
+}
+
+/// Counts a user of the library, and prints a debug line for the first one.
+pub(crate) fn add_user() {
+    if USERS.fetch_add(1, Ordering::Relaxed) == 0 {
+        debug!("Init offload library!");
+    }
+}
+
+/// Ends the use of a user, and prints a debug line for the last one.
+pub(crate) fn remove_user() {
+    let remove = |users: usize| users.checked_sub(1);
+    if USERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, remove) == Ok(1) {
+        debug!("Deinit offload library!");
     }
 }
 

@@ -156,8 +156,8 @@ macro_rules! data_constructs {
     )* };
 }
 
-// A task calls the forms for `nowait`. Newer compilers pass further arguments to them, which are not
-// read.
+// A task calls the forms for `nowait`. Newer compilers pass further arguments to them: the forms
+// do not read them.
 data_constructs! {
     /// Maps data to a device: `target enter data`, and the beginning of `target data`. LLVM:
     /// `__tgt_target_data_begin_mapper`.

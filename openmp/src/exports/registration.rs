@@ -38,14 +38,19 @@ pub extern "C" fn __tgt_init_all_rtls() {
     runtime::devices();
 }
 
-/// Does nothing: the library needs no initialization. LLVM: `__tgt_rtl_init`.
+/// Counts a user of the library, for debug lines only: the library needs no initialization. LLVM:
+/// `__tgt_rtl_init`.
 #[unsafe(no_mangle)]
-pub extern "C" fn __tgt_rtl_init() {}
+pub extern "C" fn __tgt_rtl_init() {
+    runtime::add_user();
+}
 
-/// Does nothing: `__tgt_unregister_lib` unloads the images of a program. LLVM:
-/// `__tgt_rtl_deinit`.
+/// Ends the use that `__tgt_rtl_init` began. The images of a program are unloaded by
+/// `__tgt_unregister_lib`. LLVM: `__tgt_rtl_deinit`.
 #[unsafe(no_mangle)]
-pub extern "C" fn __tgt_rtl_deinit() {}
+pub extern "C" fn __tgt_rtl_deinit() {
+    runtime::remove_user();
+}
 
 /// Adds a function that answers calls of device code to the host: it gets the port as LLVM's
 /// `rpc::Server::Port` and the number of lanes. Any thread may call it. LLVM:

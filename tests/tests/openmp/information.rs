@@ -292,14 +292,17 @@ fn debug_lines(world: &World) -> Outcome {
     let variables = [("LIBOMPTARGET_DEBUG", "1"), ("LIBOMPTARGET_JIT_OPT_LEVEL", "3")];
     let printed = world.ours(&program, &variables)?;
     let parts = [
+        "omptarget --> Init offload library!",
         "omptarget --> Entry  0: Base=0x",
         "omptarget --> Moving 80 bytes (hst:0x",
         "bytes (tgt:0x",
         "omptarget --> Update pointer (0x",
         "omptarget --> Launching target execution __omp_offloading_",
+        "omptarget --> loop trip count is 0.",
         "PluginInterface --> Launching kernel __omp_offloading_",
         "omptarget --> warning: the variable LIBOMPTARGET_JIT_OPT_LEVEL has no effect",
         "\nLongshore --> ",
+        "omptarget --> Deinit offload library!",
     ];
     for part in parts {
         expect(printed.errors.contains(part), &format!("without {part:?}:\n{}", printed.errors))?;
