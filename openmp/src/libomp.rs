@@ -61,6 +61,13 @@ macro_rules! functions {
     (@ $result:ty) => { $result };
 }
 
+/// Returns whether libomp has memory spaces of devices, as LLVM's has from 23 on.
+#[inline]
+pub(crate) fn has_memory_spaces_of_devices() -> bool {
+    static SYMBOL: Symbol = Symbol::new(c"omp_get_device_memspace");
+    SYMBOL.get().is_some()
+}
+
 functions! {
     /// Returns the policy: 0 disabled, 1 default, 2 mandatory.
     fn target_offload = c"__kmpc_get_target_offload"() -> i32;

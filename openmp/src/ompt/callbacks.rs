@@ -1,5 +1,6 @@
 //! The callbacks of a tool, with the types of `omp-tools.h`.
 
+use crate::libomp;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -126,7 +127,7 @@ impl Callbacks {
     /// Returns whether libomp is of LLVM 23 or later. Its tools expect the events of that library.
     #[inline]
     pub(super) fn is_recent(&self) -> bool {
-        self.target_task_info.is_some()
+        self.target_task_info.is_some() || libomp::has_memory_spaces_of_devices()
     }
 
     /// Reads the registered callbacks; `None` without `ompt_get_callback`.
