@@ -7,7 +7,7 @@ use crate::kernel::RegionKernel;
 use crate::library::Loaded;
 use crate::mapping::table::MappingTable;
 use crate::ompt::DeviceEvents;
-use crate::settings;
+use crate::{ompt, settings};
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -66,6 +66,14 @@ impl OmpDevice {
     /// Notes that libraries were registered.
     pub(crate) fn note_registered(&self) {
         self.backlog.note();
+    }
+
+    /// Reports to a tool that the device is ready, once.
+    pub(crate) fn report(&self) {
+        if ompt::is_active() && !self.events.is_initialized() {
+            let _other_threads_wait = self.loaded.lock();
+            self.events.initialize(self.number, &self.device);
+        }
     }
 
     /// Returns the kernel of a region.

@@ -68,6 +68,18 @@ pub(crate) fn has_memory_spaces_of_devices() -> bool {
     SYMBOL.get().is_some()
 }
 
+/// Returns the address of the function that starts a tool: the tool's, or libomp's own.
+pub(crate) fn start_tool() -> Option<usize> {
+    static SYMBOL: Symbol = Symbol::new(c"ompt_start_tool");
+    SYMBOL.get()
+}
+
+/// Returns the address of libomp's function that connects this library to a tool.
+pub(crate) fn connect_function() -> Option<usize> {
+    static SYMBOL: Symbol = Symbol::new(c"ompt_libomp_connect");
+    SYMBOL.get()
+}
+
 functions! {
     /// Returns the policy: 0 disabled, 1 default, 2 mandatory.
     fn target_offload = c"__kmpc_get_target_offload"() -> i32;

@@ -1,8 +1,9 @@
 //! The OMPT interface: events of devices and target constructs for tools.
 //!
-//! A tool registers its callbacks with libomp. The first use of a device connects this library to
-//! libomp, and keeps the callbacks of device events. Each event begins with one load of a pointer,
-//! which is null without a tool.
+//! A tool registers its callbacks with libomp. This library connects to libomp, and keeps the
+//! callbacks of device events, when the first library with target regions is registered, which is
+//! before `main`. Where it cannot see the tool then, it connects at the first use of a device. Each
+//! event begins with one load of a pointer, which is null without a tool.
 //!
 //! The order of the events, and their arguments, are as in LLVM's library.
 
@@ -13,7 +14,7 @@ mod device;
 mod events;
 mod thread;
 
-pub(crate) use connection::{connect, connect_plugin};
+pub(crate) use connection::{connect, connect_plugin, expects_tool};
 pub(crate) use device::DeviceEvents;
 pub(crate) use events::{
     Construct, OperationScope, allocation, association, construct, deletion, disassociation, fill,

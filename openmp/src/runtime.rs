@@ -6,7 +6,7 @@ use crate::debug::{self, debug};
 use crate::device::OmpDevice;
 use crate::library::Library;
 use crate::settings::{self, info as kinds, wants};
-use crate::{dump, gpu, libomp, loading, message, profile, variables};
+use crate::{dump, gpu, libomp, loading, message, ompt, profile, variables};
 use longshore::{Host, Image};
 use parking_lot::Mutex;
 use std::ptr::null_mut;
@@ -47,7 +47,8 @@ pub(crate) fn libraries() -> Vec<Arc<Library>> {
     LIBRARIES.lock().clone()
 }
 
-/// Registers a library. Opens no plugin. LLVM: `__tgt_register_lib`.
+/// Registers a library. Opens no plugin unless the process has a tool, which expects all devices
+/// to be initialized now. LLVM: `__tgt_register_lib`.
 ///
 /// # Safety
 /// The descriptor and all it points at stay readable until [`unregister`].
@@ -60,6 +61,13 @@ pub(crate) unsafe fn register(descriptor: *const BinaryDescriptor) {
     UNLISTED.note();
     add_user();
     listed().iter().for_each(|device| device.note_registered());
+    if ompt::expects_tool() {
+        ompt::connect();
+    }
+    if ompt::is_active() {
+        // libomp has asked for the number of devices before the tool had its callbacks.
+        devices().iter().for_each(|device| device.report());
+    }
 }
 
 /// Returns whether clang 20 or a later version compiled the library that was registered last. It
@@ -170,6 +178,8 @@ fn list_devices() {
         }
         UNLISTED.settle(count);
     }
+    drop(known);
+    listed().iter().for_each(|device| device.report());
 }
 
 /// Adds the devices that accept an image of a registered library.
@@ -191,7 +201,7 @@ fn add_devices(known: &mut Option<Known>) {
             Err(error) => {
                 // A selection that the user made has an error; the program may not be silent about
                 // it.
-                if policy().is_none() {
+                if !settings::demands_devices() {
                     message::message(format_args!("target regions run on the host: {error}"));
                 }
                 note_no_host(format!("{error}"));

@@ -76,7 +76,17 @@ pub(crate) fn set_info(level: u32) {
 /// Returns whether `OMP_TARGET_OFFLOAD` rules out all devices. libomp knows this as well, but asks
 /// for the number of devices while it starts, when it cannot be called.
 pub(crate) fn disables_devices() -> bool {
-    text("OMP_TARGET_OFFLOAD").is_some_and(|value| value.trim().eq_ignore_ascii_case("disabled"))
+    sets_policy("disabled")
+}
+
+/// Returns whether `OMP_TARGET_OFFLOAD` rules out the host. The search for devices may not ask
+/// libomp: a thread that starts libomp may be waiting for the search.
+pub(crate) fn demands_devices() -> bool {
+    sets_policy("mandatory")
+}
+
+fn sets_policy(name: &str) -> bool {
+    text("OMP_TARGET_OFFLOAD").is_some_and(|value| value.trim().eq_ignore_ascii_case(name))
 }
 
 #[cold]

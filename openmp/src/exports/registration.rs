@@ -4,8 +4,9 @@ use crate::abi::{BinaryDescriptor, RpcCallback};
 use crate::gpu::rpc;
 use crate::runtime;
 
-/// Registers the images and entries of an executable or shared object. Opens no plugin. Any thread
-/// may call it. LLVM: `__tgt_register_lib`.
+/// Registers the images and entries of an executable or shared object. Any thread may call it. For
+/// a process with a tool, which sees all devices from the start, it lists the devices and blocks
+/// while plugins load. Otherwise it opens no plugin. LLVM: `__tgt_register_lib`.
 ///
 /// # Safety
 /// The descriptor and all it points at stay readable until `__tgt_unregister_lib`.

@@ -3,7 +3,9 @@
 use super::callbacks::{self, Callbacks, Data, Lookup};
 use crate::{libomp, settings};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::sync::Once;
 use std::sync::atomic::AtomicU64;
 
@@ -27,17 +29,55 @@ static LOOKUP: Mutex<Option<Lookup>> = Mutex::new(None);
 /// The functions to call when the tool is disconnected.
 static FINALIZERS: Mutex<Vec<Finalize>> = Mutex::new(Vec::new());
 
-/// Connects to libomp, at the first call. libomp calls `initialize` if the process has a tool.
+thread_local! {
+    /// Whether a function below this one connects.
+    static IS_CONNECTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Connects to libomp, at the first call. libomp starts the tool of the process, if there is one,
+/// and calls `initialize`. Does nothing while the tool starts on this thread.
 #[cold]
 pub(crate) fn connect() {
     static ONCE: Once = Once::new();
+    if IS_CONNECTING.replace(true) {
+        return;
+    }
     ONCE.call_once(|| {
         let connection = (&raw const CONNECTION).cast_mut().cast();
-        let is_asked = || settings::text("OMP_TOOL_LIBRARIES").is_some();
-        if libomp::ompt_connect(connection).is_none() && is_asked() {
+        if libomp::ompt_connect(connection).is_none() && names_tool() {
             connect_to_new(connection);
         }
     });
+    IS_CONNECTING.set(false);
+}
+
+/// Returns whether the process seems to have a tool: the environment names one, or an object of
+/// the process contains one. libomp decides whether the tool starts.
+pub(crate) fn expects_tool() -> bool {
+    names_tool() || contains_tool()
+}
+
+fn names_tool() -> bool {
+    settings::text("OMP_TOOL_LIBRARIES").is_some()
+}
+
+/// Returns whether an object other than libomp has `ompt_start_tool`. libomp has a function of this
+/// name for processes without a tool.
+fn contains_tool() -> bool {
+    let (Some(start), Some(connect)) = (libomp::start_tool(), libomp::connect_function()) else {
+        return false;
+    };
+    object_of(start) != object_of(connect)
+}
+
+/// Returns the address of the object that contains an address.
+fn object_of(address: usize) -> Option<usize> {
+    let mut object = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: `dladdr` accepts any address, and writes to `object` unless it returns 0.
+    unsafe {
+        let found = libc::dladdr(address as *const c_void, object.as_mut_ptr()) != 0;
+        found.then(|| object.assume_init().dli_fbase as usize)
+    }
 }
 
 /// Loads libomp into a process without it, for the sake of the tool.

@@ -18,13 +18,18 @@ pub(crate) struct DeviceEvents {
 }
 
 impl DeviceEvents {
+    /// Returns whether a tool knows that the device is ready, or wants no such event.
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.is_initialized.load(Ordering::Acquire)
+    }
+
     /// Reports that a device is ready, once.
     pub(crate) fn initialize(&self, number: usize, device: &Device) {
         let Some(tool) = callbacks() else { return };
-        let Some(callback) = tool.device_initialize else { return };
         if self.is_initialized.swap(true, Ordering::AcqRel) {
             return;
         }
+        let Some(callback) = tool.device_initialize else { return };
         let kind = match device.backend() {
             "host" => HOST_TYPE.to_owned(),
             _ => device.architecture().unwrap_or_else(|_| device.backend().to_owned()),

@@ -2,9 +2,9 @@
 //! files beside its source. Where LLVM's library is installed, it must print the same for the same
 //! executable, with the addresses of calls.
 //!
-//! LLVM's library differs in some events. It initializes all devices at the start of a program.
-//! With older callbacks, constructs that begin mappings have no identity. A copy between devices is
-//! two copies, and small private arguments share one allocation.
+//! LLVM's library differs in some events. With older callbacks, constructs that begin mappings have
+//! no identity. A copy between devices is two copies, and small private arguments share one
+//! allocation. Memory routines load no image.
 
 use super::run::ours;
 use libtest_mimic::{Completion, Failed, Trial};
@@ -41,7 +41,9 @@ fn trials() -> Vec<Trial> {
         trial("a tool sees a copy between devices as one operation", copies),
         trial("a tool of LLVM 23 sees fills, and the host as device -1", newer_libomp),
         trial("a tool inside the program sees the events of a loaded one", linked_tool),
-        trial("a tool sees 4 devices from their first use to the end", devices),
+        trial("a tool sees 4 devices from the start to the end", devices),
+        trial("a tool sees devices come and go with a shared object", opened_and_closed),
+        trial("a tool lives in a process whose backend is missing", missing_backend),
         trial("events of 8 threads are nested on each of them", threads),
         trial("a plugin gets the look-up function while there is a tool", plugin),
         trial("a program without a tool prints what it prints", no_tool),
@@ -176,9 +178,9 @@ fn compare_with_file(found: &[String], file: &str) -> Outcome {
     })
 }
 
-/// Leaves out the lines about devices, which LLVM's library initializes earlier.
-fn without_devices(lines: &[String]) -> impl Iterator<Item = &str> {
-    lines.iter().map(String::as_str).filter(|line| !line.starts_with("device "))
+/// Leaves out the lines about loaded images: memory routines of LLVM 19 load none.
+fn without_loading(lines: &[String]) -> impl Iterator<Item = &str> {
+    lines.iter().map(String::as_str).filter(|line| !line.contains(" loaded module "))
 }
 
 /// Returns a line without identities.
@@ -186,15 +188,20 @@ fn without_identities(line: &str) -> &str {
     line.split_once(" id=").map_or(line, |(rest, _)| rest)
 }
 
+/// Returns whether LLVM's library is installed.
+fn has_llvm() -> bool {
+    Path::new(LLVM).join("libomptarget.so.19.1").exists()
+}
+
 /// Runs a program with both libraries, and compares the events with their addresses of calls.
 fn compare_with_llvm(world: &World, program: &Path, tool: Tool) -> Outcome {
-    if !Path::new(LLVM).join("libomptarget.so.19.1").exists() {
+    if !has_llvm() {
         return Ok(());
     }
     let code = [("TOOL_CODE", "1")];
     let ours = world.run(program, Library::Ours, tool, &code)?;
     let theirs = world.run(program, Library::Llvm, tool, &code)?;
-    let (ours, theirs) = (without_devices(&ours), without_devices(&theirs));
+    let (ours, theirs) = (without_loading(&ours), without_loading(&theirs));
     match tool {
         Tool::Older => compare(ours.map(without_identities), theirs.map(without_identities)),
         _ => compare(ours, theirs),
@@ -259,18 +266,57 @@ fn devices(world: &World) -> Outcome {
     let found = world.run(&program, Library::Ours, Tool::Loaded, &[])?;
     let devices = found.iter().filter(|line| line.starts_with("device ") || line.starts_with('#'));
     let expected = [
-        "# device 2",
+        "device 0 initialized: generic-64bit",
+        "device 1 initialized: generic-64bit",
         "device 2 initialized: generic-64bit",
+        "device 3 initialized: generic-64bit",
+        "# device 2",
         "device 2 loaded module 0: ELF",
         "# device 0",
-        "device 0 initialized: generic-64bit",
         "device 0 loaded module 0: ELF",
         "# device 2",
         "# end",
         "device 0 finalized",
+        "device 1 finalized",
         "device 2 finalized",
+        "device 3 finalized",
     ];
-    compare(devices.map(String::as_str), expected)
+    compare(devices.map(String::as_str), expected)?;
+    compare_with_llvm(world, &program, Tool::Loaded)
+}
+
+fn opened_and_closed(world: &World) -> Outcome {
+    let regions = ["-fopenmp", "-fopenmp-targets=x86_64-pc-linux-gnu", "-shared", "-fPIC"];
+    let part = world.compile(&["opened_part.c"], &[&regions[..], &["-L", LLVM]].concat())?;
+    let program = world.compile(&["opened.c"], &[])?;
+    let part = [("PART", part.to_str().ok_or("a path that is no text")?)];
+    let found = world.run(&program, Library::Ours, Tool::Loaded, &part)?;
+    let of = |device: usize, event: &str| format!("device {device} {event}");
+    let of_each = |event: &'static str| (0..4).map(move |device| of(device, event));
+    let mut expected = Vec::new();
+    for round in 0..2 {
+        expected.push("# open".to_owned());
+        expected.extend(of_each("initialized: generic-64bit"));
+        expected.extend([format!("# device {round}"), of(round, "loaded module 0: ELF")]);
+        expected.push("# close".to_owned());
+        expected.extend(of_each("finalized"));
+    }
+    let devices = found.iter().filter(|line| line.starts_with("device ") || line.starts_with('#'));
+    compare(devices.map(String::as_str), expected.iter().map(String::as_str))?;
+    if !has_llvm() {
+        return Ok(());
+    }
+    let theirs = world.run(&program, Library::Llvm, Tool::Loaded, &part)?;
+    compare(found.iter().map(String::as_str), theirs.iter().map(String::as_str))
+}
+
+fn missing_backend(world: &World) -> Outcome {
+    // libomp asks for the number of devices while it starts the tool.
+    let program = world.program(&["devices.c"])?;
+    let missing = [("LONGSHORE_BACKEND", "missing")];
+    let found = world.run(&program, Library::Ours, Tool::Loaded, &missing)?;
+    let expected = ["# device 2", "# device 0", "# device 2", "# end", "tool finalized"];
+    compare(found.iter().map(String::as_str), expected)
 }
 
 fn threads(world: &World) -> Outcome {
