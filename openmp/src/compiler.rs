@@ -39,7 +39,7 @@ pub(crate) fn passes_environment(image: &[u8]) -> bool {
 }
 
 /// Returns the ELF file of an image: its first one, if the image is an OffloadBinary.
-fn elf(image: &[u8]) -> Option<&[u8]> {
+pub(crate) fn elf(image: &[u8]) -> Option<&[u8]> {
     if !image.starts_with(&OFFLOAD_BINARY) {
         return Some(image);
     }

@@ -8,6 +8,7 @@ use crate::mapping::table::{self, Entry, Locked};
 use crate::message;
 use crate::settings::{self, info as kinds};
 use std::ffi::{CStr, c_char};
+use std::fmt::Arguments;
 
 mod translation;
 
@@ -202,17 +203,8 @@ pub(crate) fn copied_to_device(
     bytes: u64,
     name: *const c_char,
 ) {
-    if !settings::wants(kinds::TRANSFERS) {
-        return;
-    }
-    message::info(
-        device,
-        format_args!(
-            "Copying data from host to device, HstPtr={host:#018x}, TgtPtr={target:#018x}, \
-             Size={bytes}, Name={}",
-            name_of(name)
-        ),
-    );
+    let places = format_args!("host to device, HstPtr={host:#018x}, TgtPtr={target:#018x}");
+    copied(device, places, bytes, name);
 }
 
 /// Prints a copy to the host, if copies are wanted.
@@ -224,17 +216,16 @@ pub(crate) fn copied_to_host(
     bytes: u64,
     name: *const c_char,
 ) {
-    if !settings::wants(kinds::TRANSFERS) {
-        return;
+    let places = format_args!("device to host, TgtPtr={target:#018x}, HstPtr={host:#018x}");
+    copied(device, places, bytes, name);
+}
+
+fn copied(device: usize, places: Arguments, bytes: u64, name: *const c_char) {
+    if settings::wants(kinds::TRANSFERS) {
+        let name = name_of(name);
+        let copy = format_args!("Copying data from {places}, Size={bytes}, Name={name}");
+        message::info(device, copy);
     }
-    message::info(
-        device,
-        format_args!(
-            "Copying data from device to host, TgtPtr={target:#018x}, HstPtr={host:#018x}, \
-             Size={bytes}, Name={}",
-            name_of(name)
-        ),
-    );
 }
 
 /// Prints that a mapped variable has no device counterpart.
@@ -279,6 +270,35 @@ pub(crate) fn launch(
             kernel.name,
             list(teams),
             list(threads)
+        ),
+    );
+}
+
+/// Prints the resources of a launched kernel, as its code object describes them, with the number of
+/// arguments and the trip count of the launch.
+#[cold]
+pub(crate) fn amdgpu_launch(
+    device: usize,
+    kernel: &longshore_format_amdgpu::Kernel,
+    teams: [u32; 3],
+    threads: [u32; 3],
+    (argument_count, trip_count): (usize, u64),
+) {
+    let total = |sizes: [u32; 3]| sizes.iter().fold(1u32, |total, size| total.wrapping_mul(*size));
+    let count = |count: Option<u32>| count.unwrap_or(0);
+    message::plugin_info(
+        device,
+        format_args!(
+            "#Args: {argument_count} Teams x Thrds: {:4}x{:4} (MaxFlatWorkGroupSize: {}) LDS \
+             Usage: {}B #SGPRs/VGPRs: {}/{} #SGPR/VGPR Spills: {}/{} Tripcount: {trip_count}",
+            total(teams),
+            total(threads),
+            count(kernel.max_group_items),
+            kernel.static_shared_bytes,
+            count(kernel.scalar_registers),
+            count(kernel.registers),
+            count(kernel.spilled_scalar_registers),
+            count(kernel.spilled_registers),
         ),
     );
 }

@@ -2,6 +2,7 @@
 
 use crate::gpu::KernelFacts;
 use longshore::{Kernel, Program};
+use longshore_format_amdgpu as amdgpu;
 use std::sync::OnceLock;
 
 /// Facts of an image that hold for all of its kernels.
@@ -24,6 +25,8 @@ pub(crate) struct RegionKernel {
     pub(crate) may_fork: bool,
     /// Whether kernels with arguments of version 2 take a launch environment.
     passes_environment: bool,
+    /// The description in AMD's code object, if launches are printed.
+    pub(crate) description: Option<amdgpu::Kernel>,
     program: Program,
     kernel: OnceLock<Kernel>,
     gpu: OnceLock<KernelFacts>,
@@ -31,10 +34,23 @@ pub(crate) struct RegionKernel {
 
 impl RegionKernel {
     /// Creates a kernel of an image, which the first launch looks up.
-    pub(crate) fn new(name: String, image: ImageFacts, program: Program) -> RegionKernel {
+    pub(crate) fn new(
+        name: String,
+        image: ImageFacts,
+        description: Option<amdgpu::Kernel>,
+        program: Program,
+    ) -> RegionKernel {
         let ImageFacts { is_recent, may_fork, passes_environment } = image;
-        let (kernel, gpu) = (OnceLock::new(), OnceLock::new());
-        RegionKernel { name, is_recent, may_fork, passes_environment, program, kernel, gpu }
+        RegionKernel {
+            name,
+            is_recent,
+            may_fork,
+            passes_environment,
+            description,
+            program,
+            kernel: OnceLock::new(),
+            gpu: OnceLock::new(),
+        }
     }
 
     /// Returns the version by which the kernel takes its arguments, for arguments of `version`.

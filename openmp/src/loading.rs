@@ -85,7 +85,7 @@ fn load(device: &OmpDevice, library: &Library) -> Result<Loaded, Failure> {
     let may_fork = may_fork(image);
     let passes_environment = compiler::passes_environment(image);
     let facts = ImageFacts { is_recent: library.is_recent, may_fork, passes_environment };
-    add_kernels(device, library, facts, &program);
+    add_kernels(device, library, (facts, image), &program);
     for entry in &library.entries {
         match entry.kind {
             EntryKind::Variable | EntryKind::Link => {
@@ -158,12 +158,19 @@ fn suitable<'a>(device: &OmpDevice, library: &'a Library) -> Result<Option<&'a [
     Ok(None)
 }
 
-fn add_kernels(device: &OmpDevice, library: &Library, facts: ImageFacts, program: &Program) {
+fn add_kernels(
+    device: &OmpDevice,
+    library: &Library,
+    (facts, image): (ImageFacts, &[u8]),
+    program: &Program,
+) {
+    let described = gpu::described_kernels(image);
     let regions = library.entries.iter().filter(|entry| entry.kind == EntryKind::Kernel);
     let new: Vec<_> = regions
         .map(|entry| {
             let (name, program) = (entry.name.clone(), program.clone());
-            let kernel = RegionKernel::new(name, facts, program);
+            let description = described.iter().find(|kernel| kernel.name == name).cloned();
+            let kernel = RegionKernel::new(name, facts, description, program);
             (entry.address as usize, Arc::new(kernel))
         })
         .collect();

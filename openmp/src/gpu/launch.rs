@@ -69,6 +69,10 @@ pub(crate) unsafe fn launch(
     }
     if wants(kinds::LAUNCHES) {
         info::launch(device.number, kernel, teams, threads, facts.mode.name());
+        if let Some(description) = &kernel.description {
+            let counts = (words.len(), region.trip_count);
+            info::amdgpu_launch(device.number, description, teams, threads, counts);
+        }
     }
     if let Some(serving) = gpu.users.begin() {
         stream.after(After::Serve(serving));

@@ -112,7 +112,7 @@ const DEPENDENCIES: [(&str, &[&str]); 19] = [
         ],
     ),
     ("capi", &["longshore"]),
-    ("openmp", &["longshore"]),
+    ("openmp", &["longshore", "longshore-format-amdgpu"]),
     ("conformance", &["longshore", "longshore-plugin-api"]),
 ];
 

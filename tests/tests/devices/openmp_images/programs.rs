@@ -1,6 +1,7 @@
 //! Programs of clang 19 with LLVM's device runtime.
 
 use super::{Check, LLVM, Setting, fixture, succeeded};
+use longshore_format_amdgpu::CodeObject;
 use longshore_tests::cuda::nvidia_tool;
 use longshore_tests::doubled::{Doubled, twin};
 use std::collections::BTreeSet;
@@ -27,7 +28,7 @@ pub(super) const CHECKS: &[Check] = &[
 const VARIABLES: &[(&str, &str)] = &[
     ("LIBOMPTARGET_DEVICE_RTL_DEBUG", "1"),
     ("LIBOMPTARGET_SHARED_MEMORY_SIZE", "512"),
-    ("LIBOMPTARGET_INFO", "0x20"),
+    ("LIBOMPTARGET_INFO", "0x30"),
 ];
 
 /// The results of a run.
@@ -37,6 +38,9 @@ struct Run {
     received: Vec<String>,
     /// Lines about copies.
     copies: Vec<String>,
+    /// Lines about launches.
+    launches: Vec<String>,
+    program: PathBuf,
 }
 
 fn combined_constructs(setting: &Setting) {
@@ -48,6 +52,7 @@ fn combined_constructs(setting: &Setting) {
     if setting.is_double() {
         let shape = setting.by_vendor("16 64", "32 32");
         assert_eq!(run.received, [launch(shape), environment(setting, 0)]);
+        check_printed_launch(setting, &run);
     }
 }
 
@@ -144,6 +149,32 @@ fn page_locks(setting: &Setting) {
     }
 }
 
+/// Checks the lines that LLVM's plugins print about a launch.
+fn check_printed_launch(setting: &Setting, run: &Run) {
+    let (teams, threads) = setting.by_vendor((16, 64), (32, 32));
+    let sizes = format!(" with {teams} blocks and {threads} threads in SPMD mode");
+    let launches = &run.launches;
+    assert!(launches[0].starts_with("Launching kernel __omp_offloading_"), "{launches:?}");
+    assert!(launches[0].ends_with(&sizes), "{launches:?}");
+    let image = image(&std::fs::read(&run.program).expect("it was just made"));
+    let described = CodeObject::read(&image).ok();
+    let resources = described.iter().flat_map(|object| &object.kernels).map(|kernel| {
+        format!(
+            "#Args: {} Teams x Thrds:   16x  64 (MaxFlatWorkGroupSize: {}) LDS Usage: {}B \
+             #SGPRs/VGPRs: {}/{} #SGPR/VGPR Spills: {}/{} Tripcount: 1000",
+            kernel.arguments.len(),
+            kernel.max_group_items.unwrap(),
+            kernel.static_shared_bytes,
+            kernel.scalar_registers.unwrap(),
+            kernel.registers.unwrap(),
+            kernel.spilled_scalar_registers.unwrap(),
+            kernel.spilled_registers.unwrap(),
+        )
+    });
+    assert_eq!(launches[1..], resources.collect::<Vec<_>>());
+    assert_eq!(launches.len(), setting.by_vendor(2, 1));
+}
+
 /// Returns a twin's line about its launch.
 fn launch(shape: &str) -> String {
     format!("received launch {shape}")
@@ -175,7 +206,11 @@ fn run(setting: &Setting, name: &str) -> Option<Run> {
     let mut copies = lines("Copying data");
     copies.retain(|line| !line.contains("KernelLaunchEnv"));
     let received = lines("received ");
-    Some(Run { said, received, copies })
+    let mut launches = lines("\"PluginInterface\" device ");
+    launches.retain(|line| !line.contains("Copying data"));
+    let launches =
+        launches.iter().filter_map(|line| Some(line.split_once(" info: ")?.1.to_owned()));
+    Some(Run { said, received, copies, launches: launches.collect(), program })
 }
 
 /// Compiles a program and its twin.
