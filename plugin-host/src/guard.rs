@@ -11,6 +11,8 @@
 //! handler that the program installs later gets the signals first, and faults of kernels come here
 //! only if it passes them on.
 //!
+//! A fault of a thread that device code has started ends the call that started it ([`team`]).
+//!
 //! A call preserves the thread's floating-point modes ([`modes`]), and so does a suspension of
 //! device code.
 
@@ -18,9 +20,11 @@ mod context;
 mod enter;
 mod former;
 mod modes;
+mod team;
 pub(crate) mod thread_stack;
 
 pub(crate) use modes::Modes;
+pub(crate) use team::CodeOfImage;
 
 use crate::kernel::abi::{GroupEntry, Work};
 use context::{redirect, thread_pointer};
@@ -31,7 +35,8 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
+use team::HandedFault;
 
 /// Signals of failed device code.
 const SIGNALS: [c_int; 6] =
@@ -83,6 +88,8 @@ pub(crate) struct Signal {
     pub(crate) address: u64,
     /// Whether the access was a write; `None` if the machine does not report it.
     pub(crate) is_write: Option<bool>,
+    /// Whether a thread that device code has started raised it.
+    pub(crate) is_of_other_thread: bool,
 }
 
 /// The arguments of `calls.fail`. The texts are constants of the image.
@@ -99,8 +106,15 @@ pub(crate) struct Guard {
     next: AtomicPtr<Guard>,
     /// Number of the thread; 0 after its end.
     thread: AtomicUsize,
+    /// The system's number of the thread.
+    thread_id: AtomicI32,
     /// The place to continue at if device code faults; null while the thread is not in device code.
     resume_point: AtomicPtr<ResumePoint>,
+    /// Address of the called code.
+    code: AtomicUsize,
+    /// Number of calls that have begun.
+    calls: AtomicUsize,
+    handed: HandedFault,
     stop: Cell<Option<Stop>>,
     timer: Cell<bool>,
     /// Unmapped addresses below the thread's stack, and the last page of the stack.
@@ -123,8 +137,8 @@ impl SuspendedCode {
     }
 }
 
-// SAFETY: only the guard's own thread, and handlers on it, use the cells; `thread` identifies that
-// thread.
+// SAFETY: only the guard's own thread, and handlers on it, use the cells, except that of `handed`,
+// which has a state of its own; `thread` identifies that thread.
 unsafe impl Sync for Guard {}
 
 /// All guards, newest first. Guards are never removed.
@@ -151,14 +165,36 @@ impl Guard {
         arguments: *const *const c_void,
         work: *mut Work,
     ) -> Result<(), Stop> {
+        // SAFETY: promised by the caller.
+        unsafe { self.call_through(entry, entry as usize, arguments, work) }
+    }
+
+    /// Calls device code at the address `code` by means of `entry`. Returns `Err` if it did not
+    /// return.
+    ///
+    /// # Safety
+    /// As for [`Guard::call`].
+    #[inline]
+    pub(crate) unsafe fn call_through(
+        &self,
+        entry: GroupEntry,
+        code: usize,
+        arguments: *const *const c_void,
+        work: *mut Work,
+    ) -> Result<(), Stop> {
         let mut resume_point = ResumePoint::new();
         let outer = self.resume_point.load(Ordering::Relaxed);
+        let outer_code = self.code.load(Ordering::Relaxed);
+        self.code.store(code, Ordering::Relaxed);
+        // Only this thread writes the number.
+        self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.resume_point.store(&raw mut resume_point, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         // SAFETY: the caller vouches for the kernel; the resume point outlives the call.
         let stopped = unsafe { enter(&raw mut resume_point, entry, arguments, work) };
         compiler_fence(Ordering::SeqCst);
         self.resume_point.store(outer, Ordering::Relaxed);
+        self.code.store(outer_code, Ordering::Relaxed);
         if stopped == 0 { Ok(()) } else { Err(self.take_stop()) }
     }
 
@@ -237,17 +273,23 @@ impl Guard {
     #[cold]
     fn take_stop(&self) -> Stop {
         context::unblock(&SIGNALS);
+        self.handed.note_failed(self.calls.load(Ordering::Relaxed));
         self.stop.take().unwrap_or(Stop::TimedOut)
     }
 
     #[cold]
     fn register() -> &'static Guard {
         static INSTALLED: Once = Once::new();
-        INSTALLED.call_once(|| former::install(handle));
+        INSTALLED.call_once(|| {
+            team::find_locks();
+            former::install(handle);
+        });
         context::ensure_alternate_stack(ALTERNATE_STACK_BYTES);
         // An ending thread may already have a guard, as may an ended thread at the same address.
         let guard = Guard::for_handler().unwrap_or_else(Guard::take);
         guard.stack_end.set(thread_stack::end().unwrap_or_default());
+        // SAFETY: this has no requirements.
+        guard.thread_id.store(unsafe { libc::gettid() }, Ordering::Relaxed);
         guard
     }
 
@@ -271,7 +313,11 @@ impl Guard {
         let guard: &'static Guard = Box::leak(Box::new(Guard {
             next: AtomicPtr::new(null_mut()),
             thread: AtomicUsize::new(thread),
+            thread_id: AtomicI32::new(0),
             resume_point: AtomicPtr::new(null_mut()),
+            code: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+            handed: HandedFault::default(),
             stop: Cell::new(None),
             timer: Cell::new(false),
             stack_end: Cell::default(),
@@ -292,15 +338,14 @@ impl Guard {
     /// nothing.
     fn for_handler() -> Option<&'static Guard> {
         let thread = thread_pointer();
-        let mut guard = GUARDS.load(Ordering::Acquire);
+        Guard::all().find(|known| known.thread.load(Ordering::Relaxed) == thread)
+    }
+
+    /// Returns all guards, newest first. Takes no lock and allocates nothing.
+    fn all() -> impl Iterator<Item = &'static Guard> {
         // SAFETY: guards are never freed.
-        while let Some(known) = unsafe { guard.as_ref() } {
-            if known.thread.load(Ordering::Relaxed) == thread {
-                return Some(known);
-            }
-            guard = known.next.load(Ordering::Acquire);
-        }
-        None
+        let at = |guard: &AtomicPtr<Guard>| unsafe { guard.load(Ordering::Acquire).as_ref() };
+        std::iter::successors(at(&GUARDS), move |known: &&'static Guard| at(&known.next))
     }
 }
 
@@ -327,6 +372,16 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     let is_own = code > 0 || is_abort || (is_timer && guard.is_some_and(|g| g.timer.get()));
     // SAFETY: a resume point that is not null belongs to the thread's current call.
     let can_land = !resume_point.is_null() && unsafe { (*resume_point).is_set() };
+    if team::is_interruption(info) {
+        let fault = guard.filter(|_| can_land).and_then(|guard| guard.take_handed(context));
+        if let Some((guard, fault)) = guard.zip(fault) {
+            guard.resume_point.store(null_mut(), Ordering::Relaxed);
+            guard.stop.set(Some(Stop::Signal(fault)));
+            // SAFETY: the resume point belongs to the thread's current call.
+            unsafe { redirect(context, resume_point) };
+        }
+        return;
+    }
     if let Some(guard) = guard.filter(|_| can_land && is_own) {
         guard.resume_point.store(null_mut(), Ordering::Relaxed);
         // SAFETY: these are the handler's own arguments, and the thread has left device code.
@@ -340,7 +395,7 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
         }));
         // SAFETY: the resume point belongs to the thread's current call.
         unsafe { redirect(context, resume_point) };
-    } else if !is_timer {
+    } else if !is_timer && !team::hand_over(signal, info, context) {
         former::pass_on(signal, info, context);
     }
 }

@@ -42,6 +42,7 @@ mod physical;
 mod platform;
 mod provided;
 mod queue;
+mod ranges;
 mod record;
 mod spin;
 mod submission_queue;

@@ -93,6 +93,12 @@ pub(super) fn parse(bytes: &[u8], header: &Header) -> Result<Headers> {
 }
 
 impl Segments {
+    /// Returns the addresses from the first segment to the end of the last one.
+    pub fn span(&self) -> Range<u64> {
+        let (first, last) = (self.0.first(), self.0.last());
+        first.map_or(0, |first| first.address)..last.map_or(0, Segment::end)
+    }
+
     fn parse(bytes: &[u8], entries: &[Entry]) -> Result<Segments> {
         let page = rustix::param::page_size() as u64;
         let mut list: Vec<Segment> = Vec::new();

@@ -37,7 +37,9 @@ impl Cause {
     /// Creates the cause for a kernel that failed on its thread's own stack.
     pub(super) fn on_thread(stop: Stop) -> Cause {
         let overflow = match &stop {
-            Stop::Signal(signal) if signal.number == libc::SIGSEGV => {
+            Stop::Signal(signal)
+                if signal.number == libc::SIGSEGV && !signal.is_of_other_thread =>
+            {
                 thread_stack::overflow(signal.address)
             }
             _ => None,
@@ -130,6 +132,13 @@ impl Cause {
 
 impl Signal {
     fn describe(&self, message: &mut String, allocations: Option<&Allocations>) {
+        self.describe_place(message, allocations);
+        if self.is_of_other_thread {
+            message.push_str(", in a thread that the kernel started");
+        }
+    }
+
+    fn describe_place(&self, message: &mut String, allocations: Option<&Allocations>) {
         let (_, what) = self.name();
         message.push_str(what);
         if !matches!(self.number, libc::SIGSEGV | libc::SIGBUS) {

@@ -1,6 +1,6 @@
 //! Shared memory of the items of a group.
 
-use crate::fences::FencedMapping;
+use crate::fences::{self, FencedMapping};
 use crate::kernel::SHARED_BYTES;
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -74,7 +74,7 @@ impl Block {
             let fence = base.byte_add(2 * HALF);
             libc::mprotect(fence, FENCE_BYTES, libc::PROT_NONE);
             let fence = fence as u64..fence as u64 + FENCE_BYTES as u64;
-            Some(Block { base, _fenced: FencedMapping::new(fence) })
+            Some(Block { base, _fenced: fences::register(fence) })
         }
     }
 }

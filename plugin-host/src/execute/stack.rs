@@ -1,6 +1,6 @@
 //! Stacks of items that wait for each other.
 
-use crate::fences::FencedMapping;
+use crate::fences::{self, FencedMapping};
 use corosensei::stack::{Stack, StackPointer};
 use std::cell::RefCell;
 use std::io;
@@ -58,7 +58,7 @@ impl ItemStack {
             }
             let fence = start as u64..start as u64 + FENCE_BYTES as u64;
             let start = NonNull::new_unchecked(start.cast::<u8>());
-            let stack = ItemStack { start, _fenced: FencedMapping::new(fence) };
+            let stack = ItemStack { start, _fenced: fences::register(fence) };
             match libc::mprotect(start.as_ptr().add(FENCE_BYTES).cast(), STACK_BYTES, all) {
                 0 => Ok(stack),
                 _ => Err(io::Error::last_os_error()),

@@ -120,7 +120,8 @@ impl Engine {
         // SAFETY: the trampoline takes words and a call of this type, which outlive it; the caller
         // vouches for the kernel.
         let result = unsafe {
-            Guard::for_thread().call(PASS_WORDS, words.first.cast::<*const c_void>(), work)
+            let first = words.first.cast::<*const c_void>();
+            Guard::for_thread().call_through(PASS_WORDS, entry as usize, first, work)
         };
         result.map_err(|stop| self.describe_host(kernel, stop))
     }

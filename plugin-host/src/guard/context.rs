@@ -46,6 +46,28 @@ pub(super) unsafe fn redirect(context: *mut c_void, resume_point: *const ResumeP
     }
 }
 
+/// Returns whether a signal has interrupted a system call that waits, such as the wait for a lock.
+pub(super) fn is_waiting(context: *const c_void) -> bool {
+    const INTERRUPTED: i64 = -(libc::EINTR as i64);
+    let code = code_address(context);
+    let context = context.cast::<ucontext_t>();
+    // SAFETY: the kernel passed the context to the handler; code that has just run is readable.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        {
+            const SYSCALL: [u8; 2] = [0x0f, 0x05];
+            let result = (*context).uc_mcontext.gregs[libc::REG_RAX as usize];
+            result == INTERRUPTED && (code as *const [u8; 2]).sub(1).read_unaligned() == SYSCALL
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            const SVC: u32 = 0xd400_0001;
+            let result = (*context).uc_mcontext.regs[0] as i64;
+            result == INTERRUPTED && (code as *const u32).sub(1).read() == SVC
+        }
+    }
+}
+
 /// Returns the address of the code that a signal has interrupted.
 pub(super) fn code_address(context: *const c_void) -> u64 {
     let context = context.cast::<ucontext_t>();
@@ -71,7 +93,7 @@ pub(super) fn read(
         libc::SIGSEGV | libc::SIGBUS => written(context.cast()),
         _ => None,
     };
-    Signal { number, code, address, is_write }
+    Signal { number, code, address, is_write, is_of_other_thread: false }
 }
 
 #[cfg(target_arch = "x86_64")]

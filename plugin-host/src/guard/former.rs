@@ -105,6 +105,16 @@ pub(super) unsafe fn resolves(
     true
 }
 
+/// Returns whether the former handler may know a fault: an access that a page of the program
+/// denies.
+pub(super) fn may_resolve(signal: c_int, code: c_int) -> bool {
+    let is_function =
+        |former: libc::sigaction| ![libc::SIG_DFL, libc::SIG_IGN].contains(&former.sa_sigaction);
+    signal == libc::SIGSEGV
+        && DENIED.contains(&code)
+        && former(signal).is_some_and(|(_, former)| is_function(former))
+}
+
 /// Handles a signal as the process would without this module.
 pub(super) fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some((_, mut former)) = former(signal) else { return };

@@ -1,6 +1,6 @@
 //! Mappings between fences.
 
-use crate::fences::FencedMapping;
+use crate::fences::{self, FencedMapping};
 use rustix::io::Errno;
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
@@ -93,7 +93,7 @@ impl Mapping {
         });
         let start = mapped.inspect_err(|_| _ = FENCED.fetch_sub(1, Ordering::Relaxed))?;
         let all = (start - FENCE_BYTES) as u64..(start + bytes + FENCE_BYTES) as u64;
-        Ok(Mapping { start, bytes, fenced: Some(FencedMapping::new(all)) })
+        Ok(Mapping { start, bytes, fenced: Some(fences::register(all)) })
     }
 
     fn plain(bytes: usize, alignment: usize) -> Result<Mapping, Errno> {

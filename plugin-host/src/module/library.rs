@@ -1,6 +1,7 @@
 //! A checked image, opened from memory by the system's loader.
 
 use crate::elf::{Image, patch};
+use crate::guard::CodeOfImage;
 use longshore_orc_rt::{OpenName, memory_file};
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -25,6 +26,8 @@ const MOST_STALE: usize = 64;
 pub(super) struct Library {
     handle: Option<Handle>,
     copy: Option<Copy>,
+    /// Dropped before the image is closed.
+    code: Option<CodeOfImage>,
     base: u64,
     /// Whether the image's code may have registered handlers with the process.
     registered: AtomicBool,
@@ -37,9 +40,12 @@ impl Library {
         let copy = copy(bytes, image).map_err(copy_failed)?;
         let (handle, copy) = open_copy(copy)?;
         let base = handle.link_map()?.l_addr;
+        let span = image.segments.span();
+        let code = CodeOfImage::new(base.wrapping_add(span.start)..base.wrapping_add(span.end));
         Ok(Library {
             handle: Some(handle),
             copy: Some(copy),
+            code: Some(code),
             base,
             registered: AtomicBool::new(false),
         })
@@ -91,14 +97,19 @@ impl Library {
         let (Some(handle), Some(copy)) = (self.handle.take(), self.copy.take()) else {
             return Ok(());
         };
-        if self.registered.load(Ordering::Acquire) {
-            log::warn!(
-                "the image {:?} stays in memory: its destructors were not run",
-                copy.name.path()
-            );
-            std::mem::forget((handle, copy));
+        let reason = if self.registered.load(Ordering::Acquire) {
+            Some("its destructors were not run")
+        } else if self.code.as_ref().is_some_and(CodeOfImage::is_in_use) {
+            Some("a thread that a kernel had started has failed")
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            log::warn!("the image {:?} stays in memory: {reason}", copy.name.path());
+            std::mem::forget((handle, copy, self.code.take()));
             return Ok(());
         }
+        self.code = None;
         let closed = handle.close();
         if copy.is_loaded() {
             log::warn!("the image {:?} was unloaded but stays in memory", copy.name.path());

@@ -375,6 +375,74 @@ fn kernels_in_llvms_host_form_fail_alike() {
 /// process alone.
 const FAULT: &str = "LONGSHORE_TEST_FAULT";
 
+/// Kernels that start four threads and wait for them. Thread 2 faults: at once, after a while, or
+/// while the kernel's own thread computes or allocates.
+const TEAMS: &str = r#"
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile int done;
+static void *worker(void *of) {
+  uintptr_t number = (uintptr_t)of;
+  if (number & 0x100) usleep(50000);
+  if ((number & 0xff) == 2) *(volatile int *)8 = 1;
+  return 0;
+}
+static void start(pthread_t *threads, uintptr_t flags) {
+  for (uintptr_t i = 0; i < 4; i++) pthread_create(&threads[i], 0, worker, (void *)(i | flags));
+}
+static void join(pthread_t *threads) {
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+}
+void waits(void **a) { (void)a; pthread_t t[4]; start(t, 0); join(t); }
+void waits_long(void **a) { (void)a; pthread_t t[4]; start(t, 0x100); join(t); }
+void computes(void **a) {
+  (void)a;
+  pthread_t t[4];
+  start(t, 0x100);
+  while (!done) {}
+  join(t);
+}
+void allocates(void **a) {
+  (void)a;
+  pthread_t t[4];
+  start(t, 0x100);
+  for (size_t i = 1; !done; i = i * 7 % 100003) free(malloc(i));
+  join(t);
+}
+void fine(void **a) { **(int **)a[0] = 1; }
+"#;
+
+#[test]
+fn a_fault_of_a_thread_that_a_kernel_has_started_is_an_error_of_the_kernel() {
+    let workshop = Workshop::new();
+    let Some(clang) = clangs().pop() else { return };
+    let image = workshop.shared(clang, "teams", TEAMS, &["-O1"]);
+    let device = workshop.device(Environment::empty());
+    let program = device.load_trusted(image).unwrap();
+    let (first, second) = (device.queue().unwrap(), device.queue().unwrap());
+    let cell = device.buffer_of(&first, &[0_u32]).unwrap();
+    let run = |queue: &Queue, name: &str| {
+        let kernel = program.kernel(name).unwrap();
+        // SAFETY: the kernels take the address of a cell.
+        unsafe { queue.launch_and_wait(&kernel, Grid::linear(1, 1), (&cell,)) }
+    };
+    for name in ["waits", "waits_long", "computes", "allocates"] {
+        for queue in [&first, &second, &first] {
+            let error = run(queue, name).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::BackendFailure, "{error}");
+            let expected = format!(
+                "kernel '{name}': segmentation fault writing 0x8, next to the null pointer, in a \
+                 thread that the kernel started"
+            );
+            assert_eq!(error.message(), expected);
+            run(queue, "fine").unwrap();
+        }
+    }
+    assert_eq!(cell.to_vec(&first).unwrap(), [1]);
+}
+
 #[test]
 fn the_programs_own_faults_end_it_as_ever() {
     use std::os::unix::process::ExitStatusExt;

@@ -31,6 +31,10 @@ const FAILURES: [&str; 8] = [
 
 type Outcome = Result<(), Failed>;
 
+/// The place of a fault in a team's thread.
+const TEAM: &str = ", in a thread that the kernel started [SIGSEGV 11]";
+const FATAL: &str = "failure of target construct while offloading is mandatory";
+
 fn trials() -> Vec<Trial> {
     let trial = |name: &str, run: fn(&World) -> Outcome| {
         Trial::ignorable_test(name, move || {
@@ -275,16 +279,21 @@ fn attachment(world: &World) -> Outcome {
 }
 
 fn fault(world: &World) -> Outcome {
-    let printed = world.ours(&world.program("fault.c")?, &[])?;
-    let parts = [
-        "omptarget error: kernel '__omp_offloading_",
-        "main_l4': segmentation fault writing 0x0",
-        "omptarget error: Executing target region abort target.",
-        "fault.c:4:1: omptarget fatal error 1: failure of target construct while offloading is \
-         mandatory",
-    ];
-    let is_told = parts.iter().all(|part| printed.errors.contains(part));
-    expect(is_told && !printed.has_succeeded, &printed.errors)
+    let cases = [("fault.c", "main_l4", "", "4:1"), ("team_fault.c", "main_l5", TEAM, "5:1")];
+    for (name, kernel, thread, place) in cases {
+        let printed = world.ours(&world.program(name)?, &[])?;
+        let parts = [
+            "omptarget error: kernel '__omp_offloading_",
+            &*format!(
+                "{kernel}': segmentation fault writing 0x0, next to the null pointer{thread}"
+            ),
+            "omptarget error: Executing target region abort target.",
+            &*format!("{name}:{place}: omptarget fatal error 1: {FATAL}"),
+        ];
+        let is_told = parts.iter().all(|part| printed.errors.contains(part));
+        expect(is_told && !printed.has_succeeded, &printed.errors)?;
+    }
+    Ok(())
 }
 
 fn debug_lines(world: &World) -> Outcome {
