@@ -45,9 +45,11 @@ pub(crate) unsafe fn device(
             if is_before {
                 describe(number);
             }
-            // SAFETY: promised by the caller.
-            loading::make_ready(device)
-                .unwrap_or_else(|failure| unsafe { fail(&failure, location) });
+            if let Err(failure) = loading::make_ready(device) {
+                // SAFETY: promised by the caller.
+                unsafe { fail(&failure, location) };
+                return None;
+            }
             if describes && !is_before {
                 describe(number);
             }
@@ -65,6 +67,9 @@ unsafe fn no_device(
     location: *const Ident,
     describe: impl Fn(i64),
 ) -> Option<&'static OmpDevice> {
+    if count == 0 && runtime::has_ended() {
+        return None;
+    }
     if count == 0 {
         let reason = runtime::absence().unwrap_or("the program has no device image").to_owned();
         // SAFETY: the caller's promise.
@@ -75,7 +80,8 @@ unsafe fn no_device(
                 )),
                 location,
             )
-        }
+        };
+        return None;
     }
     if number == count as i64 {
         return None;
@@ -109,13 +115,17 @@ pub(crate) unsafe fn succeed(location: *const Ident) {
     }
 }
 
-/// Ends the program because a construct failed while offloading is mandatory. LLVM:
-/// `handleTargetOutcome`.
+/// Ends the program because a construct failed while offloading is mandatory. Returns if the
+/// program is ending already, and has unloaded its images. LLVM: `handleTargetOutcome`.
 ///
 /// # Safety
 /// The location is the program's; it may be null.
 #[cold]
-pub(crate) unsafe fn fail(failure: &Failure, location: *const Ident) -> ! {
+pub(crate) unsafe fn fail(failure: &Failure, location: *const Ident) {
+    if runtime::has_ended() {
+        log::debug!("a construct failed at the end of the program: {failure:?}");
+        return;
+    }
     failure.report();
     // SAFETY: promised by the caller.
     let place = unsafe { SourceLocation::for_construct(location) };

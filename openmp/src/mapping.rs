@@ -33,9 +33,13 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Prints the reason, and then further lines about its consequences.
+    /// Prints the reason, and then further lines about its consequences. At the end of the program,
+    /// when images are unloaded, prints nothing.
     #[cold]
     pub(crate) fn explain(self, lines: &[&str]) -> Failure {
+        if runtime::has_ended() {
+            return self;
+        }
         self.report();
         lines.iter().for_each(|line| message::error(format_args!("{line}")));
         Failure::Reported

@@ -31,6 +31,8 @@ static UNLISTED: Backlog = Backlog::new();
 /// Whether clang 20 or a later version compiled the library that was registered last.
 static IS_RECENT: AtomicBool = AtomicBool::new(false);
 static REQUIREMENTS: AtomicI64 = AtomicI64::new(0);
+/// Whether all libraries were unregistered, as at the end of the program.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 /// Number of registered libraries and of calls of `__tgt_rtl_init`.
 static USERS: AtomicUsize = AtomicUsize::new(0);
 
@@ -58,6 +60,7 @@ pub(crate) unsafe fn register(descriptor: *const BinaryDescriptor) {
     library.requirements().for_each(require);
     IS_RECENT.store(library.is_recent, Ordering::Relaxed);
     LIBRARIES.lock().push(library);
+    HAS_ENDED.store(false, Ordering::Release);
     UNLISTED.note();
     add_user();
     listed().iter().for_each(|device| device.note_registered());
@@ -88,6 +91,7 @@ pub(crate) fn unregister(descriptor: *const BinaryDescriptor) {
     let Some(place) = place else { return };
     let library = libraries.remove(place);
     let is_last = libraries.is_empty();
+    HAS_ENDED.store(is_last, Ordering::Release);
     drop(libraries);
     if is_last && wants(kinds::TABLE) {
         dump::tables_at_end(listed());
@@ -98,6 +102,12 @@ pub(crate) fn unregister(descriptor: *const BinaryDescriptor) {
         listed().iter().for_each(|device| device.events.finalize(device.number));
     }
     remove_user();
+}
+
+/// Returns whether all libraries were unregistered: the program ends, or has closed the last shared
+/// object with target regions. Threads may still start constructs of a program that ends.
+pub(crate) fn has_ended() -> bool {
+    HAS_ENDED.load(Ordering::Acquire)
 }
 
 /// Counts a user of the library, and prints a debug line for the first one.

@@ -110,7 +110,10 @@ pub unsafe extern "C" fn llvmLaunchKernel(
     unsafe {
         let Some(device) = construct::device(0, null(), |_| ()) else { return RUN_ON_HOST as u32 };
         let launched = launch(device, kernel as usize, grid, arguments.as_ref());
-        launched.unwrap_or_else(|failure| construct::fail(&failure, null()));
+        if let Err(failure) = launched {
+            construct::fail(&failure, null());
+            return RUN_ON_HOST as u32;
+        }
     }
     RAN as u32
 }

@@ -56,9 +56,11 @@ pub(crate) unsafe fn run(device: i64, region: &Region) -> i32 {
     // SAFETY: promised by the caller.
     if !is_nowait || !unsafe { defer(device, region) } {
         // SAFETY: promised by the caller.
-        let ran = unsafe { run_now(device, region) };
-        // SAFETY: as above.
-        ran.unwrap_or_else(|failure| unsafe { construct::fail(&failure, location) });
+        if let Err(failure) = unsafe { run_now(device, region) } {
+            // SAFETY: as above.
+            unsafe { construct::fail(&failure, location) };
+            return RUN_ON_HOST;
+        }
     }
     // SAFETY: as above.
     unsafe { construct::succeed(location) };
@@ -119,7 +121,8 @@ unsafe fn defer(device: &'static OmpDevice, region: &Region) -> bool {
         // SAFETY: promised by the caller.
         if let Err(failure) = unsafe { region::run(&mut stream, region) } {
             // SAFETY: as above.
-            unsafe { construct::fail(&failure, region.location) }
+            unsafe { construct::fail(&failure, region.location) };
+            return false;
         }
         Pending::Queued(stream)
     };
