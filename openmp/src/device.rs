@@ -11,7 +11,7 @@ use crate::{ompt, settings};
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use longshore::{Device, DeviceEntry, Result};
+use longshore::{Device, DeviceEntry, Queue, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub(crate) struct OmpDevice {
     pub(crate) gpu: Option<Gpu>,
     /// Registered libraries that the device has not loaded.
     pub(crate) backlog: Backlog,
+    /// The queues of constructs.
+    queues: Mutex<Vec<Arc<Queue>>>,
 }
 
 impl OmpDevice {
@@ -59,6 +61,7 @@ impl OmpDevice {
             events: DeviceEvents::default(),
             gpu: Gpu::for_device(&device, entry.is_isolated()),
             backlog: Backlog::new(),
+            queues: Mutex::default(),
             device,
         })
     }
@@ -66,6 +69,25 @@ impl OmpDevice {
     /// Notes that libraries were registered.
     pub(crate) fn note_registered(&self) {
         self.backlog.note();
+    }
+
+    /// Creates a queue for constructs.
+    ///
+    /// # Errors
+    /// Errors of [`Device::queue`].
+    #[cold]
+    pub(crate) fn new_queue(&self) -> Result<Arc<Queue>> {
+        let queue = Arc::new(self.device.queue()?);
+        let mut queues = self.queues.lock();
+        // The other queues belonged to threads that have ended.
+        queues.retain(|queue| Arc::strong_count(queue) > 1);
+        queues.push(queue.clone());
+        Ok(queue)
+    }
+
+    /// Returns the queues of constructs.
+    pub(crate) fn queues(&self) -> Vec<Arc<Queue>> {
+        self.queues.lock().clone()
     }
 
     /// Reports to a tool that the device is ready, once.

@@ -6,6 +6,7 @@ pub(crate) mod begin;
 pub(crate) mod end;
 pub(crate) mod index;
 pub(crate) mod mapper;
+mod parts;
 pub(crate) mod simple;
 pub(crate) mod table;
 pub(crate) mod update;

@@ -9,12 +9,13 @@ use crate::ompt;
 use longshore::{DevicePointer, Queue, Result};
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// The operations of one construct. On a device whose memory the host reaches, operations run
 /// during their call; on other devices they are queued. LLVM: `AsyncInfoTy`.
 pub(crate) struct Stream {
     pub(crate) device: &'static OmpDevice,
-    queue: Option<Queue>,
+    queue: Option<Arc<Queue>>,
     /// Whether the queue has work that nothing has waited for.
     is_pending: bool,
     /// The sequel of the operations; `None` for an empty sequel.
@@ -41,9 +42,17 @@ pub(crate) enum After {
     Serve(Serving),
 }
 
+/// A part of a copied range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Offset in the range.
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
 thread_local! {
     /// Idle queues of the thread, by the device's number.
-    static QUEUES: RefCell<Vec<Option<Queue>>> = const { RefCell::new(Vec::new()) };
+    static QUEUES: RefCell<Vec<Option<Arc<Queue>>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Stream {
@@ -61,13 +70,13 @@ impl Stream {
     pub(crate) fn queue(&mut self) -> Result<&Queue> {
         if self.queue.is_none() {
             let number = self.device.number;
-            let take = |queues: &RefCell<Vec<Option<Queue>>>| {
+            let take = |queues: &RefCell<Vec<Option<Arc<Queue>>>>| {
                 queues.borrow_mut().get_mut(number).and_then(Option::take)
             };
             let idle = QUEUES.try_with(take).ok().flatten();
             self.queue = Some(match idle {
                 Some(queue) => queue,
-                None => self.device.device.queue()?,
+                None => self.device.new_queue()?,
             });
         }
         Ok(self.queue.as_ref().expect("the queue was just set"))
@@ -100,6 +109,75 @@ impl Stream {
         let queue = self.queue_to_submit()?;
         // SAFETY: promised by the caller.
         unsafe { queue.copy_from_host(DevicePointer(to), from as *const c_void, bytes) }
+    }
+
+    /// Copies parts of a range to the device. Tools see one copy of the whole range.
+    ///
+    /// # Errors
+    /// Errors of the copies.
+    ///
+    /// # Safety
+    /// As for [`Stream::submit`]; the parts are inside the range.
+    pub(crate) unsafe fn submit_parts(
+        &mut self,
+        to: u64,
+        from: u64,
+        bytes: u64,
+        parts: &[Part],
+    ) -> Result<()> {
+        let _scope = ompt::transfer_to_device(self.device.number, to, from, bytes);
+        for Part { offset, bytes } in parts {
+            let (to, from) = (to + offset, (from + offset) as *const c_void);
+            if self.device.is_reachable {
+                // SAFETY: promised by the caller; the host reaches the device's memory.
+                unsafe { std::ptr::copy(from.cast::<u8>(), to as *mut u8, *bytes as usize) };
+                continue;
+            }
+            // SAFETY: promised by the caller.
+            unsafe { self.queue_to_submit()?.copy_from_host(DevicePointer(to), from, *bytes)? };
+        }
+        Ok(())
+    }
+
+    /// Copies parts of a range to the host. Tools see one copy of the whole range.
+    ///
+    /// # Errors
+    /// Errors of the copies.
+    ///
+    /// # Safety
+    /// As for [`Stream::retrieve`]; the parts are inside the range.
+    pub(crate) unsafe fn retrieve_parts(
+        &mut self,
+        to: u64,
+        from: u64,
+        bytes: u64,
+        parts: &[Part],
+    ) -> Result<()> {
+        let _scope = ompt::transfer_to_host(self.device.number, to, from, bytes);
+        for Part { offset, bytes } in parts {
+            let (to, from) = ((to + offset) as *mut c_void, from + offset);
+            if self.device.is_reachable {
+                // SAFETY: promised by the caller; the host reaches the device's memory.
+                unsafe { std::ptr::copy(from as *const u8, to.cast::<u8>(), *bytes as usize) };
+                continue;
+            }
+            // SAFETY: promised by the caller.
+            unsafe { self.queue_to_submit()?.copy_to_host(to, DevicePointer(from), *bytes)? };
+        }
+        Ok(())
+    }
+
+    /// Lets the queue wait for the work that all other queues of the device have now.
+    ///
+    /// # Errors
+    /// Errors of the queues.
+    pub(crate) fn wait_for_others(&mut self) -> Result<()> {
+        self.queue()?;
+        let own = self.queue.as_ref().expect("the queue was just taken");
+        for other in self.device.queues().iter().filter(|other| !Arc::ptr_eq(other, own)) {
+            own.wait_for(&other.record()?)?;
+        }
+        Ok(())
     }
 
     /// Copies a value to the device.
@@ -218,8 +296,8 @@ impl Drop for Stream {
 
 /// Keeps a queue for the thread's next construct. An ending thread drops the queue.
 #[inline]
-fn keep(number: usize, queue: Queue) {
-    let keep = |queues: &RefCell<Vec<Option<Queue>>>| {
+fn keep(number: usize, queue: Arc<Queue>) {
+    let keep = |queues: &RefCell<Vec<Option<Arc<Queue>>>>| {
         let mut queues = queues.borrow_mut();
         if queues.len() <= number {
             queues.resize_with(number + 1, || None);

@@ -2,7 +2,8 @@
 //! data`. LLVM: `targetDataBegin`.
 
 use super::attach::{self, AttachEntry};
-use super::table::{self, COPIED_LOCKED, Entry, Locked, Lookup, Shadow};
+use super::parts::{RangeCopy, Span, in_turn};
+use super::table::{self, COPIED_LOCKED, Entry, Locked, Lookup};
 use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::debug::debug;
@@ -232,16 +233,8 @@ fn unmapped(failure: Failure, kind: MapType) -> Failure {
 /// The range is memory of the program.
 unsafe fn map(beginning: &mut Beginning<'_>, request: &Request) -> Result<Mapped, Failure> {
     let device = beginning.stream.device;
-    let mut locked = device.table.lock();
-    let found = loop {
-        let found = table::lookup(&locked, request.begin, request.bytes);
-        let is_copied = |range: super::index::Range| locked.get(range.entry as u32).copying > 0;
-        // The contents of a range that another thread is copying are not there yet.
-        if !found.range.filter(|_| found.overlaps()).is_some_and(is_copied) {
-            break found;
-        }
-        locked = device.table.wait_for_copy(locked);
-    };
+    // The contents of a range that another thread is copying are not there yet.
+    let (locked, found) = device.table.lock_settled(request.begin, request.bytes);
     let is_implicit = request.kind.has(MapType::IMPLICIT);
     let extends = found.extends_before || found.extends_after;
     if found.is_contained || (extends && is_implicit) {
@@ -342,20 +335,14 @@ unsafe fn map_present(
         }
         return Ok(mapped);
     }
-    let is_inside = |shadow: &&Shadow| {
-        shadow.host >= request.begin && shadow.host < request.begin + request.bytes
-    };
-    let attached: Vec<_> = entry.shadows.iter().filter(is_inside).cloned().collect();
-    // A second copy would overwrite pointers that were attached after the first one.
-    if !attached.is_empty() && !request.kind.has(MapType::ALWAYS) {
+    let span = Span { begin: request.begin, bytes: request.bytes };
+    let has_attached = entry.shadows.iter().any(|shadow| shadow.is_in(span));
+    // The contents were copied before the pointers were attached.
+    if has_attached && !lacks_contents && !request.kind.has(MapType::ALWAYS) {
         return Ok(mapped);
     }
     // SAFETY: the caller's promise.
     unsafe { copy(beginning, request, locked, number, target)? };
-    for shadow in attached {
-        // SAFETY: the pointer is a part of the range.
-        unsafe { beginning.stream.submit_value(shadow.target, &shadow.target_contents)? };
-    }
     Ok(mapped)
 }
 
@@ -437,20 +424,17 @@ unsafe fn copy(
     if wants(kinds::COPIES) {
         info::moved_to_device(device.number, begin, target, bytes, locked.get(number).name);
     }
+    let entry = locked.get_mut(number);
+    let copy = RangeCopy::new(device, &entry.shadows, Span { begin, bytes }, target);
     if device.is_reachable && bytes <= COPIED_LOCKED {
         // SAFETY: the range is memory of the program, and the device's memory is at least as long.
-        return unsafe { beginning.stream.submit(target, begin, bytes).map_err(Failure::from) };
+        return unsafe { copy.submit(beginning.stream) };
     }
-    locked.get_mut(number).copying += 1;
+    let earlier = entry.begin_copy();
     drop(locked);
-    // SAFETY: as above; the entry stays while it is being copied to.
-    let copied = unsafe { beginning.stream.submit(target, begin, bytes) };
-    let event = match (&copied, device.is_reachable) {
-        (Ok(()), false) => beginning.stream.queue()?.record().ok(),
-        _ => None,
-    };
-    drop(device.table.end_copy(number, event));
-    Ok(copied?)
+    // SAFETY: as above; the entry stays while its contents are being copied.
+    let copy = |stream: &mut Stream| unsafe { copy.submit(stream) };
+    in_turn(beginning.stream, number, earlier, copy).1
 }
 
 /// Returns the bytes in front of a partially mapped structure that keep its members aligned.

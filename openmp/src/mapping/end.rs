@@ -1,7 +1,8 @@
 //! The end of mappings: `target exit data`, and the second half of `target` and `target data`.
 //! LLVM: `targetDataEnd`.
 
-use super::table::{self, COPIED_LOCKED, Locked, MappingTable};
+use super::parts::{RangeCopy, Span, in_turn};
+use super::table::{self, COPIED_LOCKED, Entry, Locked, MappingTable};
 use super::{Failure, absent, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::debug::debug;
@@ -72,27 +73,6 @@ impl Ending<'_> {
         copies.retain(|span| !self.copied.iter().any(|copied| copied.contains(*span)));
         self.copied.extend_from_slice(&copies);
         copies
-    }
-}
-
-/// A range of the host.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Span {
-    begin: u64,
-    bytes: u64,
-}
-
-impl Span {
-    fn end(self) -> u64 {
-        self.begin.saturating_add(self.bytes)
-    }
-
-    fn contains(self, other: Span) -> bool {
-        self.begin <= other.begin && other.end() <= self.end()
-    }
-
-    fn overlaps(self, other: Span) -> bool {
-        self.begin < other.end() && other.begin < self.end()
     }
 }
 
@@ -177,8 +157,7 @@ unsafe fn end_one(
     let span = Span { begin: argument.begin, bytes: argument.size as u64 };
     let counts = !kind.is_part();
     let device = ending.stream.device;
-    let mut locked = device.table.lock();
-    let found = table::lookup(&locked, span.begin, span.bytes);
+    let (mut locked, found) = device.table.lock_settled(span.begin, span.bytes);
     let is_found = found.is_contained || kind.has(MapType::IMPLICIT) && found.overlaps();
     let Some(range) = found.range.filter(|_| is_found) else {
         return absent(device, kind, "map type", (span.begin, span.bytes));
@@ -187,74 +166,68 @@ unsafe fn end_one(
     let target = |span: Span| range.target.wrapping_add(span.begin.wrapping_sub(range.begin));
     let is_last = leave(&mut locked, number, argument, counts, target(span), device.number);
     let whole = Span { begin: range.begin, bytes: range.end - range.begin };
-    let entry = locked.get(number);
-    let copies = ending.copies(number, whole, span, kind, (is_last, entry.is_host_memory()));
-    let copied = if copies.is_empty() { 0 } else { MapType::FROM.0 };
-    let this = EndedMapping { entry: number, bytes: span.bytes, kind: MapType(kind.0 | copied) };
+    let entry = locked.get_mut(number);
+    let is_host = entry.is_host_memory();
+    // An implicit range may exceed the mapped one.
+    let copies = ending.copies(number, whole, span.within(whole), kind, (is_last, is_host));
+    let this = EndedMapping { entry: number, bytes: span.bytes, kind };
     let removes = counts && is_last;
+    let plan = |entry: &Entry, span| RangeCopy::new(device, &entry.shadows, span, target(span));
     if device.is_reachable && !is_observed() && !(removes && is_in_use(whole)) {
         if removes {
             ending.released.retain(|released| *released != number);
         }
         // Nothing is queued, so the end need not wait for the end of the construct.
-        let copies = copies.iter().map(|span| (*span, target(*span)));
-        // SAFETY: the ranges are memory of the program, and mapped in whole.
-        unsafe { end_at_once(&device.table, locked, this, copies) };
+        for copy in copies {
+            let plan = plan(locked.get(number), copy);
+            // SAFETY: the range is memory of the program, and mapped in whole.
+            let retrieve = |stream: &mut Stream| unsafe { plan.retrieve(stream) };
+            if copy.bytes <= COPIED_LOCKED {
+                retrieve(ending.stream)?;
+                continue;
+            }
+            let earlier = locked.get_mut(number).begin_copy();
+            drop(locked);
+            locked = in_turn(ending.stream, number, earlier, retrieve).0;
+        }
+        let freed = finish_one(&mut locked, 0, &this);
+        drop(locked);
+        // A large allocation is freed without the lock.
+        drop(freed);
         return Ok(());
     }
-    let (event, name) = (entry.copied.clone(), entry.name);
-    drop(locked);
     ending.ended.push(this);
-    if let Some(event) = event.filter(|_| !copies.is_empty()) {
-        ending.stream.queue()?.wait_for(&event)?;
+    if copies.is_empty() {
+        return Ok(());
     }
-    for copy in copies {
-        let Span { begin, bytes } = copy;
-        if copy != span {
-            debug!(
-                "Found skipped FROM entry: HstPtr={begin:#018x} size={bytes} within region being \
-                 released"
-            );
-        }
-        let _profile = profile::step("DevToHost", || format!("Size={bytes}B"));
-        if wants(kinds::COPIES) {
-            info::moved_to_host(device.number, begin, target(copy), bytes, name);
-        }
-        // SAFETY: the range is memory of the program, and the entry stays while its end is pending.
-        unsafe { ending.stream.retrieve(begin, target(copy), bytes)? };
-    }
-    Ok(())
-}
-
-/// Copies ranges of reachable memory to the host, each with its address on the device, and finishes
-/// the end of their mapping.
-///
-/// # Safety
-/// All ranges are valid.
-#[inline]
-unsafe fn end_at_once<'a>(
-    table: &'a MappingTable,
-    mut locked: Locked<'a>,
-    ended: EndedMapping,
-    copies: impl Iterator<Item = (Span, u64)>,
-) {
-    for (to, from) in copies {
-        // SAFETY: promised by the caller; the entry stays while its end is pending.
-        let copy = || unsafe {
-            std::ptr::copy(from as *const u8, to.begin as *mut u8, to.bytes as usize);
-        };
-        if to.bytes <= COPIED_LOCKED {
-            copy();
-        } else {
-            drop(locked);
-            copy();
-            locked = table.lock();
-        }
-    }
-    let freed = finish_one(&mut locked, 0, &ended);
+    // Kernels of constructs that have left the range may still run.
+    let has_others = !device.is_reachable && entry.ending > 1;
+    let plans: SmallVec<[_; 2]> = copies.iter().map(|span| (*span, plan(entry, *span))).collect();
+    let (name, earlier) = (entry.name, entry.begin_copy());
     drop(locked);
-    // A large allocation is freed without the lock.
-    drop(freed);
+    let retrieve = |stream: &mut Stream| {
+        if has_others {
+            stream.wait_for_others()?;
+        }
+        for (copy, plan) in plans {
+            let Span { begin, bytes } = copy;
+            if copy != span {
+                debug!(
+                    "Found skipped FROM entry: HstPtr={begin:#018x} size={bytes} within region \
+                     being released"
+                );
+            }
+            let _profile = profile::step("DevToHost", || format!("Size={bytes}B"));
+            if wants(kinds::COPIES) {
+                info::moved_to_host(device.number, begin, target(copy), bytes, name);
+            }
+            // SAFETY: the range is memory of the program, and the entry stays while its end is
+            // pending.
+            unsafe { plan.retrieve(stream)? };
+        }
+        Ok(())
+    };
+    in_turn(ending.stream, number, earlier, retrieve).1
 }
 
 /// Decrements the count of a range. Returns whether the range is to be removed.
@@ -300,8 +273,7 @@ fn leave(
     is_last
 }
 
-/// Finishes the end of mappings after their copies: restores pointers on the host, and removes
-/// ranges that no construct uses any more.
+/// Finishes the end of mappings after their copies: removes ranges that no construct uses any more.
 pub(crate) fn finish(table: &MappingTable, device: usize, ended: Vec<EndedMapping>) {
     let mut locked = table.lock();
     let freed: SmallVec<[Memory; 4]> =
@@ -317,18 +289,29 @@ pub(crate) fn finish(table: &MappingTable, device: usize, ended: Vec<EndedMappin
 /// Finishes the end of one mapping. Returns memory that the caller frees.
 #[inline]
 fn finish_one(locked: &mut Locked<'_>, device: usize, ended: &EndedMapping) -> Option<Memory> {
-    let entry = locked.get_mut(ended.entry);
-    entry.ending -= 1;
-    if ended.kind.has(MapType::FROM) {
-        // SAFETY: the pointers are memory of the program that a copy has overwritten.
-        entry.shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
+    locked.get_mut(ended.entry).ending -= 1;
+    match ended.kind.is_part() {
+        true => None,
+        false => remove_if_unused(locked, device, ended.entry, ended.bytes),
     }
-    if ended.kind.is_part() || entry.total() != 0 || entry.ending != 0 || entry.copying != 0 {
+}
+
+/// Removes an entry that no construct uses. Returns memory that the caller frees. `bytes` is the
+/// size to print.
+#[inline]
+pub(super) fn remove_if_unused(
+    locked: &mut Locked<'_>,
+    device: usize,
+    number: u32,
+    bytes: u64,
+) -> Option<Memory> {
+    let entry = locked.get(number);
+    if entry.total() != 0 || entry.ending != 0 || entry.copying != 0 {
         return None;
     }
-    let entry = table::remove(locked, ended.entry);
+    let entry = table::remove(locked, number);
     if wants(kinds::MAPPING_CHANGED) {
-        info::removed_mapping(device, &entry, ended.bytes);
+        info::removed_mapping(device, &entry, bytes);
     }
     match entry.memory? {
         block @ Memory::Block(..) => {

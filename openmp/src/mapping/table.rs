@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     pub(crate) hold: u64,
     /// Number of constructs that are leaving the range.
     pub(crate) ending: u32,
-    /// Number of threads that copy to the range.
+    /// Number of threads that copy the contents, to the device or the host.
     pub(crate) copying: u32,
     /// An event behind the last queued copy.
     pub(crate) copied: Option<Event>,
@@ -83,6 +83,13 @@ impl Entry {
     /// Creates an entry for memory that the table does not own, with an infinite count.
     pub(crate) fn associated((begin, end): (u64, u64), target: u64) -> Entry {
         Entry { dynamic: INFINITE, ..Entry::new(begin, (begin, end), target) }
+    }
+
+    /// Begins a copy of the contents, and returns the event behind the earlier ones.
+    /// [`MappingTable::end_copy`] ends it.
+    pub(super) fn begin_copy(&mut self) -> Option<Event> {
+        self.copying += 1;
+        self.copied.clone()
     }
 
     /// Returns the sum of both counts.
@@ -304,10 +311,10 @@ impl MappingTable {
         self.index.translate(begin, begin.saturating_add(bytes))
     }
 
-    /// Waits until no thread copies to an entry, and returns the locked table. The entry may be
+    /// Waits until a thread has finished a copy, and returns the locked table. The entry may be
     /// gone then.
     #[cold]
-    pub(crate) fn wait_for_copy<'a>(&'a self, locked: Locked<'a>) -> Locked<'a> {
+    fn wait_for_copy<'a>(&'a self, locked: Locked<'a>) -> Locked<'a> {
         let mut copies = self.copies.lock();
         let seen = *copies;
         drop(locked);
@@ -318,7 +325,20 @@ impl MappingTable {
         self.lock()
     }
 
-    /// Ends the copy to an entry, and returns the locked table.
+    /// Locks the table, and finds a range whose contents no other thread is copying. Blocks.
+    pub(super) fn lock_settled(&self, begin: u64, bytes: u64) -> (Locked<'_>, Lookup) {
+        let mut locked = self.lock();
+        loop {
+            let found = lookup(&locked, begin, bytes);
+            let is_copied = |range: Range| locked.get(range.entry as u32).copying > 0;
+            if !found.range.filter(|_| found.overlaps()).is_some_and(is_copied) {
+                return (locked, found);
+            }
+            locked = self.wait_for_copy(locked);
+        }
+    }
+
+    /// Ends the copy of an entry's contents, and returns the locked table.
     pub(crate) fn end_copy(&self, entry: u32, event: Option<Event>) -> Locked<'_> {
         let mut locked = self.lock();
         let ended = locked.get_mut(entry);

@@ -1,10 +1,11 @@
 //! Updates of mapped data: `target update`. LLVM: `targetDataUpdate`.
 
-use super::table::{self, COPIED_LOCKED, Shadow};
+use super::parts::{RangeCopy, Span, in_turn};
+use super::table::{COPIED_LOCKED, Shadow};
 use super::{Failure, absent, mapper};
 use crate::abi::{Dimension, MapArguments, MapType};
 use crate::settings::{info as kinds, is_observed, wants};
-use crate::stream::{After, Stream};
+use crate::stream::Stream;
 use crate::{compiler, info, runtime};
 
 /// The first version of clang whose sections with gaps have offsets in bytes.
@@ -153,73 +154,66 @@ unsafe fn update_range(
     if wants(kinds::MAPPING_EXISTS) {
         info::looked_up(device, begin, bytes, true);
     }
-    let locked = device.table.lock();
-    let found = table::lookup(&locked, begin, bytes);
+    let (mut locked, found) = device.table.lock_settled(begin, bytes);
     let Some(range) = found.range.filter(|_| found.is_contained) else {
         return absent(device, kind, "motion", (begin, bytes));
     };
-    let entry = locked.get(range.entry as u32);
+    let number = range.entry as u32;
+    let entry = locked.get_mut(number);
     if entry.is_host_memory() {
         return Ok(());
     }
-    if device.is_reachable && entry.shadows.is_empty() && bytes <= COPIED_LOCKED && !is_observed() {
-        let target = range.target.wrapping_add(begin.wrapping_sub(range.begin));
-        // SAFETY: the range is memory of the program, and mapped in whole.
-        return unsafe { copy_locked(stream, kind, begin, target, bytes) };
-    }
-    let shadows = entry.shadows.clone();
-    let (name, copied) = (entry.name, entry.copied.clone());
-    drop(locked);
-    if let Some(event) = copied {
-        stream.queue()?.wait_for(&event)?;
-    }
     let target = range.target.wrapping_add(begin.wrapping_sub(range.begin));
-    if kind.has(MapType::TO) {
-        if wants(kinds::COPIES) {
-            info::moved_to_device(device.number, begin, target, bytes, name);
-        }
+    let span = Span { begin, bytes };
+    let copy = RangeCopy::new(device, &entry.shadows, span, target);
+    if device.is_reachable && bytes <= COPIED_LOCKED && !is_observed() {
         // SAFETY: the range is memory of the program, and mapped in whole.
-        unsafe {
-            stream.submit(target, begin, bytes)?;
+        return unsafe { copy_both(stream, kind, &copy) };
+    }
+    // LLVM's library writes all pointers of the entry again, which users and tools see.
+    let is_written = |shadow: &&Shadow| is_observed() || shadow.is_in(span);
+    let shadows: Vec<_> = entry.shadows.iter().filter(is_written).cloned().collect();
+    let (name, earlier) = (entry.name, entry.begin_copy());
+    drop(locked);
+    let update = |stream: &mut Stream| {
+        if kind.has(MapType::TO) {
+            if wants(kinds::COPIES) {
+                info::moved_to_device(device.number, begin, target, bytes, name);
+            }
+            // SAFETY: as above.
+            unsafe { copy.submit(stream)? };
             for shadow in &shadows {
                 if wants(kinds::TRANSFERS) {
                     let host = shadow.target_contents.as_ptr() as u64;
                     let bytes = shadow.target_contents.len() as u64;
                     info::unmapped_to_device(device, host, shadow.target, bytes);
                 }
-                stream.submit_value(shadow.target, &shadow.target_contents)?;
+                // SAFETY: the pointer is a part of the range.
+                unsafe { stream.submit_value(shadow.target, &shadow.target_contents)? };
             }
         }
-    }
-    if kind.has(MapType::FROM) {
-        if wants(kinds::COPIES) {
-            info::moved_to_host(device.number, begin, target, bytes, name);
+        if kind.has(MapType::FROM) {
+            if wants(kinds::COPIES) {
+                info::moved_to_host(device.number, begin, target, bytes, name);
+            }
+            // SAFETY: as above.
+            unsafe { copy.retrieve(stream)? };
         }
-        // SAFETY: as above.
-        unsafe { stream.retrieve(begin, target, bytes)? };
-        if !shadows.is_empty() {
-            stream.after(After::Restore(shadows));
-        }
-    }
-    Ok(())
+        Ok(())
+    };
+    in_turn(stream, number, earlier, update).1
 }
 
-/// Copies a small range of reachable memory.
+/// Copies a range in the directions of an update.
 #[inline]
-unsafe fn copy_locked(
-    stream: &mut Stream,
-    kind: MapType,
-    begin: u64,
-    target: u64,
-    bytes: u64,
-) -> Result<(), Failure> {
+unsafe fn copy_both(stream: &mut Stream, kind: MapType, copy: &RangeCopy) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
     unsafe {
         if kind.has(MapType::TO) {
-            stream.submit(target, begin, bytes)?;
+            copy.submit(stream)?;
         }
         if kind.has(MapType::FROM) {
-            stream.retrieve(begin, target, bytes)?;
+            copy.retrieve(stream)?;
         }
     }
     Ok(())

@@ -59,6 +59,8 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("group_memory.c").since(16, "the clause ompx_dyn_cgroup_mem is not known"),
     Program::new("growth.c").other_info("a line for each of many constructs is too long"),
     Program::new("hold.c").flags(&["-fopenmp-extensions"]),
+    Program::new("host_pointers.c")
+        .failing_on(EVERY, "pointers that the program has changed get their old values"),
     Program::new("identifiers.c").failing_on(EVERY, "functions of later versions are missing"),
     Program::new("indirect.c").flags(OPENMP_51),
     Program::new("interop.c")
@@ -93,6 +95,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         .other_info("repeated data is copied as in LLVM 23")
         .failing_on(EVERY, "data is not copied if a later clause removes it"),
     Program::new("scalars.c"),
+    Program::new("shared_copies.c").other_info(THREADS),
     Program::new("shared_modifiers.c")
         .flags(OPENMP_51)
         .failing_on(EVERY, "shared variables lead to removed memory, and are never present"),

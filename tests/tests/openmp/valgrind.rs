@@ -28,8 +28,14 @@ const VALGRIND: [&str; 8] = [
 /// objects.
 const USUAL: [&str; 3] = ["structs.c", "mappers.c", "nowait.c"];
 /// Programs that take minutes, or that depend on time, on memory or on the address space.
-const LEFT_OUT: [&str; 5] =
-    ["growth.c", "many_ranges.c", "no_region.c", "shared_object.cpp", "threads.cpp"];
+const LEFT_OUT: [&str; 6] = [
+    "growth.c",
+    "many_ranges.c",
+    "no_region.c",
+    "shared_object.cpp",
+    "threads.cpp",
+    "shared_copies.c",
+];
 
 fn trials() -> Vec<Trial> {
     let is_watched = |program: &&Program| match effort::is_all() {

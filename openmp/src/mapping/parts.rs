@@ -1,0 +1,211 @@
+//! Copies of mapped ranges around the attached pointers in them. A pointer on the device keeps the
+//! address of its pointee at every moment, and a pointer on the host the program's value.
+
+use super::table::{Locked, Shadow};
+use super::{Failure, end};
+use crate::device::OmpDevice;
+use crate::ompt;
+use crate::stream::{After, Part, Stream};
+use longshore::Event;
+use smallvec::SmallVec;
+
+/// Most pointers that a queued copy leaves out. A copy of more is one operation, and the pointers
+/// are written again afterwards.
+const MOST_LEFT_OUT: usize = 16;
+
+/// A range of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) begin: u64,
+    pub(super) bytes: u64,
+}
+
+impl Span {
+    pub(super) fn end(self) -> u64 {
+        self.begin.saturating_add(self.bytes)
+    }
+
+    pub(super) fn contains(self, other: Span) -> bool {
+        self.begin <= other.begin && other.end() <= self.end()
+    }
+
+    pub(super) fn overlaps(self, other: Span) -> bool {
+        self.begin < other.end() && other.begin < self.end()
+    }
+
+    /// Returns the part inside another range; an empty range if the two do not overlap.
+    pub(super) fn within(self, other: Span) -> Span {
+        let begin = self.begin.max(other.begin);
+        Span { begin, bytes: self.end().min(other.end()).saturating_sub(begin) }
+    }
+}
+
+impl Shadow {
+    fn span(&self) -> Span {
+        Span { begin: self.host, bytes: self.host_contents.len() as u64 }
+    }
+
+    /// Returns whether a part of the pointer is in a range of the host.
+    pub(super) fn is_in(&self, range: Span) -> bool {
+        self.span().overlaps(range)
+    }
+
+    /// Returns the same pointer with its present contents on the host.
+    ///
+    /// # Safety
+    /// The pointer's memory on the host is readable.
+    unsafe fn refreshed(&self) -> Shadow {
+        let (host, bytes) = (self.host as *const u8, self.host_contents.len());
+        // SAFETY: promised by the caller.
+        let host_contents = unsafe { std::slice::from_raw_parts(host, bytes) }.into();
+        Shadow { host_contents, ..self.clone() }
+    }
+}
+
+/// A copy of one range, with the attached pointers in it.
+pub(super) struct RangeCopy {
+    span: Span,
+    /// Device address of the range.
+    target: u64,
+    parts: SmallVec<[Part; 2]>,
+    /// Pointers that the copy overwrites.
+    overwritten: Vec<Shadow>,
+}
+
+impl RangeCopy {
+    /// Plans the copy of a range whose entry has these pointers.
+    pub(super) fn new(
+        device: &OmpDevice,
+        shadows: &[Shadow],
+        span: Span,
+        target: u64,
+    ) -> RangeCopy {
+        let inside = || shadows.iter().filter(|shadow| shadow.is_in(span));
+        let most = if device.is_reachable { usize::MAX } else { MOST_LEFT_OUT };
+        let count = if shadows.is_empty() { 0 } else { inside().count() };
+        let (parts, overwritten) = match count {
+            0 => (smallvec::smallvec![Part { offset: 0, bytes: span.bytes }], Vec::new()),
+            count if count > most => (
+                smallvec::smallvec![Part { offset: 0, bytes: span.bytes }],
+                inside().cloned().collect(),
+            ),
+            _ => (between(inside().map(Shadow::span), span), Vec::new()),
+        };
+        RangeCopy { span, target, parts, overwritten }
+    }
+
+    /// Copies the range to the device.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    ///
+    /// # Safety
+    /// The range is memory of the program, and mapped in whole.
+    pub(super) unsafe fn submit(&self, stream: &mut Stream) -> Result<(), Failure> {
+        let Span { begin, bytes } = self.span;
+        // SAFETY: promised by the caller.
+        unsafe { stream.submit_parts(self.target, begin, bytes, &self.parts)? };
+        for shadow in &self.overwritten {
+            // SAFETY: the pointer is a part of the range.
+            unsafe { stream.submit_value(shadow.target, &shadow.target_contents)? };
+        }
+        Ok(())
+    }
+
+    /// Copies the range to the host.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    ///
+    /// # Safety
+    /// As for [`RangeCopy::submit`].
+    pub(super) unsafe fn retrieve(&self, stream: &mut Stream) -> Result<(), Failure> {
+        // SAFETY: the pointers are memory of the program.
+        let pointers: Vec<_> =
+            self.overwritten.iter().map(|shadow| unsafe { shadow.refreshed() }).collect();
+        let Span { begin, bytes } = self.span;
+        // SAFETY: promised by the caller.
+        unsafe { stream.retrieve_parts(begin, self.target, bytes, &self.parts)? };
+        if !pointers.is_empty() {
+            stream.after(After::Restore(pointers));
+        }
+        Ok(())
+    }
+}
+
+/// Copies the contents of an entry behind the earlier copies of them, and ends the copy. Returns
+/// the locked table, and the result of `copy`.
+pub(super) fn in_turn(
+    stream: &mut Stream,
+    number: u32,
+    earlier: Option<Event>,
+    copy: impl FnOnce(&mut Stream) -> Result<(), Failure>,
+) -> (Locked<'static>, Result<(), Failure>) {
+    let device = stream.device;
+    let waited = match earlier {
+        Some(event) => stream.queue().and_then(|queue| queue.wait_for(&event)),
+        None => Ok(()),
+    };
+    let result = waited.map_err(Failure::from).and_then(|()| copy(stream));
+    let event = match device.is_reachable || result.is_err() {
+        true => None,
+        false => stream.queue().and_then(|queue| queue.record()).ok(),
+    };
+    let mut locked = device.table.end_copy(number, event);
+    // A construct may have left the range meanwhile.
+    let entry = locked.get(number);
+    let bytes = entry.end - entry.begin;
+    let unused = end::remove_if_unused(&mut locked, device.number, number, bytes);
+    if let Some(memory) = unused {
+        let _scope = ompt::deletion(device.number, memory.address());
+        drop(memory);
+    }
+    (locked, result)
+}
+
+/// Returns the parts of a range outside of others.
+fn between(others: impl Iterator<Item = Span>, range: Span) -> SmallVec<[Part; 2]> {
+    let mut others: SmallVec<[Span; 4]> = others.collect();
+    others.sort_unstable_by_key(|other| other.begin);
+    let mut parts = SmallVec::new();
+    let mut add = |begin: u64, end: u64| {
+        if begin < end {
+            parts.push(Part { offset: begin - range.begin, bytes: end - begin });
+        }
+    };
+    let mut at = range.begin;
+    for other in others {
+        add(at, other.begin.min(range.end()));
+        at = at.max(other.end());
+    }
+    add(at, range.end());
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(others: &[(u64, u64)], range: (u64, u64)) -> Vec<(u64, u64)> {
+        let span = |(begin, bytes): (u64, u64)| Span { begin, bytes };
+        let parts = between(others.iter().copied().map(span), span(range));
+        parts.iter().map(|part| (part.offset, part.bytes)).collect()
+    }
+
+    #[test]
+    fn copies_leave_out_pointers_at_any_place() {
+        assert_eq!(parts(&[], (100, 40)), [(0, 40)]);
+        assert_eq!(parts(&[(120, 8), (104, 8)], (100, 40)), [(0, 4), (12, 8), (28, 12)]);
+        assert_eq!(parts(&[(100, 8), (132, 8)], (100, 40)), [(8, 24)]);
+        assert_eq!(parts(&[(96, 8), (136, 8)], (100, 40)), [(4, 32)]);
+        assert_eq!(parts(&[(104, 16), (112, 4)], (100, 40)), [(0, 4), (20, 20)]);
+        assert_eq!(parts(&[(90, 100)], (100, 40)), []);
+    }
+
+    #[test]
+    fn spans_are_clipped() {
+        let (a, b) = (Span { begin: 10, bytes: 20 }, Span { begin: 25, bytes: 50 });
+        assert_eq!(a.within(b), Span { begin: 25, bytes: 5 });
+        assert_eq!(a.within(Span { begin: 40, bytes: 5 }).bytes, 0);
+    }
+}
