@@ -225,8 +225,9 @@ impl Program {
         self.device().core().wait_for_users(self.core().id)
     }
 
-    /// Returns whether a thread uses the image at this moment: it waits for a launch, or makes a
-    /// query. [`Program::unload`] waits for such threads.
+    /// Returns whether a call of another thread is inside the image at this moment: a launch that
+    /// it waits for, or a query. Queued work does not count, and the answer may be outdated.
+    /// [`Program::unload`] waits for such calls. LLVM has no such function. Does not block.
     pub fn is_in_use(&self) -> bool {
         self.core().module.is_in_use()
     }

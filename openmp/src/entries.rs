@@ -11,8 +11,8 @@ const NEW_BYTES: usize = 56;
 const KIND_OPENMP: u16 = 1;
 /// The latest version of the newer form. Compilers write it; version 0 has the same fields.
 const VERSION: u16 = 1;
-/// Bounds of what the newer form has where the older one has the address of a name: kinds are
-/// powers of two up to 8, flags are below 0x40.
+/// Upper bounds of the kind and the flags, whose bytes are the address of a name in the older form.
+/// Kinds are powers of two up to 8, flags are below 0x40.
 const KINDS_END: u16 = 0x10;
 const FLAGS_END: u32 = 0x100;
 

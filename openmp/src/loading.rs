@@ -115,10 +115,10 @@ fn may_fork(image: &[u8]) -> bool {
 
 /// Unloads an image of a library. The image stays if a region of it runs: a thread of the region's
 /// team may have called `exit`, and the region does not end before that thread.
-fn unload_image(device: &OmpDevice, library: &Library, mut loaded: Loaded) {
-    if let Some(program) = loaded.program.take_if(|program| program.is_in_use()) {
+fn unload_image(device: &OmpDevice, library: &Library, loaded: Loaded) {
+    if loaded.program.as_ref().is_some_and(Program::is_in_use) {
         log::debug!("device {}: an image of a running region stays loaded", device.number);
-        std::mem::forget(program);
+        std::mem::forget(loaded);
         return;
     }
     if let Some(program) = &loaded.program {
@@ -217,7 +217,7 @@ fn add_function(
         return Ok(());
     }
     let global = program.global(&entry.name)?;
-    let target = gpu::pointer(&device.device.queue()?, &global)?;
+    let target = gpu::pointer(&device.device.queue()?, &global, &entry.name)?;
     if settings::wants(kinds::TRANSFERS) {
         let host = (&raw const target) as u64;
         info::unmapped_to_host(device, host, global.pointer().address(), entry.bytes);

@@ -13,7 +13,7 @@ pub(crate) mod update;
 
 use crate::abi::MapType;
 use crate::device::OmpDevice;
-use crate::{ending, info, message, runtime};
+use crate::{exit, info, message, runtime};
 use longshore::Error;
 
 /// The reason that a construct cannot be carried out.
@@ -51,7 +51,7 @@ impl Failure {
     pub(crate) fn report(&self) {
         match self {
             Failure::Device(error) => {
-                ending::end_if_called(error);
+                exit::exit_if_called(error);
                 message::error(format_args!("{error}"));
             }
             Failure::Other(reason) => message::error(format_args!("{reason}")),
@@ -60,8 +60,8 @@ impl Failure {
     }
 }
 
-/// Judges a range that the end of a mapping or an update has not found: its first address and its
-/// size. `modifier` names the kind of modifier in the message.
+/// Checks an unmapped range for `present`. The pair is its address and its size. `modifier` names
+/// the kind of modifier in the message.
 ///
 /// # Errors
 /// The range has `present`, and the device does not use the host's memory.
@@ -71,7 +71,7 @@ fn absent(
     modifier: &str,
     (begin, bytes): (u64, u64),
 ) -> Result<(), Failure> {
-    // Shared memory is present everywhere, and the table has none of it.
+    // Shared memory is always present, though not in the table.
     if !kind.has(MapType::PRESENT) || runtime::uses_host_memory(device) {
         return Ok(());
     }

@@ -240,7 +240,8 @@ impl Guard {
         self.resume_point.store(suspended.resume_point, Ordering::Relaxed);
     }
 
-    /// Ends the thread's current call of device code, if any, because of what device code called.
+    /// Ends the thread's current call of device code, if any, because device code has called
+    /// `ending.function`.
     pub(crate) fn end_if_called(ending: Ending) {
         let guard = Guard::for_handler();
         let is_called = |guard: &&Guard| !guard.resume_point.load(Ordering::Relaxed).is_null();

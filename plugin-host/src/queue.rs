@@ -250,7 +250,6 @@ fn check_shape(kernel: &HostKernel, shape: &LaunchShape) -> Result<()> {
 /// Checks that the kernel can take its arguments as the launch passes them.
 fn check_passing(kernel: &HostKernel, shape: &LaunchShape, arguments: Arguments<'_>) -> Result<()> {
     match (shape.passing, kernel.code()) {
-        (ArgumentPassing::Pointers, _) => Ok(()),
         (ArgumentPassing::Words, Code::Host(_)) => words::check(arguments)
             .map_err(|error| error.context(format_args!("kernel '{}'", kernel.name()))),
         (ArgumentPassing::Words, Code::Groups(_)) => Err(words::work_group_form(kernel.name())),

@@ -1,6 +1,6 @@
 // The time of a target region with `nowait`, and of the wait for it. With PARALLEL, the image also
-// has a parallel region. The floor is the same task of libomp without a region: clang's code makes
-// it for `nowait`, and a thread of libomp runs it.
+// has a parallel region. The floor is libomp's task for a region with an empty body,
+// made as clang's code does for `nowait`.
 #include "measure.h"
 #include <stddef.h>
 #include <stdint.h>

@@ -8,99 +8,83 @@ use std::ffi::c_void;
 use std::iter;
 use std::ops::Range;
 
-/// Runs the calling thread's iterations of a worksharing loop with 32-bit numbers, then waits for
-/// the team, as flang emits no barrier behind the loop. LLVM: `__kmpc_for_static_loop_4u`.
-#[unsafe(no_mangle)]
-pub extern "C" fn __kmpc_for_static_loop_4u(
-    location: *const c_void,
-    body: extern "C" fn(u32, *mut c_void),
-    argument: *mut c_void,
-    count: u32,
-    threads: u32,
-    chunk: u32,
-) {
-    let share = thread_share(count.into(), threads.into(), chunk.into());
-    share.for_each(|iteration| body(iteration as u32, argument));
-    wait_for_team(location, threads.into());
+/// Defines the functions for loops whose iterations have numbers of this type.
+macro_rules! loops {
+    ($number:ty, $worksharing:ident, $distribute:ident, $combined:ident) => {
+        /// Runs the calling thread's iterations of a worksharing loop, then waits for the team, as
+        /// flang emits no barrier behind the loop. LLVM:
+        #[doc = concat!("`", stringify!($worksharing), "`.")]
+        ///
+        /// # Safety
+        /// `body` takes the numbers of iterations and `argument`.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $worksharing(
+            location: *const c_void,
+            body: extern "C" fn($number, *mut c_void),
+            argument: *mut c_void,
+            count: $number,
+            threads: $number,
+            chunk: $number,
+        ) {
+            let (count, threads, chunk) = (count.into(), threads.into(), chunk.into());
+            let share = thread_share(count, threads, chunk);
+            share.for_each(|iteration| body(iteration as $number, argument));
+            wait_for_team(location, threads);
+        }
+
+        /// Runs the calling team's iterations of a loop. Flang 22 calls it. LLVM:
+        #[doc = concat!("`", stringify!($distribute), "`.")]
+        ///
+        /// # Safety
+        /// `body` takes the numbers of iterations and `argument`.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $distribute(
+            _location: *const c_void,
+            body: extern "C" fn($number, *mut c_void),
+            argument: *mut c_void,
+            count: $number,
+            chunk: $number,
+        ) {
+            let parts = team_share(count.into(), chunk.into());
+            parts.flatten().for_each(|iteration| body(iteration as $number, argument));
+        }
+
+        /// Runs the calling thread's part of its team's iterations. Flang 22 calls it. LLVM:
+        #[doc = concat!("`", stringify!($combined), "`.")]
+        ///
+        /// # Safety
+        /// `body` takes the numbers of iterations and `argument`.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $combined(
+            _location: *const c_void,
+            body: extern "C" fn($number, *mut c_void),
+            argument: *mut c_void,
+            count: $number,
+            threads: $number,
+            team_chunk: $number,
+            thread_chunk: $number,
+        ) {
+            for part in team_share(count.into(), team_chunk.into()) {
+                let length = part.end - part.start;
+                let share = thread_share(length, threads.into(), thread_chunk.into());
+                share.for_each(|iteration| body((part.start + iteration) as $number, argument));
+            }
+        }
+    };
 }
 
-/// Runs the calling thread's iterations of a worksharing loop with 64-bit numbers, then waits for
-/// the team. LLVM: `__kmpc_for_static_loop_8u`.
-#[unsafe(no_mangle)]
-pub extern "C" fn __kmpc_for_static_loop_8u(
-    location: *const c_void,
-    body: extern "C" fn(u64, *mut c_void),
-    argument: *mut c_void,
-    count: u64,
-    threads: u64,
-    chunk: u64,
-) {
-    thread_share(count, threads, chunk).for_each(|iteration| body(iteration, argument));
-    wait_for_team(location, threads);
-}
-
-/// Runs the calling team's iterations of a loop with 32-bit numbers. Flang 22 calls it. LLVM:
-/// `__kmpc_distribute_static_loop_4u`.
-#[unsafe(no_mangle)]
-pub extern "C" fn __kmpc_distribute_static_loop_4u(
-    _location: *const c_void,
-    body: extern "C" fn(u32, *mut c_void),
-    argument: *mut c_void,
-    count: u32,
-    chunk: u32,
-) {
-    let parts = team_share(count.into(), chunk.into());
-    parts.flatten().for_each(|iteration| body(iteration as u32, argument));
-}
-
-/// Runs the calling team's iterations of a loop with 64-bit numbers. LLVM:
-/// `__kmpc_distribute_static_loop_8u`.
-#[unsafe(no_mangle)]
-pub extern "C" fn __kmpc_distribute_static_loop_8u(
-    _location: *const c_void,
-    body: extern "C" fn(u64, *mut c_void),
-    argument: *mut c_void,
-    count: u64,
-    chunk: u64,
-) {
-    team_share(count, chunk).flatten().for_each(|iteration| body(iteration, argument));
-}
-
-/// Runs the calling thread's part of its team's iterations, with 32-bit numbers. Flang 22 calls it.
-/// LLVM: `__kmpc_distribute_for_static_loop_4u`.
-#[unsafe(no_mangle)]
-pub extern "C" fn __kmpc_distribute_for_static_loop_4u(
-    _location: *const c_void,
-    body: extern "C" fn(u32, *mut c_void),
-    argument: *mut c_void,
-    count: u32,
-    threads: u32,
-    team_chunk: u32,
-    thread_chunk: u32,
-) {
-    for part in team_share(count.into(), team_chunk.into()) {
-        let share = thread_share(part.end - part.start, threads.into(), thread_chunk.into());
-        share.for_each(|iteration| body((part.start + iteration) as u32, argument));
-    }
-}
-
-/// Runs the calling thread's part of its team's iterations, with 64-bit numbers. LLVM:
-/// `__kmpc_distribute_for_static_loop_8u`.
-#[unsafe(no_mangle)]
-pub extern "C" fn __kmpc_distribute_for_static_loop_8u(
-    _location: *const c_void,
-    body: extern "C" fn(u64, *mut c_void),
-    argument: *mut c_void,
-    count: u64,
-    threads: u64,
-    team_chunk: u64,
-    thread_chunk: u64,
-) {
-    for part in team_share(count, team_chunk) {
-        let share = thread_share(part.end - part.start, threads, thread_chunk);
-        share.for_each(|iteration| body(part.start + iteration, argument));
-    }
-}
+loops!(
+    u32,
+    __kmpc_for_static_loop_4u,
+    __kmpc_distribute_static_loop_4u,
+    __kmpc_distribute_for_static_loop_4u
+);
+loops!(
+    u64,
+    __kmpc_for_static_loop_8u,
+    __kmpc_distribute_static_loop_8u,
+    __kmpc_distribute_for_static_loop_8u
+);
 
 /// Returns the calling thread's share of a loop.
 fn thread_share(count: u64, threads: u64, chunk: u64) -> impl Iterator<Item = u64> {
@@ -116,7 +100,7 @@ fn team_share(count: u64, chunk: u64) -> impl Iterator<Item = Range<u64>> {
 }
 
 /// Returns the ranges of iterations of one of `members` threads or teams: every `members`-th chunk.
-/// Without a size of chunks, each member has one chunk of about the same size.
+/// If `chunk` is 0, each member has one chunk of about the same size.
 fn share(member: u64, members: u64, count: u64, chunk: u64) -> impl Iterator<Item = Range<u64>> {
     let chunk = if chunk == 0 { count.div_ceil(members) } else { chunk };
     let stride = chunk.saturating_mul(members);

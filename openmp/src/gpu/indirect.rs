@@ -29,7 +29,7 @@ impl IndirectCalls {
             match entry.kind {
                 EntryKind::IndirectFunction => {
                     let global = program.global(&entry.name)?;
-                    pairs.push((entry.address, pointer(queue, &global)?));
+                    pairs.push((entry.address, pointer(queue, &global, &entry.name)?));
                 }
                 EntryKind::IndirectTable => add_table(queue, program, entry, &mut pairs)?,
                 _ => {}
@@ -63,7 +63,7 @@ fn add_table(
     entry: &Entry,
     pairs: &mut Vec<(u64, u64)>,
 ) -> Result<()> {
-    let table = pointer(queue, &program.global(&entry.name)?)?;
+    let table = pointer(queue, &program.global(&entry.name)?, &entry.name)?;
     let bytes = entry.bytes / POINTER * POINTER;
     // SAFETY: the entry describes a constant of the program with this size.
     let host = unsafe { std::slice::from_raw_parts(entry.address as *const u8, bytes as usize) };
@@ -76,15 +76,15 @@ fn add_table(
     Ok(())
 }
 
-/// Returns the value of a pointer variable of the image. Blocks.
+/// Returns the value of a pointer variable of the image, which `name` names. Blocks.
 ///
 /// # Errors
 /// Errors of the driver; `InvalidBinary` for a variable that is too short.
-pub(crate) fn pointer(queue: &Queue, global: &Global) -> Result<u64> {
+pub(crate) fn pointer(queue: &Queue, global: &Global, name: &str) -> Result<u64> {
     let value = environment::read(queue, global)?;
     let word = value.first_chunk().ok_or_else(|| {
         let message = format!(
-            "the variable with a function's address has {} bytes, expected {POINTER}",
+            "the variable '{name}' with a function's address has {} bytes, expected {POINTER}",
             value.len()
         );
         Error::new(ErrorCode::InvalidBinary, message)

@@ -40,7 +40,7 @@ pub(crate) struct Beginning<'a> {
 pub(crate) struct NewRange {
     begin: u64,
     bytes: u64,
-    /// Whether the device has the contents of the whole range.
+    /// Whether the contents of the range need no copy.
     is_copied: bool,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Beginning<'a> {
         Beginning { stream, attach: SmallVec::new(), new: SmallVec::new() }
     }
 
-    /// Returns whether the construct has mapped the range of an address newly.
+    /// Returns whether an address is in a range that the construct has mapped newly.
     pub(crate) fn has_mapped(&self, address: u64) -> bool {
         self.new.iter().any(|new| new.contains(address))
     }

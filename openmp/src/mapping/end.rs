@@ -28,18 +28,18 @@ pub(crate) struct EndedMapping {
 struct Ending<'a> {
     stream: &'a mut Stream,
     ended: SmallVec<[EndedMapping; 4]>,
-    /// Entries in the table with the last count when the construct left them.
+    /// Entries whose last count the construct has ended, and that are not yet removed.
     released: SmallVec<[u32; 4]>,
-    /// Ranges with `from` of mappings that had further counts.
+    /// Ranges with `from` that were not copied, as their entries had further counts.
     skipped: SmallVec<[Span; 4]>,
     /// Ranges that the construct has copied to the host.
     copied: SmallVec<[Span; 4]>,
 }
 
 impl Ending<'_> {
-    /// Returns the ranges to copy to the host, as the construct leaves an entry with the range
-    /// `whole` by an argument with the range `span`. The pair has two facts about the entry: the
-    /// count is the last, and the entry is memory of the host.
+    /// Returns the ranges to copy to the host for one argument. `whole` is the range of the entry,
+    /// `span` that of the argument. The pair has two facts about the entry: its count was the last,
+    /// and it is memory of the host.
     fn copies(
         &mut self,
         entry: u32,
@@ -123,7 +123,7 @@ unsafe fn end_all(
             }
             continue;
         }
-        // Arguments outside a mapper's components are out of sight.
+        // A mapper's components do not show the construct's other arguments.
         let mut is_in_use = |range| {
             // SAFETY: the caller's promise.
             from_mapper || unsafe { retrieves_before(arguments, index, range) }

@@ -17,8 +17,8 @@ struct Component {
     name: *mut c_void,
 }
 
-/// The list that a mapper fills. LLVM: `MapperComponentsTy`, whose `std::vector` a program may pass
-/// on its own; so the layout is that of a vector, whose memory `free` releases.
+/// The components that a mapper has added, laid out as a `std::vector`: a program may pass a vector
+/// of its own. The memory is that of `malloc`. LLVM: `MapperComponentsTy`.
 #[repr(C)]
 pub(crate) struct List {
     first: *mut Component,

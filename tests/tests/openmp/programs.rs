@@ -69,6 +69,8 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("interop_properties.c")
         .since(14, "the directive interop is not known")
         .failing_on(EVERY, "the host has no interoperability objects"),
+    Program::new("late_regions.c")
+        .failing_on(EVERY, "regions crash after their images are unloaded"),
     Program::new("limits.c"),
     Program::new("loop_directive.c").since(19, "combined loop directives are not known, or wrong"),
     Program::new("loops.c"),

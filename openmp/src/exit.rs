@@ -9,10 +9,11 @@ unsafe extern "C" {
 
 /// Ends the program if device code called a function that ends it. The CPU backend ends the kernel
 /// instead, so that exit handlers may unload its image; its error has the function and the status.
-pub(crate) fn end_if_called(error: &Error) {
+pub(crate) fn exit_if_called(error: &Error) {
     let Some(call) = error.vendor() else { return };
     let status = call.number as c_int;
-    // SAFETY: the kernel was ended, so nothing of this library is in use that the handlers use.
+    // SAFETY: the kernel was ended, and the callers hold no lock of this library; exit handlers may
+    // take all of them.
     unsafe {
         match call.name.as_str() {
             "exit" => libc::exit(status),
