@@ -30,9 +30,15 @@ pub(crate) struct Kept {
     pub(crate) hasher: DefaultHasher,
 }
 
-/// Flags of all programs. A warning that a directive is ignored in part is an error.
-const FLAGS: [&str; 5] =
-    ["-w", "-Werror=extra-tokens", "-fopenmp", "-fopenmp-targets=x86_64-pc-linux-gnu", "-pthread"];
+/// Flags of all programs. A directive that is ignored in part, and an unknown function are errors.
+const FLAGS: [&str; 6] = [
+    "-Wno-everything",
+    "-Werror=extra-tokens",
+    "-Werror=implicit-function-declaration",
+    "-fopenmp",
+    "-fopenmp-targets=x86_64-pc-linux-gnu",
+    "-pthread",
+];
 
 impl fmt::Display for Compiler {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
