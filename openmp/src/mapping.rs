@@ -8,6 +8,7 @@ pub(crate) mod index;
 pub(crate) mod mapper;
 mod parts;
 pub(crate) mod simple;
+mod spans;
 pub(crate) mod table;
 pub(crate) mod update;
 

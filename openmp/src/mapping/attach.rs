@@ -112,11 +112,10 @@ pub(crate) unsafe fn attach(
     stream.device.table.note_attached();
     let mut locked = stream.device.table.lock();
     let shadows = &mut locked.get_mut(entry).shadows;
-    match shadows.iter_mut().find(|known| known.host == host) {
+    match shadows.get(&host) {
         Some(known) if known.target_contents == shadow.target_contents => return Ok(()),
-        Some(known) => *known = shadow.clone(),
-        None => shadows.push(shadow.clone()),
-    }
+        _ => shadows.insert(host, shadow.clone()),
+    };
     if wants(kinds::COPIES) {
         let (device, name) = (stream.device.number, locked.get(entry).name);
         let host = shadow.target_contents.as_ptr() as u64;

@@ -3,6 +3,7 @@
 
 use super::attach::{self, AttachEntry};
 use super::parts::{RangeCopy, Span, in_turn};
+use super::spans::Spans;
 use super::table::{self, COPIED_LOCKED, Entry, Locked, Lookup};
 use super::{Failure, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
@@ -17,6 +18,7 @@ use crate::runtime;
 use crate::settings::{info as kinds, wants};
 use crate::stream::Stream;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::ffi::c_char;
 
 /// Greatest alignment that members of partially mapped structures get, in bytes.
@@ -31,35 +33,19 @@ pub(crate) struct Beginning<'a> {
     pub(crate) stream: &'a mut Stream,
     /// Pointers to attach after all arguments are mapped.
     pub(crate) attach: SmallVec<[AttachEntry; 2]>,
-    /// Ranges that the construct has mapped newly.
-    pub(crate) new: SmallVec<[NewRange; 4]>,
-}
-
-/// A range that a construct has mapped newly.
-#[derive(Clone, Copy)]
-pub(crate) struct NewRange {
-    begin: u64,
-    bytes: u64,
-    /// Whether the contents of the range need no copy.
-    is_copied: bool,
-}
-
-impl NewRange {
-    /// Returns whether the range contains an address.
-    fn contains(&self, address: u64) -> bool {
-        address >= self.begin && address - self.begin < self.bytes
-    }
+    /// Ranges that the construct has mapped newly, and whether their contents need no copy.
+    new: Spans<bool>,
 }
 
 impl<'a> Beginning<'a> {
     /// Creates a construct that has mapped nothing.
     pub(crate) fn new(stream: &'a mut Stream) -> Beginning<'a> {
-        Beginning { stream, attach: SmallVec::new(), new: SmallVec::new() }
+        Beginning { stream, attach: SmallVec::new(), new: Spans::default() }
     }
 
     /// Returns whether an address is in a range that the construct has mapped newly.
     pub(crate) fn has_mapped(&self, address: u64) -> bool {
-        self.new.iter().any(|new| new.contains(address))
+        self.new.contains(Span { begin: address, bytes: 1 })
     }
 }
 
@@ -316,16 +302,15 @@ unsafe fn map_present(
     if beginning.has_mapped(request.begin) {
         debug!("HstPtrBegin {:#018x} was newly allocated for the current region", request.begin);
     }
-    let lacks_contents =
-        beginning.new.iter().any(|new| new.contains(request.begin) && !new.is_copied);
+    let first = Span { begin: request.begin, bytes: 1 };
+    let lacks_contents = beginning.new.contains_with(first, |is_copied| !is_copied);
     let copies = request.copies
         && !is_host
         && request.bytes != 0
         && (is_new || lacks_contents || request.kind.has(MapType::ALWAYS));
     if is_new && !is_host {
         // As in LLVM's library, pointers to the new parent are attached.
-        let (begin, bytes) = (request.begin, request.bytes);
-        beginning.new.push(NewRange { begin, bytes, is_copied: true });
+        beginning.new.insert(Span { begin: request.begin, bytes: request.bytes }, true);
     }
     if !copies {
         let event = entry.copied.clone();
@@ -336,7 +321,7 @@ unsafe fn map_present(
         return Ok(mapped);
     }
     let span = Span { begin: request.begin, bytes: request.bytes };
-    let has_attached = entry.shadows.iter().any(|shadow| shadow.is_in(span));
+    let has_attached = entry.has_pointer_in(span);
     // The contents were copied before the pointers were attached.
     if has_attached && !lacks_contents && !request.kind.has(MapType::ALWAYS) {
         return Ok(mapped);
@@ -388,15 +373,15 @@ unsafe fn map_new(
         ending: 0,
         copying: 0,
         copied: None,
-        shadows: Vec::new(),
+        shadows: BTreeMap::new(),
         pin,
     };
     if wants(kinds::MAPPING_CHANGED) {
         info::new_mapping(beginning.stream.device.number, &entry, allocation);
     }
     let number = table::insert(&mut locked, entry);
-    let (begin, bytes, is_copied) = (request.begin, request.bytes, request.copies);
-    beginning.new.push(NewRange { begin, bytes, is_copied });
+    let span = Span { begin: request.begin, bytes: request.bytes };
+    beginning.new.insert(span, request.copies);
     if request.copies {
         // SAFETY: the caller's promise.
         unsafe { copy(beginning, request, locked, number, target)? };
@@ -425,7 +410,7 @@ unsafe fn copy(
         info::moved_to_device(device.number, begin, target, bytes, locked.get(number).name);
     }
     let entry = locked.get_mut(number);
-    let copy = RangeCopy::new(device, &entry.shadows, Span { begin, bytes }, target);
+    let copy = RangeCopy::new(device, entry, Span { begin, bytes }, target);
     if device.is_reachable && bytes <= COPIED_LOCKED {
         // SAFETY: the range is memory of the program, and the device's memory is at least as long.
         return unsafe { copy.submit(beginning.stream) };

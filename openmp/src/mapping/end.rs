@@ -2,6 +2,7 @@
 //! LLVM: `targetDataEnd`.
 
 use super::parts::{RangeCopy, Span, in_turn};
+use super::spans::Spans;
 use super::table::{self, COPIED_LOCKED, Entry, Locked, MappingTable};
 use super::{Failure, absent, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
@@ -28,12 +29,12 @@ pub(crate) struct EndedMapping {
 struct Ending<'a> {
     stream: &'a mut Stream,
     ended: SmallVec<[EndedMapping; 4]>,
-    /// Entries whose last count the construct has ended, and that are not yet removed.
-    released: SmallVec<[u32; 4]>,
+    /// Numbers of entries whose last count the construct has ended, and that are not yet removed.
+    released: Spans<()>,
     /// Ranges with `from` that were not copied, as their entries had further counts.
-    skipped: SmallVec<[Span; 4]>,
+    skipped: Spans<()>,
     /// Ranges that the construct has copied to the host.
-    copied: SmallVec<[Span; 4]>,
+    copied: Spans<()>,
 }
 
 impl Ending<'_> {
@@ -49,7 +50,7 @@ impl Ending<'_> {
         (is_last, is_host): (bool, bool),
     ) -> SmallVec<[Span; 2]> {
         let mut copies: SmallVec<[Span; 2]> = SmallVec::new();
-        let is_released = self.released.contains(&entry);
+        let is_released = self.released.contains(number_of(entry));
         if kind.has(MapType::FROM) && !is_host && span.bytes != 0 {
             let begin = span.begin;
             if is_released {
@@ -57,7 +58,7 @@ impl Ending<'_> {
             }
             match kind.has(MapType::ALWAYS) || is_last || is_released {
                 true => copies.push(span),
-                false => self.skipped.push(span),
+                false => self.skipped.insert(span, ()),
             }
         }
         if is_last && !is_released {
@@ -66,14 +67,18 @@ impl Ending<'_> {
                 "Tracking released entry: HstPtr={begin:#018x}, Size={bytes}, ForceDelete={}",
                 i32::from(is_deleted)
             );
-            self.released.push(entry);
-            copies.extend(self.skipped.iter().copied().filter(|skipped| whole.contains(*skipped)));
-            self.skipped.retain(|skipped| !whole.contains(*skipped));
+            self.released.insert(number_of(entry), ());
+            copies.extend(self.skipped.take_within(whole));
         }
-        copies.retain(|span| !self.copied.iter().any(|copied| copied.contains(*span)));
-        self.copied.extend_from_slice(&copies);
+        copies.retain(|span| !self.copied.contains(*span));
+        copies.iter().for_each(|span| self.copied.insert(*span, ()));
         copies
     }
+}
+
+/// Returns the number of an entry as a range.
+fn number_of(entry: u32) -> Span {
+    Span { begin: entry.into(), bytes: 1 }
 }
 
 /// Leaves the mappings of all arguments, last argument first.
@@ -90,9 +95,9 @@ pub(crate) unsafe fn end(stream: &mut Stream, arguments: &MapArguments) -> Resul
     let mut ending = Ending {
         stream,
         ended: SmallVec::new(),
-        released: SmallVec::new(),
-        skipped: SmallVec::new(),
-        copied: SmallVec::new(),
+        released: Spans::default(),
+        skipped: Spans::default(),
+        copied: Spans::default(),
     };
     // SAFETY: promised by the caller.
     let result = unsafe { end_all(&mut ending, arguments, false) };
@@ -172,10 +177,10 @@ unsafe fn end_one(
     let copies = ending.copies(number, whole, span.within(whole), kind, (is_last, is_host));
     let this = EndedMapping { entry: number, bytes: span.bytes, kind };
     let removes = counts && is_last;
-    let plan = |entry: &Entry, span| RangeCopy::new(device, &entry.shadows, span, target(span));
+    let plan = |entry: &Entry, span| RangeCopy::new(device, entry, span, target(span));
     if device.is_reachable && !is_observed() && !(removes && is_in_use(whole)) {
         if removes {
-            ending.released.retain(|released| *released != number);
+            ending.released.take_within(number_of(number));
         }
         // Nothing is queued, so the end need not wait for the end of the construct.
         for copy in copies {

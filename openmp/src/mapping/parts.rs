@@ -1,7 +1,7 @@
 //! Copies of mapped ranges around the attached pointers in them. A pointer on the device keeps the
 //! address of its pointee at every moment, and a pointer on the host the program's value.
 
-use super::table::{Locked, Shadow};
+use super::table::{Entry, Locked, Shadow};
 use super::{Failure, end};
 use crate::device::OmpDevice;
 use crate::ompt;
@@ -40,14 +40,26 @@ impl Span {
     }
 }
 
+/// Most bytes of a pointer: a Fortran descriptor of 15 dimensions has fewer.
+const MOST_POINTER_BYTES: u64 = 1 << 10;
+
+impl Entry {
+    /// Returns the attached pointers with a part in a range of the host.
+    pub(super) fn pointers_in(&self, range: Span) -> impl Iterator<Item = &Shadow> {
+        let near = range.begin.saturating_sub(MOST_POINTER_BYTES)..range.end();
+        let near = self.shadows.range(near).map(|(_, shadow)| shadow);
+        near.filter(move |shadow| shadow.span().overlaps(range))
+    }
+
+    /// Returns whether an attached pointer has a part in a range of the host.
+    pub(super) fn has_pointer_in(&self, range: Span) -> bool {
+        !self.shadows.is_empty() && self.pointers_in(range).next().is_some()
+    }
+}
+
 impl Shadow {
     fn span(&self) -> Span {
         Span { begin: self.host, bytes: self.host_contents.len() as u64 }
-    }
-
-    /// Returns whether a part of the pointer is in a range of the host.
-    pub(super) fn is_in(&self, range: Span) -> bool {
-        self.span().overlaps(range)
     }
 
     /// Returns the same pointer with its present contents on the host.
@@ -73,25 +85,22 @@ pub(super) struct RangeCopy {
 }
 
 impl RangeCopy {
-    /// Plans the copy of a range whose entry has these pointers.
-    pub(super) fn new(
-        device: &OmpDevice,
-        shadows: &[Shadow],
-        span: Span,
-        target: u64,
-    ) -> RangeCopy {
-        let inside = || shadows.iter().filter(|shadow| shadow.is_in(span));
-        let most = if device.is_reachable { usize::MAX } else { MOST_LEFT_OUT };
-        let count = if shadows.is_empty() { 0 } else { inside().count() };
-        let (parts, overwritten) = match count {
-            0 => (smallvec::smallvec![Part { offset: 0, bytes: span.bytes }], Vec::new()),
-            count if count > most => (
-                smallvec::smallvec![Part { offset: 0, bytes: span.bytes }],
-                inside().cloned().collect(),
-            ),
-            _ => (between(inside().map(Shadow::span), span), Vec::new()),
+    /// Plans the copy of a range of an entry.
+    pub(super) fn new(device: &OmpDevice, entry: &Entry, span: Span, target: u64) -> RangeCopy {
+        let mut copy = RangeCopy {
+            span,
+            target,
+            parts: smallvec::smallvec![Part { offset: 0, bytes: span.bytes }],
+            overwritten: Vec::new(),
         };
-        RangeCopy { span, target, parts, overwritten }
+        if entry.has_pointer_in(span) {
+            let most = if device.is_reachable { usize::MAX } else { MOST_LEFT_OUT };
+            match entry.pointers_in(span).count() > most {
+                true => copy.overwritten = entry.pointers_in(span).cloned().collect(),
+                false => copy.parts = between(entry.pointers_in(span).map(Shadow::span), span),
+            }
+        }
+        copy
     }
 
     /// Copies the range to the device.
@@ -163,10 +172,8 @@ pub(super) fn in_turn(
     (locked, result)
 }
 
-/// Returns the parts of a range outside of others.
+/// Returns the parts of a range outside of others, which are in the order of their addresses.
 fn between(others: impl Iterator<Item = Span>, range: Span) -> SmallVec<[Part; 2]> {
-    let mut others: SmallVec<[Span; 4]> = others.collect();
-    others.sort_unstable_by_key(|other| other.begin);
     let mut parts = SmallVec::new();
     let mut add = |begin: u64, end: u64| {
         if begin < end {
@@ -195,7 +202,7 @@ mod tests {
     #[test]
     fn copies_leave_out_pointers_at_any_place() {
         assert_eq!(parts(&[], (100, 40)), [(0, 40)]);
-        assert_eq!(parts(&[(120, 8), (104, 8)], (100, 40)), [(0, 4), (12, 8), (28, 12)]);
+        assert_eq!(parts(&[(104, 8), (120, 8)], (100, 40)), [(0, 4), (12, 8), (28, 12)]);
         assert_eq!(parts(&[(100, 8), (132, 8)], (100, 40)), [(8, 24)]);
         assert_eq!(parts(&[(96, 8), (136, 8)], (100, 40)), [(4, 32)]);
         assert_eq!(parts(&[(104, 16), (112, 4)], (100, 40)), [(0, 4), (20, 20)]);

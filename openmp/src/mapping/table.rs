@@ -5,6 +5,7 @@ use crate::gpu::Pin;
 use crate::memory::{Memory, Pool};
 use longshore::{Device, Event};
 use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,8 +36,8 @@ pub(crate) struct Entry {
     pub(crate) copying: u32,
     /// An event behind the last queued copy.
     pub(crate) copied: Option<Event>,
-    /// Pointers in the range that were attached to their pointees.
-    pub(crate) shadows: Vec<Shadow>,
+    /// Pointers in the range that were attached to their pointees, by their addresses on the host.
+    pub(crate) shadows: BTreeMap<u64, Shadow>,
     /// The page-lock of the range's memory on the host.
     #[expect(dead_code, reason = "its drop unlocks the memory")]
     pub(crate) pin: Option<Box<Pin>>,
@@ -75,7 +76,7 @@ impl Entry {
             ending: 0,
             copying: 0,
             copied: None,
-            shadows: Vec::new(),
+            shadows: BTreeMap::new(),
             pin: None,
         }
     }

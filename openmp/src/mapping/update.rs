@@ -165,14 +165,16 @@ unsafe fn update_range(
     }
     let target = range.target.wrapping_add(begin.wrapping_sub(range.begin));
     let span = Span { begin, bytes };
-    let copy = RangeCopy::new(device, &entry.shadows, span, target);
+    let copy = RangeCopy::new(device, entry, span, target);
     if device.is_reachable && bytes <= COPIED_LOCKED && !is_observed() {
         // SAFETY: the range is memory of the program, and mapped in whole.
         return unsafe { copy_both(stream, kind, &copy) };
     }
     // LLVM's library writes all pointers of the entry again, which users and tools see.
-    let is_written = |shadow: &&Shadow| is_observed() || shadow.is_in(span);
-    let shadows: Vec<_> = entry.shadows.iter().filter(is_written).cloned().collect();
+    let shadows: Vec<_> = match is_observed() {
+        true => entry.shadows.values().cloned().collect(),
+        false => entry.pointers_in(span).cloned().collect(),
+    };
     let (name, earlier) = (entry.name, entry.begin_copy());
     drop(locked);
     let update = |stream: &mut Stream| {
