@@ -110,10 +110,15 @@ type Construct = unsafe extern "C" fn(
 
 /// Carries out a data construct with one variable.
 fn construct(construct: Construct, variable: *mut i64, kind: i64) {
-    let mut address = [variable.cast()];
-    let (pointers, sizes, types) = (address.as_mut_ptr(), [8], [kind]);
+    construct_many(construct, variable, 1, kind);
+}
+
+/// Carries out a data construct with an array.
+fn construct_many(construct: Construct, first: *mut i64, count: usize, kind: i64) {
+    let mut address = [first.cast()];
+    let (pointers, sizes, types) = (address.as_mut_ptr(), [8 * count as i64], [kind]);
     let (sizes, types) = (sizes.as_ptr(), types.as_ptr());
-    // SAFETY: the arrays have one element, for a number of 8 bytes.
+    // SAFETY: the arrays have one element, for numbers of 8 bytes.
     unsafe { construct(null(), 0, 1, pointers, pointers, sizes, types, null(), null()) };
 }
 
@@ -149,8 +154,11 @@ fn rounds() -> i64 {
     set.and_then(|rounds| rounds.parse().ok()).unwrap_or(1000)
 }
 
-/// Maps, uses and unmaps a number of the thread's own and the number of all threads.
-fn use_devices(shared: *mut i64, rounds: i64) {
+/// The numbers of an array whose copies run without a lock.
+const LARGE: usize = 1 << 12;
+
+/// Maps, uses and unmaps a number of the thread's own, and the number and the array of all threads.
+fn use_devices(shared: *mut i64, large: *mut i64, rounds: i64) {
     let mut mine = 0_i64;
     for round in 1..=rounds {
         let mine = &raw mut mine;
@@ -164,6 +172,12 @@ fn use_devices(shared: *mut i64, rounds: i64) {
         construct(__tgt_target_data_end_mapper, shared, 0);
         construct(__tgt_target_data_end_mapper, mine, FROM);
         assert_eq!(omp_target_is_present(mine.cast(), 0), 0);
+        if round % 4 == 0 {
+            // The last thread copies the array back, and the next one maps it again.
+            construct_many(__tgt_target_data_begin_mapper, large, LARGE, TO);
+            construct_many(__tgt_target_data_update_mapper, large, LARGE, FROM);
+            construct_many(__tgt_target_data_end_mapper, large, LARGE, FROM);
+        }
     }
     assert_eq!(mine, rounds);
 }
@@ -182,17 +196,20 @@ fn sixteen_threads_share_a_device_and_mapped_data() {
     register();
     assert_eq!(omp_get_num_devices(), 1);
     let (mut shared, rounds, begin) = (0_i64, rounds(), Barrier::new(THREADS));
-    let address = &raw mut shared as usize;
+    let mut large = Vec::from_iter(0..LARGE as i64);
+    let (address, array) = (&raw mut shared as usize, large.as_mut_ptr() as usize);
     // The number stays mapped while the threads map it again and again.
     construct(__tgt_target_data_begin_mapper, &raw mut shared, TO);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 begin.wait();
-                use_devices(address as *mut i64, rounds);
+                use_devices(address as *mut i64, array as *mut i64, rounds);
             });
         }
     });
     construct(__tgt_target_data_end_mapper, &raw mut shared, FROM);
     assert_eq!(shared, THREADS as i64 * rounds);
+    assert_eq!(omp_target_is_present(array as *const c_void, 0), 0);
+    assert_eq!(large, Vec::from_iter(0..LARGE as i64));
 }
