@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::begin::Beginning;
+use super::parts::in_turn;
 use super::table::Shadow;
 use crate::abi::{MapArgument, MapType};
 use crate::debug::debug;
@@ -68,13 +69,12 @@ pub(crate) unsafe fn process(beginning: &mut Beginning<'_>) -> Result<(), Failur
         }
         let lookup = table.lookup(entry.pointer, entry.bytes);
         let Some(pointer) = contained(lookup, entry.pointer) else { continue };
-        let number = lookup.range.expect("a contained range was found").entry as u32;
         // SAFETY: promised by the caller.
         let base = unsafe { (entry.pointer as *const u64).read_unaligned() };
         let value = pointee.wrapping_sub(entry.pointee.wrapping_sub(base));
         // SAFETY: the pointer is mapped.
         unsafe {
-            attach(beginning.stream, number, entry.pointer, pointer, value, entry.bytes)?;
+            attach(beginning.stream, entry.pointer, pointer, value, entry.bytes)?;
         }
     }
     Ok(())
@@ -93,11 +93,9 @@ fn contained(lookup: super::table::Lookup, begin: u64) -> Option<u64> {
 /// Errors of the device.
 ///
 /// # Safety
-/// `entry` is the mapped range of the pointer; `host` and `target` are the pointer's addresses,
-/// with `bytes` bytes each.
+/// `host` and `target` are the addresses of the pointer, which is mapped, with `bytes` bytes each.
 pub(crate) unsafe fn attach(
     stream: &mut Stream,
-    entry: u32,
     host: u64,
     target: u64,
     value: u64,
@@ -109,19 +107,39 @@ pub(crate) unsafe fn attach(
     let mut target_contents = host_contents.clone();
     target_contents[..8].copy_from_slice(&value.to_ne_bytes());
     let shadow = Shadow { host, target, host_contents, target_contents };
-    stream.device.table.note_attached();
-    let mut locked = stream.device.table.lock();
-    let shadows = &mut locked.get_mut(entry).shadows;
-    match shadows.get(&host) {
-        Some(known) if known.target_contents == shadow.target_contents => return Ok(()),
-        _ => shadows.insert(host, shadow.clone()),
+    let device = stream.device;
+    device.table.note_attached();
+    let (mut locked, found) = device.table.lock_settled(host, bytes);
+    let Some(range) = found.range.filter(|_| found.is_contained) else {
+        // Another thread has removed the range of the pointer.
+        return Ok(());
     };
-    if wants(kinds::COPIES) {
-        let (device, name) = (stream.device.number, locked.get(entry).name);
-        let host = shadow.target_contents.as_ptr() as u64;
-        info::attached(device, (host, target), value, bytes, name);
+    let entry = range.entry as u32;
+    let known = &mut locked.get_mut(entry).shadows;
+    if known.get(&host).is_some_and(|known| known.target_contents == shadow.target_contents) {
+        // Another thread may have queued the pointer.
+        let event = locked.get(entry).copied.clone();
+        drop(locked);
+        return match event {
+            Some(event) => Ok(stream.queue()?.wait_for(&event)?),
+            None => Ok(()),
+        };
     }
-    drop(locked);
+    known.insert(host, shadow.clone());
+    if wants(kinds::COPIES) {
+        let name = locked.get(entry).name;
+        let host = shadow.target_contents.as_ptr() as u64;
+        info::attached(device.number, (host, target), value, bytes, name);
+    }
     // SAFETY: promised by the caller.
-    unsafe { stream.submit_value(target, &shadow.target_contents).map_err(Failure::from) }
+    let write = |stream: &mut Stream| unsafe {
+        stream.submit_value(target, &shadow.target_contents).map_err(Failure::from)
+    };
+    if device.is_reachable {
+        // Other threads find the pointer on the device once the table is unlocked.
+        return write(stream);
+    }
+    let earlier = locked.get_mut(entry).begin_copy();
+    drop(locked);
+    in_turn(stream, entry, earlier, write).1
 }

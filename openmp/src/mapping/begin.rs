@@ -171,12 +171,12 @@ unsafe fn begin_one(
         )]));
     }
     if let Some((host, pointer)) = pointer.filter(|(_, pointer)| !pointer.is_host)
-        && let Some(entry) = pointer.entry
+        && pointer.entry.is_some()
         && !mapped.is_host
     {
         let pointee = mapped.target.wrapping_sub(begin.wrapping_sub(base));
         // SAFETY: both are addresses of the pointer, which is mapped.
-        unsafe { attach::attach(beginning.stream, entry, host, pointer.target, pointee, 8)? };
+        unsafe { attach::attach(beginning.stream, host, pointer.target, pointee, 8)? };
     }
     let is_absent = !mapped.is_present && !mapped.is_contained && !mapped.is_host;
     if is_absent

@@ -53,7 +53,7 @@ fn trial(program: &'static Program, compiler: Compiler) -> Trial {
 }
 
 fn run(program: &Program, compiler: Compiler) -> TrialResult {
-    if let Some(reason) = program.obstacle(compiler.version) {
+    if let Some(reason) = program.obstacle(compiler) {
         return not_tried(format!("clang-{}: {reason}", compiler.version));
     }
     if let Some(missing) = compiler.missing() {

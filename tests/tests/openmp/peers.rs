@@ -31,7 +31,7 @@ fn trials() -> Vec<Trial> {
 fn compare(program: &Program, version: u32) -> TrialResult {
     let compiler = COMPILERS.into_iter().find(|compiler| compiler.version == version);
     let compiler = compiler.ok_or("the peer has a compiler")?;
-    let obstacle = program.obstacle(version).or(program.defect_of_peer(version));
+    let obstacle = program.obstacle(compiler).or(program.defect_of_peer(version));
     if let Some(why) = obstacle.map(str::to_owned).or_else(|| compiler.missing()) {
         return not_tried(why);
     }

@@ -1,5 +1,7 @@
 //! The table of programs.
 
+use super::compile::Compiler;
+
 /// A test program.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -11,6 +13,8 @@ pub(crate) struct Program {
     pub(crate) flags: &'static [&'static str],
     /// The first version of clang that compiles the program, and the reason.
     pub(crate) since: Option<(u32, &'static str)>,
+    /// The first version of clang that optimizes the program correctly, and the defect before.
+    pub(crate) optimized_since: Option<(u32, &'static str)>,
     /// The versions of LLVM whose own library fails the program, and the defect.
     pub(crate) failing_peers: Option<(&'static [u32], &'static str)>,
     /// The reason why the texts of `LIBOMPTARGET_INFO` differ from LLVM's.
@@ -55,7 +59,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program::new("enter.c").flags(OPENMP_52).since(16, "the clause enter is not known"),
     Program::new("exceptions.cpp"),
     Program::new("global_pointers.c"),
-    Program::new("globals.c").failing_on(&[14], "hidden variables are not found"),
+    Program::new("globals.c")
+        .optimized_since(16, "each region has a static variable of its own")
+        .failing_on(&[14], "hidden variables are not found"),
     Program::new("group_memory.c").since(16, "the clause ompx_dyn_cgroup_mem is not known"),
     Program::new("growth.c").other_info("a line for each of many constructs is too long"),
     Program::new("hold.c").flags(&["-fopenmp-extensions"]),
@@ -129,6 +135,7 @@ impl Program {
             part: Part::None,
             flags: &[],
             since: None,
+            optimized_since: None,
             failing_peers: None,
             other_info: None,
         }
@@ -146,6 +153,10 @@ impl Program {
         Program { since: Some((version, reason)), ..self }
     }
 
+    const fn optimized_since(self, version: u32, defect: &'static str) -> Program {
+        Program { optimized_since: Some((version, defect)), ..self }
+    }
+
     const fn failing_on(self, versions: &'static [u32], defect: &'static str) -> Program {
         Program { failing_peers: Some((versions, defect)), ..self }
     }
@@ -154,9 +165,12 @@ impl Program {
         Program { other_info: Some(reason), ..self }
     }
 
-    /// Returns the reason why clang of a version does not compile the program, if there is one.
-    pub(crate) fn obstacle(&self, version: u32) -> Option<&'static str> {
-        self.since.filter(|(first, _)| version < *first).map(|(_, reason)| reason)
+    /// Returns the reason why a compiler does not compile the program correctly, if there is one.
+    pub(crate) fn obstacle(&self, compiler: Compiler) -> Option<&'static str> {
+        let is_optimized = !compiler.options.contains(&"-O0");
+        let optimized = self.optimized_since.filter(|_| is_optimized);
+        let mut limits = self.since.into_iter().chain(optimized);
+        limits.find(|(first, _)| compiler.version < *first).map(|(_, reason)| reason)
     }
 
     /// Returns the defect of a version's own library that the program meets, if there is one.
