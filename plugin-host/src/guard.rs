@@ -119,7 +119,7 @@ pub(crate) struct Guard {
     timer: Cell<bool>,
     /// Unmapped addresses below the thread's stack, and the last page of the stack.
     stack_end: Cell<(u64, u64)>,
-    asked: Cell<former::LastFault>,
+    asked: former::LastFault,
 }
 
 /// Device code that its thread has left temporarily.
@@ -187,15 +187,20 @@ impl Guard {
         let outer_code = self.code.load(Ordering::Relaxed);
         self.code.store(code, Ordering::Relaxed);
         // Only this thread writes the number.
-        self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        self.resume_point.store(&raw mut resume_point, Ordering::Relaxed);
+        let call = self.calls.load(Ordering::Relaxed).wrapping_add(1);
+        self.calls.store(call, Ordering::Relaxed);
+        // Other threads read the address of the code after this one.
+        self.resume_point.store(&raw mut resume_point, Ordering::Release);
         compiler_fence(Ordering::SeqCst);
         // SAFETY: the caller vouches for the kernel; the resume point outlives the call.
         let stopped = unsafe { enter(&raw mut resume_point, entry, arguments, work) };
         compiler_fence(Ordering::SeqCst);
         self.resume_point.store(outer, Ordering::Relaxed);
         self.code.store(outer_code, Ordering::Relaxed);
-        if stopped == 0 { Ok(()) } else { Err(self.take_stop()) }
+        if stopped == 0 && self.handed.is_empty() {
+            return Ok(());
+        }
+        self.take_stop(stopped != 0, code, call)
     }
 
     /// Calls device code, and ends the call after a time limit.
@@ -271,11 +276,21 @@ impl Guard {
         unsafe { leave(resume_point) }
     }
 
+    /// Returns the result of a call that was stopped, or to which another thread has handed a
+    /// fault.
     #[cold]
-    fn take_stop(&self) -> Stop {
-        context::unblock(&SIGNALS);
-        self.handed.note_failed(self.calls.load(Ordering::Relaxed));
-        self.stop.take().unwrap_or(Stop::TimedOut)
+    fn take_stop(&self, is_stopped: bool, code: usize, call: usize) -> Result<(), Stop> {
+        let stop = if is_stopped {
+            context::unblock(&SIGNALS);
+            self.stop.take().unwrap_or(Stop::TimedOut)
+        } else {
+            match self.handed.take(call, code) {
+                Some(fault) => Stop::Signal(fault),
+                None => return Ok(()),
+            }
+        };
+        self.handed.note_failed(call, code);
+        Err(stop)
     }
 
     #[cold]
@@ -284,6 +299,8 @@ impl Guard {
         INSTALLED.call_once(|| {
             team::find_locks();
             former::install(handle);
+            // SAFETY: the function does only what a forked child may do.
+            unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
         });
         context::ensure_alternate_stack(ALTERNATE_STACK_BYTES);
         // An ending thread may already have a guard, as may an ended thread at the same address.
@@ -322,7 +339,7 @@ impl Guard {
             stop: Cell::new(None),
             timer: Cell::new(false),
             stack_end: Cell::default(),
-            asked: Cell::default(),
+            asked: former::LastFault::new(),
         }));
         let mut first = GUARDS.load(Ordering::Acquire);
         loop {
@@ -347,6 +364,20 @@ impl Guard {
         // SAFETY: guards are never freed.
         let at = |guard: &AtomicPtr<Guard>| unsafe { guard.load(Ordering::Acquire).as_ref() };
         std::iter::successors(at(&GUARDS), move |known: &&'static Guard| at(&known.next))
+    }
+}
+
+/// Adapts the guards to a forked child, in which only the calling thread lives.
+unsafe extern "C" fn after_fork() {
+    let thread = thread_pointer();
+    for guard in Guard::all() {
+        if guard.thread.load(Ordering::Relaxed) == thread {
+            // SAFETY: this has no requirements.
+            guard.thread_id.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+        } else {
+            guard.resume_point.store(null_mut(), Ordering::Relaxed);
+            guard.thread.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -385,8 +416,10 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     }
     if let Some(guard) = guard.filter(|_| can_land && is_own) {
         guard.resume_point.store(null_mut(), Ordering::Relaxed);
+        let (asked, stack_end) = (&guard.asked, guard.stack_end.get());
         // SAFETY: these are the handler's own arguments, and the thread has left device code.
-        if !is_timer && unsafe { former::resolves(guard, signal, info, context) } {
+        let resolves = || unsafe { former::resolves(asked, stack_end, signal, info, context) };
+        if !is_timer && resolves() {
             guard.resume_point.store(resume_point, Ordering::Relaxed);
             return;
         }

@@ -5,9 +5,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+/// The first address and the end of no range, also while only one of both is written.
+const FREE: [u64; 2] = [u64::MAX, 0];
+
 /// A set of at most `MOST` ranges. Further ranges are not registered.
 pub(crate) struct Ranges<const MOST: usize> {
-    /// The first address of each range, and the address after its last byte; both 0 in a free
+    /// The first address of each range, and the address after its last byte; [`FREE`] in a free
     /// entry.
     entries: [[AtomicU64; 2]; MOST],
     /// Number of entries that were ever used.
@@ -26,7 +29,7 @@ pub(crate) struct Registered<const MOST: usize> {
 impl<const MOST: usize> Ranges<MOST> {
     pub(crate) const fn new() -> Ranges<MOST> {
         Ranges {
-            entries: [const { [const { AtomicU64::new(0) }; 2] }; MOST],
+            entries: [const { [AtomicU64::new(FREE[0]), AtomicU64::new(FREE[1])] }; MOST],
             used: AtomicUsize::new(0),
             free: Mutex::new(Vec::new()),
         }
@@ -71,8 +74,8 @@ impl<const MOST: usize> Drop for Registered<MOST> {
     fn drop(&mut self) {
         let Some(place) = self.place else { return };
         let [start, end] = &self.ranges.entries[place];
-        start.store(0, Ordering::Release);
-        end.store(0, Ordering::Release);
+        start.store(FREE[0], Ordering::Release);
+        end.store(FREE[1], Ordering::Release);
         self.ranges.free.lock().push(place);
     }
 }

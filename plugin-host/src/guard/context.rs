@@ -46,26 +46,43 @@ pub(super) unsafe fn redirect(context: *mut c_void, resume_point: *const ResumeP
     }
 }
 
-/// Returns whether a signal has interrupted a system call that waits, such as the wait for a lock.
+/// Returns whether a signal has interrupted a system call that waits, or the wait for a lock that
+/// goes on behind the handler.
 pub(super) fn is_waiting(context: *const c_void) -> bool {
     const INTERRUPTED: i64 = -(libc::EINTR as i64);
-    let code = code_address(context);
+    #[cfg(target_arch = "x86_64")]
+    const CALL: [u8; 2] = [0x0f, 0x05];
+    #[cfg(target_arch = "aarch64")]
+    const CALL: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
+    let code = code_address(context) as *const u8;
     let context = context.cast::<ucontext_t>();
-    // SAFETY: the kernel passed the context to the handler; code that has just run is readable.
+    // SAFETY: the kernel passed the context to the handler; the code around is readable.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        {
-            const SYSCALL: [u8; 2] = [0x0f, 0x05];
-            let result = (*context).uc_mcontext.gregs[libc::REG_RAX as usize];
-            result == INTERRUPTED && (code as *const [u8; 2]).sub(1).read_unaligned() == SYSCALL
-        }
+        let [result, number] = [(*context).uc_mcontext.gregs[libc::REG_RAX as usize]; 2];
         #[cfg(target_arch = "aarch64")]
-        {
-            const SVC: u32 = 0xd400_0001;
-            let result = (*context).uc_mcontext.regs[0] as i64;
-            result == INTERRUPTED && (code as *const u32).sub(1).read() == SVC
-        }
+        let [result, number] = [0, 8].map(|at| (*context).uc_mcontext.regs[at] as i64);
+        let is_call_at = |code: *const u8| std::slice::from_raw_parts(code, CALL.len()) == CALL;
+        (result == INTERRUPTED && is_call_at(code.sub(CALL.len())))
+            || (number == libc::SYS_futex && is_call_at(code))
     }
+}
+
+/// Returns the address to which the interrupted code would return, if it has called an address
+/// without code.
+///
+/// # Safety
+/// The context is that of a fault, and the thread's stack is readable.
+pub(super) unsafe fn caller_of_nothing(address: u64, context: *const c_void) -> Option<u64> {
+    let has_jumped = address == code_address(context);
+    let context = context.cast::<ucontext_t>();
+    // SAFETY: promised by the caller.
+    has_jumped.then(|| unsafe {
+        #[cfg(target_arch = "x86_64")]
+        return *((*context).uc_mcontext.gregs[libc::REG_RSP as usize] as *const u64);
+        #[cfg(target_arch = "aarch64")]
+        return (*context).uc_mcontext.regs[30];
+    })
 }
 
 /// Returns the address of the code that a signal has interrupted.
@@ -140,6 +157,16 @@ fn current_stack() -> Option<libc::stack_t> {
     }
 }
 
+/// Returns whether a handler runs on the thread's alternate stack.
+fn is_on_alternate_stack() -> bool {
+    // SAFETY: zero is a valid value, and the call fills the structure.
+    unsafe {
+        let mut current: libc::stack_t = std::mem::zeroed();
+        libc::sigaltstack(null(), &raw mut current);
+        current.ss_flags & libc::SS_ONSTACK != 0
+    }
+}
+
 fn is_disabled(stack: &libc::stack_t) -> bool {
     stack.ss_flags & libc::SS_DISABLE != 0
 }
@@ -168,6 +195,10 @@ impl AlternateStack {
 
 impl Drop for AlternateStack {
     fn drop(&mut self) {
+        if is_on_alternate_stack() {
+            // A handler that ends the thread or the program runs on it.
+            return;
+        }
         let is_current = current_stack().is_none_or(|stack| stack.ss_sp == self.base);
         // SAFETY: the thread no longer uses the stack once it is disabled, and no other thread uses
         // it.

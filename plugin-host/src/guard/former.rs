@@ -4,12 +4,12 @@
 //! signal itself unless `SA_NODEFER` is set, and once only with `SA_RESETHAND`. The handlers run on
 //! the alternate stack.
 
+use super::SIGNALS;
 use super::context::code_address;
-use super::{Guard, SIGNALS};
 use crate::fences;
 use libc::{c_int, c_void, siginfo_t};
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// A handler of the form that has `SA_SIGINFO`.
 type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
@@ -31,11 +31,33 @@ const DENIED: [c_int; 2] = [2, 4];
 const MOST_ASKED: u32 = 16;
 
 /// The last fault passed to the former handler, and the number of calls in a row.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct LastFault {
-    code: u64,
-    address: u64,
-    times: u32,
+    code: AtomicU64,
+    address: AtomicU64,
+    times: AtomicU32,
+}
+
+impl LastFault {
+    /// Creates the state without a fault.
+    pub(super) const fn new() -> LastFault {
+        LastFault { code: AtomicU64::new(0), address: AtomicU64::new(0), times: AtomicU32::new(0) }
+    }
+
+    /// Counts a fault, and returns its number in a row.
+    fn count(&self, code: u64, address: u64) -> u32 {
+        let last = (self.code.load(Ordering::Relaxed), self.address.load(Ordering::Relaxed));
+        let is_same = last == (code, address);
+        let times = if is_same { self.times.load(Ordering::Relaxed) + 1 } else { 1 };
+        self.code.store(code, Ordering::Relaxed);
+        self.address.store(address, Ordering::Relaxed);
+        self.times.store(times, Ordering::Relaxed);
+        times
+    }
+
+    fn forget(&self) {
+        self.times.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Installs a handler of all signals in [`SIGNALS`].
@@ -62,10 +84,11 @@ pub(super) fn install(handler: Handler) {
 /// backend's fences are not such pages.
 ///
 /// # Safety
-/// The arguments are a handler's arguments; the guard belongs to the handler's thread, which has
-/// left device code.
+/// The arguments are a handler's arguments; the handler's thread has left device code. `stack_end`
+/// has the unmapped addresses below its stack, if they are known.
 pub(super) unsafe fn resolves(
-    guard: &Guard,
+    asked: &LastFault,
+    stack_end: (u64, u64),
     signal: c_int,
     info: *mut siginfo_t,
     context: *mut c_void,
@@ -74,17 +97,13 @@ pub(super) unsafe fn resolves(
     let is_function = ![libc::SIG_DFL, libc::SIG_IGN].contains(&former.sa_sigaction);
     // SAFETY: the kernel passes a valid pointer; faults have an address.
     let (reason, address) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };
-    let stack_end = guard.stack_end.get();
     let is_fence = || fences::has(address) || (stack_end.0..stack_end.1).contains(&address);
     if signal != libc::SIGSEGV || !is_function || !DENIED.contains(&reason) || is_fence() {
         return false;
     }
     let code = code_address(context);
-    let last = guard.asked.get();
-    let times = if (last.code, last.address) == (code, address) { last.times + 1 } else { 1 };
-    guard.asked.set(LastFault { code, address, times });
-    if times > MOST_ASKED {
-        guard.asked.take();
+    if asked.count(code, address) > MOST_ASKED {
+        asked.forget();
         return false;
     }
     let before = current(signal);
@@ -100,19 +119,9 @@ pub(super) unsafe fn resolves(
     let is_open = POPULATES.load(Ordering::Relaxed)
         && is_write.is_some_and(|is_write| populate(address, is_write).is_ok());
     if is_open || code_address(context) != code {
-        guard.asked.take();
+        asked.forget();
     }
     true
-}
-
-/// Returns whether the former handler may know a fault: an access that a page of the program
-/// denies.
-pub(super) fn may_resolve(signal: c_int, code: c_int) -> bool {
-    let is_function =
-        |former: libc::sigaction| ![libc::SIG_DFL, libc::SIG_IGN].contains(&former.sa_sigaction);
-    signal == libc::SIGSEGV
-        && DENIED.contains(&code)
-        && former(signal).is_some_and(|(_, former)| is_function(former))
 }
 
 /// Handles a signal as the process would without this module.

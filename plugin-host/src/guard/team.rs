@@ -1,16 +1,18 @@
 //! Faults of threads that device code has started, such as the threads of an OpenMP team.
 //!
-//! Such a thread is in no [`Guard::call`] that could end. Its handler hands the fault to a thread
-//! that calls code of the same image, and interrupts it until its call ends with the fault. The
+//! Such a thread is in no [`Guard::call`] that could end. Its handler hands the fault to all threads
+//! that call code of the same image, and interrupts them until their calls end with the fault. The
 //! thread that faulted then sleeps for ever: the frames on its stack belong to the image and to the
-//! library that started it. Other threads of the kernel may go on. So the image stays in memory.
+//! library that started it. Other threads of the kernel may go on. So the image stays in memory, and
+//! a thread that faults when all calls have failed sleeps as well.
 //!
 //! The interruption may come at any instruction. The call does not end while its thread may hold a
 //! lock of the memory allocator, the standard streams or the system's loader. The next interruption
 //! comes a millisecond later.
 
-use super::context::{code_address, is_waiting, read};
-use super::{Guard, Signal, former};
+use super::context::{self, code_address, is_waiting, read};
+use super::former::{self, LastFault};
+use super::{Guard, Signal};
 use crate::ranges::{Ranges, Registered};
 use libc::{c_int, c_void, siginfo_t};
 use std::cell::Cell;
@@ -26,14 +28,23 @@ const MOST_LOCKING: usize = 3;
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 /// Number of interruptions before the process ends.
 const MOST_INTERRUPTIONS: u32 = 5000;
-/// Bytes of `sched_yield`, from which a waiting thread rarely returns.
-const YIELD_BYTES: u64 = 32;
+/// Number of pauses in which a failure is noted.
+const MOST_PAUSES: u32 = 100;
+/// Most bytes of a function that makes a system call.
+const CALL_BYTES: u64 = 128;
+/// Most calls that one fault ends.
+const MOST_CALLS: usize = 64;
 
 static IMAGES: Ranges<MOST_IMAGES> = Ranges::new();
 static LOCKING: Ranges<MOST_LOCKING> = Ranges::new();
 
 /// Whether threads of a failed kernel may still run code of an image, by the image's number.
 static IN_USE: [AtomicBool; MOST_IMAGES] = [const { AtomicBool::new(false) }; MOST_IMAGES];
+
+/// Whether a call of an image's code has failed, by the image's number.
+static HAS_FAILED: [AtomicBool; MOST_IMAGES] = [const { AtomicBool::new(false) }; MOST_IMAGES];
+/// The last fault of other threads that went to the handler from before.
+static ASKED: LastFault = LastFault::new();
 
 /// The registered code of an image.
 pub(crate) struct CodeOfImage(Registered<MOST_IMAGES>);
@@ -44,6 +55,7 @@ impl CodeOfImage {
         let code = IMAGES.register(addresses);
         if let Some(number) = code.number() {
             IN_USE[number].store(false, Ordering::Relaxed);
+            HAS_FAILED[number].store(false, Ordering::Relaxed);
         }
         CodeOfImage(code)
     }
@@ -67,39 +79,49 @@ const READY: u32 = 2;
 #[derive(Default)]
 pub(super) struct HandedFault {
     state: AtomicU32,
-    /// The call that the fault shall end, by [`Guard::calls`].
-    call: AtomicUsize,
+    /// The call that the fault shall end, by [`Guard::calls`], and the number of its image.
+    call: Cell<(usize, usize)>,
     fault: Cell<Option<Signal>>,
     /// The last call that did not return.
     failed: AtomicUsize,
 }
 
 impl HandedFault {
-    /// Stores a fault, unless there is one already.
-    fn give(&self, call: usize, fault: Signal) {
+    /// Returns whether no other thread has handed a fault.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == NONE
+    }
+
+    /// Stores a fault in code of an image, unless there is one already.
+    fn give(&self, call: usize, image: usize, fault: Signal) {
         let begun =
             self.state.compare_exchange(NONE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if begun {
             self.fault.set(Some(fault));
-            self.call.store(call, Ordering::Relaxed);
+            self.call.set((call, image));
             self.state.store(READY, Ordering::Release);
         }
     }
 
-    /// Takes the fault of a call.
-    fn take(&self, call: usize) -> Option<Signal> {
+    /// Takes the fault of a call of the code at an address.
+    pub(super) fn take(&self, call: usize, code: usize) -> Option<Signal> {
         let begun =
             self.state.compare_exchange(READY, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if !begun {
             return None;
         }
-        let fault = self.fault.take().filter(|_| self.call.load(Ordering::Relaxed) == call);
+        let is_of = |(of, image)| of == call && IMAGES.find(code as u64) == Some(image);
+        let fault = self.fault.take().filter(|_| is_of(self.call.get()));
         self.state.store(NONE, Ordering::Release);
         fault
     }
 
-    /// Notes that a call did not return.
-    pub(super) fn note_failed(&self, call: usize) {
+    /// Notes that a call of the code at an address did not return.
+    pub(super) fn note_failed(&self, call: usize, code: usize) {
+        if let Some(image) = IMAGES.find(code as u64) {
+            HAS_FAILED[image].store(true, Ordering::Release);
+        }
         self.failed.store(call, Ordering::Release);
     }
 }
@@ -108,16 +130,14 @@ impl Guard {
     /// Takes the fault that another thread has handed to the current call, if the call may end
     /// where the signal has interrupted it.
     pub(super) fn take_handed(&self, context: *const c_void) -> Option<Signal> {
-        let call = self.calls.load(Ordering::Relaxed);
-        may_end(context).then(|| self.handed.take(call)).flatten()
+        let (call, code) = (self.calls.load(Ordering::Relaxed), self.code.load(Ordering::Relaxed));
+        may_end(context).then(|| self.handed.take(call, code)).flatten()
     }
 
-    /// Returns a guard whose thread is in a call of an image's code.
-    fn in_call_of(image: usize) -> Option<&'static Guard> {
-        Guard::all().find(|guard| {
-            let is_in_call = !guard.resume_point.load(Ordering::Relaxed).is_null();
-            is_in_call && IMAGES.find(guard.code.load(Ordering::Relaxed) as u64) == Some(image)
-        })
+    /// Returns whether the thread is in a call of an image's code.
+    fn is_in_call_of(&self, image: usize) -> bool {
+        let is_in_call = !self.resume_point.load(Ordering::Acquire).is_null();
+        is_in_call && IMAGES.find(self.code.load(Ordering::Relaxed) as u64) == Some(image)
     }
 }
 
@@ -177,9 +197,20 @@ unsafe extern "C" fn visit(
 /// Returns whether a call may end at the instruction that a signal has interrupted.
 fn may_end(context: *const c_void) -> bool {
     let code = code_address(context);
-    let yields = libc::sched_yield as *const () as u64;
-    let is_yielding = (yields..yields + YIELD_BYTES).contains(&code);
-    is_yielding || LOCKING.find(code).is_none() || is_waiting(context)
+    let is_in = |function: *const ()| {
+        let begin = function as u64;
+        (begin..begin + CALL_BYTES).contains(&code)
+    };
+    // A stream may be locked during these calls.
+    let transfers = [
+        libc::write as *const (),
+        libc::read as *const (),
+        libc::writev as *const (),
+        libc::readv as *const (),
+    ];
+    is_in(libc::sched_yield as *const ())
+        || LOCKING.find(code).is_none()
+        || (is_waiting(context) && !transfers.into_iter().any(is_in))
 }
 
 /// Returns whether a signal is an interruption by a thread that has handed over its fault.
@@ -191,36 +222,65 @@ pub(super) fn is_interruption(info: *const siginfo_t) -> bool {
     }
 }
 
-/// Hands a fault of device code on a thread without a call to a thread with one. Returns `false` if
-/// the process has to handle the signal; otherwise it never returns.
-pub(super) fn hand_over(signal: c_int, info: *const siginfo_t, context: *const c_void) -> bool {
-    // SAFETY: the kernel passed the information to the handler.
-    let code = unsafe { (*info).si_code };
-    if code <= 0 || former::may_resolve(signal, code) {
+/// Hands a fault of device code on a thread without a call to the threads with calls of the image.
+/// Returns `false` if the process has to handle the signal, and `true` if the handler from before
+/// has resolved the fault. Otherwise it never returns.
+pub(super) fn hand_over(signal: c_int, info: *mut siginfo_t, context: *mut c_void) -> bool {
+    // SAFETY: the kernel passed the information to the handler; faults have an address.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };
+    if code <= 0 {
         return false;
     }
-    let Some(image) = IMAGES.find(code_address(context)) else { return false };
-    let Some(guard) = Guard::in_call_of(image) else { return false };
-    let call = guard.calls.load(Ordering::Relaxed);
-    IN_USE[image].store(true, Ordering::Release);
+    // SAFETY: the thread's stack is in use.
+    let caller = || unsafe { context::caller_of_nothing(address, context) };
+    let image = IMAGES.find(code_address(context)).or_else(|| IMAGES.find(caller()?));
+    let Some(image) = image else { return false };
+    // SAFETY: these are the handler's arguments, and the thread is in no call.
+    if unsafe { former::resolves(&ASKED, (0, 0), signal, info, context) } {
+        return true;
+    }
+    // SAFETY: each thread has an error number.
+    let error = unsafe { *libc::__errno_location() };
     let fault = Signal { is_of_other_thread: true, ..read(signal, code, info, context) };
-    for _ in 0..MOST_INTERRUPTIONS {
-        // A later call may have failed by now, too.
-        if guard.handed.failed.load(Ordering::Acquire) >= call {
+    IN_USE[image].store(true, Ordering::Release);
+    end_calls(image, fault);
+    // A call that fails by its own fault is noted a little later.
+    for _ in 0..MOST_PAUSES {
+        if HAS_FAILED[image].load(Ordering::Acquire) {
             sleep_for_ever();
         }
-        if guard.calls.load(Ordering::Relaxed) != call {
-            break;
+        // SAFETY: the time is valid.
+        unsafe { libc::nanosleep(&raw const PAUSE, null_mut()) };
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = error };
+    false
+}
+
+/// Ends the calls of an image's code with a fault. Returns when all have ended, or some cannot end.
+fn end_calls(image: usize, fault: Signal) {
+    let mut calls = [None; MOST_CALLS];
+    let guards = Guard::all().filter(|guard| guard.is_in_call_of(image));
+    for (place, guard) in calls.iter_mut().zip(guards) {
+        *place = Some((guard, guard.calls.load(Ordering::Relaxed)));
+    }
+    for _ in 0..MOST_INTERRUPTIONS {
+        let mut is_waiting = false;
+        for (guard, call) in calls.iter().flatten() {
+            let has_failed = guard.handed.failed.load(Ordering::Acquire) >= *call;
+            let is_over = has_failed || guard.calls.load(Ordering::Relaxed) != *call;
+            if is_over || !guard.is_in_call_of(image) {
+                continue;
+            }
+            guard.handed.give(*call, image, fault);
+            is_waiting |= interrupt(guard.thread_id.load(Ordering::Relaxed), fault.number);
         }
-        guard.handed.give(call, fault);
-        if !interrupt(guard.thread_id.load(Ordering::Relaxed), signal) {
+        if !is_waiting {
             break;
         }
         // SAFETY: the time is valid.
         unsafe { libc::nanosleep(&raw const PAUSE, null_mut()) };
     }
-    guard.handed.take(call);
-    false
 }
 
 /// Sends an interruption to a thread of this process. Returns `false` if there is no such thread.
