@@ -133,14 +133,12 @@ fn unload_image(device: &OmpDevice, library: &Library, loaded: Loaded) {
         }
         kernels
     });
-    let mut locked = device.table.lock();
     for begin in &loaded.mapped {
-        let found = table::lookup(&locked, *begin, 1);
+        let (mut locked, found) = device.table.lock_settled(*begin, 1);
         if let Some(range) = found.range.filter(|range| range.begin == *begin) {
             table::remove(&mut locked, range.entry as u32);
         }
     }
-    drop(locked);
     // Destructors of the image may call the host.
     let _serving = device.gpu.as_ref().and_then(|gpu| gpu.users.begin());
     if let Some(program) = loaded.program {

@@ -3,7 +3,6 @@
 use crate::device::OmpDevice;
 use crate::gpu::rpc::Serving;
 use crate::mapping::end::{self, EndedMapping};
-use crate::mapping::table::Shadow;
 use crate::memory::Memory;
 use crate::ompt;
 use longshore::{DevicePointer, Queue, Result};
@@ -32,10 +31,8 @@ struct Sequel {
 
 /// Work that follows the completion of a construct's operations.
 pub(crate) enum After {
-    /// Mapped ranges to remove, and pointers on the host to restore.
+    /// Mapped ranges to remove.
     End(Vec<EndedMapping>),
-    /// Pointers on the host that a copy has overwritten.
-    Restore(Vec<Shadow>),
     /// Memory of private arguments.
     Free(Vec<Memory>),
     /// A launch whose kernel may call the host.
@@ -268,10 +265,6 @@ impl Stream {
 fn finish(device: &OmpDevice, after: After) {
     match after {
         After::End(ended) => end::finish(&device.table, device.number, ended),
-        After::Restore(shadows) => {
-            // SAFETY: the pointers are memory of the program that a copy has overwritten.
-            shadows.iter().for_each(|shadow| unsafe { shadow.restore_host() });
-        }
         After::Serve(serving) => drop(serving),
         After::Free(memory) => {
             let mut locked = device.table.lock();

@@ -299,7 +299,7 @@ impl Guard {
         INSTALLED.call_once(|| {
             team::find_locks();
             former::install(handle);
-            // SAFETY: the function does only what a forked child may do.
+            // SAFETY: the function does nothing that a forked child may not do.
             unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
         });
         context::ensure_alternate_stack(ALTERNATE_STACK_BYTES);

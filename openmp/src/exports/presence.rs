@@ -165,8 +165,7 @@ pub extern "C" fn omp_target_disassociate_ptr(host: *const c_void, device: i32) 
 }
 
 fn disassociate(device: &OmpDevice, begin: u64) -> Result<(), &'static str> {
-    let mut locked = device.table.lock();
-    let found = table::lookup(&locked, begin, 1);
+    let (mut locked, found) = device.table.lock_settled(begin, 1);
     let Some(range) = found.range.filter(|range| range.begin == begin) else {
         return Err("Association not found");
     };

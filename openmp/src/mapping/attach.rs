@@ -102,11 +102,10 @@ pub(crate) unsafe fn attach(
     bytes: u64,
 ) -> Result<(), Failure> {
     // SAFETY: promised by the caller.
-    let host_contents: Box<[u8]> =
+    let mut target_contents: Box<[u8]> =
         unsafe { std::slice::from_raw_parts(host as *const u8, bytes as usize) }.into();
-    let mut target_contents = host_contents.clone();
     target_contents[..8].copy_from_slice(&value.to_ne_bytes());
-    let shadow = Shadow { host, target, host_contents, target_contents };
+    let shadow = Shadow { host, target, target_contents };
     let device = stream.device;
     device.table.note_attached();
     let (mut locked, found) = device.table.lock_settled(host, bytes);

@@ -2,7 +2,8 @@
 //! data`. LLVM: `targetDataBegin`.
 
 use super::attach::{self, AttachEntry};
-use super::parts::{RangeCopy, Span, in_turn};
+use super::parts::{RangeCopy, in_turn};
+use super::span::Span;
 use super::spans::Spans;
 use super::table::{self, COPIED_LOCKED, Entry, Locked, Lookup};
 use super::{Failure, mapper};
@@ -273,7 +274,7 @@ unsafe fn map_present(
         entry.increment(hold);
     }
     // A range without a count of its own may be part of a new parent.
-    let is_new = !request.counts && entry.total() == 1;
+    let is_new = !request.counts && entry.total() == 1 && beginning.has_mapped(request.begin);
     let target = range.target.wrapping_add(request.begin.wrapping_sub(range.begin));
     if wants(kinds::MAPPING_EXISTS) {
         let action = if request.counts { " (incremented)" } else { " (update suppressed)" };
@@ -304,13 +305,17 @@ unsafe fn map_present(
     }
     let first = Span { begin: request.begin, bytes: 1 };
     let lacks_contents = beginning.new.contains_with(first, |is_copied| !is_copied);
+    let span = Span { begin: request.begin, bytes: request.bytes };
+    let always = request.kind.has(MapType::ALWAYS);
+    // The contents of a range with attached pointers were copied before.
+    let is_complete = !lacks_contents && entry.has_pointer_in(span);
     let copies = request.copies
         && !is_host
         && request.bytes != 0
-        && (is_new || lacks_contents || request.kind.has(MapType::ALWAYS));
+        && (always || ((is_new || lacks_contents) && !is_complete));
     if is_new && !is_host {
         // As in LLVM's library, pointers to the new parent are attached.
-        beginning.new.insert(Span { begin: request.begin, bytes: request.bytes }, true);
+        beginning.new.insert(span, true);
     }
     if !copies {
         let event = entry.copied.clone();
@@ -318,12 +323,6 @@ unsafe fn map_present(
         if let Some(event) = event {
             beginning.stream.queue()?.wait_for(&event)?;
         }
-        return Ok(mapped);
-    }
-    let span = Span { begin: request.begin, bytes: request.bytes };
-    let has_attached = entry.has_pointer_in(span);
-    // The contents were copied before the pointers were attached.
-    if has_attached && !lacks_contents && !request.kind.has(MapType::ALWAYS) {
         return Ok(mapped);
     }
     // SAFETY: the caller's promise.
@@ -410,7 +409,7 @@ unsafe fn copy(
         info::moved_to_device(device.number, begin, target, bytes, locked.get(number).name);
     }
     let entry = locked.get_mut(number);
-    let copy = RangeCopy::new(device, entry, Span { begin, bytes }, target);
+    let copy = RangeCopy::new(entry, Span { begin, bytes }, target);
     if device.is_reachable && bytes <= COPIED_LOCKED {
         // SAFETY: the range is memory of the program, and the device's memory is at least as long.
         return unsafe { copy.submit(beginning.stream) };

@@ -1,9 +1,11 @@
 //! The end of mappings: `target exit data`, and the second half of `target` and `target data`.
 //! LLVM: `targetDataEnd`.
 
-use super::parts::{RangeCopy, Span, in_turn};
+use super::parts::{RangeCopy, in_turn};
+use super::removal::remove_if_unused;
+use super::span::Span;
 use super::spans::Spans;
-use super::table::{self, COPIED_LOCKED, Entry, Locked, MappingTable};
+use super::table::{COPIED_LOCKED, Entry, Locked, MappingTable};
 use super::{Failure, absent, mapper};
 use crate::abi::{MapArgument, MapArguments, MapType};
 use crate::debug::debug;
@@ -177,7 +179,7 @@ unsafe fn end_one(
     let copies = ending.copies(number, whole, span.within(whole), kind, (is_last, is_host));
     let this = EndedMapping { entry: number, bytes: span.bytes, kind };
     let removes = counts && is_last;
-    let plan = |entry: &Entry, span| RangeCopy::new(device, entry, span, target(span));
+    let plan = |entry: &Entry, span| RangeCopy::new(entry, span, target(span));
     if device.is_reachable && !is_observed() && !(removes && is_in_use(whole)) {
         if removes {
             ending.released.take_within(number_of(number));
@@ -201,12 +203,19 @@ unsafe fn end_one(
         drop(freed);
         return Ok(());
     }
+    // Kernels of other constructs that have left the range may still run.
+    let own = || ending.ended.iter().filter(|ended| ended.entry == number).count();
+    let has_others = !device.is_reachable && entry.ending > 1 && entry.ending as usize > own() + 1;
     ending.ended.push(this);
     if copies.is_empty() {
-        return Ok(());
+        let event = entry.copied.clone().filter(|_| removes);
+        drop(locked);
+        // The memory is freed behind the copies.
+        return match event {
+            Some(event) => Ok(ending.stream.queue_to_submit()?.wait_for(&event)?),
+            None => Ok(()),
+        };
     }
-    // Kernels of constructs that have left the range may still run.
-    let has_others = !device.is_reachable && entry.ending > 1;
     let plans: SmallVec<[_; 2]> = copies.iter().map(|span| (*span, plan(entry, *span))).collect();
     let (name, earlier) = (entry.name, entry.begin_copy());
     drop(locked);
@@ -298,32 +307,5 @@ fn finish_one(locked: &mut Locked<'_>, device: usize, ended: &EndedMapping) -> O
     match ended.kind.is_part() {
         true => None,
         false => remove_if_unused(locked, device, ended.entry, ended.bytes),
-    }
-}
-
-/// Removes an entry that no construct uses. Returns memory that the caller frees. `bytes` is the
-/// size to print.
-#[inline]
-pub(super) fn remove_if_unused(
-    locked: &mut Locked<'_>,
-    device: usize,
-    number: u32,
-    bytes: u64,
-) -> Option<Memory> {
-    let entry = locked.get(number);
-    if entry.total() != 0 || entry.ending != 0 || entry.copying != 0 {
-        return None;
-    }
-    let entry = table::remove(locked, number);
-    if wants(kinds::MAPPING_CHANGED) {
-        info::removed_mapping(device, &entry, bytes);
-    }
-    match entry.memory? {
-        block @ Memory::Block(..) => {
-            let _scope = ompt::deletion(device, block.address());
-            locked.pool.free(block);
-            None
-        }
-        own => Some(own),
     }
 }

@@ -1,44 +1,14 @@
 //! Copies of mapped ranges around the attached pointers in them. A pointer on the device keeps the
 //! address of its pointee at every moment, and a pointer on the host the program's value.
 
+use super::Failure;
+use super::removal::remove_if_unused;
+use super::span::Span;
 use super::table::{Entry, Locked, Shadow};
-use super::{Failure, end};
-use crate::device::OmpDevice;
 use crate::ompt;
-use crate::stream::{After, Part, Stream};
+use crate::stream::{Part, Stream};
 use longshore::Event;
 use smallvec::SmallVec;
-
-/// Most pointers that a queued copy leaves out. A copy of more is one operation, and the pointers
-/// are written again afterwards.
-const MOST_LEFT_OUT: usize = 16;
-
-/// A range of the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) begin: u64,
-    pub(super) bytes: u64,
-}
-
-impl Span {
-    pub(super) fn end(self) -> u64 {
-        self.begin.saturating_add(self.bytes)
-    }
-
-    pub(super) fn contains(self, other: Span) -> bool {
-        self.begin <= other.begin && other.end() <= self.end()
-    }
-
-    pub(super) fn overlaps(self, other: Span) -> bool {
-        self.begin < other.end() && other.begin < self.end()
-    }
-
-    /// Returns the part inside another range; an empty range if the two do not overlap.
-    pub(super) fn within(self, other: Span) -> Span {
-        let begin = self.begin.max(other.begin);
-        Span { begin, bytes: self.end().min(other.end()).saturating_sub(begin) }
-    }
-}
 
 /// Most bytes of a pointer: a Fortran descriptor of 15 dimensions has fewer.
 const MOST_POINTER_BYTES: u64 = 1 << 10;
@@ -59,48 +29,26 @@ impl Entry {
 
 impl Shadow {
     fn span(&self) -> Span {
-        Span { begin: self.host, bytes: self.host_contents.len() as u64 }
-    }
-
-    /// Returns the same pointer with its present contents on the host.
-    ///
-    /// # Safety
-    /// The pointer's memory on the host is readable.
-    unsafe fn refreshed(&self) -> Shadow {
-        let (host, bytes) = (self.host as *const u8, self.host_contents.len());
-        // SAFETY: promised by the caller.
-        let host_contents = unsafe { std::slice::from_raw_parts(host, bytes) }.into();
-        Shadow { host_contents, ..self.clone() }
+        Span { begin: self.host, bytes: self.target_contents.len() as u64 }
     }
 }
 
-/// A copy of one range, with the attached pointers in it.
+/// A copy of one range without the attached pointers in it.
 pub(super) struct RangeCopy {
     span: Span,
     /// Device address of the range.
     target: u64,
     parts: SmallVec<[Part; 2]>,
-    /// Pointers that the copy overwrites.
-    overwritten: Vec<Shadow>,
 }
 
 impl RangeCopy {
     /// Plans the copy of a range of an entry.
-    pub(super) fn new(device: &OmpDevice, entry: &Entry, span: Span, target: u64) -> RangeCopy {
-        let mut copy = RangeCopy {
-            span,
-            target,
-            parts: smallvec::smallvec![Part { offset: 0, bytes: span.bytes }],
-            overwritten: Vec::new(),
+    pub(super) fn new(entry: &Entry, span: Span, target: u64) -> RangeCopy {
+        let parts = match entry.has_pointer_in(span) {
+            true => between(entry.pointers_in(span).map(Shadow::span), span),
+            false => smallvec::smallvec![Part { offset: 0, bytes: span.bytes }],
         };
-        if entry.has_pointer_in(span) {
-            let most = if device.is_reachable { usize::MAX } else { MOST_LEFT_OUT };
-            match entry.pointers_in(span).count() > most {
-                true => copy.overwritten = entry.pointers_in(span).cloned().collect(),
-                false => copy.parts = between(entry.pointers_in(span).map(Shadow::span), span),
-            }
-        }
-        copy
+        RangeCopy { span, target, parts }
     }
 
     /// Copies the range to the device.
@@ -113,12 +61,8 @@ impl RangeCopy {
     pub(super) unsafe fn submit(&self, stream: &mut Stream) -> Result<(), Failure> {
         let Span { begin, bytes } = self.span;
         // SAFETY: promised by the caller.
-        unsafe { stream.submit_parts(self.target, begin, bytes, &self.parts)? };
-        for shadow in &self.overwritten {
-            // SAFETY: the pointer is a part of the range.
-            unsafe { stream.submit_value(shadow.target, &shadow.target_contents)? };
-        }
-        Ok(())
+        unsafe { stream.submit_parts(self.target, begin, bytes, &self.parts) }
+            .map_err(Failure::from)
     }
 
     /// Copies the range to the host.
@@ -129,16 +73,10 @@ impl RangeCopy {
     /// # Safety
     /// As for [`RangeCopy::submit`].
     pub(super) unsafe fn retrieve(&self, stream: &mut Stream) -> Result<(), Failure> {
-        // SAFETY: the pointers are memory of the program.
-        let pointers: Vec<_> =
-            self.overwritten.iter().map(|shadow| unsafe { shadow.refreshed() }).collect();
         let Span { begin, bytes } = self.span;
         // SAFETY: promised by the caller.
-        unsafe { stream.retrieve_parts(begin, self.target, bytes, &self.parts)? };
-        if !pointers.is_empty() {
-            stream.after(After::Restore(pointers));
-        }
-        Ok(())
+        unsafe { stream.retrieve_parts(begin, self.target, bytes, &self.parts) }
+            .map_err(Failure::from)
     }
 }
 
@@ -164,10 +102,14 @@ pub(super) fn in_turn(
     // A construct may have left the range meanwhile.
     let entry = locked.get(number);
     let bytes = entry.end - entry.begin;
-    let unused = end::remove_if_unused(&mut locked, device.number, number, bytes);
+    let unused = remove_if_unused(&mut locked, device.number, number, bytes);
     if let Some(memory) = unused {
-        let _scope = ompt::deletion(device.number, memory.address());
+        // A large allocation is freed without the lock.
+        drop(locked);
+        let scope = ompt::deletion(device.number, memory.address());
         drop(memory);
+        drop(scope);
+        locked = device.table.lock();
     }
     (locked, result)
 }
@@ -207,12 +149,5 @@ mod tests {
         assert_eq!(parts(&[(96, 8), (136, 8)], (100, 40)), [(4, 32)]);
         assert_eq!(parts(&[(104, 16), (112, 4)], (100, 40)), [(0, 4), (20, 20)]);
         assert_eq!(parts(&[(90, 100)], (100, 40)), []);
-    }
-
-    #[test]
-    fn spans_are_clipped() {
-        let (a, b) = (Span { begin: 10, bytes: 20 }, Span { begin: 25, bytes: 50 });
-        assert_eq!(a.within(b), Span { begin: 25, bytes: 5 });
-        assert_eq!(a.within(Span { begin: 40, bytes: 5 }).bytes, 0);
     }
 }

@@ -1,7 +1,7 @@
 //! The ranges of one construct. Most constructs have few; a structure with a mapper may have
 //! thousands.
 
-use super::parts::Span;
+use super::span::Span;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 

@@ -53,9 +53,7 @@ pub(crate) struct Shadow {
     pub(crate) host: u64,
     /// Address of the pointer on the device.
     pub(crate) target: u64,
-    /// Contents on the host: the pointer, and the rest of a Fortran descriptor.
-    pub(crate) host_contents: Box<[u8]>,
-    /// Contents on the device.
+    /// Contents on the device: the pointer, and the rest of a Fortran descriptor.
     pub(crate) target_contents: Box<[u8]>,
 }
 
@@ -327,7 +325,7 @@ impl MappingTable {
     }
 
     /// Locks the table, and finds a range whose contents no other thread is copying. Blocks.
-    pub(super) fn lock_settled(&self, begin: u64, bytes: u64) -> (Locked<'_>, Lookup) {
+    pub(crate) fn lock_settled(&self, begin: u64, bytes: u64) -> (Locked<'_>, Lookup) {
         let mut locked = self.lock();
         loop {
             let found = lookup(&locked, begin, bytes);

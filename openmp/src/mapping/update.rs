@@ -1,7 +1,8 @@
 //! Updates of mapped data: `target update`. LLVM: `targetDataUpdate`.
 
-use super::parts::{RangeCopy, Span, in_turn};
-use super::table::{COPIED_LOCKED, Shadow};
+use super::parts::{RangeCopy, in_turn};
+use super::span::Span;
+use super::table::COPIED_LOCKED;
 use super::{Failure, absent, mapper};
 use crate::abi::{Dimension, MapArguments, MapType};
 use crate::settings::{info as kinds, is_observed, wants};
@@ -14,18 +15,6 @@ const BYTE_OFFSETS: u32 = 23;
 /// The failure of a value's mapper, in LLVM's words.
 const MAPPER_FAILED: &str =
     "Call to targetDataUpdate via targetDataMapper for custom mapper failed.";
-
-impl Shadow {
-    /// Writes the original contents of the pointer to the host.
-    ///
-    /// # Safety
-    /// The pointer's memory on the host is writable.
-    pub(crate) unsafe fn restore_host(&self) {
-        let (from, bytes) = (self.host_contents.as_ptr(), self.host_contents.len());
-        // SAFETY: promised by the caller.
-        unsafe { std::ptr::copy_nonoverlapping(from, self.host as *mut u8, bytes) };
-    }
-}
 
 /// Copies mapped data between host and device.
 ///
@@ -165,7 +154,7 @@ unsafe fn update_range(
     }
     let target = range.target.wrapping_add(begin.wrapping_sub(range.begin));
     let span = Span { begin, bytes };
-    let copy = RangeCopy::new(device, entry, span, target);
+    let copy = RangeCopy::new(entry, span, target);
     if device.is_reachable && bytes <= COPIED_LOCKED && !is_observed() {
         // SAFETY: the range is memory of the program, and mapped in whole.
         return unsafe { copy_both(stream, kind, &copy) };

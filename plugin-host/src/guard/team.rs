@@ -1,10 +1,10 @@
 //! Faults of threads that device code has started, such as the threads of an OpenMP team.
 //!
-//! Such a thread is in no [`Guard::call`] that could end. Its handler hands the fault to all threads
-//! that call code of the same image, and interrupts them until their calls end with the fault. The
-//! thread that faulted then sleeps for ever: the frames on its stack belong to the image and to the
-//! library that started it. Other threads of the kernel may go on. So the image stays in memory, and
-//! a thread that faults when all calls have failed sleeps as well.
+//! Such a thread is in no [`Guard::call`] that could end. Its handler hands the fault to all
+//! threads that call code of the same image, and interrupts them until their calls end with the
+//! fault. The thread that faulted then sleeps for ever: the frames on its stack belong to the image
+//! and to the library that started it. Other threads of the kernel may go on. So the image stays in
+//! memory, and a thread that faults when all calls have failed sleeps as well.
 //!
 //! The interruption may come at any instruction. The call does not end while its thread may hold a
 //! lock of the memory allocator, the standard streams or the system's loader. The next interruption
