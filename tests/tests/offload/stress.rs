@@ -94,7 +94,10 @@ fn all_functions_are_called(on: On) {
             let counts = CallCounts { inside: 200, outside: 50 };
             let written = call_at_random(&shared, seconds, &counts, || ());
             destroy_all(&shared);
+            // The library closes queues with functions that have not run yet, and calls these.
+            let before = shared.tally.set_shut_down(true);
             must(olShutDown());
+            shared.tally.set_shut_down(before);
             drop(written);
         }
     };

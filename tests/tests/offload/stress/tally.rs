@@ -3,7 +3,8 @@
 use longshore_capi::*;
 use std::ffi::CStr;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Number of error codes; 0 means success.
 const CODES: usize = 25;
@@ -92,13 +93,19 @@ functions! {
 pub(crate) struct Tally {
     counts: Box<[[AtomicU64; CODES]]>,
     /// Whether there may be times without an olInit in effect.
-    may_be_shut_down: bool,
+    may_be_shut_down: AtomicBool,
 }
 
 impl Tally {
     pub(crate) fn new(may_be_shut_down: bool) -> Tally {
         let zeros = || std::array::from_fn(|_| AtomicU64::new(0));
-        Tally { counts: Function::ALL.iter().map(|_| zeros()).collect(), may_be_shut_down }
+        let counts = Function::ALL.iter().map(|_| zeros()).collect();
+        Tally { counts, may_be_shut_down: AtomicBool::new(may_be_shut_down) }
+    }
+
+    /// Sets whether there may be times without an olInit in effect, and returns the former value.
+    pub(crate) fn set_shut_down(&self, may_be_shut_down: bool) -> bool {
+        self.may_be_shut_down.swap(may_be_shut_down, Relaxed)
     }
 
     /// Counts the result of a call, and returns whether it succeeded.
@@ -114,7 +121,7 @@ impl Tally {
         };
         let is_expected = code == OL_ERRC_SUCCESS
             || function.may_answer(code)
-            || (code == OL_ERRC_UNINITIALIZED && self.may_be_shut_down);
+            || (code == OL_ERRC_UNINITIALIZED && self.may_be_shut_down.load(Relaxed));
         assert!(is_expected, "{function:?}: {code:?}: {}", details.to_string_lossy());
         self.counts[function as usize][code.0 as usize].fetch_add(1, Relaxed);
         code == OL_ERRC_SUCCESS
