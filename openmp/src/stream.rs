@@ -97,15 +97,8 @@ impl Stream {
     /// Both ranges are valid, and `from` stays unchanged until the stream is done.
     #[inline]
     pub(crate) unsafe fn submit(&mut self, to: u64, from: u64, bytes: u64) -> Result<()> {
-        let _scope = ompt::transfer_to_device(self.device.number, to, from, bytes);
-        if self.device.is_reachable {
-            // SAFETY: promised by the caller; the host reaches the device's memory.
-            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
-            return Ok(());
-        }
-        let queue = self.queue_to_submit()?;
         // SAFETY: promised by the caller.
-        unsafe { queue.copy_from_host(DevicePointer(to), from as *const c_void, bytes) }
+        unsafe { self.submit_parts(to, from, bytes, &[Part { offset: 0, bytes }]) }
     }
 
     /// Copies parts of a range to the device. Tools see one copy of the whole range.
@@ -207,15 +200,8 @@ impl Stream {
     /// Both ranges are valid, and `to` is not used otherwise until the stream is done.
     #[inline]
     pub(crate) unsafe fn retrieve(&mut self, to: u64, from: u64, bytes: u64) -> Result<()> {
-        let _scope = ompt::transfer_to_host(self.device.number, to, from, bytes);
-        if self.device.is_reachable {
-            // SAFETY: promised by the caller; the host reaches the device's memory.
-            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
-            return Ok(());
-        }
-        let queue = self.queue_to_submit()?;
         // SAFETY: promised by the caller.
-        unsafe { queue.copy_to_host(to as *mut c_void, DevicePointer(from), bytes) }
+        unsafe { self.retrieve_parts(to, from, bytes, &[Part { offset: 0, bytes }]) }
     }
 
     /// Adds work that runs once all operations are done.

@@ -11,7 +11,7 @@
 //! handler that the program installs later gets the signals first, and faults of kernels come here
 //! only if it passes them on.
 //!
-//! A fault of a thread that device code has started ends the call that started it ([`team`]).
+//! A fault of a thread that device code has started ends the calls of the same image ([`team`]).
 //!
 //! A call preserves the thread's floating-point modes ([`modes`]), and so does a suspension of
 //! device code.
@@ -19,6 +19,7 @@
 mod context;
 mod enter;
 mod former;
+mod locks;
 mod modes;
 mod team;
 pub(crate) mod thread_stack;
@@ -297,7 +298,7 @@ impl Guard {
     fn register() -> &'static Guard {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(|| {
-            team::find_locks();
+            locks::find();
             former::install(handle);
             // SAFETY: the function does nothing that a forked child may not do.
             unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };

@@ -10,8 +10,9 @@
 //! lock of the memory allocator, the standard streams or the system's loader. The next interruption
 //! comes a millisecond later.
 
-use super::context::{self, code_address, is_waiting, read};
+use super::context::{self, code_address, read};
 use super::former::{self, LastFault};
+use super::locks::may_end;
 use super::{Guard, Signal};
 use crate::ranges::{Ranges, Registered};
 use libc::{c_int, c_void, siginfo_t};
@@ -22,21 +23,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// Most images whose code is known.
 const MOST_IMAGES: usize = 1 << 12;
-/// Most objects whose code takes locks that all code uses.
-const MOST_LOCKING: usize = 3;
 /// Time between two interruptions.
 static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 /// Number of interruptions before the process ends.
 const MOST_INTERRUPTIONS: u32 = 5000;
 /// Number of pauses in which a failure is noted.
 const MOST_PAUSES: u32 = 100;
-/// Most bytes of a function that makes a system call.
-const CALL_BYTES: u64 = 128;
 /// Most calls that one fault ends.
 const MOST_CALLS: usize = 64;
 
 static IMAGES: Ranges<MOST_IMAGES> = Ranges::new();
-static LOCKING: Ranges<MOST_LOCKING> = Ranges::new();
 
 /// Whether threads of a failed kernel may still run code of an image, by the image's number.
 static IN_USE: [AtomicBool; MOST_IMAGES] = [const { AtomicBool::new(false) }; MOST_IMAGES];
@@ -139,78 +135,6 @@ impl Guard {
         let is_in_call = !self.resume_point.load(Ordering::Acquire).is_null();
         is_in_call && IMAGES.find(self.code.load(Ordering::Relaxed) as u64) == Some(image)
     }
-}
-
-/// Finds the objects whose code takes locks that all code uses.
-pub(super) fn find_locks() {
-    // SAFETY: this has no requirements.
-    let loader = unsafe { libc::getauxval(libc::AT_BASE) };
-    let functions = [libc::malloc as *const () as u64, libc::fwrite as *const () as u64, loader];
-    for object in functions.into_iter().filter_map(object_of) {
-        // The process keeps these objects.
-        std::mem::forget(LOCKING.register(object));
-    }
-}
-
-/// Returns the addresses of the object that contains an address.
-fn object_of(address: u64) -> Option<Range<u64>> {
-    let mut search = Search { address, object: None };
-    // SAFETY: `visit` is given this search.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    search.object
-}
-
-struct Search {
-    address: u64,
-    object: Option<Range<u64>>,
-}
-
-unsafe extern "C" fn visit(
-    object: *mut libc::dl_phdr_info,
-    _bytes: usize,
-    search: *mut c_void,
-) -> c_int {
-    // SAFETY: the loader describes an object; `object_of` passes its search.
-    let (base, headers, search) = unsafe {
-        let object = &*object;
-        let count = usize::from(object.dlpi_phnum);
-        let headers = match object.dlpi_phdr.is_null() {
-            true => &[],
-            false => std::slice::from_raw_parts(object.dlpi_phdr, count),
-        };
-        (object.dlpi_addr, headers, &mut *search.cast::<Search>())
-    };
-    let segments = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(|header| {
-        let start = base.wrapping_add(header.p_vaddr);
-        start..start.wrapping_add(header.p_memsz)
-    });
-    let start = segments.clone().map(|segment| segment.start).min();
-    let end = segments.map(|segment| segment.end).max();
-    let addresses = start.unwrap_or(0)..end.unwrap_or(0);
-    if !addresses.contains(&search.address) {
-        return 0;
-    }
-    search.object = Some(addresses);
-    1
-}
-
-/// Returns whether a call may end at the instruction that a signal has interrupted.
-fn may_end(context: *const c_void) -> bool {
-    let code = code_address(context);
-    let is_in = |function: *const ()| {
-        let begin = function as u64;
-        (begin..begin + CALL_BYTES).contains(&code)
-    };
-    // A stream may be locked during these calls.
-    let transfers = [
-        libc::write as *const (),
-        libc::read as *const (),
-        libc::writev as *const (),
-        libc::readv as *const (),
-    ];
-    is_in(libc::sched_yield as *const ())
-        || LOCKING.find(code).is_none()
-        || (is_waiting(context) && !transfers.into_iter().any(is_in))
 }
 
 /// Returns whether a signal is an interruption by a thread that has handed over its fault.
