@@ -8,6 +8,7 @@ use crate::abi::{Dimension, MapArguments, MapType};
 use crate::settings::{info as kinds, is_observed, wants};
 use crate::stream::Stream;
 use crate::{compiler, info, runtime};
+use std::collections::BTreeMap;
 
 /// The first version of clang whose sections with gaps have offsets in bytes.
 const BYTE_OFFSETS: u32 = 23;
@@ -159,11 +160,8 @@ unsafe fn update_range(
         // SAFETY: the range is memory of the program, and mapped in whole.
         return unsafe { copy_both(stream, kind, &copy) };
     }
-    // LLVM's library writes all pointers of the entry again, which users and tools see.
-    let shadows: Vec<_> = match is_observed() {
-        true => entry.shadows.values().cloned().collect(),
-        false => entry.pointers_in(span).cloned().collect(),
-    };
+    // The copy leaves pointers out. LLVM's library writes all of the entry again, as users see.
+    let shown = if is_observed() { entry.shadows.clone() } else { BTreeMap::new() };
     let (name, earlier) = (entry.name, entry.begin_copy());
     drop(locked);
     let update = |stream: &mut Stream| {
@@ -173,7 +171,7 @@ unsafe fn update_range(
             }
             // SAFETY: as above.
             unsafe { copy.submit(stream)? };
-            for shadow in &shadows {
+            for shadow in shown.values() {
                 if wants(kinds::TRANSFERS) {
                     let host = shadow.target_contents.as_ptr() as u64;
                     let bytes = shadow.target_contents.len() as u64;
