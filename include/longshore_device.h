@@ -188,7 +188,7 @@
  */
 #define longshore_subgroup_width() longshore_width_(longshore_of_(longshore_self))
 #define longshore_subgroup_lane() longshore_lane_(longshore_self)
-#define longshore_subgroup_id() (longshore_item_index() / longshore_subgroup_width())
+#define longshore_subgroup_id() longshore_subgroup_id_(longshore_self)
 #define longshore_subgroup_count()                                                                                    \
   ((longshore_group_items(0) * longshore_group_items(1) * longshore_group_items(2) + longshore_subgroup_width() - 1) / \
    longshore_subgroup_width())
@@ -356,13 +356,14 @@
 
 /* The type of *p without qualifiers. */
 #define LONGSHORE_VALUE_(p) __typeof__((__typeof__(*(p)))0)
+/* m(type, tag, zero, greatest value, least value); tags tell types apart in names of symbols. */
 #define LONGSHORE_FOR_INTEGERS_(m)                                                                                    \
-  m(int, 0, __INT_MAX__, -__INT_MAX__ - 1) m(long, 0, __LONG_MAX__, -__LONG_MAX__ - 1)                                \
-  m(long long, 0, __LONG_LONG_MAX__, -__LONG_LONG_MAX__ - 1)                                                          \
-  m(unsigned, 0, __INT_MAX__ * 2u + 1, 0) m(unsigned long, 0, __LONG_MAX__ * 2ul + 1, 0)                              \
-  m(unsigned long long, 0, __LONG_LONG_MAX__ * 2ull + 1, 0)
+  m(int, i32, 0, __INT_MAX__, -__INT_MAX__ - 1) m(long, i64, 0, __LONG_MAX__, -__LONG_MAX__ - 1)                      \
+  m(long long, i64x, 0, __LONG_LONG_MAX__, -__LONG_LONG_MAX__ - 1)                                                    \
+  m(unsigned, u32, 0, __INT_MAX__ * 2u + 1, 0) m(unsigned long, u64, 0, __LONG_MAX__ * 2ul + 1, 0)                    \
+  m(unsigned long long, u64x, 0, __LONG_LONG_MAX__ * 2ull + 1, 0)
 #define LONGSHORE_FOR_FLOATS_(m)                                                                                      \
-  m(float, 0, __builtin_inff(), -__builtin_inff()) m(double, 0, __builtin_inf(), -__builtin_inf())
+  m(float, f32, 0, __builtin_inff(), -__builtin_inff()) m(double, f64, 0, __builtin_inf(), -__builtin_inf())
 
 /* ---- Lists of parameters --------------------------------------------------------------------- */
 
@@ -687,18 +688,63 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
   return self;
 }
 
+static LONGSHORE_INLINE_ struct longshore_self longshore_item_start_(const struct longshore_self *group, uint32_t x,
+                                                                      uint32_t y, uint32_t z, uint32_t items_x,
+                                                                      uint32_t items_y, uint32_t items_z) {
+  return (struct longshore_self){{x, y, z},
+                                 {group->group[0], group->group[1], group->group[2]},
+                                 {items_x ? items_x : group->items[0], items_y ? items_y : group->items[1],
+                                  items_z ? items_z : group->items[2]},
+                                 {group->groups[0], group->groups[1], group->groups[2]},
+                                 32,
+                                 0,
+                                 0,
+                                 group->work};
+}
+
+/* Number of items in a sub-group of an item kernel. */
+#define LONGSHORE_WIDTH_ 32u
+
+/*
+ * A function that all items of a group or sub-group call together. It stays a function, with this
+ * symbol, so that `longshore cc` finds its calls: there it replaces items that wait for each other
+ * by loops over the items. All other compilers call it.
+ */
+#define LONGSHORE_TOGETHER_(result, name, symbol, parameters)                                                         \
+  static __attribute__((noinline, convergent, noduplicate, nothrow, unused)) result name parameters __asm__(symbol);  \
+  static result name parameters
+/* The same for a function without side effects, which items call alone. */
+#define LONGSHORE_APART_(result, name, symbol, parameters)                                                            \
+  static __attribute__((noinline, const, nothrow, unused)) result name parameters __asm__(symbol);                    \
+  static result name parameters
+
 #define LONGSHORE_LOCAL_(i, p)                                                                                        \
   LONGSHORE_TYPE_(p) const longshore_argument_##i = *(LONGSHORE_TYPE_(p) const *)(arguments[i]);
+
+/* The work of one item of a kernel of items, as a function of its own, which the version of the
+ * kernel with recorded items calls. `longshore cc` makes loops from it. */
+#define LONGSHORE_ITEM_1(name, params, ...)
+#define LONGSHORE_ITEM_0(name, params, ...)                                                                           \
+  static void longshore_item_of_##name(void *const *arguments, const struct longshore_self *group, uint32_t x,       \
+                                       uint32_t y, uint32_t z) __asm__("__longshore_item_" #name);                   \
+  static __attribute__((noinline)) void longshore_item_of_##name(                                                     \
+      void *const *arguments LONGSHORE_UNUSED_, const struct longshore_self *group, uint32_t x, uint32_t y,           \
+      uint32_t z) {                                                                                                   \
+    LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)                                                                   \
+    struct longshore_self item = longshore_item_start_(group, x, y, z, LONGSHORE_SIZE_(__VA_ARGS__));                 \
+    __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                              \
+  }
 
 /* A kernel: its description, a fast version, and a version that records the current item. */
 #define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                              \
   LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                                \
   LONGSHORE_BODY_(name, type, params);                                                                                \
+  LONGSHORE_ITEM_##form(name, params, __VA_ARGS__)                                                                    \
   static LONGSHORE_INLINE_ void longshore_run_##name(void *const *arguments LONGSHORE_UNUSED_,                        \
                                                      struct longshore_work *work, uint32_t traced) {                  \
     LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)                                                                   \
     const uint64_t end = work->end;                                                                                   \
-    struct longshore_self self = longshore_start_(work, traced, (form) ? 1 : 32, LONGSHORE_SIZE_(__VA_ARGS__));       \
+    struct longshore_self self = longshore_start_(work, traced, (form) ? 1 : LONGSHORE_WIDTH_, LONGSHORE_SIZE_(__VA_ARGS__));       \
     for (uint64_t group = work->begin; group != end; ++group, longshore_next_(&self)) {                               \
       *(volatile uint64_t *)&work->group = group;                                                                     \
       LONGSHORE_RUN_##form(name, params)                                                                              \
@@ -730,7 +776,10 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
       LONGSHORE_KEEP_LOOP_                                                                                            \
       for (uint32_t x = first[0]; x < last[0]; ++x) {                                                                 \
         struct longshore_self item = longshore_item_(&self, x, y, z);                                                 \
-        __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                          \
+        if (traced)                                                                                                   \
+          longshore_item_of_##name(arguments, &self, x, y, z);                                                        \
+        else                                                                                                          \
+          __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                        \
       }
 #define LONGSHORE_RUN_1(name, params)                                                                                 \
   const struct longshore_group whole = {self, 1};                                                                     \
@@ -815,9 +864,16 @@ LONGSHORE_OVERLOAD_ void *longshore_shared_(struct longshore_self *self, void *o
 /* One thread runs the items of LONGSHORE_ITEMS before the group's later code, so there is
  * nothing to wait for. */
 LONGSHORE_OVERLOAD_ void longshore_barrier_(const struct longshore_group *group) { (void)group; }
+LONGSHORE_TOGETHER_(void, longshore_barrier_together_, "__longshore_barrier", (struct longshore_work * work)) {
+  work->calls->barrier(work);
+}
+LONGSHORE_TOGETHER_(void, longshore_grid_barrier_together_, "__longshore_grid_barrier_of_items",
+                    (struct longshore_work * work)) {
+  work->calls->grid_barrier(work);
+}
 LONGSHORE_OVERLOAD_ void longshore_barrier_(struct longshore_self *self) {
   if (self->width == 1) longshore_fail_at_(self->work, "longshore_barrier inside LONGSHORE_ITEMS", __FILE__, __LINE__);
-  self->work->calls->barrier(self->work);
+  longshore_barrier_together_(self->work);
 }
 LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(const struct longshore_group *group) {
   group->self.work->calls->grid_barrier(group->self.work);
@@ -825,7 +881,7 @@ LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(const struct longshore_group *g
 LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(struct longshore_self *self) {
   if (self->width == 1)
     longshore_fail_at_(self->work, "longshore_grid_barrier inside LONGSHORE_ITEMS", __FILE__, __LINE__);
-  self->work->calls->grid_barrier(self->work);
+  longshore_grid_barrier_together_(self->work);
 }
 
 /* One thread runs a group. */
@@ -838,29 +894,41 @@ static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
   __atomic_thread_fence(order);
 }
 
-/* Gathered values, and the item's own value. */
+/* Gathered values. */
 struct longshore_gathered_ {
-  uint64_t present, own;
+  uint64_t present;
   const uint64_t *words;
 };
 static LONGSHORE_INLINE_ uint32_t longshore_width_(const struct longshore_self *self) { return self->width; }
 static LONGSHORE_INLINE_ uint32_t longshore_lane_(struct longshore_self *longshore_self) {
   return longshore_item_index() % longshore_self->width;
 }
-static LONGSHORE_INLINE_ struct longshore_gathered_ longshore_gather_(struct longshore_self *self, uint64_t word) {
-  struct longshore_gathered_ all = {1, word, 0};
-  if (self->width != 1) all.words = self->work->calls->gather(self->work, word, &all.present);
+LONGSHORE_APART_(uint32_t, longshore_subgroup_of_, "__longshore_subgroup_of", (uint32_t item_index)) {
+  return item_index / LONGSHORE_WIDTH_;
+}
+static LONGSHORE_INLINE_ uint32_t longshore_subgroup_id_(struct longshore_self *longshore_self) {
+  const uint32_t index = longshore_item_index();
+  return longshore_self->width == 1 ? index : longshore_subgroup_of_(index);
+}
+static LONGSHORE_INLINE_ struct longshore_gathered_ longshore_gather_(struct longshore_work *work, uint64_t word) {
+  struct longshore_gathered_ all;
+  all.words = work->calls->gather(work, word, &all.present);
   return all;
 }
 static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathered_ *all, uint32_t lane, size_t bytes) {
   (void)bytes;
-  return all->words ? all->words[lane] : all->own;
+  return all->words[lane];
+}
+LONGSHORE_TOGETHER_(uint64_t, longshore_ballot_together_, "__longshore_ballot",
+                    (struct longshore_work * work, uint32_t condition)) {
+  const struct longshore_gathered_ all = longshore_gather_(work, condition);
+  uint64_t holds = 0;
+  for (uint32_t lane = 0; lane < LONGSHORE_WIDTH_; ++lane) holds |= (all.words[lane] & 1) << lane;
+  return holds & all.present;
 }
 static LONGSHORE_INLINE_ uint64_t longshore_ballot_(struct longshore_self *self, int condition) {
-  struct longshore_gathered_ all = longshore_gather_(self, (uint64_t)condition);
-  uint64_t holds = 0;
-  for (uint32_t lane = 0; lane < self->width; ++lane) holds |= (longshore_take_(&all, lane, 4) & 1) << lane;
-  return holds & all.present;
+  if (self->width == 1) return (uint64_t)condition & 1;
+  return longshore_ballot_together_(self->work, (uint32_t)condition);
 }
 #define LONGSHORE_PRINTF_(...) longshore_print_(longshore_of_(longshore_self)->work, __VA_ARGS__)
 LONGSHORE_OUTLINE_ __attribute__((format(printf, 2, 3))) void longshore_print_(struct longshore_work *work,
@@ -1385,7 +1453,7 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, u
 #define LONGSHORE_FETCH_BUILTIN_(T, name, next, builtin, value)                                                       \
   LONGSHORE_FETCH_(T, name, next, result = LONGSHORE_ATOMIC_(builtin, order, scope, p, value);)
 #define LONGSHORE_FETCH_BY_LOOP_(T, name, next) LONGSHORE_FETCH_(T, name, next, LONGSHORE_FETCH_LOOP_(T, next) result = old;)
-#define LONGSHORE_FETCH_INTEGER_(T, zero, top, bottom)                                                                \
+#define LONGSHORE_FETCH_INTEGER_(T, tag, zero, top, bottom)                                                           \
   LONGSHORE_FETCH_BUILTIN_(T, add, (T)(old + v), fetch_add, v)                                                        \
   LONGSHORE_FETCH_BUILTIN_(T, sub, (T)(old - v), fetch_sub, v)                                                        \
   LONGSHORE_FETCH_BUILTIN_(T, min, v < old ? v : old, fetch_min, v)                                                   \
@@ -1393,7 +1461,7 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, u
   LONGSHORE_FETCH_BUILTIN_(T, and, old & v, fetch_and, v)                                                             \
   LONGSHORE_FETCH_BUILTIN_(T, or, old | v, fetch_or, v)                                                               \
   LONGSHORE_FETCH_BUILTIN_(T, xor, old ^ v, fetch_xor, v)
-#define LONGSHORE_FETCH_FLOAT_(T, zero, top, bottom)                                                                  \
+#define LONGSHORE_FETCH_FLOAT_(T, tag, zero, top, bottom)                                                             \
   LONGSHORE_FETCH_BUILTIN_(T, add, old + v, fetch_add, v)                                                             \
   LONGSHORE_FETCH_BUILTIN_(T, sub, old - v, fetch_add, -v)                                                            \
   LONGSHORE_FETCH_BY_LOOP_(T, min, v < old || old != old ? v : old)                                                   \
@@ -1448,6 +1516,12 @@ static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathere
 
 /* ---- Sub-groups ------------------------------------------------------------------------------ */
 
+#if defined(__NVPTX__) || defined(__AMDGCN__)
+#define longshore_subgroup_id_(longshore_self)                                                                        \
+  (((longshore_item_id_(longshore_self, 2) * longshore_group_items_(longshore_self, 1) +                              \
+     longshore_item_id_(longshore_self, 1)) * longshore_group_items_(longshore_self, 0) +                             \
+    longshore_item_id_(longshore_self, 0)) / longshore_width_(longshore_of_(longshore_self)))
+#endif
 #define LONGSHORE_SUBGROUP_(...) LONGSHORE_NOTED_(LONGSHORE_NOTE_SUBGROUP_, __VA_ARGS__)
 
 #define LONGSHORE_SHUFFLE_(value, lane)                                                                               \
@@ -1459,6 +1533,7 @@ static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathere
                       __builtin_memcpy(&longshore_shuffled, &longshore_word, sizeof(longshore_shuffled));             \
                       longshore_shuffled)
 
+#if defined(__NVPTX__) || defined(__AMDGCN__)
 static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self *self, uint64_t word, uint32_t lane,
                                                           size_t bytes) {
   const uint32_t width = longshore_width_(self);
@@ -1467,24 +1542,50 @@ static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self 
   (void)self;
   return lane < width && (all.present >> lane & 1) ? taken : word;
 }
+#else
+LONGSHORE_TOGETHER_(uint64_t, longshore_shuffle_together_, "__longshore_shuffle",
+                    (struct longshore_work * work, uint64_t word, uint32_t lane)) {
+  const struct longshore_gathered_ all = longshore_gather_(work, word);
+  return lane < LONGSHORE_WIDTH_ && (all.present >> lane & 1) ? all.words[lane] : word;
+}
+static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self *self, uint64_t word, uint32_t lane,
+                                                          size_t bytes) {
+  (void)bytes;
+  return self->width == 1 ? word : longshore_shuffle_together_(self->work, word, lane);
+}
+#endif
 
 /* `mode` is `0` for all lanes, `1` for the lanes up to the item's, `2` for the lanes before it.
  * `next` combines `old`, the result of earlier lanes, with `v`. */
-#define LONGSHORE_SCAN_(T, name, identity, next)                                                                      \
+#define LONGSHORE_SCAN_BODY_(T, identity, next)                                                                       \
+  T old = (identity), v = value;                                                                                      \
+  LONGSHORE_SCAN_STEPS_(identity, next)                                                                               \
+  for (uint64_t rest = all.present; rest; rest &= rest - 1) {                                                         \
+    const uint32_t from = (uint32_t)__builtin_ctzll(rest);                                                            \
+    longshore_of_word_(&v, longshore_take_(&all, from, sizeof(v)));                                                   \
+    if (mode == 0 || from < lane || (mode == 1 && from == lane)) old = (next);                                        \
+  }                                                                                                                   \
+  return old;
+#if defined(__NVPTX__) || defined(__AMDGCN__)
+#define LONGSHORE_SCAN_(T, tag, name, identity, next)                                                                 \
   LONGSHORE_OVERLOAD_ T longshore_scan_##name##_(struct longshore_self *self, T value, int mode) {                    \
     const uint32_t width = longshore_width_(self), lane = longshore_lane_(self);                                      \
     const struct longshore_gathered_ all = longshore_gather_(self, longshore_to_word_(value));                        \
-    T old = (identity), v = value;                                                                                    \
     (void)self;                                                                                                       \
-    LONGSHORE_SCAN_STEPS_(identity, next)                                                                             \
-    for (uint64_t rest = all.present; rest; rest &= rest - 1) {                                                       \
-      const uint32_t from = (uint32_t)__builtin_ctzll(rest);                                                          \
-      longshore_of_word_(&v, longshore_take_(&all, from, sizeof(v)));                                                 \
-      if (mode == 0 || from < lane || (mode == 1 && from == lane)) old = (next);                                      \
-    }                                                                                                                 \
-    (void)width;                                                                                                      \
-    return old;                                                                                                       \
+    LONGSHORE_SCAN_BODY_(T, identity, next)                                                                           \
   }
+#else
+#define LONGSHORE_SCAN_(T, tag, name, identity, next)                                                                 \
+  LONGSHORE_TOGETHER_(T, longshore_scan_##name##_##tag##_, "__longshore_scan_" #name "_" #tag,                        \
+                      (struct longshore_work * work, T value, uint32_t lane, int mode)) {                             \
+    const struct longshore_gathered_ all = longshore_gather_(work, longshore_to_word_(value));                        \
+    LONGSHORE_SCAN_BODY_(T, identity, next)                                                                           \
+  }                                                                                                                   \
+  LONGSHORE_OVERLOAD_ T longshore_scan_##name##_(struct longshore_self *self, T value, int mode) {                    \
+    if (self->width == 1) return mode == 2 ? (T)(identity) : value;                                                   \
+    return longshore_scan_##name##_##tag##_(self->work, value, longshore_lane_(self), mode);                          \
+  }
+#endif
 
 /* With all lanes active, a GPU takes log2(width) steps. A CPU reads gathered values at no cost. */
 #if defined(__NVPTX__) || defined(__AMDGCN__)
@@ -1503,20 +1604,20 @@ static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self 
 #define LONGSHORE_SCAN_STEPS_(identity, next)
 #endif
 
-#define LONGSHORE_SCANS_(T, zero, top, bottom)                                                                        \
+#define LONGSHORE_SCANS_(T, tag, zero, top, bottom)                                                                   \
   LONGSHORE_OVERLOAD_ uint64_t longshore_to_word_(T v) {                                                              \
     uint64_t word = 0;                                                                                                \
     __builtin_memcpy(&word, &v, sizeof(v));                                                                           \
     return word;                                                                                                      \
   }                                                                                                                   \
   LONGSHORE_OVERLOAD_ void longshore_of_word_(T *v, uint64_t word) { __builtin_memcpy(v, &word, sizeof(*v)); }        \
-  LONGSHORE_SCAN_(T, add, zero, (T)(old + v))                                                                         \
-  LONGSHORE_SCAN_(T, min, top, v < old ? v : old)                                                                     \
-  LONGSHORE_SCAN_(T, max, bottom, v > old ? v : old)
-#define LONGSHORE_BIT_SCANS_(T, zero, top, bottom)                                                                    \
-  LONGSHORE_SCAN_(T, and, (T)~(T)0, old & v)                                                                          \
-  LONGSHORE_SCAN_(T, or, zero, old | v)                                                                               \
-  LONGSHORE_SCAN_(T, xor, zero, old ^ v)
+  LONGSHORE_SCAN_(T, tag, add, zero, (T)(old + v))                                                                    \
+  LONGSHORE_SCAN_(T, tag, min, top, v < old ? v : old)                                                                \
+  LONGSHORE_SCAN_(T, tag, max, bottom, v > old ? v : old)
+#define LONGSHORE_BIT_SCANS_(T, tag, zero, top, bottom)                                                               \
+  LONGSHORE_SCAN_(T, tag, and, (T)~(T)0, old & v)                                                                     \
+  LONGSHORE_SCAN_(T, tag, or, zero, old | v)                                                                          \
+  LONGSHORE_SCAN_(T, tag, xor, zero, old ^ v)
 LONGSHORE_FOR_INTEGERS_(LONGSHORE_SCANS_)
 LONGSHORE_FOR_FLOATS_(LONGSHORE_SCANS_)
 LONGSHORE_FOR_INTEGERS_(LONGSHORE_BIT_SCANS_)

@@ -210,6 +210,21 @@ pub enum KernelNote {
     DynamicShared,
     /// A barrier of the group form: no thread waits there if one thread runs the group.
     GroupBarrier,
+    /// Loops instead of items that wait for each other, in a kernel for a CPU.
+    ItemLoops(ItemLoops),
+    /// Items that wait for each other, where loops were not possible. The reason follows the note:
+    /// a text of this number of bytes.
+    NoItemLoops(u32),
+}
+
+/// Loops over the items of a group, made from a kernel whose items wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemLoops {
+    /// Bytes on the stack for each item of a group.
+    pub item_bytes: u32,
+    /// Whether sub-groups exchange values. Then the loops need a group of one dimension, or a
+    /// multiple of 32 items in x.
+    pub has_subgroups: bool,
 }
 
 impl KernelNote {
@@ -223,6 +238,11 @@ impl KernelNote {
             4 => KernelNote::StaticShared(word(bytes, 1).ok()?),
             5 => KernelNote::DynamicShared,
             6 => KernelNote::GroupBarrier,
+            kind @ (7 | 8) => KernelNote::ItemLoops(ItemLoops {
+                item_bytes: word(bytes, 1).ok()?,
+                has_subgroups: kind == 8,
+            }),
+            9 => KernelNote::NoItemLoops(word(bytes, 1).ok()?),
             _ => return None,
         })
     }
@@ -347,7 +367,13 @@ mod tests {
         assert_eq!(KernelNote::parse(&words(&[4, 256], "")), Some(KernelNote::StaticShared(256)));
         assert_eq!(KernelNote::parse(&words(&[5, 0], "")), Some(KernelNote::DynamicShared));
         assert_eq!(KernelNote::parse(&words(&[6, 0], "")), Some(KernelNote::GroupBarrier));
-        assert_eq!(KernelNote::parse(&words(&[7, 0], "")), None);
+        let loops = |has_subgroups| {
+            Some(KernelNote::ItemLoops(ItemLoops { item_bytes: 24, has_subgroups }))
+        };
+        assert_eq!(KernelNote::parse(&words(&[7, 24], "")), loops(false));
+        assert_eq!(KernelNote::parse(&words(&[8, 24], "")), loops(true));
+        assert_eq!(KernelNote::parse(&words(&[9, 2], "ab")), Some(KernelNote::NoItemLoops(2)));
+        assert_eq!(KernelNote::parse(&words(&[10, 0], "")), None);
         assert_eq!(KernelNote::parse(&[1, 0]), None);
     }
 

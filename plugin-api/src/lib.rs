@@ -217,7 +217,7 @@ pub use error::{Error, ErrorCode, Result, VendorError};
 pub use golden::describe_layouts;
 pub use info::{DeviceInfo, DeviceType, FpCapability, InfoType, InfoValue, PlatformInfo};
 pub use kernel_description::{
-    ArgumentDescription, KERNEL_BODY_PREFIX, KERNEL_DESCRIPTION_PREFIX, KERNEL_NOTE,
+    ArgumentDescription, ItemLoops, KERNEL_BODY_PREFIX, KERNEL_DESCRIPTION_PREFIX, KERNEL_NOTE,
     KernelDescription, KernelForm, KernelNote, NoteOwner, note_owner,
 };
 pub use request::{

@@ -215,13 +215,24 @@ impl Guard {
         arguments: *const *const c_void,
         work: *mut Work,
     ) -> Result<(), Stop> {
-        let Some(timer) = context::Timer::start(limit) else { return Err(Stop::TimedOut) };
-        self.timer.set(true);
         // SAFETY: the caller vouches for the kernel.
-        let result = unsafe { self.call(entry, arguments, work) };
+        let call = || unsafe { self.call(entry, arguments, work) };
+        self.with_limit(limit, call).unwrap_or(Err(Stop::TimedOut))
+    }
+
+    /// Runs `body`, whose calls of device code end with [`Stop::TimedOut`] once the limit is over.
+    /// `None` if the system has no timer.
+    pub(crate) fn with_limit<T>(
+        &self,
+        limit: std::time::Duration,
+        body: impl FnOnce() -> T,
+    ) -> Option<T> {
+        let timer = context::Timer::start(limit)?;
+        self.timer.set(true);
+        let result = body();
         self.timer.set(false);
         drop(timer);
-        result
+        Some(result)
     }
 
     /// Leaves device code temporarily, on its stack and with the modes of its caller. Until

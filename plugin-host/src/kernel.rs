@@ -3,12 +3,15 @@
 pub(crate) mod abi;
 
 use abi::{GroupEntry, HostEntry};
+use longshore_plugin_api::ItemLoops;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most work-items of a group of any kernel, which is the usual limit of GPUs.
 pub(crate) const MOST_GROUP_ITEMS: u32 = 1024;
 /// Most bytes of declared shared memory of a group, and most bytes of dynamic shared memory.
 pub(crate) const SHARED_BYTES: u64 = 64 << 10;
+/// Number of items of a sub-group.
+const SUBGROUP_ITEMS: u64 = 32;
 /// Units of cost per nanosecond. Costs are in picoseconds: small groups take less than a
 /// nanosecond.
 pub(crate) const COST_PER_NS: u128 = 1000;
@@ -51,6 +54,29 @@ pub(crate) enum Mode {
     Regions,
     /// A separate stack for each item.
     Fibers,
+    /// Loops over the items between barriers, which a pass over the kernel's code has made.
+    ItemLoops(ItemLoops),
+}
+
+/// Most bytes on the stack for the items of a group in [`Mode::ItemLoops`].
+const MOST_LOOP_BYTES: u64 = 192 << 10;
+
+impl Mode {
+    /// Returns the mode for a group of this size: loops that do not fit it give way to stacks.
+    #[inline]
+    pub(crate) fn for_group(self, items: [u32; 3]) -> Mode {
+        match self {
+            Mode::ItemLoops(loops) if !fits(loops, items) => Mode::Fibers,
+            mode => mode,
+        }
+    }
+}
+
+fn fits(loops: ItemLoops, items: [u32; 3]) -> bool {
+    let [x, y, z] = items.map(u64::from);
+    let has_whole_subgroups = (y == 1 && z == 1) || x % SUBGROUP_ITEMS == 0;
+    let bytes = u64::from(loops.item_bytes).saturating_mul(x.saturating_mul(y).saturating_mul(z));
+    bytes <= MOST_LOOP_BYTES && (has_whole_subgroups || !loops.has_subgroups)
 }
 
 #[cfg(test)]

@@ -96,6 +96,7 @@ impl Uses {
                 self.static_shared_bytes = self.static_shared_bytes.saturating_add(bytes.into());
             }
             KernelNote::DynamicShared => self.dynamic_shared = true,
+            KernelNote::ItemLoops(_) => self.item_loops = true,
             _ => {}
         }
     }
@@ -111,6 +112,7 @@ impl Uses {
 fn describe(known: KernelDescription, uses: Uses, of_image: Uses) -> DescriptionReport {
     let on_cpu = match known.form {
         KernelForm::Regions => "regions",
+        KernelForm::Items if uses.item_loops => "regions",
         KernelForm::Items if uses.waits() || of_image.waits() => "fibers",
         KernelForm::Items => "loop",
         _ => "unknown",

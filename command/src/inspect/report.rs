@@ -215,6 +215,9 @@ pub(super) struct Uses {
     /// Whether each work-item waits at the barrier by itself.
     #[serde(skip)]
     pub(super) item_barrier: bool,
+    /// Whether loops replace the waits of work-items.
+    #[serde(skip)]
+    pub(super) item_loops: bool,
     pub(super) sub_group: bool,
     pub(super) grid_barrier: bool,
     pub(super) static_shared_bytes: u64,

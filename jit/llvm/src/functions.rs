@@ -161,6 +161,7 @@ functions! {
         fn LLVMCountParams(ValueRef) -> u32;
         fn LLVMGetParam(ValueRef, u32) -> ValueRef;
         fn LLVMHasPersonalityFn(ValueRef) -> Bool;
+        fn LLVMGlobalEraseMetadata(ValueRef, u32);
         fn LLVMGetSubprogram(ValueRef) -> MetadataRef;
         fn LLVMSetSubprogram(ValueRef, MetadataRef);
         fn LLVMGetEnumAttributeKindForName(*const c_char, usize) -> u32;

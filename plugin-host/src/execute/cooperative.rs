@@ -17,7 +17,7 @@ const MOST_GROUPS: u32 = 1024;
 
 /// Returns the largest number of groups of this size that can wait for each other.
 pub(super) fn most_groups(code: &GroupCode, items: [u32; 3]) -> u32 {
-    if code.mode != Mode::Fibers {
+    if code.mode.for_group(items) != Mode::Fibers {
         return MOST_GROUPS;
     }
     let stacks = items.iter().map(|count| u64::from(*count)).fold(1, u64::saturating_mul);
@@ -68,7 +68,7 @@ impl Task for Grid<'_> {
         let mut own = Vec::new();
         while let Some(number) = self.next_group() {
             let shared = SharedMemory::take();
-            let is_whole = self.run.code.mode != Mode::Fibers;
+            let is_whole = self.run.mode() != Mode::Fibers;
             let group = Group::new(&self.run.work(&shared), number, is_whole, self.run.call);
             own.extend(self.advance(StartedGroup { group, _shared: shared }));
         }

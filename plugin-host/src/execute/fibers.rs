@@ -65,6 +65,9 @@ struct Subgroup {
 static CALLS: Calls =
     Calls { barrier, grid_barrier, gather, write: runtime::write, fail: runtime::fail };
 
+/// The same functions, without output.
+static SILENT_CALLS: Calls = Calls { write: runtime::leave_out, ..CALLS };
+
 impl Group {
     /// Creates group `number` of the launch of `work`. If `is_whole`, the kernel itself loops over
     /// the items.
@@ -87,6 +90,11 @@ impl Group {
             subgroups: vec![subgroup; count.div_ceil(SUBGROUP_ITEMS)],
             is_whole,
         }
+    }
+
+    /// Makes the items print nothing.
+    pub(crate) fn silence(&mut self) {
+        self.items.iter_mut().for_each(|item| item.work.calls = &SILENT_CALLS);
     }
 
     /// Runs the group until all items have returned, or all wait for other groups. The next call

@@ -37,6 +37,12 @@ impl<'a> Run<'a> {
         Run { code, call, shape, fault: Mutex::new(None) }
     }
 
+    /// Returns the mode in which the items of this launch's groups run.
+    #[inline]
+    pub(super) fn mode(&self) -> Mode {
+        self.code.mode.for_group(self.shape.items)
+    }
+
     /// Returns the number of groups.
     #[inline]
     pub(super) fn total(&self) -> u64 {
@@ -48,9 +54,9 @@ impl<'a> Run<'a> {
     pub(super) fn run(&self, begin: u64, end: u64) -> bool {
         let shared = SharedMemory::take();
         let mut work = self.work(&shared);
-        let result = match self.code.mode {
+        let result = match self.mode() {
             Mode::Fibers => self.run_fibers(&work, begin, end),
-            Mode::Loop | Mode::Regions => {
+            Mode::Loop | Mode::Regions | Mode::ItemLoops(_) => {
                 (work.begin, work.end) = (begin, end);
                 // SAFETY: the creator of the run vouches for the kernel.
                 let result = unsafe {
@@ -101,6 +107,9 @@ impl<'a> Run<'a> {
     #[cold]
     fn trace(&self, stop: Stop, work: Work) -> Fault {
         let group = work.group;
+        if let Mode::ItemLoops(_) = self.mode() {
+            return self.trace_fibers(stop, work);
+        }
         let calls = &runtime::CALLS_OF_TRACE;
         let mut again = Work { begin: group, end: group + 1, traced: 1, calls, ..work };
         // SAFETY: the same facts hold as for the first run.
@@ -113,6 +122,22 @@ impl<'a> Run<'a> {
             Err(Stop::Signal(_) | Stop::Failed(_) | Stop::Ended(_) | Stop::NotLinked(_))
         );
         Fault { cause: Cause::on_thread(stop), group, item: is_found.then_some(again.item) }
+    }
+
+    /// Finds the failed item of a group in [`Mode::ItemLoops`]: runs the group again with a stack
+    /// for each item. The second run also tells where items wait at different places.
+    #[cold]
+    fn trace_fibers(&self, stop: Stop, work: Work) -> Fault {
+        let mut again = Group::new(&work, work.group, false, self.call);
+        again.silence();
+        let result = Guard::for_thread().with_limit(TRACE_LIMIT, || {
+            // SAFETY: the same facts hold as for the first run.
+            unsafe { again.advance() }
+        });
+        match result {
+            Some(Err(fault)) if !matches!(fault.cause, Cause::Stop(Stop::TimedOut)) => fault,
+            _ => Fault { cause: Cause::on_thread(stop), group: work.group, item: None },
+        }
     }
 
     /// Keeps a fault if it is the first.

@@ -32,7 +32,8 @@ pub(super) unsafe extern "C" fn write(_work: *mut Work, text: *const c_char, byt
     guard.resume(suspended);
 }
 
-unsafe extern "C" fn leave_out(_work: *mut Work, _text: *const c_char, _bytes: u64) {}
+/// Drops a kernel's text.
+pub(super) unsafe extern "C" fn leave_out(_work: *mut Work, _text: *const c_char, _bytes: u64) {}
 
 /// Whether a kernel printed text that is not flushed yet.
 static HAS_WRITTEN: AtomicBool = AtomicBool::new(false);

@@ -4,8 +4,8 @@
 use super::loaded::LoadedImage;
 use crate::kernel::Mode;
 use longshore_plugin_api::{
-    Error, ErrorCode, KERNEL_DESCRIPTION_PREFIX, KernelDescription, KernelForm, KernelNote,
-    NoteOwner, Result, note_owner,
+    Error, ErrorCode, ItemLoops, KERNEL_DESCRIPTION_PREFIX, KernelDescription, KernelForm,
+    KernelNote, NoteOwner, Result, note_owner,
 };
 use object::read::archive::ArchiveFile;
 use object::read::elf::ElfFile64;
@@ -19,6 +19,7 @@ pub(super) struct Notes {
     has_subgroup: bool,
     pub(super) has_grid_barrier: bool,
     pub(super) shared_bytes: u64,
+    loops: Option<ItemLoops>,
 }
 
 /// The notes of an image: notes of each kernel, and notes of functions that any kernel may call.
@@ -48,6 +49,7 @@ pub(super) fn description(
 pub(super) fn mode(kernel: &str, form: KernelForm, notes: Notes) -> Result<Mode> {
     Ok(match form {
         KernelForm::Regions => Mode::Regions,
+        KernelForm::Items if let Some(loops) = notes.loops => Mode::ItemLoops(loops),
         KernelForm::Items if notes.has_barrier || notes.has_subgroup || notes.has_grid_barrier => {
             Mode::Fibers
         }
@@ -84,6 +86,7 @@ impl ImageNotes {
             has_subgroup: own.has_subgroup || self.helpers.has_subgroup,
             has_grid_barrier: own.has_grid_barrier || self.helpers.has_grid_barrier,
             shared_bytes: own.shared_bytes.saturating_add(self.helpers.shared_bytes),
+            loops: own.loops,
         }
     }
 
@@ -112,6 +115,7 @@ impl Notes {
         match note {
             KernelNote::Barrier => self.has_barrier = true,
             KernelNote::SubGroup => self.has_subgroup = true,
+            KernelNote::ItemLoops(loops) => self.loops = Some(loops),
             KernelNote::GridBarrier => self.has_grid_barrier = true,
             KernelNote::StaticShared(bytes) => {
                 self.shared_bytes = self.shared_bytes.saturating_add(bytes.into());

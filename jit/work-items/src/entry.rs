@@ -1,0 +1,166 @@
+//! The kernel's entry: a loop over groups. The layouts are those of `longshore_device.h`.
+
+use longshore_llvm::types::*;
+
+use crate::ir::{Ir, ll};
+
+/// Offsets in `struct longshore_work`.
+const WORK_BEGIN: u64 = 0;
+const WORK_END: u64 = 8;
+const WORK_GROUPS: u64 = 16;
+const WORK_ITEMS: u64 = 28;
+const WORK_TRACED: u64 = 76;
+const WORK_GROUP: u64 = 80;
+pub(crate) const WORK_CALLS: u64 = 120;
+/// Offsets in `struct longshore_self`, and its size in words of 8 bytes.
+const SELF_GROUP: u64 = 12;
+pub(crate) const SELF_ITEMS: u64 = 24;
+const SELF_GROUPS: u64 = 36;
+const SELF_WIDTH: u64 = 48;
+pub(crate) const SELF_WORK: u64 = 64;
+const SELF_WORDS: u32 = 9;
+/// Offset in `struct longshore_calls`.
+pub(crate) const CALLS_FAIL: u64 = 32;
+
+/// Makes a new function the kernel: with recorded items it calls the old one, otherwise it runs
+/// `group` for each group.
+pub(crate) fn replace_kernel(ir: &Ir<'_>, kernel: ValueRef, group: ValueRef) {
+    let name = ir.name(kernel);
+    let ty = ll!(ir, LLVMGlobalGetValueType(kernel));
+    ir.set_name(kernel, &format!("longshore_items_of_{name}"));
+    let new = {
+        let name = std::ffi::CString::new(name).expect("names have no NUL");
+        ll!(ir, LLVMAddFunction(ir.module, name.as_ptr(), ty))
+    };
+    ir.copy_attributes(kernel, new);
+    for attribute in ["noinline", "optnone", "alwaysinline"] {
+        ir.remove_attribute(new, attribute);
+    }
+    let (linkage, visibility) =
+        (ll!(ir, LLVMGetLinkage(kernel)), ll!(ir, LLVMGetVisibility(kernel)));
+    ll!(ir, LLVMSetLinkage(new, linkage));
+    ll!(ir, LLVMSetVisibility(new, visibility));
+    ir.replace(kernel, new);
+    ll!(ir, LLVMSetVisibility(kernel, 0));
+    ll!(ir, LLVMSetLinkage(kernel, INTERNAL_LINKAGE));
+    if !ir.has_attribute(kernel, "optnone") {
+        ir.add_attribute(kernel, "noinline");
+    }
+    Entry { ir, function: new, old: kernel, group }.emit();
+}
+
+struct Entry<'i, 'l> {
+    ir: &'i Ir<'l>,
+    function: ValueRef,
+    old: ValueRef,
+    group: ValueRef,
+}
+
+impl Entry<'_, '_> {
+    fn emit(&self) {
+        let ir = self.ir;
+        let block = |name| ir.append_block(self.function, name);
+        let (entry, items, groups, end) =
+            (block(c"entry"), block(c"items"), block(c"groups"), block(c"end"));
+        let (arguments, work) = (ir.parameter(self.function, 0), ir.parameter(self.function, 1));
+        let i64 = ir.int(64);
+        let build = ir.at_end(entry);
+        let array = ll!(ir, LLVMArrayType(i64, SELF_WORDS));
+        let own = build.alloca(array);
+        let traced = build.load_field(work, WORK_TRACED, ir.int(32));
+        let is_traced = build.compare(predicate::NE, traced, ir.constant(32, 0));
+        build.cond_br(is_traced, items, groups);
+        let build = ir.at_end(items);
+        let ty = ll!(ir, LLVMGlobalGetValueType(self.old));
+        build.call(ty, self.old, &[arguments, work]);
+        build.br(end);
+        self.emit_start(groups, work, own);
+        let round = self.emit_round(groups, end, work, own);
+        ir.at_end(groups).br(round);
+        ir.at_end(end).ret();
+    }
+
+    /// Emits the part of `struct longshore_self` that is the same for all groups.
+    fn emit_start(&self, block: BlockRef, work: ValueRef, own: ValueRef) {
+        let ir = self.ir;
+        let i32 = ir.int(32);
+        let build = ir.at_end(block);
+        let store = |value, offset| build.store(value, build.field(own, offset, i32));
+        for dimension in 0..3 {
+            let at = 4 * dimension;
+            store(build.load_field(work, WORK_ITEMS + at, i32), SELF_ITEMS + at);
+            store(build.load_field(work, WORK_GROUPS + at, i32), SELF_GROUPS + at);
+        }
+        store(ir.constant(32, 32), SELF_WIDTH);
+        store(ir.constant(32, 0), SELF_WIDTH + 4);
+        store(ir.constant(32, 0), SELF_WIDTH + 8);
+        let ty = ir.type_of(work);
+        build.store(work, build.field(own, SELF_WORK, ty));
+    }
+
+    /// Emits the loop over groups, behind a test for none. Returns its first block.
+    fn emit_round(
+        &self,
+        before: BlockRef,
+        end: BlockRef,
+        work: ValueRef,
+        own: ValueRef,
+    ) -> BlockRef {
+        let ir = self.ir;
+        let (i32, i64) = (ir.int(32), ir.int(64));
+        let block = |name| ir.append_block(self.function, name);
+        let (head, body) = (block(c"next"), block(c"group"));
+        let build = ir.at_end(before);
+        let begin = build.load_field(work, WORK_BEGIN, i64);
+        let last = build.load_field(work, WORK_END, i64);
+        let counts = [0, 4].map(|at| {
+            let count = build.load_field(work, WORK_GROUPS + at, i32);
+            build.cast(opcode::ZEXT, count, i64)
+        });
+        let build = ir.at_end(head);
+        let number = build.phi(i64);
+        let more = build.compare(predicate::NE, number, last);
+        build.cond_br(more, body, end);
+        let build = ir.at_end(body);
+        ir.set_volatile(build.store(number, build.field(work, WORK_GROUP, i64)));
+        let rest = build.binary(opcode::UDIV, number, counts[0]);
+        let place = [
+            build.binary(opcode::UREM, number, counts[0]),
+            build.binary(opcode::UREM, rest, counts[1]),
+            build.binary(opcode::UDIV, rest, counts[1]),
+        ];
+        for (dimension, place) in place.into_iter().enumerate() {
+            let place = build.cast(opcode::TRUNC, place, i32);
+            build.store(place, build.field(own, SELF_GROUP + 4 * dimension as u64, i32));
+        }
+        let ty = ll!(ir, LLVMGlobalGetValueType(self.group));
+        let of_self = ir.type_of(ir.parameter(self.group, 1));
+        let own = build.cast(opcode::BIT_CAST, own, of_self);
+        let zero = ir.constant(32, 0);
+        let arguments = ir.parameter(self.function, 0);
+        build.call(ty, self.group, &[arguments, own, zero, zero, zero]);
+        let next = build.add(number, ir.constant(64, 1));
+        build.br(head);
+        ir.add_incoming(number, begin, before);
+        ir.add_incoming(number, next, body);
+        head
+    }
+}
+
+/// Returns a pointer to the message of items that wait at different places.
+pub(crate) fn stuck_text(ir: &Ir<'_>) -> ValueRef {
+    const NAME: &std::ffi::CStr = c"longshore_stuck";
+    const TEXT: &[u8] = b"items wait at different places\0";
+    let found = ll!(ir, LLVMGetNamedGlobal(ir.module, NAME.as_ptr()));
+    let byte = ir.int(8);
+    let text = found.present().unwrap_or_else(|| {
+        let bytes: Vec<ValueRef> = TEXT.iter().map(|byte| ir.constant(8, (*byte).into())).collect();
+        let value = ll!(ir, LLVMConstArray(byte, bytes.as_ptr(), bytes.len() as u32));
+        let global = ll!(ir, LLVMAddGlobal(ir.module, ir.type_of(value), NAME.as_ptr()));
+        ll!(ir, LLVMSetInitializer(global, value));
+        ll!(ir, LLVMSetLinkage(global, PRIVATE_LINKAGE));
+        ll!(ir, LLVMSetGlobalConstant(global, 1));
+        global
+    });
+    ll!(ir, LLVMConstBitCast(text, ir.pointer_to(byte)))
+}

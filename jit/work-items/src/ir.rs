@@ -1,0 +1,508 @@
+//! LLVM's IR with less noise: the operations of the C API that the pass needs.
+
+use std::ffi::{CStr, CString};
+
+use longshore_llvm::types::*;
+use longshore_llvm::{Functions, Library};
+
+/// Calls a function of LLVM.
+macro_rules! ll {
+    ($ir:expr, $name:ident($($argument:expr),* $(,)?)) => {{
+        // SAFETY: the caller of `Ir::new` vouches for the module, all handles come from it, and
+        // none is used after its deletion.
+        unsafe { ($ir.functions.$name)($($argument),*) }
+    }};
+}
+pub(crate) use ll;
+
+/// A module with a builder for new instructions.
+pub(crate) struct Ir<'l> {
+    pub(crate) functions: &'l Functions,
+    pub(crate) context: ContextRef,
+    pub(crate) module: ModuleRef,
+    builder: BuilderRef,
+    /// Major version of LLVM.
+    pub(crate) major: u32,
+}
+
+impl Drop for Ir<'_> {
+    fn drop(&mut self) {
+        ll!(self, LLVMDisposeBuilder(self.builder));
+    }
+}
+
+const NO_NAME: *const std::ffi::c_char = c"".as_ptr();
+
+impl<'l> Ir<'l> {
+    /// # Safety
+    /// The module is alive, valid and of this context, and no other code uses it or the context
+    /// while this exists.
+    pub(crate) unsafe fn new(library: &'l Library, context: ContextRef, module: ModuleRef) -> Self {
+        let functions = library.functions();
+        // SAFETY: the caller vouches for the context.
+        let builder = unsafe { (functions.LLVMCreateBuilderInContext)(context) };
+        Ir { functions, context, module, builder, major: library.major() }
+    }
+
+    // ---- Types and constants ----
+
+    pub(crate) fn int(&self, bits: u32) -> TypeRef {
+        ll!(self, LLVMIntTypeInContext(self.context, bits))
+    }
+
+    pub(crate) fn constant(&self, bits: u32, value: u64) -> ValueRef {
+        ll!(self, LLVMConstInt(self.int(bits), value, 0))
+    }
+
+    pub(crate) fn pointer_to(&self, ty: TypeRef) -> TypeRef {
+        ll!(self, LLVMPointerType(ty, 0))
+    }
+
+    pub(crate) fn type_of(&self, value: ValueRef) -> TypeRef {
+        ll!(self, LLVMTypeOf(value))
+    }
+
+    pub(crate) fn kind(&self, ty: TypeRef) -> u32 {
+        ll!(self, LLVMGetTypeKind(ty))
+    }
+
+    /// Returns the value of a constant integer of at most 64 bits.
+    pub(crate) fn constant_value(&self, value: ValueRef) -> Option<u64> {
+        let constant = ll!(self, LLVMIsAConstantInt(value)).present()?;
+        Some(ll!(self, LLVMConstIntGetZExtValue(constant)))
+    }
+
+    pub(crate) fn is_instruction(&self, value: ValueRef) -> bool {
+        !ll!(self, LLVMIsAInstruction(value)).is_null()
+    }
+
+    // ---- Functions ----
+
+    pub(crate) fn all_functions(&self) -> Vec<ValueRef> {
+        let mut next = ll!(self, LLVMGetFirstFunction(self.module)).present();
+        std::iter::from_fn(|| {
+            let function = next?;
+            next = ll!(self, LLVMGetNextFunction(function)).present();
+            Some(function)
+        })
+        .collect()
+    }
+
+    pub(crate) fn is_defined(&self, function: ValueRef) -> bool {
+        ll!(self, LLVMIsDeclaration(function)) == 0
+    }
+
+    pub(crate) fn name(&self, value: ValueRef) -> String {
+        let mut length = 0;
+        let name = ll!(self, LLVMGetValueName2(value, &raw mut length));
+        // SAFETY: LLVM returns the name's address and length.
+        let bytes = unsafe { std::slice::from_raw_parts(name.cast::<u8>(), length) };
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+
+    pub(crate) fn set_name(&self, value: ValueRef, name: &str) {
+        ll!(self, LLVMSetValueName2(value, name.as_ptr().cast(), name.len()));
+    }
+
+    pub(crate) fn parameter(&self, function: ValueRef, index: u32) -> ValueRef {
+        ll!(self, LLVMGetParam(function, index))
+    }
+
+    fn attribute_kind(&self, name: &str) -> u32 {
+        ll!(self, LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()))
+    }
+
+    pub(crate) fn has_attribute(&self, function: ValueRef, name: &str) -> bool {
+        let kind = self.attribute_kind(name);
+        !ll!(self, LLVMGetEnumAttributeAtIndex(function, FUNCTION_INDEX, kind)).is_null()
+    }
+
+    pub(crate) fn add_attribute(&self, function: ValueRef, name: &str) {
+        let kind = self.attribute_kind(name);
+        let attribute = ll!(self, LLVMCreateEnumAttribute(self.context, kind, 0));
+        ll!(self, LLVMAddAttributeAtIndex(function, FUNCTION_INDEX, attribute));
+    }
+
+    pub(crate) fn remove_attribute(&self, function: ValueRef, name: &str) {
+        let kind = self.attribute_kind(name);
+        ll!(self, LLVMRemoveEnumAttributeAtIndex(function, FUNCTION_INDEX, kind));
+    }
+
+    /// Gives a function the attributes of another one, which are not about its parameters.
+    pub(crate) fn copy_attributes(&self, from: ValueRef, to: ValueRef) {
+        let count = ll!(self, LLVMGetAttributeCountAtIndex(from, FUNCTION_INDEX));
+        let mut attributes = vec![AttributeRef::NULL; count as usize];
+        ll!(self, LLVMGetAttributesAtIndex(from, FUNCTION_INDEX, attributes.as_mut_ptr()));
+        for attribute in attributes {
+            ll!(self, LLVMAddAttributeAtIndex(to, FUNCTION_INDEX, attribute));
+        }
+    }
+
+    pub(crate) fn add_call_attribute(&self, call: ValueRef, name: &str) {
+        let kind = self.attribute_kind(name);
+        let attribute = ll!(self, LLVMCreateEnumAttribute(self.context, kind, 0));
+        ll!(self, LLVMAddCallSiteAttribute(call, FUNCTION_INDEX, attribute));
+    }
+
+    pub(crate) fn remove_call_attribute(&self, call: ValueRef, name: &str) {
+        let kind = self.attribute_kind(name);
+        ll!(self, LLVMRemoveCallSiteEnumAttribute(call, FUNCTION_INDEX, kind));
+    }
+
+    // ---- Blocks ----
+
+    pub(crate) fn blocks(&self, function: ValueRef) -> Vec<BlockRef> {
+        let mut next = ll!(self, LLVMGetFirstBasicBlock(function)).present();
+        std::iter::from_fn(|| {
+            let block = next?;
+            next = ll!(self, LLVMGetNextBasicBlock(block)).present();
+            Some(block)
+        })
+        .collect()
+    }
+
+    pub(crate) fn instructions(&self, block: BlockRef) -> Vec<ValueRef> {
+        let mut next = ll!(self, LLVMGetFirstInstruction(block)).present();
+        std::iter::from_fn(|| {
+            let instruction = next?;
+            next = ll!(self, LLVMGetNextInstruction(instruction)).present();
+            Some(instruction)
+        })
+        .collect()
+    }
+
+    pub(crate) fn all_instructions(&self, function: ValueRef) -> Vec<ValueRef> {
+        self.blocks(function).into_iter().flat_map(|block| self.instructions(block)).collect()
+    }
+
+    pub(crate) fn append_block(&self, function: ValueRef, name: &CStr) -> BlockRef {
+        ll!(self, LLVMAppendBasicBlockInContext(self.context, function, name.as_ptr()))
+    }
+
+    pub(crate) fn block_before(&self, block: BlockRef, name: &CStr) -> BlockRef {
+        ll!(self, LLVMInsertBasicBlockInContext(self.context, block, name.as_ptr()))
+    }
+
+    pub(crate) fn terminator(&self, block: BlockRef) -> ValueRef {
+        ll!(self, LLVMGetBasicBlockTerminator(block))
+    }
+
+    pub(crate) fn successors(&self, block: BlockRef) -> Vec<BlockRef> {
+        let Some(terminator) = self.terminator(block).present() else { return Vec::new() };
+        let count = ll!(self, LLVMGetNumSuccessors(terminator));
+        (0..count).map(|index| ll!(self, LLVMGetSuccessor(terminator, index))).collect()
+    }
+
+    /// Makes the edges of a block to `from` edges to `to`.
+    pub(crate) fn redirect(&self, block: BlockRef, from: BlockRef, to: BlockRef) {
+        let terminator = self.terminator(block);
+        for (index, target) in self.successors(block).into_iter().enumerate() {
+            if target == from {
+                ll!(self, LLVMSetSuccessor(terminator, index as u32, to));
+            }
+        }
+    }
+
+    // ---- Instructions ----
+
+    pub(crate) fn opcode(&self, instruction: ValueRef) -> u32 {
+        ll!(self, LLVMGetInstructionOpcode(instruction))
+    }
+
+    pub(crate) fn block_of(&self, instruction: ValueRef) -> BlockRef {
+        ll!(self, LLVMGetInstructionParent(instruction))
+    }
+
+    pub(crate) fn operands(&self, user: ValueRef) -> Vec<ValueRef> {
+        let count = ll!(self, LLVMGetNumOperands(user)).max(0) as u32;
+        (0..count).map(|index| ll!(self, LLVMGetOperand(user, index))).collect()
+    }
+
+    pub(crate) fn operand(&self, user: ValueRef, index: u32) -> ValueRef {
+        ll!(self, LLVMGetOperand(user, index))
+    }
+
+    /// Returns the users of a value, each once.
+    pub(crate) fn users(&self, value: ValueRef) -> Vec<ValueRef> {
+        let mut next = ll!(self, LLVMGetFirstUse(value)).present();
+        let mut users = Vec::new();
+        while let Some(used) = next {
+            users.push(ll!(self, LLVMGetUser(used)));
+            next = ll!(self, LLVMGetNextUse(used)).present();
+        }
+        users.sort_unstable();
+        users.dedup();
+        users
+    }
+
+    pub(crate) fn replace(&self, value: ValueRef, by: ValueRef) {
+        ll!(self, LLVMReplaceAllUsesWith(value, by));
+    }
+
+    pub(crate) fn erase(&self, instruction: ValueRef) {
+        ll!(self, LLVMInstructionEraseFromParent(instruction));
+    }
+
+    /// Returns the function that a call calls directly.
+    pub(crate) fn callee(&self, call: ValueRef) -> Option<ValueRef> {
+        let is_call = matches!(self.opcode(call), opcode::CALL | opcode::INVOKE);
+        let called = is_call.then(|| ll!(self, LLVMGetCalledValue(call)))?.present()?;
+        ll!(self, LLVMIsAFunction(called)).present()
+    }
+
+    /// Returns the incoming values of a phi, with their blocks.
+    pub(crate) fn incoming(&self, phi: ValueRef) -> Vec<(ValueRef, BlockRef)> {
+        let count = ll!(self, LLVMCountIncoming(phi));
+        let one = |index| {
+            let value = ll!(self, LLVMGetIncomingValue(phi, index));
+            (value, ll!(self, LLVMGetIncomingBlock(phi, index)))
+        };
+        (0..count).map(one).collect()
+    }
+
+    /// Returns the first instruction of a block that is no phi.
+    pub(crate) fn first_after_phis(&self, block: BlockRef) -> ValueRef {
+        let mut instructions = self.instructions(block).into_iter();
+        let first = instructions.find(|it| self.opcode(*it) != opcode::PHI);
+        first.expect("a block ends with a terminator")
+    }
+
+    /// Returns file and line of an instruction, if the module has them.
+    pub(crate) fn source_line(&self, instruction: ValueRef) -> Option<String> {
+        let line = ll!(self, LLVMGetDebugLocLine(instruction));
+        let mut length = 0;
+        let file = ll!(self, LLVMGetDebugLocFilename(instruction, &raw mut length));
+        if line == 0 || file.is_null() {
+            return None;
+        }
+        // SAFETY: LLVM returns the name's address and length.
+        let file = unsafe { std::slice::from_raw_parts(file.cast::<u8>(), length as usize) };
+        Some(format!("{}:{line}", String::from_utf8_lossy(file)))
+    }
+
+    // ---- Edits ----
+
+    /// Moves an instruction to the end of a block without a terminator.
+    pub(crate) fn move_to_end(&self, instruction: ValueRef, block: BlockRef) {
+        ll!(self, LLVMInstructionRemoveFromParent(instruction));
+        ll!(self, LLVMPositionBuilderAtEnd(self.builder, block));
+        self.forget_line();
+        ll!(self, LLVMInsertIntoBuilder(self.builder, instruction));
+    }
+
+    /// Moves an instruction before another one.
+    pub(crate) fn move_before(&self, instruction: ValueRef, place: ValueRef) {
+        ll!(self, LLVMInstructionRemoveFromParent(instruction));
+        ll!(self, LLVMPositionBuilderBefore(self.builder, place));
+        self.forget_line();
+        ll!(self, LLVMInsertIntoBuilder(self.builder, instruction));
+    }
+
+    /// Splits a block before an instruction. The instructions before it go to a new block, which
+    /// all edges to the old block reach now; the old block is its successor. Returns the new block.
+    pub(crate) fn split_before(&self, instruction: ValueRef, name: &CStr) -> BlockRef {
+        let block = self.block_of(instruction);
+        let head = self.block_before(block, name);
+        for moved in self.instructions(block) {
+            if moved == instruction {
+                break;
+            }
+            self.move_to_end(moved, head);
+        }
+        // Without its terminator, the block has no successors whose phis would change.
+        let terminator = self.terminator(block);
+        ll!(self, LLVMInstructionRemoveFromParent(terminator));
+        let as_value = |block| ll!(self, LLVMBasicBlockAsValue(block));
+        self.replace(as_value(block), as_value(head));
+        ll!(self, LLVMPositionBuilderAtEnd(self.builder, block));
+        self.forget_line();
+        ll!(self, LLVMInsertIntoBuilder(self.builder, terminator));
+        self.at_end(head).br(block);
+        head
+    }
+
+    /// Gives new instructions no source line, and inserted ones their own.
+    fn forget_line(&self) {
+        ll!(self, LLVMSetCurrentDebugLocation2(self.builder, MetadataRef::NULL));
+    }
+
+    /// Moves the terminator of a block to a new block, its only successor. Returns the new block.
+    pub(crate) fn split_off_terminator(&self, block: BlockRef, name: &CStr) -> BlockRef {
+        let own = ll!(self, LLVMBasicBlockAsValue(block));
+        let function = ll!(self, LLVMGetBasicBlockParent(block));
+        let tail = self.append_block(function, name);
+        let edges: Vec<(ValueRef, u32)> = self
+            .users(own)
+            .into_iter()
+            .flat_map(|user| {
+                let targets = self.operands(user).into_iter().enumerate();
+                let to_own = targets.filter(move |(_, target)| *target == own);
+                to_own.map(move |(index, _)| (user, index as u32))
+            })
+            .collect();
+        // This changes the phis behind the block, as it should, and the edges to the block.
+        self.replace(own, ll!(self, LLVMBasicBlockAsValue(tail)));
+        for (user, index) in edges {
+            ll!(self, LLVMSetOperand(user, index, own));
+        }
+        self.move_to_end(self.terminator(block), tail);
+        self.at_end(block).br(tail);
+        tail
+    }
+
+    pub(crate) fn at_end(&self, block: BlockRef) -> Build<'_, 'l> {
+        ll!(self, LLVMPositionBuilderAtEnd(self.builder, block));
+        self.forget_line();
+        Build(self)
+    }
+
+    pub(crate) fn before(&self, instruction: ValueRef) -> Build<'_, 'l> {
+        ll!(self, LLVMPositionBuilderBefore(self.builder, instruction));
+        Build(self)
+    }
+
+    /// Runs a pipeline on the module.
+    pub(crate) fn run_passes(&self, passes: &str, machine: TargetMachineRef) -> Result<(), String> {
+        let text = CString::new(passes).expect("pipelines have no NUL");
+        let options = ll!(self, LLVMCreatePassBuilderOptions());
+        let error = ll!(self, LLVMRunPasses(self.module, text.as_ptr(), machine, options));
+        ll!(self, LLVMDisposePassBuilderOptions(options));
+        let Some(error) = error.present() else { return Ok(()) };
+        let message = ll!(self, LLVMGetErrorMessage(error));
+        // SAFETY: LLVM returns a text that ends with NUL.
+        let shown = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
+        ll!(self, LLVMDisposeErrorMessage(message));
+        Err(format!("LLVM refuses the passes '{passes}': {shown}"))
+    }
+
+    /// Returns the verifier's complaint about the module.
+    pub(crate) fn verify(&self) -> Result<(), String> {
+        let mut message = std::ptr::null_mut();
+        let broken = ll!(self, LLVMVerifyModule(self.module, RETURN_STATUS, &raw mut message));
+        let shown = match message.is_null() {
+            true => String::new(),
+            // SAFETY: LLVM returns a text that ends with NUL.
+            false => unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned(),
+        };
+        ll!(self, LLVMDisposeMessage(message));
+        if broken == 0 { Ok(()) } else { Err(shown) }
+    }
+
+    pub(crate) fn show(&self, value: ValueRef) -> String {
+        let text = ll!(self, LLVMPrintValueToString(value));
+        // SAFETY: LLVM returns a text that ends with NUL.
+        let shown = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+        ll!(self, LLVMDisposeMessage(text));
+        shown
+    }
+}
+
+/// A place for new instructions. Valid until the next place is chosen.
+pub(crate) struct Build<'i, 'l>(&'i Ir<'l>);
+
+impl Build<'_, '_> {
+    pub(crate) fn br(&self, target: BlockRef) {
+        ll!(self.0, LLVMBuildBr(self.0.builder, target));
+    }
+
+    pub(crate) fn cond_br(&self, condition: ValueRef, yes: BlockRef, no: BlockRef) -> ValueRef {
+        ll!(self.0, LLVMBuildCondBr(self.0.builder, condition, yes, no))
+    }
+
+    pub(crate) fn ret(&self) {
+        ll!(self.0, LLVMBuildRetVoid(self.0.builder));
+    }
+
+    pub(crate) fn unreachable(&self) {
+        ll!(self.0, LLVMBuildUnreachable(self.0.builder));
+    }
+
+    pub(crate) fn alloca(&self, ty: TypeRef) -> ValueRef {
+        ll!(self.0, LLVMBuildAlloca(self.0.builder, ty, NO_NAME))
+    }
+
+    pub(crate) fn array_alloca(&self, ty: TypeRef, count: ValueRef) -> ValueRef {
+        let alloca = ll!(self.0, LLVMBuildArrayAlloca(self.0.builder, ty, count, NO_NAME));
+        ll!(self.0, LLVMSetAlignment(alloca, 64));
+        alloca
+    }
+
+    pub(crate) fn load(&self, ty: TypeRef, address: ValueRef) -> ValueRef {
+        ll!(self.0, LLVMBuildLoad2(self.0.builder, ty, address, NO_NAME))
+    }
+
+    pub(crate) fn store(&self, value: ValueRef, address: ValueRef) -> ValueRef {
+        ll!(self.0, LLVMBuildStore(self.0.builder, value, address))
+    }
+
+    /// The address of element `index` of an array.
+    pub(crate) fn element(&self, ty: TypeRef, array: ValueRef, index: ValueRef) -> ValueRef {
+        let builder = self.0.builder;
+        ll!(self.0, LLVMBuildInBoundsGEP2(builder, ty, array, &raw const index, 1, NO_NAME))
+    }
+
+    /// The address `bytes` bytes behind a pointer, as a pointer to `ty`.
+    pub(crate) fn field(&self, pointer: ValueRef, bytes: u64, ty: TypeRef) -> ValueRef {
+        let byte = self.0.int(8);
+        let pointer = self.cast(opcode::BIT_CAST, pointer, self.0.pointer_to(byte));
+        let at = self.element(byte, pointer, self.0.constant(64, bytes));
+        self.cast(opcode::BIT_CAST, at, self.0.pointer_to(ty))
+    }
+
+    pub(crate) fn load_field(&self, pointer: ValueRef, bytes: u64, ty: TypeRef) -> ValueRef {
+        let address = self.field(pointer, bytes, ty);
+        self.load(ty, address)
+    }
+
+    pub(crate) fn binary(&self, opcode: u32, a: ValueRef, b: ValueRef) -> ValueRef {
+        ll!(self.0, LLVMBuildBinOp(self.0.builder, opcode, a, b, NO_NAME))
+    }
+
+    /// A sum that does not overflow.
+    pub(crate) fn add(&self, a: ValueRef, b: ValueRef) -> ValueRef {
+        ll!(self.0, LLVMBuildNUWAdd(self.0.builder, a, b, NO_NAME))
+    }
+
+    /// A product that does not overflow.
+    pub(crate) fn multiply(&self, a: ValueRef, b: ValueRef) -> ValueRef {
+        ll!(self.0, LLVMBuildNUWMul(self.0.builder, a, b, NO_NAME))
+    }
+
+    pub(crate) fn compare(&self, predicate: u32, a: ValueRef, b: ValueRef) -> ValueRef {
+        ll!(self.0, LLVMBuildICmp(self.0.builder, predicate, a, b, NO_NAME))
+    }
+
+    pub(crate) fn compare_floats(&self, predicate: u32, a: ValueRef, b: ValueRef) -> ValueRef {
+        ll!(self.0, LLVMBuildFCmp(self.0.builder, predicate, a, b, NO_NAME))
+    }
+
+    pub(crate) fn cast(&self, opcode: u32, value: ValueRef, ty: TypeRef) -> ValueRef {
+        if self.0.type_of(value) == ty {
+            return value;
+        }
+        ll!(self.0, LLVMBuildCast(self.0.builder, opcode, value, ty, NO_NAME))
+    }
+
+    pub(crate) fn select(&self, condition: ValueRef, yes: ValueRef, no: ValueRef) -> ValueRef {
+        ll!(self.0, LLVMBuildSelect(self.0.builder, condition, yes, no, NO_NAME))
+    }
+
+    pub(crate) fn phi(&self, ty: TypeRef) -> ValueRef {
+        ll!(self.0, LLVMBuildPhi(self.0.builder, ty, NO_NAME))
+    }
+
+    pub(crate) fn call(&self, ty: TypeRef, callee: ValueRef, arguments: &[ValueRef]) -> ValueRef {
+        let (builder, count) = (self.0.builder, arguments.len() as u32);
+        ll!(self.0, LLVMBuildCall2(builder, ty, callee, arguments.as_ptr(), count, NO_NAME))
+    }
+}
+
+impl Ir<'_> {
+    pub(crate) fn add_incoming(&self, phi: ValueRef, value: ValueRef, block: BlockRef) {
+        ll!(self, LLVMAddIncoming(phi, &raw const value, &raw const block, 1));
+    }
+
+    pub(crate) fn set_volatile(&self, access: ValueRef) {
+        ll!(self, LLVMSetVolatile(access, 1));
+    }
+}

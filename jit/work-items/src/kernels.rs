@@ -1,0 +1,209 @@
+//! The kernels of a module whose items wait for each other, and the preparation of their code.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::CString;
+
+use longshore_llvm::types::*;
+
+use crate::ir::{Ir, ll};
+use crate::markers::Marker;
+use crate::regions::Obstacle;
+
+/// Beginning of the symbols of functions of one item.
+const ITEM: &str = "__longshore_item_";
+/// Name of the variables that keep functions of one item.
+const KEPT: &std::ffi::CStr = c"longshore_kept";
+/// Most instructions of functions that become part of a kernel's code for speed alone.
+const INLINED: usize = 20_000;
+
+/// A kernel of items that wait for each other.
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    pub(crate) function: ValueRef,
+    /// The work of one item.
+    pub(crate) item: ValueRef,
+}
+
+/// The functions of a module and their calls.
+pub(crate) struct Calls {
+    calls: HashMap<ValueRef, Vec<ValueRef>>,
+    /// Functions that wait, or call such functions.
+    waiting: HashSet<ValueRef>,
+}
+
+impl Calls {
+    pub(crate) fn of(ir: &Ir<'_>) -> Calls {
+        let mut calls = HashMap::new();
+        let mut waiting = HashSet::new();
+        for function in ir.all_functions() {
+            let called = ir.all_instructions(function).into_iter();
+            let mut called: Vec<ValueRef> = called.filter_map(|it| ir.callee(it)).collect();
+            called.sort_unstable();
+            called.dedup();
+            calls.insert(function, called);
+            if Marker::of_symbol(&ir.name(function)).is_some_and(Marker::waits) {
+                waiting.insert(function);
+            }
+        }
+        let mut calls = Calls { calls, waiting };
+        while calls.spread() {}
+        calls
+    }
+
+    fn spread(&mut self) -> bool {
+        let calls = self.calls.iter();
+        let new: Vec<ValueRef> = calls
+            .filter(|(function, called)| {
+                let waits = called.iter().any(|called| self.waiting.contains(called));
+                waits && !self.waiting.contains(function)
+            })
+            .map(|(function, _)| *function)
+            .collect();
+        self.waiting.extend(&new);
+        !new.is_empty()
+    }
+
+    pub(crate) fn waits(&self, function: ValueRef) -> bool {
+        self.waiting.contains(&function)
+    }
+
+    /// Returns the functions that a function calls, over any number of calls.
+    fn reach(&self, from: ValueRef) -> HashSet<ValueRef> {
+        let mut reached = HashSet::new();
+        let mut rest = vec![from];
+        while let Some(function) = rest.pop() {
+            for called in self.calls.get(&function).into_iter().flatten() {
+                if reached.insert(*called) {
+                    rest.push(*called);
+                }
+            }
+        }
+        reached
+    }
+}
+
+/// Returns the kernels of the module whose items wait for each other.
+pub(crate) fn find(ir: &Ir<'_>, calls: &Calls) -> Vec<Kernel> {
+    let functions = ir.all_functions().into_iter();
+    let items = functions.filter(|it| ir.is_defined(*it) && calls.waits(*it));
+    items
+        .filter_map(|item| {
+            let name = ir.name(item).strip_prefix(ITEM)?.to_owned();
+            let symbol = CString::new(name.as_str()).ok()?;
+            let function = ll!(ir, LLVMGetNamedFunction(ir.module, symbol.as_ptr())).present()?;
+            ir.is_defined(function).then_some(Kernel { name, function, item })
+        })
+        .collect()
+}
+
+/// Refuses a kernel that the pass cannot see as a whole.
+pub(crate) fn check(ir: &Ir<'_>, calls: &Calls, kernel: &Kernel) -> Result<(), Obstacle> {
+    let mut inside = calls.reach(kernel.item);
+    inside.insert(kernel.item);
+    let is_kernel = |function: &ValueRef| {
+        let item = CString::new(format!("{ITEM}{}", ir.name(*function)));
+        item.is_ok_and(|item| !ll!(ir, LLVMGetNamedFunction(ir.module, item.as_ptr())).is_null())
+    };
+    let is_escaped = ir.all_functions().into_iter().any(|it| {
+        calls.waits(it) && ir.is_defined(it) && !is_kernel(&it) && is_address_taken(ir, it)
+    });
+    for function in inside.iter().copied().filter(|it| ir.is_defined(*it)) {
+        let is_marker = Marker::of_symbol(&ir.name(function)).is_some();
+        if is_marker {
+            continue;
+        }
+        if calls.waits(function) && calls.reach(function).contains(&function) {
+            return Err(Obstacle { at: None, what: "recursion to a barrier" });
+        }
+        for call in ir.all_instructions(function) {
+            let is_call = matches!(ir.opcode(call), opcode::CALL | opcode::INVOKE);
+            let is_indirect = is_call
+                && ir.callee(call).is_none()
+                && ll!(ir, LLVMIsAInlineAsm(ll!(ir, LLVMGetCalledValue(call)))).is_null();
+            if is_indirect && is_escaped {
+                let what = "an indirect call may lead to a barrier";
+                return Err(Obstacle { at: Some(call), what });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a function is used but for direct calls.
+fn is_address_taken(ir: &Ir<'_>, function: ValueRef) -> bool {
+    ir.users(function).into_iter().any(|user| {
+        !ir.is_instruction(user)
+            || ir.callee(user) != Some(function)
+            || ir.operands(user).iter().filter(|it| **it == function).count() > 1
+    })
+}
+
+/// Makes the functions with barriers, and others if that is fast, parts of the kernels' code.
+pub(crate) fn inline_into(ir: &Ir<'_>, calls: &Calls, kernels: &[Kernel]) {
+    for kernel in kernels {
+        let inside = calls.reach(kernel.item);
+        let size = |function: &ValueRef| ir.all_instructions(*function).len();
+        let is_small = inside.iter().map(size).sum::<usize>() < INLINED;
+        for function in inside {
+            let is_marker = Marker::of_symbol(&ir.name(function)).is_some();
+            if !ir.is_defined(function) || is_marker {
+                continue;
+            }
+            let linkage = ll!(ir, LLVMGetLinkage(function));
+            let is_own = matches!(linkage, INTERNAL_LINKAGE | PRIVATE_LINKAGE);
+            let is_kept =
+                ir.has_attribute(function, "noinline") && !ir.has_attribute(function, "optnone");
+            let is_free =
+                is_own && is_small && !is_kept && !calls.reach(function).contains(&function);
+            if calls.waits(function) || is_free {
+                ir.remove_attribute(function, "optnone");
+                ir.remove_attribute(function, "noinline");
+                ir.add_attribute(function, "alwaysinline");
+            }
+        }
+    }
+}
+
+/// Makes a function with the code of the kernel's item, which becomes that of a group.
+pub(crate) fn copy_item(ir: &Ir<'_>, kernel: &Kernel) -> ValueRef {
+    let ty = ll!(ir, LLVMGlobalGetValueType(kernel.item));
+    let name = format!("longshore_group_of_{}", kernel.name);
+    let name = CString::new(name).expect("names have no NUL");
+    for caller in ir.users(kernel.item) {
+        ir.add_call_attribute(caller, "noinline");
+    }
+    // LLVM 14 inlines all calls, and would delete the function.
+    let kept = ll!(ir, LLVMAddGlobal(ir.module, ir.type_of(kernel.item), KEPT.as_ptr()));
+    ll!(ir, LLVMSetInitializer(kept, kernel.item));
+    let copy = ll!(ir, LLVMAddFunction(ir.module, name.as_ptr(), ty));
+    ll!(ir, LLVMSetLinkage(copy, INTERNAL_LINKAGE));
+    ir.remove_attribute(kernel.item, "optnone");
+    ir.remove_attribute(kernel.item, "noinline");
+    ir.copy_attributes(kernel.item, copy);
+    ir.add_attribute(copy, "noinline");
+    ir.add_attribute(kernel.item, "alwaysinline");
+    let entry = ir.append_block(copy, c"entry");
+    let arguments: Vec<ValueRef> = (0..5).map(|index| ir.parameter(copy, index)).collect();
+    let build = ir.at_end(entry);
+    build.call(ty, kernel.item, &arguments);
+    build.ret();
+    copy
+}
+
+/// Undoes what [`copy_item`] did to the function of one item, whose description for debuggers goes
+/// to the copy.
+pub(crate) fn restore_item(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef) {
+    ir.remove_attribute(kernel.item, "alwaysinline");
+    ir.add_attribute(kernel.item, "noinline");
+    for user in ir.users(kernel.item) {
+        match ir.is_instruction(user) {
+            true => ir.remove_call_attribute(user, "noinline"),
+            false => ll!(ir, LLVMDeleteGlobal(user)),
+        }
+    }
+    if let Some(program) = ll!(ir, LLVMGetSubprogram(kernel.item)).present() {
+        let kind = crate::shape::metadata_kind(ir, "dbg");
+        ll!(ir, LLVMGlobalEraseMetadata(kernel.item, kind));
+        ll!(ir, LLVMSetSubprogram(copy, program));
+    }
+}

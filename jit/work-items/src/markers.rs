@@ -1,0 +1,118 @@
+//! The functions of `longshore_device.h` that items call together, by their symbols.
+
+use longshore_llvm::types::ValueRef;
+
+use crate::ir::Ir;
+
+/// A function of the header that the pass replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marker {
+    Barrier,
+    GridBarrier,
+    Ballot,
+    Shuffle,
+    Scan(Scan),
+    /// The sub-group of an item, by the item's index.
+    SubgroupOf,
+}
+
+/// A combination of the values of a sub-group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scan {
+    pub(crate) operation: Operation,
+    pub(crate) number: Number,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    Signed,
+    Unsigned,
+    Float,
+}
+
+impl Marker {
+    /// Returns the marker with this symbol. A linker of modules may have added `.` and a number.
+    pub(crate) fn of_symbol(symbol: &str) -> Option<Marker> {
+        let name = symbol.strip_prefix("__longshore_")?;
+        let name = match name.rsplit_once('.') {
+            Some((name, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => name,
+        };
+        Some(match name {
+            "barrier" => Marker::Barrier,
+            "grid_barrier_of_items" => Marker::GridBarrier,
+            "ballot" => Marker::Ballot,
+            "shuffle" => Marker::Shuffle,
+            "subgroup_of" => Marker::SubgroupOf,
+            _ => Marker::Scan(Scan::of_name(name.strip_prefix("scan_")?)?),
+        })
+    }
+
+    /// Returns the marker that an instruction calls.
+    pub(crate) fn called(ir: &Ir<'_>, instruction: ValueRef) -> Option<Marker> {
+        Marker::of_symbol(&ir.name(ir.callee(instruction)?))
+    }
+
+    /// Returns whether items wait for each other in it.
+    pub(crate) fn waits(self) -> bool {
+        self != Marker::SubgroupOf
+    }
+
+    /// Returns whether the items of a sub-group exchange values in it.
+    pub(crate) fn is_of_subgroup(self) -> bool {
+        matches!(self, Marker::Ballot | Marker::Shuffle | Marker::Scan(_))
+    }
+}
+
+impl Scan {
+    fn of_name(name: &str) -> Option<Scan> {
+        let (operation, number) = name.split_once('_')?;
+        let operation = match operation {
+            "add" => Operation::Add,
+            "min" => Operation::Min,
+            "max" => Operation::Max,
+            "and" => Operation::And,
+            "or" => Operation::Or,
+            "xor" => Operation::Xor,
+            _ => return None,
+        };
+        let number = match number {
+            "i32" | "i64" | "i64x" => Number::Signed,
+            "u32" | "u64" | "u64x" => Number::Unsigned,
+            "f32" | "f64" => Number::Float,
+            _ => return None,
+        };
+        Some(Scan { operation, number })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_are_found_by_their_symbols() {
+        let scan = Marker::Scan(Scan { operation: Operation::Min, number: Number::Unsigned });
+        let known = [
+            ("__longshore_barrier", Some(Marker::Barrier)),
+            ("__longshore_barrier.12", Some(Marker::Barrier)),
+            ("__longshore_scan_min_u64x", Some(scan)),
+            ("__longshore_scan_min_u16", None),
+            ("__longshore_barrier_of_mine", None),
+            ("longshore_barrier", None),
+        ];
+        for (symbol, marker) in known {
+            assert_eq!(Marker::of_symbol(symbol), marker, "{symbol}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The loops around regions: over rows or sub-groups for a region of the group, over items for a
+//! region of a chunk.
+
+use std::collections::HashMap;
+
+use longshore_llvm::types::{BlockRef, MetadataRef, ValueRef, opcode, predicate};
+
+use crate::ir::{Ir, ll};
+use crate::regions::{Node, Nodes, Regions};
+
+/// Number of items in a sub-group.
+pub(crate) const WIDTH: u64 = 32;
+
+/// Number of items of the group in each dimension, and of all of them: `i64` values of the first
+/// block.
+pub(crate) struct Sizes {
+    pub(crate) items: [ValueRef; 3],
+    pub(crate) all: ValueRef,
+}
+
+/// The loops of a region of the group.
+pub(crate) struct GroupLoops {
+    /// Block that runs once for the group before the loops.
+    pub(crate) before: BlockRef,
+    /// Block that runs at the beginning of each chunk.
+    pub(crate) chunk: BlockRef,
+    /// Block that runs at the end of each chunk.
+    pub(crate) chunk_end: BlockRef,
+    /// Block behind the loops, without a terminator.
+    pub(crate) after: BlockRef,
+    /// The chunk's place: first item in x, then y and z, as `i64`.
+    pub(crate) place: [ValueRef; 3],
+    /// Number of the chunk's items.
+    pub(crate) lanes: ValueRef,
+    /// Index in the group of the chunk's first item.
+    pub(crate) first: ValueRef,
+}
+
+/// The loop of a region of a chunk.
+pub(crate) struct ItemLoop {
+    /// Block that runs once for the chunk before the loop.
+    pub(crate) before: BlockRef,
+    /// Beginning of an item: its values, without a terminator.
+    pub(crate) begin: BlockRef,
+    /// End of an item.
+    pub(crate) end: BlockRef,
+    /// Block behind the loop, without a terminator.
+    pub(crate) after: BlockRef,
+    /// Index of the item in its chunk, and in its group.
+    pub(crate) lane: ValueRef,
+    pub(crate) index: ValueRef,
+    /// The item's id in x.
+    pub(crate) x: ValueRef,
+}
+
+/// A loop that counts an `i64` up, with at least one round.
+struct Counter {
+    begin: BlockRef,
+    /// Last block of a round.
+    end: BlockRef,
+    after: BlockRef,
+    value: ValueRef,
+}
+
+/// Emits loops into a function.
+pub(crate) struct Shaper<'i, 'l> {
+    pub(crate) ir: &'i Ir<'l>,
+    pub(crate) function: ValueRef,
+    pub(crate) sizes: Sizes,
+    /// Whether chunks are sub-groups; otherwise they are rows.
+    pub(crate) has_subgroups: bool,
+    /// Metadata of loops whose rounds are independent.
+    pub(crate) parallel: MetadataRef,
+}
+
+impl Shaper<'_, '_> {
+    /// Makes the loops of a region of the group. The blocks of the region are still without them:
+    /// `before` ends with a branch to its entry, and `chunk` has no terminator.
+    pub(crate) fn group_loops(&self, entry: BlockRef) -> GroupLoops {
+        let ir = self.ir;
+        let before = ir.split_before(ir.instructions(entry)[0], c"group");
+        ir.erase(ir.terminator(before));
+        let [nx, ny, nz] = self.sizes.items;
+        let zs = self.counter(before, nz, 1);
+        let ys = self.counter(zs.begin, ny, 1);
+        let base = {
+            let build = ir.at_end(ys.begin);
+            let rows = build.add(build.multiply(zs.value, ny), ys.value);
+            build.multiply(rows, nx)
+        };
+        let zero = ir.constant(64, 0);
+        let (chunk, chunk_end, x, lanes) = if self.has_subgroups {
+            let xs = self.counter(ys.begin, nx, WIDTH);
+            let build = ir.at_end(xs.begin);
+            let rest = build.binary(opcode::SUB, nx, xs.value);
+            let width = ir.constant(64, WIDTH);
+            let is_whole = build.compare(predicate::UGE, rest, width);
+            let lanes = build.select(is_whole, width, rest);
+            ir.at_end(xs.after).br(ys.end);
+            (xs.begin, xs.end, xs.value, lanes)
+        } else {
+            (ys.begin, ys.end, zero, nx)
+        };
+        ir.at_end(ys.after).br(zs.end);
+        let first = ir.at_end(chunk).add(base, x);
+        let place = [x, ys.value, zs.value];
+        GroupLoops { before, chunk, chunk_end, after: zs.after, place, lanes, first }
+    }
+
+    /// Makes the loop of a region of a chunk. `begin` and `after` have no terminators.
+    pub(crate) fn item_loop(&self, entry: BlockRef, group: &GroupLoops) -> ItemLoop {
+        let ir = self.ir;
+        let before = ir.split_before(ir.instructions(entry)[0], c"chunk");
+        ir.erase(ir.terminator(before));
+        let lanes = self.counter(before, group.lanes, 1);
+        self.mark_parallel(ir.terminator(lanes.end));
+        let build = ir.at_end(lanes.begin);
+        let index = build.add(group.first, lanes.value);
+        let x = build.add(group.place[0], lanes.value);
+        let (begin, end, after) = (lanes.begin, lanes.end, lanes.after);
+        ItemLoop { before, begin, end, after, lane: lanes.value, index, x }
+    }
+
+    /// Makes a loop at the end of `from`: 0, `step` and so on, below `count`. `begin` and `after`
+    /// have no terminators.
+    fn counter(&self, from: BlockRef, count: ValueRef, step: u64) -> Counter {
+        let ir = self.ir;
+        let block = |name| ir.append_block(self.function, name);
+        let (begin, end, after) = (block(c"round"), block(c"next"), block(c"done"));
+        ir.at_end(from).br(begin);
+        let value = ir.at_end(begin).phi(ir.int(64));
+        let build = ir.at_end(end);
+        let next = build.add(value, ir.constant(64, step));
+        let more = build.compare(predicate::ULT, next, count);
+        build.cond_br(more, begin, after);
+        ir.add_incoming(value, ir.constant(64, 0), from);
+        ir.add_incoming(value, next, end);
+        Counter { begin, end, after, value }
+    }
+
+    /// Makes a loop over the lanes of a chunk outside of regions. `body` emits a round at the end
+    /// of a block, and returns the block where the round ends. Returns the block behind the loop,
+    /// without a terminator.
+    pub(crate) fn for_lanes(
+        &self,
+        from: BlockRef,
+        count: ValueRef,
+        body: impl FnOnce(BlockRef, ValueRef) -> BlockRef,
+    ) -> BlockRef {
+        let lanes = self.counter(from, count, 1);
+        let last = body(lanes.begin, lanes.value);
+        self.ir.at_end(last).br(lanes.end);
+        lanes.after
+    }
+
+    fn mark_parallel(&self, latch: ValueRef) {
+        let ir = self.ir;
+        let own = ll!(ir, LLVMTemporaryMDNode(ir.context, std::ptr::null(), 0));
+        let parts = [own, self.parallel];
+        let id = ll!(ir, LLVMMDNodeInContext2(ir.context, parts.as_ptr(), parts.len()));
+        ll!(ir, LLVMMetadataReplaceAllUsesWith(own, id));
+        let kind = metadata_kind(ir, "llvm.loop");
+        let id = metadata_value(ir, id);
+        ll!(ir, LLVMSetMetadata(latch, kind, id));
+    }
+}
+
+pub(crate) fn metadata_value(ir: &Ir<'_>, metadata: MetadataRef) -> ValueRef {
+    ll!(ir, LLVMMetadataAsValue(ir.context, metadata))
+}
+
+pub(crate) fn metadata_kind(ir: &Ir<'_>, name: &str) -> u32 {
+    ll!(ir, LLVMGetMDKindIDInContext(ir.context, name.as_ptr().cast(), name.len() as u32))
+}
+
+/// The place of an instruction among the loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// The function's first block.
+    Start,
+    /// A block of the group, in no region.
+    GroupNode(BlockRef),
+    /// Before the loops of a region of the group.
+    Group(usize),
+    /// A block of a chunk, in no region of the chunk.
+    ChunkNode(usize, BlockRef),
+    /// Before the loop of a region of a chunk.
+    Chunk(usize, usize),
+    /// In the loop of a region of a chunk.
+    Item(usize, usize),
+}
+
+impl Place {
+    /// Returns the region of the group.
+    pub(crate) fn group(self) -> Option<usize> {
+        match self {
+            Place::Start | Place::GroupNode(_) => None,
+            Place::Group(group)
+            | Place::ChunkNode(group, _)
+            | Place::Chunk(group, _)
+            | Place::Item(group, _) => Some(group),
+        }
+    }
+
+    /// Returns whether a value that is defined here can be used there without a slot.
+    pub(crate) fn reaches(self, other: Place) -> bool {
+        match (self, other) {
+            (Place::Start, _) => true,
+            (Place::Group(group), other) => other.group() == Some(group),
+            (Place::Chunk(group, chunk), Place::Item(other, item)) => {
+                (group, chunk) == (other, item)
+            }
+            (one, other) => one == other,
+        }
+    }
+}
+
+/// Places of all blocks of a function's regions, before their loops are made.
+pub(crate) fn places(
+    nodes: &Nodes,
+    groups: &Regions,
+    chunks: &[Regions],
+) -> HashMap<BlockRef, Place> {
+    let mut places = HashMap::new();
+    for (block, node) in nodes {
+        let place = match (node, groups.of.get(block)) {
+            (Node::Exchange | Node::Branch(_), Some(group)) => Place::ChunkNode(*group, *block),
+            _ => Place::GroupNode(*block),
+        };
+        places.insert(*block, place);
+    }
+    for (group, regions) in chunks.iter().enumerate() {
+        for (block, chunk) in &regions.of {
+            places.insert(*block, Place::Item(group, *chunk));
+        }
+    }
+    places
+}

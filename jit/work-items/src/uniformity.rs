@@ -1,0 +1,240 @@
+//! The uniformity of values: whether all items of a group, or of a chunk, compute the same value.
+//!
+//! A chunk is the items that one loop runs: a row of the group in x, or a sub-group. Loads are
+//! uniform if their addresses are, because kernels have no data races.
+
+use std::collections::HashMap;
+
+use longshore_llvm::types::{ValueRef, opcode, type_kind};
+
+use crate::flow::Flow;
+use crate::ir::{Ir, ll};
+use crate::markers::Marker;
+
+/// The set of items for which a value is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Group,
+    Chunk,
+    Item,
+}
+
+/// The levels of a function's values.
+pub(crate) struct Uniformity {
+    levels: HashMap<ValueRef, Level>,
+    /// Whether chunks are sub-groups, which begin at multiples of 32 in x.
+    has_subgroups: bool,
+}
+
+impl Uniformity {
+    /// Computes the levels for a function of one item, whose parameters 2 to 4 are the item's
+    /// place in its group.
+    pub(crate) fn of(ir: &Ir<'_>, function: ValueRef, flow: &Flow, has_subgroups: bool) -> Self {
+        let mut levels = HashMap::new();
+        levels.insert(ir.parameter(function, 2), Level::Item);
+        levels.insert(ir.parameter(function, 3), Level::Chunk);
+        levels.insert(ir.parameter(function, 4), Level::Chunk);
+        let mut uniformity = Uniformity { levels, has_subgroups };
+        let influence = Influence::of(flow);
+        let mut joins = vec![Level::Group; flow.blocks.len()];
+        while uniformity.step(ir, flow, &influence, &mut joins) {}
+        uniformity
+    }
+
+    pub(crate) fn level(&self, value: ValueRef) -> Level {
+        self.levels.get(&value).copied().unwrap_or(Level::Group)
+    }
+
+    pub(crate) fn set(&mut self, value: ValueRef, level: Level) {
+        self.levels.insert(value, level);
+    }
+
+    /// Returns the level of the choice among a block's successors.
+    pub(crate) fn of_branch(&self, ir: &Ir<'_>, block: longshore_llvm::types::BlockRef) -> Level {
+        let terminator = ir.terminator(block);
+        match ir.opcode(terminator) {
+            opcode::BR | opcode::SWITCH if ir.successors(block).len() > 1 => {
+                self.level(ir.operand(terminator, 0))
+            }
+            _ => Level::Group,
+        }
+    }
+
+    /// Raises levels once. Returns whether something changed.
+    fn step(
+        &mut self,
+        ir: &Ir<'_>,
+        flow: &Flow,
+        influence: &Influence,
+        joins: &mut [Level],
+    ) -> bool {
+        let mut changed = false;
+        for (number, block) in flow.blocks.iter().enumerate() {
+            for instruction in ir.instructions(*block) {
+                let level = self.computed(ir, instruction, joins[number]);
+                if level > self.level(instruction) {
+                    self.levels.insert(instruction, level);
+                    changed = true;
+                }
+            }
+            let level = self.of_branch(ir, *block);
+            if level > Level::Group {
+                for joined in &influence.joins[number] {
+                    if joins[*joined] < level {
+                        joins[*joined] = level;
+                        changed = true;
+                    }
+                }
+            }
+        }
+        changed
+    }
+
+    fn computed(&self, ir: &Ir<'_>, instruction: ValueRef, join: Level) -> Level {
+        let of_operands = |ir: &Ir<'_>| {
+            let operands = ir.operands(instruction).into_iter();
+            operands.map(|operand| self.level(operand)).max().unwrap_or(Level::Group)
+        };
+        match ir.opcode(instruction) {
+            opcode::ALLOCA | opcode::ATOMIC_RMW | opcode::ATOMIC_CMP_XCHG | opcode::VA_ARG => {
+                Level::Item
+            }
+            opcode::PHI => {
+                let incoming = ir.incoming(instruction);
+                let level = incoming.iter().map(|(value, _)| self.level(*value)).max();
+                let is_one = incoming.iter().all(|(value, _)| *value == incoming[0].0);
+                level.unwrap_or(Level::Group).max(if is_one { Level::Group } else { join })
+            }
+            opcode::LOAD if is_plain(ir, instruction) => of_operands(ir),
+            opcode::LOAD => Level::Item,
+            opcode::CALL => match Marker::called(ir, instruction) {
+                Some(Marker::SubgroupOf) if self.has_subgroups => Level::Chunk,
+                Some(Marker::Ballot) => Level::Chunk,
+                Some(Marker::Scan(_)) if is_reduction(ir, instruction) => Level::Chunk,
+                _ if is_pure_intrinsic(ir, instruction) => of_operands(ir),
+                _ => Level::Item,
+            },
+            opcode::LSHR | opcode::UDIV if self.is_subgroup_number(ir, instruction) => Level::Chunk,
+            _ => of_operands(ir),
+        }
+    }
+
+    /// Returns whether an instruction divides the item's id in x by a multiple of a sub-group's
+    /// size.
+    fn is_subgroup_number(&self, ir: &Ir<'_>, instruction: ValueRef) -> bool {
+        let operands = ir.operands(instruction);
+        let by = ir.constant_value(operands[1]);
+        let is_multiple = match (ir.opcode(instruction), by) {
+            (opcode::LSHR, Some(by)) => by >= 5,
+            (_, Some(by)) => by > 0 && by % 32 == 0,
+            (_, None) => false,
+        };
+        let mut value = operands[0];
+        while ir.is_instruction(value) && ir.opcode(value) == opcode::ZEXT {
+            value = ir.operand(value, 0);
+        }
+        let is_x = || {
+            let parameter = ll!(ir, LLVMIsAArgument(value)).present();
+            parameter.is_some_and(|it| self.level(it) == Level::Item)
+        };
+        self.has_subgroups && is_multiple && is_x()
+    }
+}
+
+/// Returns whether a load or store is neither volatile nor atomic.
+pub(crate) fn is_plain(ir: &Ir<'_>, access: ValueRef) -> bool {
+    ll!(ir, LLVMGetVolatile(access)) == 0 && ll!(ir, LLVMGetOrdering(access)) == 0
+}
+
+/// Returns whether a scan gives all items the same result.
+pub(crate) fn is_reduction(ir: &Ir<'_>, scan: ValueRef) -> bool {
+    ir.constant_value(ir.operand(scan, 3)) == Some(0)
+}
+
+/// Beginnings of the names of intrinsics that depend on their arguments alone.
+const PURE: [&str; 27] = [
+    "abs.",
+    "smax.",
+    "smin.",
+    "umax.",
+    "umin.",
+    "ctpop.",
+    "ctlz.",
+    "cttz.",
+    "bswap.",
+    "bitreverse.",
+    "fshl.",
+    "fshr.",
+    "sqrt.",
+    "fma.",
+    "fmuladd.",
+    "fabs.",
+    "floor.",
+    "ceil.",
+    "trunc.",
+    "rint.",
+    "nearbyint.",
+    "round.",
+    "copysign.",
+    "minnum.",
+    "maxnum.",
+    "uadd.with.overflow.",
+    "umul.with.overflow.",
+];
+
+/// Returns whether an instruction calls an intrinsic without effects, whose result depends on its
+/// arguments alone.
+pub(crate) fn is_pure_intrinsic(ir: &Ir<'_>, call: ValueRef) -> bool {
+    let Some(callee) = ir.callee(call) else { return false };
+    let name = ir.name(callee);
+    name.strip_prefix("llvm.").is_some_and(|name| PURE.iter().any(|pure| name.starts_with(pure)))
+}
+
+/// Returns whether an instruction computes a value from its operands alone, and cannot trap.
+pub(crate) fn is_speculatable(ir: &Ir<'_>, instruction: ValueRef) -> bool {
+    match ir.opcode(instruction) {
+        opcode::UDIV | opcode::SDIV | opcode::UREM | opcode::SREM => {
+            let divisor = ir.constant_value(ir.operand(instruction, 1));
+            divisor.is_some_and(|divisor| divisor != 0 && divisor as u32 != u32::MAX)
+        }
+        opcode::ADD..=opcode::MUL
+        | opcode::FMUL
+        | opcode::FDIV
+        | opcode::FREM..=opcode::XOR
+        | opcode::GET_ELEMENT_PTR..=opcode::FCMP
+        | opcode::SELECT
+        | opcode::EXTRACT_ELEMENT..=opcode::INSERT_VALUE
+        | opcode::ADDR_SPACE_CAST
+        | opcode::FNEG
+        | opcode::FREEZE => ir.kind(ir.type_of(instruction)) != type_kind::TOKEN,
+        opcode::CALL => is_pure_intrinsic(ir, instruction),
+        _ => false,
+    }
+}
+
+/// The blocks whose phis depend on which way a branch goes.
+struct Influence {
+    joins: Vec<Vec<usize>>,
+}
+
+impl Influence {
+    fn of(flow: &Flow) -> Influence {
+        let nearest = flow.post_dominators();
+        let joins = flow.numbers().map(|block| {
+            if flow.successors[block].len() < 2 {
+                return Vec::new();
+            }
+            let end = nearest[block];
+            let from = flow.successors[block].clone();
+            let inside = |number| Some(number) != end;
+            // The end itself is reached, but not passed.
+            let starts: Vec<usize> = from.iter().copied().filter(|it| inside(*it)).collect();
+            let mut reached = flow.reach(starts, &flow.successors, inside);
+            if let Some(end) = end {
+                reached[end] = true;
+            }
+            flow.numbers().filter(|number| reached[*number]).collect()
+        });
+        Influence { joins: joins.collect() }
+    }
+}
