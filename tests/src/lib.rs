@@ -19,6 +19,7 @@ pub mod gpus;
 pub mod kernels;
 pub mod pages;
 pub mod programs;
+pub mod random_kernels;
 pub mod resource_usage;
 pub mod suites;
 pub mod vulkan;

@@ -15,6 +15,7 @@ mod memory_tracking;
 mod one_source;
 mod profiles;
 mod public_api;
+mod random_kernels;
 mod relocatable_images;
 mod word_arguments;
 mod work_groups;

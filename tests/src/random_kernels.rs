@@ -1,0 +1,44 @@
+//! Random kernels in the form of work-items, with their expected results.
+//!
+//! A seed gives a kernel: its source for `longshore_device.h`, a launch, and the results by a
+//! scalar interpreter. Kernels have barriers in loops and conditions, shared memory, sub-group
+//! operations, early returns, private arrays and pointers, calls, and atomics. Every result is
+//! defined: no race, no overflow of signed integers, no order of floating-point additions.
+
+mod ast;
+mod compare;
+mod generate;
+mod interpret;
+mod lower;
+mod operations;
+mod print;
+mod print_statements;
+mod random;
+mod reduce;
+mod shared_memory;
+mod walk;
+
+pub use ast::Kernel;
+pub use compare::{Bench, Execution, Way};
+pub use interpret::Output;
+pub use reduce::reduce;
+
+impl Kernel {
+    /// Returns the kernel of a seed.
+    pub fn of_seed(seed: u64) -> Kernel {
+        generate::generate(seed)
+    }
+
+    /// Returns the results of the kernel's launch.
+    ///
+    /// # Errors
+    /// The reason why the kernel has no defined result, or too long a run.
+    pub fn interpret(&self) -> Result<Output, String> {
+        interpret::interpret(self)
+    }
+}
+
+/// Returns a source with these kernels, in C.
+pub fn source<'a>(kernels: impl IntoIterator<Item = &'a Kernel>) -> String {
+    print::source(kernels)
+}

@@ -1,0 +1,133 @@
+//! Comparison of compiled kernels with their expected results.
+
+use super::Kernel;
+use super::ast::OUTPUTS;
+use super::interpret::{Output, UNWRITTEN, WIDE_UNWRITTEN};
+use super::print::source;
+use crate::device_code::{Workshop, threads};
+use crate::world::root;
+use longshore::{Device, Grid, Image, Program, Queue};
+use longshore_conformance::TrustedImages;
+use std::fmt::Debug;
+use std::path::Path;
+use std::process::Command;
+
+/// The execution of items that wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// Each item on a stack of its own: the image is the compiler's alone.
+    Fibers,
+}
+
+/// A way of compilation.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// Execution of items that wait for each other.
+    pub execution: Execution,
+    /// Program name of the compiler.
+    pub clang: String,
+    /// Flags such as `-O3`.
+    pub flags: Vec<String>,
+}
+
+impl Way {
+    /// Compiles a source to an image for the CPU. Blocks.
+    ///
+    /// # Errors
+    /// The compiler's messages.
+    pub fn image(&self, source: &str) -> Result<Image, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let (file, image) = (folder.path().join("random.c"), folder.path().join("random.o"));
+        std::fs::write(&file, source).map_err(|error| error.to_string())?;
+        match self.execution {
+            Execution::Fibers => self.compile(&file, &image)?,
+        }
+        Image::read(image).map_err(|error| error.to_string())
+    }
+
+    fn compile(&self, source: &Path, to: &Path) -> Result<(), String> {
+        let mut command = Command::new(&self.clang);
+        command.args(["-c", "-fPIC", "-w", "-std=gnu17", "-ffp-contract=off", "-I"]);
+        command.arg(root().join("include")).args(&self.flags).arg("-o").arg(to).arg(source);
+        let output = command.output().map_err(|error| format!("{}: {error}", self.clang))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("{self:?}: {}", String::from_utf8_lossy(&output.stderr))),
+        }
+    }
+}
+
+/// The CPU, and a queue on it.
+pub struct Bench {
+    device: Device,
+    queue: Queue,
+}
+
+impl Bench {
+    /// Opens the CPU with two threads.
+    ///
+    /// # Panics
+    /// If the device does not work.
+    #[expect(clippy::new_without_default, reason = "it opens a device")]
+    pub fn new() -> Bench {
+        let device = Workshop::new().device(threads(2));
+        let queue = device.queue().expect("the device works");
+        Bench { device, queue }
+    }
+
+    /// Compiles kernels as one image, runs each, and compares the results. Returns the description
+    /// of each difference, or `None` for a kernel without one.
+    ///
+    /// # Errors
+    /// The message of a failed compilation or load.
+    pub fn compare(
+        &self,
+        way: &Way,
+        kernels: &[(Kernel, Output)],
+    ) -> Result<Vec<Option<String>>, String> {
+        let image = way.image(&source(kernels.iter().map(|(kernel, _)| kernel)))?;
+        let program = self.device.load_trusted(image).map_err(|error| error.to_string())?;
+        let compared = kernels.iter().map(|(kernel, expected)| match self.run(&program, kernel) {
+            Ok(output) => difference(kernel, &output, expected),
+            Err(error) => Some(format!("the launch failed: {error}")),
+        });
+        Ok(compared.collect())
+    }
+
+    fn run(&self, program: &Program, kernel: &Kernel) -> longshore::Result<Output> {
+        let entry = program.kernel(&format!("k{}", kernel.seed))?;
+        let count = kernel.total() * OUTPUTS as usize;
+        let out = self.device.buffer_of(&self.queue, &vec![UNWRITTEN; count])?;
+        let wide = self.device.buffer_of(&self.queue, &vec![WIDE_UNWRITTEN; count])?;
+        let arguments = &kernel.arguments;
+        let input = self.device.buffer_of(&self.queue, &arguments.input)?;
+        let grid = Grid::new(kernel.groups, kernel.items);
+        let grid = grid.with_shared_bytes(kernel.dynamic_bytes());
+        let n = arguments.input.len() as u32;
+        let (a, b, c, f) = (arguments.a, arguments.b, arguments.c, arguments.f);
+        let all = (&out, &wide, &input, n, a, b, c, f);
+        // SAFETY: the kernel's accesses are in bounds, as the interpreter showed: `out` and `wide`
+        // have elements for all items, and `input` has `n`.
+        unsafe { self.queue.launch_and_wait(&entry, grid, all)? };
+        Ok(Output { out: out.to_vec(&self.queue)?, wide: wide.to_vec(&self.queue)? })
+    }
+}
+
+/// Describes the first difference.
+fn difference(kernel: &Kernel, got: &Output, expected: &Output) -> Option<String> {
+    fn first<T: PartialEq + Debug>(
+        name: &str,
+        got: &[T],
+        expected: &[T],
+    ) -> Option<(usize, String)> {
+        let at = got.iter().zip(expected).position(|(got, expected)| got != expected)?;
+        let (item, slot) = (at / OUTPUTS as usize, at % OUTPUTS as usize);
+        let (got, expected) = (&got[at], &expected[at]);
+        Some((item, format!("{name}, slot {slot}: {got:?} instead of {expected:?}")))
+    }
+    let differences =
+        [first("out", &got.out, &expected.out), first("wide", &got.wide, &expected.wide)];
+    let (item, text) = differences.into_iter().flatten().min_by_key(|(item, _)| *item)?;
+    let volume = kernel.volume() as usize;
+    Some(format!("item {} of group {}: {text}", item % volume, item / volume))
+}

@@ -1,0 +1,113 @@
+//! Random kernels of work-items on the CPU, compared with a scalar interpreter.
+//!
+//! Variables change the tests:
+//!
+//! - `LONGSHORE_RANDOM_KERNELS`: number of kernels;
+//! - `LONGSHORE_RANDOM_SEED`: the first kernel's seed;
+//! - `LONGSHORE_RANDOM_CLANG`: one compiler, such as `clang-19`, in place of all;
+//! - `LONGSHORE_RANDOM_FLAGS`: flags such as `-O2 -march=native`, in place of each level.
+
+use longshore_tests::device_code::clangs;
+use longshore_tests::effort;
+use longshore_tests::random_kernels::{Bench, Execution, Kernel, Output, Way, reduce, source};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::available_parallelism;
+
+const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
+
+/// Number of kernels in an image.
+const BATCH: u64 = 30;
+
+#[test]
+fn random_kernels_have_the_results_of_an_interpreter() {
+    let count = if effort::is_all() { 4000 } else { 240 };
+    compare(Execution::Fibers, count);
+}
+
+/// Compares this number of kernels, unless a variable says otherwise.
+fn compare(execution: Execution, count: u64) {
+    let count = number("LONGSHORE_RANDOM_KERNELS").unwrap_or(count);
+    let first = number("LONGSHORE_RANDOM_SEED").unwrap_or(0);
+    let (next, ways) = (AtomicU64::new(0), ways(execution));
+    let totals = Mutex::new((0, 0));
+    let workers = available_parallelism().map_or(1, usize::from);
+    let failure = std::thread::scope(|scope| {
+        let work = || {
+            let bench = Bench::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let begin = number * BATCH;
+                if begin >= count {
+                    return None;
+                }
+                let way = &ways[number as usize % ways.len()];
+                let seeds = first + begin..first + count.min(begin + BATCH);
+                match batch(&bench, way, seeds) {
+                    Ok((compared, rejected)) => {
+                        let mut totals = totals.lock().unwrap();
+                        *totals = (totals.0 + compared, totals.1 + rejected);
+                    }
+                    Err(failure) => {
+                        next.store(count, Ordering::Relaxed);
+                        return Some(failure);
+                    }
+                }
+            }
+        };
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().filter_map(|worker| worker.join().unwrap()).next()
+    });
+    let (compared, rejected) = *totals.lock().unwrap();
+    println!("{compared} kernels without a difference, {rejected} without a defined result");
+    if let Some(failure) = failure {
+        panic!("{failure}");
+    }
+    assert!(rejected <= (compared + rejected) / 20 + 2, "too few kernels have a defined result");
+}
+
+/// Compares the kernels of some seeds. Returns the number of compared kernels, and the number of
+/// kernels without a defined result.
+fn batch(bench: &Bench, way: &Way, seeds: std::ops::Range<u64>) -> Result<(usize, usize), String> {
+    let all = seeds.end - seeds.start;
+    let kernels: Vec<(Kernel, Output)> = seeds
+        .map(Kernel::of_seed)
+        .filter_map(|kernel| kernel.interpret().ok().map(|output| (kernel, output)))
+        .collect();
+    let differences = bench.compare(way, &kernels)?;
+    let different = differences.into_iter().zip(&kernels);
+    let mut different =
+        different.filter_map(|(difference, (kernel, _))| Some((kernel, difference?)));
+    let Some((kernel, difference)) = different.next() else {
+        return Ok((kernels.len(), all as usize - kernels.len()));
+    };
+    let (smaller, still) = reduce(bench, way, kernel.clone(), difference.clone());
+    Err(format!(
+        "{way:?}, {kernel}: {difference}\n{}\n\nreduced: {still}\n{}",
+        source([kernel]),
+        source([&smaller])
+    ))
+}
+
+fn ways(execution: Execution) -> Vec<Way> {
+    let variable = |name| std::env::var(name).ok();
+    let clangs = match variable("LONGSHORE_RANDOM_CLANG") {
+        Some(clang) => vec![clang],
+        None => clangs().into_iter().map(String::from).collect(),
+    };
+    let flags = match variable("LONGSHORE_RANDOM_FLAGS") {
+        Some(flags) => vec![flags],
+        None => LEVELS.map(String::from).to_vec(),
+    };
+    let each = flags.iter().flat_map(|flags| clangs.iter().map(move |clang| (clang, flags)));
+    let way = |(clang, flags): (&String, &String)| {
+        let flags = flags.split_whitespace().map(String::from).collect();
+        Way { execution, clang: clang.clone(), flags }
+    };
+    each.map(way).collect()
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value} is no number")))
+}
