@@ -711,11 +711,11 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_start_(const struc
  * by loops over the items. All other compilers call it.
  */
 #define LONGSHORE_TOGETHER_(result, name, symbol, parameters)                                                         \
-  static __attribute__((noinline, convergent, noduplicate, nothrow, unused)) result name parameters __asm__(symbol);  \
+  static __attribute__((noinline, convergent, noduplicate, unused)) result name parameters __asm__(symbol);           \
   static result name parameters
 /* The same for a function without side effects, which items call alone. */
 #define LONGSHORE_APART_(result, name, symbol, parameters)                                                            \
-  static __attribute__((noinline, const, nothrow, unused)) result name parameters __asm__(symbol);                    \
+  static __attribute__((noinline, const, unused)) result name parameters __asm__(symbol);                             \
   static result name parameters
 
 #define LONGSHORE_LOCAL_(i, p)                                                                                        \

@@ -14,7 +14,7 @@ const ITEM: &str = "__longshore_item_";
 /// Name of the variables that keep functions of one item.
 const KEPT: &std::ffi::CStr = c"longshore_kept";
 /// Most instructions of functions that become part of a kernel's code for speed alone.
-const INLINED: usize = 20_000;
+const INLINED: usize = 100_000;
 
 /// A kernel of items that wait for each other.
 pub(crate) struct Kernel {

@@ -116,6 +116,46 @@ pub unsafe fn run(
     Ok(report)
 }
 
+/// Makes loops of all kernels of a module of bitcode, as [`run`] does, and returns the new bitcode.
+///
+/// # Errors
+/// As for [`run`], and for bytes that are no bitcode of this version.
+///
+/// # Safety
+/// The bitcode is a compiler's: LLVM does not check all of it, and can end the process.
+pub unsafe fn run_on_bitcode(
+    library: &Library,
+    bitcode: &[u8],
+) -> Result<(Vec<u8>, Report), String> {
+    let llvm = library.functions();
+    // SAFETY: the context is new. The buffer has a copy of the bytes, and is given back.
+    unsafe {
+        let context = (llvm.LLVMContextCreate)();
+        let (start, length) = (bitcode.as_ptr().cast(), bitcode.len());
+        let name = c"bitcode".as_ptr();
+        let buffer = (llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy)(start, length, name);
+        let mut module = ModuleRef::NULL;
+        let failed = (llvm.LLVMParseBitcodeInContext2)(context, buffer, &raw mut module);
+        (llvm.LLVMDisposeMemoryBuffer)(buffer);
+        let result = match failed {
+            0 => run(library, context, module, TargetMachineRef::NULL).map(|report| {
+                let written = (llvm.LLVMWriteBitcodeToMemoryBuffer)(module);
+                let start = (llvm.LLVMGetBufferStart)(written).cast::<u8>();
+                let size = (llvm.LLVMGetBufferSize)(written);
+                let bytes = std::slice::from_raw_parts(start, size).to_vec();
+                (llvm.LLVMDisposeMemoryBuffer)(written);
+                (bytes, report)
+            }),
+            _ => Err(format!("LLVM {} cannot read this bitcode", library.major())),
+        };
+        if !module.is_null() {
+            (llvm.LLVMDisposeModule)(module);
+        }
+        (llvm.LLVMContextDispose)(context);
+        result
+    }
+}
+
 fn make_loops(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef, report: &mut Report) {
     let has_subgroups = {
         let called = |it: &ValueRef| markers::Marker::called(ir, *it);
@@ -132,6 +172,7 @@ fn make_loops(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef, report: &mut Report)
             report.kernels.push(Outcome { kernel: kernel.name.clone(), result: Ok(()) });
         }
         Err(obstacle) => {
+            if std::env::var("LOOPS_TRACE").is_ok() { eprintln!("{}\nOBSTACLE {}", ir.show(copy), obstacle.at.map(|at| ir.show(at)).unwrap_or_default()); }
             refuse(ir, kernel, &obstacle, report);
             ll!(ir, LLVMDeleteFunction(copy));
         }

@@ -8,6 +8,7 @@ use crate::device_code::{Workshop, threads};
 use crate::world::root;
 use longshore::{Device, Grid, Image, Program, Queue};
 use longshore_conformance::TrustedImages;
+use longshore_llvm::Library;
 use std::fmt::Debug;
 use std::path::Path;
 use std::process::Command;
@@ -17,6 +18,8 @@ use std::process::Command;
 pub enum Execution {
     /// Each item on a stack of its own: the image is the compiler's alone.
     Fibers,
+    /// Loops over the items, made from bitcode by the pass over work-items.
+    Loops,
 }
 
 /// A way of compilation.
@@ -40,14 +43,35 @@ impl Way {
         let (file, image) = (folder.path().join("random.c"), folder.path().join("random.o"));
         std::fs::write(&file, source).map_err(|error| error.to_string())?;
         match self.execution {
-            Execution::Fibers => self.compile(&file, &image)?,
+            Execution::Fibers => self.compile(&["-c"], &file, &image)?,
+            Execution::Loops => self.compile_loops(&file, &image)?,
         }
         Image::read(image).map_err(|error| error.to_string())
     }
 
-    fn compile(&self, source: &Path, to: &Path) -> Result<(), String> {
+    /// Compiles a source to bitcode, makes loops of the items, and compiles these.
+    fn compile_loops(&self, source: &Path, to: &Path) -> Result<(), String> {
+        let bitcode = to.with_extension("bc");
+        let early = ["-c", "-emit-llvm", "-gline-tables-only", "-Xclang", "-disable-llvm-passes"];
+        self.compile(&early, source, &bitcode)?;
+        let version = self.clang.rsplit_once('-').and_then(|(_, version)| version.parse().ok());
+        // SAFETY: the system's library of this name is LLVM's.
+        let library = unsafe { Library::find(version) }.map_err(|error| error.to_string())?;
+        let bytes = std::fs::read(&bitcode).map_err(|error| error.to_string())?;
+        // SAFETY: the bitcode is the compiler's.
+        let (bytes, report) = unsafe { longshore_work_items::run_on_bitcode(&library, &bytes) }?;
+        for outcome in report.kernels {
+            if let Err(reason) = outcome.result {
+                println!("{}: {reason}", outcome.kernel);
+            }
+        }
+        std::fs::write(&bitcode, bytes).map_err(|error| error.to_string())?;
+        self.compile(&["-c", "-x", "ir"], &bitcode, to)
+    }
+
+    fn compile(&self, kind: &[&str], source: &Path, to: &Path) -> Result<(), String> {
         let mut command = Command::new(&self.clang);
-        command.args(["-c", "-fPIC", "-w", "-std=gnu17", "-ffp-contract=off", "-I"]);
+        command.args(kind).args(["-fPIC", "-w", "-std=gnu17", "-ffp-contract=off", "-I"]);
         command.arg(root().join("include")).args(&self.flags).arg("-o").arg(to).arg(source);
         let output = command.output().map_err(|error| format!("{}: {error}", self.clang))?;
         match output.status.success() {

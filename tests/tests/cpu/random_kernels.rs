@@ -25,6 +25,12 @@ fn random_kernels_have_the_results_of_an_interpreter() {
     compare(Execution::Fibers, count);
 }
 
+#[test]
+fn random_kernels_as_loops_have_the_results_of_an_interpreter() {
+    let count = if effort::is_all() { 4000 } else { 240 };
+    compare(Execution::Loops, count);
+}
+
 /// Compares this number of kernels, unless a variable says otherwise.
 fn compare(execution: Execution, count: u64) {
     let count = number("LONGSHORE_RANDOM_KERNELS").unwrap_or(count);
