@@ -2,7 +2,7 @@
  * The kernels of tests and benchmarks, in C that is also C++. They are correct for any n.
  *
  * Each kernel has two forms: a function for a group, and, with the suffix _items, a function for an
- * item.
+ * item. Where the forms have different algorithms, a third kernel has the items' one in group form.
  */
 #include "longshore_device.h"
 
@@ -122,7 +122,35 @@ LONGSHORE_GROUP_KERNEL(matmul, (const float *__restrict a, const float *__restri
   }
 }
 
-/* An item computes one element. Groups as above, but with tiles of 16 x 16 elements. */
+/* An item computes one element. Groups as above, but with tiles of 16 x 16 elements. In both forms,
+ * the algorithm is the same. */
+LONGSHORE_GROUP_KERNEL(matmul_16, (const float *__restrict a, const float *__restrict b, float *__restrict c,
+                                   uint32_t m, uint32_t n, uint32_t k),
+                       LONGSHORE_GROUP_SIZE(16, 16, 1)) {
+  LONGSHORE_SHARED(float, left, [16][16]);
+  LONGSHORE_SHARED(float, right, [16][16]);
+  LONGSHORE_PRIVATE(float, sum);
+  LONGSHORE_ITEMS_NOWAIT { longshore_private(sum) = 0; }
+  for (uint64_t begin = 0; begin < k; begin += 16) {
+    LONGSHORE_ITEMS {
+      const uint32_t x = longshore_item_id(0), y = longshore_item_id(1);
+      left[y][x] = element(a, m, k, longshore_global_id(1), begin + x);
+      right[y][x] = element(b, k, n, begin + y, longshore_global_id(0));
+    }
+    LONGSHORE_ITEMS {
+      const uint32_t x = longshore_item_id(0), y = longshore_item_id(1);
+      float own = longshore_private(sum);
+#pragma unroll
+      for (uint32_t j = 0; j < 16; ++j) own += left[y][j] * right[j][x];
+      longshore_private(sum) = own;
+    }
+  }
+  LONGSHORE_ITEMS_NOWAIT {
+    const uint64_t row = longshore_global_id(1), column = longshore_global_id(0);
+    if (row < m && column < n) c[row * n + column] = longshore_private(sum);
+  }
+}
+
 LONGSHORE_KERNEL(matmul_items, (const float *a, const float *b, float *c, uint32_t m, uint32_t n, uint32_t k),
                  LONGSHORE_GROUP_SIZE(16, 16, 1)) {
   LONGSHORE_SHARED(float, left, [16][16]);
@@ -171,21 +199,24 @@ LONGSHORE_FUNCTION uint64_t part(uint64_t group, uint64_t groups, uint64_t n) {
 SUMS(reduce, float)
 SUMS(prefix_sum_parts, uint32_t)
 
-LONGSHORE_KERNEL(reduce_items, (const float *x, float *sums, uint64_t n), LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
-  LONGSHORE_SHARED(float, tile, [GROUP]);
-  const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);
-  const uint64_t end = part(group + 1, groups, n);
-  const uint32_t id = longshore_item_id(0);
-  float sum = 0;
-  for (uint64_t i = part(group, groups, n) + id; i < end; i += GROUP) sum += x[i];
-  tile[id] = sum;
-  longshore_barrier();
-  for (uint32_t half = GROUP / 2; half > 0; half /= 2) {
-    if (id < half) tile[id] += tile[id + half];
-    longshore_barrier();
+#define SUMS_OF_ITEMS(name, type)                                                                                  \
+  LONGSHORE_KERNEL(name, (const type *x, type *sums, uint64_t n), LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {             \
+    LONGSHORE_SHARED(type, tile, [GROUP]);                                                                         \
+    const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);                               \
+    const uint64_t end = part(group + 1, groups, n);                                                               \
+    const uint32_t id = longshore_item_id(0);                                                                      \
+    type sum = 0;                                                                                                  \
+    for (uint64_t i = part(group, groups, n) + id; i < end; i += GROUP) sum += x[i];                               \
+    tile[id] = sum;                                                                                                \
+    longshore_barrier();                                                                                           \
+    for (uint32_t half = GROUP / 2; half > 0; half /= 2) {                                                         \
+      if (id < half) tile[id] += tile[id + half];                                                                  \
+      longshore_barrier();                                                                                         \
+    }                                                                                                              \
+    if (id == 0) sums[group] = tile[0];                                                                            \
   }
-  if (id == 0) sums[group] = tile[0];
-}
+SUMS_OF_ITEMS(reduce_items, float)
+SUMS_OF_ITEMS(prefix_sum_parts_items, uint32_t)
 
 /* Adds the number of occurrences of each byte to the bins. */
 LONGSHORE_GROUP_KERNEL(histogram, (const uint8_t *__restrict x, uint32_t *bins, uint64_t n),
@@ -276,6 +307,32 @@ LONGSHORE_GROUP_KERNEL(prefix_sum, (const uint32_t *x, uint32_t *y, const uint32
   }
 }
 
+/* An item adds one element of each block of GROUP elements. In both forms, the algorithm is the
+ * same. */
+LONGSHORE_GROUP_KERNEL(prefix_sum_1, (const uint32_t *x, uint32_t *y, const uint32_t *before, uint64_t n),
+                       LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
+  LONGSHORE_SHARED(uint32_t, tile, [2][GROUP]);
+  const uint64_t group = longshore_group_id(0), groups = longshore_group_count(0);
+  const uint64_t end = part(group + 1, groups, n);
+  uint32_t sum = before && group > 0 ? before[group - 1] : 0;
+  for (uint64_t begin = part(group, groups, n); begin < end; begin += GROUP) {
+    LONGSHORE_ITEMS {
+      const uint32_t id = longshore_item_id(0);
+      tile[0][id] = begin + id < end ? x[begin + id] : 0;
+    }
+    /* Eight rounds, so the sums are in tile[0] again. */
+    _Pragma("unroll") for (uint32_t near = 1; near < GROUP; near *= 2) {
+      LONGSHORE_ITEMS {
+        const uint32_t id = longshore_item_id(0), from = __builtin_ctz(near) % 2;
+        tile[1 - from][id] = tile[from][id] + (id >= near ? tile[from][id - near] : 0);
+      }
+    }
+    LONGSHORE_FIRST_ITEMS(end - begin) { y[begin + longshore_item_id(0)] = sum + tile[0][longshore_item_id(0)]; }
+    sum += tile[0][GROUP - 1];
+    longshore_barrier();
+  }
+}
+
 LONGSHORE_KERNEL(prefix_sum_items, (const uint32_t *x, uint32_t *y, const uint32_t *before, uint64_t n),
                  LONGSHORE_GROUP_SIZE(GROUP, 1, 1)) {
   LONGSHORE_SHARED(uint32_t, tile, [2][GROUP]);
@@ -297,6 +354,10 @@ LONGSHORE_KERNEL(prefix_sum_items, (const uint32_t *x, uint32_t *y, const uint32
     longshore_barrier();
   }
 }
+
+/* ---- Groups of GROUP items, each with one block of the elements ------------------------------ */
+
+#include "blocks.h"
 
 /* ---- N-body ---------------------------------------------------------------------------------- */
 

@@ -8,10 +8,11 @@ mod reference;
 mod rig;
 
 pub use build::{Build, Language, Shape};
-pub use launches::{Form, GROUP, Kernels, elements, parts};
+pub use launches::{Form, GROUP, Kernels, RADIUS, SORTED, elements, parts};
 pub use numbers::{bodies, bytes, integers, small_floats};
 pub use reference::{
-    PullBound, histogram, matmul, nbody, nbody_bounds, prefix_sum, reduce, saxpy, stencil, triad,
+    PullBound, block_sums, histogram, matmul, nbody, nbody_bounds, prefix_sum, reduce, saxpy,
+    sorted_blocks, stencil, triad, wide_stencil,
 };
 pub use rig::{Poisoned, Rig};
 

@@ -214,23 +214,32 @@ fn a_code_object_shows_its_target_even_with_unreadable_metadata() {
 }
 
 /// The kernels of `tests/kernels/kernels.c`, with the sizes of their arguments in bytes.
-const KERNELS: [(&str, &[u64]); 18] = [
+const KERNELS: [(&str, &[u64]); 27] = [
+    ("bitonic_sort", &[8, 8, 8]),
+    ("bitonic_sort_items", &[8, 8, 8]),
     ("empty", &[]),
     ("histogram", &[8, 8, 8]),
     ("histogram_items", &[8, 8, 8]),
     ("matmul", &[8, 8, 8, 4, 4, 4]),
+    ("matmul_16", &[8, 8, 8, 4, 4, 4]),
     ("matmul_items", &[8, 8, 8, 4, 4, 4]),
     ("nbody", &[8, 8, 8]),
     ("nbody_items", &[8, 8, 8]),
     ("prefix_sum", &[8, 8, 8, 8]),
+    ("prefix_sum_1", &[8, 8, 8, 8]),
     ("prefix_sum_items", &[8, 8, 8, 8]),
     ("prefix_sum_parts", &[8, 8, 8]),
+    ("prefix_sum_parts_items", &[8, 8, 8]),
     ("reduce", &[8, 8, 8]),
     ("reduce_items", &[8, 8, 8]),
     ("saxpy", &[4, 8, 8, 8]),
     ("saxpy_items", &[4, 8, 8, 8]),
     ("stencil", &[8, 8, 8]),
     ("stencil_items", &[8, 8, 8]),
+    ("stencil_shared", &[8, 8, 8]),
+    ("stencil_shared_items", &[8, 8, 8]),
+    ("tree_sum", &[8, 8, 8]),
+    ("tree_sum_items", &[8, 8, 8]),
     ("triad", &[4, 8, 8, 8, 8]),
     ("triad_items", &[4, 8, 8, 8, 8]),
 ];

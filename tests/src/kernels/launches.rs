@@ -6,8 +6,12 @@ use std::collections::BTreeMap;
 
 /// Number of items in a group, for kernels with a fixed size.
 pub const GROUP: u32 = 256;
+/// Number of elements in a block of the kernel `bitonic_sort`.
+pub const SORTED: u32 = 2 * GROUP;
+/// Distance of the farthest neighbour of the kernel `stencil_shared`.
+pub const RADIUS: usize = 4;
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 27] = [
     "empty",
     "saxpy",
     "saxpy_items",
@@ -16,14 +20,23 @@ const NAMES: [&str; 18] = [
     "stencil",
     "stencil_items",
     "matmul",
+    "matmul_16",
     "matmul_items",
     "reduce",
     "reduce_items",
     "histogram",
     "histogram_items",
     "prefix_sum_parts",
+    "prefix_sum_parts_items",
     "prefix_sum",
+    "prefix_sum_1",
     "prefix_sum_items",
+    "tree_sum",
+    "tree_sum_items",
+    "stencil_shared",
+    "stencil_shared_items",
+    "bitonic_sort",
+    "bitonic_sort_items",
     "nbody",
     "nbody_items",
 ];
@@ -158,6 +171,35 @@ impl Kernels {
     pub unsafe fn prefix_sum(
         &self,
         form: Form,
+        buffers: [&Buffer<u32>; 3],
+        n: u64,
+        groups: u32,
+    ) -> Result<()> {
+        // SAFETY: promised by the caller.
+        unsafe { self.prefix_sum_by("prefix_sum", form, buffers, n, groups) }
+    }
+
+    /// Does the same as [`Kernels::prefix_sum`], by the items' algorithm in group form.
+    ///
+    /// # Errors
+    /// The errors of [`Queue::launch`].
+    ///
+    /// # Safety
+    /// As for [`Kernels::prefix_sum`].
+    pub unsafe fn prefix_sum_1(
+        &self,
+        buffers: [&Buffer<u32>; 3],
+        n: u64,
+        groups: u32,
+    ) -> Result<()> {
+        // SAFETY: promised by the caller.
+        unsafe { self.prefix_sum_by("prefix_sum_1", Form::Group, buffers, n, groups) }
+    }
+
+    unsafe fn prefix_sum_by(
+        &self,
+        name: &str,
+        form: Form,
         [x, y, sums]: [&Buffer<u32>; 3],
         n: u64,
         groups: u32,
@@ -166,9 +208,9 @@ impl Kernels {
         let count = u64::from(groups);
         // SAFETY: promised by the caller.
         unsafe {
-            self.launch("prefix_sum_parts", Form::Group, parts(groups), (x, sums, n))?;
-            self.launch("prefix_sum", form, parts(1), (sums, sums, NOTHING, count))?;
-            self.launch("prefix_sum", form, parts(groups), (x, y, sums, n))
+            self.launch("prefix_sum_parts", form, parts(groups), (x, sums, n))?;
+            self.launch(name, form, parts(1), (sums, sums, NOTHING, count))?;
+            self.launch(name, form, parts(groups), (x, y, sums, n))
         }
     }
 }

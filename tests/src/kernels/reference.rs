@@ -16,6 +16,12 @@ pub fn stencil(x: &[f32]) -> Vec<f32> {
     (0..x.len()).map(|i| at(i.wrapping_sub(1)) + x[i] + at(i + 1)).collect()
 }
 
+/// Returns the sums of the elements at most `radius` away from each element.
+pub fn wide_stencil(x: &[f32], radius: usize) -> Vec<f32> {
+    let near = |i: usize| i.saturating_sub(radius)..(i + radius + 1).min(x.len());
+    (0..x.len()).map(|i| x[near(i)].iter().sum()).collect()
+}
+
 /// Returns the product of an m x k and a k x n matrix.
 pub fn matmul(a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f32> {
     let mut c = vec![0.0; m * n];
@@ -32,6 +38,18 @@ pub fn matmul(a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f32> {
 /// Returns the sum of all elements.
 pub fn reduce(x: &[f32]) -> f32 {
     x.iter().map(|x| f64::from(*x)).sum::<f64>() as f32
+}
+
+/// Returns the sum of each block of `block` elements; the last block may have fewer.
+pub fn block_sums(x: &[f32], block: usize) -> Vec<f32> {
+    x.chunks(block).map(reduce).collect()
+}
+
+/// Sorts each block of `block` elements; the last block may have fewer.
+pub fn sorted_blocks(x: &[u32], block: usize) -> Vec<u32> {
+    let mut sorted = x.to_vec();
+    sorted.chunks_mut(block).for_each(<[u32]>::sort_unstable);
+    sorted
 }
 
 /// Returns the number of occurrences of each byte.

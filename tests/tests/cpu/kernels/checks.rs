@@ -3,21 +3,27 @@
 use super::rig::Rig;
 use longshore_conformance::amount::TestScale;
 use longshore_tests::kernels::{
-    Form, bodies, bytes, elements, histogram, integers, matmul, nbody, parts, prefix_sum, reduce,
-    saxpy, small_floats, stencil, triad,
+    Form, GROUP, RADIUS, SORTED, block_sums, bodies, bytes, elements, histogram, integers, matmul,
+    nbody, parts, prefix_sum, reduce, saxpy, small_floats, sorted_blocks, stencil, triad,
+    wide_stencil,
 };
 
 type Check = (&'static str, fn(&Rig));
 type Numbers<T> = TestScale<&'static [T]>;
 
-pub(crate) const CHECKS: [Check; 8] = [
+pub(crate) const CHECKS: [Check; 13] = [
     ("saxpy", check_saxpy),
     ("triad", check_triad),
     ("stencil", check_stencil),
     ("matmul", check_matmul),
+    ("matmul in tiles of 16 x 16", check_matmul_16),
     ("reduce", check_reduce),
     ("histogram", check_histogram),
     ("prefix_sum", check_prefix_sum),
+    ("prefix_sum of one element each", check_prefix_sum_1),
+    ("tree_sum", check_tree_sum),
+    ("stencil_shared", check_stencil_shared),
+    ("bitonic_sort", check_bitonic_sort),
     ("nbody", check_nbody),
 ];
 
@@ -113,6 +119,21 @@ fn check_matmul(rig: &Rig) {
     }
 }
 
+fn check_matmul_16(rig: &Rig) {
+    for &sizes in MATRICES.get() {
+        let [m, n, k] = sizes.map(|size| size as usize);
+        let (a, b) = (small_floats(6, m * k), small_floats(7, k * n));
+        let expected = matmul(&a, &b, [m, n, k]);
+        let (a, b, c) = (rig.buffer(&a), rig.buffer(&b), rig.output(m * n));
+        let [m, n, k] = sizes;
+        let grid = Form::Items.matmul_grid(m, n);
+        // SAFETY: the matrices have these sizes.
+        unsafe { rig.kernels.launch("matmul_16", Form::Group, grid, (&a, &b, &c, m, n, k)) }
+            .unwrap();
+        rig.expect(&format!("{m} x {n} x {k}"), &c, &expected);
+    }
+}
+
 fn check_reduce(rig: &Rig) {
     for &n in SIZES.get() {
         let x = small_floats(8, n);
@@ -154,6 +175,65 @@ fn check_prefix_sum(rig: &Rig) {
             unsafe { rig.kernels.prefix_sum(form, buffers, n as u64, groups) }.unwrap();
             rig.expect(&format!("{form:?} {n} in {groups}"), &y, &prefix_sum(&x));
             rig.read(&sums);
+        }
+    }
+}
+
+fn check_prefix_sum_1(rig: &Rig) {
+    for &n in SIZES.get() {
+        let x = integers(10, n);
+        let x_there = rig.buffer(&x);
+        for &groups in PARTS.get() {
+            let (y, sums) = (rig.output(n), rig.output(groups as usize));
+            let buffers = [&x_there, &y, &sums];
+            // SAFETY: the buffers have n, n and `groups` elements.
+            unsafe { rig.kernels.prefix_sum_1(buffers, n as u64, groups) }.unwrap();
+            rig.expect(&format!("{n} in {groups}"), &y, &prefix_sum(&x));
+        }
+    }
+}
+
+fn check_tree_sum(rig: &Rig) {
+    for &n in SIZES.get() {
+        let x = small_floats(12, n);
+        let x_there = rig.buffer(&x);
+        for form in Form::ALL {
+            let sums = rig.output(n.div_ceil(GROUP as usize));
+            let grid = elements(n as u64, GROUP);
+            // SAFETY: the buffers have n elements, and one for each group.
+            unsafe { rig.kernels.launch("tree_sum", form, grid, (&x_there, &sums, n as u64)) }
+                .unwrap();
+            rig.expect(&format!("{form:?} {n}"), &sums, &block_sums(&x, GROUP as usize));
+        }
+    }
+}
+
+fn check_stencil_shared(rig: &Rig) {
+    for &n in SIZES.get() {
+        let x = small_floats(13, n);
+        let x_there = rig.buffer(&x);
+        for form in Form::ALL {
+            let y = rig.output(n);
+            let grid = elements(n as u64, GROUP);
+            // SAFETY: both buffers have n elements.
+            unsafe { rig.kernels.launch("stencil_shared", form, grid, (&x_there, &y, n as u64)) }
+                .unwrap();
+            rig.expect(&format!("{form:?} {n}"), &y, &wide_stencil(&x, RADIUS));
+        }
+    }
+}
+
+fn check_bitonic_sort(rig: &Rig) {
+    for &n in SIZES.get() {
+        let x = integers(14, n);
+        let x_there = rig.buffer(&x);
+        for form in Form::ALL {
+            let y = rig.output(n);
+            let grid = parts(n.div_ceil(SORTED as usize) as u32);
+            // SAFETY: both buffers have n elements.
+            unsafe { rig.kernels.launch("bitonic_sort", form, grid, (&x_there, &y, n as u64)) }
+                .unwrap();
+            rig.expect(&format!("{form:?} {n}"), &y, &sorted_blocks(&x, SORTED as usize));
         }
     }
 }
