@@ -7,7 +7,7 @@
 //! The hot paths use criterion. A floor is the same work without Longshore, measured in the same
 //! run. A group `<name>` has the benchmarks `floor` and `longshore`.
 
-use crate::process;
+use crate::{intel_opencl, process};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use comfy_table::Table;
@@ -63,7 +63,7 @@ pub enum Suite {
     Instructions,
     /// The CPU backend in a process of its own and in this one.
     Isolation,
-    /// Kernels on the CPU, PoCL and OpenMP.
+    /// Kernels on the CPU, PoCL, Intel's OpenCL and OpenMP.
     Kernels,
     /// Functions linked at their first call.
     Lazy,
@@ -87,7 +87,7 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
         Suite::Cuda => gpu("cuda", filter),
         Suite::HotPaths => hot_paths(),
         Suite::Instructions => instructions(filter),
-        Suite::Kernels => with_plugin("host", &["kernels"], filter),
+        Suite::Kernels => kernels(filter),
         Suite::Executors => with_executor("executors", filter),
         Suite::Isolation => {
             build_plugin("host")?;
@@ -107,6 +107,18 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
 fn gpu(backend: &str, filter: Option<&str>) -> Result<()> {
     build_plugin(backend)?;
     process::run(benchmark(&["gpu"], filter).args(["--backend", backend]))
+}
+
+/// Runs the benchmark of kernels, with the command, which compiles some of them. Intel's runtime is
+/// installed below the target folder; without it, the benchmark leaves it out.
+fn kernels(filter: Option<&str>) -> Result<()> {
+    if intel_opencl::library().is_none()
+        && let Err(error) = intel_opencl::install()
+    {
+        println!("without Intel's OpenCL runtime: {error:#}");
+    }
+    process::run(&mut process::cargo(["build", "--release", "-p", "longshore-command"]))?;
+    with_plugin("host", &["kernels"], filter)
 }
 
 /// Runs a benchmark that starts executors.

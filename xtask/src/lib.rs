@@ -12,6 +12,8 @@ pub mod gpu_check;
 #[cfg(feature = "tasks")]
 pub mod header;
 pub mod install;
+#[cfg(feature = "tasks")]
+pub mod intel_opencl;
 pub mod openmp_libraries;
 pub mod process;
 pub mod prose;
