@@ -5,10 +5,15 @@
 //! - *PoCL*: the same kernels in OpenCL C, compiled by PoCL's LLVM;
 //! - *OpenMP*: plain loops in C, compiled by clang 19 for this CPU.
 //!
+//! A second table has kernels that are written per item, with barriers. It shows the *items* form,
+//! compiled by `longshore cc`, beside the same algorithm in group form and in OpenCL C, on PoCL and
+//! on Intel's runtime.
+//!
 //! All results are checked before the measurements. The tables show the best times, and the medians
 //! after them. A peer that is not installed is left out.
 
 mod groups;
+mod items;
 mod launches;
 mod opencl;
 mod openmp;
@@ -22,7 +27,7 @@ use clap::Parser;
 use longshore_benches::machine;
 use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_tests::kernels::Form;
-use opencl::OpenCl;
+use opencl::{GROUP_KERNELS, OpenCl, Runtime};
 use openmp::OpenMp;
 use ours::Ours;
 use report::Aim;
@@ -48,16 +53,23 @@ fn main() -> Result<()> {
     // SAFETY: no thread was started yet.
     unsafe { openmp::be_polite() };
     let filter = Arguments::parse().filter.unwrap_or_default();
+    // SAFETY: no thread was started yet.
+    let _drivers = unsafe { opencl::add_intel() }?;
     let image = ours::image();
     let ours = Ours::new(&image, None)?;
-    let opencl = there("PoCL", OpenCl::new());
+    let opencl = there("PoCL", OpenCl::new(Runtime::Pocl, GROUP_KERNELS));
     let openmp = there("OpenMP", OpenMp::new());
     if let Some(opencl) = &opencl {
         println!("PoCL: {}", opencl.description);
     }
     println!("{}", machine::load());
     let rows = workloads(&ours, opencl.as_ref(), openmp.as_ref(), &filter)?;
-    println!("{}", report::workloads(&rows));
+    if !rows.is_empty() {
+        println!("{}", report::workloads(&rows));
+    }
+    if let Some(table) = items::measure(&filter)? {
+        println!("{table}");
+    }
     if "launches".contains(&filter) {
         let mut rows = launches::small(&ours, opencl.as_ref())?;
         rows.extend(launches::empty(&ours));

@@ -1,4 +1,4 @@
-//! PoCL, the peer that runs kernels with barriers on a CPU.
+//! PoCL and Intel's runtime, the peers that run kernels with barriers on a CPU.
 
 use anyhow::{Context as _, Error, Result, anyhow};
 use longshore::{Buffer, Element};
@@ -10,28 +10,63 @@ use opencl3::memory::{Buffer as Memory, CL_MEM_READ_WRITE, CL_MEM_USE_HOST_PTR, 
 use opencl3::platform::get_platforms;
 use opencl3::program::Program;
 use std::ffi::c_void;
+use std::fmt;
+use tempfile::TempDir;
 
-const SOURCE: &str = include_str!("peers/kernels.cl");
+/// The kernels that correspond to `kernels.c` in group form.
+pub(crate) const GROUP_KERNELS: &str = include_str!("peers/kernels.cl");
+/// The kernels that correspond to `kernels.c` in items form.
+pub(crate) const ITEM_KERNELS: &str = include_str!("peers/items.cl");
 
-/// A device of PoCL with the kernels.
+/// The variable with the folder of the drivers that the loader opens.
+const DRIVERS: &str = "OCL_ICD_VENDORS";
+/// The folder of the system's drivers.
+const SYSTEM_DRIVERS: &str = "/etc/OpenCL/vendors";
+
+/// An implementation of OpenCL for CPUs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runtime {
+    Pocl,
+    Intel,
+}
+
+/// A device of a runtime, with kernels.
 pub(crate) struct OpenCl {
     context: Context,
     queue: CommandQueue,
     program: Program,
-    /// PoCL's description of the device, with the version of LLVM and the name of the CPU.
+    pub(crate) runtime: Runtime,
+    /// The runtime's description of the device, with the versions and the name of the CPU.
     pub(crate) description: String,
 }
 
 /// An argument of a kernel.
+#[derive(Clone, Copy)]
 pub(crate) enum Argument {
     Float(f32),
     Int(u32),
     Long(u64),
     /// Address and size in bytes.
     Memory(u64, u64),
+    /// A pointer to nothing.
+    Nothing,
 }
 
 impl Argument {
+    /// Returns a pointer to the value as a kernel of ours takes it, and its size in bytes.
+    pub(crate) fn value(&self) -> (*const c_void, usize) {
+        fn parts<T>(value: &T) -> (*const c_void, usize) {
+            (std::ptr::from_ref(value).cast(), size_of::<T>())
+        }
+        match self {
+            Argument::Float(value) => parts(value),
+            Argument::Int(value) => parts(value),
+            Argument::Long(value) => parts(value),
+            Argument::Memory(address, _) => parts(address),
+            Argument::Nothing => parts(&0u64),
+        }
+    }
+
     pub(crate) fn from_buffer<T: Element>(buffer: &Buffer<T>) -> Argument {
         Argument::Memory(buffer.pointer().address(), (buffer.len() * size_of::<T>()) as u64)
     }
@@ -45,32 +80,77 @@ pub(crate) struct Command {
     _memory: Vec<Memory<u8>>,
 }
 
+impl Runtime {
+    fn platform(self) -> &'static str {
+        match self {
+            Runtime::Pocl => "Portable Computing Language",
+            Runtime::Intel => "Intel(R) OpenCL",
+        }
+    }
+}
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Runtime::Pocl => "PoCL",
+            Runtime::Intel => "Intel",
+        })
+    }
+}
+
+/// Makes the loader also open Intel's driver, if `cargo xtask bench` has installed it, unless the
+/// user has chosen the drivers. Returns a folder that must exist when the first device is created.
+///
+/// # Errors
+/// Errors of files.
+///
+/// # Safety
+/// There is no other thread.
+pub(crate) unsafe fn add_intel() -> Result<Option<TempDir>> {
+    let Some(library) = xtask::intel_opencl::library() else { return Ok(None) };
+    if std::env::var_os(DRIVERS).is_some() {
+        return Ok(None);
+    }
+    let folder = tempfile::tempdir()?;
+    for file in std::fs::read_dir(SYSTEM_DRIVERS).into_iter().flatten() {
+        let file = file?;
+        std::fs::copy(file.path(), folder.path().join(file.file_name()))?;
+    }
+    let library = library.into_os_string();
+    std::fs::write(folder.path().join("longshore-intel.icd"), library.as_encoded_bytes())?;
+    // SAFETY: promised by the caller.
+    unsafe { std::env::set_var(DRIVERS, folder.path()) };
+    Ok(Some(folder))
+}
+
 impl OpenCl {
-    /// Creates a device with the kernels.
+    /// Creates a device of a runtime with the kernels of a source.
     ///
     /// # Errors
-    /// A missing part of PoCL.
-    pub(crate) fn new() -> Result<OpenCl> {
+    /// A missing part of the runtime.
+    pub(crate) fn new(runtime: Runtime, source: &str) -> Result<OpenCl> {
         let said = |error: opencl3::error_codes::ClError| anyhow!("{error}");
-        let platforms = get_platforms().map_err(said).context("no libOpenCL.so.1")?;
-        let is_pocl = |name: &str| name.contains("Portable Computing Language");
-        let mut found = platforms.iter().filter(|p| p.name().is_ok_and(|name| is_pocl(&name)));
-        let platform = found.next().context("OpenCL has no platform of PoCL")?;
+        let platforms =
+            get_platforms().map_err(said).context("libOpenCL.so.1 gives no platforms")?;
+        let is_its = |name: &str| name.contains(runtime.platform());
+        let mut found = platforms.iter().filter(|p| p.name().is_ok_and(|name| is_its(&name)));
+        let platform = found.next().with_context(|| format!("no OpenCL platform of {runtime}"))?;
         let devices = platform.get_devices(CL_DEVICE_TYPE_CPU).map_err(said)?;
-        let device = Device::new(*devices.first().context("PoCL has no device")?);
+        let device = devices.first().with_context(|| format!("{runtime} has no device"))?;
+        let device = Device::new(*device);
         let context = Context::from_device(&device).map_err(said)?;
         let queue = CommandQueue::create_default_with_properties(&context, 0, 0).map_err(said)?;
-        let program = Program::create_and_build_from_source(&context, SOURCE, "");
+        let program = Program::create_and_build_from_source(&context, source, "");
         let program = program.map_err(Error::msg)?;
         let (version, name) = (platform.version().map_err(said)?, device.name().map_err(said)?);
         let description = format!("{version}, device {name}");
-        Ok(OpenCl { context, queue, program, description })
+        Ok(OpenCl { context, queue, program, runtime, description })
     }
 
     /// Creates a launch of the kernel `name`.
     ///
     /// # Errors
-    /// PoCL's errors.
+    /// The runtime's errors.
     pub(crate) fn command(
         &self,
         name: &str,
@@ -87,6 +167,7 @@ impl OpenCl {
                     Argument::Float(value) => kernel.set_arg(index, value),
                     Argument::Int(value) => kernel.set_arg(index, value),
                     Argument::Long(value) => kernel.set_arg(index, value),
+                    Argument::Nothing => kernel.set_arg(index, &std::ptr::null_mut::<c_void>()),
                     Argument::Memory(address, bytes) => {
                         let flags = CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR;
                         let (place, bytes) = (*address as *mut c_void, *bytes as usize);
@@ -115,13 +196,13 @@ impl OpenCl {
             let queued = unsafe {
                 self.queue.enqueue_nd_range_kernel(kernel, 3, std::ptr::null(), global, local, &[])
             };
-            queued.expect("PoCL queues");
+            queued.unwrap_or_else(|error| panic!("{}: {error}", self.runtime));
         }
     }
 
     /// Enqueues launches and waits for them.
     pub(crate) fn run(&self, commands: &[Command]) {
         self.enqueue(commands);
-        self.queue.finish().expect("PoCL runs");
+        self.queue.finish().unwrap_or_else(|error| panic!("{}: {error}", self.runtime));
     }
 }

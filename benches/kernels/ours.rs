@@ -1,11 +1,12 @@
 //! The CPU as Longshore's device.
 
 use crate::COMPILER_FLAGS;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use longshore::{Buffer, Device, Element, Environment, Host};
-use longshore_tests::kernels::{Build, Kernels, Language, Shape};
+use longshore_tests::kernels::{Build, Kernels, Language, Shape, source};
 use longshore_tests::programs::Position;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// A device with the kernels.
 pub(crate) struct Ours {
@@ -13,10 +14,27 @@ pub(crate) struct Ours {
     device: Device,
 }
 
-/// Compiles the kernels by `clang-19`.
+/// Compiles the kernels by `clang-19` alone.
 pub(crate) fn image() -> Vec<u8> {
     let shape = Shape::Object(Position::Independent);
     Build { clang: 19, language: Language::C, flags: COMPILER_FLAGS, shape }.image()
+}
+
+/// Compiles the kernels by `longshore cc`, with `clang-19`.
+///
+/// # Errors
+/// A command that was not built or fails.
+pub(crate) fn image_of_cc() -> Result<Vec<u8>> {
+    let folder = tempfile::tempdir()?;
+    let image = folder.path().join("kernels.o");
+    let command = built("longshore")?;
+    let mut compile = Command::new(&command);
+    compile.arg("cc").arg(source()).args(["--target", "host:native", "--raw"]);
+    compile.args(["--clang", "clang-19", "-O3", "-fno-math-errno", "-o"]).arg(&image);
+    let output = compile.output().with_context(|| command.display().to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {said}", command.display());
+    Ok(std::fs::read(image)?)
 }
 
 impl Ours {
@@ -29,7 +47,7 @@ impl Ours {
         let host = Host::builder()
             .with_environment(environment)
             .with_only_given_plugins()
-            .with_plugin(plugin()?);
+            .with_plugin(built("liblongshore_plugin_host.so")?);
         let device = host.build()?.default_device()?;
         Ok(Ours { kernels: Kernels::new(&device, image)?, device })
     }
@@ -54,9 +72,9 @@ impl Ours {
     }
 }
 
-/// Returns the plugin beside this executable's folder: target/release/.
-fn plugin() -> Result<PathBuf> {
+/// Returns a file beside this executable's folder: target/release/.
+fn built(file: &str) -> Result<PathBuf> {
     let executable = std::env::current_exe()?;
     let folder = executable.ancestors().nth(2).context("target/release/deps/<executable>")?;
-    Ok(folder.join("liblongshore_plugin_host.so"))
+    Ok(folder.join(file))
 }

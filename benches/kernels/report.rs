@@ -90,11 +90,11 @@ fn against(ours: &Option<Times>, peer: &Option<Times>, aim: Option<f64>) -> [Str
     [format!("x{times:.2} (x{by_median:.2})"), target]
 }
 
-fn verdict(met: bool) -> &'static str {
+pub(crate) fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "missed" }
 }
 
-fn milliseconds(times: &Option<Times>) -> String {
+pub(crate) fn milliseconds(times: &Option<Times>) -> String {
     shown(times, 1e3)
 }
 
