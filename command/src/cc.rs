@@ -8,6 +8,7 @@ mod build;
 mod clang;
 mod crash;
 mod flags;
+mod loops;
 mod options;
 mod output;
 mod profile;

@@ -17,6 +17,7 @@ mod inspect;
 mod link;
 mod locale;
 mod logging;
+mod loops;
 mod manual;
 mod options;
 mod output;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     let options = Options::parse_from(arguments);
     logging::start(options.common.log_level(), options.subcommand.default_log_filter());
     // The process that starts a probe prints the warnings itself.
-    if !matches!(options.subcommand, Subcommand::Probe(_)) {
+    if !matches!(options.subcommand, Subcommand::Probe(_) | Subcommand::Loops(_)) {
         Environment::from_process().warn_of_misspelt();
     }
     match execute(options) {
@@ -59,6 +60,7 @@ fn execute(options: Options) -> Result<ExitCode, Failure> {
         Subcommand::Completions(completions) => completions.execute(&Options::command())?,
         Subcommand::Manual(manual) => manual.execute(Options::command())?,
         Subcommand::Probe(probe) => return Ok(probe.execute()),
+        Subcommand::Loops(loops) => return Ok(loops.execute()),
     }
     Ok(ExitCode::SUCCESS)
 }

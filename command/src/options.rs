@@ -7,6 +7,7 @@ use crate::completions::Completions;
 use crate::devices::Devices;
 use crate::inspect::Inspect;
 use crate::link::Link;
+use crate::loops::Loops;
 use crate::manual::Manual;
 use crate::plugins::Plugins;
 use crate::probe::Probe;
@@ -64,6 +65,8 @@ pub(crate) enum Subcommand {
     Manual(Manual),
     #[command(name = "__probe", hide = true)]
     Probe(Probe),
+    #[command(name = "__loops", hide = true)]
+    Loops(Loops),
 }
 
 impl Subcommand {

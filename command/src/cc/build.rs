@@ -5,6 +5,7 @@
 //! bitcode, because calls between objects are slow or impossible on a GPU.
 
 use crate::cc::clang::{Clang, Dialect};
+use crate::cc::loops::{FROM_BITCODE, Loops, TO_BITCODE};
 use crate::cc::source::Source;
 use crate::cc::step::{Diagnostics, Step};
 use crate::cc::target::Target;
@@ -46,6 +47,8 @@ pub(super) struct Build<'a> {
     lld: Option<PathBuf>,
     /// The linker of bitcode, for several sources for a GPU.
     llvm_link: Option<PathBuf>,
+    /// The pass that makes loops of work-items, for a CPU.
+    loops: Option<Loops>,
     /// Path prefix of the target's temporary files.
     stem: PathBuf,
 }
@@ -82,6 +85,7 @@ impl<'a> Build<'a> {
             dialect,
             product: product(target, dialect, several),
             lld: needs_lld.then(|| clang.lld()).transpose()?,
+            loops: Loops::new(target, clang, job.options),
             llvm_link: needs_llvm_link.then(|| clang.llvm_link()).transpose()?,
             stem: job.folder.join(format!("{index}")),
         })
@@ -90,24 +94,46 @@ impl<'a> Build<'a> {
     /// Compiles one source to a file. Blocks.
     pub(super) fn compile(&self, index: usize) -> Result<PathBuf, String> {
         let source = &self.job.sources[index];
+        let what = format!("compiling '{}'", source.file.display());
         let made = self.file(&format!("{index}.{}", self.product.extension()));
+        if let Some(loops) = &self.loops {
+            let early = self.file(&format!("{index}.bc"));
+            let late = self.file(&format!("{index}.loops.bc"));
+            self.run(self.step(source, &TO_BITCODE, &early), &what)?;
+            if loops.make(&early, &late) {
+                let step = Step::new(&self.clang)
+                    .arg(NO_REPORT)
+                    .args(&self.for_sources)
+                    .args(options::for_loops(&self.user_options))
+                    .args(FROM_BITCODE)
+                    .arg(&late)
+                    .arg("-o")
+                    .arg(&made);
+                self.run(step, &what)?;
+                return Ok(made);
+            }
+        }
+        self.run(self.step(source, self.product.options(), &made), &what)?;
+        Ok(made)
+    }
+
+    /// Returns the run of clang that makes a product of a source.
+    fn step(&self, source: &Source, product: &[&str], made: &Path) -> Step<'_> {
         let include = self.job.include;
         // The image is the same for every temporary folder of the header.
         let mut no_folder = OsString::from("-ffile-prefix-map=");
         no_folder.push(include);
         no_folder.push("=longshore");
-        let step = Step::new(&self.clang)
+        Step::new(&self.clang)
             .arg(NO_REPORT)
             .args(&self.for_sources)
             .args([OsStr::new("-isystem"), include.as_os_str(), &no_folder])
+            .args(product)
             .args(options::for_source(&self.user_options, source, self.job.sources, self.dialect))
-            .args(self.product.options())
             .args(["-x", language(source, self.dialect)])
             .arg(&source.file)
             .arg("-o")
-            .arg(&made);
-        self.run(step, &format!("compiling '{}'", source.file.display()))?;
-        Ok(made)
+            .arg(made)
     }
 
     /// Makes the image from the compiled sources. Blocks.

@@ -184,6 +184,24 @@ pub(super) fn for_bitcode(options: &[OsString]) -> Vec<OsString> {
     chosen
 }
 
+/// Returns the options for the bitcode of a source for a CPU: those of code generation.
+pub(super) fn for_loops(options: &[OsString]) -> Vec<OsString> {
+    let mut chosen: Vec<OsString> = vec!["-O3".into(), "-Wno-unused-command-line-argument".into()];
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        if starts_with_any(option, &["-O", "-f", "-m", "-g", "--target", "-R"])
+            && option != "-mllvm"
+        {
+            chosen.push(option.clone());
+        } else if option == "-mllvm" {
+            chosen.extend([Some(option), options.next()].into_iter().flatten().cloned());
+        } else if is_any(option, &WITH_VALUE) {
+            options.next();
+        }
+    }
+    chosen
+}
+
 fn standard(option: &OsStr) -> Option<&str> {
     let option = option.to_str()?;
     option.strip_prefix("-std=").or_else(|| option.strip_prefix("--std="))

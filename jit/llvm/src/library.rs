@@ -41,11 +41,27 @@ impl Library {
     /// # Safety
     /// The libraries that the system's loader finds under these names are LLVM's.
     pub unsafe fn find(version: Option<u32>) -> Result<Library, OpenError> {
+        // SAFETY: promised by the caller.
+        unsafe { Self::find_in(&[], version) }
+    }
+
+    /// Opens a library as [`find`](Self::find) does, but searches these folders first. Blocks.
+    ///
+    /// # Errors
+    /// As for [`find`](Self::find).
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find), also for the folders.
+    pub unsafe fn find_in(folders: &[PathBuf], version: Option<u32>) -> Result<Library, OpenError> {
         let versions = version.map_or(OLDEST..=NEWEST, |version| version..=version);
         for name in versions.clone().rev().flat_map(candidates) {
-            // SAFETY: promised by the caller.
-            if let Ok(library) = unsafe { Self::open(Path::new(&name)) } {
-                return Ok(library);
+            let files = folders.iter().map(|folder| folder.join(&name));
+            let present = files.filter(|file| file.is_file());
+            for file in present.chain([PathBuf::from(&name)]) {
+                // SAFETY: promised by the caller.
+                if let Ok(library) = unsafe { Self::open(&file) } {
+                    return Ok(library);
+                }
             }
         }
         let wanted = versions.end();

@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let library = unsafe { Library::find(Some(version.parse()?)) }?;
     let bytes = std::fs::read(input)?;
     // SAFETY: the user vouches for the file.
-    let (bytes, report) = unsafe { longshore_work_items::run_on_bitcode(&library, &bytes) }?;
+    let (bytes, report) = unsafe { longshore_work_items::run_on_bitcode(&library, &bytes, false) }?;
     for outcome in report.kernels {
         println!("{}: {:?}", outcome.kernel, outcome.result);
     }

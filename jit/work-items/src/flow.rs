@@ -9,7 +9,6 @@ use crate::ir::Ir;
 /// A control-flow graph. It does not follow later changes of the function.
 pub(crate) struct Flow {
     pub(crate) blocks: Vec<BlockRef>,
-    pub(crate) index: HashMap<BlockRef, usize>,
     pub(crate) successors: Vec<Vec<usize>>,
     pub(crate) predecessors: Vec<Vec<usize>>,
     /// Whether a path from the block ends with a return.
@@ -32,7 +31,7 @@ impl Flow {
             }
         }
         let is_return = |block: &BlockRef| ir.opcode(ir.terminator(*block)) == opcode::RET;
-        let mut flow = Flow { returns: Vec::new(), blocks, index, successors, predecessors };
+        let mut flow = Flow { returns: Vec::new(), blocks, successors, predecessors };
         let ends = flow.numbers().filter(|number| is_return(&flow.blocks[*number])).collect();
         flow.returns = flow.reach(ends, &flow.predecessors, |_| true);
         flow

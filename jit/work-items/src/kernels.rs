@@ -102,7 +102,10 @@ pub(crate) fn check(ir: &Ir<'_>, calls: &Calls, kernel: &Kernel) -> Result<(), O
     inside.insert(kernel.item);
     let is_kernel = |function: &ValueRef| {
         let item = CString::new(format!("{ITEM}{}", ir.name(*function)));
-        item.is_ok_and(|item| !ll!(ir, LLVMGetNamedFunction(ir.module, item.as_ptr())).is_null())
+        item.is_ok_and(|item| {
+            let found = ll!(ir, LLVMGetNamedFunction(ir.module, item.as_ptr()));
+            !found.is_null()
+        })
     };
     let is_escaped = ir.all_functions().into_iter().any(|it| {
         calls.waits(it) && ir.is_defined(it) && !is_kernel(&it) && is_address_taken(ir, it)
@@ -117,9 +120,10 @@ pub(crate) fn check(ir: &Ir<'_>, calls: &Calls, kernel: &Kernel) -> Result<(), O
         }
         for call in ir.all_instructions(function) {
             let is_call = matches!(ir.opcode(call), opcode::CALL | opcode::INVOKE);
-            let is_indirect = is_call
-                && ir.callee(call).is_none()
-                && ll!(ir, LLVMIsAInlineAsm(ll!(ir, LLVMGetCalledValue(call)))).is_null();
+            let called = is_call.then(|| ll!(ir, LLVMGetCalledValue(call)));
+            let is_indirect = called.is_some_and(|called| {
+                ir.callee(call).is_none() && ll!(ir, LLVMIsAInlineAsm(called)).is_null()
+            });
             if is_indirect && is_escaped {
                 let what = "an indirect call may lead to a barrier";
                 return Err(Obstacle { at: Some(call), what });

@@ -116,7 +116,8 @@ pub unsafe fn run(
     Ok(report)
 }
 
-/// Makes loops of all kernels of a module of bitcode, as [`run`] does, and returns the new bitcode.
+/// Makes loops of all kernels of a module of bitcode, as [`run`] does, and returns the new bitcode,
+/// without descriptions for debuggers if `strip`.
 ///
 /// # Errors
 /// As for [`run`], and for bytes that are no bitcode of this version.
@@ -126,6 +127,7 @@ pub unsafe fn run(
 pub unsafe fn run_on_bitcode(
     library: &Library,
     bitcode: &[u8],
+    strip: bool,
 ) -> Result<(Vec<u8>, Report), String> {
     let llvm = library.functions();
     // SAFETY: the context is new. The buffer has a copy of the bytes, and is given back.
@@ -139,6 +141,9 @@ pub unsafe fn run_on_bitcode(
         (llvm.LLVMDisposeMemoryBuffer)(buffer);
         let result = match failed {
             0 => run(library, context, module, TargetMachineRef::NULL).map(|report| {
+                if strip {
+                    (llvm.LLVMStripModuleDebugInfo)(module);
+                }
                 let written = (llvm.LLVMWriteBitcodeToMemoryBuffer)(module);
                 let start = (llvm.LLVMGetBufferStart)(written).cast::<u8>();
                 let size = (llvm.LLVMGetBufferSize)(written);
@@ -172,7 +177,13 @@ fn make_loops(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef, report: &mut Report)
             report.kernels.push(Outcome { kernel: kernel.name.clone(), result: Ok(()) });
         }
         Err(obstacle) => {
-            if std::env::var("LOOPS_TRACE").is_ok() { eprintln!("{}\nOBSTACLE {}", ir.show(copy), obstacle.at.map(|at| ir.show(at)).unwrap_or_default()); }
+            if std::env::var("LOOPS_TRACE").is_ok() {
+                eprintln!(
+                    "{}\nOBSTACLE {}",
+                    ir.show(copy),
+                    obstacle.at.map(|at| ir.show(at)).unwrap_or_default()
+                );
+            }
             refuse(ir, kernel, &obstacle, report);
             ll!(ir, LLVMDeleteFunction(copy));
         }

@@ -70,7 +70,7 @@ pub(crate) fn transform(
         chunks.push(divide(ir, function, &mut nodes, &uniformity, blocks, Level::Chunk)?);
     }
     for (number, region) in groups.list.iter().enumerate() {
-        region.blocks.iter().for_each(|block| drop(groups.of.insert(*block, number)));
+        groups.of.extend(region.blocks.iter().map(|block| (*block, number)));
     }
     let flow = Flow::of(ir, function);
     let order = flow.post_order().into_iter().rev().map(|block| flow.blocks[block]).collect();

@@ -59,7 +59,8 @@ impl Way {
         let library = unsafe { Library::find(version) }.map_err(|error| error.to_string())?;
         let bytes = std::fs::read(&bitcode).map_err(|error| error.to_string())?;
         // SAFETY: the bitcode is the compiler's.
-        let (bytes, report) = unsafe { longshore_work_items::run_on_bitcode(&library, &bytes) }?;
+        let (bytes, report) =
+            unsafe { longshore_work_items::run_on_bitcode(&library, &bytes, true) }?;
         for outcome in report.kernels {
             if let Err(reason) = outcome.result {
                 println!("{}: {reason}", outcome.kernel);
