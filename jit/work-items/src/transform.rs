@@ -406,8 +406,38 @@ fn split_at_nodes(ir: &Ir<'_>, function: ValueRef) -> (Nodes, BlockRef) {
         }
     }
     ir.at_end(end).ret();
+    separate_returns(ir, function, end);
     nodes.insert(end, Node::Return);
     (nodes, end)
+}
+
+/// Gives each way to the return an empty block of its own, so that an early return belongs to the
+/// region that it leaves.
+fn separate_returns(ir: &Ir<'_>, function: ValueRef, end: BlockRef) {
+    let is_empty = |block: &BlockRef| {
+        let mut instructions = ir.instructions(*block);
+        instructions.retain(|it| !is_for_debuggers(ir, *it));
+        instructions.len() == 1 && ir.successors(*block) == [end]
+    };
+    loop {
+        let blocks = ir.blocks(function);
+        let leads = |to: BlockRef| move |from: &&BlockRef| ir.successors(**from).contains(&to);
+        let several = |to: &&BlockRef| blocks.iter().filter(leads(**to)).count() > 1;
+        let Some(shared) = blocks.iter().filter(|it| is_empty(it)).find(several).copied() else {
+            return;
+        };
+        for from in blocks.iter().filter(leads(shared)) {
+            let own = ir.append_block(function, c"return");
+            ir.at_end(own).br(end);
+            ir.redirect(*from, shared, own);
+        }
+        ll!(ir, LLVMDeleteBasicBlock(shared));
+    }
+}
+
+fn is_for_debuggers(ir: &Ir<'_>, instruction: ValueRef) -> bool {
+    let callee = ir.callee(instruction).map(|callee| ir.name(callee));
+    callee.is_some_and(|name| name.starts_with("llvm.dbg."))
 }
 
 /// Emits the numbers of items.
