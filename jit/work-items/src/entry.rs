@@ -13,10 +13,10 @@ const WORK_TRACED: u64 = 76;
 const WORK_GROUP: u64 = 80;
 pub(crate) const WORK_CALLS: u64 = 120;
 /// Offsets in `struct longshore_self`, and its size in words of 8 bytes.
-const SELF_GROUP: u64 = 12;
+pub(crate) const SELF_GROUP: u64 = 12;
 pub(crate) const SELF_ITEMS: u64 = 24;
 const SELF_GROUPS: u64 = 36;
-const SELF_WIDTH: u64 = 48;
+pub(crate) const SELF_WIDTH: u64 = 48;
 pub(crate) const SELF_WORK: u64 = 64;
 const SELF_WORDS: u32 = 9;
 /// Offset in `struct longshore_calls`.

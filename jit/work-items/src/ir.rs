@@ -388,12 +388,20 @@ impl<'l> Ir<'l> {
         if broken == 0 { Ok(()) } else { Err(shown) }
     }
 
-    pub(crate) fn show(&self, value: ValueRef) -> String {
-        let text = ll!(self, LLVMPrintValueToString(value));
+    pub(crate) fn show_type(&self, ty: TypeRef) -> String {
+        self.taken(ll!(self, LLVMPrintTypeToString(ty)))
+    }
+
+    /// Returns a text of LLVM's, and frees it.
+    fn taken(&self, text: *mut std::ffi::c_char) -> String {
         // SAFETY: LLVM returns a text that ends with NUL.
         let shown = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
         ll!(self, LLVMDisposeMessage(text));
         shown
+    }
+
+    pub(crate) fn show(&self, value: ValueRef) -> String {
+        self.taken(ll!(self, LLVMPrintValueToString(value)))
     }
 }
 

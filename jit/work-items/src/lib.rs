@@ -16,6 +16,7 @@
 
 mod entry;
 mod exchange;
+mod fields;
 mod flow;
 mod hoist;
 mod ir;
@@ -107,7 +108,12 @@ pub unsafe fn run(
     }
     // Since LLVM 18 the pass ends the process if one round is not enough.
     let combine = if ir.major < 18 { "instcombine" } else { "instcombine<no-verify-fixpoint>" };
-    ir.run_passes(&SIMPLIFY.replace("instcombine", combine), machine)?;
+    let simplify = SIMPLIFY.replace("instcombine", combine);
+    ir.run_passes(&simplify, machine)?;
+    let reads = |copy: &ValueRef| fields::read_from_group(&ir, *copy);
+    if copies.iter().filter(|copy| reads(copy)).count() > 0 {
+        ir.run_passes(&simplify, machine)?;
+    }
     ir.run_passes(REGULAR, machine)?;
     for (kernel, copy) in found.iter().zip(copies) {
         make_loops(&ir, kernel, copy, &mut report);
