@@ -19,13 +19,13 @@ mod shared_memory;
 mod walk;
 
 pub use ast::Kernel;
-pub use compare::{Bench, Execution, Way};
+pub use compare::{Bench, Build, Execution};
 pub use interpret::Output;
 pub use reduce::reduce;
 
 impl Kernel {
     /// Returns the kernel of a seed.
-    pub fn of_seed(seed: u64) -> Kernel {
+    pub fn from_seed(seed: u64) -> Kernel {
         generate::generate(seed)
     }
 

@@ -42,7 +42,7 @@ pub(super) enum Kind {
     Shared(usize, Expr),
     /// An element of the input, at an index modulo its length.
     Input(Expr),
-    /// One of the item's own elements of the output: of `wide` for `U64`, otherwise of `out`.
+    /// An own element of the item in the output: in `wide` for `U64`, otherwise in `out`.
     Output(u32),
     Unary(Unary, Expr),
     Binary(Binary, Expr, Expr),
@@ -79,7 +79,7 @@ pub(super) enum Id {
     /// Number of items in the group.
     Items,
     Lane,
-    SubgroupId,
+    Subgroup,
     SubgroupCount,
     SubgroupWidth,
 }
@@ -234,13 +234,13 @@ pub(super) struct Loop {
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum LoopForm {
-    /// From 0 to below the limit, by 1.
+    /// A counter from 0 to below the limit, by 1.
     Count,
-    /// From the item's index to below the limit, by the number of items.
+    /// A counter from the item's index to below the limit, by the number of items.
     Stride,
-    /// From 1 to below the limit, doubled.
+    /// A counter from 1 to below the limit, doubled.
     Double,
-    /// From the limit to 1, halved.
+    /// A counter from the limit to 1, halved.
     Halve,
     /// `while (condition && counter++ < limit)`.
     While(Expr),

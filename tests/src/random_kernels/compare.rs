@@ -22,9 +22,9 @@ pub enum Execution {
     Loops,
 }
 
-/// A way of compilation.
+/// A build of compilation.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct Build {
     /// Execution of items that wait for each other.
     pub execution: Execution,
     /// Program name of the compiler.
@@ -33,7 +33,7 @@ pub struct Way {
     pub flags: Vec<String>,
 }
 
-impl Way {
+impl Build {
     /// Compiles a source to an image for the CPU. Blocks.
     ///
     /// # Errors
@@ -107,10 +107,10 @@ impl Bench {
     /// The message of a failed compilation or load.
     pub fn compare(
         &self,
-        way: &Way,
+        build: &Build,
         kernels: &[(Kernel, Output)],
     ) -> Result<Vec<Option<String>>, String> {
-        let image = way.image(&source(kernels.iter().map(|(kernel, _)| kernel)))?;
+        let image = build.image(&source(kernels.iter().map(|(kernel, _)| kernel)))?;
         let program = self.device.load_trusted(image).map_err(|error| error.to_string())?;
         let compared = kernels.iter().map(|(kernel, expected)| match self.run(&program, kernel) {
             Ok(output) => difference(kernel, &output, expected),

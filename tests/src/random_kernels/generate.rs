@@ -46,11 +46,11 @@ impl Generator {
         for _ in 0..self.random.below(5) {
             self.function();
         }
-        let mut scope = Scope::of_kernel(shared.iter().map(Region::of).collect());
+        let mut scope = Scope::for_kernel(shared.iter().map(Region::new).collect());
         scope.budget = self.random.within(6, 40);
         let mut body = Vec::new();
         self.define_shared(&mut scope, &mut body);
-        let flow = Flow::of_kernel();
+        let flow = Flow::for_kernel();
         self.statements(&mut scope, flow, &mut body);
         if self.random.percent(40) {
             scope.budget = self.random.within(2, 12);
@@ -74,7 +74,7 @@ impl Generator {
     fn shared_arrays(&mut self, items: u32) -> Vec<Shared> {
         let mut arrays: Vec<Shared> = Vec::new();
         for _ in 0..self.random.below(4) {
-            let ty = self.random.of(&Type::ALL);
+            let ty = self.random.choice(&Type::ALL);
             let has_dynamic = arrays.iter().any(|array| array.extent == Extent::Dynamic);
             let extent = match self.random.below(10) {
                 0..4 => Extent::Items(items),
@@ -136,7 +136,7 @@ impl Generator {
             64..300 => &[[1, 1, 1], [2, 1, 1], [1, 2, 1], [3, 1, 1]],
             _ => &[[1, 1, 1], [2, 1, 1]],
         };
-        self.random.of(choices)
+        self.random.choice(choices)
     }
 
     fn arguments(&mut self) -> Arguments {
@@ -169,10 +169,10 @@ fn group_size(random: &mut Random) -> [u32; 3] {
         0 => 1,
         1..4 => random.within(2, 32),
         4 => 32,
-        5 => random.of(&[31, 37, 61, 97, 127, 251, 509, 1021]),
+        5 => random.choice(&[31, 37, 61, 97, 127, 251, 509, 1021]),
         6 | 7 => 32 * random.within(1, 9),
-        8 => random.of(&[64, 128, 256]),
-        9 => random.of(&[512, 1024]),
+        8 => random.choice(&[64, 128, 256]),
+        9 => random.choice(&[512, 1024]),
         _ => random.within(33, 400),
     };
     match random.below(4) {

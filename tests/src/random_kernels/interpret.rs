@@ -116,7 +116,7 @@ impl<'a> Group<'a> {
     }
 
     /// Exchanges values in each sub-group whose items wait for that at the same place. Returns
-    /// `false` if there is none.
+    /// `false` without such a sub-group.
     fn exchange_all(&mut self) -> bool {
         let mut any = false;
         for items in self.items.chunks_mut(LANES) {
@@ -286,7 +286,7 @@ fn identify(kernel: &Kernel, group: [u32; 3], index: u32, id: Id) -> u64 {
         }
         Id::Items => kernel.volume(),
         Id::Lane => index % lanes,
-        Id::SubgroupId => index / lanes,
+        Id::Subgroup => index / lanes,
         Id::SubgroupCount => kernel.volume().div_ceil(lanes),
         Id::SubgroupWidth => lanes,
     };

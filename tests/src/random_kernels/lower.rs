@@ -1,9 +1,12 @@
 //! Lowering of kernels to steps for the interpreter: calls are inlined, and control flow becomes
 //! jumps. Every item has private slots, whose numbers serve as addresses of private variables.
 
+mod expressions;
+mod loops;
+
 use super::ast::{
-    Address, Argument, Binary, Block, Case, Code, Combine, Compare, Expr, Function, Id, Kernel,
-    Kind, Loop, LoopForm, Passed, Place, Shape, Statement, Subgroup, Type, Unary, Variable,
+    Argument, Binary, Block, Case, Code, Combine, Compare, Expr, Function, Id, Kernel, Passed,
+    Place, Statement, Subgroup, Type, Unary, Variable,
 };
 
 /// The number of a private slot.
@@ -18,10 +21,10 @@ pub(super) enum Step {
     Argument(Slot, Argument),
     Unary(Slot, Unary, Type, Slot),
     Binary(Slot, Binary, Type, Slot, Slot),
-    /// Of a division by a number that must not be 0.
+    /// The remainder of a division by a number that must not be 0.
     Modulo(Slot, Slot, Slot),
     Compare(Slot, Compare, Type, Slot, Slot),
-    /// To this type, from that type.
+    /// A conversion to the first type, from the second.
     Cast(Slot, Type, Type, Slot),
     /// The number of the slot at an index modulo the length of an array.
     Element {
@@ -30,9 +33,9 @@ pub(super) enum Step {
         length: u32,
         index: Slot,
     },
-    /// From a slot whose number is the value of another slot.
+    /// A read of the slot whose number is the value of the second.
     Load(Slot, Slot),
-    /// To a slot whose number is the value of the first.
+    /// A write to the slot whose number is the value of the first.
     Store(Slot, Slot),
     LoadShared(Slot, usize, Slot),
     StoreShared {
@@ -187,15 +190,7 @@ impl<'a> Lowering<'a> {
                     self.push(Step::Copy(slot, value));
                 }
             }
-            Statement::If(condition, yes, no) => {
-                let condition = self.expr(frame, condition)?;
-                let skip = self.push(Step::JumpIfZero(condition, 0));
-                self.block(frame, yes)?;
-                let end = self.push(Step::Jump(0));
-                self.land(skip);
-                self.block(frame, no)?;
-                self.land(end);
-            }
+            Statement::If(condition, yes, no) => self.condition(frame, condition, yes, no)?,
             Statement::Loop(details) => self.repeat(frame, details)?,
             Statement::Switch(value, cases) => self.switch(frame, value, cases)?,
             Statement::Break | Statement::Continue => {
@@ -243,66 +238,20 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    fn repeat(&mut self, frame: &mut Frame<'a>, details: &'a Loop) -> Result<(), String> {
-        let Loop { form, counter, limit, body } = details;
-        let (one, first) = (self.constant(1), self.take(1));
-        let (step, operator) = match form {
-            LoopForm::Stride => (self.take(1), Binary::Add),
-            LoopForm::Double => (one, Binary::Left),
-            LoopForm::Halve => (one, Binary::Right),
-            _ => (one, Binary::Add),
-        };
-        self.push(match form {
-            LoopForm::Stride => Step::Id(first, Id::ItemIndex),
-            LoopForm::Double => Step::Constant(first, 1),
-            _ => Step::Constant(first, 0),
-        });
-        if *form == LoopForm::Stride {
-            self.push(Step::Id(step, Id::Items));
-        }
-        let (limit, mut end) = (self.expr(frame, limit)?, self.take(1));
-        // A variable may change later.
-        self.push(Step::Copy(end, limit));
-        let first =
-            if *form == LoopForm::Halve { std::mem::replace(&mut end, first) } else { first };
-        self.declare(frame, *counter, first);
-        let (v, limited) = (frame.slot(*counter)?, self.take(1));
-        let in_bounds = match form {
-            // From above 0, where `end` holds 0.
-            LoopForm::Halve => Step::Compare(limited, Compare::Less, Type::U32, end, v),
-            _ => Step::Compare(limited, Compare::Less, Type::U32, v, end),
-        };
-        let increment = Step::Binary(v, operator, Type::U32, v, step);
-        frame.loops.push(Jumps::default());
-
-        let begin = self.steps.len();
-        let mut exits = Vec::new();
-        if let LoopForm::While(condition) = form {
-            let condition = self.expr(frame, condition)?;
-            exits.push(self.push(Step::JumpIfZero(condition, 0)));
-        }
-        if !matches!(form, LoopForm::Do(_)) {
-            self.push(in_bounds);
-            // `counter++` takes effect on the way out too, where nothing uses the counter.
-            exits.push(self.push(Step::JumpIfZero(limited, 0)));
-        }
-        if let LoopForm::While(_) = form {
-            self.push(increment);
-        }
-        self.block(frame, body)?;
-        let jumps = frame.loops.pop().expect("pushed above");
-        jumps.continues.into_iter().for_each(|jump| self.land(jump));
-        if let LoopForm::Do(condition) = form {
-            let condition = self.expr(frame, condition)?;
-            exits.push(self.push(Step::JumpIfZero(condition, 0)));
-            self.push(increment);
-            self.push(in_bounds);
-            exits.push(self.push(Step::JumpIfZero(limited, 0)));
-        } else if !matches!(form, LoopForm::While(_)) {
-            self.push(increment);
-        }
-        self.push(Step::Jump(begin));
-        exits.into_iter().chain(jumps.breaks).for_each(|jump| self.land(jump));
+    fn condition(
+        &mut self,
+        frame: &mut Frame<'a>,
+        condition: &'a Expr,
+        yes: &'a Block,
+        no: &'a Block,
+    ) -> Result<(), String> {
+        let condition = self.expr(frame, condition)?;
+        let skip = self.push(Step::JumpIfZero(condition, 0));
+        self.block(frame, yes)?;
+        let end = self.push(Step::Jump(0));
+        self.land(skip);
+        self.block(frame, no)?;
+        self.land(end);
         Ok(())
     }
 
@@ -362,159 +311,11 @@ impl<'a> Lowering<'a> {
         Ok(inner.result)
     }
 
-    fn address(&mut self, frame: &Frame, address: &'a Address) -> Result<Slot, String> {
-        Ok(match address {
-            Address::Of(variable) => self.constant(frame.slot(*variable)?.into()),
-            Address::Element(variable, index) => self.element(frame, *variable, index)?,
-            Address::Copy(variable) => frame.slot(*variable)?,
-            Address::Choose(condition, yes, no) => {
-                let condition = self.expr(frame, condition)?;
-                let result = self.take(1);
-                let (yes, no) = (self.address(frame, yes)?, self.address(frame, no)?);
-                self.push(Step::Copy(result, yes));
-                let skip = self.push(Step::JumpIfZero(condition, 0));
-                let end = self.push(Step::Jump(0));
-                self.land(skip);
-                self.push(Step::Copy(result, no));
-                self.land(end);
-                result
-            }
-        })
-    }
-
-    fn element(&mut self, frame: &Frame, array: Variable, index: &'a Expr) -> Result<Slot, String> {
-        let Shape::Array(length) = frame.code.locals[array.0].shape else {
-            return Err(format!("v{} is no array", array.0));
-        };
-        let (index, result) = (self.expr(frame, index)?, self.take(1));
-        self.push(Step::Element { result, array: frame.slot(array)?, length, index });
-        Ok(result)
-    }
-
-    fn expr(&mut self, frame: &Frame, expr: &'a Expr) -> Result<Slot, String> {
-        let ty = expr.ty;
-        if let Kind::Variable(variable) = &*expr.kind {
-            return frame.slot(*variable);
-        }
-        let result = self.take(1);
-        let step = match &*expr.kind {
-            Kind::Constant(bits) => Step::Constant(result, *bits),
-            Kind::Id(id) => Step::Id(result, *id),
-            Kind::Argument(argument) => Step::Argument(result, *argument),
-            Kind::Variable(_) => unreachable!("handled above"),
-            Kind::Element(variable, index) => {
-                Step::Load(result, self.element(frame, *variable, index)?)
-            }
-            Kind::Target(variable) => Step::Load(result, frame.slot(*variable)?),
-            Kind::Shared(array, index) => {
-                let index = self.expr(frame, index)?;
-                Step::LoadShared(result, frame.shared[*array], index)
-            }
-            Kind::Input(index) => Step::LoadInput(result, self.expr(frame, index)?),
-            Kind::Output(slot) => Step::LoadOutput(result, ty, *slot),
-            Kind::Unary(unary, operand) => {
-                Step::Unary(result, *unary, operand.ty, self.expr(frame, operand)?)
-            }
-            Kind::Binary(binary, left, right) => {
-                let (left, right) = (self.expr(frame, left)?, self.expr(frame, right)?);
-                Step::Binary(result, *binary, ty, left, right)
-            }
-            Kind::Modulo(left, right) => {
-                let (left, right) = (self.expr(frame, left)?, self.expr(frame, right)?);
-                Step::Modulo(result, left, right)
-            }
-            Kind::Compare(compare, left, right) => {
-                let of = left.ty;
-                let (left, right) = (self.expr(frame, left)?, self.expr(frame, right)?);
-                Step::Compare(result, *compare, of, left, right)
-            }
-            Kind::Both(..) | Kind::Either(..) | Kind::Choose(..) => {
-                self.lazy(frame, &expr.kind, result)?;
-                return Ok(result);
-            }
-            Kind::Cast(operand) => Step::Cast(result, ty, operand.ty, self.expr(frame, operand)?),
-            Kind::Subgroup(subgroup, value, other) => {
-                let of = value.ty;
-                let value = self.expr(frame, value)?;
-                let other = match other {
-                    Some(other) => self.expr(frame, other)?,
-                    None => value,
-                };
-                Step::Exchange { result, subgroup: *subgroup, ty: of, value, other }
-            }
-            Kind::Call(function, arguments) => {
-                let passed: Vec<Slot> = arguments
-                    .iter()
-                    .map(|argument| self.expr(frame, argument))
-                    .collect::<Result<_, _>>()?;
-                Step::Copy(result, self.pure_call(*function, &passed)?)
-            }
-        };
-        self.push(step);
-        Ok(result)
-    }
-
-    /// Lowers an expression that evaluates one side only, or the second after the first.
-    fn lazy(&mut self, frame: &Frame, kind: &'a Kind, result: Slot) -> Result<(), String> {
-        let (condition, yes, no) = match kind {
-            Kind::Both(left, right) => (left, Some(right), None),
-            Kind::Either(left, right) => (left, None, Some(right)),
-            Kind::Choose(condition, yes, no) => (condition, Some(yes), Some(no)),
-            _ => unreachable!("the caller looked"),
-        };
-        let is_choice = matches!(kind, Kind::Choose(..));
-        let condition = self.expr(frame, condition)?;
-        let skip = self.push(Step::JumpIfZero(condition, 0));
-        self.arm(frame, yes, 1, is_choice, result)?;
-        let end = self.push(Step::Jump(0));
-        self.land(skip);
-        self.arm(frame, no, 0, is_choice, result)?;
-        self.land(end);
-        Ok(())
-    }
-
-    /// Lowers one side of a lazy expression: a value, or its truth, or without it a constant.
-    fn arm(
-        &mut self,
-        frame: &Frame,
-        value: Option<&'a Expr>,
-        constant: u64,
-        is_choice: bool,
-        result: Slot,
-    ) -> Result<(), String> {
-        let step = match value {
-            None => Step::Constant(result, constant),
-            Some(value) => {
-                let slot = self.expr(frame, value)?;
-                if is_choice {
-                    Step::Copy(result, slot)
-                } else {
-                    let zero = self.constant(0);
-                    Step::Compare(result, Compare::NotEqual, value.ty, slot, zero)
-                }
-            }
-        };
-        self.push(step);
-        Ok(())
-    }
-
     fn inline(&mut self, frame: &mut Frame<'a>, function: &'a Function) -> Result<(), String> {
         let body = &function.code.body;
         if function.result.is_some() && !matches!(body.last(), Some(Statement::Return(_))) {
             return Err("a function ends without a result".to_owned());
         }
         self.block(frame, body)
-    }
-
-    fn pure_call(&mut self, index: usize, passed: &[Slot]) -> Result<Slot, String> {
-        let function = &self.kernel.functions[index];
-        let mut inner = Frame::new(&function.code, Vec::new());
-        inner.result = self.take(1);
-        for (variable, value) in (0..function.parameters).map(Variable).zip(passed) {
-            self.declare(&mut inner, variable, *value);
-        }
-        self.inline(&mut inner, function)?;
-        inner.returns.into_iter().for_each(|jump| self.land(jump));
-        Ok(inner.result)
     }
 }

@@ -74,7 +74,7 @@ fn binary_i32(binary: Binary, left: i32, right: i32) -> i32 {
 }
 
 pub(super) fn compare(compare: Compare, ty: Type, left: u64, right: u64) -> bool {
-    fn of<T: PartialOrd>(compare: Compare, left: T, right: T) -> bool {
+    fn holds<T: PartialOrd>(compare: Compare, left: T, right: T) -> bool {
         match compare {
             Compare::Less => left < right,
             Compare::LessEqual => left <= right,
@@ -83,9 +83,9 @@ pub(super) fn compare(compare: Compare, ty: Type, left: u64, right: u64) -> bool
         }
     }
     match ty {
-        Type::U32 | Type::U64 => of(compare, left, right),
-        Type::I32 => of(compare, left as i32, right as i32),
-        Type::F32 => of(compare, f32::from_bits(left as u32), f32::from_bits(right as u32)),
+        Type::U32 | Type::U64 => holds(compare, left, right),
+        Type::I32 => holds(compare, left as i32, right as i32),
+        Type::F32 => holds(compare, f32::from_bits(left as u32), f32::from_bits(right as u32)),
     }
 }
 

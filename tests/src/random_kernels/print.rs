@@ -10,7 +10,8 @@ use std::fmt::Write;
 /// Definitions for all kernels of a source.
 const PRELUDE: &str = r#"#include "longshore_device.h"
 #define ITEMS (longshore_group_items(0) * longshore_group_items(1) * longshore_group_items(2))
-#define MINE(slots, slot) ((longshore_group_index() * ITEMS + longshore_item_index()) * (slots) + (slot))
+#define MINE(slots, slot) \
+  ((longshore_group_index() * ITEMS + longshore_item_index()) * (slots) + (slot))
 LONGSHORE_FUNCTION float keep(float x) { return x > -65536.0f && x < 65536.0f ? x : 1.0f; }
 LONGSHORE_FUNCTION uint32_t bits(float x) {
   uint32_t word;
@@ -44,7 +45,9 @@ pub(super) struct Printer<'a> {
 impl<'a> Printer<'a> {
     fn print(self, text: &mut String) {
         let kernel = self.kernel;
-        for (index, function) in kernel.functions.iter().enumerate() {
+        let called = kernel.called_functions();
+        let functions = kernel.functions.iter().enumerate();
+        for (index, function) in functions.filter(|(index, _)| called[*index]) {
             Printer { function: Some(function), ..self }.print_function(index, text);
         }
         let mut size = String::new();
@@ -52,19 +55,13 @@ impl<'a> Printer<'a> {
             let [x, y, z] = kernel.items;
             size = format!(", LONGSHORE_GROUP_SIZE({x}, {y}, {z})");
         }
+        let pointers = "uint32_t *out, uint64_t *wide, const uint32_t *in";
         let numbers = "uint32_t n, uint32_t a, int32_t b, uint64_t c, float f";
-        line(
-            text,
-            0,
-            &format!(
-                "/* {:?} groups of {:?} items, {} bytes of dynamic shared memory */\n\
-             LONGSHORE_KERNEL(k{}, (uint32_t *out, uint64_t *wide, const uint32_t *in, {numbers}){size}) {{",
-                kernel.groups,
-                kernel.items,
-                kernel.dynamic_bytes(),
-                kernel.seed,
-            ),
-        );
+        let (groups, items, bytes) = (kernel.groups, kernel.items, kernel.dynamic_bytes());
+        let comment = format!("/* {groups:?} groups of {items:?} items, {bytes} dynamic bytes */");
+        line(text, 0, &comment);
+        let parameters = format!("({pointers}, {numbers}){size}");
+        line(text, 0, &format!("LONGSHORE_KERNEL(k{}, {parameters}) {{", kernel.seed));
         line(text, 1, "(void)wide, (void)in, (void)n, (void)a, (void)b, (void)c, (void)f;");
         for (index, array) in kernel.shared.iter().enumerate() {
             let ty = name(array.ty);
@@ -321,7 +318,7 @@ fn id(id: Id) -> String {
         Id::GroupIndex => "longshore_group_index()".to_owned(),
         Id::Items => "ITEMS".to_owned(),
         Id::Lane => "longshore_subgroup_lane()".to_owned(),
-        Id::SubgroupId => "longshore_subgroup_id()".to_owned(),
+        Id::Subgroup => "longshore_subgroup_id()".to_owned(),
         Id::SubgroupCount => "longshore_subgroup_count()".to_owned(),
         Id::SubgroupWidth => "longshore_subgroup_width()".to_owned(),
     }

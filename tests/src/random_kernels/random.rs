@@ -32,7 +32,7 @@ impl Random {
         self.below(100) < percent
     }
 
-    pub(super) fn of<T: Clone>(&mut self, choices: &[T]) -> T {
+    pub(super) fn choice<T: Clone>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())].clone()
     }
 

@@ -3,73 +3,78 @@
 
 use super::Kernel;
 use super::ast::{Expr, Extent, Kind, Statement};
-use super::compare::{Bench, Way};
+use super::compare::{Bench, Build};
+use super::print::source;
 use super::walk::operands;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
-/// Number of kernels in an image.
-const BATCH: usize = 32;
-/// Number of images after which the reduction ends.
-const MOST_IMAGES: usize = 400;
+/// Least and greatest number of kernels in an image.
+const BATCH: RangeInclusive<usize> = 4..=64;
+/// Time after which the reduction ends.
+const MOST_TIME: Duration = Duration::from_secs(180);
 
 /// Returns a small kernel that still has a difference, and the description of that. Blocks for
-/// minutes.
-pub fn reduce(bench: &Bench, way: &Way, kernel: Kernel, difference: String) -> (Kernel, String) {
-    let (mut best, mut images, mut from) = ((kernel, difference), 0, 0);
-    'reduction: loop {
+/// up to some minutes.
+pub fn reduce(
+    bench: &Bench,
+    build: &Build,
+    kernel: Kernel,
+    difference: String,
+) -> (Kernel, String) {
+    let begin = Instant::now();
+    let (mut best, mut from, mut size) = ((kernel, difference), 0, *BATCH.start());
+    loop {
         let mut edits = edits(&best.0);
         let count = edits.len();
         // After a success, the edits before it are rarely possible again.
         edits.rotate_left(from % count);
-        for (number, batch) in edits.chunks(BATCH).enumerate() {
-            images += 1;
-            if images > MOST_IMAGES {
-                break 'reduction;
-            }
-            if let Some((at, smaller)) = first_difference(bench, way, &best.0, batch) {
-                (best, from) = (smaller, (from + number * BATCH + at) % count);
-                continue 'reduction;
-            }
+        let (mut rest, mut smaller) = (edits.as_slice(), None);
+        while !rest.is_empty() && smaller.is_none() && begin.elapsed() < MOST_TIME {
+            let (batch, others) = rest.split_at(size.min(rest.len()));
+            smaller = smallest_difference(bench, build, &best.0, batch);
+            from += if smaller.is_some() { 0 } else { batch.len() };
+            size = if smaller.is_some() { size / 2 } else { size * 2 };
+            size = size.clamp(*BATCH.start(), *BATCH.end());
+            rest = others;
         }
-        break;
+        match smaller {
+            Some(smaller) => best = smaller,
+            None => return best,
+        }
     }
-    best
 }
 
-/// Tries edits, and returns the first kernel with a difference, with the number of its edit.
-fn first_difference(
+/// Applies each edit alone, and returns the smallest kernel with a difference.
+fn smallest_difference(
     bench: &Bench,
-    way: &Way,
+    build: &Build,
     kernel: &Kernel,
     edits: &[Edit],
-) -> Option<(usize, (Kernel, String))> {
-    let mut numbers = Vec::new();
-    let mut candidates = Vec::new();
-    for (number, edit) in edits.iter().enumerate() {
+) -> Option<(Kernel, String)> {
+    let numbered = (0..).zip(edits);
+    let candidates = numbered.filter_map(|(number, edit)| {
         let mut candidate = edit.apply(kernel.clone());
-        if candidate == *kernel {
-            continue;
-        }
-        candidate.seed = number as u64;
-        if let Ok(expected) = candidate.interpret() {
-            numbers.push(number);
-            candidates.push((candidate, expected));
-        }
-    }
-    let differences = match bench.compare(way, &candidates) {
+        let is_new = candidate != *kernel;
+        candidate.seed = number;
+        let expected = candidate.interpret().ok()?;
+        is_new.then_some((candidate, expected))
+    });
+    let candidates: Vec<_> = candidates.collect();
+    let differences = match bench.compare(build, &candidates) {
         Ok(differences) => differences,
-        // One of the kernels does not compile. The others have another try.
-        Err(_) => candidates
-            .iter()
-            .map(|one| {
-                bench.compare(way, std::slice::from_ref(one)).ok().and_then(|mut one| one.remove(0))
-            })
-            .collect(),
+        // Some kernel does not compile, so each is tried alone.
+        Err(_) => {
+            let alone = candidates.iter().map(std::slice::from_ref);
+            alone.map(|one| bench.compare(build, one).ok()?.pop()?).collect()
+        }
     };
-    let found = differences.into_iter().zip(numbers).zip(candidates);
-    found.into_iter().find_map(|((difference, number), (mut candidate, _))| {
-        candidate.seed = kernel.seed;
-        Some((number, (candidate, difference?)))
-    })
+    let different = differences.into_iter().zip(candidates);
+    let different = different.filter_map(|(difference, (kernel, _))| Some((kernel, difference?)));
+    let (mut smallest, difference) =
+        different.min_by_key(|(kernel, _)| (source([kernel]).len(), kernel.total()))?;
+    smallest.seed = kernel.seed;
+    Some((smallest, difference))
 }
 
 /// A change that makes a kernel smaller. Blocks and expressions have numbers in the order of walks.
@@ -82,18 +87,18 @@ enum Edit {
         begin: usize,
         end: usize,
     },
-    /// Replaces a statement by one of its blocks.
+    /// A block in place of the statement around it.
     Unwrap {
         block: usize,
         at: usize,
         which: usize,
     },
-    /// Replaces an expression by one of its operands of the same type.
+    /// An operand in place of an expression of the same type.
     Operand {
         expr: usize,
         which: usize,
     },
-    /// Replaces an expression by a constant.
+    /// A constant in place of an expression.
     Constant {
         expr: usize,
         bits: u64,

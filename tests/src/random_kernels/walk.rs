@@ -13,10 +13,41 @@ impl Kernel {
 
     /// Visits each expression, outer ones first.
     pub(super) fn for_each_expr(&mut self, visit: &mut impl FnMut(&mut Expr)) {
-        self.for_each_block(&mut |block| {
-            block.iter_mut().for_each(|statement| walk_statement(statement, visit));
-        });
+        self.for_each_block(&mut |block| walk_block(block, visit));
     }
+
+    /// Returns whether each function is called, perhaps by others.
+    pub(super) fn called_functions(&self) -> Vec<bool> {
+        let mut called = vec![false; self.functions.len()];
+        mark_calls(self.code.body.clone(), &mut called);
+        // Functions call only earlier ones.
+        for (index, function) in self.functions.iter().enumerate().rev() {
+            if called[index] {
+                mark_calls(function.code.body.clone(), &mut called);
+            }
+        }
+        called
+    }
+}
+
+fn mark_calls(mut body: Block, called: &mut [bool]) {
+    walk_blocks(&mut body, &mut |block| {
+        for statement in &*block {
+            if let Statement::Call { function, .. } = statement {
+                called[*function] = true;
+            }
+        }
+        walk_block(block, &mut |expr| {
+            if let Kind::Call(function, _) = &*expr.kind {
+                called[*function] = true;
+            }
+        });
+    });
+}
+
+/// Visits the expressions of a block, without its inner blocks.
+fn walk_block(block: &mut Block, visit: &mut impl FnMut(&mut Expr)) {
+    block.iter_mut().for_each(|statement| walk_statement(statement, visit));
 }
 
 fn walk_blocks(block: &mut Block, visit: &mut impl FnMut(&mut Block)) {

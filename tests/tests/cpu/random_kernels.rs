@@ -9,19 +9,19 @@
 
 use longshore_tests::device_code::clangs;
 use longshore_tests::effort;
-use longshore_tests::random_kernels::{Bench, Execution, Kernel, Output, Way, reduce, source};
+use longshore_tests::random_kernels::{Bench, Build, Execution, Kernel, Output, reduce, source};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
 
 const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
 
-/// Number of kernels in an image.
-const BATCH: u64 = 30;
+/// Greatest number of kernels in an image.
+const BATCH: u64 = 50;
 
 #[test]
 fn random_kernels_have_the_results_of_an_interpreter() {
-    let count = if effort::is_all() { 4000 } else { 240 };
+    let count = if effort::is_all() { 4000 } else { 120 };
     compare(Execution::Fibers, count);
 }
 
@@ -35,7 +35,8 @@ fn random_kernels_as_loops_have_the_results_of_an_interpreter() {
 fn compare(execution: Execution, count: u64) {
     let count = number("LONGSHORE_RANDOM_KERNELS").unwrap_or(count);
     let first = number("LONGSHORE_RANDOM_SEED").unwrap_or(0);
-    let (next, ways) = (AtomicU64::new(0), ways(execution));
+    let (next, builds) = (AtomicU64::new(0), builds(execution));
+    let size = count.div_ceil(builds.len() as u64).clamp(1, BATCH);
     let totals = Mutex::new((0, 0));
     let workers = available_parallelism().map_or(1, usize::from);
     let failure = std::thread::scope(|scope| {
@@ -43,13 +44,13 @@ fn compare(execution: Execution, count: u64) {
             let bench = Bench::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                let begin = number * BATCH;
+                let begin = number * size;
                 if begin >= count {
                     return None;
                 }
-                let way = &ways[number as usize % ways.len()];
-                let seeds = first + begin..first + count.min(begin + BATCH);
-                match batch(&bench, way, seeds) {
+                let build = &builds[number as usize % builds.len()];
+                let seeds = first + begin..first + count.min(begin + size);
+                match batch(&bench, build, seeds) {
                     Ok((compared, rejected)) => {
                         let mut totals = totals.lock().unwrap();
                         *totals = (totals.0 + compared, totals.1 + rejected);
@@ -74,28 +75,32 @@ fn compare(execution: Execution, count: u64) {
 
 /// Compares the kernels of some seeds. Returns the number of compared kernels, and the number of
 /// kernels without a defined result.
-fn batch(bench: &Bench, way: &Way, seeds: std::ops::Range<u64>) -> Result<(usize, usize), String> {
+fn batch(
+    bench: &Bench,
+    build: &Build,
+    seeds: std::ops::Range<u64>,
+) -> Result<(usize, usize), String> {
     let all = seeds.end - seeds.start;
     let kernels: Vec<(Kernel, Output)> = seeds
-        .map(Kernel::of_seed)
+        .map(Kernel::from_seed)
         .filter_map(|kernel| kernel.interpret().ok().map(|output| (kernel, output)))
         .collect();
-    let differences = bench.compare(way, &kernels)?;
+    let differences = bench.compare(build, &kernels)?;
     let different = differences.into_iter().zip(&kernels);
     let mut different =
         different.filter_map(|(difference, (kernel, _))| Some((kernel, difference?)));
     let Some((kernel, difference)) = different.next() else {
         return Ok((kernels.len(), all as usize - kernels.len()));
     };
-    let (smaller, still) = reduce(bench, way, kernel.clone(), difference.clone());
+    let (smaller, still) = reduce(bench, build, kernel.clone(), difference.clone());
     Err(format!(
-        "{way:?}, {kernel}: {difference}\n{}\n\nreduced: {still}\n{}",
+        "{build:?}, {kernel}: {difference}\n{}\n\nreduced: {still}\n{}",
         source([kernel]),
         source([&smaller])
     ))
 }
 
-fn ways(execution: Execution) -> Vec<Way> {
+fn builds(execution: Execution) -> Vec<Build> {
     let variable = |name| std::env::var(name).ok();
     let clangs = match variable("LONGSHORE_RANDOM_CLANG") {
         Some(clang) => vec![clang],
@@ -106,11 +111,11 @@ fn ways(execution: Execution) -> Vec<Way> {
         None => LEVELS.map(String::from).to_vec(),
     };
     let each = flags.iter().flat_map(|flags| clangs.iter().map(move |clang| (clang, flags)));
-    let way = |(clang, flags): (&String, &String)| {
+    let build = |(clang, flags): (&String, &String)| {
         let flags = flags.split_whitespace().map(String::from).collect();
-        Way { execution, clang: clang.clone(), flags }
+        Build { execution, clang: clang.clone(), flags }
     };
-    each.map(way).collect()
+    each.map(build).collect()
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -30,7 +30,7 @@ impl Generator {
                 Expr::new(ty, Kind::Choose(condition, yes, no))
             }
             8 | 9 => {
-                let from = self.random.of(&Type::ALL);
+                let from = self.random.choice(&Type::ALL);
                 let value = self.expr(scope, flow, from, class, depth - 1);
                 converted(value, ty)
             }
@@ -62,17 +62,17 @@ impl Generator {
             };
             return Expr::new(Type::U32, kind);
         }
-        let ty = self.random.of(&Type::ALL);
+        let ty = self.random.choice(&Type::ALL);
         let compares = [Compare::Less, Compare::LessEqual, Compare::Equal, Compare::NotEqual];
         let mut left = self.varying(scope, flow, ty, class, depth);
         let mut right = self.expr(scope, flow, ty, class, depth.saturating_sub(1));
         if self.random.percent(30) && ty != Type::F32 {
             // Values that are often equal.
-            let mask = Expr::new(ty, Kind::Constant(self.random.of(&[1, 3, 7])));
+            let mask = Expr::new(ty, Kind::Constant(self.random.choice(&[1, 3, 7])));
             left = Expr::binary(Binary::And, left, mask);
             right = Expr::new(ty, Kind::Constant(self.random.within(0, 4).into()));
         }
-        Expr::compare(self.random.of(&compares), left, right)
+        Expr::compare(self.random.choice(&compares), left, right)
     }
 
     /// Returns an expression that is rather no constant.
@@ -106,21 +106,23 @@ impl Generator {
         let left = self.varying(scope, flow, ty, class, depth - 1);
         let right = self.expr(scope, flow, ty, class, depth - 1);
         if ty == Type::F32 {
-            return kept(Expr::binary(self.random.of(&[Add, Sub, Mul]), left, right));
+            return kept(Expr::binary(self.random.choice(&[Add, Sub, Mul]), left, right));
         }
         let all = [Add, Add, Add, Sub, Mul, And, Or, Xor, Left, Right, Div, Rem, Min, Max];
-        Expr::binary(self.random.of(&all), left, right)
+        Expr::binary(self.random.choice(&all), left, right)
     }
 
     fn unary(&mut self, scope: &mut Scope, flow: Flow, ty: Type, class: Class, depth: u32) -> Expr {
         let unary = match ty {
             Type::F32 => Unary::Negate,
-            Type::U32 => self.random.of(&[Unary::Not, Unary::Negate, Unary::IsZero, Unary::Bits]),
-            _ => self.random.of(&[Unary::Not, Unary::Negate]),
+            Type::U32 => {
+                self.random.choice(&[Unary::Not, Unary::Negate, Unary::IsZero, Unary::Bits])
+            }
+            _ => self.random.choice(&[Unary::Not, Unary::Negate]),
         };
         let of = match unary {
             Unary::Bits => Type::F32,
-            Unary::IsZero => self.random.of(&Type::ALL),
+            Unary::IsZero => self.random.choice(&Type::ALL),
             _ => ty,
         };
         let operand = self.expr(scope, flow, of, class, depth - 1);
@@ -141,7 +143,7 @@ impl Generator {
                 let arrays =
                     scope.find(|local| local.ty == ty && matches!(local.shape, Shape::Array(_)));
                 if !arrays.is_empty() {
-                    let array = self.random.of(&arrays);
+                    let array = self.random.choice(&arrays);
                     let index = self.expr(scope, flow, Type::U32, class, depth);
                     return Expr::new(ty, Kind::Element(array, index));
                 }
@@ -149,7 +151,7 @@ impl Generator {
             3 if class == Class::Item => {
                 let pointers = scope.find(|local| local.ty == ty && local.shape == Shape::Pointer);
                 if !pointers.is_empty() {
-                    return Expr::new(ty, Kind::Target(self.random.of(&pointers)));
+                    return Expr::new(ty, Kind::Target(self.random.choice(&pointers)));
                 }
             }
             4 if ty == Type::U32 && scope.has_self => {
@@ -183,7 +185,7 @@ impl Generator {
         if suitable.is_empty() || !flow.shared {
             return None;
         }
-        let array = self.random.of(&suitable);
+        let array = self.random.choice(&suitable);
         let index = match &scope.shared[array].mode {
             Some(Mode::Own(owner)) => owner.index(),
             mode => {
@@ -226,7 +228,7 @@ impl Generator {
         let choice = self.random.below(if class == Class::Item { 12 } else { 5 });
         let (result, subgroup, value, other) = match choice {
             0 => (Type::U64, Subgroup::Ballot, None, None),
-            1 => (Type::U32, self.random.of(&[Subgroup::Any, Subgroup::All]), None, None),
+            1 => (Type::U32, self.random.choice(&[Subgroup::Any, Subgroup::All]), None, None),
             2..5 => return self.scan(scope, flow, ty, 0, depth),
             5..8 => {
                 let mode = self.random.below(3);
@@ -244,11 +246,12 @@ impl Generator {
 
     fn shuffle(&mut self, scope: &mut Scope, flow: Flow, depth: u32) -> (Subgroup, Expr) {
         use Subgroup::{Broadcast, Shuffle, ShuffleDown, ShuffleUp, ShuffleXor};
-        let subgroup = self.random.of(&[Broadcast, Shuffle, ShuffleDown, ShuffleUp, ShuffleXor]);
+        let subgroup =
+            self.random.choice(&[Broadcast, Shuffle, ShuffleDown, ShuffleUp, ShuffleXor]);
         let other = match subgroup {
             Shuffle if self.random.percent(60) => {
                 let lane = self.expr(scope, flow, Type::U32, Class::Item, depth);
-                super::scope::remainder(lane, Expr::number(self.random.of(&[32, 32, 40])))
+                super::scope::remainder(lane, Expr::number(self.random.choice(&[32, 32, 40])))
             }
             Broadcast if self.random.percent(30) => {
                 let lane = self.expr(scope, flow, Type::U32, Class::Subgroup, depth);
@@ -259,7 +262,8 @@ impl Generator {
         (subgroup, other)
     }
 
-    /// Returns a combination of lanes: of all (0), up to the item's (1), or before it (2).
+    /// Returns a combination of lanes. `mode` is `0` for all lanes, `1` for the lanes up to the
+    /// item's, `2` for the lanes before it.
     fn scan(&mut self, scope: &mut Scope, flow: Flow, ty: Type, mode: usize, depth: u32) -> Expr {
         let mut value = self.expr(scope, flow, ty, Class::Item, depth);
         let mut combine = self.combine();
@@ -268,7 +272,7 @@ impl Generator {
             let whole = converted(value, Type::I32);
             let mask = Expr::new(Type::I32, Kind::Constant(255));
             value = Expr::new(ty, Kind::Cast(Expr::binary(Binary::And, whole, mask)));
-            combine = self.random.of(&[Combine::Add, Combine::Min, Combine::Max]);
+            combine = self.random.choice(&[Combine::Add, Combine::Min, Combine::Max]);
         }
         let subgroup = match mode {
             0 => Subgroup::Reduce(combine),
@@ -281,7 +285,7 @@ impl Generator {
 
     pub(super) fn combine(&mut self) -> Combine {
         use Combine::{Add, And, Max, Min, Or, Xor};
-        self.random.of(&[Add, Add, And, Max, Min, Or, Xor])
+        self.random.choice(&[Add, Add, And, Max, Min, Or, Xor])
     }
 
     fn pure_call(&mut self, scope: &mut Scope, flow: Flow, ty: Type, depth: u32) -> Expr {
@@ -292,7 +296,7 @@ impl Generator {
         if suitable.is_empty() || self.cost > 8 {
             return self.leaf(scope, flow, ty, Class::Item);
         }
-        let index = self.random.of(&suitable);
+        let index = self.random.choice(&suitable);
         let parameters =
             self.functions[index].code.locals[..self.functions[index].parameters].to_vec();
         let arguments = parameters
@@ -307,13 +311,16 @@ impl Generator {
             .find(|local| local.shape == Shape::Scalar && local.ty == ty && local.class <= class);
         match self.random.below(10) {
             0..6 if !variables.is_empty() => {
-                Expr::new(ty, Kind::Variable(self.random.of(&variables)))
+                Expr::new(ty, Kind::Variable(self.random.choice(&variables)))
             }
             0..2 if flow.shared => {
                 self.shared(scope, flow, ty, class, 0).unwrap_or_else(|| self.constant(ty))
             }
             2..9 if scope.has_self => {
-                let value = self.given(scope, class);
+                let mut value = self.given(scope, class);
+                if self.random.percent(25) {
+                    value = Expr::new(Type::U32, Kind::Input(converted(value, Type::U32)));
+                }
                 converted(value, ty)
             }
             _ => self.constant(ty),
@@ -324,13 +331,13 @@ impl Generator {
     fn given(&mut self, scope: &Scope, class: Class) -> Expr {
         let d = self.random.within(0, 3);
         let id = match (self.random.below(10), class) {
-            (0 | 1, Class::Item) => Id::Item(self.random.of(&[0, 0, d])),
-            (2, Class::Item) => Id::Global(self.random.of(&[0, 0, d])),
+            (0 | 1, Class::Item) => Id::Item(self.random.choice(&[0, 0, d])),
+            (2, Class::Item) => Id::Global(self.random.choice(&[0, 0, d])),
             (3 | 4, Class::Item) => Id::ItemIndex,
             (5, Class::Item) => Id::Lane,
-            (0 | 1, Class::Subgroup) => Id::SubgroupId,
+            (0 | 1, Class::Subgroup) => Id::Subgroup,
             (0..5, _) if scope.is_kernel => {
-                let (ty, argument) = self.random.of(&[
+                let (ty, argument) = self.random.choice(&[
                     (Type::U32, Argument::N),
                     (Type::U32, Argument::A),
                     (Type::I32, Argument::B),
@@ -340,8 +347,8 @@ impl Generator {
                 return Expr::new(ty, Kind::Argument(argument));
             }
             (5 | 6, _) => Id::Group(d),
-            (7, _) => self.random.of(&[Id::GroupItems(d), Id::GroupCount(d), Id::GroupIndex]),
-            (8, _) => self.random.of(&[Id::SubgroupCount, Id::SubgroupWidth]),
+            (7, _) => self.random.choice(&[Id::GroupItems(d), Id::GroupCount(d), Id::GroupIndex]),
+            (8, _) => self.random.choice(&[Id::SubgroupCount, Id::SubgroupWidth]),
             _ => Id::Items,
         };
         Expr::id(id)
@@ -353,9 +360,9 @@ impl Generator {
             Type::F32 => u64::from((self.random.within(0, 400) as f32 / 8.0 - 16.0).to_bits()),
             _ if self.random.percent(70) => small,
             Type::I32 => {
-                self.random.of(&[u32::MAX, i32::MAX as u32, 0x8000_0000, 0xFFFF_FF00]).into()
+                self.random.choice(&[u32::MAX, i32::MAX as u32, 0x8000_0000, 0xFFFF_FF00]).into()
             }
-            _ => self.random.of(&[u32::MAX, 0x8000_0000, 0x0101_0101, 1 << 16]).into(),
+            _ => self.random.choice(&[u32::MAX, 0x8000_0000, 0x0101_0101, 1 << 16]).into(),
         };
         Expr::new(ty, Kind::Constant(bits))
     }

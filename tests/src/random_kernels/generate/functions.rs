@@ -38,8 +38,8 @@ impl Generator {
         self.parameters(&mut scope, is_pure);
         let parameters = scope.locals.len();
         if is_pure || self.random.percent(70) {
-            let class = self.random.of(&[base, Class::Item]);
-            scope.result = Some((self.random.of(&Type::ALL), class));
+            let class = self.random.choice(&[base, Class::Item]);
+            scope.result = Some((self.random.choice(&Type::ALL), class));
         }
         scope.budget = self.random.within(1, if is_pure { 4 } else { 10 });
         let mut flow = Flow::new(base, true, true);
@@ -82,23 +82,23 @@ impl Generator {
     }
 
     fn shared_parameters(&mut self) -> Vec<Region> {
-        let count = self.random.of(&[0, 0, 1, 1, 2]);
+        let count = self.random.choice(&[0, 0, 1, 1, 2]);
         let region = |ty| Region { ty, extent: Extent::Dynamic, is_defined: true, mode: None };
         (0..count)
-            .map(|_| region(self.random.of(&[Type::U32, Type::U32, Type::U64, Type::F32])))
+            .map(|_| region(self.random.choice(&[Type::U32, Type::U32, Type::U64, Type::F32])))
             .collect()
     }
 
     fn parameters(&mut self, scope: &mut Scope, is_pure: bool) {
         for _ in 0..self.random.within(if is_pure { 1 } else { 0 }, 4) {
-            let ty = self.random.of(&Type::ALL);
+            let ty = self.random.choice(&Type::ALL);
             let shape = match self.random.below(6) {
                 0 if !is_pure => Shape::Array(self.random.within(1, 6)),
                 1 | 2 if !is_pure => Shape::Pointer,
                 _ => Shape::Scalar,
             };
             let class = match shape {
-                Shape::Scalar => self.random.of(&[Class::Group, Class::Subgroup, Class::Item]),
+                Shape::Scalar => self.random.choice(&[Class::Group, Class::Subgroup, Class::Item]),
                 _ => Class::Item,
             };
             let class = if is_pure { Class::Item } else { class };

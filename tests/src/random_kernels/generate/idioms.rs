@@ -12,7 +12,7 @@ impl Generator {
     /// Writes each element of a shared array. All items of the group must come here.
     pub(super) fn define(&mut self, scope: &mut Scope, array: usize, body: &mut Block) {
         let ty = scope.shared[array].ty;
-        let flow = Flow { exchanges: false, shared: false, ..Flow::of_kernel() };
+        let flow = Flow { exchanges: false, shared: false, ..Flow::for_kernel() };
         let value = self.expr(scope, flow, ty, Class::Item, 2);
         if let Extent::Fixed(length) = scope.shared[array].extent {
             let counter = scope.add(Type::U32, Shape::Scalar, Class::Item);
@@ -36,7 +36,7 @@ impl Generator {
         let undefined: Vec<usize> =
             (0..scope.shared.len()).filter(|array| !scope.shared[*array].is_defined).collect();
         if !undefined.is_empty() && flow.depth == 0 {
-            let array = self.random.of(&undefined);
+            let array = self.random.choice(&undefined);
             if scope.shared[array].mode.is_some() {
                 barrier(scope, body);
             }
@@ -46,7 +46,7 @@ impl Generator {
         if suitable.is_empty() {
             return self.assign(scope, flow, body);
         }
-        let array = self.random.of(&suitable);
+        let array = self.random.choice(&suitable);
         if scope.shared[array].mode.is_some() {
             barrier(scope, body);
         }

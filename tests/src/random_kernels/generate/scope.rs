@@ -54,7 +54,7 @@ pub(super) enum Mode {
 pub(super) enum Owner {
     Same,
     Reverse,
-    /// By a distance, which does not change between barriers.
+    /// A rotation by a distance, which does not change between barriers.
     Rotate(Expr),
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn of_kernel() -> Flow {
+    pub(super) fn for_kernel() -> Flow {
         Flow::new(Class::Group, true, true)
     }
 
@@ -120,7 +120,7 @@ impl Flow {
 }
 
 impl Scope {
-    pub(super) fn of_kernel(shared: Vec<Region>) -> Scope {
+    pub(super) fn for_kernel(shared: Vec<Region>) -> Scope {
         let mut scope = Scope::new(Class::Group, shared);
         (scope.is_kernel, scope.has_self) = (true, true);
         scope
@@ -194,7 +194,7 @@ impl Scope {
 }
 
 impl Region {
-    pub(super) fn of(array: &Shared) -> Region {
+    pub(super) fn new(array: &Shared) -> Region {
         Region { ty: array.ty, extent: array.extent, is_defined: false, mode: None }
     }
 

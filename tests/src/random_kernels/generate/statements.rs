@@ -54,7 +54,7 @@ impl Generator {
         match self.random.weighted(&weights) {
             0 => self.declare(scope, flow, body),
             1 => {
-                let (ty, length) = (self.random.of(&Type::ALL), self.random.within(1, 9));
+                let (ty, length) = (self.random.choice(&Type::ALL), self.random.within(1, 9));
                 self.declare_array(scope, flow, ty, length, body);
             }
             2 => self.declare_pointer(scope, flow, body),
@@ -75,7 +75,7 @@ impl Generator {
 
     /// Returns a class for values where the flow has this class.
     pub(super) fn class(&mut self, flow: Flow) -> Class {
-        let class = self.random.of(&[
+        let class = self.random.choice(&[
             Class::Group,
             Class::Group,
             Class::Subgroup,
@@ -86,7 +86,7 @@ impl Generator {
     }
 
     fn declare(&mut self, scope: &mut Scope, flow: Flow, body: &mut Block) {
-        let (ty, class) = (self.random.of(&Type::ALL), self.class(flow));
+        let (ty, class) = (self.random.choice(&Type::ALL), self.class(flow));
         let value = self.expr(scope, flow, ty, class, DEPTH);
         self.declare_as(scope, value, class, body);
     }
@@ -122,14 +122,14 @@ impl Generator {
     }
 
     fn declare_pointer(&mut self, scope: &mut Scope, flow: Flow, body: &mut Block) {
-        let ty = self.random.of(&Type::ALL);
+        let ty = self.random.choice(&Type::ALL);
         let address = self.address(scope, flow, ty, body);
         let variable = scope.add(ty, Shape::Pointer, Class::Item);
         scope.visible.push(variable);
         body.push(Statement::DeclarePointer(variable, address));
     }
 
-    /// Returns the address of a private variable, which is declared if there is none.
+    /// Returns the address of a private variable, after a declaration if none is suitable.
     fn address(&mut self, scope: &mut Scope, flow: Flow, ty: Type, body: &mut Block) -> Address {
         if self.random.percent(20) {
             let condition = self.condition(scope, flow, Class::Item, 1);
@@ -156,7 +156,7 @@ impl Generator {
             scope.locals[variable.0].is_volatile = false;
             return Address::Of(variable);
         }
-        let variable = self.random.of(&suitable);
+        let variable = self.random.choice(&suitable);
         match scope.locals[variable.0].shape {
             Shape::Scalar => Address::Of(variable),
             Shape::Pointer => Address::Copy(variable),
@@ -176,7 +176,7 @@ impl Generator {
     pub(super) fn assign(&mut self, scope: &mut Scope, flow: Flow, body: &mut Block) {
         let (place, ty, class) = match self.random.below(10) {
             0 if scope.is_kernel => {
-                let ty = self.random.of(&[Type::U32, Type::U64]);
+                let ty = self.random.choice(&[Type::U32, Type::U64]);
                 (Place::Output(self.random.within(0, 4)), ty, Class::Item)
             }
             1 | 2 => match self.own_place(scope) {
@@ -188,7 +188,7 @@ impl Generator {
                 if suitable.is_empty() {
                     return self.declare(scope, flow, body);
                 }
-                let variable = self.random.of(&suitable);
+                let variable = self.random.choice(&suitable);
                 let place = match scope.locals[variable.0].shape {
                     Shape::Pointer => Place::Target(variable),
                     _ => {
@@ -203,7 +203,7 @@ impl Generator {
                 if suitable.is_empty() {
                     return self.declare(scope, flow, body);
                 }
-                let variable = self.random.of(&suitable);
+                let variable = self.random.choice(&suitable);
                 let local = &scope.locals[variable.0];
                 (Place::Variable(variable), local.ty, local.class)
             }
@@ -222,7 +222,7 @@ impl Generator {
         if suitable.is_empty() {
             return None;
         }
-        let array = self.random.of(&suitable);
+        let array = self.random.choice(&suitable);
         let owner = match &scope.shared[array].mode {
             Some(Mode::Own(owner)) => owner.clone(),
             _ => self.owner(scope),
@@ -241,7 +241,7 @@ impl Generator {
         if suitable.is_empty() {
             return self.assign(scope, flow, body);
         }
-        let shared = self.random.of(&suitable);
+        let shared = self.random.choice(&suitable);
         let combine = match scope.shared[shared].mode {
             Some(Mode::Atomic(combine)) => combine,
             _ => self.combine(),
@@ -267,7 +267,7 @@ impl Generator {
         if suitable.is_empty() {
             return self.assign(scope, flow, body);
         }
-        let function = self.random.of(&suitable);
+        let function = self.random.choice(&suitable);
         let Some(arrays) = self.shared_arguments(scope, flow, function, body) else {
             return self.assign(scope, flow, body);
         };
@@ -297,7 +297,7 @@ impl Generator {
             let mut suitable = scope.assignable(class);
             suitable.retain(|variable| scope.locals[variable.0].ty == ty);
             match suitable.is_empty() {
-                false => self.random.of(&suitable),
+                false => self.random.choice(&suitable),
                 true => {
                     let zero = Expr::new(ty, Kind::Constant(0));
                     self.declare_as(scope, zero, class, body)
@@ -327,7 +327,7 @@ impl Generator {
             if suitable.is_empty() {
                 return None;
             }
-            arrays.push(self.random.of(&suitable));
+            arrays.push(self.random.choice(&suitable));
         }
         if arrays.iter().any(|array| scope.shared[*array].mode.is_some()) {
             scope.end_phase();
@@ -336,7 +336,7 @@ impl Generator {
         Some(arrays)
     }
 
-    /// Returns a private array of at least this length, which is declared if there is none.
+    /// Returns a private array of at least this length, after a declaration if none is suitable.
     fn private_array(
         &mut self,
         scope: &mut Scope,
@@ -348,7 +348,7 @@ impl Generator {
         let is_suitable = |shape| matches!(shape, Shape::Array(other) if other >= length);
         let suitable = scope.find(|local| local.ty == ty && is_suitable(local.shape));
         match suitable.is_empty() {
-            false => self.random.of(&suitable),
+            false => self.random.choice(&suitable),
             true => self.declare_array(scope, flow, ty, length, body),
         }
     }

@@ -1,4 +1,4 @@
-//! Conditions, loops, switches, and the ways out of them.
+//! Conditions, loops, switches, and the builds out of them.
 
 use super::super::ast::{
     Binary, Block, Case, Class, Compare, Expr, Id, Loop, LoopForm, Shape, Statement, Type,
@@ -69,9 +69,9 @@ impl Generator {
         if scope.has_self && self.random.percent(12) {
             let limit = match self.random.percent(50) {
                 true => Expr::id(Id::Items),
-                false => Expr::number(self.random.of(&[8, 32, 64])),
+                false => Expr::number(self.random.choice(&[8, 32, 64])),
             };
-            let form = self.random.of(&[LoopForm::Double, LoopForm::Halve]);
+            let form = self.random.choice(&[LoopForm::Double, LoopForm::Halve]);
             return (Head::Plain(form), limit, 11);
         }
         let value = self.varying(scope, flow, Type::U32, class, 2);
@@ -100,7 +100,7 @@ impl Generator {
         self.condition(scope, flow, class, 2)
     }
 
-    /// Returns the body of a loop with barriers. One is at the beginning or at the end, so that the
+    /// Returns the body of a loop with barriers. It begins or ends with a barrier, so that the
     /// accesses of two iterations are apart.
     fn synchronous_body(&mut self, scope: &mut Scope, flow: Flow) -> Block {
         let before = scope.modes();
