@@ -29,7 +29,8 @@
  *     }
  *
  * On a CPU a loop runs the items of a group, and the compiler vectorises it. With barriers or
- * sub-group operations, each item gets a stack of its own (a fiber), which is correct but slow.
+ * sub-group operations, `longshore cc` divides the kernel into such loops. Other compilers do not,
+ * and then each item gets a stack of its own (a fiber), which is correct but slow.
  *
  * The second form is the work of one work-group:
  *
