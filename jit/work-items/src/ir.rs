@@ -298,6 +298,13 @@ impl<'l> Ir<'l> {
         ll!(self, LLVMInsertIntoBuilder(self.builder, instruction));
     }
 
+    /// Inserts an instruction without a block before another one.
+    pub(crate) fn insert_before(&self, instruction: ValueRef, place: ValueRef) {
+        ll!(self, LLVMPositionBuilderBefore(self.builder, place));
+        self.forget_line();
+        ll!(self, LLVMInsertIntoBuilder(self.builder, instruction));
+    }
+
     /// Splits a block before an instruction. The instructions before it go to a new block, which
     /// all edges to the old block reach now; the old block is its successor. Returns the new block.
     pub(crate) fn split_before(&self, instruction: ValueRef, name: &CStr) -> BlockRef {

@@ -25,6 +25,7 @@ mod leave;
 mod markers;
 mod metadata;
 mod notes;
+mod recompute;
 mod regions;
 mod shape;
 mod slots;

@@ -97,11 +97,13 @@ impl Shaper<'_, '_> {
             let is_whole = build.compare(predicate::UGE, rest, width);
             let lanes = build.select(is_whole, width, rest);
             ir.at_end(xs.after).br(ys.end);
+            self.mark_outer(ir.terminator(xs.end));
             (xs.begin, xs.end, xs.value, lanes)
         } else {
             (ys.begin, ys.end, zero, nx)
         };
         ir.at_end(ys.after).br(zs.end);
+        [zs.end, ys.end].map(|end| self.mark_outer(ir.terminator(end)));
         let first = ir.at_end(chunk).add(base, x);
         let place = [x, ys.value, zs.value];
         GroupLoops { before, chunk, chunk_end, after: zs.after, place, lanes, first }
@@ -153,10 +155,32 @@ impl Shaper<'_, '_> {
         lanes.after
     }
 
+    /// Tells LLVM that the rounds of a loop are independent, and to vectorise the loop before it
+    /// would unroll it.
     fn mark_parallel(&self, latch: ValueRef) {
+        let keep = self.property("llvm.loop.unroll.disable", None);
+        self.set_properties(latch, &[self.parallel, keep]);
+    }
+
+    /// Keeps LLVM from vectorising a loop in place of the loop over items inside.
+    fn mark_outer(&self, latch: ValueRef) {
+        let no = ll!(self.ir, LLVMValueAsMetadata(self.ir.constant(1, 0)));
+        let none = self.property("llvm.loop.vectorize.enable", Some(no));
+        self.set_properties(latch, &[none]);
+    }
+
+    fn property(&self, name: &str, value: Option<MetadataRef>) -> MetadataRef {
+        let ir = self.ir;
+        let name = ll!(ir, LLVMMDStringInContext2(ir.context, name.as_ptr().cast(), name.len()));
+        let parts: Vec<MetadataRef> = [name].into_iter().chain(value).collect();
+        ll!(ir, LLVMMDNodeInContext2(ir.context, parts.as_ptr(), parts.len()))
+    }
+
+    /// Sets the properties of a loop, in metadata that refers to itself.
+    fn set_properties(&self, latch: ValueRef, properties: &[MetadataRef]) {
         let ir = self.ir;
         let own = ll!(ir, LLVMTemporaryMDNode(ir.context, std::ptr::null(), 0));
-        let parts = [own, self.parallel];
+        let parts: Vec<MetadataRef> = [own].into_iter().chain(properties.iter().copied()).collect();
         let id = ll!(ir, LLVMMDNodeInContext2(ir.context, parts.as_ptr(), parts.len()));
         ll!(ir, LLVMMetadataReplaceAllUsesWith(own, id));
         let kind = metadata_kind(ir, "llvm.loop");

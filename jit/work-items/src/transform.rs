@@ -217,15 +217,20 @@ impl<'i, 'l> Body<'i, 'l> {
             blocks.extend(items.iter().map(|item| item.before));
         }
         blocks.retain(|block| *block != self.start);
-        for block in blocks {
-            for value in ir.instructions(block) {
-                self.move_value_to_slot(value)?;
+        // A value that is computed again has new uses of other values.
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            for block in &blocks {
+                for value in ir.instructions(*block) {
+                    moved |= self.move_value_to_slot(value)?;
+                }
             }
         }
         Ok(())
     }
 
-    fn move_value_to_slot(&mut self, value: ValueRef) -> Result<(), Obstacle> {
+    /// Returns whether there was a use that needed a slot.
+    fn move_value_to_slot(&mut self, value: ValueRef) -> Result<bool, Obstacle> {
         let ir = self.ir;
         let own = self.place(value);
         let mut uses = Vec::new();
@@ -238,7 +243,13 @@ impl<'i, 'l> Body<'i, 'l> {
             }
         }
         if uses.is_empty() {
-            return Ok(());
+            return Ok(false);
+        }
+        uses.retain(|(user, index, point, place)| {
+            !self.recompute(value, *user, *index, *point, *place)
+        });
+        if uses.is_empty() {
+            return Ok(true);
         }
         let stays = own.group().is_some()
             && uses.iter().all(|(.., place)| {
@@ -255,7 +266,8 @@ impl<'i, 'l> Body<'i, 'l> {
             opcode::PHI => ir.first_after_phis(ir.block_of(value)),
             _ => ll!(ir, LLVMGetNextInstruction(value)),
         };
-        self.slots.store(slot, value, behind, own, &self.loops)
+        self.slots.store(slot, value, behind, own, &self.loops)?;
+        Ok(true)
     }
 
     /// Replaces the parameters for the item's place by the counters of the loops.
