@@ -162,7 +162,9 @@ pub mod predicate {
     pub const ULT: u32 = 36;
     pub const ULE: u32 = 37;
     pub const SGT: u32 = 38;
+    pub const SGE: u32 = 39;
     pub const SLT: u32 = 40;
+    pub const SLE: u32 = 41;
 }
 
 /// `LLVMCodeGenOptLevel`.

@@ -14,6 +14,7 @@
 //! PoCL does so with its work-group functions, AdaptiveCpp with continuations. Kernels that cannot
 //! be divided stay as they are, and the report says why.
 
+mod bounds;
 mod entry;
 mod exchange;
 mod fields;

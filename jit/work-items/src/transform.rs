@@ -110,6 +110,7 @@ impl<'i, 'l> Body<'i, 'l> {
         self.move_phis_to_slots()?;
         self.exchange()?;
         self.hoist();
+        self.bound_loops();
         self.leave_regions()?;
         self.move_values_to_slots()?;
         self.replace_parameters()?;
@@ -447,7 +448,7 @@ fn separate_returns(ir: &Ir<'_>, function: ValueRef, end: BlockRef) {
     }
 }
 
-fn is_for_debuggers(ir: &Ir<'_>, instruction: ValueRef) -> bool {
+pub(crate) fn is_for_debuggers(ir: &Ir<'_>, instruction: ValueRef) -> bool {
     let callee = ir.callee(instruction).map(|callee| ir.name(callee));
     callee.is_some_and(|name| name.starts_with("llvm.dbg."))
 }
