@@ -20,6 +20,7 @@ mod exchange;
 mod fields;
 mod flow;
 mod hoist;
+mod inner_loops;
 mod ir;
 mod kernels;
 mod leave;

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use longshore_llvm::types::{BlockRef, ValueRef};
 
 use crate::flow::{Bits, Flow};
+use crate::inner_loops;
 use crate::ir::Ir;
 use crate::uniformity::{Level, Uniformity};
 
@@ -84,9 +85,11 @@ pub(crate) fn divide(
         let open: Vec<bool> = flow.numbers().map(inside).collect();
         let region_of = assign(&flow, &open);
         let exits = exits(&flow, &open, &region_of);
-        let Some(branch) = next_branch(ir, &flow, &exits, nodes, uniformity, level)? else {
-            return Ok(collect(&flow, &region_of, &exits, nodes));
-        };
+        let mut branch = next_branch(ir, &flow, &exits, nodes, uniformity, level)?;
+        if branch.is_none() && level == Level::Chunk {
+            branch = inner_loops::next(ir, &flow, &region_of, nodes, uniformity);
+        }
+        let Some(branch) = branch else { return Ok(collect(&flow, &region_of, &exits, nodes)) };
         let block = ir.split_off_terminator(flow.blocks[branch], c"branch");
         nodes.insert(block, Node::Branch(level));
         universe.insert(block);

@@ -182,6 +182,7 @@ impl<'i, 'l> Body<'i, 'l> {
             return Ok(());
         }
         let kind = Kind::of(level, !is_first);
+        let late = self.late_uses(phi, kind, group);
         let slot = self.slots.allocate(ir.type_of(phi), kind);
         for (value, block) in incoming {
             let end = ir.terminator(block);
@@ -198,6 +199,16 @@ impl<'i, 'l> Body<'i, 'l> {
                 let end = ir.terminator(self.loops.items[group][item].before);
                 self.slots.load(slot, end, Place::Chunk(group, item), &self.loops)?
             }
+            _ if late.is_some() => {
+                for (user, index, point) in late.into_iter().flatten() {
+                    let place = self.place(point);
+                    let value = self.slots.load(slot, point, place, &self.loops)?;
+                    self.uniformity.set(value, level);
+                    ll!(ir, LLVMSetOperand(user, index, value));
+                }
+                ir.erase(phi);
+                return Ok(());
+            }
             _ => {
                 let first = ir.first_after_phis(ir.block_of(phi));
                 self.slots.load(slot, first, Place::Item(group, item), &self.loops)?
@@ -207,6 +218,34 @@ impl<'i, 'l> Body<'i, 'l> {
         ir.replace(phi, value);
         ir.erase(phi);
         Ok(())
+    }
+
+    /// Returns the uses of a phi, if each can load from the phi's slot by itself: the slot gets its
+    /// next value at the end of a region, behind these uses.
+    fn late_uses(
+        &self,
+        phi: ValueRef,
+        kind: Kind,
+        group: usize,
+    ) -> Option<Vec<(ValueRef, u32, ValueRef)>> {
+        let ir = self.ir;
+        let mut uses = Vec::new();
+        for user in ir.users(phi) {
+            // Values of phis change places at the end of a region, all at once.
+            let is_phi = ir.opcode(user) == opcode::PHI;
+            if is_phi || ir.opcode(user) == opcode::STORE && ir.operand(user, 0) == phi {
+                return None;
+            }
+            for (index, point) in use_points(ir, phi, user) {
+                let place = self.place(point);
+                let is_in_reach = kind == Kind::Items || place.group() == Some(group);
+                if !matches!(place, Place::Item(..)) || !is_in_reach {
+                    return None;
+                }
+                uses.push((user, index, point));
+            }
+        }
+        Some(uses)
     }
 
     /// Gives each value that is used where it is not visible any more a slot.
