@@ -14,7 +14,7 @@ impl Body<'_, '_> {
     /// Computes a value again for one use, if few instructions compute it from the item's place and
     /// from values of the whole group. Returns whether it did.
     pub(crate) fn recompute(
-        &self,
+        &mut self,
         value: ValueRef,
         user: ValueRef,
         index: u32,
@@ -55,7 +55,7 @@ impl Body<'_, '_> {
         self.is_known(value, place) || self.uniformity.level(value) == Level::Group
     }
 
-    fn emit_again(&self, value: ValueRef, point: ValueRef, place: Place) -> ValueRef {
+    fn emit_again(&mut self, value: ValueRef, point: ValueRef, place: Place) -> ValueRef {
         if self.is_leaf(value, place) {
             return value;
         }
@@ -66,6 +66,7 @@ impl Body<'_, '_> {
             ll!(ir, LLVMSetOperand(copy, index as u32, operand));
         }
         ir.insert_before(copy, point);
+        self.uniformity.set(copy, self.uniformity.level(value));
         copy
     }
 }
