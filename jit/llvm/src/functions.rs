@@ -77,6 +77,7 @@ functions! {
         fn LLVMGetModuleDataLayout(ModuleRef) -> TargetDataRef;
         fn LLVMStripModuleDebugInfo(ModuleRef) -> Bool;
         fn LLVMGetModuleInlineAsm(ModuleRef, *mut usize) -> *const c_char;
+        fn LLVMSetModuleInlineAsm2(ModuleRef, *const c_char, usize);
         // Bytes, bitcode and text.
         fn LLVMCreateMemoryBufferWithMemoryRange(
             *const c_char, usize, *const c_char, Bool,
@@ -101,6 +102,7 @@ functions! {
         fn LLVMDisposeTargetMachine(TargetMachineRef);
         fn LLVMCreateTargetDataLayout(TargetMachineRef) -> TargetDataRef;
         fn LLVMDisposeTargetData(TargetDataRef);
+        fn LLVMCopyStringRepOfTargetData(TargetDataRef) -> *mut c_char;
         fn LLVMTargetMachineEmitToMemoryBuffer(
             TargetMachineRef, ModuleRef, u32, *mut *mut c_char, *mut MemoryBufferRef,
         ) -> Bool;
@@ -111,6 +113,9 @@ functions! {
         fn LLVMABIAlignmentOfType(TargetDataRef, TypeRef) -> u32;
         fn LLVMStoreSizeOfType(TargetDataRef, TypeRef) -> u64;
         // Pipelines.
+        fn LLVMCreateFunctionPassManagerForModule(ModuleRef) -> PassManagerRef;
+        fn LLVMRunFunctionPassManager(PassManagerRef, ValueRef) -> Bool;
+        fn LLVMDisposePassManager(PassManagerRef);
         fn LLVMRunPasses(ModuleRef, *const c_char, TargetMachineRef, PassOptionsRef) -> ErrorRef;
         fn LLVMCreatePassBuilderOptions() -> PassOptionsRef;
         fn LLVMDisposePassBuilderOptions(PassOptionsRef);
@@ -128,6 +133,7 @@ functions! {
         fn LLVMPointerType(TypeRef, u32) -> TypeRef;
         fn LLVMStructTypeInContext(ContextRef, *const TypeRef, u32, Bool) -> TypeRef;
         fn LLVMGetTypeKind(TypeRef) -> u32;
+        fn LLVMGetPointerAddressSpace(TypeRef) -> u32;
         fn LLVMGetIntTypeWidth(TypeRef) -> u32;
         fn LLVMGetReturnType(TypeRef) -> TypeRef;
         fn LLVMGetElementType(TypeRef) -> TypeRef;
@@ -150,6 +156,12 @@ functions! {
         fn LLVMSetInitializer(ValueRef, ValueRef);
         fn LLVMSetGlobalConstant(ValueRef, Bool);
         fn LLVMIsGlobalConstant(ValueRef) -> Bool;
+        fn LLVMAddGlobalInAddressSpace(ModuleRef, TypeRef, *const c_char, u32) -> ValueRef;
+        fn LLVMGetFirstGlobalAlias(ModuleRef) -> ValueRef;
+        fn LLVMGetNextGlobalAlias(ValueRef) -> ValueRef;
+        fn LLVMSetComdat(ValueRef, ComdatRef);
+        fn LLVMGetThreadLocalMode(ValueRef) -> u32;
+        fn LLVMSetThreadLocalMode(ValueRef, u32);
         fn LLVMGetLinkage(ValueRef) -> u32;
         fn LLVMSetLinkage(ValueRef, u32);
         fn LLVMGetVisibility(ValueRef) -> u32;
@@ -174,6 +186,7 @@ functions! {
         fn LLVMAddAttributeAtIndex(ValueRef, u32, AttributeRef);
         fn LLVMGetEnumAttributeAtIndex(ValueRef, u32, u32) -> AttributeRef;
         fn LLVMGetStringAttributeAtIndex(ValueRef, u32, *const c_char, u32) -> AttributeRef;
+        fn LLVMGetStringAttributeValue(AttributeRef, *mut u32) -> *const c_char;
         fn LLVMRemoveEnumAttributeAtIndex(ValueRef, u32, u32);
         fn LLVMRemoveStringAttributeAtIndex(ValueRef, u32, *const c_char, u32);
         fn LLVMAddCallSiteAttribute(ValueRef, u32, AttributeRef);

@@ -33,6 +33,8 @@ handles! {
     BlockRef
     /// `LLVMBuilderRef`: a place for new instructions.
     BuilderRef
+    /// `LLVMComdatRef`: a group of definitions of which a linker keeps one.
+    ComdatRef
     /// `LLVMContextRef`: an owner of types and metadata.
     ContextRef
     /// `LLVMDiagnosticInfoRef`: a message of LLVM.
@@ -47,6 +49,8 @@ handles! {
     ModuleRef
     /// `LLVMNamedMDNodeRef`: a module's list of metadata.
     NamedMetadataRef
+    /// `LLVMPassManagerRef`: a pipeline of the older kind.
+    PassManagerRef
     /// `LLVMPassBuilderOptionsRef`: settings of a pipeline.
     PassOptionsRef
     /// `LLVMTargetDataRef`: sizes and alignments of types.
@@ -190,9 +194,29 @@ pub const RETURN_STATUS: u32 = 2;
 pub const FUNCTION_INDEX: u32 = u32::MAX;
 /// `LLVMAttributeReturnIndex`.
 pub const RETURN_INDEX: u32 = 0;
+/// `LLVMExternalLinkage` of `LLVMLinkage`.
+pub const EXTERNAL_LINKAGE: u32 = 0;
+/// `LLVMAvailableExternallyLinkage` of `LLVMLinkage`.
+pub const AVAILABLE_EXTERNALLY_LINKAGE: u32 = 1;
+/// `LLVMLinkOnceAnyLinkage` of `LLVMLinkage`.
+pub const LINK_ONCE_ANY_LINKAGE: u32 = 2;
+/// `LLVMLinkOnceODRLinkage` of `LLVMLinkage`.
+pub const LINK_ONCE_ODR_LINKAGE: u32 = 3;
+/// `LLVMWeakAnyLinkage` of `LLVMLinkage`.
+pub const WEAK_ANY_LINKAGE: u32 = 5;
+/// `LLVMWeakODRLinkage` of `LLVMLinkage`.
+pub const WEAK_ODR_LINKAGE: u32 = 6;
+/// `LLVMAppendingLinkage` of `LLVMLinkage`.
+pub const APPENDING_LINKAGE: u32 = 7;
 /// `LLVMInternalLinkage` of `LLVMLinkage`.
 pub const INTERNAL_LINKAGE: u32 = 8;
 /// `LLVMPrivateLinkage` of `LLVMLinkage`.
 pub const PRIVATE_LINKAGE: u32 = 9;
+/// `LLVMHiddenVisibility` of `LLVMVisibility`.
+pub const HIDDEN_VISIBILITY: u32 = 1;
+/// `LLVMRelocStatic` of `LLVMRelocMode`.
+pub const RELOC_STATIC: u32 = 1;
 /// `LLVMDSError` of `LLVMDiagnosticSeverity`.
 pub const SEVERITY_ERROR: u32 = 0;
+/// `LLVMDSWarning` of `LLVMDiagnosticSeverity`.
+pub const SEVERITY_WARNING: u32 = 1;
