@@ -289,9 +289,9 @@ fn target(session: &Session, name: &str, triple: &str) -> Result<String> {
 /// Refuses modules of a newer LLVM than the compiler's.
 fn check_version(compiler: &Compiler, name: &str, module: &Module) -> Result<()> {
     let known = compiler.version();
-    match module.producer_version() {
+    match module.producer.version() {
         Some(version) if version > known => {
-            let (producer, clang) = (&module.producer, compiler.name());
+            let (producer, clang) = (&module.producer.0, compiler.name());
             let problem = format!(
                 "{producer} wrote it, but {clang} reads bitcode of LLVM {known} and earlier. \
                  Install clang and llvm-extract of LLVM {version}, on Debian and Ubuntu the \

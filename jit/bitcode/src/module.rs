@@ -1,7 +1,6 @@
 //! The definitions of a module of LLVM bitcode, from the module's own tables. Reading them compiles
 //! nothing, reads no function's body, and runs no tool.
 
-mod bitstream;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -9,14 +8,15 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use bitstream::{Item, Record, Stream};
+use longshore_compiler::Producer;
+use longshore_compiler::bitstream::{Item, Record, Stream};
+use longshore_compiler::producer::{IDENTIFICATION, unwrapped};
 
 use records::Tables;
 
 /// The globals of a module, and the facts that its compilation needs.
 pub(crate) struct Module {
-    /// Name of the writer, such as `LLVM19.1.7`; empty if unknown.
-    pub(crate) producer: String,
+    pub(crate) producer: Producer,
     /// Target triple.
     pub(crate) triple: String,
     /// Whether the module has assembly outside of functions.
@@ -91,7 +91,6 @@ pub(crate) enum Linkage {
 const EXECUTABLE_FLAG: &[u8] = b"PIE Level";
 const OTHER_FLAG: &[u8] = b"PIE_Level";
 
-const IDENTIFICATION: u64 = 13;
 const MODULE: u64 = 8;
 const STRINGS: u64 = 23;
 
@@ -99,14 +98,14 @@ impl Module {
     /// Reads the definitions of a module. The error describes the malformed part.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let mut stream = Stream::new(unwrapped(bytes)?);
-        let (mut producer, mut tables, mut strings) = (String::new(), None, None);
+        let (mut producer, mut tables, mut strings) = (Producer::default(), None, None);
         let mut record = Record::default();
-        while let Some((mut block, common)) = stream.next()? {
+        while let Some((mut block, common)) = stream.next_block()? {
             match block.id {
                 IDENTIFICATION => {
                     while let Some(item) = block.next(common, &mut record)? {
-                        if matches!(item, Item::Record) && record.code == 1 {
-                            producer = records::text(&record.fields);
+                        if let Some(named) = Producer::from_record(&item, &record) {
+                            producer = named;
                         }
                     }
                 }
@@ -157,12 +156,6 @@ impl Module {
     pub(crate) fn renames(&self) -> bool {
         !self.private_names.is_empty()
     }
-
-    /// Returns the version of LLVM that wrote the module, if the writer is LLVM itself.
-    pub(crate) fn producer_version(&self) -> Option<u32> {
-        let version = self.producer.strip_prefix("LLVM")?;
-        version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-    }
 }
 
 impl Global {
@@ -200,25 +193,4 @@ fn private_names(globals: &[Global], names: &[usize], start: usize) -> Vec<Priva
         }
     }
     found
-}
-
-const RAW: &[u8] = b"BC\xc0\xde";
-const WRAPPED: &[u8] = b"\xde\xc0\x17\x0b";
-
-/// Returns the stream without its signature, and without the wrapper header of some writers.
-fn unwrapped(bytes: &[u8]) -> Result<&[u8], String> {
-    let raw = if bytes.starts_with(WRAPPED) {
-        let word = |at: usize| {
-            let word = bytes.get(at..at + 4)?.try_into().ok()?;
-            usize::try_from(u32::from_le_bytes(word)).ok()
-        };
-        let range = word(8).zip(word(12));
-        let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
-        let inner = range.and_then(|range| bytes.get(range));
-        inner.ok_or("damaged bitcode: the range in its header ends beyond the file")?
-    } else {
-        bytes
-    };
-    let missing = "it is not LLVM bitcode: expected a file that begins with `BC` and 0xc0de";
-    Ok(raw.strip_prefix(RAW).ok_or(missing)?)
 }

@@ -52,6 +52,8 @@ fn only_one_file_reads_the_environment() {
         "formats/nvidia/src",
         "formats/spirv/src",
         "jit/bitcode/src",
+        "jit/compiler/src",
+        "jit/llvm/src",
         "host/src",
         "command/src",
         "openmp/src",
@@ -80,7 +82,7 @@ fn only_one_file_reads_the_environment() {
 
 /// Folders of crates, and the packages of the workspace on which each may depend. The command may
 /// depend on all.
-const DEPENDENCIES: [(&str, &[&str]); 19] = [
+const DEPENDENCIES: [(&str, &[&str]); 21] = [
     ("plugin-api/interface", &[]),
     ("plugin-api/macros", &["longshore-interface"]),
     ("plugin-api", &["longshore-interface-macros"]),
@@ -101,12 +103,15 @@ const DEPENDENCIES: [(&str, &[&str]); 19] = [
     ("formats/spirv", &[]),
     ("jit/orc-rt", &[]),
     ("jit/linker", &["longshore-orc-rt"]),
-    ("jit/bitcode", &["longshore-jitlink", "longshore-orc-rt"]),
+    ("jit/llvm", &[]),
+    ("jit/compiler", &["longshore-llvm"]),
+    ("jit/bitcode", &["longshore-compiler", "longshore-jitlink", "longshore-orc-rt"]),
     (
         "executor",
         &[
             "longshore-plugin-api",
             "longshore-interface-macros",
+            "longshore-compiler",
             "longshore-jitlink",
             "longshore-orc-rt",
         ],

@@ -5,7 +5,10 @@
 
 use std::collections::HashSet;
 
-use super::bitstream::{Block, Common, Item, Record, Result};
+use longshore_compiler::Producer;
+use longshore_compiler::bitstream::{Block, Common, Item, Record, Result};
+use longshore_compiler::producer::text;
+
 use super::{Global, Kind, Linkage, Module};
 
 /// The contents of a module's block, with names as ranges in the strings that follow it.
@@ -84,7 +87,7 @@ impl<'a> Tables<'a> {
     /// them.
     pub(super) fn into_module(
         self,
-        producer: String,
+        producer: Producer,
         strings: &[u8],
     ) -> Result<(Module, Vec<usize>)> {
         let targets: Vec<(usize, Option<usize>)> =
@@ -249,12 +252,6 @@ impl Fields<'_> {
     fn optional(self, index: usize) -> u64 {
         self.fields.get(index).copied().unwrap_or_default()
     }
-}
-
-/// Returns the text of a record of characters.
-pub(super) fn text(fields: &[u64]) -> String {
-    let bytes: Vec<u8> = fields.iter().map(|character| *character as u8).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Converts a linkage number. The `bool` says whether such a global is only a declaration.

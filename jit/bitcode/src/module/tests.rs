@@ -49,7 +49,7 @@ fn everything_that_a_module_says_of_its_globals_is_read() {
     let Some(bytes) = bitcode() else { return };
     let module = Module::read(&bytes).unwrap();
     assert_eq!(module.triple, "x86_64-pc-linux-gnu");
-    assert!(module.producer_version().unwrap() >= 16 && !module.has_assembly);
+    assert!(module.producer.version().unwrap() >= 16 && !module.has_assembly);
     assert_eq!(module.sections, [b"part".to_vec()].into());
     let find = |name: &str| {
         let index = module.globals.iter().position(|global| global.symbol() == name.as_bytes());

@@ -7,21 +7,22 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The outcome of a read; the error has the problem and its offset.
-pub(super) type Result<T> = std::result::Result<T, String>;
+pub type Result<T> = std::result::Result<T, String>;
 
 /// Limit for the fields of an abbreviation, higher than any writer's. A field may take no bits, so
 /// only this limit bounds a record of few bits.
 const MOST_FIELDS: u64 = 256;
 
 /// A stream, with the abbreviations read so far for later blocks.
-pub(super) struct Stream<'a> {
+pub struct Stream<'a> {
     top: Block<'a>,
     common: Common,
 }
 
 /// A block that is being read.
-pub(super) struct Block<'a> {
-    pub(super) id: u64,
+pub struct Block<'a> {
+    /// The block's kind.
+    pub id: u64,
     cursor: Cursor<'a>,
     /// Width in bits of the numbers that introduce items.
     width: u32,
@@ -29,7 +30,7 @@ pub(super) struct Block<'a> {
 }
 
 /// The next item in a block.
-pub(super) enum Item<'a> {
+pub enum Item<'a> {
     /// A block inside, which can be read or skipped.
     Block(Block<'a>),
     /// A record, which is in the caller's [`Record`].
@@ -38,15 +39,18 @@ pub(super) enum Item<'a> {
 
 /// A record: its code, and its fields with the elements of an array that may follow them.
 #[derive(Default)]
-pub(super) struct Record<'a> {
-    pub(super) code: u64,
-    pub(super) fields: Vec<u64>,
-    pub(super) blob: &'a [u8],
+pub struct Record<'a> {
+    /// The record's kind.
+    pub code: u64,
+    /// Numbers, without the code.
+    pub fields: Vec<u64>,
+    /// Bytes that follow the fields.
+    pub blob: &'a [u8],
 }
 
 /// Abbreviations that all blocks of a kind begin with.
 #[derive(Default)]
-pub(super) struct Common(HashMap<u64, Vec<Rc<Abbreviation>>>);
+pub struct Common(HashMap<u64, Vec<Rc<Abbreviation>>>);
 
 type Abbreviation = Vec<Field>;
 
@@ -77,14 +81,17 @@ const SET_BLOCK: u64 = 1;
 
 impl<'a> Stream<'a> {
     /// Creates a stream from bytes without the signature.
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub fn new(bytes: &'a [u8]) -> Self {
         let cursor = Cursor { bytes, position: 0 };
         let top = Block { id: u64::MAX, cursor, width: 2, abbreviations: Vec::new() };
         Self { top, common: Common::default() }
     }
 
     /// Returns the next block of the outermost level, and the common abbreviations.
-    pub(super) fn next(&mut self) -> Result<Option<(Block<'a>, &mut Common)>> {
+    ///
+    /// # Errors
+    /// The malformed part, for bytes that are no stream.
+    pub fn next_block(&mut self) -> Result<Option<(Block<'a>, &mut Common)>> {
         // Some writers pad a file, with at most four bytes.
         if self.top.cursor.rest() < 32 {
             return Ok(None);
@@ -98,7 +105,10 @@ impl<'a> Stream<'a> {
 
 impl<'a> Block<'a> {
     /// Returns the next item; `None` at the block's end.
-    pub(super) fn next(
+    ///
+    /// # Errors
+    /// The malformed part, for bytes that are no block.
+    pub fn next(
         &mut self,
         common: &mut Common,
         record: &mut Record<'a>,
