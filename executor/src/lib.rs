@@ -11,6 +11,7 @@
 //!   `longshore-jitlink`.
 //! - An [`Isolation`](plugin::Isolation) opens a plugin in an executor, and the plugin's devices
 //!   behave as if the plugin were in this process.
+//! - A [`CompilerProcess`](compiler::CompilerProcess) compiles LLVM bitcode in an executor.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -35,9 +36,11 @@
 //! checks and bounds its input from the other: a process that goes wrong costs its controller an
 //! error, and no more.
 //!
-//! Start reading at [`rpc`], then [`controller`] and `target`; [`plugin`] builds on both.
+//! Start reading at [`rpc`], then [`controller`] and `target`; [`plugin`] and [`compiler`] build on
+//! both.
 
 pub mod arena;
+pub mod compiler;
 pub mod controller;
 pub mod plugin;
 mod protocol;

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use longshore_orc_rt::static_tls::attach_thread;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
+use crate::compiler::serve::CompilerServer;
 use crate::plugin::serve::Server;
 use crate::protocol::NO_SANDBOX;
 use crate::remote::{Key, Listener};
@@ -69,8 +70,8 @@ fn run(arguments: &Arguments) -> EndReason {
     attach_thread();
     let (first_thread, work) = FirstThread::new();
     let first_thread = Arc::new(first_thread);
-    let plugins = Server::default();
-    let target = Target { plugins, first_thread: Arc::clone(&first_thread) };
+    let (plugins, compiler) = (Server::default(), CompilerServer::default());
+    let target = Target { plugins, compiler, first_thread: Arc::clone(&first_thread) };
     match Connection::open(transport, options, Arc::new(target)) {
         Ok(_connection) => first_thread.work(&work),
         Err(ended) => ended,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use longshore_orc_rt::service::pages::set_shared_file;
 use longshore_orc_rt::{bootstrap_symbols, callback, triple, wrapper};
 
+use crate::compiler::serve::CompilerServer;
 use crate::plugin::serve::Server;
 use crate::protocol::{
     CALL, CALL_CONTROLLER, CALL_ON_FIRST_THREAD, ECHO, FACTS, Facts, join, split,
@@ -16,6 +17,7 @@ use super::first_thread::FirstThread;
 /// The service that this process offers to its controller.
 pub(super) struct Target {
     pub(super) plugins: Server,
+    pub(super) compiler: CompilerServer,
     pub(super) first_thread: Arc<FirstThread>,
 }
 
@@ -23,6 +25,7 @@ impl Service for Target {
     fn call(&self, peer: &Arc<Peer>, method: u32, argument: &[u8]) -> Result<Vec<u8>, String> {
         match method {
             method if Server::has(method) => self.plugins.call(peer, argument),
+            method if CompilerServer::has(method) => self.compiler.call(peer, method, argument),
             ECHO => Ok(argument.to_vec()),
             FACTS => {
                 lead_calls_to(peer);
@@ -50,6 +53,8 @@ impl Service for Target {
     fn post(&self, _: &Arc<Peer>, method: u32, argument: &[u8]) {
         if Server::has(method) {
             self.plugins.post(argument);
+        } else if CompilerServer::has(method) {
+            self.compiler.post(argument);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Executors and their connections.
 
+mod compiler;
 mod data;
 mod exercise;
 mod lazy;

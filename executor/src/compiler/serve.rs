@@ -1,0 +1,164 @@
+//! The executor's side: compiles, with `libLLVM` in this process.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, OnceLock, Weak};
+
+use longshore_compiler::{
+    Compile, CompileError, Compiled, Compiler, Module, Request, set_fatal_error_handler,
+};
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::messages::{
+    Bytes, COMPILER, COMPILER_POST, INLINE, Job, LAST_WORDS, LastWords, Message, Post, Reply,
+    SharedRange, Source, VersionReply, read, write,
+};
+use crate::rpc::Peer;
+
+/// The compiler of this process, and the modules that it keeps.
+#[derive(Default)]
+pub(crate) struct CompilerServer {
+    compiler: OnceLock<Compiler>,
+    kept: Mutex<HashMap<u64, Module>>,
+}
+
+/// The controller, for the process's last message.
+static CONTROLLER: OnceLock<Weak<Peer>> = OnceLock::new();
+
+thread_local! {
+    /// The job of this thread.
+    static JOB: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+impl CompilerServer {
+    /// Returns whether the server handles a method.
+    pub(crate) fn has(method: u32) -> bool {
+        matches!(method, COMPILER | COMPILER_POST)
+    }
+
+    /// Executes a call and returns the reply. Blocks while LLVM compiles.
+    ///
+    /// # Errors
+    /// A text for a malformed call. The compiler's errors are replies.
+    pub(crate) fn call(
+        &self,
+        peer: &Arc<Peer>,
+        method: u32,
+        argument: &[u8],
+    ) -> Result<Vec<u8>, String> {
+        if method != COMPILER {
+            return Err("a message without a reply came as a call".to_owned());
+        }
+        let memory = peer.memory();
+        match postcard::from_bytes(argument).map_err(|error| error.to_string())? {
+            Message::Start { folders } => {
+                let _ = CONTROLLER.set(Arc::downgrade(peer));
+                set_fatal_error_handler(end);
+                // SAFETY: the user's system has LLVM under LLVM's names. An invalid module may
+                // crash this process, which exists for that.
+                self.compiler.get_or_init(|| unsafe { Compiler::in_process(folders) });
+                Ok(Vec::new())
+            }
+            Message::Version(library) => {
+                let version: VersionReply = self.compiler()?.version(&library);
+                encode(&version)
+            }
+            Message::Keep { number, bytes } => {
+                let module = Module::new(bytes.to_vec(memory)?);
+                self.kept.lock().insert(number, module);
+                Ok(Vec::new())
+            }
+            Message::Compile(job) => {
+                JOB.set(Some(job.job));
+                let reply = self.compile(memory, &job);
+                JOB.set(None);
+                reply
+            }
+        }
+    }
+
+    /// Executes a message without a reply.
+    pub(crate) fn post(&self, argument: &[u8]) {
+        match postcard::from_bytes(argument) {
+            Ok(Post::Forget { number }) => {
+                let module = self.kept.lock().remove(&number);
+                if let (Some(module), Some(compiler)) = (module, self.compiler.get()) {
+                    compiler.forget(&module);
+                }
+            }
+            Err(error) => log::warn!("a message for the compiler is malformed: {error}"),
+        }
+    }
+
+    fn compile(&self, memory: Option<BorrowedFd<'_>>, job: &Job<'_>) -> Result<Vec<u8>, String> {
+        let module = match &job.module {
+            Source::Given(bytes) => Module::new(bytes.to_vec(memory)?),
+            Source::Kept(number) => {
+                let kept = self.kept.lock().get(number).cloned();
+                kept.ok_or_else(|| format!("the module {number} is not kept"))?
+            }
+        };
+        let (part, target, options) = (&job.part, &job.target, &job.options);
+        let request = Request { module: &module, part, target, options };
+        match self.compiler()?.compile(&request) {
+            Ok(Compiled { bytes, facts }) => {
+                let code = store(&bytes, memory.zip(job.output))?;
+                encode(&Ok::<_, CompileError>(Reply { code, facts }))
+            }
+            Err(error) => encode(&Err::<Reply<'_>, _>(error)),
+        }
+    }
+
+    fn compiler(&self) -> Result<&Compiler, String> {
+        self.compiler
+            .get()
+            .ok_or_else(|| "the first message for a compiler is its start".to_owned())
+    }
+}
+
+impl Bytes<'_> {
+    fn to_vec(&self, memory: Option<BorrowedFd<'_>>) -> Result<Vec<u8>, String> {
+        match (self, memory) {
+            (Bytes::Inline(bytes), _) => Ok(bytes.to_vec()),
+            (Bytes::Shared(range), Some(memory)) => read(memory, *range)
+                .map_err(|error| format!("reading the module from shared memory: {error}")),
+            (Bytes::Shared(_), None) => Err("no memory is shared".to_owned()),
+        }
+    }
+}
+
+/// Puts a result into shared memory, if it is large and some is there for it.
+fn store<'a>(
+    bytes: &'a [u8],
+    output: Option<(BorrowedFd<'_>, SharedRange)>,
+) -> Result<Bytes<'a>, String> {
+    let Some((memory, range)) = output.filter(|_| bytes.len() > INLINE) else {
+        return Ok(Bytes::Inline(bytes));
+    };
+    let size = bytes.len() as u64;
+    if size > range.bytes {
+        return Err(format!("the code has {size} bytes, expected at most {}", range.bytes));
+    }
+    write(memory, range.offset, bytes)
+        .map_err(|error| format!("writing the code to shared memory: {error}"))?;
+    Ok(Bytes::Shared(SharedRange { bytes: size, ..range }))
+}
+
+fn encode(reply: &impl Serialize) -> Result<Vec<u8>, String> {
+    postcard::to_stdvec(reply).map_err(|error| error.to_string())
+}
+
+/// Reports LLVM's reason, and ends the process: LLVM would run exit handlers while other threads
+/// compile.
+fn end(reason: &str) {
+    let words = LastWords { job: JOB.get(), reason: reason.chars().take(4000).collect() };
+    if let (Some(peer), Ok(words)) =
+        (CONTROLLER.get().and_then(Weak::upgrade), postcard::to_stdvec(&words))
+    {
+        let _ = peer.post(LAST_WORDS, &words);
+    }
+    // SAFETY: the call ends the process.
+    unsafe { libc::_exit(1) }
+}
