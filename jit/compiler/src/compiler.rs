@@ -9,6 +9,7 @@ use crate::context::{Context, LoadedModule};
 use crate::libraries::{Backend, Libraries};
 use crate::machine::{Machine, MachineKey, run_passes};
 use crate::producer::{Producer, is_bitcode};
+use crate::shards::AllShards;
 use crate::{
     CompilationFacts, Compile, CompileError, Compiled, LibraryChoice, LibraryVersion, Module,
     Options, Output, Part, Request, code_object, parts, targets,
@@ -21,6 +22,7 @@ pub type PrePass = fn(&Library, ContextRef, ModuleRef) -> Result<Vec<String>, St
 /// A compiler in this process. Opens each `libLLVM` at the first request for it.
 pub struct Compiler {
     libraries: Libraries,
+    shards: AllShards,
     pre_pass: Option<PrePass>,
     folders: Vec<PathBuf>,
 }
@@ -36,7 +38,12 @@ impl Compiler {
     /// the files of requests with [`LibraryChoice::File`]. Every module is valid.
     pub unsafe fn in_process(folders: impl IntoIterator<Item = PathBuf>) -> Self {
         let folders = folders.into_iter().collect();
-        Self { libraries: Libraries::default(), pre_pass: None, folders }
+        Self {
+            libraries: Libraries::default(),
+            shards: AllShards::default(),
+            pre_pass: None,
+            folders,
+        }
     }
 
     /// Sets the pass that runs before optimisation.
@@ -49,8 +56,9 @@ impl Compiler {
 impl Compile for Compiler {
     fn compile(&self, request: &Request<'_>) -> Result<Compiled, CompileError> {
         let backend = self.libraries.get(&request.options.library)?;
-        let bytes = request.module.bytes();
-        check_producer(&backend, bytes)?;
+        check_producer(&backend, request.module.bytes())?;
+        let shard = self.shards.get(&backend, request)?;
+        let bytes = shard.as_ref().unwrap_or(request.module).bytes();
         let context = Context::new(backend.library.functions());
         let is_lazy = matches!(request.part, Part::Only { .. });
         let module = context.parse(bytes, is_lazy)?;
@@ -64,7 +72,9 @@ impl Compile for Compiler {
         Ok(self.libraries.get(library)?.version())
     }
 
-    fn forget(&self, _: &Module) {}
+    fn forget(&self, module: &Module) {
+        self.shards.forget(module);
+    }
 }
 
 impl Compiler {

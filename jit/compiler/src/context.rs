@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use longshore_llvm::Functions;
 use longshore_llvm::types::{
     ContextRef, DiagnosticRef, ErrorRef, MemoryBufferRef, ModuleRef, RETURN_STATUS, SEVERITY_ERROR,
-    SEVERITY_WARNING,
+    SEVERITY_WARNING, ValueRef,
 };
 
 use crate::CompileError;
@@ -231,6 +231,31 @@ impl LoadedModule<'_> {
         unsafe {
             let buffer = (self.functions().LLVMWriteBitcodeToMemoryBuffer)(self.module);
             self.context.take_buffer(buffer)
+        }
+    }
+}
+
+impl LoadedModule<'_> {
+    /// Returns the functions that the module defines.
+    pub(crate) fn defined_functions(&self) -> impl Iterator<Item = ValueRef> + '_ {
+        let table = self.functions();
+        // SAFETY: the module is live, and no function is removed during the iteration.
+        let first = unsafe { (table.LLVMGetFirstFunction)(self.module) }.present();
+        let all = std::iter::successors(first, |function| {
+            // SAFETY: as above.
+            unsafe { (table.LLVMGetNextFunction)(*function) }.present()
+        });
+        // SAFETY: as above.
+        all.filter(|function| unsafe { (table.LLVMIsDeclaration)(*function) } == 0)
+    }
+
+    /// Returns the name of a value of the module.
+    pub(crate) fn name_of(&self, value: ValueRef) -> &[u8] {
+        let mut size = 0;
+        // SAFETY: the value belongs to the live module, and LLVM returns the name with its length.
+        unsafe {
+            let name = (self.functions().LLVMGetValueName2)(value, &mut size);
+            if size == 0 { &[] } else { std::slice::from_raw_parts(name.cast(), size) }
         }
     }
 }

@@ -31,6 +31,7 @@ mod machine;
 mod parts;
 pub mod producer;
 mod request;
+mod shards;
 mod targets;
 #[cfg(test)]
 mod tests;

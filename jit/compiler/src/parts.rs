@@ -45,7 +45,7 @@ struct Reduction<'a> {
 
 impl Reduction<'_> {
     fn keeps(&self, value: ValueRef) -> bool {
-        self.names.contains(self.name(value)) == self.keeps_named
+        self.names.contains(self.module.name_of(value)) == self.keeps_named
     }
 
     fn assembly(&self) {
@@ -126,7 +126,7 @@ impl Reduction<'_> {
     /// The alias belongs to the module.
     unsafe fn declare_instead_of(&self, alias: ValueRef) -> ValueRef {
         let (functions, module) = (self.module.functions(), self.module.module);
-        let name = self.name(alias).to_owned();
+        let name = self.module.name_of(alias).to_owned();
         // SAFETY: the caller vouches for the alias, and LLVM copies the names.
         unsafe {
             let (linkage, visibility) =
@@ -188,15 +188,6 @@ impl Reduction<'_> {
             if is_local(linkage) {
                 (functions.LLVMSetVisibility)(global, HIDDEN_VISIBILITY);
             }
-        }
-    }
-
-    fn name(&self, value: ValueRef) -> &[u8] {
-        let mut size = 0;
-        // SAFETY: the value belongs to the live module, and LLVM returns the name with its length.
-        unsafe {
-            let name = (self.module.functions().LLVMGetValueName2)(value, &mut size);
-            if size == 0 { &[] } else { std::slice::from_raw_parts(name.cast(), size) }
         }
     }
 }

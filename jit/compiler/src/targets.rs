@@ -37,7 +37,7 @@ pub(crate) fn settle(module: &LoadedModule<'_>, wanted: &Target) -> Result<Targe
         }
     };
     let mut target = Target { triple, ..wanted.clone() };
-    for function in functions(module) {
+    for function in module.defined_functions() {
         if target.cpu.is_empty() {
             target.cpu = attribute(module, function, CPU).unwrap_or_default();
         }
@@ -85,19 +85,6 @@ impl<'a> Parts<'a> {
         let is_narrow = triple.ends_with("x32") || triple.ends_with("ilp32");
         Self { architecture, system, is_narrow }
     }
-}
-
-/// Returns the functions that the module defines.
-fn functions<'a>(module: &'a LoadedModule<'_>) -> impl Iterator<Item = ValueRef> + 'a {
-    let table = module.functions();
-    // SAFETY: the module is live, and nothing removes a function during the iteration.
-    let first = unsafe { (table.LLVMGetFirstFunction)(module.module) }.present();
-    let all = std::iter::successors(first, |function| {
-        // SAFETY: as above.
-        unsafe { (table.LLVMGetNextFunction)(*function) }.present()
-    });
-    // SAFETY: as above.
-    all.filter(|function| unsafe { (table.LLVMIsDeclaration)(*function) } == 0)
 }
 
 /// Returns the value of a function's attribute.

@@ -159,6 +159,8 @@ functions! {
         fn LLVMAddGlobalInAddressSpace(ModuleRef, TypeRef, *const c_char, u32) -> ValueRef;
         fn LLVMGetFirstGlobalAlias(ModuleRef) -> ValueRef;
         fn LLVMGetNextGlobalAlias(ValueRef) -> ValueRef;
+        fn LLVMAliasGetAliasee(ValueRef) -> ValueRef;
+        fn LLVMGetFirstGlobalIFunc(ModuleRef) -> ValueRef;
         fn LLVMSetComdat(ValueRef, ComdatRef);
         fn LLVMGetThreadLocalMode(ValueRef) -> u32;
         fn LLVMSetThreadLocalMode(ValueRef, u32);
