@@ -18,6 +18,8 @@ use std::sync::Arc;
 use longshore_orc_rt::static_tls::attach_thread;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
+pub use last_threads::end_with_last_thread;
+
 use crate::compiler::serve::CompilerServer;
 use crate::plugin::serve::Server;
 use crate::protocol::NO_SANDBOX;

@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::os::fd::BorrowedFd;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, OnceLock, Weak};
 
 use longshore_compiler::{
@@ -55,6 +57,7 @@ impl CompilerServer {
         match postcard::from_bytes(argument).map_err(|error| error.to_string())? {
             Message::Start { folders } => {
                 let _ = CONTROLLER.set(Arc::downgrade(peer));
+                leave_standard_streams().map_err(|error| format!("/dev/null: {error}"))?;
                 set_fatal_error_handler(end);
                 // SAFETY: the user's system has LLVM under LLVM's names. An invalid module may
                 // crash this process, which exists for that.
@@ -144,6 +147,19 @@ fn store<'a>(
     write(memory, range.offset, bytes)
         .map_err(|error| format!("writing the code to shared memory: {error}"))?;
     Ok(Bytes::Shared(SharedRange { bytes: size, ..range }))
+}
+
+/// Points the standard streams at `/dev/null`. A reader of the program's output waits until no
+/// process has it open, and LLVM also reports the messages that it prints.
+fn leave_standard_streams() -> io::Result<()> {
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    for stream in 0..3 {
+        // SAFETY: nothing in this process relies on what a standard stream refers to.
+        if unsafe { libc::dup2(nothing.as_raw_fd(), stream) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 fn encode(reply: &impl Serialize) -> Result<Vec<u8>, String> {

@@ -72,7 +72,7 @@ impl FirstThread {
                         }
                         state.is_busy = true;
                     }
-                    last_threads::watch();
+                    last_threads::end_with_last_thread();
                     call();
                     let mut state = self.state.lock();
                     state.is_busy = false;

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 /// Has the process end with the program's last thread, if the calling thread, the process's first,
-/// ends before.
-pub(super) fn watch() {
+/// ends before. Threads of this crate do not count as threads of the program.
+pub fn end_with_last_thread() {
     static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
     let key = *KEY.get_or_init(|| {
         let mut key = 0;
@@ -39,6 +39,9 @@ extern "C" fn first_has_ended(_: *mut c_void) {
 /// Prefix of the names of the threads that serve the controller.
 pub(super) const OURS: &str = "longshore-rpc";
 
+/// Prefixes of the names of all threads of this crate, also in a controller.
+const ALL_OURS: [&str; 3] = [OURS, "longshore-exec", "longshore-keep"];
+
 /// Returns whether threads of the program are left, other than the first one, which remains as a
 /// zombie.
 fn others_are_left() -> bool {
@@ -47,7 +50,7 @@ fn others_are_left() -> bool {
     let Ok(first) = fs::read_link("/proc/self") else { return true };
     threads.flatten().any(|thread| {
         let name = fs::read_to_string(thread.path().join("comm"));
-        let is_ours = name.is_ok_and(|name| name.starts_with(OURS));
+        let is_ours = name.is_ok_and(|name| ALL_OURS.iter().any(|ours| name.starts_with(ours)));
         !is_ours && thread.file_name() != first
     })
 }
