@@ -36,7 +36,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
 }
 
 /// Returns the executor beside this executable's folder: target/release/.
-fn executor() -> Result<PathBuf> {
+pub(crate) fn executor() -> Result<PathBuf> {
     let executable = std::env::current_exe()?;
     let folder = executable.ancestors().nth(2).context("target/release/deps/<executable>")?;
     let executor = folder.join("longshore-executor");

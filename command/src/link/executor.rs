@@ -61,7 +61,10 @@ impl Executor {
 
     fn spawn(&self, name: &str) -> Result<Arc<ExecutorProcess>, Failure> {
         let path = match name {
-            "" => installed()?,
+            "" => installed().map_err(|problem| {
+                Failure::new(Exit::Runtime, problem)
+                    .or_hint("name a longshore-executor of this release with --executor=PATH")
+            })?,
             name => PathBuf::from(name),
         };
         let spawn = Spawn::new(path).with_shared_memory(!self.no_shared_memory);
@@ -96,23 +99,18 @@ pub(super) fn end_as(
 }
 
 /// Returns the executor of this command's installation: beside the command, as in a build folder,
-/// or in `libexec`.
-fn installed() -> Result<PathBuf, Failure> {
+/// or in `libexec`. The error names the places.
+pub(super) fn installed() -> Result<PathBuf, String> {
     const NAME: &str = "longshore-executor";
-    let here = std::env::current_exe().map_err(|error| {
-        Failure::new(Exit::Runtime, format!("cannot find this command's own file: {error}"))
-    })?;
+    let here = std::env::current_exe()
+        .map_err(|error| format!("cannot find this command's own file: {error}"))?;
     let above = here.parent().and_then(Path::parent);
     let libexec = above.map(|above| above.join("libexec/longshore").join(NAME));
     let places: Vec<PathBuf> = [here.with_file_name(NAME)].into_iter().chain(libexec).collect();
     places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
         let names: Vec<String> =
             places.iter().map(|place| format!("'{}'", place.display())).collect();
-        Failure::new(
-            Exit::Runtime,
-            format!("no executor is installed; looked for {}", names.join(" and ")),
-        )
-        .or_hint("name a longshore-executor of this release with --executor=PATH")
+        format!("no executor is installed; looked for {}", names.join(" and "))
     })
 }
 

@@ -1,15 +1,20 @@
 //! Programs whose functions are linked at their first call (`--lazy`).
 
+use super::executor::installed;
 use super::failure::{LinkFailure, LinkInputs};
 use super::inputs::Input;
 use super::kind::Kind;
 use super::names::readable;
 use crate::path;
 use longshore_bitcode::{Bitcode, Compiler};
+use longshore_compiler::LibraryChoice;
+use longshore_executor::compiler::CompilerProcess;
+use longshore_executor::controller::Spawn;
+use longshore_executor::target::end_with_last_thread;
 use longshore_jitlink::lazy::{FailedCall, LazyFiles, LazyReexports, not_linked_function};
 use longshore_jitlink::{Error, Library, Result, Session};
 use std::io::Write;
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, OnceLock};
 
 /// A program whose functions have entries before they are linked.
 pub(super) struct LazyProgram {
@@ -35,16 +40,11 @@ impl LazyProgram {
             ends
         });
         let mut addition = reexports.lazily(library, "program");
-        let mut compiler = None;
         for input in &given.inputs {
             addition = match Kind::detect(&input.bytes) {
                 Kind::Bitcode => {
-                    let compiler = match &compiler {
-                        Some(compiler) => compiler,
-                        None => compiler.insert(find_compiler()?),
-                    };
                     let Input { name, bytes } = input;
-                    let module = Bitcode::for_session(session, compiler, name, bytes)?;
+                    let module = Bitcode::for_session(session, compiler()?, name, bytes)?;
                     addition.source(Arc::new(module))
                 }
                 _ => addition.file(&input.name, &input.bytes)?,
@@ -91,17 +91,27 @@ pub(super) fn assemble_texts(inputs: &mut [Input]) -> Result<()> {
     if texts.peek().is_none() {
         return Ok(());
     }
-    let compiler = find_compiler()?;
+    let compiler = compiler()?;
     texts.try_for_each(|input| {
         input.bytes = compiler.assemble(&input.name, &input.bytes)?.into();
         Ok(())
     })
 }
 
-/// Returns the newest clang on PATH that has its `llvm-extract` there too.
-fn find_compiler() -> Result<Compiler> {
-    let folders = std::env::join_paths(path::folders()).expect("they were the parts of a path");
-    Compiler::find(&folders)
+/// Returns the compiler: the newest `libLLVM`, in an executor of this installation. Starts it at
+/// the first call, and keeps it until this process ends.
+fn compiler() -> Result<&'static Compiler> {
+    static COMPILER: OnceLock<Compiler> = OnceLock::new();
+    if let Some(compiler) = COMPILER.get() {
+        return Ok(compiler);
+    }
+    let executor = installed()
+        .map_err(|problem| Error::Open { path: "the compiler of bitcode".to_owned(), problem })?;
+    let process = CompilerProcess::new(Spawn::new(executor)).with_folders(path::folders());
+    let compiler = Compiler::new(Arc::new(process), LibraryChoice::Newest)?;
+    // This process may run the program, and has threads for the connection now.
+    end_with_last_thread();
+    Ok(COMPILER.get_or_init(|| compiler))
 }
 
 /// Prints the error of a first call, with hints.

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
+use longshore_compiler::{CompileError, Module as Code, Part};
 use longshore_jitlink::lazy::{Defined, Source};
 use longshore_jitlink::session::{Generated, Generator, Request};
 use longshore_jitlink::{Architecture, Error, Result, Session};
 use parking_lot::Mutex;
 
-use crate::compiler::{Compiler, Input, Part};
+use crate::compiler::Compiler;
 use crate::module::Module;
 use crate::partition::{Partition, Piece, REST};
 use crate::symbols::{defined, finish};
@@ -34,7 +35,7 @@ pub struct Bitcode(Arc<Inner>);
 struct Inner {
     name: String,
     compiler: Compiler,
-    input: Input,
+    code: Code,
     target: String,
     partition: Partition,
     /// Compiled pieces. A thread locks a piece while it compiles that piece.
@@ -54,7 +55,7 @@ struct Object {
 impl Bitcode {
     /// Reads the definitions of a module, for the process that executes a session's code. `name` is
     /// for messages. Assembly of the module is compiled at once. If a global has no name, the
-    /// compiler makes a copy with names. Otherwise nothing is compiled and no process is run.
+    /// compiler makes a copy with names. Otherwise nothing is compiled.
     ///
     /// # Errors
     /// - [`Error::Malformed`] for bytes that are not one module of bitcode.
@@ -70,26 +71,26 @@ impl Bitcode {
         let mut module = Module::read(bytes).map_err(malformed)?;
         let target = target(session, name, &module.triple)?;
         check_version(compiler, name, &module)?;
-        let failed = |problem| Error::Piece {
+        let failed = |error: CompileError| Error::Piece {
             piece: "a copy with names".to_owned(),
             file: name.to_owned(),
-            problem,
+            problem: error.to_string(),
         };
         let for_pieces = module.for_pieces(bytes);
-        let mut input = Input::new(&for_pieces).map_err(failed)?;
+        let mut code = Code::new(&*for_pieces);
         if module.renames() {
             module = Module::read(&for_pieces).map_err(malformed)?;
         }
         if module.globals.iter().any(|global| global.is_defined && global.name.is_empty()) {
-            let named = compiler.name_globals(&input).map_err(failed)?;
+            let named = compiler.name_globals(&code).map_err(failed)?;
             module = Module::read(&named).map_err(malformed)?;
-            input = Input::new(&named).map_err(failed)?;
+            code = Code::new(named);
         }
         let partition = Partition::new(&module, name, bytes);
         let objects = partition.pieces.iter().map(|_| Mutex::default()).collect();
         let (name, compiler) = (name.to_owned(), compiler.clone());
         let compiled = AtomicUsize::new(0);
-        let mut inner = Inner { name, compiler, input, target, partition, objects, compiled };
+        let mut inner = Inner { name, compiler, code, target, partition, objects, compiled };
         if module.has_assembly {
             inner.assemble()?;
         }
@@ -195,16 +196,18 @@ impl Inner {
 
     fn compile(&self, piece: usize) -> Result<Vec<u8>> {
         let part = match &self.partition.pieces[piece] {
-            Piece::Rest { functions, aliases } => Part::Without { functions, aliases },
+            Piece::Rest { functions, aliases } => {
+                Part::Without { functions: names(functions), aliases: names(aliases) }
+            }
             Piece::Function { name, aliases } => {
                 let resolvers = self.partition.resolvers.values().map(Vec::as_slice);
                 let functions = [name.as_slice()].into_iter().chain(resolvers).collect();
-                Part::Only { functions, aliases: aliases.iter().map(Vec::as_slice).collect() }
+                Part::Only { functions, aliases: names(aliases) }
             }
         };
         let begin = Instant::now();
-        let compiled = self.compiler.compile(&self.input, part, &self.target);
-        let compiled = compiled.map_err(|problem| self.failure(piece, problem))?;
+        let compiled = self.compiler.compile(&self.code, &part, &self.target);
+        let compiled = compiled.map_err(|error| self.failure(piece, error.to_string()))?;
         self.compiled.fetch_add(1, Ordering::Relaxed);
         log::debug!("{} was compiled in {:?}", self.name_of(piece), begin.elapsed());
         Ok(compiled)
@@ -239,6 +242,16 @@ impl Inner {
         };
         Error::Piece { piece, file: self.name.clone(), problem }
     }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.compiler.forget(&self.code);
+    }
+}
+
+fn names(names: &[Vec<u8>]) -> Vec<&[u8]> {
+    names.iter().map(Vec::as_slice).collect()
 }
 
 /// Returns the instruction set of a module of bitcode; `None` for other bytes, or an instruction
@@ -291,13 +304,13 @@ fn check_version(compiler: &Compiler, name: &str, module: &Module) -> Result<()>
     let known = compiler.version();
     match module.producer.version() {
         Some(version) if version > known => {
-            let (producer, clang) = (&module.producer.0, compiler.name());
-            let problem = format!(
-                "{producer} wrote it, but {clang} reads bitcode of LLVM {known} and earlier. \
-                 Install clang and llvm-extract of LLVM {version}, on Debian and Ubuntu the \
-                 packages clang-{version} and llvm-{version}, or compile it with an earlier compiler"
-            );
-            Err(Error::Unsupported { file: name.to_owned(), problem })
+            let error = CompileError::Newer {
+                producer: module.producer.0.clone(),
+                needed: version,
+                path: compiler.name(),
+                version: known,
+            };
+            Err(Error::Unsupported { file: name.to_owned(), problem: error.to_string() })
         }
         _ => Ok(()),
     }

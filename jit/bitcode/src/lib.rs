@@ -7,19 +7,22 @@
 //!   have entries and are compiled at their first calls. As a
 //!   [`Generator`](longshore_jitlink::session::Generator), it compiles a function when a look-up
 //!   finds it.
-//! - [`Compiler`] is clang and `llvm-extract`, run as processes: their failures are only errors
-//!   here.
+//! - [`Compiler`] is `libLLVM`. Where the caller gives it a process of its own, its failures are
+//!   only errors here.
 //!
 //! ```no_run
 //! use std::sync::Arc;
 //! use longshore_bitcode::{Bitcode, Compiler};
+//! use longshore_compiler::{Compiler as InProcess, LibraryChoice};
 //! use longshore_jitlink::Session;
 //! use longshore_jitlink::lazy::LazyReexports;
 //! use longshore_jitlink::session::ProcessSymbols;
 //!
 //! // SAFETY: square.bc and its references to this process are as sound as an opened library.
 //! let session = unsafe { Session::new() }?;
-//! let compiler = Compiler::find("/usr/local/bin:/usr/bin".as_ref())?;
+//! // SAFETY: the system's libLLVM is LLVM's, and clang made square.bc.
+//! let llvm = Arc::new(unsafe { InProcess::in_process([]) });
+//! let compiler = Compiler::new(llvm, LibraryChoice::Newest)?;
 //! let bytes = std::fs::read("square.bc").unwrap();
 //! let module = Bitcode::for_session(&session, &compiler, "square.bc", &bytes)?;
 //!
@@ -46,9 +49,10 @@ mod bitcode;
 mod compiler;
 mod module;
 mod partition;
+mod slots;
 mod symbols;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 pub use bitcode::{Bitcode, architecture};
-pub use compiler::{Compiler, Limits};
+pub use compiler::Compiler;

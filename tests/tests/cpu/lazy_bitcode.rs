@@ -1,6 +1,8 @@
 //! Bitcode whose functions are compiled at their first call in an executor.
 
 use longshore_bitcode::{Bitcode, Compiler};
+use longshore_compiler::LibraryChoice;
+use longshore_executor::compiler::CompilerProcess;
 use longshore_executor::controller::{ExecutorProcess, Spawn};
 use longshore_jitlink::lazy::{LazyReexports, Source};
 use longshore_jitlink::process::TargetProcess;
@@ -47,9 +49,12 @@ int main() {
 }
 "#;
 
-/// Returns the compiler of this machine. Without one, prints that and returns `None`.
+/// Returns a compiler in a process of its own, of the version of `clang-19`. Without one, prints
+/// that and returns `None`.
 fn compiler() -> Option<Compiler> {
-    match Compiler::find(&std::env::var_os("PATH").unwrap_or_default()) {
+    let path = world::command().with_file_name("longshore-executor");
+    let process = Arc::new(CompilerProcess::new(Spawn::new(path)));
+    match Compiler::new(process, LibraryChoice::Major(19)) {
         Ok(compiler) => Some(compiler),
         Err(error) => {
             assert!(std::env::var_os("CI").is_none(), "{error}");

@@ -105,7 +105,7 @@ const DEPENDENCIES: [(&str, &[&str]); 21] = [
     ("jit/linker", &["longshore-orc-rt"]),
     ("jit/llvm", &[]),
     ("jit/compiler", &["longshore-llvm"]),
-    ("jit/bitcode", &["longshore-compiler", "longshore-jitlink", "longshore-orc-rt"]),
+    ("jit/bitcode", &["longshore-compiler", "longshore-jitlink"]),
     (
         "executor",
         &[

@@ -5,9 +5,9 @@ use super::folder::{Folder, error_of, is_installed, text};
 
 /// Returns a folder with `NAME.bc` for each C source, or `None` without the compiler.
 fn compile_folder(sources: &[(&str, &str)]) -> Option<Folder> {
-    if !is_installed("clang-19") || !is_installed("llvm-extract-19") {
-        assert!(std::env::var_os("CI").is_none(), "there is no clang-19 or llvm-extract-19");
-        eprintln!("skipped: there is no clang-19 or llvm-extract-19");
+    if !is_installed("clang-19") {
+        assert!(std::env::var_os("CI").is_none(), "there is no clang-19");
+        eprintln!("skipped: there is no clang-19");
         return None;
     }
     let folder = Folder::new();
@@ -64,7 +64,7 @@ fn a_call_that_cannot_be_compiled_ends_the_program_with_the_compilers_error() {
         assert_eq!(text(&output.stdout), "begin\nmain\n", "{error}");
         assert_eq!(output.status.code(), Some(127), "{error}");
         let problem = "error: the called function 'never' cannot be linked: main.bc: never could not be made: ";
-        assert!(error.starts_with(problem) && error.contains("no_such_instruction"), "{error}");
+        assert!(error.starts_with(problem) && error.contains("invalid instruction"), "{error}");
         let output = folder.link(&[&given[..], &["--args", "1", "2"]].concat());
         let error = error_of(&output);
         assert!(error.contains("undefined symbols") && error.contains("missing"), "{error}");
@@ -84,17 +84,6 @@ fn bitcode_that_is_not_compiled_says_what_compiles_it() {
         assert!(error.contains("from the archive"), "{options:?}: {error}");
         assert!(error.matches("compiled with -flto").count() <= 1, "{options:?}: {error}");
     }
-}
-
-#[test]
-fn a_machine_without_a_compiler_says_what_to_install() {
-    let Some(folder) = compile_folder(&[("main", "int main(void) { return 0; }")]) else { return };
-    let mut link = std::process::Command::new(longshore_tests::world::command());
-    let output = link.args(["link", "--lazy", "main.bc"]).current_dir(folder.0.path());
-    let output = output.env("PATH", "/nowhere").output().unwrap();
-    let error = error_of(&output);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(error.contains("clang and llvm-extract") && error.contains("install"), "{error}");
 }
 
 #[test]

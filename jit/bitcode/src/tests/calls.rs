@@ -3,10 +3,10 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
-use crate::{Bitcode, Compiler};
+use crate::Bitcode;
 use longshore_jitlink::lazy::{LazyReexports, Source};
 
-use super::support::{Scripts, World, bitcode, call, compiler, library, session};
+use super::support::{World, bitcode, call, changed, compiler, library, session};
 
 const PROGRAM: &str = "static long count; const char *name(void) { return \"name\"; }
     __attribute__((noinline)) static long own(long n) { return n + 1; }
@@ -59,35 +59,20 @@ fn many_threads_that_call_one_function_first_have_it_compiled_once() {
     assert_eq!(world.compiled(), 3);
 }
 
-/// Returns a compiler that compiles functions in pairs: a compilation waits for the start of
-/// another, and fails after 10 seconds without one.
-fn in_pairs(scripts: &Scripts, version: u32) -> Compiler {
-    let folder = scripts.path().display();
-    let clang = scripts.script("clang", &format!("exec clang-{version} \"$@\""));
-    let extract = scripts.script(
-        "llvm-extract",
-        &format!(
-            "case \"$1\" in --version) exec llvm-extract-{version} --version;; esac
-             touch {folder}/began.$$
-             for i in $(seq 100); do
-                 [ $(ls {folder} | grep -c began) -ge 2 ] && exec llvm-extract-{version} \"$@\"
-                 sleep 0.1
-             done
-             echo no other compilation began >&2; exit 1"
-        ),
-    );
-    Compiler::new(clang, extract).unwrap()
-}
-
 #[test]
 fn functions_that_are_called_at_once_are_compiled_at_once() {
-    let Some(compiler) = compiler() else { return };
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return eprintln!("skipped: there is one processor");
     }
-    let scripts = Scripts::new();
+    // A compilation waits for the start of another one.
+    let both = Barrier::new(2);
+    let compiler = changed(move |_, compile| {
+        both.wait();
+        compile()
+    });
+    let Some(compiler) = compiler else { return };
     let source = "long one(long n) { return n + 1; } long two(long n) { return n + 2; }";
-    let world = World::by(&in_pairs(&scripts, compiler.version()), &[("c", "-O0 -fPIC", source)]);
+    let world = World::by(&compiler, &[("c", "-O0 -fPIC", source)]);
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(world.call("one", 1), 2));
         scope.spawn(|| assert_eq!(world.call("two", 1), 3));
@@ -117,8 +102,8 @@ fn an_object_added_with_a_module_finds_its_hidden_symbols() {
     let module = Bitcode::for_session(&session, &compiler, "it.bc", &bytes).unwrap();
     let user = "__attribute__((visibility(\"hidden\"))) long hidden(long);
         long user(long n) { return hidden(n) * 2; }";
-    let scripts = Scripts::new();
-    let source = scripts.path().join("user.c");
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("user.c");
     std::fs::write(&source, user).unwrap();
     let object = source.with_extension("o");
     let mut clang = std::process::Command::new(format!("clang-{}", compiler.version()));
@@ -134,14 +119,13 @@ fn an_object_added_with_a_module_finds_its_hidden_symbols() {
 
 #[test]
 fn a_slow_compiler_delays_only_calls_that_need_it() {
-    let Some(compiler) = compiler() else { return };
-    let (scripts, version) = (Scripts::new(), compiler.version());
-    let clang = scripts.script("clang", &format!("exec clang-{version} \"$@\""));
-    let extract = scripts.script(
-        "llvm-extract",
-        &format!("case \"$*\" in *slow*) sleep 3;; esac; exec llvm-extract-{version} \"$@\""),
-    );
-    let compiler = Compiler::new(clang, extract).unwrap();
+    let compiler = changed(|functions, compile| {
+        if functions.contains(&&b"slow"[..]) {
+            std::thread::sleep(Duration::from_secs(3));
+        }
+        compile()
+    });
+    let Some(compiler) = compiler else { return };
     let source = "long slow(long n) { return n + 1; } long quick(long n) { return n + 2; }";
     let world = World::by(&compiler, &[("c", "-O0 -fPIC", source)]);
     std::thread::scope(|scope| {

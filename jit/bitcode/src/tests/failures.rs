@@ -1,12 +1,12 @@
 //! Failing compilers, and modules that cannot be compiled.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use crate::{Bitcode, Compiler, Limits};
+use crate::{Bitcode, Compiler};
+use longshore_compiler::{Compile, CompileError, Compiled, Compiler as InProcess, LibraryChoice};
 use longshore_jitlink::{Architecture, Session};
 
-use super::support::{Scripts, World, bitcode, compiler, session};
+use super::support::{Compilation, World, bitcode, changed, compiler, session};
 
 const SOURCE: &str = "long fine(long n) { return n + 1; }
     long wrong(long n) { __asm__(\"no_such_instruction\"); return n; }
@@ -32,136 +32,56 @@ fn a_function_that_cannot_be_compiled_is_an_error_of_its_call() {
     let Some(world) = World::from_texts(&[("c", "-O1 -fPIC", SOURCE)]) else { return };
     let error = failure(&world, "wrong");
     assert!(error.starts_with("0.bc: wrong could not be made"), "{error}");
-    assert!(error.contains("no_such_instruction") && error.contains("clang"), "{error}");
+    assert!(error.contains("invalid instruction"), "{error}");
     assert_eq!((world.call("fine", 1), world.call("another", 1)), (2, 3));
     // The next call tries again.
     assert_eq!(failure(&world, "wrong"), error);
 }
 
 #[test]
-fn a_compiler_that_is_not_there_is_an_error_that_says_what_to_install() {
-    let nowhere = Scripts::new();
-    let error = Compiler::find(nowhere.path().as_os_str()).unwrap_err().to_string();
-    assert!(error.contains("clang and llvm-extract") && error.contains("install"), "{error}");
-    let error = Compiler::new("/nowhere/clang", "/nowhere/llvm-extract").unwrap_err().to_string();
-    assert!(error.contains("/nowhere/clang") && error.contains("No such file"), "{error}");
-}
-
-#[test]
-fn programs_that_are_not_of_one_llvm_are_refused() {
-    let scripts = Scripts::new();
-    let program = |name: &str, says: &str| scripts.script(name, &format!("echo '{says}'"));
-    let clang = program("clang", "Debian clang version 19.1.7");
-    let error = |clang, extract| Compiler::new(clang, extract).unwrap_err().to_string();
-    let other = program("llvm-extract", "Debian LLVM version 16.0.6");
-    assert!(error(clang.clone(), other).contains("of LLVM 19"));
-    let old = program("old", "clang version 9.0.1");
-    assert!(error(old.clone(), old).contains("expected 14 or later"));
-    let none = program("none", "hello");
-    assert!(error(clang, none).contains("\"hello\""));
-}
-
-#[test]
-fn the_newest_of_several_versions_is_taken_of_which_all_is_there() {
-    let scripts = Scripts::new();
-    for name in
-        ["clang-14", "clang-16", "clang-22", "llvm-extract-14", "llvm-extract-16", "clang-99x"]
-    {
-        scripts.script(name, "exit 1");
-    }
-    assert_eq!(Compiler::find(scripts.path().as_os_str()).unwrap().version(), 16);
-}
-
-/// Returns a compiler of this version, with scripts as its clang and its `llvm-extract`.
-fn made_up(scripts: &Scripts, version: u32, clang: &str, extract: &str) -> Compiler {
-    let program = |name: &str, script: &str| {
-        let says = format!("if [ \"$1\" = --version ]; then exec {name}-{version} --version; fi\n");
-        scripts.script(name, &format!("{says}{script}"))
-    };
-    let clang = program("clang", clang);
-    Compiler::new(clang, program("llvm-extract", extract)).unwrap()
+fn a_library_that_is_not_there_is_an_error_that_says_what_to_install() {
+    // SAFETY: no library has this version.
+    let llvm = Arc::new(unsafe { InProcess::in_process([]) });
+    let error = Compiler::new(llvm, LibraryChoice::Major(99)).unwrap_err().to_string();
+    assert!(error.contains("libllvm99") && error.contains("install"), "{error}");
 }
 
 #[test]
 fn a_compiler_that_goes_wrong_is_an_error_of_the_call_that_says_how() {
-    let Some(version) = compiler().map(|compiler| compiler.version()) else { return };
-    let extract = format!("exec llvm-extract-{version} \"$@\"");
-    let clang = format!("exec clang-{version} \"$@\"");
-    for (with, by, says) in [
-        ("cat >/dev/null; echo garbage", &*extract, "not a 64-bit relocatable object"),
-        ("cat >/dev/null", &extract, "0 bytes"),
-        ("cat >/dev/null; kill -SEGV $$", &extract, "signal: 11"),
-        ("cat >/dev/null; echo something about it >&2; exit 3", &extract, "something about it"),
-        ("exit 4", &extract, "exit status: 4"),
-        (&clang, "echo of the module >&2; exit 5", "of the module"),
-        (&clang, "kill -ABRT $$", "signal: 6"),
-    ] {
-        let scripts = Scripts::new();
-        let world = World::by(&made_up(&scripts, version, with, by), &[("c", "-O1 -fPIC", SOURCE)]);
-        let error = failure(&world, "fine");
-        assert!(error.starts_with("0.bc: fine") && error.contains(says), "{with} {by}: {error}");
-    }
-}
-
-#[test]
-fn a_compiler_that_does_not_end_is_killed_with_its_children() {
-    let Some(version) = compiler().map(|compiler| compiler.version()) else { return };
-    let scripts = Scripts::new();
-    let folder = scripts.path().display().to_string();
-    let hangs = format!("sleep 1000 & echo $! > {folder}/child; wait");
-    let extract = format!("exec llvm-extract-{version} \"$@\"");
-    let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
-    let compiler = made_up(&scripts, version, &hangs, &extract).with_limits(limits);
-    let world = World::by(&compiler, &[("c", "-O1 -fPIC", SOURCE)]);
-    let begin = Instant::now();
-    let error = failure(&world, "fine");
-    assert!(error.contains("did not end within 1s"), "{error}");
-    assert!(begin.elapsed() < Duration::from_secs(20));
-    let child = std::fs::read_to_string(format!("{folder}/child")).unwrap();
-    let status = format!("/proc/{}/status", child.trim());
-    let is_gone = || match std::fs::read_to_string(&status) {
-        Ok(status) => status.contains("State:\tZ"),
-        Err(_) => true,
-    };
-    while !is_gone() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "{child} is still there");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-#[test]
-fn output_without_end_is_not_kept() {
-    let Some(version) = compiler().map(|compiler| compiler.version()) else { return };
-    let scripts = Scripts::new();
-    let extract = format!("exec llvm-extract-{version} \"$@\"");
-    let limits = Limits { output: 1 << 20, ..Limits::default() };
-    for (endless, says) in [("yes", "more than 1048576 bytes"), ("yes >&2", "did not end")] {
-        let limits = match endless {
-            "yes" => limits,
-            _ => Limits { time: Duration::from_secs(1), ..limits },
+    for (bytes, says) in [(&b"garbage"[..], "not a 64-bit relocatable object"), (b"", "0 bytes")] {
+        let instead = |_: &[&[u8]], _: Compilation<'_>| {
+            Ok(Compiled { bytes: bytes.to_vec(), ..Compiled::default() })
         };
-        let compiler = made_up(&scripts, version, endless, &extract).with_limits(limits);
+        let Some(compiler) = changed(instead) else { return };
         let world = World::by(&compiler, &[("c", "-O1 -fPIC", SOURCE)]);
         let error = failure(&world, "fine");
-        assert!(error.contains(says), "{error}");
+        assert!(error.starts_with("0.bc: fine") && error.contains(says), "{error}");
     }
+    let ended = |_: &[&[u8]], _: Compilation<'_>| {
+        Err(CompileError::Process("killed by signal 11 (SIGSEGV)".to_owned()))
+    };
+    let Some(compiler) = changed(ended) else { return };
+    let world = World::by(&compiler, &[("c", "-O1 -fPIC", SOURCE)]);
+    let error = failure(&world, "fine");
+    assert!(error.starts_with("0.bc: fine") && error.contains("SIGSEGV"), "{error}");
 }
 
 #[test]
 fn a_module_of_a_newer_llvm_is_refused_with_what_to_install() {
-    let Some(compiler) = compiler() else { return };
-    let scripts = Scripts::new();
-    let old = scripts.script("llvm-extract", "echo LLVM version 14.0.6");
-    let old = Compiler::new(scripts.script("clang", "echo clang version 14.0.6"), old).unwrap();
-    let version = compiler.version();
-    if version <= 14 {
-        return eprintln!("skipped: there is no newer clang");
-    }
+    let Some(newest) = compiler() else { return };
+    let version = newest.version();
+    // SAFETY: the system's libLLVM is LLVM's.
+    let llvm = Arc::new(unsafe { InProcess::in_process([]) });
+    let mut older = (14..version).filter_map(|version| {
+        Compiler::new(Arc::clone(&llvm) as Arc<dyn Compile>, LibraryChoice::Major(version)).ok()
+    });
+    let Some(old) = older.next() else {
+        return eprintln!("skipped: there is no older libLLVM");
+    };
     let bytes = bitcode(version, ("c", "-O1", SOURCE));
     let error = Bitcode::for_session(&session(), &old, "it.bc", &bytes).err().unwrap().to_string();
-    for part in
-        ["it.bc", &format!("LLVM{version}"), "LLVM 14 and earlier", &format!("clang-{version}")]
-    {
+    let reads = format!("LLVM {} and earlier", old.version());
+    for part in ["it.bc", &format!("LLVM{version}"), &reads, &format!("libllvm{version}")] {
         assert!(error.contains(part), "{error}");
     }
 }

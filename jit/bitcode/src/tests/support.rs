@@ -1,22 +1,28 @@
 //! Modules from small sources, added lazily and called.
 
-use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use crate::{Bitcode, Compiler};
+use longshore_compiler::{
+    Compile, CompileError, Compiled, Compiler as InProcess, LibraryChoice, LibraryVersion, Module,
+    Part, Request,
+};
 use longshore_jitlink::lazy::{LazyFiles, LazyReexports, Source};
 use longshore_jitlink::session::{DynamicLibrary, ProcessSymbols};
 use longshore_jitlink::{Library, Session};
-use tempfile::TempDir;
 
-/// Returns the compiler of this machine. Without one, prints the reason and returns `None`, or
-/// panics where `CI` is set.
+/// Returns the compiler of this machine, for the newest LLVM that has its clang. Without one,
+/// prints the reason and returns `None`, or panics where `CI` is set.
 pub(crate) fn compiler() -> Option<Compiler> {
-    match Compiler::find(&path()) {
+    let has_clang = |version: &u32| {
+        let mut clang = Command::new(format!("clang-{version}"));
+        clang.arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success())
+    };
+    let newest = (14..=22).rev().find(has_clang).unwrap_or(22);
+    match Compiler::new(Arc::new(llvm()), LibraryChoice::Major(newest)) {
         Ok(compiler) => Some(compiler),
         Err(error) => {
             assert!(std::env::var_os("CI").is_none(), "{error}");
@@ -24,10 +30,6 @@ pub(crate) fn compiler() -> Option<Compiler> {
             None
         }
     }
-}
-
-pub(crate) fn path() -> OsString {
-    std::env::var_os("PATH").unwrap_or_default()
 }
 
 /// A source: its language, its flags for clang, separated by spaces, and its text.
@@ -123,23 +125,48 @@ pub(crate) fn call(library: &Library, name: &str, argument: i64) -> i64 {
     function(argument)
 }
 
-/// A folder with scripts, which is removed on drop.
-pub(crate) struct Scripts(TempDir);
+/// A compiler whose compilations pass through a function, which gets the names of the functions of
+/// a piece; for the rest it gets none.
+pub(crate) struct Changed<F> {
+    llvm: InProcess,
+    change: F,
+}
 
-impl Scripts {
-    pub(crate) fn new() -> Self {
-        Self(TempDir::new().unwrap())
+/// A compilation.
+pub(crate) type Compilation<'a> = &'a dyn Fn() -> Result<Compiled, CompileError>;
+
+/// Returns a compiler like [`compiler`]'s whose compilations pass through a function.
+pub(crate) fn changed<F>(change: F) -> Option<Compiler>
+where
+    F: Fn(&[&[u8]], Compilation<'_>) -> Result<Compiled, CompileError> + Send + Sync + 'static,
+{
+    let version = compiler()?.version();
+    let changed = Arc::new(Changed { llvm: llvm(), change });
+    Some(Compiler::new(changed, LibraryChoice::Major(version)).unwrap())
+}
+
+impl<F> Compile for Changed<F>
+where
+    F: Fn(&[&[u8]], Compilation<'_>) -> Result<Compiled, CompileError> + Send + Sync,
+{
+    fn compile(&self, request: &Request<'_>) -> Result<Compiled, CompileError> {
+        let functions = match request.part {
+            Part::Only { functions, .. } => functions.as_slice(),
+            _ => &[],
+        };
+        (self.change)(functions, &|| self.llvm.compile(request))
     }
 
-    /// Writes a shell script, and returns its path.
-    pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.path().join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-        path
+    fn version(&self, library: &LibraryChoice) -> Result<LibraryVersion, CompileError> {
+        self.llvm.version(library)
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
+    fn forget(&self, module: &Module) {
+        self.llvm.forget(module);
     }
+}
+
+fn llvm() -> InProcess {
+    // SAFETY: the system's libLLVM is LLVM's, and clang makes the modules.
+    unsafe { InProcess::in_process([]) }
 }

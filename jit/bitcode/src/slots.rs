@@ -7,13 +7,13 @@ use parking_lot::{Condvar, Mutex};
 
 /// Slots for concurrent compilations, one for each processor.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(crate) struct Slots {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
 /// A taken slot, which is free again when this is dropped.
-pub(super) struct Slot<'a>(&'a Slots);
+pub(crate) struct Slot<'a>(&'a Slots);
 
 impl Default for Slots {
     fn default() -> Self {
@@ -24,7 +24,7 @@ impl Default for Slots {
 
 impl Slots {
     /// Takes a slot. Blocks until one is free.
-    pub(super) fn take(&self) -> Slot<'_> {
+    pub(crate) fn take(&self) -> Slot<'_> {
         let mut free = self.free.lock();
         self.freed.wait_while(&mut free, |free| *free == 0);
         *free -= 1;
