@@ -1,5 +1,6 @@
 //! The executor's side.
 
+mod apart;
 mod arguments;
 mod first_thread;
 mod guardian;
@@ -41,6 +42,12 @@ pub fn main() -> ! {
         }
         Err(problem) => fail(2, &problem),
     };
+    if let (Some(report), Controller::Parent(socket)) = (arguments.report, &arguments.controller) {
+        // SAFETY: the process has just begun, and its starter has passed the two descriptors.
+        if let Err(error) = unsafe { apart::leave_starter(report, *socket) } {
+            fail(1, &format!("--report: {error}"));
+        }
+    }
     if let Err(problem) = hygiene::prepare(&arguments) {
         fail(1, &problem);
     }
@@ -60,7 +67,7 @@ fn run(arguments: &Arguments) -> EndReason {
         ..Options::default()
     };
     let transport = match &arguments.controller {
-        Controller::Parent(socket) => match parent(*socket, arguments.sandbox) {
+        Controller::Parent(socket) => match parent(*socket, arguments) {
             Ok(transport) => transport,
             Err(ended) => return ended,
         },
@@ -80,7 +87,8 @@ fn run(arguments: &Arguments) -> EndReason {
     }
 }
 
-fn parent(socket: i32, wanted: Sandbox) -> Result<Transport, EndReason> {
+fn parent(socket: i32, arguments: &Arguments) -> Result<Transport, EndReason> {
+    let wanted = arguments.sandbox;
     // Other processes may have inherited the controller's end of the socket. Inside a namespace the
     // controller has no process number, so it is looked up first.
     let controller = hygiene::controller(socket)?;
@@ -94,7 +102,7 @@ fn parent(socket: i32, wanted: Sandbox) -> Result<Transport, EndReason> {
     // SAFETY: the controller has started this process and passed the descriptor as its socket;
     // nothing else uses it.
     let mut transport = Transport::executor(unsafe { UnixStream::from_raw_fd(socket) });
-    if is_apart {
+    if is_apart || arguments.report.is_some() {
         let own = pidfd_open(getpid(), PidfdFlags::empty());
         let own = own.map_err(|error| {
             EndReason::Stream(format!("the executor's own pidfd cannot be opened: {error}"))

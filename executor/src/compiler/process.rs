@@ -79,7 +79,8 @@ impl CompilerProcess {
     /// Creates a compiler whose process is started with these settings.
     pub fn new(spawn: Spawn) -> Self {
         Self {
-            spawn,
+            // A program that waits for its children does not know this one.
+            spawn: spawn.apart_from_children(),
             folders: Vec::new(),
             limits: Limits::default(),
             running: Mutex::default(),

@@ -1,6 +1,7 @@
 //! A process that the controller has started, and its end.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -24,6 +25,9 @@ pub struct Child {
     status: OnceLock<Option<ExitStatus>>,
     /// The process that serves, if it is not the child: the child waits for it and ends as it does.
     server: OnceLock<Server>,
+    /// The pipe from which the status of the process that serves is read, if the child ends at once
+    /// and that process is no child.
+    report: Option<File>,
     /// The thread that has started the child; the thread ends after the child.
     keeper: Option<JoinHandle<()>>,
 }
@@ -34,7 +38,8 @@ impl Child {
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(file) => {
                 let (status, server) = (OnceLock::new(), OnceLock::new());
-                Ok(Self { pid, file: Arc::new(file), status, server, keeper: None })
+                let file = Arc::new(file);
+                Ok(Self { pid, file, status, server, report: None, keeper: None })
             }
             Err(error) => {
                 // The number still names our child, since no caller has waited for it.
@@ -48,6 +53,16 @@ impl Child {
     /// Records the thread that has started the child and ends after it.
     pub(super) fn kept_by(mut self, keeper: JoinHandle<()>) -> Self {
         self.keeper = Some(keeper);
+        self
+    }
+
+    /// Waits for the child's end, which comes at once. The status of the process that serves will
+    /// be in a pipe.
+    pub(super) fn leaves(mut self, report: OwnedFd) -> Self {
+        match self.reap() {
+            Some(status) if !status.success() => _ = self.status.set(Some(status)),
+            _ => self.report = Some(File::from(report)),
+        }
         self
     }
 
@@ -133,6 +148,15 @@ impl Child {
     }
 
     fn reap(&self) -> Option<ExitStatus> {
+        if let Some(mut report) = self.report.as_ref() {
+            let mut status = [0; 4];
+            let is_there = is_ready_within(&mut [PollFd::new(report, PollFlags::IN)], Some(DYING));
+            if !is_there {
+                return None;
+            }
+            report.read_exact(&mut status).ok()?;
+            return Some(ExitStatus::from_raw(i32::from_le_bytes(status)));
+        }
         loop {
             match waitid(WaitId::PidFd(self.file.as_fd()), WaitIdOptions::EXITED) {
                 Err(rustix::io::Errno::INTR) => {}

@@ -12,6 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
 use super::Child;
@@ -25,6 +27,7 @@ use crate::rpc::{Connection, EndReason, Options, Peer, Service, Transport};
 pub struct Spawn {
     executable: PathBuf,
     shares_memory: bool,
+    is_apart: bool,
     limits: Vec<OsString>,
     options: Options,
     ending: Duration,
@@ -75,6 +78,7 @@ impl Spawn {
         Self {
             executable: executable.into(),
             shares_memory: true,
+            is_apart: false,
             limits: Vec::new(),
             options,
             ending,
@@ -109,6 +113,13 @@ impl Spawn {
         self
     }
 
+    /// Has the executor be no child of this process, which may then wait until it has no children
+    /// left.
+    pub fn apart_from_children(mut self) -> Self {
+        self.is_apart = true;
+        self
+    }
+
     /// Starts the executor and waits until it is ready. `service` serves its calls.
     ///
     /// The process runs in a session of its own. It has the standard streams and the environment of
@@ -130,7 +141,11 @@ impl Spawn {
         let memory = arena.as_ref().map(|arena| arena.file().try_clone_to_owned()).transpose();
         let (watched, asked) = (child.shared_file(), Arc::clone(&child));
         let transport = Transport::controller(ours, memory.map_err(failed)?);
-        let transport = transport.watch(watched, move || asked.why());
+        let transport = match self.is_apart {
+            // The started process ends at once.
+            true => transport.with_why(move || asked.why()),
+            false => transport.watch(watched, move || asked.why()),
+        };
         let reported = Arc::clone(&child);
         let transport = transport.on_server(move |process| reported.serves(process));
         let opened = Connection::open(transport, self.options.clone(), service);
@@ -160,9 +175,18 @@ impl Spawn {
         if !self.options.spin.is_zero() {
             arguments.extend([OsStr::new("--spin"), OsStr::new(&spin)]);
         }
+        if self.is_apart {
+            arguments.extend([OsStr::new("--report"), OsStr::new("4")]);
+        }
         arguments.extend(self.limits.iter().map(OsString::as_os_str));
         let program = Program::new(&self.executable, &arguments)?;
-        spawn_by_keeper(program, socket)
+        if !self.is_apart {
+            return spawn_by_keeper(program, socket, None);
+        }
+        let (status, report) = pipe_with(PipeFlags::CLOEXEC)?;
+        // A number that none of the numbers in the process takes.
+        let report = fcntl_dupfd_cloexec(report, 5)?;
+        Ok(spawn_by_keeper(program, socket, Some(report))?.leaves(status))
     }
 }
 
@@ -219,13 +243,16 @@ impl Program {
         Ok(Self { path: text(path.as_os_str())?, arguments: arguments.collect::<Result<_, _>>()? })
     }
 
-    /// Starts the program with `socket` as its descriptor 3, in a session of its own, with no
-    /// signal blocked.
-    fn spawn(&self, socket: &OwnedFd) -> io::Result<Child> {
+    /// Starts the program with `socket` as its descriptor 3 and `report` as its descriptor 4, in a
+    /// session of its own, with no signal blocked.
+    fn spawn(&self, socket: &OwnedFd, report: Option<&OwnedFd>) -> io::Result<Child> {
         let arguments = self.arguments.iter().map(|argument| argument.as_ptr().cast_mut());
         let pointers: Vec<*mut libc::c_char> = arguments.chain([null_mut()]).collect();
         let mut plan = Plan::new()?;
         plan.move_to(socket.as_raw_fd(), 3)?;
+        if let Some(report) = report {
+            plan.move_to(report.as_raw_fd(), 4)?;
+        }
         plan.leave_session_and_signals()?;
         let mut pid = 0;
         // SAFETY: all pointers are to live values, the lists end with null, and the environment is
@@ -249,13 +276,17 @@ impl Program {
 ///
 /// The kernel kills an executor when the thread that started it ends, and the calling thread may
 /// end long before the executor.
-fn spawn_by_keeper(program: Program, socket: OwnedFd) -> io::Result<Child> {
+fn spawn_by_keeper(
+    program: Program,
+    socket: OwnedFd,
+    report: Option<OwnedFd>,
+) -> io::Result<Child> {
     let (reply, replied) = mpsc::sync_channel(1);
     let keeper = thread::Builder::new().name("longshore-keep".to_owned()).stack_size(128 << 10);
     let keeper = keeper.spawn(move || {
         leave_signals_to_others();
-        let child = program.spawn(&socket);
-        drop((program, socket));
+        let child = program.spawn(&socket, report.as_ref());
+        drop((program, socket, report));
         let file = child.as_ref().ok().map(Child::shared_file);
         // The caller waits for the message, so `send` cannot fail.
         let _ = reply.send(child);

@@ -13,6 +13,9 @@ pub(super) struct Arguments {
     pub(super) spin: Duration,
     pub(super) limits: Limits,
     pub(super) sandbox: Sandbox,
+    /// The descriptor to which the status of the process is written, for a process that is no child
+    /// of its starter.
+    pub(super) report: Option<i32>,
 }
 
 /// The connection to the controller.
@@ -64,6 +67,8 @@ Options:
       --listen ADDRESS    The address on which to wait for one controller, such as 127.0.0.1:7400;
                           with port 0 a free port is chosen and printed
       --key FILE          The file of the key shared with the controller, 64 hexadecimal digits
+      --report NUMBER     Be no child of the program: the descriptor to which the status of the
+                          process is written when it ends
       --spin NANOSECONDS  Time to spin for the next call before sleeping [default: 0]
       --memory BYTES      Limit of the address space
       --data BYTES        Limit of private writable memory
@@ -88,12 +93,13 @@ impl Arguments {
     fn read(mut parser: lexopt::Parser) -> Result<Parsed, lexopt::Error> {
         let (mut descriptor, mut address, mut key) = (None, None, None);
         let (mut spin, mut limits) = (Duration::ZERO, Limits::default());
-        let mut sandbox = Sandbox::default();
+        let (mut sandbox, mut report) = (Sandbox::default(), None);
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("fd") => descriptor = Some(parser.value()?.parse()?),
                 Long("listen") => address = Some(parser.value()?.parse()?),
                 Long("key") => key = Some(PathBuf::from(parser.value()?)),
+                Long("report") => report = Some(parser.value()?.parse()?),
                 Long("spin") => spin = Duration::from_nanos(parser.value()?.parse()?),
                 Long("memory") => limits.memory_bytes = Some(parser.value()?.parse()?),
                 Long("data") => limits.data_bytes = Some(parser.value()?.parse()?),
@@ -130,7 +136,12 @@ impl Arguments {
             (None, Some(_), None) => return Err("--listen requires --key".into()),
             _ => return Err("expected either --fd, or --listen with --key".into()),
         };
-        Ok(Parsed::Run(Self { controller, spin, limits, sandbox }))
+        match (report, &controller) {
+            (Some(..0), _) => return Err("--report is negative, expected a descriptor".into()),
+            (Some(_), Controller::Network(..)) => return Err("--report requires --fd".into()),
+            _ => {}
+        }
+        Ok(Parsed::Run(Self { controller, spin, limits, sandbox, report }))
     }
 }
 
@@ -151,8 +162,10 @@ mod tests {
         let limits = Limits { cpu_seconds: Some(5), core_bytes: Some(0), ..Limits::default() };
         let spin = Duration::from_micros(20);
         let sandbox = Sandbox::Available;
-        let expected = Arguments { controller: Controller::Parent(3), spin, limits, sandbox };
-        let arguments = ["--fd", "3", "--spin=20000", "--cpu", "5", "--core", "0", "--sandbox"];
+        let (controller, report) = (Controller::Parent(3), Some(4));
+        let expected = Arguments { controller, spin, limits, sandbox, report };
+        let arguments = "--fd 3 --report 4 --spin=20000 --cpu 5 --core 0 --sandbox";
+        let arguments: Vec<&str> = arguments.split(' ').collect();
         assert_eq!(parse(&arguments), Ok(Parsed::Run(expected)));
         let Ok(Parsed::Run(required)) = parse(&["--fd", "3", "--sandbox=required"]) else {
             panic!("these are options")
@@ -169,6 +182,8 @@ mod tests {
             &["--fd", "-1"],
             &["3"],
             &["--fd=3", "--nonsense"],
+            &["--fd=3", "--report=-1"],
+            &["--listen=x", "--key=y", "--report=4"],
             &["--fd=3", "--sandbox=perhaps"],
             &["--listen=x"],
             &["--key=x"],

@@ -61,7 +61,7 @@ fn maker(socket: i32) -> Option<Pid> {
 
 /// Closes all descriptors except the standard streams and the socket.
 fn close_others(socket: i32) -> Result<(), String> {
-    close_from(3, socket).map_err(|error| format!("closing inherited descriptors: {error}"))
+    close_from(3, &[socket]).map_err(|error| format!("closing inherited descriptors: {error}"))
 }
 
 /// Closes all descriptors except `kept`.
@@ -69,37 +69,45 @@ fn close_others(socket: i32) -> Result<(), String> {
 /// # Errors
 /// Every error of the system.
 pub(super) fn close_all_but(kept: i32) -> io::Result<()> {
-    close_from(0, kept)
+    close_from(0, &[kept])
 }
 
 /// Closes all descriptors from `first` on except `kept`.
-fn close_from(first: i32, kept: i32) -> io::Result<()> {
+///
+/// # Errors
+/// Every error of the system.
+pub(super) fn close_from(first: i32, kept: &[i32]) -> io::Result<()> {
     let close = |first: i32, last: u32| {
         // SAFETY: nothing in this process uses these descriptors: the process has just begun, or
         // only waits.
         let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
-    let closed = match kept - first {
-        1.. => close(first, kept.unsigned_abs() - 1).and_then(|()| close(kept + 1, u32::MAX)),
-        0 => close(kept + 1, u32::MAX),
-        _ => close(first, u32::MAX),
-    };
-    match closed {
+    let mut sorted: Vec<i32> = kept.iter().copied().filter(|kept| *kept >= first).collect();
+    sorted.sort_unstable();
+    let mut begin = first;
+    let mut closed = Ok(());
+    for kept in sorted {
+        if closed.is_ok() && kept > begin {
+            closed = close(begin, kept.unsigned_abs() - 1);
+        }
+        begin = kept + 1;
+    }
+    match closed.and_then(|()| close(begin, u32::MAX)) {
         // Linux before 5.9 has no `close_range`.
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => close_each_from(first, kept),
         closed => closed,
     }
 }
 
-fn close_each_from(first: i32, kept: i32) -> io::Result<()> {
+fn close_each_from(first: i32, kept: &[i32]) -> io::Result<()> {
     let folder = File::open("/proc/self/fd")?;
     let ours = folder.as_raw_fd();
     drop(folder);
     let entries = std::fs::read_dir("/proc/self/fd")?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     for number in numbers.collect::<Vec<_>>() {
-        if number >= first && number != kept && number != ours {
+        if number >= first && !kept.contains(&number) && number != ours {
             // SAFETY: nothing in this process uses the descriptor.
             unsafe { libc::close(number) };
         }

@@ -45,8 +45,8 @@ fn versions(process: &CompilerProcess) -> Vec<u32> {
 
 fn bitcode(version: u32, flags: &str, source: &str) -> Module {
     let mut command = Command::new(format!("clang-{version}"));
-    command.args(["-x", "c", "-c", "-emit-llvm", "-o", "-"]).args(flags.split_whitespace());
-    command.arg("-").stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(["-x", "c"]).args(flags.split_whitespace());
+    command.args(["-c", "-emit-llvm", "-o", "-", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -228,6 +228,14 @@ fn the_process_ends_with_its_compiler() {
     let process = process();
     let _ = process.version(&LibraryChoice::Newest);
     let id = process.id().unwrap();
+    // The process is no child of the program, and neither is its parent.
+    let parent_of = |id: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+        line.trim().parse::<u32>().unwrap()
+    };
+    let parent = parent_of(id);
+    assert!(![parent, parent_of(parent)].contains(&std::process::id()));
     thread::spawn(move || {
         drop(process);
         send.send(()).unwrap();
@@ -248,6 +256,24 @@ fn every_optimisation_level_is_possible() {
             let request =
                 Request { module: &module, part: &part, target: &target, options: &options };
             assert!(process.compile(&request).is_ok());
+        }
+    }
+}
+
+#[test]
+fn code_for_gpus_comes_from_the_process_too() {
+    let process = process();
+    for version in versions(&process) {
+        let nvidia = bitcode(version, "-O1 --target=nvptx64-nvidia-cuda", SOURCE);
+        let ptx = compile(&process, version, &nvidia, &Part::Whole).unwrap().bytes;
+        assert!(String::from_utf8(ptx).unwrap().contains(".func"));
+        let flags = "-x cl -O1 -nogpulib --target=amdgcn-amd-amdhsa -mcpu=gfx90a";
+        let amd = bitcode(version, flags, "kernel void store(global int *to) { *to = 1; }");
+        match compile(&process, version, &amd, &Part::Whole) {
+            Ok(code) => assert!(code.bytes.starts_with(b"\x7fELF")),
+            // LLD is a package of its own.
+            Err(CompileError::Linker(error)) => assert!(error.contains("lld"), "{error}"),
+            Err(error) => panic!("{error}"),
         }
     }
 }

@@ -103,3 +103,22 @@ fn text_of_llvm_is_compiled_like_bitcode() {
     let (code, error) = folder.refused(&["--lazy", "wrong.ll"]);
     assert!(code == Some(1) && error.contains("wrong.ll") && error.contains("nonsense"), "{error}");
 }
+
+#[test]
+fn a_program_can_wait_until_it_has_no_children() {
+    let source = r#"
+        #include <stdio.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        __attribute__((noinline)) int child(void) { return 5; }
+        int main(void) {
+            if (!fork()) _exit(child());
+            int status, ended = 0;
+            while (wait(&status) > 0) ended += WEXITSTATUS(status);
+            printf("%d\n", ended);
+            return 0;
+        }"#;
+    let Some(folder) = compile_folder(&[("main", source)]) else { return };
+    let output = folder.link(&["--lazy", "main.bc"]);
+    assert_eq!(text(&output.stdout), "5\n", "{}", error_of(&output));
+}
