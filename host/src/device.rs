@@ -16,7 +16,8 @@ use crate::memory::AllocationTable;
 use crate::selection::DeviceFacts;
 use core::{DeviceCore, DeviceGuard};
 use longshore_plugin_api::{
-    Acceptance, Device as _, DeviceInfo, Error, ErrorCode, InfoValue, PoolTracker, Result,
+    Acceptance, CodeTarget, Device as _, DeviceInfo, Error, ErrorCode, InfoValue, PoolTracker,
+    Result,
 };
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Weak};
@@ -134,6 +135,16 @@ impl Device {
     /// As for [`Device::driver_device`].
     pub fn driver_context(&self) -> Result<u64> {
         self.remote()?.driver_context()
+    }
+
+    /// Returns the target for which [`Device::load`] compiles LLVM bitcode: triple, processor and
+    /// features.
+    ///
+    /// # Errors
+    /// `Unsupported` for a device that LLVM does not compile for, `Uninitialized` if the device was
+    /// closed.
+    pub fn code_target(&self) -> Result<CodeTarget> {
+        self.remote()?.code_target()
     }
 
     /// Closes the device: unloads the loaded programs, newest first, waits for the queues, frees

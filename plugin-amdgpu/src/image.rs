@@ -1,7 +1,7 @@
 //! Scores of images for a device.
 
-use longshore_format_amdgpu::{CodeObject, Header, Malformed, Target, is_triple};
-use longshore_plugin_api::ImageEntry;
+use longshore_format_amdgpu::{CodeObject, Feature, Header, Malformed, Target, is_triple};
+use longshore_plugin_api::{CodeTarget, ImageEntry, is_bitcode};
 
 /// Bonus for a linked image over a relocatable one that suits the device equally.
 const LINKED: u32 = 100;
@@ -25,14 +25,31 @@ pub(crate) fn suitability(image: &[u8], device: &Target) -> Result<u32, String> 
     Ok(fit.score() + if header.is_relocatable { 0 } else { LINKED })
 }
 
-/// Returns the score of an image of a container.
+/// Returns the score of an image of a container. Bitcode counts as a relocatable image.
 pub(crate) fn score(entry: &ImageEntry<'_>, device: &Target) -> u32 {
     let is_for_us = entry.triple.is_empty() || is_triple(entry.triple);
-    let is_known = entry.arch.is_empty()
-        || Target::parse(entry.arch).is_ok_and(|target| target.runs_on(device).is_ok());
+    let target = Target::parse(entry.arch);
+    let fit = target.ok().and_then(|target| target.runs_on(device).ok());
+    let is_known = entry.arch.is_empty() || fit.is_some();
     match is_for_us && is_known {
+        true if is_bitcode(entry.bytes) => fit.map_or(1, |fit| fit.score()),
         true => suitability(entry.bytes, device).unwrap_or(0),
         false => 0,
+    }
+}
+
+/// Returns the target for which LLVM compiles code for a device.
+pub(crate) fn code_target(device: &Target) -> CodeTarget {
+    let features = [("sramecc", device.sramecc), ("xnack", device.xnack)];
+    let features = features.into_iter().filter_map(|(name, feature)| match feature {
+        Feature::Any => None,
+        Feature::On => Some(format!("+{name}")),
+        Feature::Off => Some(format!("-{name}")),
+    });
+    CodeTarget {
+        triple: "amdgcn-amd-amdhsa".to_owned(),
+        processor: device.processor.clone(),
+        features: features.collect::<Vec<_>>().join(","),
     }
 }
 
@@ -46,6 +63,18 @@ mod tests {
         head[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x40\x04");
         (head[16], head[18], head[48]) = (3, 224, 0x4c);
         head
+    }
+
+    #[test]
+    fn bitcode_counts_as_a_relocatable_image() {
+        let device = Target::parse("gfx942:sramecc+:xnack-").unwrap();
+        let score =
+            |bytes: &[u8], arch| score(&ImageEntry::new(bytes, "amdgcn-amd-amdhsa", arch), &device);
+        let bitcode = |arch| score(b"BC\xc0\xde", arch);
+        assert!(bitcode("") > 0 && bitcode("gfx942") > bitcode(""));
+        assert!(score(&head(), "gfx942") > bitcode("gfx942"));
+        assert_eq!([bitcode("gfx90a"), bitcode("gfx942:xnack+")], [0, 0]);
+        assert_eq!(code_target(&device).features, "+sramecc,-xnack");
     }
 
     #[test]

@@ -33,8 +33,8 @@ use current::Current;
 use device::{AmdgpuDeviceData, Core};
 use driver::Driver;
 use longshore_plugin_api::{
-    Backend, Connected, Description, ImageBytes, ImageEntry, PlatformInfo, Plugin, Result,
-    Services, export_plugin,
+    Backend, CodeTarget, Connected, Description, ImageBytes, ImageEntry, PlatformInfo, Plugin,
+    Result, Services, export_plugin,
 };
 use longshore_plugin_streams::{
     Driver as _, Module, StreamBackend, StreamDevice, StreamEvent, StreamKernel, StreamModule,
@@ -93,6 +93,10 @@ impl StreamBackend for AmdgpuBackend {
 
     fn score(entry: &ImageEntry<'_>, device: &Core) -> u32 {
         image::score(entry, &device.device_data().target)
+    }
+
+    fn code_target(device: &Core) -> CodeTarget {
+        image::code_target(&device.device_data().target)
     }
 
     fn load(device: &Arc<Core>, image: ImageBytes) -> Result<(Module, AmdgpuImage)> {

@@ -578,7 +578,8 @@ typedef struct longshore_device_table {
     // Returns a score for the fit of a container's image to this device: 0 if the device cannot run
     // it, else higher for a better fit. The host loads the image with the highest score, the first
     // among equals. If the result is `LONGSHORE_ERROR_UNSUPPORTED`, the host calls `accepts`
-    // instead. In C, `triple` and `arch` are empty if the container has none. LLVM:
+    // instead. A device with a `code_target` scores LLVM bitcode as code for the same triple and
+    // architecture. In C, `triple` and `arch` are empty if the container has none. LLVM:
     // `isELFCompatible`. Errors: No error because of the image: a bad image has score 0.
     struct longshore_error_object *(*score)(struct longshore_device *device,
                                             struct longshore_bytes image,
@@ -766,6 +767,18 @@ typedef struct longshore_driver_device_table {
     struct longshore_error_object *(*driver_context)(struct longshore_device *device,
                                                      uint64_t *result);
 } longshore_driver_device_table;
+
+// "longshore.code_target", version 1, optional: the target for which the host compiles bitcode.
+typedef struct longshore_code_target_table {
+    // Returns the target for which the host compiles LLVM bitcode that is to be loaded on this
+    // device. `load` takes the host's result: a relocatable object for a CPU, PTX, or a linked code
+    // object. The answer is the same until `close`. In C, each text is written to its sink. Errors:
+    // `LONGSHORE_ERROR_UNSUPPORTED` for a device that LLVM does not compile for.
+    struct longshore_error_object *(*code_target)(struct longshore_device *device,
+                                                  struct longshore_sink triple,
+                                                  struct longshore_sink processor,
+                                                  struct longshore_sink features);
+} longshore_code_target_table;
 
 // "longshore.instrumentation", version 1, optional: data of compiled-in instrumentation in a
 // module's memory.

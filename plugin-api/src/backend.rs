@@ -11,7 +11,7 @@ use crate::description::Description;
 use crate::error::Result;
 use crate::services::Services;
 
-pub use crate::image::{Acceptance, ImageBytes, ImageEntry};
+pub use crate::image::{Acceptance, CodeTarget, ImageBytes, ImageEntry, is_bitcode};
 pub use crate::interface::{Backend, Device, Event, Module, Platform, Queue};
 
 /// A backend that a library exports with [`export_plugin!`](crate::export_plugin).

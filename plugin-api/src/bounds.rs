@@ -17,6 +17,7 @@ pub use received::list;
 use crate::abi;
 use crate::description::Description;
 use crate::error::{Error, ErrorCode, Result};
+use crate::image::CodeTarget;
 use crate::info::{DeviceInfo, InfoValue};
 use crate::request::{GlobalAddress, KernelAttributes, ProfileSection, SymbolKind};
 use std::fmt::Display;
@@ -219,6 +220,34 @@ pub fn group_items(plugin: &str, items: u32) -> Result<()> {
     Err(breach(plugin, place, "0 items", "at least 1"))
 }
 
+/// Checks the target of a device's code.
+///
+/// # Errors
+/// A breach for a text of more than [`REPLY_BYTES`], for one with another character than LLVM's
+/// names have, and for an empty triple.
+pub fn code_target(plugin: &str, target: &CodeTarget) -> Result<()> {
+    const ALLOWED: &str = "letters, digits and .,_+-";
+    let place = "longshore.code_target, code_target";
+    let parts = [
+        ("triple", &target.triple),
+        ("processor", &target.processor),
+        ("features", &target.features),
+    ];
+    for (name, part) in parts {
+        let place = format!("{place}, {name}");
+        at_most(plugin, &place, part.len() as u64, "bytes", REPLY_BYTES as u64)?;
+        let is_foreign =
+            |letter: char| !letter.is_ascii_alphanumeric() && !".,_+-".contains(letter);
+        if let Some(letter) = part.chars().find(|letter| is_foreign(*letter)) {
+            return Err(breach(plugin, place, format_args!("{letter:?}"), ALLOWED));
+        }
+    }
+    match target.triple.is_empty() {
+        true => Err(breach(plugin, format_args!("{place}, triple"), "no text", "a triple")),
+        false => Ok(()),
+    }
+}
+
 /// Checks the symbols of a module.
 ///
 /// # Errors
@@ -359,6 +388,27 @@ mod tests {
             global(u64::MAX, 2),
             &format!("{place}: 2 bytes at {:#x}, expected an end within 64 bits", u64::MAX),
         );
+    }
+
+    #[test]
+    fn a_target_of_code_consists_of_names() {
+        let target = |triple: &str, features: &str| CodeTarget {
+            triple: triple.to_owned(),
+            processor: "x86-64-v3".to_owned(),
+            features: features.to_owned(),
+        };
+        let triple = "x86_64-unknown-linux-gnu";
+        assert_eq!(code_target("toy", &target(triple, "+avx2,-sse4.1")), Ok(()));
+        let place = "plugin 'toy': longshore.code_target, code_target";
+        refused(
+            code_target("toy", &target("", "")),
+            &format!("{place}, triple: no text, expected a triple"),
+        );
+        refused(
+            code_target("toy", &target(triple, "+a\0")),
+            &format!("{place}, features: '\\0', expected letters, digits and .,_+-"),
+        );
+        assert!(code_target("toy", &target(&"x".repeat(REPLY_BYTES + 1), "")).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! here is also the comment of the function in C.
 
 use crate::error::{Result, unsupported};
-use crate::image::{Acceptance, ImageBytes, ImageEntry};
+use crate::image::{Acceptance, CodeTarget, ImageBytes, ImageEntry};
 use crate::info::{DeviceInfo, InfoValue, PlatformInfo};
 use crate::request::{
     Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes, LaunchShape, Loading,
@@ -134,8 +134,9 @@ interface! {
         /// Returns a score for the fit of a container's image to this device: 0 if the device
         /// cannot run it, else higher for a better fit. The host loads the image with the highest
         /// score, the first among equals. If the result is `Unsupported`, the host calls
-        /// [`Device::accepts`] instead. In C, `triple` and `arch` are empty if the container has
-        /// none. LLVM: `isELFCompatible`.
+        /// [`Device::accepts`] instead. A device with a [`Device::code_target`] scores LLVM bitcode
+        /// as code for the same triple and architecture. In C, `triple` and `arch` are empty if the
+        /// container has none. LLVM: `isELFCompatible`.
         ///
         /// # Errors
         /// No error because of the image: a bad image has score 0.
@@ -262,6 +263,19 @@ interface! {
         #[isolated(proxy)]
         fn driver_context(&self) -> Result<u64> {
             Err(unsupported("the driver's context of a device"))
+        }
+
+        /// Returns the target for which the host compiles LLVM bitcode that is to be loaded on this
+        /// device. [`Device::load`] takes the host's result: a relocatable object for a CPU, PTX,
+        /// or a linked code object. The answer is the same until [`Device::close`]. In C, each text
+        /// is written to its sink.
+        ///
+        /// # Errors
+        /// `Unsupported` for a device that LLVM does not compile for.
+        #[table("code_target", "the target for which the host compiles bitcode")]
+        #[check(bounds::code_target(plugin, &reply))]
+        fn code_target(&self) -> Result<CodeTarget> {
+            Err(unsupported("LLVM bitcode"))
         }
 
         /// Closes the device, which ends even if the call returns an error. In Rust, the default

@@ -209,8 +209,8 @@ mod workers;
 
 pub use argument_type::{ArgumentKind, ArgumentType};
 pub use backend::{
-    Acceptance, Backend, Connected, Device, Event, ImageBytes, ImageEntry, Module, Platform,
-    Plugin, Queue,
+    Acceptance, Backend, CodeTarget, Connected, Device, Event, ImageBytes, ImageEntry, Module,
+    Platform, Plugin, Queue, is_bitcode,
 };
 pub use description::{Description, NOTE_OWNER, NOTE_SECTION, NOTE_TYPE, Note};
 pub use error::{Error, ErrorCode, Result, VendorError};

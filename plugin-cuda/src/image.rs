@@ -1,7 +1,7 @@
 //! Scores of images for a device.
 
 use longshore_format_nvidia::{Arch, Contents, Kind, Variant, cubin_arch, fatbin};
-use longshore_plugin_api::ImageEntry;
+use longshore_plugin_api::{ImageEntry, is_bitcode};
 
 /// Base scores: machine code is better than PTX, and newer code is better than older code.
 const CUBIN: u32 = 10_000;
@@ -31,13 +31,16 @@ pub(crate) fn suitability(image: &[u8], device: Arch) -> Result<u32, String> {
     }
 }
 
-/// Returns the score of an image of a container.
+/// Returns the score of an image of a container. Bitcode counts as the PTX that LLVM makes of it.
 pub(crate) fn score(entry: &ImageEntry<'_>, device: Arch) -> u32 {
     let is_for_us = entry.triple.is_empty() || entry.triple.starts_with("nvptx64");
     let is_known = entry.arch.is_empty()
         || Arch::parse(entry.arch)
             .is_some_and(|arch| arch.ptx_runs_on(device) || arch.cubin_runs_on(device));
     match is_for_us && is_known {
+        true if is_bitcode(entry.bytes) => {
+            Arch::parse(entry.arch).map_or(PTX, |arch| PTX + closeness(arch))
+        }
         true => suitability(entry.bytes, device).unwrap_or(0),
         false => 0,
     }

@@ -31,8 +31,8 @@ use context::PrimaryContext;
 use device::{Core, CudaDeviceData};
 use driver::Driver;
 use longshore_plugin_api::{
-    Backend, Connected, Description, ImageBytes, ImageEntry, PlatformInfo, Plugin, Result,
-    Services, export_plugin,
+    Backend, CodeTarget, Connected, Description, ImageBytes, ImageEntry, PlatformInfo, Plugin,
+    Result, Services, export_plugin,
 };
 use longshore_plugin_streams::{
     Driver as _, Module, Physical, StreamBackend, StreamDevice, StreamEvent, StreamKernel,
@@ -94,6 +94,10 @@ impl StreamBackend for CudaBackend {
 
     fn score(entry: &ImageEntry<'_>, device: &Core) -> u32 {
         image::score(entry, device.device_data().arch)
+    }
+
+    fn code_target(device: &Core) -> CodeTarget {
+        device.device_data().code_target()
     }
 
     fn load(device: &Arc<Core>, image: ImageBytes) -> Result<(Module, CudaImage)> {

@@ -8,7 +8,8 @@ use crate::{
     AllowedNames, HostBackend, HostEvent, HostKernel, HostModule, HostQueue, module, suitability,
 };
 use longshore_plugin_api::{
-    Acceptance, Device, ImageBytes, ImageEntry, Loading, MemoryKind, Result, Span,
+    Acceptance, CodeTarget, Device, ImageBytes, ImageEntry, Loading, MemoryKind, Result, Span,
+    is_bitcode,
 };
 use std::sync::Arc;
 
@@ -119,9 +120,11 @@ impl Device<HostBackend> for HostDevice {
     }
 
     fn score(&self, entry: &ImageEntry<'_>) -> Result<u32> {
-        match module::accepts(entry.bytes) {
-            Acceptance::Refused(_) => Ok(0),
-            _ => Ok(suitability::score(entry)),
-        }
+        let is_code = is_bitcode(entry.bytes) || module::accepts(entry.bytes).is_accepted();
+        Ok(if is_code { suitability::score(entry) } else { 0 })
+    }
+
+    fn code_target(&self) -> Result<CodeTarget> {
+        Ok(suitability::code_target())
     }
 }

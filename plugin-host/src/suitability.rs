@@ -6,7 +6,7 @@
 //! without a level, come next. `native` images, for an unknown machine, come last. An unknown name
 //! is refused: an instruction that the CPU lacks ends the program.
 
-use longshore_plugin_api::ImageEntry;
+use longshore_plugin_api::{CodeTarget, ImageEntry};
 
 /// Returns the score of the container's triple and architecture, 0 if this CPU cannot run such
 /// code. Does not read the image itself.
@@ -15,6 +15,23 @@ pub(crate) fn score(entry: &ImageEntry<'_>) -> u32 {
         return 0;
     }
     score_of(entry.arch, &cpu_has)
+}
+
+/// Returns the target for which LLVM compiles code for this CPU: the highest level of the CPU as
+/// processor, and all features of the CPU that this file knows.
+pub(crate) fn code_target() -> CodeTarget {
+    let level = (0..LEVELS.len()).rev().find(|level| has_level(*level, &cpu_has));
+    let processor = match level {
+        Some(level) if cfg!(target_arch = "x86_64") => LEVELS[level].name,
+        _ => "generic",
+    };
+    let features = FEATURES.iter().filter(|(name, _)| cpu_has(name));
+    let features: Vec<_> = features.map(|(_, in_llvm)| format!("+{in_llvm}")).collect();
+    CodeTarget {
+        triple: format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
+        processor: processor.to_owned(),
+        features: features.join(","),
+    }
 }
 
 /// Returns whether a triple names the machine that this plugin was built for, or is empty.
@@ -140,6 +157,47 @@ const NAMED_CPUS: NamedCpus = {
     ]
 };
 
+/// Features by Rust's names, with LLVM's names, which libLLVM 14 and later have.
+#[cfg(target_arch = "x86_64")]
+const FEATURES: &[(&str, &str)] = &[
+    ("sse3", "sse3"),
+    ("ssse3", "ssse3"),
+    ("sse4.1", "sse4.1"),
+    ("sse4.2", "sse4.2"),
+    ("sse4a", "sse4a"),
+    ("popcnt", "popcnt"),
+    ("cmpxchg16b", "cx16"),
+    ("avx", "avx"),
+    ("avx2", "avx2"),
+    ("bmi1", "bmi"),
+    ("bmi2", "bmi2"),
+    ("f16c", "f16c"),
+    ("fma", "fma"),
+    ("lzcnt", "lzcnt"),
+    ("movbe", "movbe"),
+    ("adx", "adx"),
+    ("aes", "aes"),
+    ("pclmulqdq", "pclmul"),
+    ("sha", "sha"),
+    ("gfni", "gfni"),
+    ("vaes", "vaes"),
+    ("vpclmulqdq", "vpclmulqdq"),
+    ("avxvnni", "avxvnni"),
+    ("avx512f", "avx512f"),
+    ("avx512bw", "avx512bw"),
+    ("avx512cd", "avx512cd"),
+    ("avx512dq", "avx512dq"),
+    ("avx512vl", "avx512vl"),
+    ("avx512vbmi", "avx512vbmi"),
+    ("avx512vbmi2", "avx512vbmi2"),
+    ("avx512vnni", "avx512vnni"),
+    ("avx512bitalg", "avx512bitalg"),
+    ("avx512vpopcntdq", "avx512vpopcntdq"),
+    ("avx512ifma", "avx512ifma"),
+    ("avx512bf16", "avx512bf16"),
+    ("avx512fp16", "avx512fp16"),
+];
+
 #[cfg(target_arch = "x86_64")]
 fn cpu_has(feature: &str) -> bool {
     use std::arch::is_x86_feature_detected as has;
@@ -173,6 +231,28 @@ const NAMED_CPUS: NamedCpus = &[
     (&["neoverse-n2", "neoverse-v2"], "armv9-a", &["bf16", "i8mm", "sve2-bitperm"]),
 ];
 
+/// Features by Rust's names, with LLVM's names, which libLLVM 14 and later have.
+#[cfg(target_arch = "aarch64")]
+const FEATURES: &[(&str, &str)] = &[
+    ("crc", "crc"),
+    ("lse", "lse"),
+    ("rdm", "rdm"),
+    ("dpb", "ccpp"),
+    ("fcma", "complxnum"),
+    ("jsconv", "jsconv"),
+    ("rcpc", "rcpc"),
+    ("dotprod", "dotprod"),
+    ("flagm", "flagm"),
+    ("rcpc2", "rcpc-immo"),
+    ("fhm", "fp16fml"),
+    ("fp16", "fullfp16"),
+    ("sve", "sve"),
+    ("sve2", "sve2"),
+    ("bf16", "bf16"),
+    ("i8mm", "i8mm"),
+    ("sve2-bitperm", "sve2-bitperm"),
+];
+
 #[cfg(target_arch = "aarch64")]
 fn cpu_has(feature: &str) -> bool {
     use std::arch::is_aarch64_feature_detected as has;
@@ -188,6 +268,9 @@ const LEVELS: &[Level] = &[];
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const NAMED_CPUS: NamedCpus = &[];
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const FEATURES: &[(&str, &str)] = &[];
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn cpu_has(_feature: &str) -> bool {
@@ -232,6 +315,18 @@ mod tests {
                 let has = |feature: &str| feature != *lacking;
                 assert_eq!(score_of(names[0], &has), 0, "{names:?} without {lacking}");
             }
+        }
+    }
+
+    #[test]
+    fn code_is_compiled_for_features_that_the_cpu_has() {
+        let target = code_target();
+        assert!(score(&ImageEntry::new(&[], &target.triple, "")) > 0, "{target:?}");
+        assert!(target.processor == "generic" || score_of(&target.processor, &cpu_has) > 0);
+        let features = target.features.split(',').filter_map(|feature| feature.strip_prefix('+'));
+        for feature in features {
+            let known = FEATURES.iter().find(|(_, in_llvm)| *in_llvm == feature);
+            assert!(known.is_some_and(|(name, _)| cpu_has(name)), "{feature}");
         }
     }
 

@@ -8,7 +8,8 @@ use crate::module_core::ModuleCore;
 #[cfg(doc)]
 use longshore_plugin_api::KernelDescription;
 use longshore_plugin_api::{
-    ImageBytes, ImageEntry, KernelAttributes, PlatformInfo, ProfileSection, Result, SymbolKind,
+    CodeTarget, ImageBytes, ImageEntry, KernelAttributes, PlatformInfo, ProfileSection, Result,
+    SymbolKind,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -58,6 +59,9 @@ pub trait StreamBackend: Sized + Send + Sync + 'static {
 
     /// Returns the score of an image of a container; 0 if the device does not run it.
     fn score(entry: &ImageEntry<'_>, device: &DeviceCore<Self::Driver>) -> u32;
+
+    /// Returns the target for which LLVM compiles code for a device.
+    fn code_target(device: &DeviceCore<Self::Driver>) -> CodeTarget;
 
     /// Loads an image that suits the device. Blocks.
     ///

@@ -16,6 +16,7 @@ behaviour_list! { "info":
     "a platform replies to every query with a text" ["P-20"] a_platform_replies;
     "a device can be asked for its peers" ["P-56"] peers_can_be_asked_for;
     "the driver's handles of a device stay the same" ["P-80"] handles_of_the_driver_stay_the_same;
+    "the target of a device's code stays the same" ["P-82"] the_target_of_code_stays_the_same;
 }
 
 fn every_query_is_answered_in_its_type(cx: &Context) -> Check {
@@ -111,6 +112,15 @@ fn handles_of_the_driver_stay_the_same(cx: &Context) -> Check {
     let before: (u64, u64) = or_skip(both())?;
     cx.queue()?.synchronize()?;
     ensure_eq!(both()?, before, "the driver's handles of the device");
+    Ok(())
+}
+
+fn the_target_of_code_stays_the_same(cx: &Context) -> Check {
+    let device = cx.device();
+    let before = or_skip(device.code_target())?;
+    ensure!(before.triple.split('-').count() >= 3, "the triple is '{}'", before.triple);
+    cx.queue()?.synchronize()?;
+    ensure_eq!(device.code_target()?, before, "the target of code");
     Ok(())
 }
 

@@ -151,6 +151,7 @@ fn device_calls(walked: &mut Walked, host: &Host, device: &Device) {
     }
     walked.some(device.driver_device());
     walked.some(device.driver_context());
+    walked.some(device.code_target());
     let queues = [(); 2].map(|()| walked.some(device.queue()));
     let Some(queue) = queues.iter().flatten().next() else { return };
     let other = queues.iter().flatten().next_back().unwrap_or(queue);

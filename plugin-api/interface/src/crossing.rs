@@ -61,6 +61,8 @@ pub enum Reply {
     Object(Ident),
     /// `Acceptance`: as a number and a reason.
     Acceptance,
+    /// `CodeTarget`: its texts, each written to a sink.
+    CodeTarget,
     /// `GlobalAddress`.
     Global,
     /// `(Arc<B::Kernel>, KernelAttributes)`.
@@ -267,6 +269,7 @@ impl Reply {
             "String" => Reply::Text,
             "InfoValue" => Reply::Value,
             "Acceptance" => Reply::Acceptance,
+            "CodeTarget" => Reply::CodeTarget,
             "GlobalAddress" => Reply::Global,
             "(Arc<B::Kernel>,KernelAttributes)" => Reply::Kernel,
             "Option<PoolTracker>" => Reply::Tracker,
@@ -295,6 +298,9 @@ impl Reply {
                 (format_ident!("accepted"), quote!(*mut u32)),
                 (format_ident!("reason"), quote!(Sink)),
             ],
+            Reply::CodeTarget => ["triple", "processor", "features"]
+                .map(|name| (format_ident!("{name}"), quote!(Sink)))
+                .to_vec(),
             Reply::Global => one("global", quote!(*mut GlobalInfo)),
             Reply::Kernel => one("kernel", quote!(*mut KernelInfo)),
             Reply::Tracker => vec![
@@ -325,6 +331,7 @@ impl Reply {
             Reply::Value => "value",
             Reply::Object(_) => "object",
             Reply::Acceptance => "acceptance",
+            Reply::CodeTarget => "code_target",
             Reply::Global => "global",
             Reply::Kernel => "kernel",
             Reply::Tracker => "tracker",
@@ -343,6 +350,7 @@ impl Reply {
             Reply::Value => quote!(longshore_plugin_api::InfoValue),
             Reply::Object(_) => quote!(Id),
             Reply::Acceptance => quote!(longshore_plugin_api::Acceptance),
+            Reply::CodeTarget => quote!(longshore_plugin_api::CodeTarget),
             Reply::Global => quote!(longshore_plugin_api::GlobalAddress),
             Reply::Kernel => quote!((Id, longshore_plugin_api::KernelAttributes)),
             Reply::Tracker => quote!(Option<longshore_plugin_api::PoolTracker>),

@@ -5,7 +5,7 @@
 
 use crate::abi;
 use crate::error::bounded;
-use crate::image::Acceptance;
+use crate::image::{Acceptance, CodeTarget};
 use crate::info::InfoValue;
 use crate::raw::{bytes, text as raw_text, write_sink};
 use crate::request::{GlobalAddress, PoolTracker, ProfileSection, SymbolKind};
@@ -41,6 +41,20 @@ pub(crate) unsafe fn acceptance(reply: Acceptance, accepted: *mut u32, reason: a
             Acceptance::Accepted => 1,
             Acceptance::Verified => 2,
         });
+    }
+}
+
+pub(crate) unsafe fn code_target(
+    reply: CodeTarget,
+    triple: abi::Sink,
+    processor: abi::Sink,
+    features: abi::Sink,
+) {
+    // SAFETY: the sinks of the call under way.
+    unsafe {
+        write_sink(triple, reply.triple.as_bytes());
+        write_sink(processor, reply.processor.as_bytes());
+        write_sink(features, reply.features.as_bytes());
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::abi::{self, ErrorObject};
 use crate::bounds;
 use crate::error::{Error, ErrorCode, Result};
-use crate::image::Acceptance;
+use crate::image::{Acceptance, CodeTarget};
 use crate::raw::{Collected, collect, from_raw};
 use crate::request::{GlobalAddress, PoolTracker, ProfileSection, ProfileSectionKind, SymbolKind};
 use std::ffi::c_void;
@@ -74,6 +74,32 @@ pub(crate) fn acceptance(
         1 => Acceptance::Accepted,
         2 => Acceptance::Verified,
         other => return Err(bounds::breach(plugin, place, other, "0, 1 or 2")),
+    })
+}
+
+pub(crate) fn code_target(
+    plugin: &str,
+    place: &str,
+    call: impl FnOnce(abi::Sink, abi::Sink, abi::Sink) -> Raw,
+) -> Result<CodeTarget> {
+    let mut result = Ok(());
+    let (mut processor, mut features) = (None, None);
+    let triple = collect(bounds::REPLY_BYTES, |triple| {
+        processor = Some(collect(bounds::REPLY_BYTES, |processor| {
+            features = Some(collect(bounds::REPLY_BYTES, |features| {
+                result = nothing(|| call(triple, processor, features));
+            }));
+        }));
+    });
+    result?;
+    let text = |written: Option<Collected>, name| {
+        let written = written.expect("each sink was filled by the call");
+        written.into_plugin_text(plugin, format_args!("{place}, {name}"))
+    };
+    Ok(CodeTarget {
+        triple: text(Some(triple), "triple")?,
+        processor: text(processor, "processor")?,
+        features: text(features, "features")?,
     })
 }
 

@@ -9,7 +9,8 @@ use crate::kernel::StreamKernel;
 use crate::module::StreamModule;
 use crate::queue::StreamQueue;
 use longshore_plugin_api::{
-    Acceptance, Device, Error, ErrorCode, ImageBytes, ImageEntry, Loading, MemoryKind, Result, Span,
+    Acceptance, CodeTarget, Device, Error, ErrorCode, ImageBytes, ImageEntry, Loading, MemoryKind,
+    Result, Span,
 };
 
 impl<B: Complete> Device<B> for StreamDevice<B> {
@@ -130,5 +131,9 @@ impl<B: Complete> Device<B> for StreamDevice<B> {
 
     fn score(&self, entry: &ImageEntry<'_>) -> Result<u32> {
         Ok(B::score(entry, &self.core))
+    }
+
+    fn code_target(&self) -> Result<CodeTarget> {
+        Ok(B::code_target(&self.core))
     }
 }

@@ -327,6 +327,14 @@ static longshore_error_object *score(longshore_device *device, longshore_bytes i
     return result();
 }
 
+static longshore_error_object *code_target(longshore_device *device, longshore_sink triple,
+                                           longshore_sink processor, longshore_sink features) {
+    write_any(triple, "x86_64-unknown-linux-gnu", 24);
+    write_any(processor, "generic", 7);
+    write_any(features, "+avx2", 5);
+    return result();
+}
+
 static longshore_error_object *set_logical_size(longshore_device *device, uint64_t address,
                                                 uint64_t bytes) {
     return result();
@@ -378,6 +386,7 @@ static longshore_error_object *profile(longshore_module *m, longshore_profile_vi
 static const longshore_peer_table peer_table = {can_access, enable};
 static const longshore_prefetch_table prefetch_table = {prefetch};
 static const longshore_driver_device_table driver_device_table = {device_handle, device_handle};
+static const longshore_code_target_table code_target_table = {code_target};
 static const longshore_driver_stream_table driver_stream_table = {queue_handle};
 
 static longshore_table_ref table(longshore_text name, uint32_t version) {
@@ -391,6 +400,7 @@ static longshore_table_ref table(longshore_text name, uint32_t version) {
         {"event", &event_table, 0},         {"pinning", &pinning_table, 1},
         {"peer", &peer_table, 1},           {"prefetch", &prefetch_table, 1},
         {"occupancy", &occupancy_table, 1}, {"instrumentation", &instrumentation_table, 1},
+        {"code_target", &code_target_table, 1},
         {"driver_device", &driver_device_table, 1}, {"driver_stream", &driver_stream_table, 1},
     };
     const size_t prefix = strlen("longshore.");
