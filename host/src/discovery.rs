@@ -22,10 +22,11 @@ mod tests;
 mod trust;
 
 pub use confine::{IsolateLimits, IsolateSandbox};
-pub(crate) use isolate::IsolateConfig;
+pub(crate) use isolate::{IsolateConfig, find_executor};
 pub(crate) use library::LoadedPlugin;
 pub use probe::{Probe, probe_main};
 pub use report::{Candidate, Outcome};
+pub(crate) use trust::Trust;
 
 use crate::environment::Environment;
 use crate::selection::BackendSelection;
@@ -39,7 +40,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trust::{Trust, Trusted};
+use trust::Trusted;
 
 /// The inputs of discovery: places to search, and choices of backends.
 #[derive(Clone, Debug)]

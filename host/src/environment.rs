@@ -17,6 +17,16 @@
 //! | `LONGSHORE_PROFILE_DUMP` | not empty and not `0`: print the counters of unloaded images |
 //! | `LONGSHORE_TRACK` | not empty and not `0`: track memory, print leaks and pool trackers |
 //! | `LONGSHORE_CLANG` | the compiler of the command's subcommand `cc` |
+//! | `LONGSHORE_JIT_OPT_LEVEL` | the optimization level of compiled bitcode, 0 to 3 |
+//! | `LONGSHORE_JIT_SKIP_OPT` | not empty and not `0`: bitcode is compiled without optimization passes |
+//! | `LONGSHORE_JIT_PRE_OPT_IR_MODULE` | a file for each module's text before optimization |
+//! | `LONGSHORE_JIT_POST_OPT_IR_MODULE` | a file for each module's text after optimization |
+//! | `LONGSHORE_JIT_REPLACEMENT_MODULE` | the file that is compiled in place of each module |
+//! | `LONGSHORE_JIT_REPLACEMENT_OBJECT` | the file that is loaded in place of each result |
+//! | `LONGSHORE_JIT_LLVM` | the path or major version of `libLLVM` |
+//! | `LONGSHORE_JIT_PROCESS` | the process of LLVM: `worker` or the program's `own` |
+//! | `LONGSHORE_JIT_CACHE` | the cache folder of compiled bitcode; `0` or `off`: no cache |
+//! | `LONGSHORE_JIT_CACHE_BYTES` | the most bytes of that folder |
 //! | `LONGSHORE_CACHE` | the parent of the backends' cache folders; `0` or `off`: no caches |
 //! | `LONGSHORE_<BACKEND>_CACHE` | a backend's cache folder; `0` or `off`: no cache |
 //! | `LONGSHORE_<BACKEND>_<NAME>` | setting `NAME` of a backend's plugin |
@@ -30,6 +40,7 @@
 //! [`BackendSelection`]: crate::BackendSelection
 //! [`DeviceSelection`]: crate::DeviceSelection
 
+mod jit;
 mod misspelt;
 
 use crate::services;

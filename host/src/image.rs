@@ -1,9 +1,11 @@
 //! Device images: their bytes in managed storage, and their formats.
 
+mod bitcode;
 mod container;
 mod file;
 mod format;
 
+pub(crate) use bitcode::BitcodeHeader;
 pub use container::{ContainerEntry, ImageKind, OffloadImage, OffloadKind, write_offload_binary};
 #[doc(hidden)]
 pub use file::{WholeFile, read_at_most};
@@ -134,8 +136,15 @@ impl From<&Vec<u8>> for Image {
 
 impl From<Vec<u8>> for Image {
     fn from(bytes: Vec<u8>) -> Image {
+        Image::from(Arc::new(bytes))
+    }
+}
+
+/// Shares the buffer.
+impl From<Arc<Vec<u8>>> for Image {
+    fn from(bytes: Arc<Vec<u8>>) -> Image {
         let range = 0..bytes.len();
-        Image { storage: Storage::Buffer(Arc::new(bytes)), range }
+        Image { storage: Storage::Buffer(bytes), range }
     }
 }
 

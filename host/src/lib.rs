@@ -86,6 +86,7 @@ pub mod guide;
 mod host;
 mod host_function;
 mod image;
+mod jit;
 mod launch;
 mod memory;
 mod polling;

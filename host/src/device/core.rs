@@ -24,7 +24,7 @@ pub(crate) type DeviceGuard<'a> = RundownGuard<'a, Arc<AnyDevice>, 8>;
 pub(crate) struct DeviceCore {
     pub(super) id: u64,
     pub(super) facts: DeviceFacts,
-    pub(super) plugin: Arc<LoadedPlugin>,
+    pub(crate) plugin: Arc<LoadedPlugin>,
     pub(crate) host: Arc<HostShared>,
     pub(crate) remote: Rundown<Arc<AnyDevice>, 8>,
     pub(crate) totals: Mutex<PoolTotals>,

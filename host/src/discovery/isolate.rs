@@ -146,39 +146,43 @@ impl Isolator {
         }
     }
 
-    /// Returns the executable for a plugin's process.
-    ///
-    /// # Errors
-    /// `HostToolNotFound` if no executable was found, or the first one found is not trusted; the
-    /// message has the places searched, or the reason.
     fn executor(&self, plugin: &Path, environment: &Environment) -> Result<PathBuf> {
         let given = self.config.executor.clone().or_else(|| environment.executor());
-        let places = match given {
-            Some(given) => vec![given],
-            None => places(&standard_folders(), plugin),
-        };
-        for place in &places {
-            let Ok(facts) = std::fs::metadata(place) else { continue };
-            if !facts.is_file() {
-                continue;
-            }
-            return match Trust::for_process().open(place, Some(&facts)) {
-                Ok(trusted) => Ok(trusted.path().to_owned()),
-                Err(why) => {
-                    let message = format!("the executor '{}' is refused: {why}", place.display());
-                    Err(Error::new(ErrorCode::HostToolNotFound, message))
-                }
-            };
-        }
-        let places: Vec<String> =
-            places.iter().map(|place| format!("'{}'", place.display())).collect();
-        let message = format!(
-            "there is no '{EXECUTABLE}' to run the plugin in; looked for {} (set \
-             LONGSHORE_EXECUTOR to its path)",
-            places.join(", ")
-        );
-        Err(Error::new(ErrorCode::HostToolNotFound, message))
+        find_executor(given.as_deref(), plugin, "run the plugin")
     }
+}
+
+/// Returns the executable for a process that is to `work`: the given one, or the first one found in
+/// the standard folders and in that of `plugin`.
+///
+/// # Errors
+/// `HostToolNotFound` if no executable was found, or the first one found is not trusted; the message
+/// has the places searched, or the reason.
+pub(crate) fn find_executor(given: Option<&Path>, plugin: &Path, work: &str) -> Result<PathBuf> {
+    let places = match given {
+        Some(given) => vec![given.to_owned()],
+        None => places(&standard_folders(), plugin),
+    };
+    for place in &places {
+        let Ok(facts) = std::fs::metadata(place) else { continue };
+        if !facts.is_file() {
+            continue;
+        }
+        return match Trust::for_process().open(place, Some(&facts)) {
+            Ok(trusted) => Ok(trusted.path().to_owned()),
+            Err(why) => {
+                let message = format!("the executor '{}' is refused: {why}", place.display());
+                Err(Error::new(ErrorCode::HostToolNotFound, message))
+            }
+        };
+    }
+    let places: Vec<String> = places.iter().map(|place| format!("'{}'", place.display())).collect();
+    let message = format!(
+        "there is no '{EXECUTABLE}' to {work} in; looked for {} (set LONGSHORE_EXECUTOR to its \
+         path)",
+        places.join(", ")
+    );
+    Err(Error::new(ErrorCode::HostToolNotFound, message))
 }
 
 /// Returns the paths at which the executable may be, in the order of the search.

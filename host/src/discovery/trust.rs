@@ -1,4 +1,5 @@
-//! Trust in a plugin's file: the check that no untrusted user could have written it.
+//! Trust in a plugin's file, or in another file with code: the check that no untrusted user could
+//! have written it.
 //!
 //! A file is refused if the file, or a folder of its path, belongs to neither root nor the
 //! effective user. It is also refused if an untrusted user can write to one of these, by the mode
@@ -40,7 +41,7 @@ const MAX_ACL_BYTES: usize = 4096;
 
 /// The users and groups that may write a plugin.
 #[derive(Clone, Debug)]
-pub(super) struct Trust {
+pub(crate) struct Trust {
     /// The user that is trusted in addition to root.
     user: Option<u32>,
     /// The group that may have write permission in addition to root's.
@@ -100,7 +101,7 @@ fn kept(file: &File) -> std::io::Result<RawFd> {
 
 impl Trust {
     /// Returns the trusted users and groups of this process.
-    pub(super) fn for_process() -> Trust {
+    pub(crate) fn for_process() -> Trust {
         let (real, user) =
             (rustix::process::getuid().as_raw(), rustix::process::geteuid().as_raw());
         let group = rustix::process::getegid().as_raw();
@@ -132,6 +133,27 @@ impl Trust {
             }
             Ok(_) => Ok(Trusted { file, path, is_privileged: self.is_privileged }),
         }
+    }
+
+    /// Opens a file as [`Trust::open`] does; `None` if it or a folder of its path does not exist.
+    ///
+    /// # Errors
+    /// The reason for the refusal, with a remedy.
+    pub(crate) fn open_if_exists(&self, path: &Path) -> Result<Option<File>, String> {
+        match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            _ => self.open(path, None).map(|trusted| Some(trusted.file)),
+        }
+    }
+
+    /// Checks a folder by a path whose components are all trusted. Returns the path without links.
+    ///
+    /// # Errors
+    /// The reason for the refusal, with a remedy.
+    pub(crate) fn open_folder(&self, path: &Path) -> Result<PathBuf, String> {
+        let unreadable = |error: std::io::Error| format!("'{}': {error}", path.display());
+        let whole = std::path::absolute(path).map_err(unreadable)?;
+        self.folder(&whole).map(|folder| folder.path)
     }
 
     /// Returns the path to a file, starting at its checked folder.

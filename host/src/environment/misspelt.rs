@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use strsim::osa_distance;
 
 /// The variables of the library, the command, the build and the tests, without the prefix.
-const KNOWN: [&str; 22] = [
+const KNOWN: [&str; 32] = [
     "BACKEND",
     "CACHE",
     "CLANG",
@@ -18,6 +18,16 @@ const KNOWN: [&str; 22] = [
     "ISOLATE_LIMITS",
     "ISOLATE_SANDBOX",
     "ISOLATE_TIME_LIMIT",
+    "JIT_CACHE",
+    "JIT_CACHE_BYTES",
+    "JIT_LLVM",
+    "JIT_OPT_LEVEL",
+    "JIT_POST_OPT_IR_MODULE",
+    "JIT_PRE_OPT_IR_MODULE",
+    "JIT_PROCESS",
+    "JIT_REPLACEMENT_MODULE",
+    "JIT_REPLACEMENT_OBJECT",
+    "JIT_SKIP_OPT",
     "LOG",
     "PLUGIN_PATH",
     "PROBE",
@@ -93,6 +103,7 @@ mod tests {
             ("TRACKING", &["TRACK"]),
             ("ISOLATE_LIMIT", &["ISOLATE_LIMITS"]),
             ("ISOLATE_CONECT_TIME_LIMIT", &["ISOLATE_CONNECT_TIME_LIMIT"]),
+            ("JIT_OPT_LEVLE", &["JIT_OPT_LEVEL"]),
             ("HOST_THREAD", &["HOST_THREADS"]),
             ("HSOT_PIN", &["HOST_PIN"]),
         ] {

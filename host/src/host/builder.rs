@@ -7,6 +7,7 @@ use crate::discovery::{
     LoadedPlugin, Outcome, Probe,
 };
 use crate::environment::Environment;
+use crate::jit::{Jit, JitConfig, JitSettings};
 use crate::memory::HostTracker;
 use crate::selection::{BackendSelection, DeviceFacts, DeviceSelection};
 use longshore_plugin_api::{DeviceInfo, DeviceType, InfoValue, Platform as _, Result};
@@ -42,6 +43,7 @@ pub struct HostBuilder {
     isolate: IsolateConfig,
     cache_limit: Option<u64>,
     track: Option<bool>,
+    jit: JitConfig,
 }
 
 impl HostBuilder {
@@ -152,7 +154,7 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the executable in which isolated plugins run, regardless of `LONGSHORE_EXECUTOR`.
+    /// Sets the executable of isolated plugins and of the compiler of bitcode, regardless of `LONGSHORE_EXECUTOR`.
     #[must_use]
     pub fn with_executor(mut self, executable: impl Into<PathBuf>) -> Self {
         self.isolate.executor = Some(executable.into());
@@ -174,6 +176,40 @@ impl HostBuilder {
     #[must_use]
     pub fn with_tracking(mut self, track: bool) -> Self {
         self.track = Some(track);
+        self
+    }
+
+    /// Sets the optimization level, 0 to 3, of LLVM bitcode that the host compiles, regardless of
+    /// `LONGSHORE_JIT_OPT_LEVEL`. [`LoadOptions`](crate::LoadOptions) can set another level for one
+    /// image.
+    #[must_use]
+    pub fn with_jit_optimization(mut self, level: u32) -> Self {
+        self.jit.level = Some(level);
+        self
+    }
+
+    /// Sets whether LLVM compiles bitcode in the program's own process, regardless of
+    /// `LONGSHORE_JIT_PROCESS`. The default is a worker process, because LLVM ends its process on
+    /// some errors.
+    #[must_use]
+    pub fn with_jit_in_own_process(mut self, own: bool) -> Self {
+        self.jit.in_own_process = Some(own);
+        self
+    }
+
+    /// Sets the cache folder of compiled bitcode, or no cache, regardless of `LONGSHORE_JIT_CACHE`.
+    /// The contents of the folder are executed, so a folder that an untrusted user can write to is
+    /// not used. A program with more rights than its caller has no cache.
+    #[must_use]
+    pub fn with_jit_cache(mut self, folder: Option<PathBuf>) -> Self {
+        self.jit.cache = Some(folder);
+        self
+    }
+
+    /// Sets the most bytes of the cache folder, regardless of `LONGSHORE_JIT_CACHE_BYTES`.
+    #[must_use]
+    pub fn with_jit_cache_limit(mut self, bytes: u64) -> Self {
+        self.jit.cache_bytes = Some(bytes);
         self
     }
 
@@ -199,6 +235,8 @@ impl HostBuilder {
         let given: Vec<(&str, String)> = given.collect();
         let selections = given.iter().map(|(_, text)| DeviceSelection::parse(text));
         let selections = selections.collect::<Result<Vec<_>>>()?;
+        let jit_config = JitConfig { executor: self.isolate.executor.clone(), ..self.jit };
+        let jit = Jit::new(JitSettings::new(&jit_config, &environment)?);
         let discovery = discovery::discover(&config)?;
         let backends = discovery.candidates.iter().map(|candidate| candidate.backend.as_str());
         environment.warn_of_misspelt_with(backends.filter(|backend| !backend.is_empty()));
@@ -208,6 +246,7 @@ impl HostBuilder {
             track,
             tracker: track.then(|| Arc::new(HostTracker::new())),
             environment,
+            jit,
             cache_limit: self.cache_limit.unwrap_or(DEFAULT_CACHE_LIMIT),
             open_devices: Mutex::default(),
             open_count: AtomicUsize::new(0),

@@ -2,6 +2,7 @@
 
 use crate::device::core::DeviceCore;
 use crate::environment::Environment;
+use crate::jit::Jit;
 use crate::memory::{AllocationTable, HostTracker};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use std::sync::{Arc, Weak};
 pub(crate) struct HostShared {
     pub(crate) table: Arc<AllocationTable>,
     pub(crate) environment: Environment,
+    pub(crate) jit: Jit,
     pub(crate) cache_limit: u64,
     pub(crate) track: bool,
     /// The tracker; present if `track` is set.

@@ -1,5 +1,6 @@
 //! Recognition of an image's format by its bytes.
 
+use longshore_plugin_api::is_bitcode;
 use object::read::archive::ArchiveFile;
 use std::fmt;
 
@@ -67,7 +68,7 @@ impl Format {
             [0x50, 0xed, 0x55, 0xba, ..] => Format::Fatbin,
             [0x03, 0x02, 0x23, 0x07, ..] | [0x07, 0x23, 0x02, 0x03, ..] => Format::Spirv,
             [0x10, 0xff, 0x10, 0xad, ..] => Format::OffloadBinary,
-            [b'B', b'C', 0xc0, 0xde, ..] => Format::Bitcode,
+            _ if is_bitcode(bytes) => Format::Bitcode,
             [b'C', b'C', b'O', b'B', ..] => Format::CompressedOffloadBundle,
             _ if bytes.starts_with(b"__CLANG_OFFLOAD_BUNDLE__") => Format::OffloadBundle,
             _ if is_ptx(bytes) => Format::Ptx,
@@ -224,9 +225,11 @@ mod tests {
 
     #[test]
     fn formats_are_recognised_by_their_first_bytes() {
-        let cases: [(&[u8], Format); 7] = [
+        let cases: [(&[u8], Format); 9] = [
             (b"!<arch>\nx", Format::Archive),
             (b"\x10\xff\x10\xad....", Format::OffloadBinary),
+            (b"BC\xc0\xde\x35\x14", Format::Bitcode),
+            (b"\xde\xc0\x17\x0b\0\0\0\0", Format::Bitcode),
             (b"__CLANG_OFFLOAD_BUNDLE__", Format::OffloadBundle),
             (b"\x03\x02\x23\x07", Format::Spirv),
             (b"//\n// Generated\n\n.version 8.0\n", Format::Ptx),

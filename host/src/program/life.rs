@@ -59,10 +59,20 @@ impl ProgramCore {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let owner = device.core();
         let remote = owner.remote.enter(0).ok_or_else(|| device.closed())?;
-        let image = suitable::choose(device, &remote, image)?;
+        let chosen = suitable::choose(device, &remote, image)?;
         if options.must_be_verified() {
-            suitable::check_verified(device, &remote, &image)?;
+            suitable::check_verified(device, &remote, &chosen.image)?;
         }
+        let image = match &chosen.compile_for {
+            None => chosen.image,
+            Some(target) => {
+                let plugin = owner.plugin.path();
+                let code = owner.host.jit.compile(&chosen.image, target, options.jit(), plugin);
+                code.map_err(|error| {
+                    error.context(format_args!("compiling bitcode for device {}", device.name()))
+                })?
+            }
+        };
         let load = || {
             // SAFETY: the core, below, keeps `image` until the module is unloaded; the bytes lie on
             // the heap or in a file mapping, and moving `image` does not move them.

@@ -1,5 +1,6 @@
 //! Options of loading.
 
+use crate::jit::JitLoad;
 use longshore_plugin_api::Loading;
 
 /// Options of [`Device::load_with`](crate::Device::load_with). The defaults are the choices of
@@ -21,12 +22,13 @@ use longshore_plugin_api::Loading;
 pub struct LoadOptions {
     is_lazy: bool,
     must_be_verified: bool,
+    optimization: Option<u32>,
 }
 
 impl LoadOptions {
     /// Creates the options of [`Device::load`](crate::Device::load).
     pub const fn new() -> LoadOptions {
-        LoadOptions { is_lazy: false, must_be_verified: false }
+        LoadOptions { is_lazy: false, must_be_verified: false, optimization: None }
     }
 
     /// Returns the options with lazy linking on or off. With lazy linking, the CPU's backend links
@@ -54,6 +56,20 @@ impl LoadOptions {
     pub const fn with_verification(mut self, required: bool) -> LoadOptions {
         self.must_be_verified = required;
         self
+    }
+
+    /// Returns the options with an optimization level, 0 to 3, for an image of LLVM bitcode. By
+    /// default the level is that of `LONGSHORE_JIT_OPT_LEVEL`, else 3. Other images are loaded as
+    /// they are. Loading with a higher level fails with `InvalidValue`.
+    #[must_use]
+    pub const fn with_optimization(mut self, level: u32) -> LoadOptions {
+        self.optimization = Some(level);
+        self
+    }
+
+    /// Returns the options for the compiler of bitcode.
+    pub(super) fn jit(&self) -> JitLoad {
+        JitLoad { level: self.optimization }
     }
 
     pub(super) fn must_be_verified(&self) -> bool {

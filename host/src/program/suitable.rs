@@ -1,10 +1,12 @@
-//! The choice of the image to load: the given image, or the best entry of a container.
+//! The choice of the image to load: the given image, or the best entry of a container. Bitcode for
+//! the device counts as an image that is to be compiled.
 
 use crate::backend::AnyDevice;
 use crate::device::Device;
-use crate::image::{ContainerEntry, Image, OffloadKind};
+use crate::image::{BitcodeHeader, ContainerEntry, Format, Image, OffloadKind};
 use longshore_plugin_api::{
-    Acceptance, Device as _, DeviceInfo, Error, ErrorCode, ImageBytes, ImageEntry, Loading, Result,
+    Acceptance, CodeTarget, Device as _, DeviceInfo, Error, ErrorCode, ImageBytes, ImageEntry,
+    Loading, Result,
 };
 
 impl Device {
@@ -28,7 +30,15 @@ impl Device {
     }
 }
 
-/// Returns the image itself if the device accepts it, else the entry with the highest score, the
+/// A chosen image.
+pub(super) struct Chosen {
+    /// The image, or bitcode.
+    pub(super) image: Image,
+    /// The target for which bitcode is to be compiled; `None` for an image to load as it is.
+    pub(super) compile_for: Option<CodeTarget>,
+}
+
+/// Returns the image itself if the device accepts it or it is bitcode for the device, else the entry with the highest score, the
 /// first among equals. The bytes of an entry are aligned for the structures in them. LLVM:
 /// `isELFCompatible` for each image of the linker's wrapper.
 ///
@@ -36,14 +46,52 @@ impl Device {
 /// `InvalidBinary` if the device accepts no entry, with the reason for each entry. For an image
 /// that is no container, the code of the plugin's `load`. Errors of [`Image::entries`] and of the
 /// plugin.
-pub(super) fn choose(device: &Device, remote: &AnyDevice, image: Image) -> Result<Image> {
-    let Acceptance::Refused(why) = remote.accepts(image.bytes())? else { return Ok(image) };
+pub(super) fn choose(device: &Device, remote: &AnyDevice, image: Image) -> Result<Chosen> {
+    let Acceptance::Refused(why) = remote.accepts(image.bytes())? else {
+        return Ok(Chosen { image, compile_for: None });
+    };
+    if image.format() == Format::Bitcode {
+        return bitcode(device, remote, image);
+    }
     let entries = image.entries().map_err(|error| {
         error.context(format_args!("opening the image for device {}", device.name()))
     })?;
     match entries {
         None => Err(refused(device, remote, &image, &why)),
         Some(entries) => best(device, remote, entries),
+    }
+}
+
+/// Returns bitcode with the device's target, after a check of the module's triple.
+///
+/// # Errors
+/// `Unsupported` for a device that LLVM does not compile for, `InvalidBinary` for malformed bitcode
+/// and for bitcode of another target; errors of the plugin.
+fn bitcode(device: &Device, remote: &AnyDevice, image: Image) -> Result<Chosen> {
+    let (bytes, name) = (image.bytes().len(), device.name());
+    let refused = |code, why: &str| {
+        let message = format!(
+            "device {name} does not accept this image ({bytes} bytes, format {}): {why}",
+            Format::Bitcode
+        );
+        Error::new(code, message)
+    };
+    let target = match remote.code_target() {
+        Ok(target) => target,
+        Err(error) if error.code() == ErrorCode::Unsupported => {
+            return Err(refused(ErrorCode::Unsupported, error.message()));
+        }
+        Err(error) => return Err(error),
+    };
+    let header = BitcodeHeader::read(image.bytes());
+    let header = header.map_err(|why| refused(ErrorCode::InvalidBinary, &why))?;
+    match target.fits_triple(&header.triple) {
+        true => Ok(Chosen { image, compile_for: Some(target) }),
+        false => {
+            let (theirs, ours) = (&header.triple, &target.triple);
+            let why = format!("it is bitcode for {theirs}, expected {ours}");
+            Err(refused(ErrorCode::InvalidBinary, &why))
+        }
     }
 }
 
@@ -75,7 +123,19 @@ fn acceptance(device: &Device, remote: &AnyDevice, image: &[u8]) -> Result<Accep
         Acceptance::Refused(why) => why,
         accepted => return Ok(accepted),
     };
-    let entries = match Image::from(image).entries() {
+    let image = Image::from(image);
+    if image.format() == Format::Bitcode {
+        return match bitcode(device, remote, image) {
+            Ok(_) => Ok(Acceptance::Accepted),
+            Err(error)
+                if matches!(error.code(), ErrorCode::InvalidBinary | ErrorCode::Unsupported) =>
+            {
+                Ok(Acceptance::Refused(error.to_string()))
+            }
+            Err(error) => Err(error),
+        };
+    }
+    let entries = match image.entries() {
         Ok(Some(entries)) => entries,
         Ok(None) => return Ok(Acceptance::Refused(why)),
         Err(error) => return Ok(Acceptance::Refused(error.to_string())),
@@ -89,25 +149,39 @@ fn acceptance(device: &Device, remote: &AnyDevice, image: &[u8]) -> Result<Accep
     }
 }
 
-fn best(device: &Device, remote: &AnyDevice, entries: Vec<ContainerEntry>) -> Result<Image> {
+fn best(device: &Device, remote: &AnyDevice, entries: Vec<ContainerEntry>) -> Result<Chosen> {
     let architecture = device.info(DeviceInfo::Architecture).ok();
     let architecture = architecture.as_ref().and_then(|info| info.as_text()).unwrap_or_default();
-    let mut best: Option<(u32, Image)> = None;
+    // Among equal scores, code of the device precedes bitcode.
+    let mut best: Option<((u32, bool), Chosen)> = None;
     let mut refusals = Vec::new();
     for entry in entries {
         let name = describe(&entry);
         let entry = ContainerEntry { image: entry.image.aligned(), ..entry };
-        match suitability(remote, &entry, architecture)? {
-            Suitability::Refused(why) => refusals.push(format!("{name}: {why}")),
-            Suitability::Score(score) if best.as_ref().is_none_or(|(best, _)| score > *best) => {
-                log::debug!("{name}: score {score} on {}", device.name());
-                best = Some((score, entry.image));
+        let target = match entry.image.format() {
+            Format::Bitcode => Some(remote.code_target()),
+            _ => None,
+        };
+        let suitability = match &target {
+            Some(target) => bitcode_suitability(remote, &entry, target, architecture)?,
+            None => suitability(remote, &entry, architecture)?,
+        };
+        let score = match suitability {
+            Suitability::Refused(why) => {
+                refusals.push(format!("{name}: {why}"));
+                continue;
             }
-            Suitability::Score(_) => {}
+            Suitability::Score(score) => (score, target.is_none()),
+        };
+        if best.as_ref().is_none_or(|(best, _)| score > *best) {
+            log::debug!("{name}: score {} on {}", score.0, device.name());
+            best = Some((score, Chosen { image: entry.image, compile_for: target.transpose()? }));
         }
     }
-    best.map(|(_, image)| image).ok_or_else(|| none_of(device, architecture, &refusals))
+    best.map(|(_, chosen)| chosen).ok_or_else(|| none_of(device, architecture, &refusals))
 }
+
+const FOR_HOST: &str = "it is code for the host, not for a device";
 
 enum Suitability {
     /// The score; higher is better.
@@ -124,7 +198,7 @@ fn suitability(
     architecture: &str,
 ) -> Result<Suitability> {
     if entry.offload_kind == OffloadKind::Host {
-        return Ok(Suitability::Refused("it is code for the host, not for a device".to_owned()));
+        return Ok(Suitability::Refused(FOR_HOST.to_owned()));
     }
     let bytes = entry.image.bytes();
     let asked = ImageEntry::new(bytes, &entry.triple, &entry.arch);
@@ -138,12 +212,54 @@ fn suitability(
     }
     Ok(match (remote.accepts(bytes)?, score) {
         (Acceptance::Refused(why), _) => Suitability::Refused(why),
-        (_, Some(_)) => Suitability::Refused("it is for another architecture".to_owned()),
-        (_, None) => {
-            let is_own = !entry.arch.is_empty() && entry.arch == architecture;
-            Suitability::Score(if is_own { 2 } else { 1 })
-        }
+        (_, Some(_)) => Suitability::Refused(OTHER_ARCHITECTURE.to_owned()),
+        (_, None) => score_by_name(entry, architecture),
     })
+}
+
+const OTHER_ARCHITECTURE: &str = "it is for another architecture";
+
+fn score_by_name(entry: &ContainerEntry, architecture: &str) -> Suitability {
+    let is_own = !entry.arch.is_empty() && entry.arch == architecture;
+    Suitability::Score(if is_own { 2 } else { 1 })
+}
+
+/// Returns the plugin's score of an entry of bitcode, as [`suitability`] does. The triple is that of
+/// the module if the container has none.
+fn bitcode_suitability(
+    remote: &AnyDevice,
+    entry: &ContainerEntry,
+    target: &Result<CodeTarget>,
+    architecture: &str,
+) -> Result<Suitability> {
+    if entry.offload_kind == OffloadKind::Host {
+        return Ok(Suitability::Refused(FOR_HOST.to_owned()));
+    }
+    let target = match target {
+        Ok(target) => target,
+        Err(error) if error.code() == ErrorCode::Unsupported => {
+            return Ok(Suitability::Refused(error.message().to_owned()));
+        }
+        Err(error) => return Err(error.clone()),
+    };
+    let header = match BitcodeHeader::read(entry.image.bytes()) {
+        Ok(header) => header,
+        Err(why) => return Ok(Suitability::Refused(why)),
+    };
+    let triple = if entry.triple.is_empty() { &header.triple } else { &entry.triple };
+    if !target.fits_triple(triple) || !target.fits_triple(&header.triple) {
+        let why = format!("it is bitcode for {triple}, expected {}", target.triple);
+        return Ok(Suitability::Refused(why));
+    }
+    let asked = ImageEntry::new(entry.image.bytes(), triple, &entry.arch);
+    match remote.score(&asked) {
+        Ok(0) => Ok(Suitability::Refused(OTHER_ARCHITECTURE.to_owned())),
+        Ok(score) => Ok(Suitability::Score(score)),
+        Err(error) if error.code() == ErrorCode::Unsupported => {
+            Ok(score_by_name(entry, architecture))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns an entry's description for messages: "openmp, x86_64-unknown-linux-gnu, x86-64-v3, 15224

@@ -13,7 +13,7 @@ mod library;
 pub mod types;
 
 pub use functions::Functions;
-pub use library::{Library, OpenError, candidates};
+pub use library::{Library, NEWEST, OLDEST, OpenError, candidates};
 
 #[cfg(test)]
 mod tests;

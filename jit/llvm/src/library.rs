@@ -7,9 +7,9 @@ use std::sync::Arc;
 use crate::Functions;
 
 /// The oldest supported major version.
-const OLDEST: u32 = 14;
+pub const OLDEST: u32 = 14;
 /// The newest supported major version.
-const NEWEST: u32 = 22;
+pub const NEWEST: u32 = 22;
 
 /// An opened `libLLVM`. Cheap to clone; clones share the table. It stays loaded until the process
 /// ends, as LLVM registers destructors. Any thread may use it, with contexts of its own.

@@ -1,5 +1,6 @@
 //! The library with the CPU backend: images, kernels, launches, profiles, memory.
 
+mod bitcode_images;
 mod containers;
 mod cooperative_launches;
 mod debugged_programs;

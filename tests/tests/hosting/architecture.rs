@@ -86,7 +86,16 @@ const DEPENDENCIES: [(&str, &[&str]); 21] = [
     ("plugin-api/interface", &[]),
     ("plugin-api/macros", &["longshore-interface"]),
     ("plugin-api", &["longshore-interface-macros"]),
-    ("host", &["longshore-plugin-api", "longshore-interface-macros", "longshore-executor"]),
+    (
+        "host",
+        &[
+            "longshore-plugin-api",
+            "longshore-interface-macros",
+            "longshore-executor",
+            "longshore-compiler",
+            "longshore-llvm",
+        ],
+    ),
     ("plugin-host", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
     (
         "plugin-amdgpu",

@@ -1,0 +1,69 @@
+//! The compiler of a host: in a worker process, or in this one.
+
+use super::settings::JitSettings;
+use crate::discovery::find_executor;
+use longshore_compiler::{Compile, CompileError, Compiler};
+use longshore_executor::compiler::CompilerProcess;
+use longshore_executor::controller::Spawn;
+use longshore_plugin_api::{Error, ErrorCode, Result};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The compiler, which is started at the first compilation and kept.
+pub(super) struct Compilers {
+    in_own_process: bool,
+    executor: Option<PathBuf>,
+    started: Mutex<Option<Arc<dyn Compile>>>,
+}
+
+impl Compilers {
+    pub(super) fn new(settings: &JitSettings) -> Compilers {
+        Compilers {
+            in_own_process: settings.in_own_process,
+            executor: settings.executor.clone(),
+            started: Mutex::default(),
+        }
+    }
+
+    /// Returns the compiler. The first call starts it; the executable of its process may lie beside
+    /// a `plugin`. May block.
+    ///
+    /// # Errors
+    /// `HostToolNotFound` without an executable for the worker process.
+    pub(super) fn get(&self, plugin: &Path) -> Result<Arc<dyn Compile>> {
+        let mut started = self.started.lock();
+        if let Some(compiler) = &*started {
+            return Ok(Arc::clone(compiler));
+        }
+        let compiler: Arc<dyn Compile> = match self.in_own_process {
+            // SAFETY: the caller of `load` vouches for the bitcode, and the user, or the system's
+            // loader, for the library.
+            true => Arc::new(unsafe { Compiler::in_process(folders_of_tools()) }),
+            false => {
+                let executor = find_executor(self.executor.as_deref(), plugin, "compile bitcode")?;
+                let process = CompilerProcess::new(Spawn::new(executor));
+                Arc::new(process.with_folders(folders_of_tools()))
+            }
+        };
+        Ok(Arc::clone(started.insert(compiler)))
+    }
+}
+
+/// Folders of LLD.
+fn folders_of_tools() -> [PathBuf; 4] {
+    ["/usr/local/bin", "/usr/bin", "/opt/rocm/llvm/bin", "/opt/rocm/bin"].map(PathBuf::from)
+}
+
+/// Converts the compiler's error.
+pub(super) fn error(error: CompileError) -> Error {
+    let code = match &error {
+        CompileError::Library(_) => ErrorCode::HostToolNotFound,
+        CompileError::Newer { .. } => ErrorCode::Unsupported,
+        CompileError::Malformed(_) | CompileError::Target(_) => ErrorCode::InvalidBinary,
+        CompileError::Failed(_) => ErrorCode::CompileFailure,
+        CompileError::Linker(_) => ErrorCode::LinkFailure,
+        CompileError::Process(_) => ErrorCode::BackendFailure,
+    };
+    Error::new(code, error.to_string()).with_source(error)
+}
