@@ -24,6 +24,22 @@ pub(crate) fn for_the_cpu(folder: &Path, out: &Path) -> Vec<Image> {
     [sources(folder, "c"), sources(&host, "c")].concat().iter().map(compiled).collect()
 }
 
+/// Returns bitcode of the same sources.
+pub(crate) fn bitcode_for_the_cpu(folder: &Path, out: &Path) -> Vec<Image> {
+    const CLANG: &str = "clang-19";
+    let host = folder.join("host");
+    let compiled = |source: &PathBuf| {
+        let file = place(out, source, "bc");
+        let mut command = Command::new(CLANG);
+        command.args(["-O2", "-fPIC", "-emit-llvm", "-c", "-I"]).arg(&host);
+        command.arg("-o").arg(&file).arg(source);
+        Image::new("bitcode", file, vec![command])
+    };
+    let is_made = are_installed("bitcode", &[CLANG]);
+    let sources = [sources(folder, "c"), sources(&host, "c")].concat();
+    sources.iter().filter(|_| is_made).map(compiled).collect()
+}
+
 /// A form of images for GPUs.
 struct Form {
     format: &'static str,

@@ -32,6 +32,7 @@ fn main() {
     planned.extend(vulkan::spirv(&sources.join("vulkan"), &folder));
     planned.extend(text::wgsl(&sources.join("vulkan/wgsl"), &folder));
     planned.extend(c::for_gpus(&sources, &include, &folder));
+    planned.extend(c::bitcode_for_the_cpu(&sources, &folder));
     let mut made = images::make(planned);
     made.extend(images::make(c::cubins(&made)));
     fs::write(out.join("images.rs"), list(&made)).expect("OUT_DIR is writable");

@@ -28,7 +28,7 @@ impl Fixtures {
     /// plugin in C, SPIR-V and WGSL for Vulkan, PTX, and AMD's code objects. SPIR-V, PTX and code
     /// objects need tools at build time, and are missing without them.
     pub fn built_in() -> Fixtures {
-        Fixtures::in_formats(|format| format != "cubin")
+        Fixtures::in_formats(|format| !["cubin", "bitcode"].contains(&format))
     }
 
     /// Returns the built-in images in WGSL.
@@ -40,6 +40,11 @@ impl Fixtures {
     /// missing at build time.
     pub fn cubins() -> Fixtures {
         Fixtures::in_formats(|format| format == "cubin")
+    }
+
+    /// Returns LLVM bitcode for the CPU of the build; nothing if clang was missing at build time.
+    pub fn bitcode() -> Fixtures {
+        Fixtures::in_formats(|format| format == "bitcode")
     }
 
     fn in_formats(is_wanted: fn(&str) -> bool) -> Fixtures {
@@ -70,13 +75,13 @@ impl Fixtures {
         Ok(Fixtures { images: Arc::new(images) })
     }
 
-    /// Returns the first image of this name that the device accepts, if any.
+    /// Returns the first image of this name that the device loads, if any.
     ///
     /// # Errors
-    /// Errors of [`Device::accepts`].
+    /// Errors of [`Device::suits`].
     pub fn image(&self, device: &Device, name: &str) -> Result<Option<Arc<[u8]>>> {
         for image in self.named(name) {
-            if device.accepts(&image.bytes)?.is_accepted() {
+            if device.suits(&image.bytes)?.is_accepted() {
                 return Ok(Some(Arc::clone(&image.bytes)));
             }
         }

@@ -18,7 +18,7 @@
 //! | `LONGSHORE_TRACK` | not empty and not `0`: track memory, print leaks and pool trackers |
 //! | `LONGSHORE_CLANG` | the compiler of the command's subcommand `cc` |
 //! | `LONGSHORE_JIT_OPT_LEVEL` | the optimization level of compiled bitcode, 0 to 3 |
-//! | `LONGSHORE_JIT_SKIP_OPT` | not empty and not `0`: bitcode is compiled without optimization passes |
+//! | `LONGSHORE_JIT_SKIP_OPT` | not empty and not `0`: no optimization passes for bitcode |
 //! | `LONGSHORE_JIT_PRE_OPT_IR_MODULE` | a file for each module's text before optimization |
 //! | `LONGSHORE_JIT_POST_OPT_IR_MODULE` | a file for each module's text after optimization |
 //! | `LONGSHORE_JIT_REPLACEMENT_MODULE` | the file that is compiled in place of each module |

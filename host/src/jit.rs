@@ -2,8 +2,8 @@
 //!
 //! [`Jit::compile`] takes bitcode and the target of a device, and returns an image that the device
 //! loads. Each compilation has a [`Key`]. While a program holds a result, other loads with the same
-//! key share it ([`sharing`]); otherwise the result may come from the folder of [`cache`], else from
-//! a compiler ([`compiler`]), in a worker process or in this one.
+//! key share it ([`sharing`]). Otherwise the result comes from the folder of [`cache`], or from a
+//! compiler ([`compiler`]) in a worker process or in this one.
 
 mod cache;
 mod compiler;
@@ -59,8 +59,8 @@ impl Jit {
     /// # Errors
     /// `InvalidBinary` for malformed bitcode and for bitcode of another target, `Unsupported` for
     /// bitcode of a newer LLVM, `CompileFailure`, `LinkFailure`. `HostToolNotFound` without
-    /// `libLLVM`, LLD or executor, `BackendFailure` if the worker process fails, `HostIo` for a file
-    /// of a setting.
+    /// `libLLVM` or executor, `BackendFailure` if the worker process fails, `HostIo` for a file of
+    /// a setting.
     pub(crate) fn compile(
         &self,
         bitcode: &Image,

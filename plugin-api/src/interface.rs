@@ -265,10 +265,10 @@ interface! {
             Err(unsupported("the driver's context of a device"))
         }
 
-        /// Returns the target for which the host compiles LLVM bitcode that is to be loaded on this
-        /// device. [`Device::load`] takes the host's result: a relocatable object for a CPU, PTX,
-        /// or a linked code object. The answer is the same until [`Device::close`]. In C, each text
-        /// is written to its sink.
+        /// Returns the target for which the host compiles LLVM bitcode for this device.
+        /// [`Device::load`] takes the result: a relocatable object for a CPU, PTX, or a linked code
+        /// object. The answer is the same until [`Device::close`]. In C, the plugin writes each
+        /// text to its sink.
         ///
         /// # Errors
         /// `Unsupported` for a device that LLVM does not compile for.

@@ -15,7 +15,7 @@ pub(crate) type Core = DeviceCore<Driver>;
 pub struct CudaDeviceData {
     pub(crate) arch: Arch,
     pub(crate) jit: JitSettings,
-    /// The newest version of PTX that the driver takes, times ten: 85 is 8.5.
+    /// The newest version of PTX that the driver takes, times ten.
     ptx: u32,
 }
 

@@ -157,7 +157,7 @@ const NAMED_CPUS: NamedCpus = {
     ]
 };
 
-/// Features by Rust's names, with LLVM's names, which libLLVM 14 and later have.
+/// Features by Rust's names, with their names in LLVM 14 and later versions.
 #[cfg(target_arch = "x86_64")]
 const FEATURES: &[(&str, &str)] = &[
     ("sse3", "sse3"),
@@ -231,7 +231,7 @@ const NAMED_CPUS: NamedCpus = &[
     (&["neoverse-n2", "neoverse-v2"], "armv9-a", &["bf16", "i8mm", "sve2-bitperm"]),
 ];
 
-/// Features by Rust's names, with LLVM's names, which libLLVM 14 and later have.
+/// Features by Rust's names, with their names in LLVM 14 and later versions.
 #[cfg(target_arch = "aarch64")]
 const FEATURES: &[(&str, &str)] = &[
     ("crc", "crc"),

@@ -3,7 +3,7 @@
 use super::context::{Context, Counter, refused};
 use super::{Check, Stop, behaviour_list, ensure, ensure_eq};
 use crate::TrustedImages;
-use longshore::{Error, ErrorCode, Result};
+use longshore::{Error, ErrorCode, Format, Result};
 use std::time::{Duration, Instant};
 
 behaviour_list! { "bad_input":
@@ -181,7 +181,12 @@ fn load(cx: &Context, image: &[u8]) -> Result<()> {
 }
 
 fn rightly(error: &Error, image: &[u8], also: &[ErrorCode], what: &str) -> Check {
-    let in_source: &[_] = if is_source(image) { &[ErrorCode::CompileFailure] } else { &[] };
+    let in_source: &[_] = match Format::recognize(image) {
+        // LLVM may end its process.
+        Format::Bitcode => &[ErrorCode::CompileFailure, ErrorCode::BackendFailure],
+        _ if is_source(image) => &[ErrorCode::CompileFailure],
+        _ => &[],
+    };
     let always: &[_] = &[ErrorCode::InvalidBinary, ErrorCode::LinkFailure];
     let expected = [always, in_source, also].concat();
     ensure!(

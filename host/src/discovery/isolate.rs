@@ -156,8 +156,8 @@ impl Isolator {
 /// the standard folders and in that of `plugin`.
 ///
 /// # Errors
-/// `HostToolNotFound` if no executable was found, or the first one found is not trusted; the message
-/// has the places searched, or the reason.
+/// `HostToolNotFound` if no executable was found, or the first one found is not trusted; the
+/// message has the places searched, or the reason.
 pub(crate) fn find_executor(given: Option<&Path>, plugin: &Path, work: &str) -> Result<PathBuf> {
     let places = match given {
         Some(given) => vec![given.to_owned()],

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_lies_beside_those_of_the_backends() {
+    fn the_cache_lies_beside_the_backends_caches() {
         let with = |value: &str| with("CACHE", value).with("LONGSHORE_CACHE", "/c").jit_cache();
         assert_eq!(with(""), Some(PathBuf::from("/c/longshore/jit")));
         assert_eq!(with("/own"), Some(PathBuf::from("/own")));

@@ -154,7 +154,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the executable of isolated plugins and of the compiler of bitcode, regardless of `LONGSHORE_EXECUTOR`.
+    /// Sets the executable of isolated plugins and of the compiler of bitcode, regardless of
+    /// `LONGSHORE_EXECUTOR`.
     #[must_use]
     pub fn with_executor(mut self, executable: impl Into<PathBuf>) -> Self {
         self.isolate.executor = Some(executable.into());

@@ -1,10 +1,10 @@
 //! The cache of compiled bitcode on disk.
 //!
-//! A file of the folder is one result; its name is the key of the compilation. The host executes
-//! the contents, so a file is used only under the conditions for a plugin's file: neither the file
-//! nor a folder of its path may be writable by an untrusted user. A file is written under another
-//! name and then renamed, so that readers of any process see it as a whole. A checksum protects
-//! against torn files. No failure of the cache is an error of the load.
+//! A file of the folder is one result; its name is the key of the compilation. Devices execute the
+//! contents, so the conditions for a plugin's file hold: no untrusted user may have write access to
+//! the file or to a folder of its path. A file is written under another name and then renamed, so
+//! that readers of any process see it as a whole. A checksum protects against torn files. No
+//! failure of the cache is an error of the load.
 
 mod entry;
 mod eviction;

@@ -50,7 +50,7 @@ impl Compilers {
     }
 }
 
-/// Folders of LLD.
+/// Returns the folders of LLD.
 fn folders_of_tools() -> [PathBuf; 4] {
     ["/usr/local/bin", "/usr/bin", "/opt/rocm/llvm/bin", "/opt/rocm/bin"].map(PathBuf::from)
 }

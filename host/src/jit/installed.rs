@@ -1,5 +1,5 @@
-//! The identity of the installed `libLLVM`, without opening any: opening takes longer than reading a
-//! cached result.
+//! The identity of the installed `libLLVM`, without opening the library: that takes longer than
+//! reading a cached result.
 
 use longshore_compiler::LibraryChoice;
 use longshore_llvm::{NEWEST, OLDEST, candidates};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 const FOLDERS: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/lib"];
 
 /// Returns the paths, sizes, inodes and times of change of all files that the choice may stand for;
-/// `None` if there is none in the usual folders. The installation of another library, or another
-/// version, changes the stamp.
+/// `None` if the usual folders have no such file. The installation of another library or version
+/// changes the stamp.
 pub(super) fn stamp(choice: &LibraryChoice) -> Option<Vec<u8>> {
     let paths = match choice {
         LibraryChoice::File(path) if path.is_absolute() => vec![path.clone()],

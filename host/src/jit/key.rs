@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_told_apart() {
+    fn other_parts_have_another_key() {
         let keys = [
             Key::from_parts(&[b"ab", b"c"]),
             Key::from_parts(&[b"a", b"bc"]),

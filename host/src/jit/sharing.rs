@@ -1,7 +1,8 @@
 //! Results that programs of this process share.
 //!
-//! Threads that load the same image at the same time compile the image once: one thread works, and
-//! the others wait for its result or its error. A result lives as long as a program holds it.
+//! Threads that load the same image at the same time compile the image once: one thread compiles,
+//! and the other threads block until its result or its error. A result lives as long as a program
+//! holds it.
 
 use super::key::Key;
 use longshore_plugin_api::Result;

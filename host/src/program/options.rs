@@ -58,8 +58,8 @@ impl LoadOptions {
         self
     }
 
-    /// Returns the options with an optimization level, 0 to 3, for an image of LLVM bitcode. By
-    /// default the level is that of `LONGSHORE_JIT_OPT_LEVEL`, else 3. Other images are loaded as
+    /// Returns the options with an optimization level, 0 to 3, for an image of LLVM bitcode. The
+    /// default is `LONGSHORE_JIT_OPT_LEVEL`, else level 3. Other images are loaded as
     /// they are. Loading with a higher level fails with `InvalidValue`.
     #[must_use]
     pub const fn with_optimization(mut self, level: u32) -> LoadOptions {

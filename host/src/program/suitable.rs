@@ -38,8 +38,9 @@ pub(super) struct Chosen {
     pub(super) compile_for: Option<CodeTarget>,
 }
 
-/// Returns the image itself if the device accepts it or it is bitcode for the device, else the entry with the highest score, the
-/// first among equals. The bytes of an entry are aligned for the structures in them. LLVM:
+/// Returns the image itself if the device accepts it or it is bitcode for the device. Else returns
+/// the entry with the highest score; among equals, code of the device precedes bitcode, and the
+/// first entry wins. The bytes of an entry are aligned for the structures in them. LLVM:
 /// `isELFCompatible` for each image of the linker's wrapper.
 ///
 /// # Errors
@@ -224,8 +225,8 @@ fn score_by_name(entry: &ContainerEntry, architecture: &str) -> Suitability {
     Suitability::Score(if is_own { 2 } else { 1 })
 }
 
-/// Returns the plugin's score of an entry of bitcode, as [`suitability`] does. The triple is that of
-/// the module if the container has none.
+/// Returns the plugin's score of an entry of bitcode, as [`suitability`] does. The module's triple
+/// takes the place of a missing one.
 fn bitcode_suitability(
     remote: &AnyDevice,
     entry: &ContainerEntry,

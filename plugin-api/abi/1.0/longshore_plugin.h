@@ -770,9 +770,9 @@ typedef struct longshore_driver_device_table {
 
 // "longshore.code_target", version 1, optional: the target for which the host compiles bitcode.
 typedef struct longshore_code_target_table {
-    // Returns the target for which the host compiles LLVM bitcode that is to be loaded on this
-    // device. `load` takes the host's result: a relocatable object for a CPU, PTX, or a linked code
-    // object. The answer is the same until `close`. In C, each text is written to its sink. Errors:
+    // Returns the target for which the host compiles LLVM bitcode for this device. `load` takes the
+    // result: a relocatable object for a CPU, PTX, or a linked code object. The answer is the same
+    // until `close`. In C, the plugin writes each text to its sink. Errors:
     // `LONGSHORE_ERROR_UNSUPPORTED` for a device that LLVM does not compile for.
     struct longshore_error_object *(*code_target)(struct longshore_device *device,
                                                   struct longshore_sink triple,

@@ -1,7 +1,7 @@
 //! Runs of the suite with a plugin: images, environment, process.
 //!
 //! Devices of CUDA and AMD, on doubles of their drivers without a GPU, are tested unchanged, CUDA's
-//! with PTX and with cubins. Vulkan's devices are tested with SPIR-V and WGSL images, in a process
+//! with PTX and with cubins, and the CPU's device with bitcode too. Vulkan's devices are tested with SPIR-V and WGSL images, in a process
 //! of their own, and in some groups with staging memory, as on a discrete GPU. Other plugins are
 //! tested in this process and in another, with and without shared memory.
 
@@ -58,14 +58,25 @@ pub(crate) fn for_plugin(plugin: &Path) -> Vec<Run> {
     // Two devices, so that behaviours about two devices of a platform run too.
     let several = format!("LONGSHORE_{}_DEVICES", backend.to_uppercase());
     let environment = Environment::from_process().with(several, "2");
+    let compiling = environment
+        .clone()
+        .with("LONGSHORE_JIT_CACHE", "off")
+        .with("LONGSHORE_EXECUTOR", world::executor());
+    let bitcode = (backend == "host").then(|| {
+        let setup = setup.clone().with_environment(compiling).with_fixtures(Fixtures::bitcode());
+        run(" (bitcode)", vec![Part { setup, is_tried: is_of_bitcode }])
+    });
     let setup = setup.with_environment(environment);
     let isolated =
         |shares_memory| Part::all(setup.clone().with_isolation(world::executor(), shares_memory));
-    vec![
-        run(" (isolated)", vec![isolated(true)]),
-        run(" (isolated, nothing shared)", vec![isolated(false)]),
-        run("", vec![Part::all(setup)]),
-    ]
+    bitcode
+        .into_iter()
+        .chain([
+            run(" (isolated)", vec![isolated(true)]),
+            run(" (isolated, nothing shared)", vec![isolated(false)]),
+            run("", vec![Part::all(setup)]),
+        ])
+        .collect()
 }
 
 /// Returns the parts for Vulkan. The validation layer and the plugin's own validator may differ in
@@ -96,6 +107,17 @@ fn vulkan_parts(setup: &Setup) -> [(&'static str, Vec<Part>); 4] {
         (" (staged)", vec![staged, staged_threads]),
         ("", vec![with_layers(strict), without_layers(setup.clone())]),
     ]
+}
+
+/// Returns whether a behaviour loads its images through the host, which compiles bitcode. Other
+/// behaviours call the plugin's tables themselves, or query the plugin for the image as it is. LLVM
+/// compiles some bitcode with flipped bits for minutes.
+fn is_of_bitcode(behaviour: &Behaviour) -> bool {
+    const OTHERS: [&str; 2] = [
+        "an image is accepted before it is loaded",
+        "an image with a bit flipped anywhere does no harm",
+    ];
+    behaviour.group != "interface" && !OTHERS.contains(&behaviour.name)
 }
 
 fn is_of_images(behaviour: &Behaviour) -> bool {
@@ -158,11 +180,12 @@ impl Run {
         devices.into_iter().filter(|device| self.is_chosen(device)).map(trial).collect()
     }
 
-    /// Returns whether a short test includes a device. For the isolating process, further devices
-    /// of a plugin are like the first. Further devices of a double are like its first.
+    /// Returns whether a short test includes a device. For the isolating process and the compiler
+    /// of bitcode, further devices of a plugin are like the first. Further devices of a double are like its first.
     fn is_chosen(&self, device: &DeviceName) -> bool {
         let is_double = Doubled::for_backend(&device.backend).is_some_and(|of| of.is_double());
-        let is_alike = is_double || self.form.contains("isolated");
+        let is_alike =
+            is_double || ["isolated", "bitcode"].iter().any(|form| self.form.contains(form));
         device.index == 0 || !is_alike || effort::is_all()
     }
 

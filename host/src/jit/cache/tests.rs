@@ -78,7 +78,7 @@ fn results_that_were_not_used_for_the_longest_time_go_first() {
 }
 
 #[test]
-fn a_folder_that_others_may_write_is_not_used() {
+fn a_folder_with_write_access_for_all_is_not_used() {
     let (_parent, cache) = cache(1 << 20);
     cache.write(&key(1), b"code");
     set_permissions(&cache.folder, Permissions::from_mode(0o777)).unwrap();
