@@ -12,7 +12,7 @@ use crate::producer::{Producer, is_bitcode};
 use crate::shards::AllShards;
 use crate::{
     CompilationFacts, Compile, CompileError, Compiled, LibraryChoice, LibraryVersion, Module,
-    Options, Output, Part, Request, code_object, parts, targets,
+    Options, Output, Part, Request, code_object, nvptx, parts, targets,
 };
 
 /// A function that changes a parsed module before it is optimised. It returns a report in lines, or
@@ -139,7 +139,7 @@ fn machine<'a>(
     module: &LoadedModule<'_>,
     request: &Request<'_>,
 ) -> Result<Machine<'a>, CompileError> {
-    let target = targets::settle(module, request.target)?;
+    let target = targets::settle(module, &nvptx::known(request.target, backend.library.major()))?;
     let Options { level, position_independent, .. } = *request.options;
     let key = MachineKey { target, level, position_independent };
     let machine = backend.machines.take(backend.library.functions(), key)?;

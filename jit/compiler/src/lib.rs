@@ -28,6 +28,7 @@ mod compiler;
 mod context;
 mod libraries;
 mod machine;
+mod nvptx;
 mod parts;
 pub mod producer;
 mod request;

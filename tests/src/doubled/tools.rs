@@ -53,6 +53,19 @@ pub fn twins() -> &'static Path {
     longshore_double_twins::folder()
 }
 
+/// Compiles C to LLVM bitcode. Returns `None`, and prints a line, without the compiler.
+///
+/// # Panics
+/// If the source does not compile.
+pub fn bitcode(source: &Path, options: &[&str]) -> Option<Vec<u8>> {
+    let mut compiler = compiler()?;
+    let folder = tempfile::tempdir().expect("a folder for the image");
+    let image = folder.path().join("image.bc");
+    compiler.args(["-ffreestanding", "-fPIC", "-emit-llvm", "-c", "-o"]).arg(&image);
+    run(with_source(&mut compiler, source, options));
+    Some(read(&image))
+}
+
 /// Compiles a source for this machine as the twin of an image.
 ///
 /// # Panics

@@ -1,6 +1,7 @@
 //! Statements that the documents of all GPU backends share, on the first device of a backend: one
 //! trial for each statement.
 
+pub(crate) mod bitcode;
 pub(crate) mod launches;
 pub(crate) mod life;
 pub(crate) mod messages;

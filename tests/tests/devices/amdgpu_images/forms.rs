@@ -1,18 +1,31 @@
 //! Forms of images that the backend loads.
 
 use super::{Check, Setting, compile, processor};
-use crate::gpu_images::SOURCE;
+use crate::gpu_images::{SOURCE, bitcode};
 use longshore::write_offload_binary;
 use longshore_conformance::TrustedImages;
 use longshore_tests::amdgpu::{self, entry};
+use longshore_tests::doubled::AMDGPU;
 
 pub(super) const CHECKS: &[Check] = &[
+    ("bitcode is compiled to a linked code object", bitcode_runs),
     ("a container's best entry is loaded", the_best_entry_is_loaded),
     ("entries for the triples of all compilers are loaded", all_triples_are_known),
     ("code for features that the device has set so runs", named_features_run),
     ("all versions of code objects run", all_versions_run),
     ("an image gets the address of the ring for its messages", messages_go_to_a_ring),
 ];
+
+fn bitcode_runs(setting: &Setting<'_>) {
+    let processor = format!("-mcpu={}", processor(&setting.arch));
+    let options = ["-nogpulib", &processor];
+    let target = bitcode::Target { of: &AMDGPU, triple: "amdgcn-amd-amdhsa", options: &options };
+    target.refuses_others(setting);
+    let Some(code) = target.runs(setting) else { return };
+    let code = longshore_format_amdgpu::Header::read(&code).unwrap();
+    assert_eq!(code.target.to_string(), setting.arch);
+    assert!(!code.is_relocatable);
+}
 
 fn the_best_entry_is_loaded(setting: &Setting<'_>) {
     let ours = processor(&setting.arch);

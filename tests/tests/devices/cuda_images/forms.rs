@@ -1,12 +1,14 @@
 //! Forms of images that the backend loads.
 
 use super::{Check, Setting};
-use crate::gpu_images::SOURCE;
+use crate::gpu_images::{SOURCE, bitcode};
 use longshore::{ImageKind, OffloadImage, OffloadKind, write_offload_binary};
 use longshore_tests::cuda;
+use longshore_tests::doubled::CUDA;
 
 pub(super) const CHECKS: &[Check] = &[
     ("of a fatbin the entry for the device runs", a_fatbin_runs),
+    ("bitcode is compiled to PTX, which the assembler accepts", bitcode_runs),
     ("a container's best entry is loaded", the_best_entry_is_loaded),
 ];
 
@@ -22,6 +24,17 @@ fn a_fatbin_runs(setting: &Setting<'_>) {
         let Some(fatbin) = cuda::fatbin(&images[..1], options) else { return };
         setting.runs(&fatbin, 100);
     }
+}
+
+fn bitcode_runs(setting: &Setting<'_>) {
+    let march = format!("-march={}", setting.arch);
+    let options = ["-nogpulib", &march];
+    let target = bitcode::Target { of: &CUDA, triple: "nvptx64-nvidia-cuda", options: &options };
+    target.refuses_others(setting);
+    let Some(ptx) = target.runs(setting) else { return };
+    let text = String::from_utf8_lossy(&ptx);
+    assert!(text.contains(&format!(".target {}", setting.arch)), "{text}");
+    cuda::assembled(&ptx, &setting.arch, &[]);
 }
 
 fn the_best_entry_is_loaded(setting: &Setting<'_>) {
