@@ -2,10 +2,11 @@
 //!
 //! The result is a [`report::ImageReport`]. `elf.rs` reads the common parts of ELF images, `cpu.rs`
 //! and `code_object.rs` the parts of each kind, `cuda.rs` PTX, cubins and fatbins, `spirv.rs`
-//! modules for Vulkan. `kernels.rs` joins descriptions and notes, `show.rs` prints tables. Readers
+//! modules for Vulkan, `bitcode.rs` modules of LLVM. `kernels.rs` joins descriptions and notes, `show.rs` prints tables. Readers
 //! never fail: an unreadable part is a problem in the report.
 
 mod archive;
+mod bitcode;
 mod code_object;
 mod cpu;
 mod cuda;
@@ -26,7 +27,7 @@ use std::rc::Rc;
 /// Show the contents of an image or a container of images, without a device or a plugin
 #[derive(Args)]
 pub(crate) struct Inspect {
-    /// The image: ELF, PTX, cubin, code object, SPIR-V, WGSL, archive, or a container of these
+    /// The image: ELF, PTX, cubin, code object, SPIR-V, WGSL, bitcode, archive, or a container of these
     image: PathBuf,
     /// Print the contents as JSON
     #[arg(long)]
@@ -118,6 +119,7 @@ fn image_report(image: Image, budget: &Rc<NameBudget>) -> ImageReport {
         Format::Ptx => cuda::read_ptx(bytes, &mut report),
         Format::Cubin => cuda::read_cubin(bytes, &mut report),
         Format::Spirv | Format::Wgsl => spirv::read(bytes, &mut report),
+        Format::Bitcode => bitcode::read(bytes, &mut report),
         Format::Archive => archive::read(bytes, &mut report),
         Format::CodeObject => elf::read(bytes, &mut report, code_object::read),
         format if is_elf(format) => elf::read(bytes, &mut report, cpu::read),
@@ -172,6 +174,31 @@ mod tests {
                 image_report(Image::from(&*bytes), &Rc::default());
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
+        }
+    }
+
+    #[test]
+    fn bitcode_is_reported_by_its_own_tables() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, bitcode) = (folder.path().join("x.c"), folder.path().join("x.bc"));
+        let text = "void missing(void); static int own(void) { return 1; }\n\
+                    void f(void **a) { *(int *)a[0] = own(); missing(); }\n";
+        std::fs::write(&source, text).unwrap();
+        let mut clang = Command::new("clang-19");
+        clang.args(["-O1", "-emit-llvm", "-c", "-o"]).arg(&bitcode).arg(&source);
+        if !clang.status().is_ok_and(|status| status.success()) {
+            println!("clang-19 is not installed; nothing was tried");
+            return;
+        }
+        let bytes = std::fs::read(&bitcode).unwrap();
+        let report = image_report(Image::from(&bytes), &Rc::default());
+        let names: Vec<_> = report.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        assert_eq!((names, report.undefined), (vec!["f"], vec!["missing".to_owned()]));
+        assert!(report.facts["producer"].starts_with("LLVM19"), "{:?}", report.facts);
+        assert_eq!(report.architecture.as_deref(), Some(std::env::consts::ARCH));
+        // Any bytes give a report.
+        for length in 0..bytes.len() {
+            image_report(Image::from(&bytes[..length]), &Rc::default());
         }
     }
 }
