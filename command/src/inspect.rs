@@ -2,8 +2,8 @@
 //!
 //! The result is a [`report::ImageReport`]. `elf.rs` reads the common parts of ELF images, `cpu.rs`
 //! and `code_object.rs` the parts of each kind, `cuda.rs` PTX, cubins and fatbins, `spirv.rs`
-//! modules for Vulkan, `bitcode.rs` modules of LLVM. `kernels.rs` joins descriptions and notes, `show.rs` prints tables. Readers
-//! never fail: an unreadable part is a problem in the report.
+//! modules for Vulkan, `bitcode.rs` modules of LLVM. `kernels.rs` joins descriptions and notes,
+//! `show.rs` prints tables. Readers never fail: an unreadable part is a problem in the report.
 
 mod archive;
 mod bitcode;
@@ -27,7 +27,7 @@ use std::rc::Rc;
 /// Show the contents of an image or a container of images, without a device or a plugin
 #[derive(Args)]
 pub(crate) struct Inspect {
-    /// The image: ELF, PTX, cubin, code object, SPIR-V, WGSL, bitcode, archive, or a container of these
+    /// The image: ELF, PTX, cubin, code object, SPIR-V, WGSL, bitcode, archive, or a container
     image: PathBuf,
     /// Print the contents as JSON
     #[arg(long)]

@@ -55,14 +55,17 @@ struct Shared {
 
 impl Device {
     /// Loads an image and runs its global constructors. A borrowed image is copied, so the caller
-    /// may free its memory afterwards. If the device does not accept the image itself and the image
-    /// is a container ([`Image::entries`]), the entry with the highest score is loaded. Blocks.
-    /// LLVM: `olCreateProgram`.
+    /// may free its memory afterwards. LLVM bitcode for [`Device::code_target`] is compiled first,
+    /// or comes from the cache of compiled images. If the device does not accept the image itself
+    /// and the image is a container ([`Image::entries`]), the entry with the highest score is
+    /// loaded. Blocks. LLVM: `olCreateProgram`.
     ///
     /// # Errors
     /// `InvalidBinary` if the image is malformed or not for this device; for a container the
     /// message has the reason for each entry. `Unsupported` if a valid image needs a feature that
-    /// the backend lacks, or a container one that this library lacks. `LinkFailure` for undefined
+    /// the backend lacks, or a container one that this library lacks, and for bitcode of a newer
+    /// LLVM. `HostToolNotFound` without `libLLVM` for bitcode, `CompileFailure` for bitcode that
+    /// LLVM refuses, `BackendFailure` if the compiler's process fails. `LinkFailure` for undefined
     /// symbols, `Uninitialized` if the device was closed; errors of the driver.
     ///
     /// # Safety

@@ -27,8 +27,9 @@ const HIDDEN: [u64; 4] = [2, 3, 9, 12];
 /// Prefix of LLVM's own names.
 const OF_LLVM: &str = "llvm.";
 
-/// Adds the triple, the writer, and the kernels and undefined symbols by name. On a CPU, every function that
-/// other modules see counts as a kernel in LLVM's host form, unless the module describes kernels.
+/// Adds the triple, the writer, and the kernels and undefined symbols by name. On a CPU, every
+/// function that other modules see counts as a kernel in LLVM's host form, unless the module
+/// describes kernels.
 pub(super) fn read(bytes: &[u8], report: &mut ImageReport) {
     match Tables::read(bytes) {
         Ok(tables) => tables.report(report),

@@ -15,6 +15,9 @@
 //! | `amdgpu` | code objects |
 //! | `vulkan` | SPIR-V, WGSL |
 //!
+//! The first three also take LLVM bitcode for their devices, which the library compiles:
+//! `docs/bitcode-images.md`.
+//!
 //! For every backend, [`Image::entries`](crate::Image::entries) opens containers: LLVM's
 //! OffloadBinary, clang's offload bundle, compressed or not, and ELF files with sections of these.
 //! A container has at most 1024 images, 256 MiB of decompressed bytes, and a depth of four.
@@ -37,10 +40,11 @@
 //!
 //! [`Device::load`](crate::Device::load) loads the image itself if the plugin
 //! [accepts](crate::Device::accepts) it. Else the plugin scores the entries of the container by
-//! contents, triple and architecture. The highest score wins, among equals the first entry. If the
-//! plugin refuses all entries, the error `InvalidBinary` has the reason for each.
-//! [`Device::suits`](crate::Device::suits) makes this choice without loading, and
-//! [`Host::device_for`](crate::Host::device_for) opens the first device for which it succeeds.
+//! contents, triple and architecture. The highest score wins; among equals, code of the device
+//! precedes bitcode, and the first entry wins. If the plugin refuses all entries, the error
+//! `InvalidBinary` has the reason for each. [`Device::suits`](crate::Device::suits) makes this
+//! choice without loading, and [`Host::device_for`](crate::Host::device_for) opens the first device
+//! for which it succeeds.
 //!
 //! # Life
 //!

@@ -1,9 +1,10 @@
 //! Runs of the suite with a plugin: images, environment, process.
 //!
 //! Devices of CUDA and AMD, on doubles of their drivers without a GPU, are tested unchanged, CUDA's
-//! with PTX and with cubins, and the CPU's device with bitcode too. Vulkan's devices are tested with SPIR-V and WGSL images, in a process
-//! of their own, and in some groups with staging memory, as on a discrete GPU. Other plugins are
-//! tested in this process and in another, with and without shared memory.
+//! with PTX and with cubins, and the CPU's device with bitcode too. Vulkan's devices are tested
+//! with SPIR-V and WGSL images, in a process of their own, and in some groups with staging memory,
+//! as on a discrete GPU. Other plugins are tested in this process and in another, with and without
+//! shared memory.
 
 use crate::plugins::backend_of;
 use crate::supervised;
@@ -181,7 +182,8 @@ impl Run {
     }
 
     /// Returns whether a short test includes a device. For the isolating process and the compiler
-    /// of bitcode, further devices of a plugin are like the first. Further devices of a double are like its first.
+    /// of bitcode, further devices of a plugin are like the first. Further devices of a double are
+    /// like its first.
     fn is_chosen(&self, device: &DeviceName) -> bool {
         let is_double = Doubled::for_backend(&device.backend).is_some_and(|of| of.is_double());
         let is_alike =
