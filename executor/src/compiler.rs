@@ -7,5 +7,7 @@
 mod messages;
 mod process;
 pub(crate) mod serve;
+mod work_items;
 
 pub use process::{CompilerProcess, Limits};
+pub use work_items::make_loops;

@@ -61,7 +61,8 @@ impl CompilerServer {
                 set_fatal_error_handler(end);
                 // SAFETY: the user's system has LLVM under LLVM's names. An invalid module may
                 // crash this process, which exists for that.
-                self.compiler.get_or_init(|| unsafe { Compiler::in_process(folders) });
+                let compiler = unsafe { Compiler::in_process(folders) };
+                self.compiler.get_or_init(|| compiler.with_pre_pass(super::make_loops));
                 Ok(Vec::new())
             }
             Message::Version(library) => {

@@ -3,7 +3,7 @@
 use super::settings::JitSettings;
 use crate::discovery::find_executor;
 use longshore_compiler::{Compile, CompileError, Compiler};
-use longshore_executor::compiler::CompilerProcess;
+use longshore_executor::compiler::{CompilerProcess, make_loops};
 use longshore_executor::controller::Spawn;
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::Mutex;
@@ -36,15 +36,15 @@ impl Compilers {
         if let Some(compiler) = &*started {
             return Ok(Arc::clone(compiler));
         }
-        let compiler: Arc<dyn Compile> = match self.in_own_process {
+        let compiler: Arc<dyn Compile> = if self.in_own_process {
             // SAFETY: the caller of `load` vouches for the bitcode, and the user, or the system's
             // loader, for the library.
-            true => Arc::new(unsafe { Compiler::in_process(folders_of_tools()) }),
-            false => {
-                let executor = find_executor(self.executor.as_deref(), plugin, "compile bitcode")?;
-                let process = CompilerProcess::new(Spawn::new(executor));
-                Arc::new(process.with_folders(folders_of_tools()))
-            }
+            let compiler = unsafe { Compiler::in_process(folders_of_tools()) };
+            Arc::new(compiler.with_pre_pass(make_loops))
+        } else {
+            let executor = find_executor(self.executor.as_deref(), plugin, "compile bitcode")?;
+            let process = CompilerProcess::new(Spawn::new(executor));
+            Arc::new(process.with_folders(folders_of_tools()))
         };
         Ok(Arc::clone(started.insert(compiler)))
     }

@@ -9,7 +9,7 @@ use longshore::{
 };
 use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::clangs;
-use longshore_tests::world::{World, copy_into, executor, host_plugin};
+use longshore_tests::world::{World, copy_into, executor, host_plugin, root};
 use std::path::Path;
 use std::process::Command;
 
@@ -286,6 +286,37 @@ fn bitcode_of_a_newer_llvm_is_refused_with_both_versions() {
         );
     }
     assert_eq!(answer(&device, shop.answering(clangs()[0], 9, &[])), Ok(9));
+}
+
+#[test]
+fn items_that_wait_for_each_other_give_the_same_results_from_bitcode() {
+    const SOURCE: &str = "#include \"longshore_device.h\"\n\
+        LONGSHORE_KERNEL(reversed, (uint32_t *values)) {\n\
+            LONGSHORE_SHARED(uint32_t, tile, [64]);\n\
+            uint32_t item = longshore_item_id(0), last = longshore_group_items(0) - 1;\n\
+            uint32_t *own = values + longshore_group_id(0) * longshore_group_items(0);\n\
+            for (int round = 0; round < 3; round++) {\n\
+                tile[item] = own[item];\n\
+                longshore_barrier();\n\
+                own[item] = tile[last - item] + 1;\n\
+                longshore_barrier();\n\
+            }\n\
+        }\n";
+    let Some(clang) = clang() else { return };
+    let shop = Shop::new();
+    let include = format!("-I{}", root().join("include").display());
+    let bitcode = shop.bitcode(clang, SOURCE, &[&include]);
+    let expected: Vec<u32> = (0..256).map(|i| i / 64 * 64 + 63 - i % 64 + 3).collect();
+    for process in ["worker", "own"] {
+        let device = shop.device(&[("PROCESS", process)]);
+        let program = device.load_trusted(&bitcode).unwrap();
+        let queue = device.queue().unwrap();
+        let values = device.buffer_of(&queue, &(0..256).collect::<Vec<u32>>()).unwrap();
+        let kernel = program.kernel("reversed").unwrap();
+        // SAFETY: `reversed` takes a pointer to the numbers of all items.
+        unsafe { queue.launch(&kernel, Grid::linear(4, 64), (&values,)).unwrap() };
+        assert_eq!(values.to_vec(&queue).unwrap(), expected, "{process}");
+    }
 }
 
 #[test]

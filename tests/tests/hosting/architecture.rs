@@ -121,6 +121,8 @@ const DEPENDENCIES: [(&str, &[&str]); 21] = [
             "longshore-plugin-api",
             "longshore-interface-macros",
             "longshore-compiler",
+            "longshore-llvm",
+            "longshore-work-items",
             "longshore-jitlink",
             "longshore-orc-rt",
         ],
