@@ -26,7 +26,7 @@ pub(crate) use isolate::{IsolateConfig, find_executor};
 pub(crate) use library::LoadedPlugin;
 pub use probe::{Probe, probe_main};
 pub use report::{Candidate, Outcome};
-pub(crate) use trust::Trust;
+pub(crate) use trust::{Trust, TrustedFolder};
 
 use crate::environment::Environment;
 use crate::selection::BackendSelection;

@@ -11,7 +11,7 @@ use crate::queue::core::{Point, QueueCore};
 use crate::rundown::{Rundown, RundownGuard};
 use crate::selection::DeviceFacts;
 use longshore_plugin_api::{
-    Device as _, DeviceInfo, Error, ErrorCode, InfoValue, Platform as _, Result,
+    CodeTarget, Device as _, DeviceInfo, Error, ErrorCode, InfoValue, Platform as _, Result,
 };
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +35,8 @@ pub(crate) struct DeviceCore {
     pub(super) events: Mutex<Events>,
     /// Result of [`DeviceCore::most_group_items`].
     most_group_items: OnceLock<u32>,
+    /// Result of [`DeviceCore::code_target`].
+    code_target: OnceLock<Result<CodeTarget>>,
 }
 
 impl DeviceCore {
@@ -64,6 +66,7 @@ impl DeviceCore {
             queues: Mutex::default(),
             events: Mutex::default(),
             most_group_items: OnceLock::new(),
+            code_target: OnceLock::new(),
         });
         host.note_open(id, &device);
         Ok(device)
@@ -93,6 +96,15 @@ impl DeviceCore {
             let most = answer.and_then(|answer| answer.as_u64()).unwrap_or(0);
             u32::try_from(most).unwrap_or(u32::MAX)
         })
+    }
+
+    /// Returns the target of the device's code. The first call queries the plugin's device, later
+    /// calls do not.
+    ///
+    /// # Errors
+    /// `Unsupported` for a device that LLVM does not compile for; errors of the plugin.
+    pub(crate) fn code_target(&self, remote: &AnyDevice) -> Result<CodeTarget> {
+        self.code_target.get_or_init(|| remote.code_target()).clone()
     }
 
     /// Returns the error for a device that is not open any more.

@@ -87,6 +87,20 @@ impl Trusted {
     }
 }
 
+/// An open folder on a trusted path.
+#[derive(Debug)]
+pub(crate) struct TrustedFolder {
+    file: OwnedFd,
+    path: PathBuf,
+}
+
+impl TrustedFolder {
+    /// Returns the folder's path without links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// Returns the number of a descriptor of this file that stays open for ever. The loader identifies
 /// loaded libraries by their paths, so no other file may get that number later.
 fn kept(file: &File) -> std::io::Result<RawFd> {
@@ -135,25 +149,37 @@ impl Trust {
         }
     }
 
-    /// Opens a file as [`Trust::open`] does; `None` if it or a folder of its path does not exist.
+    /// Opens a folder by a path whose components are all trusted.
     ///
     /// # Errors
     /// The reason for the refusal, with a remedy.
-    pub(crate) fn open_if_exists(&self, path: &Path) -> Result<Option<File>, String> {
-        match std::fs::symlink_metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            _ => self.open(path, None).map(|trusted| Some(trusted.file)),
-        }
-    }
-
-    /// Checks a folder by a path whose components are all trusted. Returns the path without links.
-    ///
-    /// # Errors
-    /// The reason for the refusal, with a remedy.
-    pub(crate) fn open_folder(&self, path: &Path) -> Result<PathBuf, String> {
+    pub(crate) fn open_folder(&self, path: &Path) -> Result<TrustedFolder, String> {
         let unreadable = |error: std::io::Error| format!("'{}': {error}", path.display());
         let whole = std::path::absolute(path).map_err(unreadable)?;
-        self.folder(&whole).map(|folder| folder.path)
+        let Folder { file, path: found, .. } = self.folder(&whole)?;
+        Ok(TrustedFolder { file: file.try_clone().map_err(unreadable)?, path: found })
+    }
+
+    /// Opens a file of a folder, after a further check of the folder itself; `None` if there is no
+    /// such file. Links are refused.
+    ///
+    /// # Errors
+    /// The reason for the refusal, with a remedy.
+    pub(crate) fn open_in(
+        &self,
+        folder: &TrustedFolder,
+        name: &str,
+    ) -> Result<Option<File>, String> {
+        self.judge(&folder.path, &folder.file)?;
+        let path = || folder.path.join(name);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match openat(&folder.file, name, flags | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(format!("'{}' cannot be read: {error}", path().display())),
+        };
+        self.judge(&path(), &file)?;
+        Ok(Some(File::from(file)))
     }
 
     /// Returns the path to a file, starting at its checked folder.
@@ -194,6 +220,8 @@ impl Trust {
             kind,
             acl: match kind {
                 FileType::Symlink => Vec::new(),
+                // The group's bits of a file with an ACL are the mask of all entries.
+                _ if facts.st_mode & GROUP_WRITE == 0 => Vec::new(),
                 _ => acl(path, file).map_err(unreadable)?,
             },
         };

@@ -10,20 +10,23 @@ mod entry;
 mod eviction;
 
 use super::key::Key;
-use crate::discovery::Trust;
+use crate::discovery::{Trust, TrustedFolder};
 use longshore_plugin_api::{Error, ErrorCode};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 /// Prefix of a file that is being written.
 const UNFINISHED: &str = "new-";
 /// Largest file that is read, in bytes.
 const MOST_FILE_BYTES: u64 = 4 << 30;
+/// Age of the time of use of a file from which on a use is noted.
+const NOTED_AFTER: Duration = Duration::from_secs(60);
 
 /// A folder of results.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(super) struct Cache {
     folder: PathBuf,
     /// Most bytes of all files in the folder.
     most_bytes: u64,
+    /// The folder after its check. A later change of a folder above it is not noticed.
+    opened: Mutex<Option<Arc<TrustedFolder>>>,
     /// Reasons why the folder could not be used, each of which was logged.
     logged: Mutex<BTreeSet<String>>,
 }
@@ -41,35 +46,54 @@ impl Cache {
 
     /// Creates the cache in a folder, which need not exist.
     pub(super) fn new(folder: PathBuf, most_bytes: u64) -> Cache {
-        Cache { folder, most_bytes, logged: Mutex::default() }
+        Cache { folder, most_bytes, opened: Mutex::default(), logged: Mutex::default() }
     }
 
     /// Returns the code that was stored under a key, and marks the file as just used. A file with
     /// wrong contents is deleted. Blocks.
     pub(super) fn read(&self, key: &Key) -> Option<Vec<u8>> {
-        let path = self.path(key);
-        let file = match Trust::for_process().open_if_exists(&path) {
+        let file = match self.open(key) {
             Ok(file) => file?,
             Err(why) => {
                 self.log("cannot be read", &why);
                 return None;
             }
         };
-        let mut contents = Vec::new();
-        if let Err(error) = (&file).take(MOST_FILE_BYTES).read_to_end(&mut contents) {
-            self.log("cannot be read", &error);
-            return None;
-        }
-        let code = entry::decode(key, contents);
-        match code {
-            // The time of use decides about eviction; a file on a read-only file system has none.
-            Some(_) => drop(file.set_modified(SystemTime::now())),
-            None => {
-                log::warn!("the compiled image '{}' is damaged and is deleted", path.display());
-                drop(std::fs::remove_file(&path));
+        let contents = match contents(&file) {
+            Ok(contents) => contents,
+            Err(error) => {
+                self.log("cannot be read", &error);
+                return None;
             }
+        };
+        let code = entry::decode(key, contents);
+        if code.is_none() {
+            let path = self.path(key);
+            log::warn!("the compiled image '{}' is damaged and is deleted", path.display());
+            drop(std::fs::remove_file(&path));
         }
         code
+    }
+
+    /// Opens the file of a key; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// The reason for a refusal.
+    fn open(&self, key: &Key) -> Result<Option<File>, String> {
+        let trust = Trust::for_process();
+        let mut opened = self.opened.lock();
+        let folder = match &*opened {
+            Some(folder) => Arc::clone(folder),
+            None if !self.folder.exists() => return Ok(None),
+            None => Arc::clone(opened.insert(Arc::new(trust.open_folder(&self.folder)?))),
+        };
+        drop(opened);
+        let file = trust.open_in(&folder, &key.to_string());
+        if !matches!(file, Ok(Some(_))) {
+            // Another folder may have taken the place of this one.
+            *self.opened.lock() = None;
+        }
+        file
     }
 
     /// Stores code under a key, and removes the files that were not used for the longest time if
@@ -90,9 +114,10 @@ impl Cache {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(failed)?;
         let refused = |why| Error::new(ErrorCode::HostIo, why);
         let folder = Trust::for_process().open_folder(&self.folder).map_err(refused)?;
+        let folder = folder.path();
         // Only the user may read and write the file.
         let mut file =
-            tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder).map_err(failed)?;
+            tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(failed)?;
         parts.iter().try_for_each(|part| file.write_all(part)).map_err(failed)?;
         file.persist(folder.join(key.to_string())).map_err(|error| failed(error.error))?;
         Ok(())
@@ -110,6 +135,19 @@ impl Cache {
             log::info!("the cache of compiled images '{folder}' {what}: {why}");
         }
     }
+}
+
+/// Reads a file, and notes its use.
+fn contents(file: &File) -> io::Result<Vec<u8>> {
+    let facts = file.metadata()?;
+    let mut contents = Vec::with_capacity(facts.len().min(MOST_FILE_BYTES) as usize + 1);
+    file.take(MOST_FILE_BYTES).read_to_end(&mut contents)?;
+    let age = facts.modified().ok().and_then(|used| used.elapsed().ok());
+    if age.is_none_or(|age| age > NOTED_AFTER) {
+        // The time decides about eviction; a file on a read-only file system keeps its own.
+        drop(file.set_modified(SystemTime::now()));
+    }
+    Ok(contents)
 }
 
 /// Returns whether a file has the name of a result.

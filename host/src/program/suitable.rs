@@ -77,7 +77,7 @@ fn bitcode(device: &Device, remote: &AnyDevice, image: Image) -> Result<Chosen> 
         );
         Error::new(code, message)
     };
-    let target = match remote.code_target() {
+    let target = match device.core().code_target(remote) {
         Ok(target) => target,
         Err(error) if error.code() == ErrorCode::Unsupported => {
             return Err(refused(ErrorCode::Unsupported, error.message()));
@@ -160,7 +160,7 @@ fn best(device: &Device, remote: &AnyDevice, entries: Vec<ContainerEntry>) -> Re
         let name = describe(&entry);
         let entry = ContainerEntry { image: entry.image.aligned(), ..entry };
         let target = match entry.image.format() {
-            Format::Bitcode => Some(remote.code_target()),
+            Format::Bitcode => Some(device.core().code_target(remote)),
             _ => None,
         };
         let suitability = match &target {

@@ -82,5 +82,5 @@ impl Target<'_> {
     }
 }
 
-/// Bytes before the code in a cached file: magic number, key and checksum.
-const HEADER_BYTES: usize = 16 + 32 + 32;
+/// Bytes before the code in a cached file: magic number, key, length and checksum.
+const HEADER_BYTES: usize = 16 + 32 + 12;
