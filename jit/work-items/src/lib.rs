@@ -186,13 +186,6 @@ fn make_loops(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef, report: &mut Report)
             report.kernels.push(Outcome { kernel: kernel.name.clone(), result: Ok(()) });
         }
         Err(obstacle) => {
-            if std::env::var("LOOPS_TRACE").is_ok() {
-                eprintln!(
-                    "{}\nOBSTACLE {}",
-                    ir.show(copy),
-                    obstacle.at.map(|at| ir.show(at)).unwrap_or_default()
-                );
-            }
             refuse(ir, kernel, &obstacle, report);
             ll!(ir, LLVMDeleteFunction(copy));
         }

@@ -103,7 +103,9 @@ impl Shaper<'_, '_> {
             (ys.begin, ys.end, zero, nx)
         };
         ir.at_end(ys.after).br(zs.end);
-        [zs.end, ys.end].map(|end| self.mark_outer(ir.terminator(end)));
+        for end in [zs.end, ys.end] {
+            self.mark_outer(ir.terminator(end));
+        }
         let first = ir.at_end(chunk).add(base, x);
         let place = [x, ys.value, zs.value];
         GroupLoops { before, chunk, chunk_end, after: zs.after, place, lanes, first }
