@@ -406,10 +406,6 @@ impl<'l> Ir<'l> {
         ll!(self, LLVMDisposeMessage(text));
         shown
     }
-
-    pub(crate) fn show(&self, value: ValueRef) -> String {
-        self.taken(ll!(self, LLVMPrintValueToString(value)))
-    }
 }
 
 /// A place for new instructions. Valid until the next place is chosen.
