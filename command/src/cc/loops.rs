@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Options by which clang instruments code: the pass would change what they count or check.
+/// Options by which clang instruments code: the pass would change the counts and the checks.
 const INSTRUMENTS: [&str; 6] = [
     "-fprofile-",
     "-fcoverage-",

@@ -184,7 +184,7 @@ pub(super) fn for_bitcode(options: &[OsString]) -> Vec<OsString> {
     chosen
 }
 
-/// Returns the options for the bitcode of a source for a CPU: those of code generation.
+/// Returns the options of code generation, for the bitcode of a source for a CPU.
 pub(super) fn for_loops(options: &[OsString]) -> Vec<OsString> {
     let mut chosen: Vec<OsString> = vec!["-O3".into(), "-Wno-unused-command-line-argument".into()];
     let mut options = options.iter();

@@ -1,8 +1,8 @@
 //! An executor that is no child of the program that has started it.
 //!
 //! A program may wait until it has no children left, and must not wait for an executor that stays.
-//! So the started process ends at once. Its child waits for the process that serves, and reports the
-//! status of that process through a pipe, since the program cannot wait for it.
+//! So the started process ends at once. Its child waits for the process that serves, and reports
+//! the status of that process through a pipe, since the program cannot wait for it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,7 +13,8 @@ use super::hygiene::close_from;
 use super::waiting::{BlockedSignals, ForkSide, Role, attend, fork};
 
 /// Forks twice, and returns in the process that serves the controller over `socket`. The started
-/// process ends. The one between them ends with the serving one, whose status it writes to `report`.
+/// process ends. The one between them ends with the serving one, whose status it writes to
+/// `report`.
 ///
 /// # Errors
 /// Every error of the system.

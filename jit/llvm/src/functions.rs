@@ -29,8 +29,7 @@ macro_rules! functions {
             /// # Safety
             /// The library is LLVM's, and stays loaded.
             pub(crate) unsafe fn find(library: &Library) -> Result<Functions, &'static str> {
-                // SAFETY: the types are those of LLVM's headers; the caller vouches for the
-                // library.
+                // SAFETY: the types are from LLVM's headers; the caller vouches for the library.
                 unsafe {
                     Ok(Functions {
                         $($name: *library

@@ -3,7 +3,7 @@ use crate::Library;
 const VERSIONS: [u32; 4] = [14, 16, 19, 22];
 
 #[test]
-fn each_installed_version_is_opened_and_tells_its_version() {
+fn each_installed_version_is_opened_and_reports_its_version() {
     let open = |version| {
         // SAFETY: the system's libraries of these names are LLVM's.
         unsafe { Library::find(Some(version)) }

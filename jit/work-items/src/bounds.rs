@@ -11,7 +11,7 @@ use crate::uniformity::{Level, is_speculatable};
 /// A comparison of an item's id in x, or of a sum with the id, with a value of the chunk.
 struct Comparison {
     predicate: u32,
-    /// What is added to the id.
+    /// The other addend, if the id is part of a sum.
     offset: Option<ValueRef>,
     limit: ValueRef,
 }
@@ -111,7 +111,7 @@ impl Body<'_, '_> {
             && level <= Level::Chunk
     }
 
-    /// Returns what a value adds to the id in x: `Some(None)` for the id itself.
+    /// Returns the offset of a value from the id in x: `Some(None)` for the id itself.
     fn offset_of_id(&self, value: ValueRef) -> Option<Option<ValueRef>> {
         let ir = self.ir;
         if self.is_id(value) {

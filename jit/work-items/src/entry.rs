@@ -1,4 +1,4 @@
-//! The kernel's entry: a loop over groups. The layouts are those of `longshore_device.h`.
+//! The kernel's entry: a loop over groups. `longshore_device.h` defines the layouts.
 
 use longshore_llvm::types::*;
 

@@ -16,7 +16,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn of(ir: &Ir<'_>, function: ValueRef) -> Flow {
+    pub(crate) fn new(ir: &Ir<'_>, function: ValueRef) -> Flow {
         let blocks = ir.blocks(function);
         let index: HashMap<_, _> = blocks.iter().enumerate().map(|(i, b)| (*b, i)).collect();
         let mut successors = vec![Vec::new(); blocks.len()];

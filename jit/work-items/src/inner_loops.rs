@@ -30,7 +30,7 @@ pub(crate) fn next(
         };
         let mut exits = flow.numbers().filter(|block| body[*block]).filter(leaves);
         let (exit, None) = (exits.next()?, exits.next()) else { return None };
-        let is_uniform = uniformity.of_branch(ir, flow.blocks[exit]) <= Level::Chunk
+        let is_uniform = uniformity.branch_level(ir, flow.blocks[exit]) <= Level::Chunk
             && flow.successors[exit].len() > 1;
         let inside = flow.numbers().filter(|block| body[*block]);
         let instructions: Vec<ValueRef> =

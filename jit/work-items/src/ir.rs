@@ -446,13 +446,13 @@ impl Build<'_, '_> {
         ll!(self.0, LLVMBuildStore(self.0.builder, value, address))
     }
 
-    /// The address of element `index` of an array.
+    /// Returns the address of element `index` of an array.
     pub(crate) fn element(&self, ty: TypeRef, array: ValueRef, index: ValueRef) -> ValueRef {
         let builder = self.0.builder;
         ll!(self.0, LLVMBuildInBoundsGEP2(builder, ty, array, &raw const index, 1, NO_NAME))
     }
 
-    /// The address `bytes` bytes behind a pointer, as a pointer to `ty`.
+    /// Returns the address `bytes` bytes behind a pointer, as a pointer to `ty`.
     pub(crate) fn field(&self, pointer: ValueRef, bytes: u64, ty: TypeRef) -> ValueRef {
         let byte = self.0.int(8);
         let pointer = self.cast(opcode::BIT_CAST, pointer, self.0.pointer_to(byte));
@@ -469,12 +469,12 @@ impl Build<'_, '_> {
         ll!(self.0, LLVMBuildBinOp(self.0.builder, opcode, a, b, NO_NAME))
     }
 
-    /// A sum that does not overflow.
+    /// Adds values whose sum does not overflow.
     pub(crate) fn add(&self, a: ValueRef, b: ValueRef) -> ValueRef {
         ll!(self.0, LLVMBuildNUWAdd(self.0.builder, a, b, NO_NAME))
     }
 
-    /// A product that does not overflow.
+    /// Multiplies values whose product does not overflow.
     pub(crate) fn multiply(&self, a: ValueRef, b: ValueRef) -> ValueRef {
         ll!(self.0, LLVMBuildNUWMul(self.0.builder, a, b, NO_NAME))
     }

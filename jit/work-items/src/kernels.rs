@@ -32,7 +32,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    pub(crate) fn of(ir: &Ir<'_>) -> Calls {
+    pub(crate) fn new(ir: &Ir<'_>) -> Calls {
         let mut calls = HashMap::new();
         let mut waiting = HashSet::new();
         for function in ir.all_functions() {
@@ -41,7 +41,7 @@ impl Calls {
             called.sort_unstable();
             called.dedup();
             calls.insert(function, called);
-            if Marker::of_symbol(&ir.name(function)).is_some_and(Marker::waits) {
+            if Marker::from_symbol(&ir.name(function)).is_some_and(Marker::waits) {
                 waiting.insert(function);
             }
         }
@@ -111,7 +111,7 @@ pub(crate) fn check(ir: &Ir<'_>, calls: &Calls, kernel: &Kernel) -> Result<(), O
         calls.waits(it) && ir.is_defined(it) && !is_kernel(&it) && is_address_taken(ir, it)
     });
     for function in inside.iter().copied().filter(|it| ir.is_defined(*it)) {
-        let is_marker = Marker::of_symbol(&ir.name(function)).is_some();
+        let is_marker = Marker::from_symbol(&ir.name(function)).is_some();
         if is_marker {
             continue;
         }
@@ -149,7 +149,7 @@ pub(crate) fn inline_into(ir: &Ir<'_>, calls: &Calls, kernels: &[Kernel]) {
         let size = |function: &ValueRef| ir.all_instructions(*function).len();
         let is_small = inside.iter().map(size).sum::<usize>() < INLINED;
         for function in inside {
-            let is_marker = Marker::of_symbol(&ir.name(function)).is_some();
+            let is_marker = Marker::from_symbol(&ir.name(function)).is_some();
             if !ir.is_defined(function) || is_marker {
                 continue;
             }

@@ -13,7 +13,7 @@ use crate::transform::Body;
 /// The record of items that have returned.
 #[derive(Clone, Copy)]
 pub(crate) struct Returned {
-    /// For each item, whether it has returned.
+    /// Whether an item has returned, for each item.
     pub(crate) flags: Slot,
     /// The number of these items.
     pub(crate) count: Slot,

@@ -90,7 +90,7 @@ pub unsafe fn run(
 ) -> Result<Report, String> {
     // SAFETY: promised by the caller.
     let ir = unsafe { Ir::new(library, context, module) };
-    let calls = kernels::Calls::of(&ir);
+    let calls = kernels::Calls::new(&ir);
     let mut report = Report::default();
     let mut found = kernels::find(&ir, &calls);
     found.retain(|kernel| match kernels::check(&ir, &calls, kernel) {

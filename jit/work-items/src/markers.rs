@@ -42,7 +42,7 @@ pub(crate) enum Number {
 
 impl Marker {
     /// Returns the marker with this symbol. A linker of modules may have added `.` and a number.
-    pub(crate) fn of_symbol(symbol: &str) -> Option<Marker> {
+    pub(crate) fn from_symbol(symbol: &str) -> Option<Marker> {
         let name = symbol.strip_prefix("__longshore_")?;
         let name = match name.rsplit_once('.') {
             Some((name, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -54,13 +54,13 @@ impl Marker {
             "ballot" => Marker::Ballot,
             "shuffle" => Marker::Shuffle,
             "subgroup_of" => Marker::SubgroupOf,
-            _ => Marker::Scan(Scan::of_name(name.strip_prefix("scan_")?)?),
+            _ => Marker::Scan(Scan::from_name(name.strip_prefix("scan_")?)?),
         })
     }
 
     /// Returns the marker that an instruction calls.
     pub(crate) fn called(ir: &Ir<'_>, instruction: ValueRef) -> Option<Marker> {
-        Marker::of_symbol(&ir.name(ir.callee(instruction)?))
+        Marker::from_symbol(&ir.name(ir.callee(instruction)?))
     }
 
     /// Returns whether items wait for each other in it.
@@ -75,7 +75,7 @@ impl Marker {
 }
 
 impl Scan {
-    fn of_name(name: &str) -> Option<Scan> {
+    fn from_name(name: &str) -> Option<Scan> {
         let (operation, number) = name.split_once('_')?;
         let operation = match operation {
             "add" => Operation::Add,
@@ -112,7 +112,7 @@ mod tests {
             ("longshore_barrier", None),
         ];
         for (symbol, marker) in known {
-            assert_eq!(Marker::of_symbol(symbol), marker, "{symbol}");
+            assert_eq!(Marker::from_symbol(symbol), marker, "{symbol}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Notes of kernels, which tell the backend how their items run.
+//! Notes of kernels, from which the backend learns how their items run.
 
 use std::ffi::CString;
 

@@ -1,7 +1,7 @@
 //! The division of a function into regions, which a group runs one after the other.
 //!
-//! A *node* is a block that is run once for a group or for a chunk: a barrier, a sub-group
-//! operation, the return, and a branch that chooses between nodes and is the same for all items. A
+//! A *node* is a block that is run once for a group or for a chunk. Barriers, sub-group operations
+//! and the return are nodes, and so are branches between nodes that are the same for all items. A
 //! *region* is a set of other blocks with one entry, between nodes. All items leave a region to the
 //! same block, except items that return early.
 
@@ -76,7 +76,7 @@ pub(crate) fn divide(
     level: Level,
 ) -> Result<Regions, Obstacle> {
     loop {
-        let flow = Flow::of(ir, function);
+        let flow = Flow::new(ir, function);
         let inside = |block: usize| {
             let block = flow.blocks[block];
             let is_node = nodes.get(&block).is_some_and(|node| node.level() <= level);
@@ -175,7 +175,7 @@ fn next_branch(
         if !chooses || nodes.contains_key(&flow.blocks[block]) {
             continue;
         }
-        if uniformity.of_branch(ir, flow.blocks[block]) <= level {
+        if uniformity.branch_level(ir, flow.blocks[block]) <= level {
             return Ok(Some(block));
         }
         if exits[block].iter().filter(|exit| !is_return(*exit)).count() > 1 {

@@ -206,13 +206,13 @@ pub(crate) enum Place {
     Start,
     /// A block of the group, in no region.
     GroupNode(BlockRef),
-    /// Before the loops of a region of the group.
+    /// The code before the loops of a region of the group.
     Group(usize),
     /// A block of a chunk, in no region of the chunk.
     ChunkNode(usize, BlockRef),
-    /// Before the loop of a region of a chunk.
+    /// The code before the loop of a region of a chunk.
     Chunk(usize, usize),
-    /// In the loop of a region of a chunk.
+    /// The loop of a region of a chunk.
     Item(usize, usize),
 }
 
@@ -241,7 +241,7 @@ impl Place {
     }
 }
 
-/// Places of all blocks of a function's regions, before their loops are made.
+/// Returns the places of all blocks of a function's regions, before their loops are made.
 pub(crate) fn places(
     nodes: &Nodes,
     groups: &Regions,

@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Returns the kind for values of a level; `stays` if no use is in another region of the group.
-    pub(crate) fn of(level: Level, stays: bool) -> Kind {
+    pub(crate) fn for_level(level: Level, stays: bool) -> Kind {
         match (level, stays) {
             (Level::Group, _) | (Level::Chunk, true) => Kind::One,
             (Level::Item, true) => Kind::Lanes,
@@ -161,8 +161,8 @@ impl<'i, 'l> Slots<'i, 'l> {
     }
 }
 
-/// Returns the instruction before which code for the use of a value in `user` must be: `user`, or
-/// for a phi the end of each block from which the value comes.
+/// Returns the uses of a value in `user`: the operand's index, and the instruction before which
+/// code for the use must be. For a phi it is the end of the block from which the value comes.
 pub(crate) fn use_points(ir: &Ir<'_>, value: ValueRef, user: ValueRef) -> Vec<(u32, ValueRef)> {
     let operands = ir.operands(user);
     let is_phi = ir.opcode(user) == opcode::PHI;

@@ -59,8 +59,8 @@ pub(crate) fn transform(
     variables.retain(|it| ir.opcode(*it) == opcode::ALLOCA);
     let (mut nodes, end) = split_at_nodes(ir, function);
     let has_subgroups = nodes.values().any(|node| *node == Node::Exchange);
-    let flow = Flow::of(ir, function);
-    let uniformity = Uniformity::of(ir, function, &flow, has_subgroups);
+    let flow = Flow::new(ir, function);
+    let uniformity = Uniformity::new(ir, function, &flow, has_subgroups);
     let mut universe: HashSet<BlockRef> =
         flow.blocks.iter().copied().filter(|block| *block != start).collect();
     let mut groups = divide(ir, function, &mut nodes, &uniformity, &mut universe, Level::Group)?;
@@ -72,7 +72,7 @@ pub(crate) fn transform(
     for (number, region) in groups.list.iter().enumerate() {
         groups.of.extend(region.blocks.iter().map(|block| (*block, number)));
     }
-    let flow = Flow::of(ir, function);
+    let flow = Flow::new(ir, function);
     let order = flow.post_order().into_iter().rev().map(|block| flow.blocks[block]).collect();
     let sizes = sizes(ir, function, start, required);
     let (accesses, parallel) = parallel_metadata(ir);
@@ -181,7 +181,7 @@ impl<'i, 'l> Body<'i, 'l> {
             ir.erase(phi);
             return Ok(());
         }
-        let kind = Kind::of(level, !is_first);
+        let kind = Kind::for_level(level, !is_first);
         let late = self.late_uses(phi, kind, group);
         let slot = self.slots.allocate(ir.type_of(phi), kind);
         for (value, block) in incoming {
@@ -220,7 +220,7 @@ impl<'i, 'l> Body<'i, 'l> {
         Ok(())
     }
 
-    /// Returns the uses of a phi, if each can load from the phi's slot by itself: the slot gets its
+    /// Returns the uses of a phi, if each can load from the phi's slot by itself. The slot gets its
     /// next value at the end of a region, behind these uses.
     fn late_uses(
         &self,
@@ -295,7 +295,7 @@ impl<'i, 'l> Body<'i, 'l> {
             && uses.iter().all(|(.., place)| {
                 place.group() == own.group() && !matches!(place, Place::Group(_))
             });
-        let kind = Kind::of(self.uniformity.level(value), stays);
+        let kind = Kind::for_level(self.uniformity.level(value), stays);
         let slot = self.slots.allocate(ir.type_of(value), kind);
         for (user, index, point, place) in uses {
             let loaded = self.slots.load(slot, point, place, &self.loops)?;

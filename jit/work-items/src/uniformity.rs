@@ -29,13 +29,13 @@ pub(crate) struct Uniformity {
 impl Uniformity {
     /// Computes the levels for a function of one item, whose parameters 2 to 4 are the item's
     /// place in its group.
-    pub(crate) fn of(ir: &Ir<'_>, function: ValueRef, flow: &Flow, has_subgroups: bool) -> Self {
+    pub(crate) fn new(ir: &Ir<'_>, function: ValueRef, flow: &Flow, has_subgroups: bool) -> Self {
         let mut levels = HashMap::new();
         levels.insert(ir.parameter(function, 2), Level::Item);
         levels.insert(ir.parameter(function, 3), Level::Chunk);
         levels.insert(ir.parameter(function, 4), Level::Chunk);
         let mut uniformity = Uniformity { levels, has_subgroups };
-        let influence = Influence::of(flow);
+        let influence = Influence::new(flow);
         let mut joins = vec![Level::Group; flow.blocks.len()];
         while uniformity.step(ir, flow, &influence, &mut joins) {}
         uniformity
@@ -50,7 +50,11 @@ impl Uniformity {
     }
 
     /// Returns the level of the choice among a block's successors.
-    pub(crate) fn of_branch(&self, ir: &Ir<'_>, block: longshore_llvm::types::BlockRef) -> Level {
+    pub(crate) fn branch_level(
+        &self,
+        ir: &Ir<'_>,
+        block: longshore_llvm::types::BlockRef,
+    ) -> Level {
         let terminator = ir.terminator(block);
         match ir.opcode(terminator) {
             opcode::BR | opcode::SWITCH if ir.successors(block).len() > 1 => {
@@ -77,7 +81,7 @@ impl Uniformity {
                     changed = true;
                 }
             }
-            let level = self.of_branch(ir, *block);
+            let level = self.branch_level(ir, *block);
             if level > Level::Group {
                 for joined in &influence.joins[number] {
                     if joins[*joined] < level {
@@ -218,7 +222,7 @@ struct Influence {
 }
 
 impl Influence {
-    fn of(flow: &Flow) -> Influence {
+    fn new(flow: &Flow) -> Influence {
         let nearest = flow.post_dominators();
         let joins = flow.numbers().map(|block| {
             if flow.successors[block].len() < 2 {

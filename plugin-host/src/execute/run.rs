@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
     }
 
     /// Finds the failed item of a group in [`Mode::ItemLoops`]: runs the group again with a stack
-    /// for each item. The second run also tells where items wait at different places.
+    /// for each item. The second run also finds items that wait at different places.
     #[cold]
     fn trace_fibers(&self, stop: Stop, work: Work) -> Fault {
         let mut again = Group::new(&work, work.group, false, self.call);

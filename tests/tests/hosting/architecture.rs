@@ -82,7 +82,7 @@ fn only_one_file_reads_the_environment() {
 
 /// Folders of crates, and the packages of the workspace on which each may depend. The command may
 /// depend on all.
-const DEPENDENCIES: [(&str, &[&str]); 21] = [
+const DEPENDENCIES: [(&str, &[&str]); 22] = [
     ("plugin-api/interface", &[]),
     ("plugin-api/macros", &["longshore-interface"]),
     ("plugin-api", &["longshore-interface-macros"]),
@@ -113,6 +113,7 @@ const DEPENDENCIES: [(&str, &[&str]); 21] = [
     ("jit/orc-rt", &[]),
     ("jit/linker", &["longshore-orc-rt"]),
     ("jit/llvm", &[]),
+    ("jit/work-items", &["longshore-llvm"]),
     ("jit/compiler", &["longshore-llvm"]),
     ("jit/bitcode", &["longshore-compiler", "longshore-jitlink"]),
     (
