@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use longshore_llvm::types::*;
 
 use crate::ir::ll;
-use crate::regions::{Node, Obstacle};
+use crate::regions::{Node, Obstacle, Region};
 use crate::shape::Place;
 use crate::slots::{Kind, Slot};
 use crate::transform::Body;
@@ -126,8 +126,8 @@ impl Body<'_, '_> {
     /// Returns the regions of the group in which some items may return and others go on.
     fn partial(&self) -> Vec<usize> {
         let is_partial = |group: &usize| {
-            let region = &self.groups.list[*group];
-            region.exit.is_some() && region.returns
+            let goes_on = |region: &Region| region.exit.is_some() && region.returns;
+            goes_on(&self.groups.list[*group]) || self.chunks[*group].list.iter().any(goes_on)
         };
         (0..self.groups.list.len()).filter(is_partial).collect()
     }
