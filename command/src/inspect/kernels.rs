@@ -9,12 +9,17 @@ use longshore_plugin_api::{
 };
 use std::collections::BTreeMap;
 
+/// Size of a note, behind which its text begins.
+const NOTE_BYTES: usize = 8;
+
 /// The facts about kernels in the image's variables.
 #[derive(Default)]
 pub(super) struct Kernels {
     descriptions: BTreeMap<String, KernelDescription>,
     notes: BTreeMap<String, Uses>,
     of_image: Uses,
+    /// Reasons why the items of kernels keep their stacks.
+    no_loops: BTreeMap<String, String>,
     metadata: BTreeMap<String, MetadataReport>,
     problems: Vec<String>,
 }
@@ -41,6 +46,14 @@ impl Kernels {
             _ => &mut self.of_image,
         };
         match KernelNote::parse(content) {
+            Some(KernelNote::NoItemLoops(bytes)) => {
+                let text = content.get(NOTE_BYTES..).unwrap_or_default();
+                let text = &text[..text.len().min(bytes as usize)];
+                if let NoteOwner::Kernel(kernel) = owner {
+                    let reason = String::from_utf8_lossy(text).into_owned();
+                    self.no_loops.insert(kernel.to_owned(), reason);
+                }
+            }
             Some(note) => uses.add(note),
             None => self.problems.push(format!("{symbol}: unknown kind of note")),
         }
@@ -73,7 +86,10 @@ impl Kernels {
         let kernels = self.metadata.into_iter().map(|(name, mut metadata)| {
             let uses = self.notes.get(&name).copied().unwrap_or_default();
             let description = self.descriptions.remove(&name);
-            let description = description.map(|known| describe(known, uses, self.of_image));
+            let description = description.map(|known| DescriptionReport {
+                no_loops_because: self.no_loops.remove(&name),
+                ..describe(known, uses, self.of_image)
+            });
             if description.is_some() {
                 metadata.form = None;
             }
@@ -124,6 +140,7 @@ fn describe(known: KernelDescription, uses: Uses, of_image: Uses) -> Description
     DescriptionReport {
         form: form_name(known.form),
         on_cpu,
+        no_loops_because: None,
         arguments: known.arguments.iter().map(argument).collect(),
         declaration: known.declaration,
         required_group: known.required_group,
@@ -215,6 +232,19 @@ mod tests {
         }
         assert_eq!(on_cpu(0, "helper.longshore_note", 1), "fibers");
         assert_eq!(on_cpu(0, "__longshore_body_g.longshore_note", 1), "loop");
+    }
+
+    #[test]
+    fn loops_are_regions_and_the_reason_against_loops_is_kept() {
+        let own = "__longshore_body_f.longshore_note";
+        assert_eq!([on_cpu(0, own, 7), on_cpu(0, own, 8)], ["regions"; 2]);
+        let mut kernels = Kernels::default();
+        assert!(kernels.take("__longshore_kernel_f", &description(0)));
+        assert!(kernels.take(own, &[note(9, 4), b"k.c:1 and more".to_vec()].concat()));
+        let mut report = ImageReport::new("elf-o".into(), 0);
+        kernels.finish(&mut report);
+        let described = report.kernels[0].description.as_ref().unwrap();
+        assert_eq!(described.no_loops_because.as_deref(), Some("k.c:"));
     }
 
     #[test]

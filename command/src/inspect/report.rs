@@ -194,6 +194,9 @@ pub(super) struct DescriptionReport {
     pub(super) form: &'static str,
     /// Execution on the CPU: "loop", "fibers" or "regions".
     pub(super) on_cpu: &'static str,
+    /// Reason why `longshore cc` has made no loops of items that wait for each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) no_loops_because: Option<String>,
     pub(super) declaration: String,
     pub(super) arguments: Vec<ArgumentReport>,
     /// The required group size, with 0 for an open dimension.

@@ -63,6 +63,7 @@ fn add_image(parts: &mut Vec<String>, name: &str, image: &ImageReport) {
         let rows = image.kernels.iter().take(MOST_ROWS).map(kernel_row).collect();
         parts.push(table::render(header, rows));
         parts.extend(more("kernels", image.kernels.len()));
+        parts.extend(image.kernels.iter().take(MOST_ROWS).filter_map(no_loops));
     }
     if !image.globals.is_empty() {
         let row = |global: &GlobalReport| [shown(&global.name), units::bytes(global.bytes)];
@@ -73,6 +74,12 @@ fn add_image(parts: &mut Vec<String>, name: &str, image: &ImageReport) {
     for member in &image.members {
         add_image(parts, &shown(member.member.as_deref().unwrap_or("member")), member);
     }
+}
+
+/// Returns a line with the reason why the items of a kernel keep their stacks.
+fn no_loops(kernel: &KernelReport) -> Option<String> {
+    let reason = kernel.description.as_ref()?.no_loops_because.as_ref()?;
+    Some(format!("{}: each item has a stack: {}", shown(&kernel.name), shown(reason)))
 }
 
 fn heading(name: &str, image: &ImageReport) -> String {
