@@ -7,6 +7,7 @@ mod debugged_programs;
 mod device_header;
 mod guarded_code;
 mod handles;
+mod item_loops;
 mod kernel_faults;
 mod kernels;
 mod launch_checks;

@@ -17,9 +17,8 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the description of each kernel.
-/// Returns the descriptions of an image's kernels. Only `longshore cc` makes loops of kernels whose
-/// items wait for each other, and only for CPUs.
+/// Returns the description of each kernel, as if items with barriers were loops everywhere: they
+/// are only for CPUs.
 fn descriptions(image: &Value) -> BTreeMap<String, Value> {
     let kernels = image["kernels"].as_array().unwrap().iter();
     let described = kernels.filter(|kernel| !kernel["description"].is_null());

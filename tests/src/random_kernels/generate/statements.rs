@@ -133,6 +133,8 @@ impl Generator {
     fn address(&mut self, scope: &mut Scope, flow: Flow, ty: Type, body: &mut Block) -> Address {
         if self.random.percent(20) {
             let condition = self.condition(scope, flow, Class::Item, 1);
+            // Only some items compute the index of each address.
+            let flow = Flow { exchanges: false, ..flow };
             let yes = self.simple_address(scope, flow, ty, body);
             let no = self.simple_address(scope, flow, ty, body);
             return Address::Choose(condition, Box::new(yes), Box::new(no));
