@@ -3,6 +3,7 @@
 
 mod cache;
 
+use super::containers::{answer, own_triple};
 use longshore::{
     Acceptance, Device, Environment, ErrorCode, Format, Grid, Image, ImageKind, LoadOptions,
     OffloadImage, OffloadKind, write_offload_binary,
@@ -69,19 +70,6 @@ fn clang() -> Option<&'static str> {
     let found = clangs().into_iter().next_back();
     assert!(found.is_some() || std::env::var_os("CI").is_none(), "no clang is installed");
     found
-}
-
-fn answer(device: &Device, image: impl Into<Image>) -> longshore::Result<u32> {
-    let program = device.load_trusted(image)?;
-    let queue = device.queue()?;
-    let out = device.buffer_of(&queue, &[0u32])?;
-    // SAFETY: `answer` takes a pointer to one number.
-    unsafe { queue.launch(&program.kernel("answer")?, Grid::default(), (&out,))? };
-    Ok(out.to_vec(&queue)?[0])
-}
-
-fn own_triple() -> String {
-    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
 /// Returns a container of images: kind, triple, architecture, bytes.

@@ -36,7 +36,8 @@ fn shared(folder: &Path, number: u32) -> Vec<u8> {
     std::fs::read(answering(folder, number, &["-shared", "-fPIC"])).unwrap()
 }
 
-fn answer(device: &Device, image: impl Into<Image>) -> longshore::Result<u32> {
+/// Returns the result of the image's kernel `answer`.
+pub(super) fn answer(device: &Device, image: impl Into<Image>) -> longshore::Result<u32> {
     let program = device.load_trusted(image)?;
     let queue = device.queue()?;
     let out = device.buffer_of(&queue, &[0u32])?;
@@ -45,7 +46,8 @@ fn answer(device: &Device, image: impl Into<Image>) -> longshore::Result<u32> {
     Ok(out.to_vec(&queue)?[0])
 }
 
-fn own_triple() -> String {
+/// Returns the triple of this machine.
+pub(super) fn own_triple() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
