@@ -885,7 +885,7 @@ LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(struct longshore_self *self) {
   longshore_grid_barrier_together_(self->work);
 }
 
-/* One thread runs a group. */
+/* One thread runs a group. Loads and stores remain atomic: plain ones say that items do not touch the same element. */
 #define LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope) ((scope) >= LONGSHORE_SCOPE_GROUP)
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, (order))
 #define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                                  \
@@ -1439,8 +1439,10 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, u
     (void)scope;                                                                                                      \
     longshore_before_(order, scope);                                                                                  \
     if (LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope)) {                                                                     \
-      const T old = *(T *)p;                                                                                          \
-      *(T *)p = (next);                                                                                               \
+      T old, new_value;                                                                                               \
+      __atomic_load(p, &old, __ATOMIC_RELAXED);                                                                       \
+      new_value = (next);                                                                                             \
+      __atomic_store(p, &new_value, __ATOMIC_RELAXED);                                                                \
       result = old;                                                                                                   \
     } else if (LONGSHORE_ATOMIC_BY_LOOP_(scope)) {                                                                    \
       LONGSHORE_FETCH_LOOP_(T, next)                                                                                  \

@@ -32,7 +32,9 @@ impl Body<'_, '_> {
         let terminator = ir.terminator(region.entry);
         let [yes, no] = *ir.successors(region.entry) else { return };
         let is_inside = [yes, no].map(|it| !self.leaves_at_once(group, item, it));
-        if region.returns || !self.is_idle(group, item, region.entry) {
+        // Items outside of the range would have to be recorded as returned.
+        let records = region.returns && self.partial().contains(&group);
+        if records || !self.is_idle(group, item, region.entry) {
             return;
         }
         let condition = ir.operand(terminator, 0);
@@ -45,10 +47,13 @@ impl Body<'_, '_> {
         let Some((start, end)) = self.range(predicate, &comparison, group, item) else { return };
         let made = &self.loops.items[group][item];
         let before = ir.terminator(made.before);
+        let i32 = ir.int(32);
+        let [start, end] =
+            [start, end].map(|lane| ir.before(before).cast(opcode::TRUNC, lane, i32));
         let is_needed = ir.before(before).compare(predicate::ULT, start, end);
         ir.at_end(made.before).cond_br(is_needed, made.begin, made.after);
         ir.erase(before);
-        ll!(ir, LLVMSetOperand(made.lane, 0, start));
+        ll!(ir, LLVMSetOperand(made.counter, 0, start));
         let more = ir.operand(ir.terminator(made.end), 0);
         ll!(ir, LLVMSetOperand(more, 1, end));
         ir.erase(terminator);
@@ -229,7 +234,7 @@ fn is_far_from_wrapping(ir: &Ir<'_>, value: ValueRef) -> bool {
 }
 
 /// Returns the predicate for exchanged operands.
-fn swapped(predicate: u32) -> u32 {
+pub(crate) fn swapped(predicate: u32) -> u32 {
     match predicate {
         predicate::UGT => predicate::ULT,
         predicate::ULT => predicate::UGT,
@@ -244,7 +249,7 @@ fn swapped(predicate: u32) -> u32 {
 }
 
 /// Returns the predicate that holds where another one does not.
-fn inverted(predicate: u32) -> u32 {
+pub(crate) fn inverted(predicate: u32) -> u32 {
     match predicate {
         predicate::EQ => predicate::NE,
         predicate::NE => predicate::EQ,

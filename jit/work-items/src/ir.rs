@@ -1,6 +1,6 @@
 //! LLVM's IR with less noise: the operations of the C API that the pass needs.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 
 use longshore_llvm::types::*;
 use longshore_llvm::{Functions, Library};
@@ -305,6 +305,13 @@ impl<'l> Ir<'l> {
         ll!(self, LLVMInsertIntoBuilder(self.builder, instruction));
     }
 
+    /// Inserts an instruction without a block at the end of a block.
+    pub(crate) fn insert_at_end(&self, instruction: ValueRef, block: BlockRef) {
+        ll!(self, LLVMPositionBuilderAtEnd(self.builder, block));
+        self.forget_line();
+        ll!(self, LLVMInsertIntoBuilder(self.builder, instruction));
+    }
+
     /// Splits a block before an instruction. The instructions before it go to a new block, which
     /// all edges to the old block reach now; the old block is its successor. Returns the new block.
     pub(crate) fn split_before(&self, instruction: ValueRef, name: &CStr) -> BlockRef {
@@ -366,33 +373,6 @@ impl<'l> Ir<'l> {
     pub(crate) fn before(&self, instruction: ValueRef) -> Build<'_, 'l> {
         ll!(self, LLVMPositionBuilderBefore(self.builder, instruction));
         Build(self)
-    }
-
-    /// Runs a pipeline on the module.
-    pub(crate) fn run_passes(&self, passes: &str, machine: TargetMachineRef) -> Result<(), String> {
-        let text = CString::new(passes).expect("pipelines have no NUL");
-        let options = ll!(self, LLVMCreatePassBuilderOptions());
-        let error = ll!(self, LLVMRunPasses(self.module, text.as_ptr(), machine, options));
-        ll!(self, LLVMDisposePassBuilderOptions(options));
-        let Some(error) = error.present() else { return Ok(()) };
-        let message = ll!(self, LLVMGetErrorMessage(error));
-        // SAFETY: LLVM returns a text that ends with NUL.
-        let shown = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
-        ll!(self, LLVMDisposeErrorMessage(message));
-        Err(format!("LLVM refuses the passes '{passes}': {shown}"))
-    }
-
-    /// Returns the verifier's complaint about the module.
-    pub(crate) fn verify(&self) -> Result<(), String> {
-        let mut message = std::ptr::null_mut();
-        let broken = ll!(self, LLVMVerifyModule(self.module, RETURN_STATUS, &raw mut message));
-        let shown = match message.is_null() {
-            true => String::new(),
-            // SAFETY: LLVM returns a text that ends with NUL.
-            false => unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned(),
-        };
-        ll!(self, LLVMDisposeMessage(message));
-        if broken == 0 { Ok(()) } else { Err(shown) }
     }
 
     pub(crate) fn show_type(&self, ty: TypeRef) -> String {

@@ -124,7 +124,7 @@ impl Body<'_, '_> {
     }
 
     /// Returns the regions of the group in which some items may return and others go on.
-    fn partial(&self) -> Vec<usize> {
+    pub(crate) fn partial(&self) -> Vec<usize> {
         let is_partial = |group: &usize| {
             let goes_on = |region: &Region| region.exit.is_some() && region.returns;
             goes_on(&self.groups.list[*group]) || self.chunks[*group].list.iter().any(goes_on)

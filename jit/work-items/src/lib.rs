@@ -27,10 +27,12 @@ mod leave;
 mod markers;
 mod metadata;
 mod notes;
+mod passes;
 mod recompute;
 mod regions;
 mod shape;
 mod slots;
+mod strides;
 mod transform;
 mod uniformity;
 
@@ -70,6 +72,10 @@ const NOTE_NO_LOOPS: u32 = 9;
 /// Passes that make a kernel's code regular: values instead of variables, no dead code.
 const SIMPLIFY: &str = "function(lower-expect,sroa,early-cse,instcombine,simplifycfg,sroa,\
                         early-cse,instcombine,simplifycfg,adce)";
+/// Passes that replace loops of few rounds by their rounds. Rounds with barriers then have constant
+/// bounds, and LLVM can vectorise the loops over items around loops without barriers.
+const UNROLL: &str = "function(loop-simplify,lcssa,\
+                      loop-unroll<O3;no-partial;no-runtime;no-peeling;no-upperbound>)";
 /// Passes that give loops entries and exits of their own.
 const REGULAR: &str = "function(loop-simplify,lcssa,break-crit-edges)";
 
@@ -112,12 +118,18 @@ pub unsafe fn run(
     // Since LLVM 18 the pass ends the process if one round is not enough.
     let combine = if ir.major < 18 { "instcombine" } else { "instcombine<no-verify-fixpoint>" };
     let simplify = SIMPLIFY.replace("instcombine", combine);
-    ir.run_passes(&simplify, machine)?;
+    ir.run_passes_on(&copies, &simplify, machine)?;
     let reads = |copy: &ValueRef| fields::read_from_group(&ir, *copy);
     if copies.iter().filter(|copy| reads(copy)).count() > 0 {
-        ir.run_passes(&simplify, machine)?;
+        ir.run_passes_on(&copies, &simplify, machine)?;
     }
-    ir.run_passes(REGULAR, machine)?;
+    copies.iter().for_each(|copy| markers::may_be_copied(&ir, *copy));
+    ir.run_passes_on(&copies, &format!("{UNROLL},{simplify}"), machine)?;
+    ir.run_passes_on(&copies, REGULAR, machine)?;
+    let strides = |copy: &ValueRef| strides::interchange(&ir, *copy, has_subgroups(&ir, *copy));
+    if copies.iter().filter(|copy| strides(copy)).count() > 0 {
+        ir.run_passes_on(&copies, "function(break-crit-edges)", machine)?;
+    }
     for (kernel, copy) in found.iter().zip(copies) {
         make_loops(&ir, kernel, copy, &mut report);
     }
@@ -170,12 +182,15 @@ pub unsafe fn run_on_bitcode(
     }
 }
 
+/// Returns whether a function calls sub-group operations.
+fn has_subgroups(ir: &Ir<'_>, function: ValueRef) -> bool {
+    let called = |it: &ValueRef| markers::Marker::called(ir, *it);
+    let mut markers = ir.all_instructions(function).into_iter();
+    markers.any(|it| called(&it).is_some_and(markers::Marker::is_of_subgroup))
+}
+
 fn make_loops(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef, report: &mut Report) {
-    let has_subgroups = {
-        let called = |it: &ValueRef| markers::Marker::called(ir, *it);
-        let mut markers = ir.all_instructions(copy).into_iter();
-        markers.any(|it| called(&it).is_some_and(markers::Marker::is_of_subgroup))
-    };
+    let has_subgroups = has_subgroups(ir, copy);
     let required = notes::required_group(ir, &kernel.name);
     match transform::transform(ir, copy, required) {
         Ok(made) => {

@@ -74,6 +74,16 @@ impl Marker {
     }
 }
 
+/// Lets passes copy the markers that a function calls, as unrolling does.
+pub(crate) fn may_be_copied(ir: &Ir<'_>, function: ValueRef) {
+    for call in ir.all_instructions(function) {
+        if Marker::called(ir, call).is_some() {
+            ir.remove_call_attribute(call, "noduplicate");
+            ir.remove_attribute(ir.callee(call).expect("it is a marker"), "noduplicate");
+        }
+    }
+}
+
 impl Scan {
     fn from_name(name: &str) -> Option<Scan> {
         let (operation, number) = name.split_once('_')?;

@@ -4,6 +4,7 @@ use longshore_llvm::types::{ValueRef, opcode};
 
 use crate::ir::{Ir, ll};
 use crate::shape::Place;
+use crate::slots::use_points;
 use crate::transform::Body;
 use crate::uniformity::{Level, is_speculatable};
 
@@ -11,6 +12,25 @@ use crate::uniformity::{Level, is_speculatable};
 const MOST: usize = 6;
 
 impl Body<'_, '_> {
+    /// Computes cheap values again in all regions that use them, so that no region computes a value
+    /// only for others.
+    pub(crate) fn recompute_cheap_values(&mut self) {
+        let ir = self.ir;
+        for block in self.order.clone() {
+            for value in ir.instructions(block) {
+                let own = self.place(value);
+                for user in ir.users(value) {
+                    for (index, point) in use_points(ir, value, user) {
+                        let place = self.place(point);
+                        if !own.reaches(place) {
+                            self.recompute(value, user, index, point, place);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// Computes a value again for one use, if few instructions compute it from the item's place and
     /// from values of the whole group. Returns whether it did.
     pub(crate) fn recompute(

@@ -12,6 +12,7 @@ use longshore_llvm::types::{BlockRef, ValueRef};
 use crate::flow::{Bits, Flow};
 use crate::inner_loops;
 use crate::ir::Ir;
+use crate::strides;
 use crate::uniformity::{Level, Uniformity};
 
 /// The reason why a block is a node.
@@ -86,6 +87,13 @@ pub(crate) fn divide(
         let region_of = assign(&flow, &open);
         let exits = exits(&flow, &open, &region_of);
         let mut branch = next_branch(ir, &flow, &exits, nodes, uniformity, level)?;
+        if branch.is_none() && level == Level::Chunk {
+            let is_forced = |block: &usize| {
+                let terminator = ir.terminator(flow.blocks[*block]);
+                open[*block] && strides::is_together(ir, terminator)
+            };
+            branch = flow.numbers().find(is_forced);
+        }
         if branch.is_none() && level == Level::Chunk {
             branch = inner_loops::next(ir, &flow, &region_of, nodes, uniformity);
         }

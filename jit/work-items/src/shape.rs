@@ -46,14 +46,16 @@ pub(crate) struct ItemLoop {
     pub(crate) end: BlockRef,
     /// Block behind the loop, without a terminator.
     pub(crate) after: BlockRef,
-    /// Index of the item in its chunk, and in its group.
+    /// The loop's counter: the lane as `i32`, like ids, which LLVM then knows not to wrap around.
+    pub(crate) counter: ValueRef,
+    /// Index of the item in its chunk, and in its group, as `i64`.
     pub(crate) lane: ValueRef,
     pub(crate) index: ValueRef,
-    /// The item's id in x.
+    /// The item's id in x, as `i32`.
     pub(crate) x: ValueRef,
 }
 
-/// A loop that counts an `i64` up, with at least one round.
+/// A loop that counts up, with at least one round.
 struct Counter {
     begin: BlockRef,
     /// Last block of a round.
@@ -81,8 +83,8 @@ impl Shaper<'_, '_> {
         let before = ir.split_before(ir.instructions(entry)[0], c"group");
         ir.erase(ir.terminator(before));
         let [nx, ny, nz] = self.sizes.items;
-        let zs = self.counter(before, nz, 1);
-        let ys = self.counter(zs.begin, ny, 1);
+        let zs = self.counter(before, nz, 1, 64);
+        let ys = self.counter(zs.begin, ny, 1, 64);
         let base = {
             let build = ir.at_end(ys.begin);
             let rows = build.add(build.multiply(zs.value, ny), ys.value);
@@ -90,7 +92,7 @@ impl Shaper<'_, '_> {
         };
         let zero = ir.constant(64, 0);
         let (chunk, chunk_end, x, lanes) = if self.has_subgroups {
-            let xs = self.counter(ys.begin, nx, WIDTH);
+            let xs = self.counter(ys.begin, nx, WIDTH, 64);
             let build = ir.at_end(xs.begin);
             let rest = build.binary(opcode::SUB, nx, xs.value);
             let width = ir.constant(64, WIDTH);
@@ -116,28 +118,32 @@ impl Shaper<'_, '_> {
         let ir = self.ir;
         let before = ir.split_before(ir.instructions(entry)[0], c"chunk");
         ir.erase(ir.terminator(before));
-        let lanes = self.counter(before, group.lanes, 1);
-        self.mark_parallel(ir.terminator(lanes.end));
-        let build = ir.at_end(lanes.begin);
-        let index = build.add(group.first, lanes.value);
-        let x = build.add(group.place[0], lanes.value);
-        let (begin, end, after) = (lanes.begin, lanes.end, lanes.after);
-        ItemLoop { before, begin, end, after, lane: lanes.value, index, x }
+        let (i32, i64) = (ir.int(32), ir.int(64));
+        let build = ir.at_end(before);
+        let count = build.cast(opcode::TRUNC, group.lanes, i32);
+        let first = build.cast(opcode::TRUNC, group.place[0], i32);
+        let Counter { begin, end, after, value: counter } = self.counter(before, count, 1, 32);
+        self.mark_parallel(ir.terminator(end));
+        let build = ir.at_end(begin);
+        let x = build.add(first, counter);
+        let lane = build.cast(opcode::ZEXT, counter, i64);
+        let index = build.add(group.first, lane);
+        ItemLoop { before, begin, end, after, counter, lane, index, x }
     }
 
-    /// Makes a loop at the end of `from`: 0, `step` and so on, below `count`. `begin` and `after`
-    /// have no terminators.
-    fn counter(&self, from: BlockRef, count: ValueRef, step: u64) -> Counter {
+    /// Makes a loop at the end of `from`: 0, `step` and so on, below `count`, of type `i32` or
+    /// `i64`. `begin` and `after` have no terminators.
+    fn counter(&self, from: BlockRef, count: ValueRef, step: u64, bits: u32) -> Counter {
         let ir = self.ir;
         let block = |name| ir.append_block(self.function, name);
         let (begin, end, after) = (block(c"round"), block(c"next"), block(c"done"));
         ir.at_end(from).br(begin);
-        let value = ir.at_end(begin).phi(ir.int(64));
+        let value = ir.at_end(begin).phi(ir.int(bits));
         let build = ir.at_end(end);
-        let next = build.add(value, ir.constant(64, step));
+        let next = build.add(value, ir.constant(bits, step));
         let more = build.compare(predicate::ULT, next, count);
         build.cond_br(more, begin, after);
-        ir.add_incoming(value, ir.constant(64, 0), from);
+        ir.add_incoming(value, ir.constant(bits, 0), from);
         ir.add_incoming(value, next, end);
         Counter { begin, end, after, value }
     }
@@ -151,7 +157,7 @@ impl Shaper<'_, '_> {
         count: ValueRef,
         body: impl FnOnce(BlockRef, ValueRef) -> BlockRef,
     ) -> BlockRef {
-        let lanes = self.counter(from, count, 1);
+        let lanes = self.counter(from, count, 1, 64);
         let last = body(lanes.begin, lanes.value);
         self.ir.at_end(last).br(lanes.end);
         lanes.after

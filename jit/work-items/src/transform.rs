@@ -12,13 +12,22 @@ use crate::markers::Marker;
 use crate::regions::{Node, Nodes, Obstacle, Regions, divide};
 use crate::shape::{Place, Shaper, Sizes, places};
 use crate::slots::{Kind, Loops, Slots, use_points};
-use crate::uniformity::{Level, Uniformity};
+use crate::uniformity::{Level, Uniformity, is_plain};
 
 /// Facts about a transformed function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transformed {
     /// Bytes on the stack for each item of a group.
     pub(crate) item_bytes: u64,
+}
+
+/// The place where a phi's value is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edge {
+    /// The end of a block.
+    Block(BlockRef),
+    /// The block behind the loops of a region.
+    Region(BlockRef),
 }
 
 /// A function whose regions have loops.
@@ -110,6 +119,7 @@ impl<'i, 'l> Body<'i, 'l> {
         self.move_phis_to_slots()?;
         self.exchange()?;
         self.hoist();
+        self.recompute_cheap_values();
         self.bound_loops();
         self.leave_regions()?;
         self.move_values_to_slots()?;
@@ -129,9 +139,11 @@ impl<'i, 'l> Body<'i, 'l> {
             for (item, region) in self.chunks[number].list.iter().enumerate() {
                 let made = self.shaper.item_loop(region.entry, &group);
                 self.places.insert(made.before, Place::Chunk(number, item));
+                self.places.insert(made.after, Place::ChunkNode(number, made.after));
                 items.push(made);
             }
             self.places.insert(group.before, Place::Group(number));
+            self.places.insert(group.after, Place::GroupNode(group.after));
             self.loops.groups.push(group);
             self.loops.items.push(items);
         }
@@ -184,10 +196,18 @@ impl<'i, 'l> Body<'i, 'l> {
         let kind = Kind::for_level(level, !is_first);
         let late = self.late_uses(phi, kind, group);
         let slot = self.slots.allocate(ir.type_of(phi), kind);
-        for (value, block) in incoming {
-            let end = ir.terminator(block);
-            let place = self.place(end);
-            self.slots.store(slot, value, end, place, &self.loops)?;
+        for (value, from) in self.edges(phi, kind, is_first, incoming) {
+            match from {
+                Edge::Block(block) => {
+                    let end = ir.terminator(block);
+                    self.slots.store(slot, value, end, self.place(end), &self.loops)?;
+                }
+                Edge::Region(after) => {
+                    let place = self.places[&after];
+                    let address = self.slots.address(slot, place, &self.loops)?;
+                    ir.at_end(after).store(value, address);
+                }
+            }
         }
         let value = match (kind, is_first) {
             // The value must be read before an item of the group, or chunk, writes the next one.
@@ -220,6 +240,37 @@ impl<'i, 'l> Body<'i, 'l> {
         Ok(())
     }
 
+    /// Returns the values that a phi takes, with the places where they are known. A value that all
+    /// items of a region bring is stored once, behind the region's loops.
+    fn edges(
+        &self,
+        phi: ValueRef,
+        kind: Kind,
+        is_first: bool,
+        mut incoming: Vec<(ValueRef, BlockRef)>,
+    ) -> Vec<(ValueRef, Edge)> {
+        // The slot keeps its value.
+        incoming.retain(|(value, _)| *value != phi);
+        let region = |block: BlockRef| match self.places.get(&block) {
+            Some(Place::Item(group, _)) if is_first => Some(self.loops.groups[*group].after),
+            Some(Place::Item(group, item)) => Some(self.loops.items[*group][*item].after),
+            _ => None,
+        };
+        let is_one = matches!(kind, Kind::One | Kind::Chunks) && !(is_first && kind != Kind::One);
+        let mut edges: Vec<(ValueRef, Edge)> = Vec::new();
+        for (value, block) in incoming.iter().copied() {
+            let after = region(block).filter(|after| {
+                let from_there = |it: &&(ValueRef, BlockRef)| region(it.1) == Some(*after);
+                is_one && incoming.iter().filter(from_there).all(|it| it.0 == value)
+            });
+            let edge = after.map_or(Edge::Block(block), Edge::Region);
+            if !edges.contains(&(value, edge)) {
+                edges.push((value, edge));
+            }
+        }
+        edges
+    }
+
     /// Returns the uses of a phi, if each can load from the phi's slot by itself. The slot gets its
     /// next value at the end of a region, behind these uses.
     fn late_uses(
@@ -231,15 +282,19 @@ impl<'i, 'l> Body<'i, 'l> {
         let ir = self.ir;
         let mut uses = Vec::new();
         for user in ir.users(phi) {
-            // Values of phis change places at the end of a region, all at once.
-            let is_phi = ir.opcode(user) == opcode::PHI;
-            if is_phi || ir.opcode(user) == opcode::STORE && ir.operand(user, 0) == phi {
+            if user == phi {
+                continue;
+            }
+            if ir.opcode(user) == opcode::STORE && ir.operand(user, 0) == phi {
                 return None;
             }
             for (index, point) in use_points(ir, phi, user) {
                 let place = self.place(point);
                 let is_in_reach = kind == Kind::Items || place.group() == Some(group);
-                if !matches!(place, Place::Item(..)) || !is_in_reach {
+                // Values of phis change places at the end of a block, all at once.
+                let changes = ir.opcode(user) == opcode::PHI
+                    && ir.incoming(phi).iter().any(|(_, from)| *from == ir.block_of(point));
+                if !matches!(place, Place::Item(..)) || !is_in_reach || changes {
                     return None;
                 }
                 uses.push((user, index, point));
@@ -359,7 +414,7 @@ impl<'i, 'l> Body<'i, 'l> {
         Ok(())
     }
 
-    /// Tells LLVM that items of a loop do not depend on each other.
+    /// Tells LLVM that items of a loop do not depend on each other. They do in atomic operations.
     fn mark_accesses(&self) {
         let ir = self.ir;
         let kind = crate::shape::metadata_kind(ir, "llvm.access.group");
@@ -369,7 +424,8 @@ impl<'i, 'l> Body<'i, 'l> {
                 continue;
             }
             for instruction in ir.instructions(*block) {
-                if matches!(ir.opcode(instruction), opcode::LOAD | opcode::STORE) {
+                let is_access = matches!(ir.opcode(instruction), opcode::LOAD | opcode::STORE);
+                if is_access && is_plain(ir, instruction) {
                     ll!(ir, LLVMSetMetadata(instruction, kind, group));
                 }
             }

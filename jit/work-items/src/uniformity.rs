@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use longshore_llvm::types::{ValueRef, opcode, type_kind};
+use longshore_llvm::types::{BlockRef, ValueRef, opcode, type_kind};
 
 use crate::flow::Flow;
 use crate::ir::{Ir, ll};
@@ -36,7 +36,7 @@ impl Uniformity {
         levels.insert(ir.parameter(function, 4), Level::Chunk);
         let mut uniformity = Uniformity { levels, has_subgroups };
         let influence = Influence::new(flow);
-        let mut joins = vec![Level::Group; flow.blocks.len()];
+        let mut joins = vec![Vec::new(); flow.blocks.len()];
         while uniformity.step(ir, flow, &influence, &mut joins) {}
         uniformity
     }
@@ -53,7 +53,7 @@ impl Uniformity {
     pub(crate) fn branch_level(
         &self,
         ir: &Ir<'_>,
-        block: longshore_llvm::types::BlockRef,
+        block: BlockRef,
     ) -> Level {
         let terminator = ir.terminator(block);
         match ir.opcode(terminator) {
@@ -70,12 +70,12 @@ impl Uniformity {
         ir: &Ir<'_>,
         flow: &Flow,
         influence: &Influence,
-        joins: &mut [Level],
+        joins: &mut [Vec<Joined>],
     ) -> bool {
         let mut changed = false;
         for (number, block) in flow.blocks.iter().enumerate() {
             for instruction in ir.instructions(*block) {
-                let level = self.computed(ir, instruction, joins[number]);
+                let level = self.computed(ir, instruction, &joins[number]);
                 if level > self.level(instruction) {
                     self.levels.insert(instruction, level);
                     changed = true;
@@ -83,9 +83,10 @@ impl Uniformity {
             }
             let level = self.branch_level(ir, *block);
             if level > Level::Group {
-                for joined in &influence.joins[number] {
-                    if joins[*joined] < level {
-                        joins[*joined] = level;
+                for join in &influence.joins[number] {
+                    let joined = Joined { level, ways: join.ways.clone() };
+                    if !joins[join.block].contains(&joined) {
+                        joins[join.block].push(joined);
                         changed = true;
                     }
                 }
@@ -94,7 +95,7 @@ impl Uniformity {
         changed
     }
 
-    fn computed(&self, ir: &Ir<'_>, instruction: ValueRef, join: Level) -> Level {
+    fn computed(&self, ir: &Ir<'_>, instruction: ValueRef, joined: &[Joined]) -> Level {
         let of_operands = |ir: &Ir<'_>| {
             let operands = ir.operands(instruction).into_iter();
             operands.map(|operand| self.level(operand)).max().unwrap_or(Level::Group)
@@ -106,8 +107,9 @@ impl Uniformity {
             opcode::PHI => {
                 let incoming = ir.incoming(instruction);
                 let level = incoming.iter().map(|(value, _)| self.level(*value)).max();
-                let is_one = incoming.iter().all(|(value, _)| *value == incoming[0].0);
-                level.unwrap_or(Level::Group).max(if is_one { Level::Group } else { join })
+                let joined = joined.iter().filter(|joined| joined.chooses(&incoming));
+                let join = joined.map(|joined| joined.level).max();
+                level.max(join).unwrap_or(Level::Group)
             }
             opcode::LOAD if is_plain(ir, instruction) => of_operands(ir),
             opcode::LOAD => Level::Item,
@@ -216,9 +218,33 @@ pub(crate) fn is_speculatable(ir: &Ir<'_>, instruction: ValueRef) -> bool {
     }
 }
 
-/// The blocks whose phis depend on which way a branch goes.
+/// A divergent branch whose ways come together in a block.
+#[derive(Clone, PartialEq, Eq)]
+struct Joined {
+    level: Level,
+    /// The last blocks of the ways, if all ways come together here; otherwise all edges count.
+    ways: Option<Vec<BlockRef>>,
+}
+
+impl Joined {
+    /// Returns whether a phi with these values has one that depends on the way.
+    fn chooses(&self, incoming: &[(ValueRef, BlockRef)]) -> bool {
+        let is_way = |block: &BlockRef| self.ways.as_ref().is_none_or(|ways| ways.contains(block));
+        let mut values = incoming.iter().filter(|(_, block)| is_way(block)).map(|(value, _)| value);
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    }
+}
+
+/// A block with phis that depend on which way a branch goes.
+struct Join {
+    block: usize,
+    ways: Option<Vec<BlockRef>>,
+}
+
+/// The joins of each branch.
 struct Influence {
-    joins: Vec<Vec<usize>>,
+    joins: Vec<Vec<Join>>,
 }
 
 impl Influence {
@@ -231,13 +257,21 @@ impl Influence {
             let end = nearest[block];
             let from = flow.successors[block].clone();
             let inside = |number| Some(number) != end;
-            // The end itself is reached, but not passed.
             let starts: Vec<usize> = from.iter().copied().filter(|it| inside(*it)).collect();
-            let mut reached = flow.reach(starts, &flow.successors, inside);
+            let reached = flow.reach(starts, &flow.successors, inside);
+            let mut joins: Vec<Join> = flow
+                .numbers()
+                .filter(|number| reached[*number])
+                .map(|block| Join { block, ways: None })
+                .collect();
+            // The end is reached, but not passed.
             if let Some(end) = end {
-                reached[end] = true;
+                let ways = flow.predecessors[end].iter().copied();
+                let ways = ways.filter(|from| *from == block || reached[*from]);
+                let ways = ways.map(|from| flow.blocks[from]).collect();
+                joins.push(Join { block: end, ways: Some(ways) });
             }
-            flow.numbers().filter(|number| reached[*number]).collect()
+            joins
         });
         Influence { joins: joins.collect() }
     }
