@@ -44,3 +44,4 @@ pub use request::{
     CompilationFacts, Compile, CompileError, Compiled, Level, LibraryChoice, LibraryVersion,
     Module, Options, Output, Part, Request, Target,
 };
+pub use targets::has_wide_vectors;

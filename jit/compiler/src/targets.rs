@@ -10,6 +10,29 @@ const CPU: &str = "target-cpu";
 /// Attribute with a function's features.
 const FEATURES: &str = "target-features";
 
+/// Attribute with the bits of a function's widest vectors, unless the source asks for wider ones.
+const VECTOR_WIDTH: &str = "prefer-vector-width";
+
+/// Intel's CPUs that keep their frequency with vectors of 512 bits. LLVM prefers 256 bits on all of
+/// them, because the first CPUs with AVX-512 do not.
+const WIDE: [&str; 6] = [
+    "icelake-server",
+    "sapphirerapids",
+    "emeraldrapids",
+    "graniterapids",
+    "graniterapids-d",
+    "diamondrapids",
+];
+
+/// A feature that these CPUs have, and the first ones with AVX-512 do not.
+const SECOND: &str = "+avx512vbmi2";
+
+/// Returns whether kernels for an x86-64 CPU, by LLVM's name for it, are faster with vectors of 512
+/// bits than with LLVM's choice.
+pub fn has_wide_vectors(cpu: &str) -> bool {
+    WIDE.contains(&cpu)
+}
+
 /// Returns the target for which code is generated, and gives the module its triple, and each
 /// function the requested processor and features.
 ///
@@ -127,6 +150,11 @@ fn set_attribute(module: &LoadedModule<'_>, function: ValueRef, name: &str, valu
 fn set_processor(module: &LoadedModule<'_>, function: ValueRef, wanted: &Target, is_amd: bool) {
     if !wanted.cpu.is_empty() {
         set_attribute(module, function, CPU, &wanted.cpu);
+    }
+    let has_second = wanted.features.split(',').any(|feature| feature == SECOND);
+    let is_wide = has_second || has_wide_vectors(&wanted.cpu);
+    if is_wide && attribute(module, function, VECTOR_WIDTH).is_none() {
+        set_attribute(module, function, VECTOR_WIDTH, "512");
     }
     let drops_own = is_amd && !wanted.cpu.is_empty();
     if wanted.features.is_empty() && !drops_own {
