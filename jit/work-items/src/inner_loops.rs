@@ -69,7 +69,12 @@ fn natural_loop(
 }
 
 /// Returns whether all items of the region come to a block.
-fn is_certain(flow: &Flow, block: usize, region: usize, region_of: &[Option<usize>]) -> bool {
+pub(crate) fn is_certain(
+    flow: &Flow,
+    block: usize,
+    region: usize,
+    region_of: &[Option<usize>],
+) -> bool {
     let is_open = |it: usize| it != block && region_of[it] == Some(region);
     let around = flow.reach(vec![region], &flow.successors, is_open);
     let leaves = |it: usize| {

@@ -15,6 +15,7 @@
 //! be divided stay as they are, and the report says why.
 
 mod bounds;
+mod cuts;
 mod entry;
 mod exchange;
 mod fields;

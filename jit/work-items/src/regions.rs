@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use longshore_llvm::types::{BlockRef, ValueRef};
 
+use crate::cuts;
 use crate::flow::{Bits, Flow};
 use crate::inner_loops;
 use crate::ir::Ir;
@@ -67,7 +68,7 @@ pub(crate) struct Obstacle {
 }
 
 /// Divides the blocks of `universe` into regions of a level. Makes branches nodes where that is
-/// necessary, in blocks of their own.
+/// necessary, in blocks of their own. `row` is the number of items of a chunk, if it is known.
 pub(crate) fn divide(
     ir: &Ir<'_>,
     function: ValueRef,
@@ -75,6 +76,7 @@ pub(crate) fn divide(
     uniformity: &Uniformity,
     universe: &mut HashSet<BlockRef>,
     level: Level,
+    row: Option<u64>,
 ) -> Result<Regions, Obstacle> {
     loop {
         let flow = Flow::new(ir, function);
@@ -96,6 +98,12 @@ pub(crate) fn divide(
         }
         if branch.is_none() && level == Level::Chunk {
             branch = inner_loops::next(ir, &flow, &region_of, nodes, uniformity);
+        }
+        if branch.is_none() && level == Level::Chunk {
+            if let Some(cut) = cuts::next(ir, function, &flow, &region_of, row) {
+                universe.extend(cut.apply(ir, nodes));
+                continue;
+            }
         }
         let Some(branch) = branch else { return Ok(collect(&flow, &region_of, &exits, nodes)) };
         let block = ir.split_off_terminator(flow.blocks[branch], c"branch");

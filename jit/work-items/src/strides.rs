@@ -84,7 +84,8 @@ impl Search<'_, '_> {
             (Some(inside), None) => (other, one, inside),
             _ => return None,
         };
-        let has = |block: &BlockRef| flow.numbers().any(|it| inside[it] && flow.blocks[it] == *block);
+        let has =
+            |block: &BlockRef| flow.numbers().any(|it| inside[it] && flow.blocks[it] == *block);
         let (exit, stays) = match (has(&yes), has(&no)) {
             (true, false) => (no, true),
             (false, true) => (yes, false),

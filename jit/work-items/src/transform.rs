@@ -10,7 +10,7 @@ use crate::ir::{Ir, ll};
 use crate::leave::Returned;
 use crate::markers::Marker;
 use crate::regions::{Node, Nodes, Obstacle, Regions, divide};
-use crate::shape::{Place, Shaper, Sizes, places};
+use crate::shape::{Place, Shaper, Sizes, WIDTH, places};
 use crate::slots::{Kind, Loops, Slots, use_points};
 use crate::uniformity::{Level, Uniformity, is_plain};
 
@@ -70,13 +70,19 @@ pub(crate) fn transform(
     let has_subgroups = nodes.values().any(|node| *node == Node::Exchange);
     let flow = Flow::new(ir, function);
     let uniformity = Uniformity::new(ir, function, &flow, has_subgroups);
+    let row = match (has_subgroups, required[0]) {
+        (true, _) => Some(WIDTH),
+        (false, 0) => None,
+        (false, items) => Some(items.into()),
+    };
     let mut universe: HashSet<BlockRef> =
         flow.blocks.iter().copied().filter(|block| *block != start).collect();
-    let mut groups = divide(ir, function, &mut nodes, &uniformity, &mut universe, Level::Group)?;
+    let mut groups =
+        divide(ir, function, &mut nodes, &uniformity, &mut universe, Level::Group, row)?;
     let mut chunks = Vec::new();
     for region in &mut groups.list {
         let blocks = &mut region.blocks;
-        chunks.push(divide(ir, function, &mut nodes, &uniformity, blocks, Level::Chunk)?);
+        chunks.push(divide(ir, function, &mut nodes, &uniformity, blocks, Level::Chunk, row)?);
     }
     for (number, region) in groups.list.iter().enumerate() {
         groups.of.extend(region.blocks.iter().map(|block| (*block, number)));
@@ -159,18 +165,34 @@ impl<'i, 'l> Body<'i, 'l> {
     /// Replaces phis at the entries of regions, whose values come from other regions.
     fn move_phis_to_slots(&mut self) -> Result<(), Obstacle> {
         let ir = self.ir;
-        for group in 0..self.groups.list.len() {
-            for item in 0..self.chunks[group].list.len() {
-                let entry = self.chunks[group].list[item].entry;
-                let is_first = entry == self.groups.list[group].entry;
-                for phi in ir.instructions(entry) {
-                    if ir.opcode(phi) == opcode::PHI {
-                        self.move_phi_to_slot(phi, group, item, is_first)?;
-                    }
-                }
+        let mut phis = Vec::new();
+        for (group, regions) in self.chunks.iter().enumerate() {
+            for (item, region) in regions.list.iter().enumerate() {
+                let is_first = region.entry == self.groups.list[group].entry;
+                let all = ir.instructions(region.entry).into_iter();
+                let of_entry = all.filter(|it| ir.opcode(*it) == opcode::PHI);
+                phis.extend(of_entry.map(|phi| (phi, group, item, is_first)));
             }
         }
-        Ok(())
+        // Then each use of a value is where the value is needed.
+        phis.retain(|(phi, ..)| !self.replace_phi_of_one(*phi));
+        phis.into_iter().try_for_each(|(phi, group, item, is_first)| {
+            self.move_phi_to_slot(phi, group, item, is_first)
+        })
+    }
+
+    /// Replaces a phi of one value. Returns whether it did.
+    fn replace_phi_of_one(&mut self, phi: ValueRef) -> bool {
+        let ir = self.ir;
+        let [(value, _)] = *ir.incoming(phi) else { return false };
+        // Behind a loop that items leave at different times, the value is not uniform any more.
+        let level = self.uniformity.level(phi).max(self.uniformity.level(value));
+        if ir.is_instruction(value) {
+            self.uniformity.set(value, level);
+        }
+        ir.replace(phi, value);
+        ir.erase(phi);
+        true
     }
 
     fn move_phi_to_slot(
@@ -183,17 +205,8 @@ impl<'i, 'l> Body<'i, 'l> {
         let ir = self.ir;
         let level = self.uniformity.level(phi);
         let incoming = ir.incoming(phi);
-        if let [(value, _)] = *incoming {
-            // Behind a loop that items leave at different times, the value is not uniform any more.
-            let level = level.max(self.uniformity.level(value));
-            if ir.is_instruction(value) {
-                self.uniformity.set(value, level);
-            }
-            ir.replace(phi, value);
-            ir.erase(phi);
-            return Ok(());
-        }
-        let kind = Kind::for_level(level, !is_first);
+        let stays = !is_first && (level < Level::Item || self.stays(phi, group));
+        let kind = Kind::for_level(level, stays);
         let late = self.late_uses(phi, kind, group);
         let slot = self.slots.allocate(ir.type_of(phi), kind);
         for (value, from) in self.edges(phi, kind, is_first, incoming) {
@@ -238,6 +251,14 @@ impl<'i, 'l> Body<'i, 'l> {
         ir.replace(phi, value);
         ir.erase(phi);
         Ok(())
+    }
+
+    /// Returns whether all uses of a value are in a region of the group.
+    fn stays(&self, value: ValueRef, group: usize) -> bool {
+        let ir = self.ir;
+        let points = |user| use_points(ir, value, user).into_iter().map(|(_, point)| point);
+        let mut points = ir.users(value).into_iter().flat_map(points);
+        points.all(|point| self.place(point).group() == Some(group))
     }
 
     /// Returns the values that a phi takes, with the places where they are known. A value that all
@@ -285,15 +306,13 @@ impl<'i, 'l> Body<'i, 'l> {
             if user == phi {
                 continue;
             }
-            if ir.opcode(user) == opcode::STORE && ir.operand(user, 0) == phi {
-                return None;
-            }
             for (index, point) in use_points(ir, phi, user) {
                 let place = self.place(point);
                 let is_in_reach = kind == Kind::Items || place.group() == Some(group);
                 // Values of phis change places at the end of a block, all at once.
-                let changes = ir.opcode(user) == opcode::PHI
-                    && ir.incoming(phi).iter().any(|(_, from)| *from == ir.block_of(point));
+                let moves = matches!(ir.opcode(user), opcode::PHI | opcode::STORE);
+                let changes =
+                    moves && ir.incoming(phi).iter().any(|(_, from)| *from == ir.block_of(point));
                 if !matches!(place, Place::Item(..)) || !is_in_reach || changes {
                     return None;
                 }

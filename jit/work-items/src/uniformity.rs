@@ -50,11 +50,7 @@ impl Uniformity {
     }
 
     /// Returns the level of the choice among a block's successors.
-    pub(crate) fn branch_level(
-        &self,
-        ir: &Ir<'_>,
-        block: BlockRef,
-    ) -> Level {
+    pub(crate) fn branch_level(&self, ir: &Ir<'_>, block: BlockRef) -> Level {
         let terminator = ir.terminator(block);
         match ir.opcode(terminator) {
             opcode::BR | opcode::SWITCH if ir.successors(block).len() > 1 => {

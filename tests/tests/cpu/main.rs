@@ -8,6 +8,7 @@ mod device_header;
 mod guarded_code;
 mod handles;
 mod item_loops;
+mod item_strides;
 mod kernel_faults;
 mod kernels;
 mod launch_checks;
