@@ -885,7 +885,8 @@ LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(struct longshore_self *self) {
   longshore_grid_barrier_together_(self->work);
 }
 
-/* One thread runs a group. Loads and stores remain atomic: plain ones say that items do not touch the same element. */
+/* One thread runs a group. Loads and stores remain atomic: plain ones say that items do not touch
+ * the same element. */
 #define LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope) ((scope) >= LONGSHORE_SCOPE_GROUP)
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, (order))
 #define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                                  \

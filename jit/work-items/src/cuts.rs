@@ -15,7 +15,7 @@ const ROW: u64 = 64;
 /// A condition for few items.
 pub(crate) struct Cut {
     branch: BlockRef,
-    /// Where all items go on.
+    /// Block where all items go on.
     join: BlockRef,
 }
 

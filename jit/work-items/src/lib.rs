@@ -36,6 +36,7 @@ mod slots;
 mod strides;
 mod transform;
 mod uniformity;
+mod widen;
 
 use longshore_llvm::Library;
 use longshore_llvm::types::{ContextRef, ModuleRef, TargetMachineRef, ValueRef};
@@ -126,6 +127,7 @@ pub unsafe fn run(
     }
     copies.iter().for_each(|copy| markers::may_be_copied(&ir, *copy));
     ir.run_passes_on(&copies, &format!("{UNROLL},{simplify}"), machine)?;
+    copies.iter().for_each(|copy| widen::widen_differences(&ir, *copy));
     ir.run_passes_on(&copies, REGULAR, machine)?;
     let strides = |copy: &ValueRef| strides::interchange(&ir, *copy, has_subgroups(&ir, *copy));
     if copies.iter().filter(|copy| strides(copy)).count() > 0 {

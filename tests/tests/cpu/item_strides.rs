@@ -66,7 +66,7 @@ fn compile(folder: &Path, clang: &str, level: &str) -> Image {
     Image::read(image).unwrap()
 }
 
-/// Returns what an item of a kernel of `STRIDE` computes, with numbers of `bits` bits.
+/// Returns the result of an item of a kernel of `STRIDE`, for numbers of `bits` bits.
 fn item(id: u32, [begin, end, step]: [i64; 3], bits: u32, is_signed: bool, to_end: bool) -> u64 {
     let number = |value: i64| match (bits, is_signed) {
         (32, true) => i128::from(value as i32),
@@ -166,7 +166,7 @@ fn strides_mix_with_rows_rounds_atomics_and_subgroups() {
     }
 }
 
-/// Returns what the items of `mixed` compute.
+/// Returns the results of the items of `mixed`.
 fn mixed(before: &[u64], begin: u64, end: u64, step: u64) -> Vec<u64> {
     let (mut bins, mut sums) = ([0u64; 16], vec![0u64; 96]);
     for _ in 0..3 {
