@@ -35,7 +35,8 @@ pub(super) struct Loops {
 }
 
 impl Loops {
-    /// Returns the pass for a target; `None` for GPUs, and for instrumented code.
+    /// Returns the pass for a target; `None` for GPUs, for instrumented code, and for code to be
+    /// followed in a debugger: the pass keeps no variables, but values.
     pub(super) fn new(target: &Target, clang: &Clang, options: &[OsString]) -> Option<Loops> {
         let begins = |option: &OsString, names: &[&str]| {
             let bytes = option.as_encoded_bytes();
@@ -44,9 +45,14 @@ impl Loops {
         if target.is_gpu() || options.iter().any(|option| begins(option, &INSTRUMENTS)) {
             return None;
         }
+        let debugging = options.iter().rfind(|option| begins(option, &["-g"]));
+        let strip = debugging.is_none_or(|option| option == "-g0");
+        let level = options.iter().rfind(|option| begins(option, &["-O"]));
+        if !strip && level.is_some_and(|level| level == "-O0") {
+            return None;
+        }
         let real = std::fs::canonicalize(&clang.path).ok();
         let folder = real.and_then(|real| Some(real.parent()?.parent()?.join("lib")));
-        let strip = !options.iter().any(|option| begins(option, &["-g"]) && option != "-g0");
         Some(Loops { version: clang.major, folder, strip })
     }
 

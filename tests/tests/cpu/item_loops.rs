@@ -47,7 +47,8 @@ fn compile(folder: &Path, clang: &str, level: &str) -> PathBuf {
     let (source, image) = (folder.join("waiting.c"), folder.join("waiting.o"));
     std::fs::write(&source, SOURCE).unwrap();
     let mut compile = Command::new(command());
-    compile.arg("cc").arg("--raw").args(["--clang", clang, level]).arg(&source);
+    compile.arg("cc").arg("--raw").args(["--clang", clang]);
+    compile.args(level.split(' ')).arg(&source);
     let output = compile.arg("-o").arg(&image).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     image
@@ -57,6 +58,21 @@ fn host() -> (Device, Queue) {
     let device = Workshop::new().device(threads(2));
     let queue = device.queue().unwrap();
     (device, queue)
+}
+
+#[test]
+fn code_for_debuggers_keeps_the_stacks_of_items() {
+    let folder = tempfile::tempdir().unwrap();
+    for (level, mode) in
+        [("-g -O0", "fibers"), ("-O2 -g -O0", "fibers"), ("-g -O2", "regions"), ("-O0", "regions")]
+    {
+        let image = compile(folder.path(), "clang-19", level);
+        let output = Command::new(command()).arg("inspect").arg(image).arg("--json").output();
+        let report: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        let kernels = report["images"][0]["kernels"].as_array().unwrap();
+        let reverse = kernels.iter().find(|kernel| kernel["name"] == "reverse").unwrap();
+        assert_eq!(reverse["description"]["on_cpu"], mode, "{level}");
+    }
 }
 
 #[test]
