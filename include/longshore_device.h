@@ -1528,8 +1528,10 @@ static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathere
 #endif
 #define LONGSHORE_SUBGROUP_(...) LONGSHORE_NOTED_(LONGSHORE_NOTE_SUBGROUP_, __VA_ARGS__)
 
+/* The statement expression has the value's type without qualifiers. */
 #define LONGSHORE_SHUFFLE_(value, lane)                                                                               \
-  LONGSHORE_SUBGROUP_(__typeof__(value) longshore_shuffled = (value); uint64_t longshore_word = 0;                    \
+  LONGSHORE_SUBGROUP_(__typeof__(__extension__({ (value); })) longshore_shuffled = (value);                           \
+                      uint64_t longshore_word = 0;                                                                    \
                       (void)sizeof(char[sizeof(longshore_shuffled) <= 8 ? 1 : -1]);                                   \
                       __builtin_memcpy(&longshore_word, &longshore_shuffled, sizeof(longshore_shuffled));             \
                       longshore_word = longshore_shuffle_word_(longshore_self, longshore_word, (lane),                \

@@ -4,7 +4,7 @@
 use longshore_llvm::types::*;
 
 use crate::ir::{Ir, ll};
-use crate::shape::Place;
+use crate::shape::{Chunk, Place};
 use crate::transform::Body;
 use crate::uniformity::{Level, is_speculatable};
 
@@ -28,6 +28,9 @@ impl Body<'_, '_> {
 
     fn bound_loop(&self, group: usize, item: usize) {
         let ir = self.ir;
+        if self.shaper.chunk == Chunk::Flat {
+            return;
+        }
         let region = &self.chunks[group].list[item];
         let terminator = ir.terminator(region.entry);
         let [yes, no] = *ir.successors(region.entry) else { return };

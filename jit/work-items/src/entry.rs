@@ -22,9 +22,18 @@ const SELF_WORDS: u32 = 9;
 /// Offset in `struct longshore_calls`.
 pub(crate) const CALLS_FAIL: u64 = 32;
 
+/// The functions of a group.
+#[derive(Clone, Copy)]
+pub(crate) struct Groups {
+    /// For groups of one row, or of rows that are whole sub-groups; with `any` absent for all.
+    pub(crate) regular: Option<ValueRef>,
+    /// For any group.
+    pub(crate) any: Option<ValueRef>,
+}
+
 /// Makes a new function the kernel: with recorded items it calls the old one, otherwise it runs
-/// `group` for each group.
-pub(crate) fn replace_kernel(ir: &Ir<'_>, kernel: ValueRef, group: ValueRef) {
+/// one of `groups` for each group.
+pub(crate) fn replace_kernel(ir: &Ir<'_>, kernel: ValueRef, groups: Groups) {
     let name = ir.name(kernel);
     let ty = ll!(ir, LLVMGlobalGetValueType(kernel));
     ir.set_name(kernel, &format!("longshore_items_of_{name}"));
@@ -46,14 +55,14 @@ pub(crate) fn replace_kernel(ir: &Ir<'_>, kernel: ValueRef, group: ValueRef) {
     if !ir.has_attribute(kernel, "optnone") {
         ir.add_attribute(kernel, "noinline");
     }
-    Entry { ir, function: new, old: kernel, group }.emit();
+    Entry { ir, function: new, old: kernel, groups }.emit();
 }
 
 struct Entry<'i, 'l> {
     ir: &'i Ir<'l>,
     function: ValueRef,
     old: ValueRef,
-    group: ValueRef,
+    groups: Groups,
 }
 
 impl Entry<'_, '_> {
@@ -133,17 +142,53 @@ impl Entry<'_, '_> {
             let place = build.cast(opcode::TRUNC, place, i32);
             build.store(place, build.field(own, SELF_GROUP + 4 * dimension as u64, i32));
         }
-        let ty = ll!(ir, LLVMGlobalGetValueType(self.group));
-        let of_self = ir.type_of(ir.parameter(self.group, 1));
-        let own = build.cast(opcode::BIT_CAST, own, of_self);
-        let zero = ir.constant(32, 0);
-        let arguments = ir.parameter(self.function, 0);
-        build.call(ty, self.group, &[arguments, own, zero, zero, zero]);
+        let latch = block(c"done");
+        self.emit_choice(body, latch, work, own);
+        let build = ir.at_end(latch);
         let next = build.add(number, ir.constant(64, 1));
         build.br(head);
         ir.add_incoming(number, begin, before);
-        ir.add_incoming(number, next, body);
+        ir.add_incoming(number, next, latch);
         head
+    }
+
+    /// Emits the call of the function for the group's size, from `body` to `end`.
+    fn emit_choice(&self, body: BlockRef, end: BlockRef, work: ValueRef, own: ValueRef) {
+        let ir = self.ir;
+        let (regular, any) = match self.groups {
+            Groups { regular: Some(one), any: None } | Groups { regular: None, any: Some(one) } => {
+                self.emit_call(body, one, own, end);
+                return;
+            }
+            Groups { regular: Some(regular), any: Some(any) } => (regular, any),
+            Groups { regular: None, any: None } => unreachable!("a kernel has a group"),
+        };
+        let i32 = ir.int(32);
+        let build = ir.at_end(body);
+        let [x, y, z] = [0, 4, 8].map(|at| build.load_field(work, WORK_ITEMS + at, i32));
+        let part = ir.constant(32, crate::shape::WIDTH - 1);
+        let rest = build.binary(opcode::AND, x, part);
+        let is_whole = build.compare(predicate::EQ, rest, ir.constant(32, 0));
+        let rows = build.binary(opcode::MUL, y, z);
+        let is_one = build.compare(predicate::EQ, rows, ir.constant(32, 1));
+        let is_regular = build.binary(opcode::OR, is_whole, is_one);
+        let [of_rows, of_any] =
+            [c"regular", c"any"].map(|name| ir.append_block(self.function, name));
+        build.cond_br(is_regular, of_rows, of_any);
+        self.emit_call(of_rows, regular, own, end);
+        self.emit_call(of_any, any, own, end);
+    }
+
+    fn emit_call(&self, block: BlockRef, group: ValueRef, own: ValueRef, next: BlockRef) {
+        let ir = self.ir;
+        let ty = ll!(ir, LLVMGlobalGetValueType(group));
+        let of_self = ir.type_of(ir.parameter(group, 1));
+        let zero = ir.constant(32, 0);
+        let arguments = ir.parameter(self.function, 0);
+        let build = ir.at_end(block);
+        let own = build.cast(opcode::BIT_CAST, own, of_self);
+        build.call(ty, group, &[arguments, own, zero, zero, zero]);
+        build.br(next);
     }
 }
 

@@ -5,7 +5,7 @@ use longshore_llvm::types::*;
 use crate::ir::{Build, ll};
 use crate::markers::{Marker, Number, Operation, Scan};
 use crate::regions::{Node, Obstacle};
-use crate::shape::{Place, WIDTH};
+use crate::shape::{Chunk, Place, WIDTH};
 use crate::slots::{Kind, Slot};
 use crate::transform::Body;
 use crate::uniformity::Level;
@@ -214,9 +214,9 @@ impl Body<'_, '_> {
                 let index = ir.operand(call, 0);
                 let number = ir.before(call).binary(opcode::UDIV, index, width);
                 // The index is the item's, but the number is the chunk's.
-                let level = match self.shaper.has_subgroups {
-                    true => Level::Chunk,
-                    false => Level::Item,
+                let level = match self.shaper.chunk {
+                    Chunk::Row => Level::Item,
+                    Chunk::Subgroup | Chunk::Flat => Level::Chunk,
                 };
                 self.uniformity.set(number, level);
                 ir.replace(call, number);

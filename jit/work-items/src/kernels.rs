@@ -63,6 +63,13 @@ impl Calls {
         !new.is_empty()
     }
 
+    /// Returns whether a kernel's items call sub-group operations.
+    pub(crate) fn has_subgroups(&self, ir: &Ir<'_>, kernel: &Kernel) -> bool {
+        let is_of_subgroup =
+            |it: &ValueRef| Marker::from_symbol(&ir.name(*it)).is_some_and(Marker::is_of_subgroup);
+        self.reach(kernel.item).iter().any(is_of_subgroup)
+    }
+
     pub(crate) fn waits(&self, function: ValueRef) -> bool {
         self.waiting.contains(&function)
     }
@@ -168,24 +175,29 @@ pub(crate) fn inline_into(ir: &Ir<'_>, calls: &Calls, kernels: &[Kernel]) {
     }
 }
 
-/// Makes a function with the code of the kernel's item, which becomes that of a group.
-pub(crate) fn copy_item(ir: &Ir<'_>, kernel: &Kernel) -> ValueRef {
-    let ty = ll!(ir, LLVMGlobalGetValueType(kernel.item));
-    let name = format!("longshore_group_of_{}", kernel.name);
-    let name = CString::new(name).expect("names have no NUL");
+/// Keeps the function of a kernel's item as it is when its copies are made.
+pub(crate) fn keep_item(ir: &Ir<'_>, kernel: &Kernel) {
     for caller in ir.users(kernel.item) {
         ir.add_call_attribute(caller, "noinline");
     }
     // LLVM 14 inlines all calls, and would delete the function.
     let kept = ll!(ir, LLVMAddGlobal(ir.module, ir.type_of(kernel.item), KEPT.as_ptr()));
     ll!(ir, LLVMSetInitializer(kept, kernel.item));
-    let copy = ll!(ir, LLVMAddFunction(ir.module, name.as_ptr(), ty));
-    ll!(ir, LLVMSetLinkage(copy, INTERNAL_LINKAGE));
     ir.remove_attribute(kernel.item, "optnone");
     ir.remove_attribute(kernel.item, "noinline");
-    ir.copy_attributes(kernel.item, copy);
-    ir.add_attribute(copy, "noinline");
     ir.add_attribute(kernel.item, "alwaysinline");
+}
+
+/// Makes a function with the code of the kernel's item, which becomes that of a group.
+pub(crate) fn copy_item(ir: &Ir<'_>, kernel: &Kernel) -> ValueRef {
+    let ty = ll!(ir, LLVMGlobalGetValueType(kernel.item));
+    let name = format!("longshore_group_of_{}", kernel.name);
+    let name = CString::new(name).expect("names have no NUL");
+    let copy = ll!(ir, LLVMAddFunction(ir.module, name.as_ptr(), ty));
+    ll!(ir, LLVMSetLinkage(copy, INTERNAL_LINKAGE));
+    ir.copy_attributes(kernel.item, copy);
+    ir.remove_attribute(copy, "alwaysinline");
+    ir.add_attribute(copy, "noinline");
     let entry = ir.append_block(copy, c"entry");
     let arguments: Vec<ValueRef> = (0..5).map(|index| ir.parameter(copy, index)).collect();
     let build = ir.at_end(entry);
@@ -194,7 +206,7 @@ pub(crate) fn copy_item(ir: &Ir<'_>, kernel: &Kernel) -> ValueRef {
     copy
 }
 
-/// Undoes what [`copy_item`] did to the function of one item, whose description for debuggers goes
+/// Undoes the changes of [`keep_item`] to the function of one item, whose description for debuggers goes
 /// to the copy.
 pub(crate) fn restore_item(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef) {
     ir.remove_attribute(kernel.item, "alwaysinline");

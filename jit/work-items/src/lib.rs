@@ -44,6 +44,7 @@ use longshore_llvm::types::{ContextRef, ModuleRef, TargetMachineRef, ValueRef};
 use ir::{Ir, ll};
 use kernels::Kernel;
 use regions::Obstacle;
+use shape::Chunk;
 
 /// The outcome for each kernel whose items wait for each other.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -104,7 +105,7 @@ pub unsafe fn run(
     found.retain(|kernel| match kernels::check(&ir, &calls, kernel) {
         Ok(()) => true,
         Err(obstacle) => {
-            refuse(&ir, kernel, &obstacle, &mut report);
+            refuse(&ir, kernel, reason(&ir, &obstacle), &mut report);
             false
         }
     });
@@ -112,32 +113,74 @@ pub unsafe fn run(
         return Ok(report);
     }
     kernels::inline_into(&ir, &calls, &found);
-    let copies: Vec<ValueRef> = found.iter().map(|it| kernels::copy_item(&ir, it)).collect();
+    let copies = copies(&ir, &calls, &found);
+    let functions: Vec<ValueRef> = copies.iter().map(|copy| copy.function).collect();
     ir.run_passes("always-inline", machine)?;
-    for (kernel, copy) in found.iter().zip(&copies) {
-        kernels::restore_item(&ir, kernel, *copy);
+    for kernel in &found {
+        let first = copies.iter().find(|copy| copy.kernel == kernel.name);
+        kernels::restore_item(&ir, kernel, first.expect("each kernel has copies").function);
     }
-    // Since LLVM 18 the pass ends the process if one round is not enough.
-    let combine = if ir.major < 18 { "instcombine" } else { "instcombine<no-verify-fixpoint>" };
-    let simplify = SIMPLIFY.replace("instcombine", combine);
-    ir.run_passes_on(&copies, &simplify, machine)?;
-    let reads = |copy: &ValueRef| fields::read_from_group(&ir, *copy);
-    if copies.iter().filter(|copy| reads(copy)).count() > 0 {
-        ir.run_passes_on(&copies, &simplify, machine)?;
-    }
-    copies.iter().for_each(|copy| markers::may_be_copied(&ir, *copy));
-    ir.run_passes_on(&copies, &format!("{UNROLL},{simplify}"), machine)?;
-    copies.iter().for_each(|copy| widen::widen_differences(&ir, *copy));
-    ir.run_passes_on(&copies, REGULAR, machine)?;
-    let strides = |copy: &ValueRef| strides::interchange(&ir, *copy, has_subgroups(&ir, *copy));
-    if copies.iter().filter(|copy| strides(copy)).count() > 0 {
-        ir.run_passes_on(&copies, "function(break-crit-edges)", machine)?;
-    }
-    for (kernel, copy) in found.iter().zip(copies) {
-        make_loops(&ir, kernel, copy, &mut report);
+    prepare(&ir, &copies, &functions, machine)?;
+    for kernel in &found {
+        let own = copies.iter().filter(|copy| copy.kernel == kernel.name);
+        make_loops(&ir, kernel, own, &mut report);
     }
     ir.verify().map_err(|problem| format!("the loops over items are invalid: {problem}"))?;
     Ok(report)
+}
+
+/// A function with the code of a kernel's item, which becomes that of a group.
+struct Copy {
+    kernel: String,
+    function: ValueRef,
+    chunk: Chunk,
+}
+
+/// Copies the items of all kernels, for each kind of chunks that their groups may need.
+fn copies(ir: &Ir<'_>, calls: &kernels::Calls, kernels: &[Kernel]) -> Vec<Copy> {
+    let of_kernel = |kernel: &Kernel| {
+        let [x, y, z] = notes::required_group(ir, &kernel.name).map(u64::from);
+        let is_regular = x != 0 && x % shape::WIDTH == 0 || y * z == 1;
+        let chunks: &[Chunk] = match calls.has_subgroups(ir, kernel) {
+            false => &[Chunk::Row],
+            true if is_regular => &[Chunk::Subgroup],
+            true if x * y * z != 0 => &[Chunk::Flat],
+            true => &[Chunk::Subgroup, Chunk::Flat],
+        };
+        kernels::keep_item(ir, kernel);
+        let copy = |chunk: &Chunk| {
+            let function = kernels::copy_item(ir, kernel);
+            Copy { kernel: kernel.name.clone(), function, chunk: *chunk }
+        };
+        chunks.iter().map(copy).collect::<Vec<_>>()
+    };
+    kernels.iter().flat_map(of_kernel).collect()
+}
+
+/// Brings the copies into the form that [`transform`] expects.
+fn prepare(
+    ir: &Ir<'_>,
+    copies: &[Copy],
+    functions: &[ValueRef],
+    machine: TargetMachineRef,
+) -> Result<(), String> {
+    // Since LLVM 18 the pass ends the process if one round is not enough.
+    let combine = if ir.major < 18 { "instcombine" } else { "instcombine<no-verify-fixpoint>" };
+    let simplify = SIMPLIFY.replace("instcombine", combine);
+    ir.run_passes_on(functions, &simplify, machine)?;
+    let reads = |function: &&ValueRef| fields::read_from_group(ir, **function);
+    if functions.iter().filter(reads).count() > 0 {
+        ir.run_passes_on(functions, &simplify, machine)?;
+    }
+    functions.iter().for_each(|function| markers::may_be_copied(ir, *function));
+    ir.run_passes_on(functions, &format!("{UNROLL},{simplify}"), machine)?;
+    functions.iter().for_each(|function| widen::widen_differences(ir, *function));
+    ir.run_passes_on(functions, REGULAR, machine)?;
+    let strides = |copy: &&Copy| strides::interchange(ir, copy.function, copy.chunk);
+    if copies.iter().filter(strides).count() > 0 {
+        ir.run_passes_on(functions, "function(break-crit-edges)", machine)?;
+    }
+    Ok(())
 }
 
 /// Makes loops of all kernels of a module of bitcode, as [`run`] does, and returns the new bitcode,
@@ -185,37 +228,56 @@ pub unsafe fn run_on_bitcode(
     }
 }
 
-/// Returns whether a function calls sub-group operations.
-fn has_subgroups(ir: &Ir<'_>, function: ValueRef) -> bool {
-    let called = |it: &ValueRef| markers::Marker::called(ir, *it);
-    let mut markers = ir.all_instructions(function).into_iter();
-    markers.any(|it| called(&it).is_some_and(markers::Marker::is_of_subgroup))
-}
-
-fn make_loops(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef, report: &mut Report) {
-    let has_subgroups = has_subgroups(ir, copy);
+fn make_loops<'a>(
+    ir: &Ir<'_>,
+    kernel: &Kernel,
+    copies: impl Iterator<Item = &'a Copy>,
+    report: &mut Report,
+) {
     let required = notes::required_group(ir, &kernel.name);
-    match transform::transform(ir, copy, required) {
-        Ok(made) => {
-            entry::replace_kernel(ir, kernel.function, copy);
-            let kind = if has_subgroups { NOTE_SUBGROUP_LOOPS } else { NOTE_LOOPS };
-            let bytes = u32::try_from(made.item_bytes).unwrap_or(u32::MAX);
+    let mut groups = entry::Groups { regular: None, any: None };
+    let (mut kind, mut bytes, mut failure) = (NOTE_LOOPS, 0, None);
+    for copy in copies {
+        match transform::transform(ir, copy.function, required, copy.chunk) {
+            Ok(made) => {
+                bytes = made.item_bytes.max(bytes);
+                // The copy for any group, if there is one, comes last.
+                kind = match copy.chunk {
+                    Chunk::Subgroup => NOTE_SUBGROUP_LOOPS,
+                    Chunk::Row | Chunk::Flat => NOTE_LOOPS,
+                };
+                match copy.chunk {
+                    Chunk::Flat => groups.any = Some(copy.function),
+                    _ => groups.regular = Some(copy.function),
+                }
+            }
+            Err(obstacle) => {
+                failure.get_or_insert_with(|| reason(ir, &obstacle));
+                ll!(ir, LLVMDeleteFunction(copy.function));
+            }
+        }
+    }
+    match failure {
+        Some(reason) if groups.regular.is_none() && groups.any.is_none() => {
+            refuse(ir, kernel, reason, report);
+        }
+        _ => {
+            entry::replace_kernel(ir, kernel.function, groups);
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             notes::add(ir, &kernel.name, kind, bytes, "");
             report.kernels.push(Outcome { kernel: kernel.name.clone(), result: Ok(()) });
-        }
-        Err(obstacle) => {
-            refuse(ir, kernel, &obstacle, report);
-            ll!(ir, LLVMDeleteFunction(copy));
         }
     }
 }
 
-fn refuse(ir: &Ir<'_>, kernel: &Kernel, obstacle: &Obstacle, report: &mut Report) {
-    let line = obstacle.at.and_then(|at| ir.source_line(at));
-    let reason = match line {
+fn reason(ir: &Ir<'_>, obstacle: &Obstacle) -> String {
+    match obstacle.at.and_then(|at| ir.source_line(at)) {
         Some(line) => format!("{line}: {}", obstacle.what),
         None => obstacle.what.to_owned(),
-    };
+    }
+}
+
+fn refuse(ir: &Ir<'_>, kernel: &Kernel, reason: String, report: &mut Report) {
     log::info!("kernel '{}' keeps a stack for each item: {reason}", kernel.name);
     notes::add(ir, &kernel.name, NOTE_NO_LOOPS, reason.len() as u32, &reason);
     report.kernels.push(Outcome { kernel: kernel.name.clone(), result: Err(reason) });

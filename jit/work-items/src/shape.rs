@@ -11,6 +11,17 @@ use crate::regions::{Node, Nodes, Regions};
 /// Number of items in a sub-group.
 pub(crate) const WIDTH: u64 = 32;
 
+/// The items that one loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chunk {
+    /// A row of the group in x.
+    Row,
+    /// A sub-group, which is part of a row: rows are whole sub-groups, or there is only one row.
+    Subgroup,
+    /// A sub-group in any group: items with neighbouring indices.
+    Flat,
+}
+
 /// Number of items of the group in each dimension, and of all of them: `i64` values of the first
 /// block.
 pub(crate) struct Sizes {
@@ -28,7 +39,8 @@ pub(crate) struct GroupLoops {
     pub(crate) chunk_end: BlockRef,
     /// Block behind the loops, without a terminator.
     pub(crate) after: BlockRef,
-    /// The chunk's place: first item in x, then y and z, as `i64`.
+    /// The chunk's place: first item in x, then y and z, as `i64`. Without meaning for
+    /// [`Chunk::Flat`].
     pub(crate) place: [ValueRef; 3],
     /// Number of the chunk's items.
     pub(crate) lanes: ValueRef,
@@ -53,6 +65,8 @@ pub(crate) struct ItemLoop {
     pub(crate) index: ValueRef,
     /// The item's id in x, as `i32`.
     pub(crate) x: ValueRef,
+    /// The ids in y and z for [`Chunk::Flat`].
+    pub(crate) rows: [ValueRef; 2],
 }
 
 /// A loop that counts up, with at least one round.
@@ -69,8 +83,7 @@ pub(crate) struct Shaper<'i, 'l> {
     pub(crate) ir: &'i Ir<'l>,
     pub(crate) function: ValueRef,
     pub(crate) sizes: Sizes,
-    /// Whether chunks are sub-groups; otherwise they are rows.
-    pub(crate) has_subgroups: bool,
+    pub(crate) chunk: Chunk,
     /// Metadata of loops whose rounds are independent.
     pub(crate) parallel: MetadataRef,
 }
@@ -82,6 +95,9 @@ impl Shaper<'_, '_> {
         let ir = self.ir;
         let before = ir.split_before(ir.instructions(entry)[0], c"group");
         ir.erase(ir.terminator(before));
+        if self.chunk == Chunk::Flat {
+            return self.flat_loop(before);
+        }
         let [nx, ny, nz] = self.sizes.items;
         let zs = self.counter(before, nz, 1, 64);
         let ys = self.counter(zs.begin, ny, 1, 64);
@@ -91,13 +107,9 @@ impl Shaper<'_, '_> {
             build.multiply(rows, nx)
         };
         let zero = ir.constant(64, 0);
-        let (chunk, chunk_end, x, lanes) = if self.has_subgroups {
+        let (chunk, chunk_end, x, lanes) = if self.chunk == Chunk::Subgroup {
             let xs = self.counter(ys.begin, nx, WIDTH, 64);
-            let build = ir.at_end(xs.begin);
-            let rest = build.binary(opcode::SUB, nx, xs.value);
-            let width = ir.constant(64, WIDTH);
-            let is_whole = build.compare(predicate::UGE, rest, width);
-            let lanes = build.select(is_whole, width, rest);
+            let lanes = self.lanes(&xs, nx);
             ir.at_end(xs.after).br(ys.end);
             self.mark_outer(ir.terminator(xs.end));
             (xs.begin, xs.end, xs.value, lanes)
@@ -113,6 +125,27 @@ impl Shaper<'_, '_> {
         GroupLoops { before, chunk, chunk_end, after: zs.after, place, lanes, first }
     }
 
+    /// Makes the loop over sub-groups of any group at the end of `before`.
+    fn flat_loop(&self, before: BlockRef) -> GroupLoops {
+        let ir = self.ir;
+        let all = self.counter(before, self.sizes.all, WIDTH, 64);
+        self.mark_outer(ir.terminator(all.end));
+        let lanes = self.lanes(&all, self.sizes.all);
+        let place = [ir.constant(64, 0); 3];
+        let (chunk, chunk_end, after) = (all.begin, all.end, all.after);
+        GroupLoops { before, chunk, chunk_end, after, place, lanes, first: all.value }
+    }
+
+    /// Emits the number of items of a sub-group.
+    fn lanes(&self, counter: &Counter, count: ValueRef) -> ValueRef {
+        let ir = self.ir;
+        let build = ir.at_end(counter.begin);
+        let rest = build.binary(opcode::SUB, count, counter.value);
+        let width = ir.constant(64, WIDTH);
+        let is_whole = build.compare(predicate::UGE, rest, width);
+        build.select(is_whole, width, rest)
+    }
+
     /// Makes the loop of a region of a chunk. `begin` and `after` have no terminators.
     pub(crate) fn item_loop(&self, entry: BlockRef, group: &GroupLoops) -> ItemLoop {
         let ir = self.ir;
@@ -125,10 +158,19 @@ impl Shaper<'_, '_> {
         let Counter { begin, end, after, value: counter } = self.counter(before, count, 1, 32);
         self.mark_parallel(ir.terminator(end));
         let build = ir.at_end(begin);
-        let x = build.add(first, counter);
         let lane = build.cast(opcode::ZEXT, counter, i64);
         let index = build.add(group.first, lane);
-        ItemLoop { before, begin, end, after, counter, lane, index, x }
+        let (x, rows) = match self.chunk {
+            Chunk::Flat => {
+                let index = build.cast(opcode::TRUNC, index, i32);
+                let [nx, ny, _] = self.sizes.items.map(|it| build.cast(opcode::TRUNC, it, i32));
+                let row = build.binary(opcode::UDIV, index, nx);
+                let rows = [opcode::UREM, opcode::UDIV].map(|it| build.binary(it, row, ny));
+                (build.binary(opcode::UREM, index, nx), rows)
+            }
+            _ => (build.add(first, counter), [first; 2]),
+        };
+        ItemLoop { before, begin, end, after, counter, lane, index, x, rows }
     }
 
     /// Makes a loop at the end of `from`: 0, `step` and so on, below `count`, of type `i32` or

@@ -6,7 +6,7 @@ use longshore_llvm::types::{BlockRef, TypeRef, ValueRef, opcode};
 
 use crate::ir::{Ir, ll};
 use crate::regions::Obstacle;
-use crate::shape::{GroupLoops, ItemLoop, Place, Sizes, WIDTH};
+use crate::shape::{Chunk, GroupLoops, ItemLoop, Place, Sizes, WIDTH};
 use crate::uniformity::Level;
 
 /// Memory in the group's stack frame.
@@ -47,7 +47,7 @@ pub(crate) struct Slots<'i, 'l> {
     /// The function's first block, where slots are allocated.
     start: BlockRef,
     sizes: Sizes,
-    has_subgroups: bool,
+    chunk: Chunk,
     addresses: HashMap<(ValueRef, usize, usize), ValueRef>,
     /// Bytes of slots for each item of a group.
     pub(crate) item_bytes: u64,
@@ -64,9 +64,9 @@ impl<'i, 'l> Slots<'i, 'l> {
         ir: &'i Ir<'l>,
         start: BlockRef,
         sizes: Sizes,
-        has_subgroups: bool,
+        chunk: Chunk,
     ) -> Slots<'i, 'l> {
-        Slots { ir, start, sizes, has_subgroups, addresses: HashMap::new(), item_bytes: 0 }
+        Slots { ir, start, sizes, chunk, addresses: HashMap::new(), item_bytes: 0 }
     }
 
     /// Allocates a slot.
@@ -77,7 +77,7 @@ impl<'i, 'l> Slots<'i, 'l> {
         let place = ir.terminator(self.start);
         let memory = match kind {
             Kind::One => ir.before(place).alloca(ty),
-            Kind::Lanes if self.has_subgroups => {
+            Kind::Lanes if self.chunk != Chunk::Row => {
                 ir.before(place).array_alloca(ty, ir.constant(64, WIDTH))
             }
             Kind::Lanes => ir.before(place).array_alloca(ty, self.sizes.items[0]),
@@ -87,6 +87,13 @@ impl<'i, 'l> Slots<'i, 'l> {
             self.item_bytes += bytes;
         }
         Slot { ty, memory, kind }
+    }
+
+    /// Aligns the memory of a slot at least so.
+    pub(crate) fn align(&self, slot: Slot, bytes: u32) {
+        if bytes > ll!(self.ir, LLVMGetAlignment(slot.memory)) {
+            ll!(self.ir, LLVMSetAlignment(slot.memory, bytes));
+        }
     }
 
     /// Returns the address of the slot at a place. Code for it goes before `at`, or to the

@@ -14,6 +14,7 @@ use longshore_llvm::types::*;
 use crate::flow::Flow;
 use crate::ir::{Ir, ll};
 use crate::markers::Marker;
+use crate::shape::Chunk;
 use crate::uniformity::{Level, Uniformity, is_speculatable};
 
 /// Most values that items keep from round to round.
@@ -45,11 +46,11 @@ struct Stride {
 }
 
 /// Makes loops of the chunk of all strides of a function. Returns whether there were any.
-pub(crate) fn interchange(ir: &Ir<'_>, function: ValueRef, has_subgroups: bool) -> bool {
+pub(crate) fn interchange(ir: &Ir<'_>, function: ValueRef, chunk: Chunk) -> bool {
     let mut kept = Vec::new();
     loop {
         let flow = Flow::new(ir, function);
-        let uniformity = Uniformity::new(ir, function, &flow, has_subgroups);
+        let uniformity = Uniformity::new(ir, function, &flow, chunk);
         let search = Search { ir, function, flow: &flow, uniformity: &uniformity };
         let mut headers = flow.numbers().filter(|it| !kept.contains(&flow.blocks[*it]));
         let Some(stride) = headers.find_map(|header| search.stride(header)) else {

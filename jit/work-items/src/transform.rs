@@ -10,7 +10,7 @@ use crate::ir::{Ir, ll};
 use crate::leave::Returned;
 use crate::markers::Marker;
 use crate::regions::{Node, Nodes, Obstacle, Regions, divide};
-use crate::shape::{Place, Shaper, Sizes, WIDTH, places};
+use crate::shape::{Chunk, Place, Shaper, Sizes, WIDTH, places};
 use crate::slots::{Kind, Loops, Slots, use_points};
 use crate::uniformity::{Level, Uniformity, is_plain};
 
@@ -60,6 +60,7 @@ pub(crate) fn transform(
     ir: &Ir<'_>,
     function: ValueRef,
     required: [u32; 3],
+    chunk: Chunk,
 ) -> Result<Transformed, Obstacle> {
     check(ir, function)?;
     erase_lifetimes(ir, function);
@@ -67,13 +68,12 @@ pub(crate) fn transform(
     let mut variables = ir.instructions(start);
     variables.retain(|it| ir.opcode(*it) == opcode::ALLOCA);
     let (mut nodes, end) = split_at_nodes(ir, function);
-    let has_subgroups = nodes.values().any(|node| *node == Node::Exchange);
     let flow = Flow::new(ir, function);
-    let uniformity = Uniformity::new(ir, function, &flow, has_subgroups);
-    let row = match (has_subgroups, required[0]) {
-        (true, _) => Some(WIDTH),
-        (false, 0) => None,
-        (false, items) => Some(items.into()),
+    let uniformity = Uniformity::new(ir, function, &flow, chunk);
+    let row = match (chunk, required[0]) {
+        (Chunk::Row, 0) => None,
+        (Chunk::Row, items) => Some(items.into()),
+        _ => Some(WIDTH),
     };
     let mut universe: HashSet<BlockRef> =
         flow.blocks.iter().copied().filter(|block| *block != start).collect();
@@ -93,8 +93,8 @@ pub(crate) fn transform(
     let (accesses, parallel) = parallel_metadata(ir);
     let of_slots = Sizes { items: sizes.items, all: sizes.all };
     let places = places(&nodes, &groups, &chunks);
-    let shaper = Shaper { ir, function, sizes, has_subgroups, parallel };
-    let slots = Slots::new(ir, start, of_slots, has_subgroups);
+    let shaper = Shaper { ir, function, sizes, chunk, parallel };
+    let slots = Slots::new(ir, start, of_slots, chunk);
     let loops = Loops { groups: Vec::new(), items: Vec::new() };
     let mut body = Body {
         ir,
@@ -404,10 +404,13 @@ impl<'i, 'l> Body<'i, 'l> {
     fn counter(&self, dimension: usize, place: Place) -> Result<ValueRef, Obstacle> {
         match (dimension, place) {
             (0, Place::Item(group, item)) => Ok(self.loops.items[group][item].x),
+            (1 | 2, Place::Item(group, item)) if self.shaper.chunk == Chunk::Flat => {
+                Ok(self.loops.items[group][item].rows[dimension - 1])
+            }
             (
                 1 | 2,
                 Place::Item(group, _) | Place::Chunk(group, _) | Place::ChunkNode(group, _),
-            ) => Ok(self.loops.groups[group].place[dimension]),
+            ) if self.shaper.chunk != Chunk::Flat => Ok(self.loops.groups[group].place[dimension]),
             _ => Err(Obstacle { at: None, what: "an item's id is used for the whole group" }),
         }
     }
@@ -420,17 +423,36 @@ impl<'i, 'l> Body<'i, 'l> {
                 ir.erase(variable);
                 continue;
             }
-            let ty = ll!(ir, LLVMGetAllocatedType(variable));
-            let slot = self.slots.allocate(ty, Kind::Items);
+            let slot = self.slots.allocate(self.padded(variable), Kind::Items);
+            self.slots.align(slot, ll!(ir, LLVMGetAlignment(variable)));
+            let ty = ir.type_of(variable);
             for user in ir.users(variable) {
                 for (index, point) in use_points(ir, variable, user) {
                     let address = self.slots.address(slot, self.place(point), &self.loops)?;
+                    let address = ir.before(point).cast(opcode::BIT_CAST, address, ty);
                     ll!(ir, LLVMSetOperand(user, index, address));
                 }
             }
             ir.erase(variable);
         }
         Ok(())
+    }
+
+    /// Returns the type for an element of an array of variables: that of the variable, or bytes up to
+    /// the variable's alignment, which may be greater than the type's.
+    fn padded(&self, variable: ValueRef) -> TypeRef {
+        let ir = self.ir;
+        let ty = ll!(ir, LLVMGetAllocatedType(variable));
+        let data = ll!(ir, LLVMGetModuleDataLayout(ir.module));
+        let bytes = ll!(ir, LLVMABISizeOfType(data, ty));
+        let alignment = u64::from(ll!(ir, LLVMGetAlignment(variable)).max(1));
+        match bytes.is_multiple_of(alignment) {
+            true => ty,
+            false => {
+                let bytes = bytes.next_multiple_of(alignment);
+                ll!(ir, LLVMArrayType(ir.int(8), bytes as u32))
+            }
+        }
     }
 
     /// Tells LLVM that items of a loop do not depend on each other. They do in atomic operations.

@@ -1,6 +1,6 @@
 //! The uniformity of values: whether all items of a group, or of a chunk, compute the same value.
 //!
-//! A chunk is the items that one loop runs: a row of the group in x, or a sub-group. Loads are
+//! A chunk is the items that one loop runs, as `shape.rs` says. Loads are
 //! uniform if their addresses are, because kernels have no data races.
 
 use std::collections::HashMap;
@@ -10,6 +10,7 @@ use longshore_llvm::types::{BlockRef, ValueRef, opcode, type_kind};
 use crate::flow::Flow;
 use crate::ir::{Ir, ll};
 use crate::markers::Marker;
+use crate::shape::Chunk;
 
 /// The set of items for which a value is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,19 +23,19 @@ pub(crate) enum Level {
 /// The levels of a function's values.
 pub(crate) struct Uniformity {
     levels: HashMap<ValueRef, Level>,
-    /// Whether chunks are sub-groups, which begin at multiples of 32 in x.
-    has_subgroups: bool,
+    chunk: Chunk,
 }
 
 impl Uniformity {
     /// Computes the levels for a function of one item, whose parameters 2 to 4 are the item's
     /// place in its group.
-    pub(crate) fn new(ir: &Ir<'_>, function: ValueRef, flow: &Flow, has_subgroups: bool) -> Self {
+    pub(crate) fn new(ir: &Ir<'_>, function: ValueRef, flow: &Flow, chunk: Chunk) -> Self {
         let mut levels = HashMap::new();
         levels.insert(ir.parameter(function, 2), Level::Item);
-        levels.insert(ir.parameter(function, 3), Level::Chunk);
-        levels.insert(ir.parameter(function, 4), Level::Chunk);
-        let mut uniformity = Uniformity { levels, has_subgroups };
+        let of_rows = if chunk == Chunk::Flat { Level::Item } else { Level::Chunk };
+        levels.insert(ir.parameter(function, 3), of_rows);
+        levels.insert(ir.parameter(function, 4), of_rows);
+        let mut uniformity = Uniformity { levels, chunk };
         let influence = Influence::new(flow);
         let mut joins = vec![Vec::new(); flow.blocks.len()];
         while uniformity.step(ir, flow, &influence, &mut joins) {}
@@ -110,7 +111,7 @@ impl Uniformity {
             opcode::LOAD if is_plain(ir, instruction) => of_operands(ir),
             opcode::LOAD => Level::Item,
             opcode::CALL => match Marker::called(ir, instruction) {
-                Some(Marker::SubgroupOf) if self.has_subgroups => Level::Chunk,
+                Some(Marker::SubgroupOf) if self.chunk != Chunk::Row => Level::Chunk,
                 Some(Marker::Ballot) => Level::Chunk,
                 Some(Marker::Scan(_)) if is_reduction(ir, instruction) => Level::Chunk,
                 _ if is_pure_intrinsic(ir, instruction) => of_operands(ir),
@@ -139,7 +140,7 @@ impl Uniformity {
             let parameter = ll!(ir, LLVMIsAArgument(value)).present();
             parameter.is_some_and(|it| self.level(it) == Level::Item)
         };
-        self.has_subgroups && is_multiple && is_x()
+        self.chunk == Chunk::Subgroup && is_multiple && is_x()
     }
 }
 

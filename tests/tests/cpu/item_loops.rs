@@ -30,6 +30,15 @@ static void wait(LONGSHORE_SELF, uint32_t rounds) {
   if (rounds) wait(longshore_self, rounds - 1);
 }
 LONGSHORE_KERNEL(recursive, (uint32_t n)) { wait(longshore_self, n); }
+#define SHIFT(name, ...) \
+  LONGSHORE_KERNEL(name, (const uint32_t *x, uint32_t *y), ##__VA_ARGS__) { \
+    const uint32_t i = longshore_item_index(), id = longshore_item_id(0), row = longshore_item_id(1) + 100 * longshore_item_id(2); \
+    const uint32_t next = longshore_subgroup_shuffle_down(x[i], 1u); \
+    longshore_barrier(); \
+    y[i] = longshore_subgroup_inclusive_add(next) + 1000000 * id + 10000 * row + longshore_subgroup_id(); \
+  }
+SHIFT(shift)
+SHIFT(shift_any, LONGSHORE_GROUP_SIZE(7, 5, 3))
 LONGSHORE_KERNEL(first, (uint32_t *x, uint32_t count)) {
   const uint32_t i = longshore_item_id(0);
   uint32_t sum = 0;
@@ -134,6 +143,55 @@ fn loops_compute_what_items_do_for_all_shapes_of_groups() {
             };
             let expected: Vec<u32> = (0..70).map(expected).collect();
             assert_eq!(x.to_vec(&queue).unwrap(), expected, "{clang} {level} {count}");
+        }
+    }
+}
+
+/// Returns the results of `shift` for a group.
+fn shifted(items: [u32; 3], x: &[u32]) -> Vec<u32> {
+    let mut y = Vec::new();
+    for (subgroup, values) in x.chunks(32).enumerate() {
+        let mut sum = 0u32;
+        for lane in 0..values.len() {
+            sum += values.get(lane + 1).unwrap_or(&values[lane]);
+            let index = y.len() as u32;
+            let (id, row) = (index % items[0], index / items[0]);
+            let row = row % items[1] + 100 * (row / items[1]);
+            y.push(sum + 1_000_000 * id + 10_000 * row + subgroup as u32);
+        }
+    }
+    y
+}
+
+#[test]
+fn subgroups_are_of_neighbouring_items_for_all_shapes_of_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let (device, queue) = host();
+    for (clang, level) in clangs().into_iter().flat_map(|it| [(it, "-O0"), (it, "-O3")]) {
+        let image = compile(folder.path(), clang, level);
+        let output = Command::new(command()).arg("inspect").arg(&image).arg("--json").output();
+        let report: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        let kernels = report["images"][0]["kernels"].as_array().unwrap();
+        let is_loop = |name: &str| {
+            let kernel = kernels.iter().find(|kernel| kernel["name"] == name).unwrap();
+            kernel["description"]["on_cpu"] == "regions"
+        };
+        assert!(is_loop("shift") && is_loop("shift_any"), "{clang} {level}");
+        let program = device.load_trusted(Image::read(image).unwrap()).unwrap();
+        let any = [[1, 1, 1], [33, 1, 1], [31, 2, 1], [32, 3, 2], [7, 5, 3], [1, 1, 64], [3, 1, 9]];
+        let cases = any.map(|items| ("shift", items)).into_iter();
+        for (name, items) in cases.chain([("shift_any", [7, 5, 3])]) {
+            let count = items.iter().product::<u32>();
+            let numbers: Vec<u32> = (0..count).map(|number| number % 13).collect();
+            let x = device.buffer_of(&queue, &numbers).unwrap();
+            let y = device.buffer_of(&queue, &vec![0u32; count as usize]).unwrap();
+            let kernel = program.kernel(name).unwrap();
+            // SAFETY: the kernel takes two buffers with a number for each item.
+            unsafe {
+                queue.launch_and_wait(&kernel, Grid::new([1, 1, 1], items), (&x, &y)).unwrap();
+            }
+            let expected = shifted(items, &numbers);
+            assert_eq!(y.to_vec(&queue).unwrap(), expected, "{clang} {level} {name} {items:?}");
         }
     }
 }
