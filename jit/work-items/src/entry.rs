@@ -25,9 +25,10 @@ pub(crate) const CALLS_FAIL: u64 = 32;
 /// The functions of a group.
 #[derive(Clone, Copy)]
 pub(crate) struct Groups {
-    /// For groups of one row, or of rows that are whole sub-groups; with `any` absent for all.
+    /// Function for groups of one row, or of rows that are whole sub-groups; for all if `any` is
+    /// absent.
     pub(crate) regular: Option<ValueRef>,
-    /// For any group.
+    /// Function for any group.
     pub(crate) any: Option<ValueRef>,
 }
 

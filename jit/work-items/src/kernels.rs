@@ -206,8 +206,8 @@ pub(crate) fn copy_item(ir: &Ir<'_>, kernel: &Kernel) -> ValueRef {
     copy
 }
 
-/// Undoes the changes of [`keep_item`] to the function of one item, whose description for debuggers goes
-/// to the copy.
+/// Undoes the changes of [`keep_item`] to the function of one item, whose description for debuggers
+/// goes to the copy.
 pub(crate) fn restore_item(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef) {
     ir.remove_attribute(kernel.item, "alwaysinline");
     ir.add_attribute(kernel.item, "noinline");

@@ -29,6 +29,7 @@ mod markers;
 mod metadata;
 mod notes;
 mod passes;
+mod phis;
 mod recompute;
 mod regions;
 mod shape;

@@ -99,11 +99,12 @@ pub(crate) fn divide(
         if branch.is_none() && level == Level::Chunk {
             branch = inner_loops::next(ir, &flow, &region_of, nodes, uniformity);
         }
-        if branch.is_none() && level == Level::Chunk {
-            if let Some(cut) = cuts::next(ir, function, &flow, &region_of, row) {
-                universe.extend(cut.apply(ir, nodes));
-                continue;
-            }
+        if branch.is_none()
+            && level == Level::Chunk
+            && let Some(cut) = cuts::next(ir, function, &flow, &region_of, row)
+        {
+            universe.extend(cut.apply(ir, nodes));
+            continue;
         }
         let Some(branch) = branch else { return Ok(collect(&flow, &region_of, &exits, nodes)) };
         let block = ir.split_off_terminator(flow.blocks[branch], c"branch");
