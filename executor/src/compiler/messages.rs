@@ -30,12 +30,6 @@ pub(super) enum Message<'a> {
     Start { folders: Vec<PathBuf> },
     /// The reply is a [`LibraryVersion`].
     Version(LibraryChoice),
-    /// A module to keep under a number.
-    Keep {
-        number: u64,
-        #[serde(borrow)]
-        bytes: Bytes<'a>,
-    },
     /// The reply is a [`Reply`].
     Compile(#[serde(borrow)] Job<'a>),
 }
@@ -65,7 +59,14 @@ pub(super) struct Job<'a> {
 /// A module.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Source<'a> {
+    /// A module that was kept before.
     Kept(u64),
+    /// A module to keep under a number.
+    Keep {
+        number: u64,
+        #[serde(borrow)]
+        bytes: Bytes<'a>,
+    },
     Given(#[serde(borrow)] Bytes<'a>),
 }
 

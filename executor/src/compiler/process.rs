@@ -205,11 +205,9 @@ impl Running {
         let (mut input, output) = (None, self.take(limits.output));
         let module = match request.part {
             Part::Whole => Source::Given(self.bytes(request.module, &mut input)?),
-            _ => {
-                self.keep(request.module, limits.time)?;
-                Source::Kept(request.module.number())
-            }
+            _ => self.kept(request.module, &mut input)?,
         };
+        let kept = matches!(module, Source::Keep { .. }).then_some(request.module.number());
         let range = |piece: &Piece| SharedRange { offset: piece.offset(), bytes: piece.bytes() };
         let job = self.started.fetch_add(1, Ordering::Relaxed);
         let is_first_alone = self.done.load(Ordering::Relaxed) == job;
@@ -232,6 +230,7 @@ impl Running {
             }
             failure => failure,
         })?;
+        self.kept.lock().extend(kept);
         let reply: Result<Reply<'_>, CompileError> = decode(&reply)?;
         let Reply { code, facts } = reply.map_err(Failure::Own)?;
         let bytes = match (code, &output, self.executor.arena()) {
@@ -245,17 +244,18 @@ impl Running {
         Ok(Compiled { bytes, facts })
     }
 
-    /// Has the process keep a module, unless it does.
-    fn keep(&self, module: &Module, limit: Duration) -> Result<(), Failure> {
-        let mut kept = self.kept.lock();
-        if kept.contains(&module.number()) {
-            return Ok(());
+    /// Returns a module that the process keeps: its number, and its bytes unless the process has
+    /// them for certain.
+    fn kept<'a>(
+        &self,
+        module: &'a Module,
+        input: &mut Option<Piece>,
+    ) -> Result<Source<'a>, Failure> {
+        let number = module.number();
+        if self.kept.lock().contains(&number) {
+            return Ok(Source::Kept(number));
         }
-        let mut input = None;
-        let bytes = self.bytes(module, &mut input)?;
-        self.call(&Message::Keep { number: module.number(), bytes }, limit)?;
-        kept.insert(module.number());
-        Ok(())
+        Ok(Source::Keep { number, bytes: self.bytes(module, input)? })
     }
 
     /// Returns a module's bytes for a message. `input` keeps shared memory for them.

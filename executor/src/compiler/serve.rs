@@ -69,11 +69,6 @@ impl CompilerServer {
                 let version: VersionReply = self.compiler()?.version(&library);
                 encode(&version)
             }
-            Message::Keep { number, bytes } => {
-                let module = Module::new(bytes.to_vec(memory)?);
-                self.kept.lock().insert(number, module);
-                Ok(Vec::new())
-            }
             Message::Compile(job) => {
                 JOB.set(Some(job.job));
                 let reply = self.compile(memory, &job);
@@ -99,6 +94,10 @@ impl CompilerServer {
     fn compile(&self, memory: Option<BorrowedFd<'_>>, job: &Job<'_>) -> Result<Vec<u8>, String> {
         let module = match &job.module {
             Source::Given(bytes) => Module::new(bytes.to_vec(memory)?),
+            Source::Keep { number, bytes } => {
+                let bytes = bytes.to_vec(memory)?;
+                self.kept.lock().entry(*number).or_insert_with(|| Module::new(bytes)).clone()
+            }
             Source::Kept(number) => {
                 let kept = self.kept.lock().get(number).cloned();
                 kept.ok_or_else(|| format!("the module {number} is not kept"))?
