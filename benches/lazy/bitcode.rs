@@ -81,7 +81,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
 }
 
 /// Returns the newest version of LLVM for which both the library and clang are installed.
-fn version() -> Option<u32> {
+pub(crate) fn version() -> Option<u32> {
     // SAFETY: the system's libLLVM is LLVM's.
     let llvm = unsafe { InProcess::in_process([]) };
     let is_there = |version: &u32| {
@@ -110,7 +110,7 @@ fn program(functions: usize) -> String {
     format!("{all} int main(void) {{ int r = 0; {calls} return r; }}")
 }
 
-fn bitcode(version: u32, module: &Path, program: &str) -> Result<Vec<u8>> {
+pub(crate) fn bitcode(version: u32, module: &Path, program: &str) -> Result<Vec<u8>> {
     let source = module.with_extension("c");
     fs::write(&source, program)?;
     let mut clang = Command::new(format!("clang-{version}"));

@@ -1,10 +1,12 @@
 //! Lazy re-exports beside the same work without them. Calls are beside direct calls. An archive of
 //! ten thousand kernels, of which one is called, is beside the same archive linked as a whole.
-//! Functions that are compiled at their first call are beside `lli`. All take turns in one run. The
-//! tables show and judge the best times and, in brackets, the medians.
+//! Functions that are compiled at their first call are beside `lli`, and cached bitcode images
+//! beside their objects. All take turns in one run. The tables show and judge the best times and,
+//! in brackets, the medians.
 
 mod archive;
 mod bitcode;
+mod cached;
 mod calls;
 mod executors;
 mod image;
@@ -20,7 +22,7 @@ use std::process::Command;
 /// A benchmark of lazy re-exports.
 #[derive(Parser)]
 struct Arguments {
-    /// Group to measure: calls, executors, archive, bitcode.
+    /// Group to measure: calls, executors, archive, bitcode, cached.
     filter: Option<String>,
     /// Flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]
@@ -44,6 +46,9 @@ fn main() -> Result<()> {
     }
     if wants("bitcode") {
         bitcode::measure(&mut report)?;
+    }
+    if wants("cached") {
+        cached::measure(&mut report)?;
     }
     report.print();
     println!("{}", machine::load());

@@ -9,6 +9,7 @@ mod cache;
 mod compiler;
 mod installed;
 mod key;
+mod recent;
 mod settings;
 mod sharing;
 
@@ -20,6 +21,7 @@ use compiler::Compilers;
 use key::Key;
 use longshore_compiler::{Compiled, Module, Options, Part, Request, Target};
 use longshore_plugin_api::{CodeTarget, Error, ErrorCode, Result};
+use recent::Recent;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -32,12 +34,13 @@ pub(crate) struct Jit {
     settings: JitSettings,
     cache: Option<Cache>,
     compilers: Compilers,
+    recent: Recent,
     /// The stamp of the installed libraries, taken at the first compilation.
     installed: OnceLock<Option<Vec<u8>>>,
 }
 
 /// The choices of one load.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JitLoad {
     /// The optimization level, in place of the one of the settings.
     pub(crate) level: Option<u32>,
@@ -49,9 +52,15 @@ impl Jit {
         Jit {
             cache: cache.map(|folder| Cache::new(folder, settings.cache_bytes)),
             compilers: Compilers::new(&settings),
+            recent: Recent::default(),
             installed: OnceLock::new(),
             settings,
         }
+    }
+
+    /// Returns whether bitcode was compiled for a target before, so that it has passed all checks.
+    pub(crate) fn knows(&self, bitcode: &Image, target: &CodeTarget) -> bool {
+        self.recent.knows(bitcode, target)
     }
 
     /// Compiles bitcode for the target of a device of `plugin`. Blocks.
@@ -72,6 +81,10 @@ impl Jit {
             log::info!("'{}' replaces compiled bitcode", object.display());
             return Image::read(object);
         }
+        if let Some(code) = self.recent.get(bitcode, target, &load) {
+            return Ok(Image::from(code));
+        }
+        let (asked, device) = (bitcode, target);
         let bitcode = match &self.settings.replacement_module {
             Some(module) => {
                 log::info!("'{}' replaces bitcode", module.display());
@@ -84,11 +97,14 @@ impl Jit {
             cpu: target.processor.clone(),
             features: target.features.clone(),
         };
-        let options = self.settings.options(load)?;
+        let options = self.settings.options(&load)?;
         let key = self.key(bitcode.bytes(), &target, &options, plugin)?;
         let code = sharing::once(key, || {
             self.compile_uncached(&key, bitcode.bytes(), &target, &options, plugin)
         })?;
+        if !self.settings.has_files() {
+            self.recent.insert(asked, device, &load, &code);
+        }
         Ok(Image::from(code))
     }
 

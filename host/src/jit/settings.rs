@@ -66,11 +66,22 @@ impl JitSettings {
         })
     }
 
+    /// Returns whether each load reads or writes a file that the user has named.
+    pub(super) fn has_files(&self) -> bool {
+        let files = [
+            &self.pre_opt_ir_module,
+            &self.post_opt_ir_module,
+            &self.replacement_module,
+            &self.replacement_object,
+        ];
+        files.into_iter().any(Option::is_some)
+    }
+
     /// Returns the compiler's options for a load.
     ///
     /// # Errors
     /// `InvalidValue` for an unknown optimization level.
-    pub(super) fn options(&self, load: JitLoad) -> Result<Options> {
+    pub(super) fn options(&self, load: &JitLoad) -> Result<Options> {
         let number = load.level.unwrap_or(self.level);
         let level = Level::from_number(number).ok_or_else(|| {
             let message = format!("the optimization level is {number}, expected 0, 1, 2 or 3");
@@ -127,11 +138,11 @@ mod tests {
     #[test]
     fn a_load_has_the_settings_level_unless_it_has_its_own() {
         let settings = settings(&JitConfig::default(), &[("SKIP_OPT", "1")]);
-        let level = |level| settings.options(JitLoad { level }).map(|options| options.level);
+        let level = |level| settings.options(&JitLoad { level }).map(|options| options.level);
         assert_eq!(level(None), Ok(Level::Aggressive));
         assert_eq!(level(Some(1)), Ok(Level::Less));
         assert_eq!(level(Some(4)).unwrap_err().code(), ErrorCode::InvalidValue);
-        assert!(!settings.options(JitLoad::default()).unwrap().optimizes);
+        assert!(!settings.options(&JitLoad::default()).unwrap().optimizes);
         assert_eq!(library("/l/libLLVM.so".into()), LibraryChoice::File("/l/libLLVM.so".into()));
     }
 }

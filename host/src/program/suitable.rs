@@ -84,6 +84,9 @@ fn bitcode(device: &Device, remote: &AnyDevice, image: Image) -> Result<Chosen> 
         }
         Err(error) => return Err(error),
     };
+    if device.core().host.jit.knows(&image, &target) {
+        return Ok(Chosen { image, compile_for: Some(target) });
+    }
     let header = BitcodeHeader::read(image.bytes());
     let header = header.map_err(|why| refused(ErrorCode::InvalidBinary, &why))?;
     match target.fits_triple(&header.triple) {

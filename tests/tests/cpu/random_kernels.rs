@@ -16,6 +16,25 @@ use std::thread::available_parallelism;
 
 const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
 
+/// Flags for wide vectors, on a CPU that has them.
+fn wide_flags() -> Vec<&'static str> {
+    let mut flags = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            flags.push("-O2 -march=haswell");
+        }
+        let avx512 = is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512cd");
+        if avx512 {
+            flags.push("-O3 -march=skylake-avx512 -mprefer-vector-width=512");
+        }
+    }
+    flags
+}
+
 /// Greatest number of kernels in an image.
 const BATCH: u64 = 50;
 
@@ -108,7 +127,7 @@ fn builds(execution: Execution) -> Vec<Build> {
     };
     let flags = match variable("LONGSHORE_RANDOM_FLAGS") {
         Some(flags) => vec![flags],
-        None => LEVELS.map(String::from).to_vec(),
+        None => LEVELS.into_iter().chain(wide_flags()).map(String::from).collect(),
     };
     let each = flags.iter().flat_map(|flags| clangs.iter().map(move |clang| (clang, flags)));
     let build = |(clang, flags): (&String, &String)| {
