@@ -111,6 +111,7 @@ functions! {
         fn LLVMABISizeOfType(TargetDataRef, TypeRef) -> u64;
         fn LLVMABIAlignmentOfType(TargetDataRef, TypeRef) -> u32;
         fn LLVMStoreSizeOfType(TargetDataRef, TypeRef) -> u64;
+        fn LLVMOffsetOfElement(TargetDataRef, TypeRef, u32) -> u64;
         // Pipelines.
         fn LLVMCreateFunctionPassManagerForModule(ModuleRef) -> PassManagerRef;
         fn LLVMRunFunctionPassManager(PassManagerRef, ValueRef) -> Bool;
@@ -136,6 +137,8 @@ functions! {
         fn LLVMGetIntTypeWidth(TypeRef) -> u32;
         fn LLVMGetReturnType(TypeRef) -> TypeRef;
         fn LLVMGetElementType(TypeRef) -> TypeRef;
+        fn LLVMStructGetTypeAtIndex(TypeRef, u32) -> TypeRef;
+        fn LLVMGetVectorSize(TypeRef) -> u32;
         fn LLVMGetArrayLength(TypeRef) -> u32;
         fn LLVMTypeOf(ValueRef) -> TypeRef;
         fn LLVMGlobalGetValueType(ValueRef) -> TypeRef;
@@ -173,8 +176,15 @@ functions! {
         fn LLVMIsDeclaration(ValueRef) -> Bool;
         fn LLVMCountParams(ValueRef) -> u32;
         fn LLVMGetParam(ValueRef, u32) -> ValueRef;
+        fn LLVMGetFunctionCallConv(ValueRef) -> u32;
+        fn LLVMSetFunctionCallConv(ValueRef, u32);
         fn LLVMHasPersonalityFn(ValueRef) -> Bool;
         fn LLVMGlobalEraseMetadata(ValueRef, u32);
+        fn LLVMGlobalSetMetadata(ValueRef, u32, MetadataRef);
+        fn LLVMGlobalCopyAllMetadata(ValueRef, *mut usize) -> MetadataEntriesRef;
+        fn LLVMValueMetadataEntriesGetKind(MetadataEntriesRef, u32) -> u32;
+        fn LLVMValueMetadataEntriesGetMetadata(MetadataEntriesRef, u32) -> MetadataRef;
+        fn LLVMDisposeValueMetadataEntries(MetadataEntriesRef);
         fn LLVMGetSubprogram(ValueRef) -> MetadataRef;
         fn LLVMSetSubprogram(ValueRef, MetadataRef);
         fn LLVMGetEnumAttributeKindForName(*const c_char, usize) -> u32;
@@ -223,6 +233,8 @@ functions! {
         fn LLVMConstIntGetZExtValue(ValueRef) -> u64;
         fn LLVMConstArray(TypeRef, *const ValueRef, u32) -> ValueRef;
         fn LLVMConstBitCast(ValueRef, TypeRef) -> ValueRef;
+        fn LLVMConstPointerCast(ValueRef, TypeRef) -> ValueRef;
+        fn LLVMConstNamedStruct(TypeRef, *const ValueRef, u32) -> ValueRef;
         fn LLVMConstReal(TypeRef, f64) -> ValueRef;
         fn LLVMGetUndef(TypeRef) -> ValueRef;
         fn LLVMGetPoison(TypeRef) -> ValueRef;
@@ -278,6 +290,7 @@ functions! {
         fn LLVMGetMetadata(ValueRef, u32) -> ValueRef;
         fn LLVMSetMetadata(ValueRef, u32, ValueRef);
         fn LLVMMDStringInContext2(ContextRef, *const c_char, usize) -> MetadataRef;
+        fn LLVMGetMDString(ValueRef, *mut u32) -> *const c_char;
         fn LLVMMDNodeInContext2(ContextRef, *const MetadataRef, usize) -> MetadataRef;
         fn LLVMTemporaryMDNode(ContextRef, *const MetadataRef, usize) -> MetadataRef;
         fn LLVMMetadataReplaceAllUsesWith(MetadataRef, MetadataRef);
@@ -335,6 +348,9 @@ functions! {
         fn LLVMBuildPhi(BuilderRef, TypeRef, *const c_char) -> ValueRef;
         fn LLVMBuildCall2(
             BuilderRef, TypeRef, ValueRef, *const ValueRef, u32, *const c_char,
+        ) -> ValueRef;
+        fn LLVMBuildInsertElement(
+            BuilderRef, ValueRef, ValueRef, ValueRef, *const c_char,
         ) -> ValueRef;
         fn LLVMBuildExtractValue(BuilderRef, ValueRef, u32, *const c_char) -> ValueRef;
         fn LLVMBuildFreeze(BuilderRef, ValueRef, *const c_char) -> ValueRef;

@@ -43,6 +43,8 @@ handles! {
     ErrorRef
     /// `LLVMMemoryBufferRef`: bytes.
     MemoryBufferRef
+    /// `LLVMValueMetadataEntry *`: a list of a global's metadata.
+    MetadataEntriesRef
     /// `LLVMMetadataRef`: a piece of metadata.
     MetadataRef
     /// `LLVMModuleRef`: a module.

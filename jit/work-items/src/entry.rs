@@ -8,7 +8,7 @@ use crate::ir::{Ir, ll};
 const WORK_BEGIN: u64 = 0;
 const WORK_END: u64 = 8;
 const WORK_GROUPS: u64 = 16;
-const WORK_ITEMS: u64 = 28;
+pub(crate) const WORK_ITEMS: u64 = 28;
 const WORK_TRACED: u64 = 76;
 const WORK_GROUP: u64 = 80;
 pub(crate) const WORK_CALLS: u64 = 120;

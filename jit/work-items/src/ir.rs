@@ -478,6 +478,15 @@ impl Build<'_, '_> {
         ll!(self.0, LLVMBuildSelect(self.0.builder, condition, yes, no, NO_NAME))
     }
 
+    pub(crate) fn insert_element(
+        &self,
+        vector: ValueRef,
+        element: ValueRef,
+        lane: ValueRef,
+    ) -> ValueRef {
+        ll!(self.0, LLVMBuildInsertElement(self.0.builder, vector, element, lane, NO_NAME))
+    }
+
     pub(crate) fn phi(&self, ty: TypeRef) -> ValueRef {
         ll!(self.0, LLVMBuildPhi(self.0.builder, ty, NO_NAME))
     }

@@ -10,9 +10,9 @@ use crate::markers::Marker;
 use crate::regions::Obstacle;
 
 /// Beginning of the symbols of functions of one item.
-const ITEM: &str = "__longshore_item_";
+pub(crate) const ITEM: &str = "__longshore_item_";
 /// Name of the variables that keep functions of one item.
-const KEPT: &std::ffi::CStr = c"longshore_kept";
+pub(crate) const KEPT: &std::ffi::CStr = c"longshore_kept";
 /// Most instructions of functions that become part of a kernel's code for speed alone.
 const INLINED: usize = 100_000;
 

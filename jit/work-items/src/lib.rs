@@ -13,6 +13,9 @@
 //!
 //! PoCL does so with its work-group functions, AdaptiveCpp with continuations. Kernels that cannot
 //! be divided stay as they are, and the report says why.
+//!
+//! A further pass adds variants of kernels, whose arguments and group size are constants:
+//! `variants.rs`.
 
 mod bounds;
 mod cuts;
@@ -37,10 +40,13 @@ mod slots;
 mod strides;
 mod transform;
 mod uniformity;
+mod variants;
 mod widen;
 
 use longshore_llvm::Library;
 use longshore_llvm::types::{ContextRef, ModuleRef, TargetMachineRef, ValueRef};
+
+pub use variants::{Constant, NumberKind, Problem, Variant, VariantError, add_variants};
 
 use ir::{Ir, ll};
 use kernels::Kernel;

@@ -26,7 +26,7 @@ pub(crate) fn add(ir: &Ir<'_>, kernel: &str, kind: u32, value: u32, text: &str) 
 }
 
 /// Keeps a variable that no code uses.
-fn keep(ir: &Ir<'_>, global: ValueRef) {
+pub(crate) fn keep(ir: &Ir<'_>, global: ValueRef) {
     const NAME: &std::ffi::CStr = c"llvm.used";
     let byte = ir.pointer_to(ir.int(8));
     let old = ll!(ir, LLVMGetNamedGlobal(ir.module, NAME.as_ptr())).present();
@@ -35,7 +35,7 @@ fn keep(ir: &Ir<'_>, global: ValueRef) {
         kept = ir.operands(ll!(ir, LLVMGetInitializer(old)));
         ll!(ir, LLVMDeleteGlobal(old));
     }
-    kept.push(ll!(ir, LLVMConstBitCast(global, byte)));
+    kept.push(ll!(ir, LLVMConstPointerCast(global, byte)));
     let array = ll!(ir, LLVMConstArray(byte, kept.as_ptr(), kept.len() as u32));
     let new = ll!(ir, LLVMAddGlobal(ir.module, ir.type_of(array), NAME.as_ptr()));
     ll!(ir, LLVMSetInitializer(new, array));
