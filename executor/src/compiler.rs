@@ -10,4 +10,4 @@ pub(crate) mod serve;
 mod work_items;
 
 pub use process::{CompilerProcess, Limits};
-pub use work_items::make_loops;
+pub use work_items::change_kernels;

@@ -31,7 +31,7 @@ pub(super) enum Message<'a> {
     /// The reply is a [`LibraryVersion`].
     Version(LibraryChoice),
     /// The reply is a [`Reply`].
-    Compile(#[serde(borrow)] Job<'a>),
+    Compile(#[serde(borrow)] Box<Job<'a>>),
 }
 
 /// A message without a reply.

@@ -211,14 +211,14 @@ impl Running {
         let range = |piece: &Piece| SharedRange { offset: piece.offset(), bytes: piece.bytes() };
         let job = self.started.fetch_add(1, Ordering::Relaxed);
         let is_first_alone = self.done.load(Ordering::Relaxed) == job;
-        let message = Message::Compile(Job {
+        let message = Message::Compile(Box::new(Job {
             job,
             module,
             part: request.part.clone(),
             target: request.target.clone(),
             options: request.options.clone(),
             output: output.as_ref().map(range),
-        });
+        }));
         let begin = Instant::now();
         let reply = self.call(&message, limits.time);
         self.done.fetch_add(1, Ordering::Relaxed);

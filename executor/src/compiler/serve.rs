@@ -62,7 +62,7 @@ impl CompilerServer {
                 // SAFETY: the user's system has LLVM under LLVM's names. An invalid module may
                 // crash this process, which exists for that.
                 let compiler = unsafe { Compiler::in_process(folders) };
-                self.compiler.get_or_init(|| compiler.with_pre_pass(super::make_loops));
+                self.compiler.get_or_init(|| compiler.with_pre_pass(super::change_kernels));
                 Ok(Vec::new())
             }
             Message::Version(library) => {

@@ -12,12 +12,13 @@ use crate::producer::{Producer, is_bitcode};
 use crate::shards::AllShards;
 use crate::{
     CompilationFacts, Compile, CompileError, Compiled, LibraryChoice, LibraryVersion, Module,
-    Options, Output, Part, Request, code_object, nvptx, parts, targets,
+    Options, Output, Part, Request, Variant, code_object, nvptx, parts, targets,
 };
 
-/// A function that changes a parsed module before it is optimised. It returns a report in lines, or
-/// the reason why the module cannot be compiled.
-pub type PrePass = fn(&Library, ContextRef, ModuleRef) -> Result<Vec<String>, String>;
+/// A function that changes a parsed module before it is optimised, and adds the variants of the
+/// list. It returns a report in lines, or the reason why the module cannot be compiled.
+pub type PrePass =
+    fn(&Library, ContextRef, ModuleRef, &[Variant]) -> Result<Vec<String>, CompileError>;
 
 /// A compiler in this process. Opens each `libLLVM` at the first request for it.
 pub struct Compiler {
@@ -92,14 +93,18 @@ impl Compiler {
             run_passes(module, "name-anon-globals", options.level, TargetMachineRef::NULL)?;
         }
         let pre_pass = self.pre_pass.filter(|_| options.runs_pre_pass);
+        if pre_pass.is_none() && !options.variants.is_empty() {
+            let problem = "this compiler makes no variants of kernels, as it has no pre-pass";
+            return Err(CompileError::Failed(problem.to_owned()));
+        }
         let machine = match options.optimizes || options.output == Output::Code {
             true => Some(machine(backend, module, request)?),
             false if pre_pass.is_some() => Some(machine(backend, module, request)?),
             false => None,
         };
         if let Some(pre_pass) = pre_pass {
-            let report = pre_pass(&backend.library, module.context.context, module.module);
-            facts.pre_pass = report.map_err(CompileError::Failed)?;
+            let (library, context) = (&backend.library, module.context.context);
+            facts.pre_pass = pre_pass(library, context, module.module, &options.variants)?;
             module.verify("the pre-pass has made the module invalid")?;
         }
         if options.keeps_text_before {

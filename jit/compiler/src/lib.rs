@@ -36,6 +36,7 @@ mod shards;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod variant;
 
 pub use compiler::{Compiler, PrePass};
 pub use libraries::{FatalErrorHandler, set_fatal_error_handler};
@@ -45,3 +46,4 @@ pub use request::{
     Module, Options, Output, Part, Request, Target,
 };
 pub use targets::has_wide_vectors;
+pub use variant::{Constant, NumberKind, Variant, VariantProblem};

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Variant, VariantProblem};
+
 /// A compiler, in this process or in another one. Any thread may use it; several threads compile at
 /// the same time.
 pub trait Compile: Send + Sync {
@@ -123,6 +125,8 @@ pub struct Options {
     /// Whether the compiler's pre-pass runs before the optimisation passes, if the compiler has
     /// one.
     pub runs_pre_pass: bool,
+    /// Variants of kernels that the compiler's pre-pass adds to a whole module.
+    pub variants: Vec<Variant>,
     /// Whether globals without a name get names.
     pub names_globals: bool,
     /// The form of the result.
@@ -141,6 +145,7 @@ impl Default for Options {
             optimizes: true,
             position_independent: true,
             runs_pre_pass: true,
+            variants: Vec::new(),
             names_globals: false,
             output: Output::Code,
             keeps_text_before: false,
@@ -264,6 +269,14 @@ pub enum CompileError {
     /// A module that LLVM cannot compile.
     #[error("{0}")]
     Failed(String),
+    /// A variant that the module's kernel does not allow.
+    #[error("{message}")]
+    Variant {
+        /// The part of the request that is wrong.
+        problem: VariantProblem,
+        /// The reason.
+        message: String,
+    },
     /// A failure of the linker of code objects.
     #[error("{0}")]
     Linker(String),
