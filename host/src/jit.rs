@@ -13,6 +13,7 @@ mod recent;
 mod settings;
 mod sharing;
 
+pub(crate) use longshore_compiler::{Constant, NumberKind, Variant};
 pub(crate) use settings::{JitConfig, JitSettings};
 
 use crate::image::Image;
@@ -44,6 +45,8 @@ pub(crate) struct Jit {
 pub(crate) struct JitLoad {
     /// The optimization level, in place of the one of the settings.
     pub(crate) level: Option<u32>,
+    /// Variants of kernels that are compiled too.
+    pub(crate) variants: Vec<Variant>,
 }
 
 impl Jit {
@@ -67,7 +70,8 @@ impl Jit {
     ///
     /// # Errors
     /// `InvalidBinary` for malformed bitcode and for bitcode of another target, `Unsupported` for
-    /// bitcode of a newer LLVM, `CompileFailure`, `LinkFailure`. `HostToolNotFound` without
+    /// bitcode of a newer LLVM, `CompileFailure`, `LinkFailure`. `NotFound`, `InvalidArgument` and
+    /// `InvalidSize` for a variant that the kernel does not allow. `HostToolNotFound` without
     /// `libLLVM` or executor, `BackendFailure` if the worker process fails, `HostIo` for a file of
     /// a setting.
     pub(crate) fn compile(

@@ -1,7 +1,6 @@
 //! The inputs of a launch: the grid and the arguments.
 
 use crate::memory::{Buffer, DevicePointer, Element};
-use crate::program::Kernel;
 use longshore_plugin_api::{
     ArgumentKind, ArgumentPassing, ArgumentType, Error, ErrorCode, LaunchShape, Result,
 };
@@ -90,12 +89,17 @@ impl Grid {
         self
     }
 
-    /// Returns the shape of a launch of `kernel`.
+    /// Returns the number of work-items of a group in x, y and z.
+    #[inline]
+    pub(crate) fn items(&self) -> [u32; 3] {
+        self.items
+    }
+
+    /// Returns the shape of a launch of a kernel, whose limits are not compared.
     ///
     /// # Errors
-    /// `InvalidArgument` for a dimension of 0, clusters that do not divide the groups, or a group
-    /// that the kernel does not allow.
-    pub(crate) fn shape(&self, kernel: &Kernel, wait: bool) -> Result<LaunchShape> {
+    /// `InvalidArgument` for a dimension of 0, and for clusters that do not divide the groups.
+    pub(crate) fn shape(&self, kernel: &str, wait: bool) -> Result<LaunchShape> {
         let Grid { groups, items, dynamic_shared_bytes, cooperative, cluster, passing } = *self;
         if groups.contains(&0) || items.contains(&0) {
             return Err(self.refuse(kernel, "every dimension must be at least 1"));
@@ -107,7 +111,6 @@ impl Grid {
                     .refuse(kernel, &format!("clusters of {cluster:?} do not divide the groups")));
             }
         }
-        kernel.check_group(items)?;
         Ok(LaunchShape::new(groups, items)
             .with_cluster(cluster)
             .with_dynamic_shared_bytes(dynamic_shared_bytes)
@@ -117,10 +120,9 @@ impl Grid {
     }
 
     #[cold]
-    fn refuse(&self, kernel: &Kernel, why: &str) -> Error {
+    fn refuse(&self, kernel: &str, why: &str) -> Error {
         let (groups, items) = (self.groups, self.items);
-        let message =
-            format!("kernel '{}' with {groups:?} groups of {items:?} items: {why}", kernel.name());
+        let message = format!("kernel '{kernel}' with {groups:?} groups of {items:?} items: {why}");
         Error::new(ErrorCode::InvalidArgument, message)
     }
 }

@@ -6,10 +6,12 @@ mod occupancy;
 mod options;
 mod suitable;
 mod symbols;
+mod variant;
 
 pub use life::UnloadReport;
 pub use options::LoadOptions;
 pub use symbols::{Global, Kernel};
+pub use variant::KernelVariant;
 
 use crate::device::Device;
 use crate::host_function;
@@ -210,6 +212,7 @@ impl Program {
     pub fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
         let module = self.core().module.enter(0).ok_or_else(unloaded)?;
         let mut symbols = module.symbols()?;
+        symbols.retain(|(name, _)| !self.core().variants.has_symbol(name));
         symbols.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(symbols)
     }

@@ -237,14 +237,17 @@ impl Queue {
         self.device.check_same(program.device(), "the kernel")?;
         let _loaded = program.core().module.enter(self.core.shard()).ok_or_else(unloaded)?;
         self.core.note_program(program.core().id);
-        let shape = grid.shape(kernel, wait)?;
         arguments.with(self.device.id(), |pointers, sizes, types| {
+            // SAFETY: the list vouches for its pointers.
+            let chosen = unsafe { kernel.for_launch(grid.items(), pointers, sizes) };
+            let shape = grid.shape(chosen.name(), wait)?;
+            chosen.check_group(grid.items())?;
             kernel.check_arguments(sizes, types)?;
             // SAFETY: one size for each pointer, which points at a value of that size; running
             // the kernel with them is the caller's promise.
             let arguments =
                 unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), sizes.len()) };
-            open.queue.launch(kernel.remote(), &shape, arguments)
+            open.queue.launch(chosen.remote(), &shape, arguments)
         })
     }
 

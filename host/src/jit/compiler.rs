@@ -2,8 +2,8 @@
 
 use super::settings::JitSettings;
 use crate::discovery::find_executor;
-use longshore_compiler::{Compile, CompileError, Compiler};
-use longshore_executor::compiler::{CompilerProcess, make_loops};
+use longshore_compiler::{Compile, CompileError, Compiler, VariantProblem};
+use longshore_executor::compiler::{CompilerProcess, change_kernels};
 use longshore_executor::controller::Spawn;
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::Mutex;
@@ -40,7 +40,7 @@ impl Compilers {
             // SAFETY: the caller of `load` vouches for the bitcode, and the user, or the system's
             // loader, for the library.
             let compiler = unsafe { Compiler::in_process(folders_of_tools()) };
-            Arc::new(compiler.with_pre_pass(make_loops))
+            Arc::new(compiler.with_pre_pass(change_kernels))
         } else {
             let executor = find_executor(self.executor.as_deref(), plugin, "compile bitcode")?;
             let process = CompilerProcess::new(Spawn::new(executor));
@@ -62,6 +62,12 @@ pub(super) fn error(error: CompileError) -> Error {
         CompileError::Newer { .. } => ErrorCode::Unsupported,
         CompileError::Malformed(_) | CompileError::Target(_) => ErrorCode::InvalidBinary,
         CompileError::Failed(_) => ErrorCode::CompileFailure,
+        CompileError::Variant { problem, .. } => match problem {
+            VariantProblem::Kernel => ErrorCode::NotFound,
+            VariantProblem::Value => ErrorCode::InvalidArgument,
+            VariantProblem::Size => ErrorCode::InvalidSize,
+            VariantProblem::Code => ErrorCode::CompileFailure,
+        },
         CompileError::Linker(_) => ErrorCode::LinkFailure,
         CompileError::Process(_) => ErrorCode::BackendFailure,
     };

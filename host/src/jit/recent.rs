@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(*recent.get(&image(2), &target, &load).unwrap(), [2]);
         let other = CodeTarget { processor: "other".to_owned(), ..target.clone() };
         assert!(recent.get(&image(2), &other, &load).is_none());
-        let level = JitLoad { level: Some(1) };
+        let level = JitLoad { level: Some(1), ..JitLoad::default() };
         assert!(recent.get(&image(2), &target, &level).is_none());
     }
 

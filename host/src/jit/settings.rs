@@ -93,6 +93,7 @@ impl JitSettings {
             optimizes: self.optimizes,
             keeps_text_before: self.pre_opt_ir_module.is_some(),
             keeps_text_after: self.post_opt_ir_module.is_some(),
+            variants: load.variants.clone(),
             ..Options::default()
         })
     }
@@ -138,7 +139,9 @@ mod tests {
     #[test]
     fn a_load_has_the_settings_level_unless_it_has_its_own() {
         let settings = settings(&JitConfig::default(), &[("SKIP_OPT", "1")]);
-        let level = |level| settings.options(&JitLoad { level }).map(|options| options.level);
+        let level = |level| {
+            settings.options(&JitLoad { level, ..JitLoad::default() }).map(|options| options.level)
+        };
         assert_eq!(level(None), Ok(Level::Aggressive));
         assert_eq!(level(Some(1)), Ok(Level::Less));
         assert_eq!(level(Some(4)).unwrap_err().code(), ErrorCode::InvalidValue);

@@ -1,5 +1,6 @@
 //! The core of a program, which its device and all handles to it share.
 
+use super::variant::Variants;
 use crate::backend::AnyModule;
 use crate::image::Image;
 use crate::rundown::Rundown;
@@ -13,6 +14,8 @@ pub(crate) struct ProgramCore {
     pub(crate) module: Rundown<AnyModule, 8>,
     /// The image's bytes, kept until the module is unloaded.
     pub(super) image: Mutex<Option<Image>>,
+    /// The variants of kernels that were compiled with the image.
+    pub(super) variants: Variants,
 }
 
 /// Returns the error for a program that is not loaded any more.

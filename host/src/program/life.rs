@@ -3,6 +3,7 @@
 use super::core::{ProgramCore, unloaded};
 use super::options::LoadOptions;
 use super::suitable;
+use super::variant::Variants;
 use crate::device::Device;
 use crate::device::core::DeviceCore;
 use crate::image::{Format, Image};
@@ -58,16 +59,20 @@ impl ProgramCore {
     ) -> Result<Arc<ProgramCore>> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let owner = device.core();
+        let mut variants = options.variants()?;
         let remote = owner.remote.enter(0).ok_or_else(|| device.closed())?;
         let chosen = suitable::choose(device, &remote, image)?;
         if options.must_be_verified() {
             suitable::check_verified(device, &remote, &chosen.image)?;
         }
         let image = match &chosen.compile_for {
-            None => chosen.image,
+            None => {
+                variants = Variants::default();
+                chosen.image
+            }
             Some(target) => {
-                let plugin = owner.plugin.path();
-                let code = owner.host.jit.compile(&chosen.image, target, options.jit(), plugin);
+                let (plugin, load) = (owner.plugin.path(), options.jit(&variants));
+                let code = owner.host.jit.compile(&chosen.image, target, load, plugin);
                 code.map_err(|error| {
                     error.context(format_args!("compiling bitcode for device {}", device.name()))
                 })?
@@ -90,6 +95,7 @@ impl ProgramCore {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             module: Rundown::new(module),
             image: Mutex::new(Some(image)),
+            variants,
         });
         if let Err(error) = core.begin(prepare) {
             owner.host.table.remove_globals_of(core.id);

@@ -1,7 +1,8 @@
 //! Options of loading.
 
+use super::variant::{KernelVariant, Variants};
 use crate::jit::JitLoad;
-use longshore_plugin_api::Loading;
+use longshore_plugin_api::{Loading, Result};
 
 /// Options of [`Device::load_with`](crate::Device::load_with). The defaults are the choices of
 /// [`Device::load`](crate::Device::load): the whole image is linked at once and need not be
@@ -18,17 +19,23 @@ use longshore_plugin_api::Loading;
 /// let kernel = program.kernel("saxpy")?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
     is_lazy: bool,
     must_be_verified: bool,
     optimization: Option<u32>,
+    variants: Vec<KernelVariant>,
 }
 
 impl LoadOptions {
     /// Creates the options of [`Device::load`](crate::Device::load).
     pub const fn new() -> LoadOptions {
-        LoadOptions { is_lazy: false, must_be_verified: false, optimization: None }
+        LoadOptions {
+            is_lazy: false,
+            must_be_verified: false,
+            optimization: None,
+            variants: Vec::new(),
+        }
     }
 
     /// Returns the options with lazy linking on or off. With lazy linking, the CPU's backend links
@@ -67,9 +74,35 @@ impl LoadOptions {
         self
     }
 
+    /// Returns the options with a further variant of a kernel, for an image of LLVM bitcode. It is
+    /// compiled with the image, and is a part of the image's key in the cache. The same variant
+    /// again changes nothing.
+    ///
+    /// Loading fails with `NotFound` if the image has no such kernel. It fails with
+    /// `InvalidArgument` for an argument that the kernel lacks, or that is of another kind. That
+    /// code stands also for a group size that the kernel does not allow, and for a variant without
+    /// constants. Loading fails with `InvalidSize` for an argument of another size, and with
+    /// `InvalidValue` for more than [`KernelVariant::MOST`] variants. Other images are loaded as
+    /// they are, without variants.
+    #[must_use]
+    pub fn with_variant(mut self, variant: KernelVariant) -> LoadOptions {
+        if !self.variants.contains(&variant) {
+            self.variants.push(variant);
+        }
+        self
+    }
+
+    /// Returns the variants with the names of their code.
+    ///
+    /// # Errors
+    /// Errors of [`Variants::new`].
+    pub(super) fn variants(&self) -> Result<Variants> {
+        Variants::new(&self.variants)
+    }
+
     /// Returns the options for the compiler of bitcode.
-    pub(super) fn jit(&self) -> JitLoad {
-        JitLoad { level: self.optimization }
+    pub(super) fn jit(&self, variants: &Variants) -> JitLoad {
+        JitLoad { level: self.optimization, variants: variants.requests() }
     }
 
     pub(super) fn must_be_verified(&self) -> bool {

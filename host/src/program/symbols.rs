@@ -1,14 +1,16 @@
 //! Kernels and globals of a program.
 
-use super::Program;
 use super::core::unloaded;
+use super::{KernelVariant, Program};
 use crate::backend::{AnyKernel, AnyModule};
+use crate::launch::{ArgumentList, Grid};
 use crate::memory::{DevicePointer, Element, element};
 use crate::queue::Queue;
 use crate::rundown::RundownGuard;
 use longshore_plugin_api::{
     ArgumentType, Error, ErrorCode, GlobalAddress, KernelAttributes, Module as _, Result,
 };
+use std::ffi::c_void;
 use std::sync::Arc;
 
 /// A kernel of a program. The handle keeps the program loaded. Cloning is cheap. Any thread may
@@ -40,11 +42,38 @@ struct Facts {
     most_items: u64,
     /// Size in bytes and type of each argument, if the image describes them.
     arguments: Option<Box<[(usize, ArgumentType)]>>,
+    /// The kernel's variants, in the order in which launches prefer them.
+    variants: Box<[(KernelVariant, Kernel)]>,
 }
 
 impl Kernel {
     pub(super) fn find(program: &Program, name: &str) -> Result<Kernel> {
-        let module = program.core().module.enter(0).ok_or_else(unloaded)?;
+        let core = program.core();
+        if core.variants.has_symbol(name) {
+            let message = format!("'{name}' is a variant, which launches of its kernel reach");
+            return Err(Error::new(ErrorCode::NotFound, message));
+        }
+        let module = core.module.enter(0).ok_or_else(unloaded)?;
+        let mut variants = Vec::new();
+        for (variant, symbol) in core.variants.for_kernel(name) {
+            match Kernel::from_symbol(program, &module, symbol, Box::default()) {
+                Ok(kernel) => variants.push((variant.clone(), kernel)),
+                // A setting can replace the result of the compilation.
+                Err(error) if error.code() == ErrorCode::NotFound => {
+                    log::warn!("kernel '{name}' has no variant '{symbol}': {error}");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Kernel::from_symbol(program, &module, name, variants.into())
+    }
+
+    fn from_symbol(
+        program: &Program,
+        module: &AnyModule,
+        name: &str,
+        variants: Box<[(KernelVariant, Kernel)]>,
+    ) -> Result<Kernel> {
         let (remote, mut attributes) = module.kernel(name)?;
         let limits = [attributes.max_group_items, program.device().core().most_group_items()];
         attributes.max_group_items =
@@ -58,6 +87,7 @@ impl Kernel {
             },
             arguments: arguments(&attributes),
             attributes,
+            variants,
         };
         Ok(Kernel { program: program.clone(), facts: Arc::new(facts) })
     }
@@ -76,6 +106,57 @@ impl Kernel {
     /// device have them.
     pub fn attributes(&self) -> &KernelAttributes {
         &self.facts.attributes
+    }
+
+    /// Returns the variant that a launch with these inputs runs; `None` if the kernel itself runs.
+    /// LLVM has no such function. Does not block.
+    ///
+    /// # Errors
+    /// `InvalidDevice` if an argument belongs to another device.
+    pub fn variant_for(
+        &self,
+        grid: Grid,
+        arguments: impl ArgumentList,
+    ) -> Result<Option<&KernelVariant>> {
+        let mut found = None;
+        arguments.with(self.program.device().id(), |pointers, sizes, _| {
+            // SAFETY: the list vouches for its pointers.
+            found = unsafe { self.find_variant(grid.items(), pointers, sizes) };
+            Ok(())
+        })?;
+        Ok(found.map(|(variant, _)| variant))
+    }
+
+    /// Returns the kernel that a launch with these values runs: a variant, or this one.
+    ///
+    /// # Safety
+    /// Each pointer is readable for the size of the same index.
+    #[inline]
+    pub(crate) unsafe fn for_launch(
+        &self,
+        items: [u32; 3],
+        pointers: &[*const c_void],
+        sizes: &[usize],
+    ) -> &Kernel {
+        if self.facts.variants.is_empty() {
+            return self;
+        }
+        // SAFETY: promised by the caller.
+        let found = unsafe { self.find_variant(items, pointers, sizes) };
+        found.map_or(self, |(_, kernel)| kernel)
+    }
+
+    /// # Safety
+    /// As for [`Kernel::for_launch`].
+    unsafe fn find_variant(
+        &self,
+        items: [u32; 3],
+        pointers: &[*const c_void],
+        sizes: &[usize],
+    ) -> Option<&(KernelVariant, Kernel)> {
+        let mut variants = self.facts.variants.iter();
+        // SAFETY: promised by the caller.
+        variants.find(|(variant, _)| unsafe { variant.fits(items, pointers, sizes) })
     }
 
     /// Returns the plugin's kernel; valid while the module is entered.

@@ -2,6 +2,8 @@
 //! in this one.
 
 mod cache;
+mod variants;
+mod variants_for_gpus;
 
 use super::containers::{answer, own_triple};
 use longshore::{

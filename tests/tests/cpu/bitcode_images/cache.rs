@@ -11,14 +11,14 @@ use std::sync::Barrier;
 use std::time::SystemTime;
 
 /// Opens a device with a cache in a folder of the shop, and returns the folder.
-fn with_cache(shop: &Shop, settings: &[(&str, &str)]) -> (Device, PathBuf) {
+pub(super) fn with_cache(shop: &Shop, settings: &[(&str, &str)]) -> (Device, PathBuf) {
     let folder = shop.path().join("cache");
     let cache = [("CACHE", folder.to_str().unwrap())];
     (shop.device(&[&cache[..], settings].concat()), folder)
 }
 
 /// Returns the files of a folder with their times of writing.
-fn files(folder: &PathBuf) -> Vec<(PathBuf, u64, SystemTime)> {
+pub(super) fn files(folder: &PathBuf) -> Vec<(PathBuf, u64, SystemTime)> {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let file = |entry: std::io::Result<std::fs::DirEntry>| {
