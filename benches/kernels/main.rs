@@ -9,6 +9,9 @@
 //! compiled by `longshore cc`, beside the same algorithm in group form and in OpenCL C, on PoCL and
 //! on Intel's runtime.
 //!
+//! A third table has kernels from bitcode beside their variants, in which arguments and group sizes
+//! are constants.
+//!
 //! All results are checked before the measurements. The tables show the best times, and the medians
 //! after them. A peer that is not installed is left out.
 
@@ -20,6 +23,7 @@ mod openmp;
 mod ours;
 mod report;
 mod streams;
+mod variants;
 mod workload;
 
 use anyhow::Result;
@@ -68,6 +72,9 @@ fn main() -> Result<()> {
         println!("{}", report::workloads(&rows));
     }
     if let Some(table) = items::measure(&filter)? {
+        println!("{table}");
+    }
+    if let Some(table) = variants::measure(&ours, &filter)? {
         println!("{table}");
     }
     if "launches".contains(&filter) {

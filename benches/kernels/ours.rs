@@ -52,6 +52,10 @@ impl Ours {
         Ok(Ours { kernels: Kernels::new(&device, image)?, device })
     }
 
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Returns device memory with these values. On the CPU, peers can use it as well.
     pub(crate) fn buffer<T: Element>(&self, values: &[T]) -> Buffer<T> {
         self.device.buffer_of(self.kernels.queue(), values).expect("there is memory")
