@@ -9,6 +9,7 @@ mod ast;
 mod compare;
 mod generate;
 mod interpret;
+mod limits;
 mod lower;
 mod operations;
 mod print;

@@ -3,6 +3,7 @@
 use super::Kernel;
 use super::ast::OUTPUTS;
 use super::interpret::{Output, UNWRITTEN, WIDE_UNWRITTEN};
+use super::limits::{Watchdog, output_within};
 use super::print::source;
 use crate::device_code::{Workshop, threads};
 use crate::world::root;
@@ -12,6 +13,12 @@ use longshore_llvm::Library;
 use std::fmt::Debug;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
+
+/// Time for a compiler's run, many times that of a full image on a busy machine.
+pub(super) const COMPILE_LIMIT: Duration = Duration::from_secs(600);
+/// Time for one launch, or one run of the pass over work-items.
+pub(super) const RUN_LIMIT: Duration = Duration::from_secs(300);
 
 /// The execution of items that wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,23 +41,28 @@ pub struct Build {
 }
 
 impl Build {
-    /// Compiles a source to an image for the CPU. Blocks.
+    /// Compiles a source to an image for the CPU. Blocks. `about` names the source's kernels.
     ///
     /// # Errors
     /// The compiler's messages.
-    pub fn image(&self, source: &str) -> Result<Image, String> {
+    fn image(&self, source: &str, about: &str) -> Result<Image, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let (file, image) = (folder.path().join("random.c"), folder.path().join("random.o"));
         std::fs::write(&file, source).map_err(|error| error.to_string())?;
         match self.execution {
             Execution::Fibers => self.compile(&["-c"], &file, &image)?,
-            Execution::Loops => self.compile_loops(&file, &image)?,
+            Execution::Loops => self.compile_loops(&file, &image, about)?,
         }
         Image::read(image).map_err(|error| error.to_string())
     }
 
     /// Compiles a source to bitcode, makes loops of the items, and compiles these.
-    fn compile_loops(&self, source: &Path, to: &Path) -> Result<(), String> {
+    pub(super) fn compile_loops(
+        &self,
+        source: &Path,
+        to: &Path,
+        about: &str,
+    ) -> Result<(), String> {
         let bitcode = to.with_extension("bc");
         let early = ["-c", "-emit-llvm", "-gline-tables-only", "-Xclang", "-disable-llvm-passes"];
         self.compile(&early, source, &bitcode)?;
@@ -58,9 +70,11 @@ impl Build {
         // SAFETY: the system's library of this name is LLVM's.
         let library = unsafe { Library::find(version) }.map_err(|error| error.to_string())?;
         let bytes = std::fs::read(&bitcode).map_err(|error| error.to_string())?;
+        let watchdog = Watchdog::aborting(RUN_LIMIT, format!("the pass over {about}, {self:?}"));
         // SAFETY: the bitcode is the compiler's.
         let (bytes, report) =
             unsafe { longshore_work_items::run_on_bitcode(&library, &bytes, true) }?;
+        drop(watchdog);
         for outcome in report.kernels {
             if let Err(reason) = outcome.result {
                 println!("{}: {reason}", outcome.kernel);
@@ -74,7 +88,8 @@ impl Build {
         let mut command = Command::new(&self.clang);
         command.args(kind).args(["-fPIC", "-w", "-std=gnu17", "-ffp-contract=off", "-I"]);
         command.arg(root().join("include")).args(&self.flags).arg("-o").arg(to).arg(source);
-        let output = command.output().map_err(|error| format!("{}: {error}", self.clang))?;
+        let output = output_within(&mut command, COMPILE_LIMIT)
+            .map_err(|error| format!("{}: {error}", self.clang))?;
         match output.status.success() {
             true => Ok(()),
             false => Err(format!("{self:?}: {}", String::from_utf8_lossy(&output.stderr))),
@@ -110,11 +125,19 @@ impl Bench {
         build: &Build,
         kernels: &[(Kernel, Output)],
     ) -> Result<Vec<Option<String>>, String> {
-        let image = build.image(&source(kernels.iter().map(|(kernel, _)| kernel)))?;
+        let about = seeds(kernels);
+        let text = source(kernels.iter().map(|(kernel, _)| kernel));
+        let image = build.image(&text, &about).map_err(|error| format!("{about}: {error}"))?;
+        let load = Watchdog::aborting(RUN_LIMIT, format!("the load of {about}, {build:?}"));
         let program = self.device.load_trusted(image).map_err(|error| error.to_string())?;
-        let compared = kernels.iter().map(|(kernel, expected)| match self.run(&program, kernel) {
-            Ok(output) => difference(kernel, &output, expected),
-            Err(error) => Some(format!("the launch failed: {error}")),
+        drop(load);
+        let compared = kernels.iter().map(|(kernel, expected)| {
+            let text = format!("the launch of seed {}, {build:?}, {kernel}", kernel.seed);
+            let _watchdog = Watchdog::aborting(RUN_LIMIT, text);
+            match self.run(&program, kernel) {
+                Ok(output) => difference(kernel, &output, expected),
+                Err(error) => Some(format!("the launch failed: {error}")),
+            }
         });
         Ok(compared.collect())
     }
@@ -138,8 +161,19 @@ impl Bench {
     }
 }
 
+/// Names the kernels of an image.
+pub(super) fn seeds(kernels: &[(Kernel, Output)]) -> String {
+    match kernels {
+        [] => "no kernels".to_owned(),
+        [(kernel, _)] => format!("the kernel of seed {}", kernel.seed),
+        [(first, _), .., (last, _)] => {
+            format!("the kernels of seeds {} to {}", first.seed, last.seed)
+        }
+    }
+}
+
 /// Describes the first difference.
-fn difference(kernel: &Kernel, got: &Output, expected: &Output) -> Option<String> {
+pub(super) fn difference(kernel: &Kernel, got: &Output, expected: &Output) -> Option<String> {
     fn first<T: PartialEq + Debug>(
         name: &str,
         got: &[T],
