@@ -7,6 +7,7 @@
 
 mod ast;
 mod compare;
+mod emulated;
 mod generate;
 mod interpret;
 mod limits;
@@ -21,6 +22,7 @@ mod walk;
 
 pub use ast::Kernel;
 pub use compare::{Bench, Build, Execution};
+pub use emulated::{Emulator, Ending};
 pub use interpret::Output;
 pub use reduce::reduce;
 

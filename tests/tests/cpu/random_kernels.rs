@@ -9,7 +9,9 @@
 
 use longshore_tests::device_code::clangs;
 use longshore_tests::effort;
-use longshore_tests::random_kernels::{Bench, Build, Execution, Kernel, Output, reduce, source};
+use longshore_tests::random_kernels::{
+    Bench, Build, Emulator, Ending, Execution, Kernel, Output, reduce, source,
+};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
@@ -31,6 +33,9 @@ fn wide_flags() -> Vec<&'static str> {
         if avx512 {
             flags.push("-O3 -march=skylake-avx512 -mprefer-vector-width=512");
         }
+        if avx512 && is_x86_feature_detected!("avx512fp16") {
+            flags.push("-O2 -march=sapphirerapids -mprefer-vector-width=512");
+        }
     }
     flags
 }
@@ -48,6 +53,37 @@ fn random_kernels_have_the_results_of_an_interpreter() {
 fn random_kernels_as_loops_have_the_results_of_an_interpreter() {
     let count = if effort::is_all() { 4000 } else { 240 };
     compare(Execution::Loops, count);
+}
+
+#[test]
+fn random_kernels_as_loops_for_aarch64_have_the_results_of_an_interpreter() {
+    let emulator = match Emulator::find() {
+        Ok(emulator) => emulator,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let count = number("LONGSHORE_RANDOM_KERNELS").unwrap_or(24);
+    let first = number("LONGSHORE_RANDOM_SEED").unwrap_or(0);
+    let mut builds = builds_with(Execution::Loops, &["-O2", "-O3 -march=armv8.2-a+sve"]);
+    builds.iter_mut().for_each(|build| build.flags.push("--target=aarch64-linux-gnu".to_owned()));
+    let size = count.div_ceil(builds.len() as u64).clamp(1, BATCH);
+    let (mut same, mut stacks, mut rejected) = (0, 0, 0);
+    for (number, begin) in (0..count).step_by(size as usize).enumerate() {
+        let (kernels, undefined) = interpreted(first + begin..first + count.min(begin + size));
+        let build = &builds[number % builds.len()];
+        let endings = emulator.compare(build, &kernels).unwrap_or_else(|error| panic!("{error}"));
+        for (ending, (kernel, _)) in endings.into_iter().zip(&kernels) {
+            match ending {
+                Ok(Ending::Same) => same += 1,
+                Ok(Ending::NeedsStacks) => stacks += 1,
+                Err(difference) => {
+                    panic!("{build:?}, {kernel}: {difference}\n{}", source([kernel]))
+                }
+            }
+        }
+        rejected += undefined;
+    }
+    println!("{same} kernels without a difference, {stacks} not as loops, {rejected} undefined");
+    assert!(stacks + rejected <= count as usize / 20 + 2, "too few kernels were compared");
 }
 
 /// Compares this number of kernels, unless a variable says otherwise.
@@ -99,17 +135,13 @@ fn batch(
     build: &Build,
     seeds: std::ops::Range<u64>,
 ) -> Result<(usize, usize), String> {
-    let all = seeds.end - seeds.start;
-    let kernels: Vec<(Kernel, Output)> = seeds
-        .map(Kernel::from_seed)
-        .filter_map(|kernel| kernel.interpret().ok().map(|output| (kernel, output)))
-        .collect();
+    let (kernels, rejected) = interpreted(seeds);
     let differences = bench.compare(build, &kernels)?;
     let different = differences.into_iter().zip(&kernels);
     let mut different =
         different.filter_map(|(difference, (kernel, _))| Some((kernel, difference?)));
     let Some((kernel, difference)) = different.next() else {
-        return Ok((kernels.len(), all as usize - kernels.len()));
+        return Ok((kernels.len(), rejected));
     };
     let (smaller, still) = reduce(bench, build, kernel.clone(), difference.clone());
     Err(format!(
@@ -119,7 +151,23 @@ fn batch(
     ))
 }
 
+/// Returns the kernels of some seeds with their results, and the number of kernels without a
+/// defined result.
+fn interpreted(seeds: std::ops::Range<u64>) -> (Vec<(Kernel, Output)>, usize) {
+    let all = (seeds.end - seeds.start) as usize;
+    let interpret = |kernel: Kernel| kernel.interpret().ok().map(|output| (kernel, output));
+    let kernels: Vec<_> = seeds.map(Kernel::from_seed).filter_map(interpret).collect();
+    let rejected = all - kernels.len();
+    (kernels, rejected)
+}
+
 fn builds(execution: Execution) -> Vec<Build> {
+    let flags: Vec<_> = LEVELS.into_iter().chain(wide_flags()).collect();
+    builds_with(execution, &flags)
+}
+
+/// Returns builds with each compiler and these flags, unless a variable says otherwise.
+fn builds_with(execution: Execution, flags: &[&str]) -> Vec<Build> {
     let variable = |name| std::env::var(name).ok();
     let clangs = match variable("LONGSHORE_RANDOM_CLANG") {
         Some(clang) => vec![clang],
@@ -127,7 +175,7 @@ fn builds(execution: Execution) -> Vec<Build> {
     };
     let flags = match variable("LONGSHORE_RANDOM_FLAGS") {
         Some(flags) => vec![flags],
-        None => LEVELS.into_iter().chain(wide_flags()).map(String::from).collect(),
+        None => flags.iter().copied().map(String::from).collect(),
     };
     let each = flags.iter().flat_map(|flags| clangs.iter().map(move |clang| (clang, flags)));
     let build = |(clang, flags): (&String, &String)| {
