@@ -21,9 +21,9 @@ pub struct Emulator(&'static str);
 /// The end of a kernel without a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its results are the expected ones.
+    /// The kernel has the expected results.
     Same,
-    /// Its items have called the runtime's barrier or `gather`: it was not made loops.
+    /// The items have called the runtime's barrier or `gather`: it was not made loops.
     NeedsStacks,
 }
 
