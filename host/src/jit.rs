@@ -106,7 +106,7 @@ impl Jit {
         let code = sharing::once(key, || {
             self.compile_uncached(&key, bitcode.bytes(), &target, &options, plugin)
         })?;
-        if !self.settings.has_files() {
+        if self.cache.is_some() && !self.settings.has_files() {
             self.recent.insert(asked, device, &load, &code);
         }
         Ok(Image::from(code))

@@ -3,8 +3,10 @@
 
 use longshore_llvm::types::*;
 
+use crate::chunk::Chunk;
 use crate::ir::{Ir, ll};
-use crate::shape::{Chunk, Place};
+use crate::predicates::{inverted, swapped};
+use crate::shape::Place;
 use crate::transform::Body;
 use crate::uniformity::{Level, is_speculatable};
 
@@ -84,7 +86,7 @@ impl Body<'_, '_> {
         instructions.pop();
         instructions.into_iter().all(|it| {
             let is_local = ir.users(it).into_iter().all(|user| self.place(user) == own);
-            let is_for_debuggers = crate::transform::is_for_debuggers(ir, it);
+            let is_for_debuggers = crate::metadata::is_for_debuggers(ir, it);
             is_for_debuggers || is_local && is_speculatable(ir, it)
         })
     }
@@ -233,37 +235,5 @@ fn is_far_from_wrapping(ir: &Ir<'_>, value: ValueRef) -> bool {
             is_narrow(ir.operand(value, 0)) && by.is_some_and(|by| by < 31)
         }
         _ => false,
-    }
-}
-
-/// Returns the predicate for exchanged operands.
-pub(crate) fn swapped(predicate: u32) -> u32 {
-    match predicate {
-        predicate::UGT => predicate::ULT,
-        predicate::ULT => predicate::UGT,
-        predicate::UGE => predicate::ULE,
-        predicate::ULE => predicate::UGE,
-        predicate::SGT => predicate::SLT,
-        predicate::SLT => predicate::SGT,
-        predicate::SGE => predicate::SLE,
-        predicate::SLE => predicate::SGE,
-        other => other,
-    }
-}
-
-/// Returns the predicate that holds where another one does not.
-pub(crate) fn inverted(predicate: u32) -> u32 {
-    match predicate {
-        predicate::EQ => predicate::NE,
-        predicate::NE => predicate::EQ,
-        predicate::UGT => predicate::ULE,
-        predicate::ULE => predicate::UGT,
-        predicate::UGE => predicate::ULT,
-        predicate::ULT => predicate::UGE,
-        predicate::SGT => predicate::SLE,
-        predicate::SLE => predicate::SGT,
-        predicate::SGE => predicate::SLT,
-        predicate::SLT => predicate::SGE,
-        other => other,
     }
 }

@@ -167,7 +167,7 @@ impl Entry<'_, '_> {
         let i32 = ir.int(32);
         let build = ir.at_end(body);
         let [x, y, z] = [0, 4, 8].map(|at| build.load_field(work, WORK_ITEMS + at, i32));
-        let part = ir.constant(32, crate::shape::WIDTH - 1);
+        let part = ir.constant(32, crate::chunk::WIDTH - 1);
         let rest = build.binary(opcode::AND, x, part);
         let is_whole = build.compare(predicate::EQ, rest, ir.constant(32, 0));
         let rows = build.binary(opcode::MUL, y, z);

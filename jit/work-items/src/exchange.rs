@@ -2,10 +2,11 @@
 
 use longshore_llvm::types::*;
 
+use crate::chunk::{Chunk, WIDTH};
 use crate::ir::{Build, ll};
 use crate::markers::{Marker, Number, Operation, Scan};
 use crate::regions::{Node, Obstacle};
-use crate::shape::{Chunk, Place, WIDTH};
+use crate::shape::Place;
 use crate::slots::{Kind, Slot};
 use crate::transform::Body;
 use crate::uniformity::Level;

@@ -42,7 +42,7 @@ fn replace(ir: &Ir<'_>, function: ValueRef, load: ValueRef, offset: u64) {
     let group = ir.parameter(function, 1);
     let ty = ir.type_of(load);
     let value = match offset {
-        SELF_WIDTH => ir.constant(32, crate::shape::WIDTH),
+        SELF_WIDTH => ir.constant(32, crate::chunk::WIDTH),
         _ => {
             let build = ir.before(load);
             build.load_field(group, offset, ty)

@@ -218,7 +218,7 @@ pub(crate) fn restore_item(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef) {
         }
     }
     if let Some(program) = ll!(ir, LLVMGetSubprogram(kernel.item)).present() {
-        let kind = crate::shape::metadata_kind(ir, "dbg");
+        let kind = crate::metadata::metadata_kind(ir, "dbg");
         ll!(ir, LLVMGlobalEraseMetadata(kernel.item, kind));
         ll!(ir, LLVMSetSubprogram(copy, program));
     }

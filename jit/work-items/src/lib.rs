@@ -18,6 +18,7 @@
 //! `variants.rs`.
 
 mod bounds;
+mod chunk;
 mod cuts;
 mod entry;
 mod exchange;
@@ -33,6 +34,7 @@ mod metadata;
 mod notes;
 mod passes;
 mod phis;
+mod predicates;
 mod recompute;
 mod regions;
 mod shape;
@@ -48,10 +50,10 @@ use longshore_llvm::types::{ContextRef, ModuleRef, TargetMachineRef, ValueRef};
 
 pub use variants::{Constant, NumberKind, Problem, Variant, VariantError, add_variants};
 
+use chunk::Chunk;
 use ir::{Ir, ll};
 use kernels::Kernel;
 use regions::Obstacle;
-use shape::Chunk;
 
 /// The outcome for each kernel whose items wait for each other.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -147,7 +149,7 @@ struct Copy {
 fn copies(ir: &Ir<'_>, calls: &kernels::Calls, kernels: &[Kernel]) -> Vec<Copy> {
     let of_kernel = |kernel: &Kernel| {
         let [x, y, z] = notes::required_group(ir, &kernel.name).map(u64::from);
-        let is_regular = x != 0 && x % shape::WIDTH == 0 || y * z == 1;
+        let is_regular = x != 0 && x % chunk::WIDTH == 0 || y * z == 1;
         let chunks: &[Chunk] = match calls.has_subgroups(ir, kernel) {
             false => &[Chunk::Row],
             true if is_regular => &[Chunk::Subgroup],

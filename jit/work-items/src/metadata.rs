@@ -24,3 +24,33 @@ pub(crate) fn distinct(ir: &Ir<'_>) -> MetadataRef {
     ll!(ir, LLVMDisposeModule(module));
     node
 }
+
+pub(crate) fn metadata_value(ir: &Ir<'_>, metadata: MetadataRef) -> ValueRef {
+    ll!(ir, LLVMMetadataAsValue(ir.context, metadata))
+}
+
+pub(crate) fn metadata_kind(ir: &Ir<'_>, name: &str) -> u32 {
+    ll!(ir, LLVMGetMDKindIDInContext(ir.context, name.as_ptr().cast(), name.len() as u32))
+}
+
+/// Returns whether an instruction only describes a variable for debuggers.
+pub(crate) fn is_for_debuggers(ir: &Ir<'_>, instruction: ValueRef) -> bool {
+    let callee = ir.callee(instruction).map(|callee| ir.name(callee));
+    callee.is_some_and(|name| name.starts_with("llvm.dbg."))
+}
+
+/// Name of the mark of branches that a chunk takes together.
+const TOGETHER: &str = "longshore.together";
+
+/// Marks a branch as one that a chunk takes together.
+pub(crate) fn take_together(ir: &Ir<'_>, branch: ValueRef) {
+    let kind = metadata_kind(ir, TOGETHER);
+    let node = ll!(ir, LLVMMDNodeInContext2(ir.context, std::ptr::null(), 0));
+    ll!(ir, LLVMSetMetadata(branch, kind, metadata_value(ir, node)));
+}
+
+/// Returns whether a branch is one that a chunk takes together.
+pub(crate) fn is_together(ir: &Ir<'_>, branch: ValueRef) -> bool {
+    let kind = metadata_kind(ir, TOGETHER);
+    !ll!(ir, LLVMGetMetadata(branch, kind)).is_null()
+}

@@ -13,7 +13,7 @@ use crate::cuts;
 use crate::flow::{Bits, Flow};
 use crate::inner_loops;
 use crate::ir::Ir;
-use crate::strides;
+use crate::metadata;
 use crate::uniformity::{Level, Uniformity};
 
 /// The reason why a block is a node.
@@ -92,7 +92,7 @@ pub(crate) fn divide(
         if branch.is_none() && level == Level::Chunk {
             let is_forced = |block: &usize| {
                 let terminator = ir.terminator(flow.blocks[*block]);
-                open[*block] && strides::is_together(ir, terminator)
+                open[*block] && metadata::is_together(ir, terminator)
             };
             branch = flow.numbers().find(is_forced);
         }

@@ -5,22 +5,10 @@ use std::collections::HashMap;
 
 use longshore_llvm::types::{BlockRef, MetadataRef, ValueRef, opcode, predicate};
 
+use crate::chunk::{Chunk, WIDTH};
 use crate::ir::{Ir, ll};
+use crate::metadata::{metadata_kind, metadata_value};
 use crate::regions::{Node, Nodes, Regions};
-
-/// Number of items in a sub-group.
-pub(crate) const WIDTH: u64 = 32;
-
-/// The items that one loop runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chunk {
-    /// A row of the group in x.
-    Row,
-    /// A sub-group, which is part of a row: rows are whole sub-groups, or there is only one row.
-    Subgroup,
-    /// A sub-group in any group: items with neighbouring indices.
-    Flat,
-}
 
 /// Number of items of the group in each dimension, and of all of them: `i64` values of the first
 /// block.
@@ -237,14 +225,6 @@ impl Shaper<'_, '_> {
         let id = metadata_value(ir, id);
         ll!(ir, LLVMSetMetadata(latch, kind, id));
     }
-}
-
-pub(crate) fn metadata_value(ir: &Ir<'_>, metadata: MetadataRef) -> ValueRef {
-    ll!(ir, LLVMMetadataAsValue(ir.context, metadata))
-}
-
-pub(crate) fn metadata_kind(ir: &Ir<'_>, name: &str) -> u32 {
-    ll!(ir, LLVMGetMDKindIDInContext(ir.context, name.as_ptr().cast(), name.len() as u32))
 }
 
 /// The place of an instruction among the loops.

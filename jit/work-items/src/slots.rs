@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use longshore_llvm::types::{BlockRef, TypeRef, ValueRef, opcode};
 
+use crate::chunk::{Chunk, WIDTH};
 use crate::ir::{Ir, ll};
 use crate::regions::Obstacle;
-use crate::shape::{Chunk, GroupLoops, ItemLoop, Place, Sizes, WIDTH};
+use crate::shape::{GroupLoops, ItemLoop, Place, Sizes};
 use crate::uniformity::Level;
 
 /// Memory in the group's stack frame.

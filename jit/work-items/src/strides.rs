@@ -11,19 +11,17 @@ use std::collections::HashMap;
 
 use longshore_llvm::types::*;
 
+use crate::chunk::Chunk;
 use crate::flow::Flow;
 use crate::ir::{Ir, ll};
 use crate::markers::Marker;
-use crate::shape::Chunk;
+use crate::metadata;
 use crate::uniformity::{Level, Uniformity, is_speculatable};
 
 /// Most values that items keep from round to round.
 const KEPT: usize = 8;
 /// Greatest number of items in x that a bound has room for.
 const ITEMS: u64 = 1 << 16;
-/// Name of the mark of branches that a chunk takes together.
-const TOGETHER: &str = "longshore.together";
-
 /// A loop with the beginning, the end and the step of a chunk.
 struct Stride {
     /// Block that leads to the loop alone.
@@ -59,12 +57,6 @@ pub(crate) fn interchange(ir: &Ir<'_>, function: ValueRef, chunk: Chunk) -> bool
         kept.push(stride.header);
         kept.push(stride.change(ir, function));
     }
-}
-
-/// Returns whether a branch is one that a chunk takes together.
-pub(crate) fn is_together(ir: &Ir<'_>, branch: ValueRef) -> bool {
-    let kind = crate::shape::metadata_kind(ir, TOGETHER);
-    !ll!(ir, LLVMGetMetadata(branch, kind)).is_null()
 }
 
 struct Search<'a, 'l> {
@@ -130,7 +122,7 @@ impl Search<'_, '_> {
         let is_idle = |it: ValueRef| {
             matches!(ir.opcode(it), opcode::PHI | opcode::BR)
                 || is_speculatable(ir, it)
-                || crate::transform::is_for_debuggers(ir, it)
+                || crate::metadata::is_for_debuggers(ir, it)
         };
         let position: HashMap<usize, usize> =
             flow.post_order().into_iter().enumerate().map(|(at, block)| (block, at)).collect();
@@ -185,10 +177,10 @@ impl Search<'_, '_> {
         };
         let (counter, end, predicate) = match (is_counter(left), is_counter(right)) {
             (true, false) => (left, right, predicate),
-            (false, true) => (right, left, crate::bounds::swapped(predicate)),
+            (false, true) => (right, left, crate::predicates::swapped(predicate)),
             _ => return None,
         };
-        let predicate = if stays { predicate } else { crate::bounds::inverted(predicate) };
+        let predicate = if stays { predicate } else { crate::predicates::inverted(predicate) };
         let (is_signed, includes_end) = match predicate {
             predicate::ULT => (false, false),
             predicate::ULE => (false, true),
@@ -295,7 +287,7 @@ impl Stride {
         let fits = self.fits(ir, begin);
         let round = ir.append_block(function, c"stride");
         let chosen = ir.at_end(self.before).cond_br(fits, round, copy);
-        mark(ir, chosen);
+        metadata::take_together(ir, chosen);
         let kept = self.keep_values(ir, round);
         self.rounds(ir, function, round, begin);
         ir.redirect(self.header, self.exit, round);
@@ -337,7 +329,7 @@ impl Stride {
         let mut phis = Vec::new();
         for block in &self.blocks {
             for value in ir.instructions(*block) {
-                if crate::transform::is_for_debuggers(ir, value) {
+                if crate::metadata::is_for_debuggers(ir, value) {
                     continue;
                 }
                 let copy = if ir.opcode(value) == opcode::PHI {
@@ -421,7 +413,7 @@ impl Stride {
             left = build.add(left, ll!(ir, LLVMConstInt(ty, 1, 0)));
         }
         let goes_on = build.compare(below, first, self.end);
-        mark(ir, build.cond_br(goes_on, self.header, self.exit));
+        metadata::take_together(ir, build.cond_br(goes_on, self.header, self.exit));
         ir.add_incoming(first, begin, self.before);
         for from in [self.header, self.latch] {
             ir.add_incoming(first, next, from);
@@ -439,10 +431,4 @@ impl Stride {
         ir.erase(self.counter);
         ir.erase(self.condition);
     }
-}
-
-fn mark(ir: &Ir<'_>, branch: ValueRef) {
-    let kind = crate::shape::metadata_kind(ir, TOGETHER);
-    let node = ll!(ir, LLVMMDNodeInContext2(ir.context, std::ptr::null(), 0));
-    ll!(ir, LLVMSetMetadata(branch, kind, crate::shape::metadata_value(ir, node)));
 }

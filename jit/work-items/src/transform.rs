@@ -5,12 +5,14 @@ use std::ffi::CStr;
 
 use longshore_llvm::types::*;
 
+use crate::chunk::{Chunk, WIDTH};
 use crate::flow::Flow;
 use crate::ir::{Ir, ll};
 use crate::leave::Returned;
 use crate::markers::Marker;
+use crate::metadata::is_for_debuggers;
 use crate::regions::{Node, Nodes, Obstacle, Regions, divide};
-use crate::shape::{Chunk, Place, Shaper, Sizes, WIDTH, places};
+use crate::shape::{Place, Shaper, Sizes, places};
 use crate::slots::{Kind, Loops, Slots, use_points};
 use crate::uniformity::{Level, Uniformity, is_plain};
 
@@ -289,8 +291,8 @@ impl<'i, 'l> Body<'i, 'l> {
     /// Tells LLVM that items of a loop do not depend on each other. They do in atomic operations.
     fn mark_accesses(&self) {
         let ir = self.ir;
-        let kind = crate::shape::metadata_kind(ir, "llvm.access.group");
-        let group = crate::shape::metadata_value(ir, self.accesses);
+        let kind = crate::metadata::metadata_kind(ir, "llvm.access.group");
+        let group = crate::metadata::metadata_value(ir, self.accesses);
         for (block, place) in &self.places {
             if !matches!(place, Place::Item(..)) {
                 continue;
@@ -413,11 +415,6 @@ fn separate_returns(ir: &Ir<'_>, function: ValueRef, end: BlockRef) {
         }
         ll!(ir, LLVMDeleteBasicBlock(shared));
     }
-}
-
-pub(crate) fn is_for_debuggers(ir: &Ir<'_>, instruction: ValueRef) -> bool {
-    let callee = ir.callee(instruction).map(|callee| ir.name(callee));
-    callee.is_some_and(|name| name.starts_with("llvm.dbg."))
 }
 
 /// Emits the numbers of items.

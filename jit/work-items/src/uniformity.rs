@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use longshore_llvm::types::{BlockRef, ValueRef, opcode, type_kind};
 
+use crate::chunk::Chunk;
 use crate::flow::Flow;
 use crate::ir::{Ir, ll};
 use crate::markers::Marker;
-use crate::shape::Chunk;
 
 /// The set of items for which a value is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -86,10 +86,10 @@ fn says(ir: &Ir<'_>, condition: ValueRef, is_true: bool, from: ValueRef, less: L
     let [left, right] = [ir.operand(condition, 0), ir.operand(condition, 1)];
     let (other, predicate) = match (left == from, right == from) {
         (true, _) => (right, predicate),
-        (_, true) => (left, crate::bounds::swapped(predicate)),
+        (_, true) => (left, crate::predicates::swapped(predicate)),
         _ => return false,
     };
-    let predicate = if is_true { predicate } else { crate::bounds::inverted(predicate) };
+    let predicate = if is_true { predicate } else { crate::predicates::inverted(predicate) };
     let least = ir.constant_value(other).map(|other| match predicate {
         predicate::UGE => other,
         predicate::UGT => other.saturating_add(1),

@@ -64,14 +64,14 @@ fn fix_amd(ir: &Ir<'_>, kernel: ValueRef, group: [u32; 3]) {
     set_attribute(ir, kernel, "amdgpu-flat-work-group-size", &format!("{items},{items}"));
     let sizes = group.map(|size| ll!(ir, LLVMValueAsMetadata(ir.constant(32, size.into()))));
     let sizes = ll!(ir, LLVMMDNodeInContext2(ir.context, sizes.as_ptr(), 3));
-    let kind = crate::shape::metadata_kind(ir, "reqd_work_group_size");
+    let kind = crate::metadata::metadata_kind(ir, "reqd_work_group_size");
     ll!(ir, LLVMGlobalSetMetadata(kernel, kind, sizes));
 }
 
 /// Copies the metadata of a function, except its description for debuggers, which only one function
 /// can have.
 fn copy_metadata(ir: &Ir<'_>, from: ValueRef, to: ValueRef) {
-    let debug = crate::shape::metadata_kind(ir, "dbg");
+    let debug = crate::metadata::metadata_kind(ir, "dbg");
     let mut count = 0;
     let entries = ll!(ir, LLVMGlobalCopyAllMetadata(from, &raw mut count));
     for index in 0..count as u32 {
