@@ -30,7 +30,10 @@ impl Key {
 /// Formats the key as 64 hexadecimal digits.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digits =
+            self.0.map(|byte| [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]));
+        f.write_str(std::str::from_utf8(digits.as_flattened()).expect("the digits are ASCII"))
     }
 }
 

@@ -282,6 +282,12 @@ impl<'a> Cursor<'a> {
         if self.rest() < width as usize {
             return Err(self.fault("an unexpected end"));
         }
+        let (byte, bit) = (self.position / 8, self.position as u32 % 8);
+        // A number of up to 57 bits lies in eight bytes, wherever it begins.
+        if let Some(word) = self.bytes[byte..].first_chunk::<8>().filter(|_| width <= 57) {
+            self.position += width as usize;
+            return Ok(u64::from_le_bytes(*word) >> bit & ((1 << width) - 1));
+        }
         let (mut value, mut done) = (0, 0);
         while done < width {
             let (byte, bit) = (self.position / 8, self.position as u32 % 8);
