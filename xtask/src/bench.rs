@@ -93,7 +93,10 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
             build_plugin("host")?;
             with_executor("isolation", None)
         }
-        Suite::Lazy => with_executor("lazy", filter),
+        Suite::Lazy => {
+            build_plugin("host")?;
+            with_executor("lazy", filter)
+        }
         Suite::Linker => process::run(&mut benchmark(&["linker"], filter)),
         Suite::Openmp => {
             process::run(&mut process::cargo(["build", "--release", "-p", "longshore-openmp"]))?;
