@@ -27,6 +27,7 @@
 //! | `LONGSHORE_JIT_PROCESS` | the process of LLVM: `worker` or the program's `own` |
 //! | `LONGSHORE_JIT_CACHE` | the cache folder of compiled bitcode; `0` or `off`: no cache |
 //! | `LONGSHORE_JIT_CACHE_BYTES` | the most bytes of that folder |
+//! | `LONGSHORE_JIT_TIME_LIMIT` | seconds that a compilation of bitcode may take |
 //! | `LONGSHORE_CACHE` | the parent of the backends' cache folders; `0` or `off`: no caches |
 //! | `LONGSHORE_<BACKEND>_CACHE` | a backend's cache folder; `0` or `off`: no cache |
 //! | `LONGSHORE_<BACKEND>_<NAME>` | setting `NAME` of a backend's plugin |

@@ -7,9 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-use longshore_compiler::{
-    CompilationFacts, CompileError, LibraryChoice, LibraryVersion, Options, Part, Target,
-};
+use longshore_compiler::{CompileError, LibraryChoice, LibraryVersion, Options, Part, Target};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -84,12 +82,15 @@ pub(super) struct SharedRange {
     pub(super) bytes: u64,
 }
 
-/// A result. Shared bytes begin where the job's output does.
+/// A result. Shared bytes lie in the job's output.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Reply<'a> {
     #[serde(borrow)]
     pub(super) code: Bytes<'a>,
-    pub(super) facts: CompilationFacts,
+    /// The encoded [`CompilationFacts`](longshore_compiler::CompilationFacts), which may have the
+    /// text of a module.
+    #[serde(borrow)]
+    pub(super) facts: Bytes<'a>,
 }
 
 /// The reason why LLVM ends the process, and the job that has caused it.

@@ -1,5 +1,6 @@
 //! The program's side: the process, and the requests to it.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,7 +73,7 @@ enum Failure {
     /// An error of the request, in a process that goes on.
     Own(CompileError),
     /// The end of the process. `is_own`: this request has caused it.
-    End { reason: String, is_own: bool },
+    End { reason: CompileError, is_own: bool },
 }
 
 impl CompilerProcess {
@@ -127,7 +128,7 @@ impl CompilerProcess {
         };
         result.map_err(|failure| match failure {
             Failure::Own(error) => error,
-            Failure::End { reason, .. } => CompileError::Process(reason),
+            Failure::End { reason, .. } => reason,
         })
     }
 
@@ -233,15 +234,29 @@ impl Running {
         self.kept.lock().extend(kept);
         let reply: Result<Reply<'_>, CompileError> = decode(&reply)?;
         let Reply { code, facts } = reply.map_err(Failure::Own)?;
-        let bytes = match (code, &output, self.executor.arena()) {
-            (Bytes::Inline(bytes), ..) => bytes.to_vec(),
-            (Bytes::Shared(result), Some(piece), Some(arena)) if result.bytes <= piece.bytes() => {
-                let result = SharedRange { offset: piece.offset(), bytes: result.bytes };
-                read(arena.file(), result).map_err(|error| own(&error))?
-            }
-            _ => return Err(own(&"the result is in memory that is not the request's")),
-        };
+        let bytes = self.result(&code, output.as_ref())?.into_owned();
+        let facts = decode(&self.result(&facts, output.as_ref())?)?;
         Ok(Compiled { bytes, facts })
+    }
+
+    /// Returns a part of a result, which may lie in the memory for the result.
+    fn result<'a>(
+        &self,
+        part: &Bytes<'a>,
+        output: Option<&Piece>,
+    ) -> Result<Cow<'a, [u8]>, Failure> {
+        let is_in = |range: &SharedRange, piece: &Piece| {
+            let start = range.offset.checked_sub(piece.offset());
+            let end = start.and_then(|start| start.checked_add(range.bytes));
+            end.is_some_and(|end| end <= piece.bytes())
+        };
+        match (part, output, self.executor.arena()) {
+            (Bytes::Inline(bytes), ..) => Ok(Cow::Borrowed(bytes)),
+            (Bytes::Shared(range), Some(piece), Some(arena)) if is_in(range, piece) => {
+                Ok(Cow::Owned(read(arena.file(), *range).map_err(|error| own(&error))?))
+            }
+            _ => Err(own(&"the result is in memory that is not the request's")),
+        }
     }
 
     /// Returns a module that the process keeps: its number, and its bytes unless the process has
@@ -286,23 +301,23 @@ impl Running {
         let message = encode(message).map_err(|problem| own(&problem))?;
         self.peer().call_within(Some(limit), COMPILER, &message).map_err(|error| match error {
             CallError::Ended(EndReason::Silent { limit }) => {
-                let reason = format!("it did not end within {limit:?}, and was killed");
+                Failure::End { reason: CompileError::TimeLimit(limit), is_own: false }
+            }
+            CallError::Ended(ended) => {
+                let reason = CompileError::Process(ended.to_string());
                 Failure::End { reason, is_own: false }
             }
-            CallError::Ended(ended) => Failure::End { reason: ended.to_string(), is_own: false },
             error => own(&error),
         })
     }
 
     /// Explains the end of the process during a job.
-    fn blame(&self, reason: String, job: u64, is_own: bool) -> Failure {
+    fn blame(&self, reason: CompileError, job: u64, is_own: bool) -> Failure {
         match self.last_words.0.lock().clone() {
-            Some(LastWords { job: Some(cause), reason }) => {
-                Failure::End { reason: format!("LLVM ended it: {reason}"), is_own: cause == job }
-            }
-            Some(LastWords { job: None, reason }) => {
-                Failure::End { reason: format!("LLVM ended it: {reason}"), is_own }
-            }
+            Some(LastWords { job: cause, reason }) => Failure::End {
+                reason: CompileError::Process(format!("LLVM ended it: {reason}")),
+                is_own: cause.map_or(is_own, |cause| cause == job),
+            },
             None => Failure::End { reason, is_own },
         }
     }

@@ -107,7 +107,10 @@ impl CompilerServer {
         let request = Request { module: &module, part, target, options };
         match self.compiler()?.compile(&request) {
             Ok(Compiled { bytes, facts }) => {
-                let code = store(&bytes, memory.zip(job.output))?;
+                let mut output = memory.zip(job.output);
+                let code = store("code", &bytes, &mut output)?;
+                let facts = encode(&facts)?;
+                let facts = store("module's text", &facts, &mut output)?;
                 encode(&Ok::<_, CompileError>(Reply { code, facts }))
             }
             Err(error) => encode(&Err::<Reply<'_>, _>(error)),
@@ -132,21 +135,24 @@ impl Bytes<'_> {
     }
 }
 
-/// Puts a result into shared memory, if it is large and some is there for it.
+/// Puts a part of a result into shared memory, if it is large and some is there for it. Takes the
+/// used memory from `output`.
 fn store<'a>(
+    what: &str,
     bytes: &'a [u8],
-    output: Option<(BorrowedFd<'_>, SharedRange)>,
+    output: &mut Option<(BorrowedFd<'_>, SharedRange)>,
 ) -> Result<Bytes<'a>, String> {
-    let Some((memory, range)) = output.filter(|_| bytes.len() > INLINE) else {
+    let Some((memory, range)) = output.as_mut().filter(|_| bytes.len() > INLINE) else {
         return Ok(Bytes::Inline(bytes));
     };
     let size = bytes.len() as u64;
-    if size > range.bytes {
-        return Err(format!("the code has {size} bytes, expected at most {}", range.bytes));
-    }
-    write(memory, range.offset, bytes)
-        .map_err(|error| format!("writing the code to shared memory: {error}"))?;
-    Ok(Bytes::Shared(SharedRange { bytes: size, ..range }))
+    let too_large = || format!("the {what} has {size} bytes, expected at most {}", range.bytes);
+    let rest = range.bytes.checked_sub(size).ok_or_else(too_large)?;
+    write(*memory, range.offset, bytes)
+        .map_err(|error| format!("writing the {what} to shared memory: {error}"))?;
+    let used = SharedRange { bytes: size, ..*range };
+    *range = SharedRange { offset: range.offset + size, bytes: rest };
+    Ok(Bytes::Shared(used))
 }
 
 /// Points the standard streams at `/dev/null`. A reader of the program's output waits until no

@@ -3,6 +3,7 @@
 use super::Environment;
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The backend in whose place [`Environment::setting`] finds the cache folder of compiled bitcode.
 const CACHE_OWNER: &str = "jit";
@@ -90,6 +91,14 @@ impl Environment {
             invalid(format!("{name} is '{text}', expected a number of bytes: 536870912"))
         })
     }
+
+    /// Returns `LONGSHORE_JIT_TIME_LIMIT`, if set: the longest compilation in a worker process.
+    ///
+    /// # Errors
+    /// `InvalidValue` unless it is a positive number of seconds.
+    pub(crate) fn jit_time_limit(&self) -> Result<Option<Duration>> {
+        self.seconds("LONGSHORE_JIT_TIME_LIMIT")
+    }
 }
 
 fn invalid(message: String) -> Error {
@@ -119,6 +128,9 @@ mod tests {
         }
         assert!(with("PROCESS", "mine").jit_in_own_process().is_err());
         assert!(with("CACHE_BYTES", "1 GiB").jit_cache_bytes().is_err());
+        let limit = |value| with("TIME_LIMIT", value).jit_time_limit();
+        assert_eq!(limit("1.5"), Ok(Some(Duration::from_millis(1500))));
+        assert!(limit("0").is_err() && limit("long").is_err());
     }
 
     #[test]

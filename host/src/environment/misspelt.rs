@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use strsim::osa_distance;
 
 /// The variables of the library, the command, the build and the tests, without the prefix.
-const KNOWN: [&str; 32] = [
+const KNOWN: [&str; 33] = [
     "BACKEND",
     "CACHE",
     "CLANG",
@@ -28,6 +28,7 @@ const KNOWN: [&str; 32] = [
     "JIT_REPLACEMENT_MODULE",
     "JIT_REPLACEMENT_OBJECT",
     "JIT_SKIP_OPT",
+    "JIT_TIME_LIMIT",
     "LOG",
     "PLUGIN_PATH",
     "PROBE",

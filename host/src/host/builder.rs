@@ -214,6 +214,15 @@ impl HostBuilder {
         self
     }
 
+    /// Sets the longest compilation of bitcode in a worker process, regardless of
+    /// `LONGSHORE_JIT_TIME_LIMIT`. A worker that exceeds the limit is killed, and the load fails with
+    /// `BackendFailure`. The default is two minutes.
+    #[must_use]
+    pub fn with_jit_time_limit(mut self, limit: Duration) -> Self {
+        self.jit.time_limit = Some(limit);
+        self
+    }
+
     /// Returns the plugin files with their outcomes, found as [`HostBuilder::build`] does, without
     /// loading any.
     ///

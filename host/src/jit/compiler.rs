@@ -3,7 +3,7 @@
 use super::settings::JitSettings;
 use crate::discovery::find_executor;
 use longshore_compiler::{Compile, CompileError, Compiler, VariantProblem};
-use longshore_executor::compiler::{CompilerProcess, change_kernels};
+use longshore_executor::compiler::{CompilerProcess, Limits, change_kernels};
 use longshore_executor::controller::Spawn;
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub(super) struct Compilers {
     in_own_process: bool,
     executor: Option<PathBuf>,
+    limits: Limits,
     started: Mutex<Option<Arc<dyn Compile>>>,
 }
 
@@ -22,6 +23,9 @@ impl Compilers {
         Compilers {
             in_own_process: settings.in_own_process,
             executor: settings.executor.clone(),
+            limits: settings
+                .time_limit
+                .map_or_else(Limits::default, |time| Limits { time, ..Limits::default() }),
             started: Mutex::default(),
         }
     }
@@ -43,7 +47,7 @@ impl Compilers {
             Arc::new(compiler.with_pre_pass(change_kernels))
         } else {
             let executor = find_executor(self.executor.as_deref(), plugin, "compile bitcode")?;
-            let process = CompilerProcess::new(Spawn::new(executor));
+            let process = CompilerProcess::new(Spawn::new(executor)).with_limits(self.limits);
             Arc::new(process.with_folders(folders_of_tools()))
         };
         Ok(Arc::clone(started.insert(compiler)))
@@ -69,7 +73,11 @@ pub(super) fn error(error: CompileError) -> Error {
             VariantProblem::Code => ErrorCode::CompileFailure,
         },
         CompileError::Linker(_) => ErrorCode::LinkFailure,
-        CompileError::Process(_) => ErrorCode::BackendFailure,
+        CompileError::Process(_) | CompileError::TimeLimit(_) => ErrorCode::BackendFailure,
     };
-    Error::new(code, error.to_string()).with_source(error)
+    let remedy = match &error {
+        CompileError::TimeLimit(_) => " (LONGSHORE_JIT_TIME_LIMIT sets another limit, in seconds)",
+        _ => "",
+    };
+    Error::new(code, format!("{error}{remedy}")).with_source(error)
 }

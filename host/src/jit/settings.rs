@@ -6,6 +6,7 @@ use crate::environment::{Environment, is_set_uid};
 use longshore_compiler::{Level, LibraryChoice, Options};
 use longshore_plugin_api::{Error, ErrorCode, Result};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The program's choices, each in place of the variable.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct JitConfig {
     pub(crate) cache_bytes: Option<u64>,
     /// The executable of the worker process.
     pub(crate) executor: Option<PathBuf>,
+    /// The longest compilation in the worker process.
+    pub(crate) time_limit: Option<Duration>,
 }
 
 /// The choices of program and user, combined.
@@ -37,6 +40,8 @@ pub(crate) struct JitSettings {
     pub(super) cache_bytes: u64,
     /// The executable of the worker process; `None` for the first one found.
     pub(super) executor: Option<PathBuf>,
+    /// The longest compilation in the worker process; `None` for the default.
+    pub(super) time_limit: Option<Duration>,
 }
 
 const DEFAULT_LEVEL: u32 = 3;
@@ -63,6 +68,7 @@ impl JitSettings {
             cache: cache.filter(|_| !is_set_uid()),
             cache_bytes: config.cache_bytes.or(cache_bytes).unwrap_or(Cache::MOST_BYTES),
             executor: config.executor.clone().or_else(|| environment.executor()),
+            time_limit: config.time_limit.or(environment.jit_time_limit()?),
         })
     }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -283,4 +284,7 @@ pub enum CompileError {
     /// A failure of the process that compiles, or of the connection to it.
     #[error("the compiler's process failed: {0}")]
     Process(String),
+    /// A compilation that took longer than the compiler's limit, and whose process was killed.
+    #[error("LLVM did not end within {0:?}, and its process was killed")]
+    TimeLimit(Duration),
 }
