@@ -10,7 +10,7 @@ use crate::absence::Absence;
 use crate::device::Device;
 use crate::device::core::DeviceCore;
 use crate::discovery::{Candidate, LoadedPlugin};
-use crate::image::Image;
+use crate::image::{BitcodeHeader, Format, Image};
 use crate::memory::{AllocationInfo, DevicePointer, Ledger, MemoryReport};
 use crate::selection::{DeviceFacts, DeviceSelection};
 use longshore_plugin_api::{
@@ -154,9 +154,18 @@ impl Host {
     /// `olIsValidBinary` for each device.
     ///
     /// # Errors
-    /// `NotFound` if there is no selected device. If no device can load the image, the code of the
-    /// first device's error, with the messages of all devices.
+    /// `NotFound` if there is no selected device, `InvalidBinary` for damaged bitcode. If no device
+    /// can load the image, the code of the first device's error, with the messages of all devices.
     pub fn device_for(&self, image: &Image) -> Result<Device> {
+        if !self.devices.is_empty()
+            && image.format() == Format::Bitcode
+            && let Err(why) = BitcodeHeader::read(image.bytes())
+        {
+            // No device's own reason counts.
+            let bytes = image.bytes().len();
+            let message = format!("no device can load this image ({bytes} bytes): {why}");
+            return Err(Error::new(ErrorCode::InvalidBinary, message));
+        }
         let mut refusals = Vec::new();
         for entry in &self.devices {
             let opened = entry.open();

@@ -90,7 +90,11 @@ impl<'a> Context<'a> {
         if failed != 0 || module.is_null() {
             // SAFETY: LLVM's text, or null.
             let text = unsafe { self.take_text(text) };
-            return Err(CompileError::Malformed(self.explain("the module cannot be read", text)));
+            let problem = match is_bitcode(bytes) {
+                true => "the bitcode is damaged",
+                false => "the module's text cannot be parsed",
+            };
+            return Err(CompileError::Malformed(self.explain(problem, text)));
         }
         Ok(LoadedModule { context: self, module })
     }

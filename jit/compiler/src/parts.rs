@@ -97,7 +97,7 @@ impl Reduction<'_> {
             }
             (functions.LLVMDisposePassManager)(reader);
         }
-        self.module.context.check("the module cannot be read")
+        self.module.context.check("the bitcode is damaged")
     }
 
     /// Replaces unwanted aliases by declarations.
