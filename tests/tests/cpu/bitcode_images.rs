@@ -2,13 +2,18 @@
 //! in this one.
 
 mod cache;
+mod damage;
+mod faults;
+mod isolated;
+mod packed;
 mod variants;
 mod variants_for_gpus;
+mod workers;
 
 use super::containers::{answer, own_triple};
 use longshore::{
-    Acceptance, Device, Environment, ErrorCode, Format, Grid, Image, ImageKind, LoadOptions,
-    OffloadImage, OffloadKind, write_offload_binary,
+    Acceptance, Device, Environment, ErrorCode, Format, Grid, HostBuilder, Image, ImageKind,
+    LoadOptions, OffloadImage, OffloadKind, write_offload_binary,
 };
 use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::clangs;
@@ -40,15 +45,17 @@ impl Shop {
 
     /// Opens the CPU with settings, named without `LONGSHORE_JIT_`. There is no cache.
     fn device(&self, settings: &[(&str, &str)]) -> Device {
+        let host = self.host(settings).build();
+        host.and_then(|host| host.default_device()).expect("the CPU is a device")
+    }
+
+    /// Returns the builder of a host with the shop's plugin, executor and settings.
+    fn host(&self, settings: &[(&str, &str)]) -> HostBuilder {
         let environment = settings.iter().fold(Environment::empty(), |all, (name, value)| {
             all.with(format!("LONGSHORE_JIT_{name}"), value)
         });
-        let host = self
-            .world
-            .host()
-            .with_environment(environment)
-            .with_executor(self.path().join("executor"));
-        host.build().and_then(|host| host.default_device()).expect("the CPU is a device")
+        let host = self.world.host().with_environment(environment);
+        host.with_executor(self.path().join("executor"))
     }
 
     /// Returns bitcode whose kernel `answer` writes `number`.
@@ -244,6 +251,25 @@ fn modules_and_code_are_replaced_and_printed_as_requested() {
 }
 
 #[test]
+fn the_text_of_a_module_may_be_larger_than_a_message_of_the_worker() {
+    let Some(clang) = clang() else { return };
+    let shop = Shop::new();
+    // The text has three characters for each byte.
+    let large = format!("{ANSWER}\nchar large[6 << 20] = {{[0 ... (6 << 20) - 1] = 1}};")
+        .replace("NUMBER", "4");
+    let image = shop.bitcode(clang, &large, &[]);
+    let [before, after] = ["before.ll", "after.ll"].map(|name| shop.path().join(name));
+    let setting = |path: &Path| path.to_str().unwrap().to_owned();
+    let (first, second) = (setting(&before), setting(&after));
+    let device = shop.device(&[("PRE_OPT_IR_MODULE", &first), ("POST_OPT_IR_MODULE", &second)]);
+    assert_eq!(answer(&device, &image), Ok(4));
+    for file in [before, after] {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.len() > 16 << 20 && text.contains("@answer"), "{} bytes", text.len());
+    }
+}
+
+#[test]
 fn without_a_library_or_a_worker_the_error_names_the_remedy() {
     let Some(clang) = clang() else { return };
     let shop = Shop::new();
@@ -307,31 +333,4 @@ fn items_that_wait_for_each_other_give_the_same_results_from_bitcode() {
         unsafe { queue.launch(&kernel, Grid::linear(4, 64), (&values,)).unwrap() };
         assert_eq!(values.to_vec(&queue).unwrap(), expected, "{process}");
     }
-}
-
-#[test]
-fn a_worker_that_is_killed_is_started_again() {
-    let Some(clang) = clang() else { return };
-    let shop = Shop::new();
-    let device = shop.device(&[]);
-    assert_eq!(answer(&device, shop.answering(clang, 1, &[])), Ok(1));
-    for number in 2..5 {
-        for worker in workers_of(&shop) {
-            // SAFETY: sends a signal to a process that this test has started.
-            unsafe { libc::kill(worker, libc::SIGKILL) };
-        }
-        assert_eq!(answer(&device, shop.answering(clang, number, &[])), Ok(number));
-    }
-}
-
-/// Returns the processes that run the shop's own copy of the executor.
-fn workers_of(shop: &Shop) -> Vec<libc::pid_t> {
-    let executable = shop.path().join("executor");
-    let processes = std::fs::read_dir("/proc").unwrap();
-    let processes = processes.filter_map(|entry| {
-        let process = entry.ok()?.path();
-        let runs = std::fs::read_link(process.join("exe")).ok()?;
-        (runs == executable).then(|| process.file_name()?.to_str()?.parse().ok())?
-    });
-    processes.collect()
 }
