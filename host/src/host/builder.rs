@@ -215,8 +215,8 @@ impl HostBuilder {
     }
 
     /// Sets the longest compilation of bitcode in a worker process, regardless of
-    /// `LONGSHORE_JIT_TIME_LIMIT`. A worker that exceeds the limit is killed, and the load fails with
-    /// `BackendFailure`. The default is two minutes.
+    /// `LONGSHORE_JIT_TIME_LIMIT`. A worker that exceeds the limit is killed, and the load fails
+    /// with `BackendFailure`. The default is two minutes.
     #[must_use]
     pub fn with_jit_time_limit(mut self, limit: Duration) -> Self {
         self.jit.time_limit = Some(limit);
