@@ -375,48 +375,41 @@
 #define LONGSHORE_REST_(first, ...) __VA_ARGS__
 #define LONGSHORE_UNWRAP_(...) __VA_ARGS__
 
-/* Expands to m(0, p0) m(1, p1) ... for up to 32 parameters. */
-#define LONGSHORE_EACH_(m, ...) __VA_OPT__(LONGSHORE_RESCAN_(LONGSHORE_EACH_STEP_(m, 0, __VA_ARGS__, )))
-#define LONGSHORE_EACH_STEP_(m, i, p, ...)                                                                            \
-  m(i, p) __VA_OPT__(LONGSHORE_EACH_AGAIN_ LONGSHORE_PARENS_(m, LONGSHORE_GLUE_(LONGSHORE_NEXT_, i), __VA_ARGS__))
-#define LONGSHORE_EACH_AGAIN_() LONGSHORE_EACH_STEP_
-#define LONGSHORE_PARENS_ ()
-#define LONGSHORE_RESCAN_(...) LONGSHORE_RESCAN3_(LONGSHORE_RESCAN3_(LONGSHORE_RESCAN3_(__VA_ARGS__)))
-#define LONGSHORE_RESCAN3_(...) LONGSHORE_RESCAN2_(LONGSHORE_RESCAN2_(LONGSHORE_RESCAN2_(__VA_ARGS__)))
-#define LONGSHORE_RESCAN2_(...) LONGSHORE_RESCAN1_(LONGSHORE_RESCAN1_(LONGSHORE_RESCAN1_(__VA_ARGS__)))
-#define LONGSHORE_RESCAN1_(...) __VA_ARGS__
-#define LONGSHORE_NEXT_0 1
-#define LONGSHORE_NEXT_1 2
-#define LONGSHORE_NEXT_2 3
-#define LONGSHORE_NEXT_3 4
-#define LONGSHORE_NEXT_4 5
-#define LONGSHORE_NEXT_5 6
-#define LONGSHORE_NEXT_6 7
-#define LONGSHORE_NEXT_7 8
-#define LONGSHORE_NEXT_8 9
-#define LONGSHORE_NEXT_9 10
-#define LONGSHORE_NEXT_10 11
-#define LONGSHORE_NEXT_11 12
-#define LONGSHORE_NEXT_12 13
-#define LONGSHORE_NEXT_13 14
-#define LONGSHORE_NEXT_14 15
-#define LONGSHORE_NEXT_15 16
-#define LONGSHORE_NEXT_16 17
-#define LONGSHORE_NEXT_17 18
-#define LONGSHORE_NEXT_18 19
-#define LONGSHORE_NEXT_19 20
-#define LONGSHORE_NEXT_20 21
-#define LONGSHORE_NEXT_21 22
-#define LONGSHORE_NEXT_22 23
-#define LONGSHORE_NEXT_23 24
-#define LONGSHORE_NEXT_24 25
-#define LONGSHORE_NEXT_25 26
-#define LONGSHORE_NEXT_26 27
-#define LONGSHORE_NEXT_27 28
-#define LONGSHORE_NEXT_28 29
-#define LONGSHORE_NEXT_29 30
-#define LONGSHORE_NEXT_30 31
-#define LONGSHORE_NEXT_31 32
+/* Expands to m(0, p0) m(1, p1) ... for up to 32 parameters. A macro for each number, because the
+ * preprocessor scans arguments of nested macros again at each level. */
+#define LONGSHORE_EACH_(m, ...) __VA_OPT__(LONGSHORE_EACH_0_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_0_(m, p, ...) m(0, p) __VA_OPT__(LONGSHORE_EACH_1_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_1_(m, p, ...) m(1, p) __VA_OPT__(LONGSHORE_EACH_2_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_2_(m, p, ...) m(2, p) __VA_OPT__(LONGSHORE_EACH_3_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_3_(m, p, ...) m(3, p) __VA_OPT__(LONGSHORE_EACH_4_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_4_(m, p, ...) m(4, p) __VA_OPT__(LONGSHORE_EACH_5_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_5_(m, p, ...) m(5, p) __VA_OPT__(LONGSHORE_EACH_6_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_6_(m, p, ...) m(6, p) __VA_OPT__(LONGSHORE_EACH_7_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_7_(m, p, ...) m(7, p) __VA_OPT__(LONGSHORE_EACH_8_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_8_(m, p, ...) m(8, p) __VA_OPT__(LONGSHORE_EACH_9_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_9_(m, p, ...) m(9, p) __VA_OPT__(LONGSHORE_EACH_10_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_10_(m, p, ...) m(10, p) __VA_OPT__(LONGSHORE_EACH_11_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_11_(m, p, ...) m(11, p) __VA_OPT__(LONGSHORE_EACH_12_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_12_(m, p, ...) m(12, p) __VA_OPT__(LONGSHORE_EACH_13_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_13_(m, p, ...) m(13, p) __VA_OPT__(LONGSHORE_EACH_14_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_14_(m, p, ...) m(14, p) __VA_OPT__(LONGSHORE_EACH_15_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_15_(m, p, ...) m(15, p) __VA_OPT__(LONGSHORE_EACH_16_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_16_(m, p, ...) m(16, p) __VA_OPT__(LONGSHORE_EACH_17_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_17_(m, p, ...) m(17, p) __VA_OPT__(LONGSHORE_EACH_18_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_18_(m, p, ...) m(18, p) __VA_OPT__(LONGSHORE_EACH_19_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_19_(m, p, ...) m(19, p) __VA_OPT__(LONGSHORE_EACH_20_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_20_(m, p, ...) m(20, p) __VA_OPT__(LONGSHORE_EACH_21_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_21_(m, p, ...) m(21, p) __VA_OPT__(LONGSHORE_EACH_22_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_22_(m, p, ...) m(22, p) __VA_OPT__(LONGSHORE_EACH_23_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_23_(m, p, ...) m(23, p) __VA_OPT__(LONGSHORE_EACH_24_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_24_(m, p, ...) m(24, p) __VA_OPT__(LONGSHORE_EACH_25_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_25_(m, p, ...) m(25, p) __VA_OPT__(LONGSHORE_EACH_26_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_26_(m, p, ...) m(26, p) __VA_OPT__(LONGSHORE_EACH_27_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_27_(m, p, ...) m(27, p) __VA_OPT__(LONGSHORE_EACH_28_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_28_(m, p, ...) m(28, p) __VA_OPT__(LONGSHORE_EACH_29_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_29_(m, p, ...) m(29, p) __VA_OPT__(LONGSHORE_EACH_30_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_30_(m, p, ...) m(30, p) __VA_OPT__(LONGSHORE_EACH_31_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_31_(m, p, ...) m(31, p) __VA_OPT__(LONGSHORE_kernels_have_at_most_32_parameters)
 
 /* Expands to m(0, p0) ... for the parameters of a list in parentheses, and to nothing for
  * (void). */
