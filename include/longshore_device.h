@@ -735,49 +735,61 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_start_(const struc
   LONGSHORE_BODY_(name, type, params);                                                                                \
   LONGSHORE_ITEM_##form(name, params, __VA_ARGS__)                                                                    \
   static LONGSHORE_INLINE_ void longshore_run_##name(void *const *arguments LONGSHORE_UNUSED_,                        \
-                                                     struct longshore_work *work, uint32_t traced) {                  \
+                                                     struct longshore_work *work) {                                   \
     LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)                                                                   \
-    const uint64_t end = work->end;                                                                                   \
-    struct longshore_self self = longshore_start_(work, traced, (form) ? 1 : LONGSHORE_WIDTH_, LONGSHORE_SIZE_(__VA_ARGS__));       \
-    for (uint64_t group = work->begin; group != end; ++group, longshore_next_(&self)) {                               \
+    LONGSHORE_EACH_GROUP_(form, 0, __VA_ARGS__) {                                                                     \
       *(volatile uint64_t *)&work->group = group;                                                                     \
       LONGSHORE_RUN_##form(name, params)                                                                              \
     }                                                                                                                 \
   }                                                                                                                   \
-  static __attribute__((noinline, cold)) void longshore_traced_##name(void *const *arguments,                         \
+  static __attribute__((noinline, cold)) void longshore_traced_##name(void *const *arguments LONGSHORE_UNUSED_,       \
                                                                       struct longshore_work *work) {                  \
-    longshore_run_##name(arguments, work, 1);                                                                         \
+    LONGSHORE_TRACED_LOCALS_##form(params)                                                                            \
+    LONGSHORE_EACH_GROUP_(form, 1, __VA_ARGS__) {                                                                     \
+      *(volatile uint64_t *)&work->group = group;                                                                     \
+      LONGSHORE_TRACE_##form(name, params)                                                                            \
+    }                                                                                                                 \
   }                                                                                                                   \
   LONGSHORE_EXTERN_C_ void name(void *const *arguments, struct longshore_work *work);                                 \
   LONGSHORE_EXPORT_ void name(void *const *arguments, struct longshore_work *work) {                                  \
     if (__builtin_expect(work->traced != 0, 0))                                                                       \
       longshore_traced_##name(arguments, work);                                                                       \
     else                                                                                                              \
-      longshore_run_##name(arguments, work, 0);                                                                       \
+      longshore_run_##name(arguments, work);                                                                          \
   }                                                                                                                   \
   LONGSHORE_BODY_(name, type, params)
+
+#define LONGSHORE_EACH_GROUP_(form, traced, ...)                                                                      \
+  const uint64_t end = work->end;                                                                                     \
+  struct longshore_self self =                                                                                        \
+      longshore_start_(work, traced, (form) ? 1 : LONGSHORE_WIDTH_, LONGSHORE_SIZE_(__VA_ARGS__));                    \
+  for (uint64_t group = work->begin; group != end; ++group, longshore_next_(&self))
 
 /* The vectoriser needs the loops over items: it cannot vectorise a loop that was unrolled
  * before. */
 #define LONGSHORE_KEEP_LOOP_ _Pragma("clang loop unroll(disable)")
 #define LONGSHORE_RUN_0(name, params)                                                                                 \
-  const uint32_t first[3] = {traced ? work->first[0] : 0, traced ? work->first[1] : 0,                                \
-                             traced ? work->first[2] : 0};                                                            \
-  const uint32_t last[3] = {traced ? work->last[0] : self.items[0], traced ? work->last[1] : self.items[1],           \
-                            traced ? work->last[2] : self.items[2]};                                                  \
-  for (uint32_t z = first[2]; z < last[2]; ++z)                                                                       \
-    for (uint32_t y = first[1]; y < last[1]; ++y)                                                                     \
+  for (uint32_t z = 0; z < self.items[2]; ++z)                                                                        \
+    for (uint32_t y = 0; y < self.items[1]; ++y)                                                                      \
       LONGSHORE_KEEP_LOOP_                                                                                            \
-      for (uint32_t x = first[0]; x < last[0]; ++x) {                                                                 \
+      for (uint32_t x = 0; x < self.items[0]; ++x) {                                                                  \
         struct longshore_self item = longshore_item_(&self, x, y, z);                                                 \
-        if (traced)                                                                                                   \
-          longshore_item_of_##name(arguments, &self, x, y, z);                                                        \
-        else                                                                                                          \
-          __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                        \
+        __longshore_body_##name(&item LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                          \
       }
 #define LONGSHORE_RUN_1(name, params)                                                                                 \
   const struct longshore_group whole = {self, 1};                                                                     \
   __longshore_body_##name(&whole LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));
+/* The version with recorded items has the code of an item once, in its function. */
+#define LONGSHORE_TRACED_LOCALS_0(params)
+#define LONGSHORE_TRACED_LOCALS_1(params) LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)
+#define LONGSHORE_TRACE_0(name, params)                                                                               \
+  for (uint32_t z = work->first[2]; z < work->last[2]; ++z)                                                           \
+    for (uint32_t y = work->first[1]; y < work->last[1]; ++y)                                                         \
+      for (uint32_t x = work->first[0]; x < work->last[0]; ++x) {                                                     \
+        (void)longshore_item_(&self, x, y, z);                                                                        \
+        longshore_item_of_##name(arguments, &self, x, y, z);                                                          \
+      }
+#define LONGSHORE_TRACE_1(name, params) LONGSHORE_RUN_1(name, params)
 
 #define LONGSHORE_NOTE_OF_BARRIER_                                                                                    \
   (sizeof(*longshore_self) == sizeof(struct longshore_group) ? LONGSHORE_NOTE_GROUP_BARRIER_ : LONGSHORE_NOTE_BARRIER_)

@@ -32,9 +32,14 @@ pub(crate) struct Groups {
     pub(crate) any: Option<ValueRef>,
 }
 
-/// Makes a new function the kernel: with recorded items it calls the old one, otherwise it runs
-/// one of `groups` for each group.
-pub(crate) fn replace_kernel(ir: &Ir<'_>, kernel: ValueRef, groups: Groups) {
+/// Makes a new function the kernel: with recorded items it calls `traced`, or without it the old
+/// one; otherwise it runs one of `groups` for each group.
+pub(crate) fn replace_kernel(
+    ir: &Ir<'_>,
+    kernel: ValueRef,
+    traced: Option<ValueRef>,
+    groups: Groups,
+) {
     let name = ir.name(kernel);
     let ty = ll!(ir, LLVMGlobalGetValueType(kernel));
     ir.set_name(kernel, &format!("longshore_items_of_{name}"));
@@ -56,13 +61,14 @@ pub(crate) fn replace_kernel(ir: &Ir<'_>, kernel: ValueRef, groups: Groups) {
     if !ir.has_attribute(kernel, "optnone") {
         ir.add_attribute(kernel, "noinline");
     }
-    Entry { ir, function: new, old: kernel, groups }.emit();
+    Entry { ir, function: new, traced: traced.unwrap_or(kernel), groups }.emit();
 }
 
 struct Entry<'i, 'l> {
     ir: &'i Ir<'l>,
     function: ValueRef,
-    old: ValueRef,
+    /// The version with recorded items.
+    traced: ValueRef,
     groups: Groups,
 }
 
@@ -81,8 +87,8 @@ impl Entry<'_, '_> {
         let is_traced = build.compare(predicate::NE, traced, ir.constant(32, 0));
         build.cond_br(is_traced, items, groups);
         let build = ir.at_end(items);
-        let ty = ll!(ir, LLVMGlobalGetValueType(self.old));
-        build.call(ty, self.old, &[arguments, work]);
+        let ty = ll!(ir, LLVMGlobalGetValueType(self.traced));
+        build.call(ty, self.traced, &[arguments, work]);
         build.br(end);
         self.emit_start(groups, work, own);
         let round = self.emit_round(groups, end, work, own);

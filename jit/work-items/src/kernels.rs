@@ -11,6 +11,9 @@ use crate::regions::Obstacle;
 
 /// Beginning of the symbols of functions of one item.
 pub(crate) const ITEM: &str = "__longshore_item_";
+/// Parts of the symbols of kernels' versions with and without recorded items.
+const TRACED: &str = "longshore_traced_";
+const RUN: &str = "longshore_run_";
 /// Name of the variables that keep functions of one item.
 pub(crate) const KEPT: &std::ffi::CStr = c"longshore_kept";
 /// Most instructions of functions that become part of a kernel's code for speed alone.
@@ -22,6 +25,44 @@ pub(crate) struct Kernel {
     pub(crate) function: ValueRef,
     /// The work of one item.
     pub(crate) item: ValueRef,
+    /// The version with recorded items, if it is a function of its own.
+    pub(crate) traced: Option<ValueRef>,
+    /// Symbol of the version without recorded items, if it is a function of its own. LLVM may
+    /// inline and delete it.
+    run: Option<CString>,
+}
+
+impl Kernel {
+    /// Returns the calls in the code that loops replace, if it consists of calls.
+    fn replaced_calls(&self, ir: &Ir<'_>) -> Vec<ValueRef> {
+        let (Some(_), Some(run)) = (self.traced, self.run(ir)) else { return Vec::new() };
+        let all = [self.function, run].map(|function| ir.all_instructions(function));
+        let mut calls = all.concat();
+        calls.retain(|it| ir.callee(*it).is_some_and(|callee| ir.is_defined(callee)));
+        calls
+    }
+
+    fn run(&self, ir: &Ir<'_>) -> Option<ValueRef> {
+        let name = self.run.as_ref()?.as_ptr();
+        ll!(ir, LLVMGetNamedFunction(ir.module, name)).present()
+    }
+
+    /// Deletes the code that loops have replaced.
+    pub(crate) fn delete_replaced(&self, ir: &Ir<'_>) {
+        let called = self.replaced_calls(ir);
+        let mut called: Vec<ValueRef> = called.into_iter().filter_map(|it| ir.callee(it)).collect();
+        called.sort_unstable();
+        called.dedup();
+        let run = self.run(ir);
+        let inner = called.into_iter().filter(|it| run != Some(*it));
+        for function in [self.function].into_iter().chain(run).chain(inner) {
+            let is_own =
+                function == self.function || ll!(ir, LLVMGetLinkage(function)) == INTERNAL_LINKAGE;
+            if is_own && ir.users(function).is_empty() {
+                ll!(ir, LLVMDeleteFunction(function));
+            }
+        }
+    }
 }
 
 /// The functions of a module and their calls.
@@ -74,6 +115,19 @@ impl Calls {
         self.waiting.contains(&function)
     }
 
+    /// Returns the version whose symbol has this prefix and that a kernel calls. C++ mangles its
+    /// symbol.
+    fn version(&self, ir: &Ir<'_>, prefix: &str, name: &str, kernel: ValueRef) -> Option<ValueRef> {
+        let name = format!("{prefix}{name}");
+        let type_of = |it: ValueRef| ll!(ir, LLVMGlobalGetValueType(it));
+        let mut called = self.calls.get(&kernel)?.iter().copied();
+        called.find(|it| {
+            let is_own = ll!(ir, LLVMGetLinkage(*it)) == INTERNAL_LINKAGE;
+            let is_version = is_own && type_of(*it) == type_of(kernel);
+            ir.is_defined(*it) && is_version && ir.name(*it).contains(&name)
+        })
+    }
+
     /// Returns the functions that a function calls, over any number of calls.
     fn reach(&self, from: ValueRef) -> HashSet<ValueRef> {
         let mut reached = HashSet::new();
@@ -98,7 +152,10 @@ pub(crate) fn find(ir: &Ir<'_>, calls: &Calls) -> Vec<Kernel> {
             let name = ir.name(item).strip_prefix(ITEM)?.to_owned();
             let symbol = CString::new(name.as_str()).ok()?;
             let function = ll!(ir, LLVMGetNamedFunction(ir.module, symbol.as_ptr())).present()?;
-            ir.is_defined(function).then_some(Kernel { name, function, item })
+            let [traced, run] =
+                [TRACED, RUN].map(|prefix| calls.version(ir, prefix, &name, function));
+            let run = run.and_then(|run| CString::new(ir.name(run)).ok());
+            ir.is_defined(function).then_some(Kernel { name, function, item, traced, run })
         })
         .collect()
 }
@@ -175,9 +232,10 @@ pub(crate) fn inline_into(ir: &Ir<'_>, calls: &Calls, kernels: &[Kernel]) {
     }
 }
 
-/// Keeps the function of a kernel's item as it is when its copies are made.
+/// Keeps the function of a kernel's item as it is when its copies are made. Keeps the calls in the
+/// version without recorded items too: loops replace it.
 pub(crate) fn keep_item(ir: &Ir<'_>, kernel: &Kernel) {
-    for caller in ir.users(kernel.item) {
+    for caller in ir.users(kernel.item).into_iter().chain(kernel.replaced_calls(ir)) {
         ir.add_call_attribute(caller, "noinline");
     }
     // LLVM 14 inlines all calls, and would delete the function.
@@ -211,7 +269,7 @@ pub(crate) fn copy_item(ir: &Ir<'_>, kernel: &Kernel) -> ValueRef {
 pub(crate) fn restore_item(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef) {
     ir.remove_attribute(kernel.item, "alwaysinline");
     ir.add_attribute(kernel.item, "noinline");
-    for user in ir.users(kernel.item) {
+    for user in ir.users(kernel.item).into_iter().chain(kernel.replaced_calls(ir)) {
         match ir.is_instruction(user) {
             true => ir.remove_call_attribute(user, "noinline"),
             false => ll!(ir, LLVMDeleteGlobal(user)),

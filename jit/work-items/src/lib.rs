@@ -271,7 +271,8 @@ fn make_loops<'a>(
             refuse(ir, kernel, reason, report);
         }
         _ => {
-            entry::replace_kernel(ir, kernel.function, groups);
+            entry::replace_kernel(ir, kernel.function, kernel.traced, groups);
+            kernel.delete_replaced(ir);
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             notes::add(ir, &kernel.name, kind, bytes, "");
             report.kernels.push(Outcome { kernel: kernel.name.clone(), result: Ok(()) });
