@@ -377,7 +377,7 @@
 
 /* Expands to m(0, p0) m(1, p1) ... for up to 32 parameters. A macro for each number, because the
  * preprocessor scans arguments of nested macros again at each level. */
-#define LONGSHORE_EACH_(m, ...) __VA_OPT__(LONGSHORE_EACH_0_(m, __VA_ARGS__))
+#define LONGSHORE_EACH_(m, ...) __VA_OPT__(LONGSHORE_EACH_0_(m, __VA_ARGS__, ))
 #define LONGSHORE_EACH_0_(m, p, ...) m(0, p) __VA_OPT__(LONGSHORE_EACH_1_(m, __VA_ARGS__))
 #define LONGSHORE_EACH_1_(m, p, ...) m(1, p) __VA_OPT__(LONGSHORE_EACH_2_(m, __VA_ARGS__))
 #define LONGSHORE_EACH_2_(m, p, ...) m(2, p) __VA_OPT__(LONGSHORE_EACH_3_(m, __VA_ARGS__))
@@ -699,14 +699,22 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_start_(const struc
 /* Number of items in a sub-group of an item kernel. */
 #define LONGSHORE_WIDTH_ 32u
 
+/* Lets the optimizer see a use of a function that it cannot follow, so that the function keeps its
+ * parameters and its result. */
+#define LONGSHORE_KEEP_FUNCTION_(name) __asm__ volatile("" : : "r"(name))
+
 /*
  * A function that all items of a group or sub-group call together. It stays a function, with this
- * symbol, so that `longshore cc` finds its calls: there it replaces items that wait for each other
- * by loops over the items. All other compilers call it.
+ * symbol, so that `longshore cc` and the compiler of bitcode images find its calls: there they
+ * replace items that wait for each other by loops over the items. All other compilers call it.
+ * Clang gives functions with `noduplicate` no `noinline`, but `optnone` implies it.
  */
-#define LONGSHORE_TOGETHER_(result, name, symbol, parameters)                                                         \
-  static __attribute__((noinline, convergent, noduplicate, unused)) result name parameters __asm__(symbol);           \
-  static result name parameters
+#define LONGSHORE_TOGETHER_(result, name, symbol, parameters, ...)                                                    \
+  static __attribute__((noinline, optnone, convergent, noduplicate, unused)) result name parameters __asm__(symbol);  \
+  static result name parameters {                                                                                     \
+    LONGSHORE_KEEP_FUNCTION_(name);                                                                                   \
+    __VA_ARGS__;                                                                                                      \
+  }
 /* The same for a function without side effects, which items call alone. */
 #define LONGSHORE_APART_(result, name, symbol, parameters)                                                            \
   static __attribute__((noinline, const, unused)) result name parameters __asm__(symbol);                             \
@@ -744,7 +752,7 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_start_(const struc
   }                                                                                                                   \
   static __attribute__((noinline, cold)) void longshore_traced_##name(void *const *arguments LONGSHORE_UNUSED_,       \
                                                                       struct longshore_work *work) {                  \
-    LONGSHORE_TRACED_LOCALS_##form(params)                                                                            \
+    LONGSHORE_TRACED_LOCALS_##form(name, params)                                                                      \
     LONGSHORE_EACH_GROUP_(form, 1, __VA_ARGS__) {                                                                     \
       *(volatile uint64_t *)&work->group = group;                                                                     \
       LONGSHORE_TRACE_##form(name, params)                                                                            \
@@ -780,8 +788,8 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_start_(const struc
   const struct longshore_group whole = {self, 1};                                                                     \
   __longshore_body_##name(&whole LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));
 /* The version with recorded items has the code of an item once, in its function. */
-#define LONGSHORE_TRACED_LOCALS_0(params)
-#define LONGSHORE_TRACED_LOCALS_1(params) LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)
+#define LONGSHORE_TRACED_LOCALS_0(name, params) LONGSHORE_KEEP_FUNCTION_(longshore_item_of_##name);
+#define LONGSHORE_TRACED_LOCALS_1(name, params) LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)
 #define LONGSHORE_TRACE_0(name, params)                                                                               \
   for (uint32_t z = work->first[2]; z < work->last[2]; ++z)                                                           \
     for (uint32_t y = work->first[1]; y < work->last[1]; ++y)                                                         \
@@ -870,13 +878,10 @@ LONGSHORE_OVERLOAD_ void *longshore_shared_(struct longshore_self *self, void *o
 /* One thread runs the items of LONGSHORE_ITEMS before the group's later code, so there is
  * nothing to wait for. */
 LONGSHORE_OVERLOAD_ void longshore_barrier_(const struct longshore_group *group) { (void)group; }
-LONGSHORE_TOGETHER_(void, longshore_barrier_together_, "__longshore_barrier", (struct longshore_work * work)) {
-  work->calls->barrier(work);
-}
+LONGSHORE_TOGETHER_(void, longshore_barrier_together_, "__longshore_barrier", (struct longshore_work * work),
+                    work->calls->barrier(work))
 LONGSHORE_TOGETHER_(void, longshore_grid_barrier_together_, "__longshore_grid_barrier_of_items",
-                    (struct longshore_work * work)) {
-  work->calls->grid_barrier(work);
-}
+                    (struct longshore_work * work), work->calls->grid_barrier(work))
 LONGSHORE_OVERLOAD_ void longshore_barrier_(struct longshore_self *self) {
   if (self->width == 1) longshore_fail_at_(self->work, "longshore_barrier inside LONGSHORE_ITEMS", __FILE__, __LINE__);
   longshore_barrier_together_(self->work);
@@ -926,13 +931,16 @@ static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathere
   (void)bytes;
   return all->words[lane];
 }
-LONGSHORE_TOGETHER_(uint64_t, longshore_ballot_together_, "__longshore_ballot",
-                    (struct longshore_work * work, uint32_t condition)) {
+static __attribute__((noinline, unused)) uint64_t longshore_gather_ballot_(struct longshore_work *work,
+                                                                           uint32_t condition) {
   const struct longshore_gathered_ all = longshore_gather_(work, condition);
   uint64_t holds = 0;
   for (uint32_t lane = 0; lane < LONGSHORE_WIDTH_; ++lane) holds |= (all.words[lane] & 1) << lane;
   return holds & all.present;
 }
+LONGSHORE_TOGETHER_(uint64_t, longshore_ballot_together_, "__longshore_ballot",
+                    (struct longshore_work * work, uint32_t condition),
+                    return longshore_gather_ballot_(work, condition))
 static LONGSHORE_INLINE_ uint64_t longshore_ballot_(struct longshore_self *self, int condition) {
   if (self->width == 1) return (uint64_t)condition & 1;
   return longshore_ballot_together_(self->work, (uint32_t)condition);
@@ -1555,10 +1563,9 @@ static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self 
 }
 #else
 LONGSHORE_TOGETHER_(uint64_t, longshore_shuffle_together_, "__longshore_shuffle",
-                    (struct longshore_work * work, uint64_t word, uint32_t lane)) {
-  const struct longshore_gathered_ all = longshore_gather_(work, word);
-  return lane < LONGSHORE_WIDTH_ && (all.present >> lane & 1) ? all.words[lane] : word;
-}
+                    (struct longshore_work * work, uint64_t word, uint32_t lane),
+                    const struct longshore_gathered_ all = longshore_gather_(work, word);
+                    return lane < LONGSHORE_WIDTH_ && (all.present >> lane & 1) ? all.words[lane] : word)
 static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self *self, uint64_t word, uint32_t lane,
                                                           size_t bytes) {
   (void)bytes;
@@ -1587,11 +1594,14 @@ static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self 
   }
 #else
 #define LONGSHORE_SCAN_(T, tag, name, identity, next)                                                                 \
-  LONGSHORE_TOGETHER_(T, longshore_scan_##name##_##tag##_, "__longshore_scan_" #name "_" #tag,                        \
-                      (struct longshore_work * work, T value, uint32_t lane, int mode)) {                             \
+  static __attribute__((noinline, unused)) T longshore_gather_##name##_##tag##_(struct longshore_work *work, T value, \
+                                                                                uint32_t lane, int mode) {            \
     const struct longshore_gathered_ all = longshore_gather_(work, longshore_to_word_(value));                        \
     LONGSHORE_SCAN_BODY_(T, identity, next)                                                                           \
   }                                                                                                                   \
+  LONGSHORE_TOGETHER_(T, longshore_scan_##name##_##tag##_, "__longshore_scan_" #name "_" #tag,                        \
+                      (struct longshore_work * work, T value, uint32_t lane, int mode),                               \
+                      return longshore_gather_##name##_##tag##_(work, value, lane, mode))                             \
   LONGSHORE_OVERLOAD_ T longshore_scan_##name##_(struct longshore_self *self, T value, int mode) {                    \
     if (self->width == 1) return mode == 2 ? (T)(identity) : value;                                                   \
     return longshore_scan_##name##_##tag##_(self->work, value, longshore_lane_(self), mode);                          \

@@ -178,6 +178,7 @@ functions! {
         fn LLVMGetParam(ValueRef, u32) -> ValueRef;
         fn LLVMGetFunctionCallConv(ValueRef) -> u32;
         fn LLVMSetFunctionCallConv(ValueRef, u32);
+        fn LLVMSetInstructionCallConv(ValueRef, u32);
         fn LLVMHasPersonalityFn(ValueRef) -> Bool;
         fn LLVMGlobalEraseMetadata(ValueRef, u32);
         fn LLVMGlobalSetMetadata(ValueRef, u32, MetadataRef);
@@ -228,6 +229,8 @@ functions! {
         fn LLVMIsAAllocaInst(ValueRef) -> ValueRef;
         fn LLVMIsAInlineAsm(ValueRef) -> ValueRef;
         fn LLVMIsAConstantPointerNull(ValueRef) -> ValueRef;
+        fn LLVMIsAConstantDataArray(ValueRef) -> ValueRef;
+        fn LLVMIsAConstantAggregateZero(ValueRef) -> ValueRef;
         fn LLVMConstNull(TypeRef) -> ValueRef;
         fn LLVMConstInt(TypeRef, u64, Bool) -> ValueRef;
         fn LLVMConstIntGetZExtValue(ValueRef) -> u64;

@@ -72,6 +72,23 @@ impl<'l> Ir<'l> {
         Some(ll!(self, LLVMConstIntGetZExtValue(constant)))
     }
 
+    /// Returns a word of a constant array of words.
+    pub(crate) fn constant_word(&self, array: ValueRef, index: u32) -> Option<u32> {
+        let ty = self.type_of(array);
+        let is_array = ll!(self, LLVMGetTypeKind(ty)) == type_kind::ARRAY;
+        if !is_array || index >= ll!(self, LLVMGetArrayLength(ty)) {
+            return None;
+        }
+        if !ll!(self, LLVMIsAConstantAggregateZero(array)).is_null() {
+            return Some(0);
+        }
+        let word = match ll!(self, LLVMIsAConstantDataArray(array)).present() {
+            Some(array) => ll!(self, LLVMGetElementAsConstant(array, index)),
+            None => *self.operands(array).get(index as usize)?,
+        };
+        self.constant_value(word).map(|word| word as u32)
+    }
+
     pub(crate) fn is_instruction(&self, value: ValueRef) -> bool {
         !ll!(self, LLVMIsAInstruction(value)).is_null()
     }
@@ -207,6 +224,10 @@ impl<'l> Ir<'l> {
 
     pub(crate) fn opcode(&self, instruction: ValueRef) -> u32 {
         ll!(self, LLVMGetInstructionOpcode(instruction))
+    }
+
+    pub(crate) fn function_of(&self, instruction: ValueRef) -> ValueRef {
+        ll!(self, LLVMGetBasicBlockParent(self.block_of(instruction)))
     }
 
     pub(crate) fn block_of(&self, instruction: ValueRef) -> BlockRef {
@@ -493,7 +514,14 @@ impl Build<'_, '_> {
 
     pub(crate) fn call(&self, ty: TypeRef, callee: ValueRef, arguments: &[ValueRef]) -> ValueRef {
         let (builder, count) = (self.0.builder, arguments.len() as u32);
-        ll!(self.0, LLVMBuildCall2(builder, ty, callee, arguments.as_ptr(), count, NO_NAME))
+        let call =
+            ll!(self.0, LLVMBuildCall2(builder, ty, callee, arguments.as_ptr(), count, NO_NAME));
+        // A call with another convention than the function's is undefined.
+        if !ll!(self.0, LLVMIsAFunction(callee)).is_null() {
+            let convention = ll!(self.0, LLVMGetFunctionCallConv(callee));
+            ll!(self.0, LLVMSetInstructionCallConv(call, convention));
+        }
+        call
     }
 }
 

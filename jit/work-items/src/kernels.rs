@@ -77,14 +77,18 @@ impl Calls {
         let mut calls = HashMap::new();
         let mut waiting = HashSet::new();
         for function in ir.all_functions() {
+            if let Some(marker) = Marker::from_symbol(&ir.name(function)) {
+                // Its calls do not count, because the pass replaces it.
+                if marker.waits() {
+                    waiting.insert(function);
+                }
+                continue;
+            }
             let called = ir.all_instructions(function).into_iter();
             let mut called: Vec<ValueRef> = called.filter_map(|it| ir.callee(it)).collect();
             called.sort_unstable();
             called.dedup();
             calls.insert(function, called);
-            if Marker::from_symbol(&ir.name(function)).is_some_and(Marker::waits) {
-                waiting.insert(function);
-            }
         }
         let mut calls = Calls { calls, waiting };
         while calls.spread() {}
@@ -160,16 +164,26 @@ pub(crate) fn find(ir: &Ir<'_>, calls: &Calls) -> Vec<Kernel> {
         .collect()
 }
 
+/// Number of parameters of the function of one item: arguments, group, and three for the item.
+const ITEM_PARAMETERS: u32 = 5;
+
 /// Refuses a kernel that the pass cannot see as a whole.
 pub(crate) fn check(ir: &Ir<'_>, calls: &Calls, kernel: &Kernel) -> Result<(), Obstacle> {
+    const CHANGED: &str = "a compiler has changed the parameters of the header's functions";
+    if ll!(ir, LLVMCountParams(kernel.item)) != ITEM_PARAMETERS {
+        return Err(Obstacle { at: None, what: CHANGED });
+    }
     let mut inside = calls.reach(kernel.item);
     inside.insert(kernel.item);
+    // A kernel and its item are used in descriptions and by the header.
     let is_kernel = |function: &ValueRef| {
-        let item = CString::new(format!("{ITEM}{}", ir.name(*function)));
-        item.is_ok_and(|item| {
-            let found = ll!(ir, LLVMGetNamedFunction(ir.module, item.as_ptr()));
-            !found.is_null()
-        })
+        let name = ir.name(*function);
+        let item = CString::new(format!("{ITEM}{name}"));
+        name.starts_with(ITEM)
+            || item.is_ok_and(|item| {
+                let found = ll!(ir, LLVMGetNamedFunction(ir.module, item.as_ptr()));
+                !found.is_null()
+            })
     };
     let is_escaped = ir.all_functions().into_iter().any(|it| {
         calls.waits(it) && ir.is_defined(it) && !is_kernel(&it) && is_address_taken(ir, it)
@@ -183,6 +197,9 @@ pub(crate) fn check(ir: &Ir<'_>, calls: &Calls, kernel: &Kernel) -> Result<(), O
             return Err(Obstacle { at: None, what: "recursion to a barrier" });
         }
         for call in ir.all_instructions(function) {
+            if Marker::called(ir, call).is_some_and(|marker| !marker.is_called_well(ir, call)) {
+                return Err(Obstacle { at: Some(call), what: CHANGED });
+            }
             let is_call = matches!(ir.opcode(call), opcode::CALL | opcode::INVOKE);
             let called = is_call.then(|| ll!(ir, LLVMGetCalledValue(call)));
             let is_indirect = called.is_some_and(|called| {
@@ -197,12 +214,17 @@ pub(crate) fn check(ir: &Ir<'_>, calls: &Calls, kernel: &Kernel) -> Result<(), O
     Ok(())
 }
 
-/// Returns whether a function is used but for direct calls.
+/// Returns whether a function is used but for direct calls. Markers use themselves.
 fn is_address_taken(ir: &Ir<'_>, function: ValueRef) -> bool {
+    let is_marker = Marker::from_symbol(&ir.name(function)).is_some();
     ir.users(function).into_iter().any(|user| {
-        !ir.is_instruction(user)
-            || ir.callee(user) != Some(function)
-            || ir.operands(user).iter().filter(|it| **it == function).count() > 1
+        if !ir.is_instruction(user) {
+            return true;
+        }
+        let is_own = is_marker && ir.function_of(user) == function;
+        let is_call = ir.callee(user) == Some(function)
+            && ir.operands(user).iter().filter(|it| **it == function).count() == 1;
+        !is_own && !is_call
     })
 }
 
@@ -235,7 +257,9 @@ pub(crate) fn inline_into(ir: &Ir<'_>, calls: &Calls, kernels: &[Kernel]) {
 /// Keeps the function of a kernel's item as it is when its copies are made. Keeps the calls in the
 /// version without recorded items too: loops replace it.
 pub(crate) fn keep_item(ir: &Ir<'_>, kernel: &Kernel) {
-    for caller in ir.users(kernel.item).into_iter().chain(kernel.replaced_calls(ir)) {
+    let callers = ir.users(kernel.item).into_iter();
+    let callers = callers.filter(|it| ir.callee(*it) == Some(kernel.item));
+    for caller in callers.chain(kernel.replaced_calls(ir)) {
         ir.add_call_attribute(caller, "noinline");
     }
     // LLVM 14 inlines all calls, and would delete the function.
@@ -257,7 +281,8 @@ pub(crate) fn copy_item(ir: &Ir<'_>, kernel: &Kernel) -> ValueRef {
     ir.remove_attribute(copy, "alwaysinline");
     ir.add_attribute(copy, "noinline");
     let entry = ir.append_block(copy, c"entry");
-    let arguments: Vec<ValueRef> = (0..5).map(|index| ir.parameter(copy, index)).collect();
+    let arguments: Vec<ValueRef> =
+        (0..ITEM_PARAMETERS).map(|index| ir.parameter(copy, index)).collect();
     let build = ir.at_end(entry);
     build.call(ty, kernel.item, &arguments);
     build.ret();
@@ -270,9 +295,10 @@ pub(crate) fn restore_item(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef) {
     ir.remove_attribute(kernel.item, "alwaysinline");
     ir.add_attribute(kernel.item, "noinline");
     for user in ir.users(kernel.item).into_iter().chain(kernel.replaced_calls(ir)) {
-        match ir.is_instruction(user) {
-            true => ir.remove_call_attribute(user, "noinline"),
-            false => ll!(ir, LLVMDeleteGlobal(user)),
+        if ir.callee(user).is_some() {
+            ir.remove_call_attribute(user, "noinline");
+        } else if !ll!(ir, LLVMIsAGlobalVariable(user)).is_null() {
+            ll!(ir, LLVMDeleteGlobal(user));
         }
     }
     if let Some(program) = ll!(ir, LLVMGetSubprogram(kernel.item)).present() {

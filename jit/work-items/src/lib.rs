@@ -149,11 +149,12 @@ struct Copy {
 fn copies(ir: &Ir<'_>, calls: &kernels::Calls, kernels: &[Kernel]) -> Vec<Copy> {
     let of_kernel = |kernel: &Kernel| {
         let [x, y, z] = notes::required_group(ir, &kernel.name).map(u64::from);
-        let is_regular = x != 0 && x % chunk::WIDTH == 0 || y * z == 1;
+        let is_regular = x != 0 && x % chunk::WIDTH == 0 || (y, z) == (1, 1);
+        let is_known = x != 0 && y != 0 && z != 0;
         let chunks: &[Chunk] = match calls.has_subgroups(ir, kernel) {
             false => &[Chunk::Row],
             true if is_regular => &[Chunk::Subgroup],
-            true if x * y * z != 0 => &[Chunk::Flat],
+            true if is_known => &[Chunk::Flat],
             true => &[Chunk::Subgroup, Chunk::Flat],
         };
         kernels::keep_item(ir, kernel);

@@ -1,8 +1,8 @@
 //! The functions of `longshore_device.h` that items call together, by their symbols.
 
-use longshore_llvm::types::ValueRef;
+use longshore_llvm::types::*;
 
-use crate::ir::Ir;
+use crate::ir::{Ir, ll};
 
 /// A function of the header that the pass replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,24 @@ impl Marker {
     /// Returns the marker that an instruction calls.
     pub(crate) fn called(ir: &Ir<'_>, instruction: ValueRef) -> Option<Marker> {
         Marker::from_symbol(&ir.name(ir.callee(instruction)?))
+    }
+
+    /// Returns the number of its parameters.
+    pub(crate) fn parameters(self) -> u32 {
+        match self {
+            Marker::Barrier | Marker::GridBarrier | Marker::SubgroupOf => 1,
+            Marker::Ballot => 2,
+            Marker::Shuffle => 3,
+            Marker::Scan(_) => 4,
+        }
+    }
+
+    /// Returns whether an instruction, which calls the marker, has the form that the pass expects.
+    pub(crate) fn is_called_well(self, ir: &Ir<'_>, instruction: ValueRef) -> bool {
+        let is_void = ll!(ir, LLVMGetTypeKind(ir.type_of(instruction))) == type_kind::VOID;
+        ir.opcode(instruction) == opcode::CALL
+            && ll!(ir, LLVMGetNumArgOperands(instruction)) == self.parameters()
+            && is_void == matches!(self, Marker::Barrier | Marker::GridBarrier)
     }
 
     /// Returns whether items wait for each other in it.

@@ -51,9 +51,6 @@ pub(crate) fn required_group(ir: &Ir<'_>, kernel: &str) -> [u32; 3] {
     // The description begins with an array of words, in a structure.
     let head = value.and_then(|value| ir.operands(value).first().copied());
     let Some(head) = head else { return [0; 3] };
-    let word = |index| {
-        let word = ll!(ir, LLVMGetElementAsConstant(head, index));
-        ir.constant_value(word).map_or(0, |word| word as u32)
-    };
+    let word = |index| ir.constant_word(head, index).unwrap_or(0);
     [word(2), word(3), word(4)]
 }

@@ -32,8 +32,9 @@ fn with_group(ir: &Ir<'_>, description: ValueRef, group: [u32; 3]) -> ValueRef {
     const GROUP_AT: usize = 2;
     const WORDS: u32 = 8;
     let mut parts = ir.operands(description);
-    let word = |index| ll!(ir, LLVMGetElementAsConstant(parts[0], index));
-    let mut head: Vec<ValueRef> = (0..WORDS).map(word).collect();
+    let word = |index| ir.constant_word(parts[0], index).unwrap_or(0);
+    let head = (0..WORDS).map(|index| ir.constant(32, word(index).into()));
+    let mut head: Vec<ValueRef> = head.collect();
     for (at, size) in (GROUP_AT..).zip(group) {
         head[at] = ir.constant(32, size.into());
     }

@@ -121,10 +121,7 @@ impl Description {
         // The text follows, and padding in modules of clang from 19 on.
         let parts = ir.operands(value);
         let (head, arguments) = (*parts.first()?, *parts.get(1)?);
-        let word = |array, index| {
-            let word = ll!(ir, LLVMGetElementAsConstant(array, index));
-            ir.constant_value(word).map(|word| word as u32)
-        };
+        let word = |array, index| ir.constant_word(array, index);
         let required = [word(head, 2)?, word(head, 3)?, word(head, 4)?];
         let pair = |array: ValueRef| Some((word(array, 0)?, word(array, 1)?));
         let arguments = ir.operands(arguments).into_iter().take(word(head, 5)? as usize);
