@@ -5,6 +5,7 @@
 //! - [`gpus`] lists the devices, with doubles of drivers ([`doubled`]) in place of missing devices.
 //! - [`world`] makes folders of plugins.
 //! - [`kernels`] has kernels that tests check and benchmarks time.
+//! - [`items`] compiles and runs kernels of work-items, and [`random_kernels`] makes some.
 //! - [`suites`] are test programs with several environments.
 //!
 //! The conformance suite itself is `longshore-conformance`. The test program `conformance` runs it
@@ -16,6 +17,7 @@ pub mod device_code;
 pub mod doubled;
 pub mod effort;
 pub mod gpus;
+pub mod items;
 pub mod kernels;
 pub mod pages;
 pub mod programs;

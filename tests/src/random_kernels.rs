@@ -10,7 +10,6 @@ mod compare;
 mod emulated;
 mod generate;
 mod interpret;
-mod limits;
 mod lower;
 mod operations;
 mod print;
@@ -21,8 +20,8 @@ mod shared_memory;
 mod walk;
 
 pub use ast::Kernel;
-pub use compare::{Bench, Build, Execution};
-pub use emulated::{Emulator, Ending};
+pub use compare::Bench;
+pub use emulated::compare_emulated;
 pub use interpret::Output;
 pub use reduce::reduce;
 

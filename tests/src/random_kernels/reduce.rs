@@ -3,9 +3,10 @@
 
 use super::Kernel;
 use super::ast::{Expr, Extent, Kind, Statement};
-use super::compare::{Bench, Build};
+use super::compare::Bench;
 use super::print::source;
 use super::walk::operands;
+use crate::items::Build;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 

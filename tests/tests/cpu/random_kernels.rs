@@ -9,9 +9,8 @@
 
 use longshore_tests::device_code::clangs;
 use longshore_tests::effort;
-use longshore_tests::random_kernels::{
-    Bench, Build, Emulator, Ending, Execution, Kernel, Output, reduce, source,
-};
+use longshore_tests::items::{Build, Emulator, Execution};
+use longshore_tests::random_kernels::{Bench, Kernel, Output, compare_emulated, reduce, source};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
@@ -56,6 +55,12 @@ fn random_kernels_as_loops_have_the_results_of_an_interpreter() {
 }
 
 #[test]
+fn random_kernels_as_loops_from_optimized_bitcode_have_the_results_of_an_interpreter() {
+    let count = if effort::is_all() { 2000 } else { 80 };
+    compare(Execution::OptimizedLoops, count);
+}
+
+#[test]
 fn random_kernels_as_loops_for_aarch64_have_the_results_of_an_interpreter() {
     let emulator = match Emulator::find() {
         Ok(emulator) => emulator,
@@ -63,18 +68,18 @@ fn random_kernels_as_loops_for_aarch64_have_the_results_of_an_interpreter() {
     };
     let count = number("LONGSHORE_RANDOM_KERNELS").unwrap_or(24);
     let first = number("LONGSHORE_RANDOM_SEED").unwrap_or(0);
-    let mut builds = builds_with(Execution::Loops, &["-O2", "-O3 -march=armv8.2-a+sve"]);
-    builds.iter_mut().for_each(|build| build.flags.push("--target=aarch64-linux-gnu".to_owned()));
+    let builds = builds_with(Execution::Loops, &["-O2", "-O3 -march=armv8.2-a+sve"]);
     let size = count.div_ceil(builds.len() as u64).clamp(1, BATCH);
     let (mut same, mut stacks, mut rejected) = (0, 0, 0);
     for (number, begin) in (0..count).step_by(size as usize).enumerate() {
         let (kernels, undefined) = interpreted(first + begin..first + count.min(begin + size));
         let build = &builds[number % builds.len()];
-        let endings = emulator.compare(build, &kernels).unwrap_or_else(|error| panic!("{error}"));
+        let endings =
+            compare_emulated(&emulator, build, &kernels).unwrap_or_else(|error| panic!("{error}"));
         for (ending, (kernel, _)) in endings.into_iter().zip(&kernels) {
             match ending {
-                Ok(Ending::Same) => same += 1,
-                Ok(Ending::NeedsStacks) => stacks += 1,
+                Ok(true) => same += 1,
+                Ok(false) => stacks += 1,
                 Err(difference) => {
                     panic!("{build:?}, {kernel}: {difference}\n{}", source([kernel]))
                 }

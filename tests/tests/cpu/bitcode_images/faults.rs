@@ -2,9 +2,8 @@
 
 use super::{Shop, clang};
 use longshore::{DevicePointer, ErrorCode, Grid, Image};
-use longshore_compiler::{Compile, Compiler, Module, Options, Part, Request, Target};
 use longshore_conformance::TrustedImages;
-use longshore_executor::compiler::change_kernels;
+use longshore_llvm::Library;
 use longshore_tests::world::root;
 
 const SOURCE: &str = "#include \"longshore_device.h\"\n\
@@ -38,8 +37,16 @@ fn a_fault_in_a_loop_names_kernel_group_and_item() {
     let Some(clang) = clang() else { return };
     let shop = Shop::new();
     let include = format!("-I{}", root().join("include").display());
-    let image = Image::from(shop.bitcode(clang, SOURCE, &[&include]));
-    assert_eq!(kept_stacks(image.bytes()), [""; 0]);
+    let as_written = ["-O3", "-Xclang", "-disable-llvm-passes"];
+    for flags in [&["-O1"][..], &["-O3"], &as_written] {
+        let flags: Vec<&str> = flags.iter().copied().chain([include.as_str()]).collect();
+        let image = Image::from(shop.bitcode(clang, SOURCE, &flags));
+        assert_eq!(loops(clang, image.bytes()), ["store", "asserted", "fine"], "{flags:?}");
+        check(&shop, image);
+    }
+}
+
+fn check(shop: &Shop, image: Image) {
     for level in ["0", "3"] {
         let device = shop.device(&[("OPT_LEVEL", level)]);
         let program = device.load_trusted(image.clone()).unwrap();
@@ -65,13 +72,14 @@ fn a_fault_in_a_loop_names_kernel_group_and_item() {
     }
 }
 
-/// Returns the reasons why kernels of bitcode do not become loops.
-fn kept_stacks(bitcode: &[u8]) -> Vec<String> {
-    let module = Module::new(bitcode);
-    let (target, options) = (Target::default(), Options::default());
-    let request =
-        Request { module: &module, part: &Part::Whole, target: &target, options: &options };
+/// Returns the kernels of bitcode that become loops, in the order of the source.
+fn loops(clang: &str, bitcode: &[u8]) -> Vec<String> {
+    let version = clang.rsplit_once('-').and_then(|(_, version)| version.parse().ok());
     // SAFETY: the system's libLLVM is LLVM's, and clang made the module.
-    let compiler = unsafe { Compiler::in_process([]) }.with_pre_pass(change_kernels);
-    compiler.compile(&request).unwrap().facts.pre_pass
+    let (_, report) = unsafe {
+        let library = Library::find(version).unwrap();
+        longshore_work_items::run_on_bitcode(&library, bitcode, false).unwrap()
+    };
+    let made = report.kernels.into_iter().filter(|outcome| outcome.result == Ok(()));
+    made.map(|outcome| outcome.kernel).collect()
 }

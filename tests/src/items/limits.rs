@@ -6,12 +6,17 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+/// Time for a compiler's run, many times that of a full image on a busy machine.
+pub(crate) const COMPILE_LIMIT: Duration = Duration::from_secs(600);
+/// Time for one launch, or one run of the pass over work-items.
+pub(crate) const RUN_LIMIT: Duration = Duration::from_secs(300);
+
 /// Runs a program to its end and returns its output. Blocks. A program that runs for longer than
 /// `limit` is killed.
 ///
 /// # Errors
 /// If the program does not start, or is killed.
-pub(super) fn output_within(command: &mut Command, limit: Duration) -> Result<Output> {
+pub(crate) fn output_within(command: &mut Command, limit: Duration) -> Result<Output> {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let mut pipe = child.stderr.take().expect("standard error is piped");
     let (sender, receiver) = channel();
@@ -34,11 +39,11 @@ pub(super) fn output_within(command: &mut Command, limit: Duration) -> Result<Ou
 
 /// A guard of work that cannot be interrupted. Its thread calls a function once the limit is over,
 /// unless the guard is dropped before.
-pub(super) struct Watchdog(Option<Sender<()>>);
+pub(crate) struct Watchdog(Option<Sender<()>>);
 
 impl Watchdog {
     /// Starts to wait.
-    pub(super) fn new(limit: Duration, expired: impl FnOnce() + Send + 'static) -> Watchdog {
+    pub(crate) fn new(limit: Duration, expired: impl FnOnce() + Send + 'static) -> Watchdog {
         let (sender, receiver) = channel::<()>();
         thread::spawn(move || {
             if receiver.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
@@ -49,7 +54,7 @@ impl Watchdog {
     }
 
     /// Starts to wait. Prints `text` and aborts the process once the limit is over.
-    pub(super) fn aborting(limit: Duration, text: String) -> Watchdog {
+    pub(crate) fn aborting(limit: Duration, text: String) -> Watchdog {
         Watchdog::new(limit, move || {
             use std::io::Write;
             // Unlike `eprintln`, a test's harness does not capture this.

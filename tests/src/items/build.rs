@@ -1,0 +1,89 @@
+//! Compilation of kernels of work-items to images for the CPU.
+
+use super::limits::{COMPILE_LIMIT, RUN_LIMIT, Watchdog, output_within};
+use crate::world::root;
+use longshore::Image;
+use longshore_llvm::Library;
+use std::path::Path;
+use std::process::Command;
+
+/// The execution of items that wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// Each item on a stack of its own: the image is the compiler's alone.
+    Fibers,
+    /// Loops over the items, which the pass over work-items makes from bitcode that no other pass
+    /// has changed, as `longshore cc` does.
+    Loops,
+    /// Loops over the items, from bitcode that the compiler has optimized.
+    OptimizedLoops,
+}
+
+/// A way of compilation.
+#[derive(Clone, Debug)]
+pub struct Build {
+    /// Execution of items that wait for each other.
+    pub execution: Execution,
+    /// Program name of the compiler.
+    pub clang: String,
+    /// Flags such as `-O3`.
+    pub flags: Vec<String>,
+}
+
+impl Build {
+    /// Compiles a source to an image for the CPU. Blocks. `about` names the source's kernels.
+    ///
+    /// # Errors
+    /// The compiler's messages.
+    pub fn image(&self, source: &str, about: &str) -> Result<Image, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let (file, image) = (folder.path().join("items.c"), folder.path().join("items.o"));
+        std::fs::write(&file, source).map_err(|error| error.to_string())?;
+        self.object(&file, &image, about)?;
+        Image::read(image).map_err(|error| error.to_string())
+    }
+
+    /// Compiles a file to an object. Blocks. Prints the reason for each kernel that is not made
+    /// loops.
+    ///
+    /// # Errors
+    /// The messages of the compiler, or of the pass over work-items.
+    pub fn object(&self, source: &Path, to: &Path, about: &str) -> Result<(), String> {
+        let bitcode = to.with_extension("bc");
+        let mut early = vec!["-c", "-emit-llvm"];
+        match self.execution {
+            Execution::Fibers => return self.compile(&["-c"], source, to),
+            Execution::Loops => early.extend(["-Xclang", "-disable-llvm-passes"]),
+            Execution::OptimizedLoops => {}
+        }
+        self.compile(&early, source, &bitcode)?;
+        let version = self.clang.rsplit_once('-').and_then(|(_, version)| version.parse().ok());
+        // SAFETY: the system's library of this name is LLVM's.
+        let library = unsafe { Library::find(version) }.map_err(|error| error.to_string())?;
+        let bytes = std::fs::read(&bitcode).map_err(|error| error.to_string())?;
+        let watchdog = Watchdog::aborting(RUN_LIMIT, format!("the pass over {about}, {self:?}"));
+        // SAFETY: the bitcode is the compiler's.
+        let (bytes, report) =
+            unsafe { longshore_work_items::run_on_bitcode(&library, &bytes, true) }?;
+        drop(watchdog);
+        for outcome in report.kernels {
+            if let Err(reason) = outcome.result {
+                println!("{}: {reason}", outcome.kernel);
+            }
+        }
+        std::fs::write(&bitcode, bytes).map_err(|error| error.to_string())?;
+        self.compile(&["-c", "-x", "ir"], &bitcode, to)
+    }
+
+    fn compile(&self, kind: &[&str], source: &Path, to: &Path) -> Result<(), String> {
+        let mut command = Command::new(&self.clang);
+        command.args(kind).args(["-fPIC", "-w", "-std=gnu17", "-ffp-contract=off", "-I"]);
+        command.arg(root().join("include")).args(&self.flags).arg("-o").arg(to).arg(source);
+        let output = output_within(&mut command, COMPILE_LIMIT)
+            .map_err(|error| format!("{}: {error}", self.clang))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("{self:?}: {}", String::from_utf8_lossy(&output.stderr))),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Launches whose arguments are known only at run time.
+
+use super::limits::{RUN_LIMIT, Watchdog};
+use longshore::{Grid, Program, Queue, RawArguments, Result};
+use std::ffi::c_void;
+
+/// An argument of a kernel.
+#[derive(Clone, Debug)]
+pub enum Argument {
+    /// A value, as the bytes that the kernel receives.
+    Value(Vec<u8>),
+    /// A pointer to a buffer with these bytes.
+    Buffer(Vec<u8>),
+}
+
+/// The launch of a kernel.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The kernel's symbol.
+    pub kernel: String,
+    /// Number of groups.
+    pub groups: [u32; 3],
+    /// Number of items in a group.
+    pub items: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u64,
+    /// The arguments.
+    pub arguments: Vec<Argument>,
+}
+
+/// The end of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The contents of the buffers, in the order of the arguments.
+    Results(Vec<Vec<u8>>),
+    /// The items have called the runtime's barrier or `gather`, which an emulator lacks.
+    NeedsStacks,
+}
+
+impl Launch {
+    /// Runs the kernel, and returns the contents of the buffers. Blocks. A launch without an end
+    /// ends the process.
+    ///
+    /// # Errors
+    /// Those of buffers and launches.
+    ///
+    /// # Safety
+    /// The kernel's accesses are in bounds of the buffers.
+    pub unsafe fn run(&self, program: &Program, queue: &Queue) -> Result<Vec<Vec<u8>>> {
+        let kernel = program.kernel(&self.kernel)?;
+        let _watchdog = Watchdog::aborting(RUN_LIMIT, format!("the launch of {}", self.kernel));
+        let (mut buffers, mut values) = (Vec::new(), Vec::new());
+        for argument in &self.arguments {
+            match argument {
+                Argument::Value(bytes) => values.push(bytes.clone()),
+                Argument::Buffer(bytes) => {
+                    let buffer = queue.device().buffer_of(queue, bytes)?;
+                    values.push(buffer.pointer().address().to_ne_bytes().to_vec());
+                    buffers.push(buffer);
+                }
+            }
+        }
+        let pointers: Vec<*const c_void> = values.iter().map(|it| it.as_ptr().cast()).collect();
+        let sizes: Vec<usize> = values.iter().map(Vec::len).collect();
+        let grid = Grid::new(self.groups, self.items).with_shared_bytes(self.shared_bytes);
+        // SAFETY: the values live until the launch has ended, and the caller vouches for the
+        // accesses.
+        unsafe {
+            let arguments = RawArguments::new(&pointers, &sizes)?;
+            queue.launch_and_wait(&kernel, grid, arguments)?;
+        }
+        buffers.iter().map(|buffer| buffer.to_vec(queue)).collect()
+    }
+}
