@@ -25,6 +25,7 @@ mod exchange;
 mod fields;
 mod flow;
 mod hoist;
+mod indices;
 mod inner_loops;
 mod ir;
 mod kernels;

@@ -7,6 +7,7 @@ use longshore_llvm::types::*;
 
 use crate::chunk::{Chunk, WIDTH};
 use crate::flow::Flow;
+use crate::indices::bound_indices;
 use crate::ir::{Ir, ll};
 use crate::leave::Returned;
 use crate::markers::Marker;
@@ -62,7 +63,8 @@ pub(crate) fn transform(
     variables.retain(|it| ir.opcode(*it) == opcode::ALLOCA);
     let (mut nodes, end) = split_at_nodes(ir, function);
     let flow = Flow::new(ir, function);
-    let uniformity = Uniformity::new(ir, function, &flow, chunk);
+    let mut uniformity = Uniformity::new(ir, function, &flow, chunk);
+    bound_indices(ir, function, &mut uniformity);
     let row = match (chunk, required[0]) {
         (Chunk::Row, 0) => None,
         (Chunk::Row, items) => Some(items.into()),
