@@ -6,8 +6,10 @@
  */
 #include "longshore_device.h"
 
-/* Items in a group, for kernels with a fixed size. */
+/* Items in a group, for kernels with a fixed size. A compilation may have another one. */
+#ifndef GROUP
 #define GROUP 256
+#endif
 
 /* ---- Without barriers: one item for each element, in groups of any size ---------------------- */
 

@@ -6,6 +6,6 @@ mod emulator;
 mod launch;
 pub(crate) mod limits;
 
-pub use build::{Build, Execution};
+pub use build::{Build, Execution, wide_vector_flags};
 pub use emulator::Emulator;
 pub use launch::{Argument, Ending, Launch};

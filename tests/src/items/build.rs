@@ -4,6 +4,7 @@ use super::limits::{COMPILE_LIMIT, RUN_LIMIT, Watchdog, output_within};
 use crate::world::root;
 use longshore::Image;
 use longshore_llvm::Library;
+use longshore_work_items::Outcome;
 use std::path::Path;
 use std::process::Command;
 
@@ -31,28 +32,32 @@ pub struct Build {
 }
 
 impl Build {
-    /// Compiles a source to an image for the CPU. Blocks. `about` names the source's kernels.
+    /// Compiles a source to an image for the CPU. Returns the image, and the outcome for each kernel
+    /// that the pass over work-items saw. Blocks. `about` names the source's kernels.
     ///
     /// # Errors
     /// The compiler's messages.
-    pub fn image(&self, source: &str, about: &str) -> Result<Image, String> {
+    pub fn image(&self, source: &str, about: &str) -> Result<(Image, Vec<Outcome>), String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let (file, image) = (folder.path().join("items.c"), folder.path().join("items.o"));
         std::fs::write(&file, source).map_err(|error| error.to_string())?;
-        self.object(&file, &image, about)?;
-        Image::read(image).map_err(|error| error.to_string())
+        let outcomes = self.object(&file, &image, about)?;
+        let image = Image::read(image).map_err(|error| error.to_string())?;
+        Ok((image, outcomes))
     }
 
-    /// Compiles a file to an object. Blocks. Prints the reason for each kernel that is not made
-    /// loops.
+    /// Compiles a file to an object, and returns the outcomes as [`Build::image`] does. Blocks.
+    /// Prints the reason for each kernel that is not made loops.
     ///
     /// # Errors
     /// The messages of the compiler, or of the pass over work-items.
-    pub fn object(&self, source: &Path, to: &Path, about: &str) -> Result<(), String> {
+    pub fn object(&self, source: &Path, to: &Path, about: &str) -> Result<Vec<Outcome>, String> {
         let bitcode = to.with_extension("bc");
         let mut early = vec!["-c", "-emit-llvm"];
         match self.execution {
-            Execution::Fibers => return self.compile(&["-c"], source, to),
+            Execution::Fibers => {
+                return self.compile(&["-c"], source, to).map(|()| Vec::new());
+            }
             Execution::Loops => early.extend(["-Xclang", "-disable-llvm-passes"]),
             Execution::OptimizedLoops => {}
         }
@@ -66,13 +71,14 @@ impl Build {
         let (bytes, report) =
             unsafe { longshore_work_items::run_on_bitcode(&library, &bytes, true) }?;
         drop(watchdog);
-        for outcome in report.kernels {
-            if let Err(reason) = outcome.result {
+        for outcome in &report.kernels {
+            if let Err(reason) = &outcome.result {
                 println!("{}: {reason}", outcome.kernel);
             }
         }
         std::fs::write(&bitcode, bytes).map_err(|error| error.to_string())?;
-        self.compile(&["-c", "-x", "ir"], &bitcode, to)
+        self.compile(&["-c", "-x", "ir"], &bitcode, to)?;
+        Ok(report.kernels)
     }
 
     fn compile(&self, kind: &[&str], source: &Path, to: &Path) -> Result<(), String> {
@@ -86,4 +92,26 @@ impl Build {
             false => Err(format!("{self:?}: {}", String::from_utf8_lossy(&output.stderr))),
         }
     }
+}
+
+/// Returns compilers' flags for wide vectors, narrow ones first, that this machine's CPU runs.
+pub fn wide_vector_flags() -> Vec<&'static str> {
+    let mut flags = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            flags.push("-march=haswell");
+        }
+        let avx512 = is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512cd");
+        if avx512 {
+            flags.push("-march=skylake-avx512 -mprefer-vector-width=512");
+        }
+        if avx512 && is_x86_feature_detected!("avx512fp16") {
+            flags.push("-march=sapphirerapids -mprefer-vector-width=512");
+        }
+    }
+    flags
 }

@@ -62,7 +62,10 @@ impl Emulator {
         compile.args([TARGET, "-O1", "-w", "-c", "-I"]).arg(root().join("include"));
         succeed(compile.arg("-o").arg(&started).arg(&driver), true)?;
         let mut link = Command::new(LINKER);
-        succeed(link.args(["-static", "-o"]).arg(&program).args([&started, &object]), true)?;
+        succeed(
+            link.args(["-static", "-o"]).arg(&program).args([&started, &object]).arg("-lm"),
+            true,
+        )?;
         succeed(Command::new(self.0).args([&program, &input, &output]), false)?;
         let bytes = std::fs::read(output).map_err(|error| error.to_string())?;
         endings(launches, &bytes)

@@ -41,7 +41,7 @@ impl Bench {
     ) -> Result<Vec<Option<String>>, String> {
         let about = seeds(kernels);
         let text = source(kernels.iter().map(|(kernel, _)| kernel));
-        let image = build.image(&text, &about).map_err(|error| format!("{about}: {error}"))?;
+        let (image, _) = build.image(&text, &about).map_err(|error| format!("{about}: {error}"))?;
         let load = Watchdog::aborting(RUN_LIMIT, format!("the load of {about}, {build:?}"));
         let program = self.device.load_trusted(image).map_err(|error| error.to_string())?;
         drop(load);

@@ -7,6 +7,7 @@ mod debugged_programs;
 mod device_header;
 mod guarded_code;
 mod handles;
+mod item_kernels;
 mod item_loops;
 mod item_strides;
 mod kernel_faults;

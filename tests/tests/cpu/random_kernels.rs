@@ -9,35 +9,13 @@
 
 use longshore_tests::device_code::clangs;
 use longshore_tests::effort;
-use longshore_tests::items::{Build, Emulator, Execution};
+use longshore_tests::items::{Build, Emulator, Execution, wide_vector_flags};
 use longshore_tests::random_kernels::{Bench, Kernel, Output, compare_emulated, reduce, source};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
 
 const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
-
-/// Flags for wide vectors, on a CPU that has them.
-fn wide_flags() -> Vec<&'static str> {
-    let mut flags = Vec::new();
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            flags.push("-O2 -march=haswell");
-        }
-        let avx512 = is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512cd");
-        if avx512 {
-            flags.push("-O3 -march=skylake-avx512 -mprefer-vector-width=512");
-        }
-        if avx512 && is_x86_feature_detected!("avx512fp16") {
-            flags.push("-O2 -march=sapphirerapids -mprefer-vector-width=512");
-        }
-    }
-    flags
-}
 
 /// Greatest number of kernels in an image.
 const BATCH: u64 = 50;
@@ -168,7 +146,9 @@ fn interpreted(seeds: std::ops::Range<u64>) -> (Vec<(Kernel, Output)>, usize) {
 }
 
 fn builds(execution: Execution) -> Vec<Build> {
-    let flags: Vec<_> = LEVELS.into_iter().chain(wide_flags()).collect();
+    let wide = ["-O2", "-O3", "-O2"].into_iter().zip(wide_vector_flags());
+    let wide: Vec<String> = wide.map(|(level, flags)| format!("{level} {flags}")).collect();
+    let flags: Vec<&str> = LEVELS.into_iter().chain(wide.iter().map(String::as_str)).collect();
     builds_with(execution, &flags)
 }
 
