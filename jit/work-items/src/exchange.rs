@@ -115,6 +115,8 @@ impl Body<'_, '_> {
         self.for_each_lane(of, |block, lane, _| {
             let wanted = self.load_lane(lanes, lane, block);
             let build = ir.at_end(block);
+            // Lanes of items that have returned have no value.
+            let wanted = build.freeze(wanted);
             let wanted = build.cast(opcode::ZEXT, wanted, ir.int(64));
             let is_there = build.compare(predicate::ULT, wanted, count);
             let from = build.select(is_there, wanted, lane);

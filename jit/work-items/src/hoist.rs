@@ -1,6 +1,6 @@
 //! The code of a region that is the same for all items: it moves before the loops.
 
-use longshore_llvm::types::{ValueRef, opcode};
+use longshore_llvm::types::*;
 
 use crate::ir::{Ir, ll};
 use crate::shape::Place;
@@ -32,8 +32,10 @@ impl Body<'_, '_> {
                 for instruction in ir.instructions(block) {
                     let can = self.uniformity.level(instruction) <= level
                         && self.can_move(instruction, to, level, has_written);
-                    if can {
+                    if can && !may_trap(ir, instruction) {
                         ir.move_before(instruction, ir.terminator(end));
+                    } else if can {
+                        self.move_division(instruction, ir.terminator(end));
                     } else {
                         has_written |= may_write(ir, instruction);
                     }
@@ -45,10 +47,48 @@ impl Body<'_, '_> {
 
     fn can_move(&self, instruction: ValueRef, to: Place, level: Level, has_written: bool) -> bool {
         let ir = self.ir;
-        let is_load =
-            ir.opcode(instruction) == opcode::LOAD && is_plain(ir, instruction) && !has_written;
-        (is_load || is_speculatable(ir, instruction))
+        let is_load = is_load(ir, instruction) && !has_written;
+        (is_load || may_trap(ir, instruction) || is_speculatable(ir, instruction))
             && ir.operands(instruction).into_iter().all(|it| self.is_there(it, to, level))
+    }
+
+    /// Moves a division that only some items do. Where it would trap, no item needs its result, so
+    /// it divides by 1. It must not stay: in masked loops, LLVM 19 and 22 do a division by the same
+    /// number for all lanes only if the first lane does it.
+    fn move_division(&mut self, division: ValueRef, to: ValueRef) {
+        let ir = self.ir;
+        let (number, divisor) = (ir.operand(division, 0), ir.operand(division, 1));
+        let ty = ir.type_of(divisor);
+        let build = ir.before(to);
+        let (zero, one) = (ll!(ir, LLVMConstNull(ty)), ll!(ir, LLVMConstInt(ty, 1, 0)));
+        let mut is_bad = build.compare(predicate::EQ, divisor, zero);
+        let mut new = vec![is_bad];
+        let is_signed = matches!(ir.opcode(division), opcode::SDIV | opcode::SREM);
+        let minus_one = ll!(ir, LLVMConstInt(ty, u64::MAX, 1));
+        let is_minus_one = is_signed.then(|| build.compare(predicate::EQ, divisor, minus_one));
+        if let Some(is_minus_one) = is_minus_one {
+            is_bad = build.binary(opcode::OR, is_bad, is_minus_one);
+            new.extend([is_minus_one, is_bad]);
+        }
+        let divisor = build.select(is_bad, one, divisor);
+        new.push(divisor);
+        ll!(ir, LLVMSetOperand(division, 1, divisor));
+        ir.move_before(division, to);
+        // The remainder by -1 is that by 1.
+        if let (opcode::SDIV, Some(is_minus_one)) = (ir.opcode(division), is_minus_one) {
+            let users = ir.users(division);
+            let negative = build.binary(opcode::SUB, zero, number);
+            let result = build.select(is_minus_one, negative, division);
+            for user in users {
+                let uses = ir.operands(user).into_iter().enumerate();
+                for (at, _) in uses.filter(|(_, used)| *used == division) {
+                    ll!(ir, LLVMSetOperand(user, at as u32, result));
+                }
+            }
+            new.extend([negative, result]);
+        }
+        let level = self.uniformity.level(division);
+        new.into_iter().for_each(|value| self.uniformity.set(value, level));
     }
 
     /// Returns whether an operand is known before the loops.
@@ -72,6 +112,19 @@ impl Body<'_, '_> {
         let kept = self.uniformity.level(operand);
         is_other && kept <= level
     }
+}
+
+fn is_load(ir: &Ir<'_>, instruction: ValueRef) -> bool {
+    ir.opcode(instruction) == opcode::LOAD && is_plain(ir, instruction)
+}
+
+/// Returns whether an instruction divides integers, and may trap.
+fn may_trap(ir: &Ir<'_>, instruction: ValueRef) -> bool {
+    let is_division =
+        matches!(ir.opcode(instruction), opcode::UDIV | opcode::SDIV | opcode::UREM | opcode::SREM);
+    is_division
+        && ir.kind(ir.type_of(instruction)) == type_kind::INTEGER
+        && !is_speculatable(ir, instruction)
 }
 
 fn may_write(ir: &Ir<'_>, instruction: ValueRef) -> bool {

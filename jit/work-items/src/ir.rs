@@ -495,6 +495,11 @@ impl Build<'_, '_> {
         ll!(self.0, LLVMBuildCast(self.0.builder, opcode, value, ty, NO_NAME))
     }
 
+    /// Emits a value that is the same for all its uses, even where `value` is undefined.
+    pub(crate) fn freeze(&self, value: ValueRef) -> ValueRef {
+        ll!(self.0, LLVMBuildFreeze(self.0.builder, value, NO_NAME))
+    }
+
     pub(crate) fn select(&self, condition: ValueRef, yes: ValueRef, no: ValueRef) -> ValueRef {
         ll!(self.0, LLVMBuildSelect(self.0.builder, condition, yes, no, NO_NAME))
     }

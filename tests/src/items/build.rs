@@ -73,7 +73,7 @@ impl Build {
         drop(watchdog);
         for outcome in &report.kernels {
             if let Err(reason) = &outcome.result {
-                println!("{}: {reason}", outcome.kernel);
+                println!("{}, {self:?}: {reason}", outcome.kernel);
             }
         }
         std::fs::write(&bitcode, bytes).map_err(|error| error.to_string())?;
