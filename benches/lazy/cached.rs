@@ -8,7 +8,7 @@ use longshore_benches::report::{Limit, Report};
 use longshore_benches::rounds::{Contender, in_rounds};
 use longshore_compiler::{Compile, Compiler, Module, Options, Part, Request, Target};
 use longshore_conformance::TrustedImages;
-use longshore_executor::compiler::make_loops;
+use longshore_executor::compiler::change_kernels;
 use longshore_tests::world::host_plugin;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -79,7 +79,7 @@ fn object(device: &Device, bitcode: &[u8]) -> Result<Vec<u8>> {
     let request =
         Request { module: &module, part: &Part::Whole, target: &target, options: &options };
     // SAFETY: the system's libLLVM is LLVM's, and clang made the module.
-    let compiler = unsafe { Compiler::in_process([]) }.with_pre_pass(make_loops);
+    let compiler = unsafe { Compiler::in_process([]) }.with_pre_pass(change_kernels);
     Ok(compiler.compile(&request)?.bytes)
 }
 

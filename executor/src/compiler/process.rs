@@ -81,7 +81,7 @@ impl CompilerProcess {
     pub fn new(spawn: Spawn) -> Self {
         Self {
             // A program that waits for its children does not know this one.
-            spawn: spawn.apart_from_children(),
+            spawn: spawn.apart_from_children().with_spin(spin()),
             folders: Vec::new(),
             limits: Limits::default(),
             running: Mutex::default(),
@@ -332,6 +332,16 @@ impl Service for LastMessage {
         if method == LAST_WORDS {
             *self.0.lock() = postcard::from_bytes(argument).ok();
         }
+    }
+}
+
+/// Returns the time for which both sides spin. A small function takes less than a millisecond, of
+/// which two wake-ups would be a fifth, and is often followed by another one.
+fn spin() -> Duration {
+    const SPIN: Duration = Duration::from_millis(1);
+    match std::thread::available_parallelism().map_or(1, usize::from) {
+        1 => Duration::ZERO,
+        _ => SPIN,
     }
 }
 
