@@ -705,8 +705,8 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_start_(const struc
 
 /*
  * A function that all items of a group or sub-group call together. It stays a function, with this
- * symbol, so that `longshore cc` and the compiler of bitcode images find its calls: there they
- * replace items that wait for each other by loops over the items. All other compilers call it.
+ * symbol, so that `longshore cc` and the compiler of bitcode images find its calls. They replace
+ * items that wait for each other by loops over the items. All other compilers call it.
  * Clang gives functions with `noduplicate` no `noinline`, but `optnone` implies it.
  */
 #define LONGSHORE_TOGETHER_(result, name, symbol, parameters, ...)                                                    \

@@ -119,8 +119,8 @@ pub(crate) fn bitcode(version: u32, module: &Path, program: &str) -> Result<Vec<
     Ok(fs::read(module)?)
 }
 
-/// Number of modules in one sample of first calls. The other contender compiles between two samples,
-/// on another processor or this one, so the first of them finds cold caches.
+/// Number of modules in one sample of first calls. The other contender compiles between two
+/// samples, on another processor or this one, so the first module finds cold caches.
 const MODULES: u32 = 8;
 
 /// Returns the average time of the first calls of a function without references, of several

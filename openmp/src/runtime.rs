@@ -260,7 +260,10 @@ fn may_accept(entry: &longshore::DeviceEntry, images: &[Image]) -> bool {
     let formats = &entry.plugin().image_formats;
     images.iter().any(|image| {
         let name = image.format().name();
-        name.starts_with("offload-") || formats.split(',').any(|format| format.trim() == name)
+        // The library compiles bitcode itself.
+        name.starts_with("offload-")
+            || name == "bitcode"
+            || formats.split(',').any(|format| format.trim() == name)
     })
 }
 

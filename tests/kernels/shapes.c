@@ -1,6 +1,6 @@
 /*
- * Kernels of items that wait for each other, for groups of any size in one to three dimensions. Each
- * writes one result for each item; x and y have a number for each item of the grid.
+ * Kernels of items that wait for each other, for groups of any size in one to three dimensions.
+ * Each writes one result for each item; x and y have a number for each item of the grid.
  */
 #include "longshore_device.h"
 

@@ -1,5 +1,5 @@
 //! Bounds of indices into shared memory. A processor gathers by 32-bit numbers twice as fast as by
-//! 64-bit ones, but extends them with their sign: LLVM takes the fast way only if it knows that
+//! 64-bit ones, but extends them with their sign. LLVM takes the fast way only if it knows that
 //! the sign is not set. Shared memory has fewer elements than that, so the least of an index and
 //! the largest positive number is the index. An access that is out of bounds stays so.
 
@@ -74,7 +74,7 @@ fn is_shared(ir: &Ir<'_>, function: ValueRef, address: ValueRef) -> bool {
     work.and_then(load) == Some(ir.parameter(function, 1))
 }
 
-/// Returns what an address begins with.
+/// Returns the beginning of an address.
 fn base(ir: &Ir<'_>, mut address: ValueRef) -> ValueRef {
     while ir.is_instruction(address)
         && matches!(ir.opcode(address), opcode::GET_ELEMENT_PTR | opcode::BIT_CAST)

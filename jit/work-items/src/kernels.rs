@@ -78,7 +78,7 @@ impl Calls {
         let mut waiting = HashSet::new();
         for function in ir.all_functions() {
             if let Some(marker) = Marker::from_symbol(&ir.name(function)) {
-                // Its calls do not count, because the pass replaces it.
+                // The calls of a marker do not count, because the pass replaces it.
                 if marker.waits() {
                     waiting.insert(function);
                 }

@@ -9,9 +9,9 @@ use crate::guard::Guard;
 use crate::kernel::abi::Work;
 use longshore_orc_rt::{call_unguarded, set_caller};
 use longshore_plugin_api::Error;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::Once;
 
 /// Treatment of further calls after one has failed.
@@ -37,8 +37,10 @@ struct Watch {
 }
 
 thread_local! {
-    /// Results of the calls that the linker makes on this thread.
-    static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+    /// Results of the calls that the linker makes on this thread, on the stack of [`watched`]. A
+    /// program unloads images until its end, after the destructors of its thread's variables, so
+    /// this must have none.
+    static WATCH: Cell<*const RefCell<Watch>> = const { Cell::new(null()) };
 }
 
 /// Calls a function of an image.
@@ -64,25 +66,24 @@ pub(crate) fn watched<T>(
 ) -> (T, Option<FailedCall>) {
     static SET: Once = Once::new();
     SET.call_once(|| set_caller(call_for_linker));
-    let outer = WATCH.replace(Some(Watch { policy, broken: None }));
+    let watch = RefCell::new(Watch { policy, broken: None });
     // Restores the outer watch also on a panic.
-    let restored = RestoreGuard(outer);
+    let restored = RestoreGuard(WATCH.replace(&raw const watch));
     let result = body();
-    let watch = WATCH.take();
     drop(restored);
-    (result, watch.and_then(|watch| watch.broken))
+    (result, watch.into_inner().broken)
 }
 
 /// Returns whether the linker calls device code on this thread.
 pub(crate) fn is_watched() -> bool {
-    WATCH.with_borrow(Option::is_some)
+    !WATCH.get().is_null()
 }
 
-struct RestoreGuard(Option<Watch>);
+struct RestoreGuard(*const RefCell<Watch>);
 
 impl Drop for RestoreGuard {
     fn drop(&mut self) {
-        WATCH.set(self.0.take());
+        WATCH.set(self.0);
     }
 }
 
@@ -102,21 +103,21 @@ unsafe extern "C" fn make(call: *const *const c_void, _work: *mut Work) {
 /// # Safety
 /// As for [`call`].
 unsafe fn call_for_linker(function: u64, arguments: [u64; 3]) -> u64 {
-    let is_made = WATCH.with_borrow(|watch| {
-        let watch = watch.as_ref()?;
-        Some(watch.broken.is_none() || watch.policy == FailurePolicy::Made)
-    });
-    match is_made {
+    // SAFETY: null, or a variable of `watched`, which is below this frame on the stack.
+    let Some(watch) = (unsafe { WATCH.get().as_ref() }) else {
         // SAFETY: promised by the caller.
-        None => unsafe { call_unguarded(function, arguments) },
-        Some(false) => 0,
-        // SAFETY: promised by the caller.
-        Some(true) => unsafe { call(function, arguments) }.unwrap_or_else(|error| {
-            WATCH.with_borrow_mut(|watch| {
-                let broken = watch.as_mut().map(|watch| &mut watch.broken);
-                broken.map(|broken| broken.get_or_insert(FailedCall { function, error }));
-            });
-            0
-        }),
+        return unsafe { call_unguarded(function, arguments) };
+    };
+    let is_made = {
+        let watch = watch.borrow();
+        watch.broken.is_none() || watch.policy == FailurePolicy::Made
+    };
+    if !is_made {
+        return 0;
     }
+    // SAFETY: promised by the caller.
+    unsafe { call(function, arguments) }.unwrap_or_else(|error| {
+        watch.borrow_mut().broken.get_or_insert(FailedCall { function, error });
+        0
+    })
 }

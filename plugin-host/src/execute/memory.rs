@@ -25,7 +25,8 @@ pub(super) struct SharedMemory {
 impl SharedMemory {
     #[inline]
     pub(super) fn take() -> SharedMemory {
-        let free = FREE.with_borrow_mut(Vec::pop);
+        // An ending thread has lost its memory.
+        let free = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten();
         SharedMemory { block: free.or_else(Block::map) }
     }
 
@@ -46,7 +47,9 @@ impl Drop for SharedMemory {
     #[inline]
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            FREE.with_borrow_mut(|free| {
+            // After the thread's variables, nothing is kept.
+            let _ = FREE.try_with(|free| {
+                let mut free = free.borrow_mut();
                 if free.len() < KEPT {
                     free.push(block);
                 }

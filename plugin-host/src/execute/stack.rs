@@ -29,12 +29,16 @@ impl ItemStack {
     /// # Errors
     /// The system's error, without memory or with too many mappings.
     pub(super) fn take() -> io::Result<ItemStack> {
-        FREE.with_borrow_mut(Vec::pop).map_or_else(ItemStack::map, Ok)
+        // An ending thread has lost its stacks.
+        let kept = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten();
+        kept.map_or_else(ItemStack::map, Ok)
     }
 
     /// Keeps a stack for the thread's next items.
     pub(super) fn give_back(self) {
-        FREE.with_borrow_mut(|free| {
+        // After the thread's variables, nothing is kept.
+        let _ = FREE.try_with(|free| {
+            let mut free = free.borrow_mut();
             if free.len() < KEPT {
                 free.push(self);
             }

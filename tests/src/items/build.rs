@@ -32,8 +32,8 @@ pub struct Build {
 }
 
 impl Build {
-    /// Compiles a source to an image for the CPU. Returns the image, and the outcome for each kernel
-    /// that the pass over work-items saw. Blocks. `about` names the source's kernels.
+    /// Compiles a source to an image for the CPU. Returns the image, and the outcome for each
+    /// kernel that the pass over work-items saw. Blocks. `about` names the source's kernels.
     ///
     /// # Errors
     /// The compiler's messages.

@@ -125,7 +125,7 @@ fn written(launches: &[Launch]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what the driver has written: for each launch a status, and the contents of the buffers.
+/// Reads the driver's output: for each launch a status, and the contents of the buffers.
 fn endings(launches: &[Launch], mut bytes: &[u8]) -> Result<Vec<Ending>, String> {
     let mut take = |count: usize| {
         let taken = bytes.split_at_checked(count);

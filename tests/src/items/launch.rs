@@ -42,7 +42,7 @@ impl Launch {
     /// ends the process.
     ///
     /// # Errors
-    /// Those of buffers and launches.
+    /// The errors of buffers and launches.
     ///
     /// # Safety
     /// The kernel's accesses are in bounds of the buffers.

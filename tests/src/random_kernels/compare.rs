@@ -47,7 +47,7 @@ impl Bench {
         drop(load);
         let compared = kernels.iter().map(|(kernel, expected)| {
             // SAFETY: the kernel's accesses are in bounds, as the interpreter showed: the outputs
-            // have elements for all items, and the input has as many as the kernel is told.
+            // have elements for all items, and the input has the number of the argument.
             match unsafe { launch(kernel).run(&program, &self.queue) } {
                 Ok(buffers) => difference(kernel, &output_of(&buffers), expected),
                 Err(error) => Some(format!("the launch failed: {error}")),

@@ -1,7 +1,7 @@
 //! The kernels of this repository whose items wait for each other, by stacks and by loops.
 //!
-//! Variables change the tests, as those of random kernels: `LONGSHORE_ITEMS_CLANG` and
-//! `LONGSHORE_ITEMS_FLAGS` name one compiler, and its flags.
+//! Variables change the tests: `LONGSHORE_ITEMS_CLANG` is one compiler in place of all, and
+//! `LONGSHORE_ITEMS_FLAGS` has its flags.
 
 use longshore_conformance::TrustedImages;
 use longshore_tests::device_code::{Workshop, clangs, threads};
@@ -129,7 +129,7 @@ struct Case {
     launches: Vec<Launch>,
 }
 
-/// Returns the cases; `sizes` are those of groups of a fixed size.
+/// Returns the cases; `sizes` are for groups of a fixed size.
 fn cases(sizes: &[u32]) -> Vec<Case> {
     let of_size = |size: &u32| Case {
         file: "kernels.c",
@@ -173,7 +173,7 @@ impl Case {
         self.check_outcomes(build, &outcomes);
         let program = bench.device.load_trusted(image).unwrap();
         let run = |launch: &Launch| {
-            // SAFETY: the buffers have as many elements as the kernels are told.
+            // SAFETY: the buffers have the numbers of elements of the arguments.
             let results = unsafe { launch.run(&program, &bench.queue) };
             results.unwrap_or_else(|error| panic!("{build:?}, {}: {error}", launch.kernel))
         };

@@ -19,6 +19,29 @@ pub(crate) const COMPILERS: [Compiler; 4] = [
 /// Further options that a long test tries with each version.
 const FURTHER: [&[&str]; 2] = [&["-O0"], &["-O3", "-g"]];
 
+/// Compilers whose programs have bitcode for the device, which the library compiles.
+const BITCODE: [Compiler; 3] = [
+    Compiler { version: 16, options: &["-O1", "-g", "-foffload-lto", EMBED[0], EMBED[1]] },
+    Compiler { version: 19, options: &["-O0", "-foffload-lto", EMBED[0], EMBED[1]] },
+    // The wrapper of clang 22 passes the device's linker an option of LLD.
+    Compiler {
+        version: 22,
+        options: &[
+            "-O2",
+            "-foffload-lto",
+            EMBED[0],
+            EMBED[1],
+            "-Xlinker",
+            "--device-compiler=-fuse-ld=lld",
+        ],
+    },
+];
+const EMBED: [&str; 2] = ["-Xlinker", "--embed-bitcode"];
+/// Interval of the programs that a short test tries with bitcode.
+const BITCODE_INTERVAL: usize = 6;
+/// Programs whose regions end the process, which is no function of relocatable images.
+const ENDING: [&str; 2] = ["ending.c", "late_regions.c"];
+
 /// Returns a trial for each program and compiler. A program that a compiler lacks something for is
 /// an ignored trial with the reason.
 fn trials() -> Vec<Trial> {
@@ -26,6 +49,11 @@ fn trials() -> Vec<Trial> {
     for (index, program) in PROGRAMS.iter().enumerate() {
         for compiler in COMPILERS.into_iter().filter(|compiler| is_chosen(index, compiler)) {
             trials.push(trial(program, compiler));
+        }
+        for (number, compiler) in BITCODE.into_iter().enumerate() {
+            if effort::is_all() || index % BITCODE_INTERVAL == 2 * number {
+                trials.push(trial(program, compiler));
+            }
         }
         if !effort::is_all() {
             continue;
@@ -55,6 +83,9 @@ fn trial(program: &'static Program, compiler: Compiler) -> Trial {
 fn run(program: &Program, compiler: Compiler) -> TrialResult {
     if let Some(reason) = program.obstacle(compiler) {
         return not_tried(format!("clang-{}: {reason}", compiler.version));
+    }
+    if compiler.options.contains(&EMBED[1]) && ENDING.contains(&program.file) {
+        return not_tried("compiled bitcode cannot end the process");
     }
     if let Some(missing) = compiler.missing() {
         return not_tried(missing);

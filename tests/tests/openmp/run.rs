@@ -65,7 +65,7 @@ impl Library {
         command.env("OMP_TARGET_OFFLOAD", "MANDATORY");
         if self == Library::Ours {
             command.env("LONGSHORE_PLUGIN_PATH", cargo_folder()).env("LONGSHORE_BACKEND", "host");
-            command.env("LONGSHORE_HOST_DEVICES", DEVICES);
+            command.env("LONGSHORE_HOST_DEVICES", DEVICES).env("LONGSHORE_JIT_CACHE", "off");
         }
         Ok(command)
     }
