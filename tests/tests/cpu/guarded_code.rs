@@ -5,7 +5,9 @@ use longshore::{
     Device, DevicePointer, Environment, Error, ErrorCode, Grid, Image, Program, Queue,
 };
 use longshore_conformance::TrustedImages;
-use longshore_tests::device_code::{Workshop, clangs};
+use longshore_tests::device_code::{Workshop, clangs, threads};
+use std::process::Command;
+use std::sync::Mutex;
 
 /// Returns an image in both formats, with a description of the image.
 fn both(workshop: &Workshop, name: &str, source: &str, flags: &[&str]) -> Vec<(Image, String)> {
@@ -509,4 +511,60 @@ fn kernels_of_16_bit_numbers_find_their_conversions() {
             }
         }
     }
+}
+
+/// The child of the test below: its program and queue.
+static LEFT: Mutex<Option<(Program, Queue)>> = Mutex::new(None);
+
+#[test]
+fn a_program_uses_and_unloads_images_after_the_variables_of_its_thread() {
+    const CHILD: &str = "LONGSHORE_TEST_ENDING";
+    const NAME: &str =
+        "guarded_code::a_program_uses_and_unloads_images_after_the_variables_of_its_thread";
+    const SOURCE: &str = "#include \"longshore_device.h\"\n\
+        __attribute__((destructor)) static void last(void) {}\n\
+        LONGSHORE_KERNEL(wait, (uint32_t *x)) {\n\
+          LONGSHORE_SHARED(uint32_t, tile, [8]);\n\
+          tile[longshore_item_id(0)] = longshore_item_id(0);\n\
+          longshore_barrier();\n\
+          x[longshore_item_id(0)] = tile[7 - longshore_item_id(0)];\n\
+        }\n";
+    let Some(clang) = clangs().pop() else { return };
+    if std::env::var_os(CHILD).is_some() {
+        let workshop = Workshop::new();
+        let device = workshop.device(threads(1));
+        let image = workshop.image(clang, "ending", SOURCE, &["-O1"]);
+        let program = device.load_trusted(image).unwrap();
+        let queue = device.queue().unwrap();
+        wait(&program, &queue);
+        *LEFT.lock().unwrap() = Some((program, queue));
+        // SAFETY: the handler takes no arguments. `exit` destroys the variables of this thread, and
+        // then calls the handler on it.
+        unsafe {
+            libc::atexit(at_end);
+            libc::exit(0);
+        }
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", NAME, "--nocapture"]).env(CHILD, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.ends_with("unloaded\n"), "{said}");
+}
+
+extern "C" fn at_end() {
+    let (program, queue) = LEFT.lock().unwrap().take().unwrap();
+    wait(&program, &queue);
+    let unloaded = program.unload().map(drop);
+    // A failure of the test's printing would be another one after the thread's variables.
+    let text = unloaded.map_or_else(|error| error.to_string(), |()| "unloaded\n".to_owned());
+    // SAFETY: the text is readable.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
+fn wait(program: &Program, queue: &Queue) {
+    let kernel = program.kernel("wait").unwrap();
+    let numbers = queue.device().buffer_of(queue, &[0u32; 8]).unwrap();
+    // SAFETY: the kernel takes a buffer with a number for each item.
+    unsafe { queue.launch_and_wait(&kernel, Grid::linear(1, 8), (&numbers,)).unwrap() };
+    assert_eq!(numbers.to_vec(queue).unwrap(), [7, 6, 5, 4, 3, 2, 1, 0]);
 }
