@@ -1,5 +1,7 @@
 //! The code of a region that is the same for all items: it moves before the loops.
 
+use std::collections::HashSet;
+
 use longshore_llvm::types::*;
 
 use crate::ir::{Ir, ll};
@@ -14,6 +16,8 @@ impl Body<'_, '_> {
         for level in [Level::Group, Level::Chunk] {
             // Whether code before, in the entry of the region, may have written memory.
             let mut has_written = false;
+            // Entries of the regions in which items may have gone different ways.
+            let mut parted = HashSet::new();
             for block in self.order.clone() {
                 let Some(Place::Item(group, item)) = self.places.get(&block).copied() else {
                     continue;
@@ -29,8 +33,14 @@ impl Body<'_, '_> {
                     }
                 };
                 has_written = block != entry;
+                // LLVM moves a division that all items do itself, and then knows more about it.
+                let is_for_some = parted.contains(&entry) || self.returned.is_some();
+                if self.uniformity.branch_level(ir, block) == Level::Item {
+                    parted.insert(entry);
+                }
                 for instruction in ir.instructions(block) {
                     let can = self.uniformity.level(instruction) <= level
+                        && (is_for_some || !may_trap(ir, instruction))
                         && self.can_move(instruction, to, level, has_written);
                     if can && !may_trap(ir, instruction) {
                         ir.move_before(instruction, ir.terminator(end));
