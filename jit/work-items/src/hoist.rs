@@ -70,9 +70,11 @@ impl Body<'_, '_> {
         let (number, divisor) = (ir.operand(division, 0), ir.operand(division, 1));
         let ty = ir.type_of(divisor);
         let build = ir.before(to);
+        // Where no item divides, it may have no value.
+        let divisor = build.freeze(divisor);
         let (zero, one) = (ll!(ir, LLVMConstNull(ty)), ll!(ir, LLVMConstInt(ty, 1, 0)));
         let mut is_bad = build.compare(predicate::EQ, divisor, zero);
-        let mut new = vec![is_bad];
+        let mut new = vec![divisor, is_bad];
         let is_signed = matches!(ir.opcode(division), opcode::SDIV | opcode::SREM);
         let minus_one = ll!(ir, LLVMConstInt(ty, u64::MAX, 1));
         let is_minus_one = is_signed.then(|| build.compare(predicate::EQ, divisor, minus_one));
