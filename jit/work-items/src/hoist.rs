@@ -14,8 +14,6 @@ impl Body<'_, '_> {
     pub(crate) fn hoist(&mut self) {
         let ir = self.ir;
         for level in [Level::Group, Level::Chunk] {
-            // Whether code before, in the entry of the region, may have written memory.
-            let mut has_written = false;
             // Entries of the regions in which items may have gone different ways.
             let mut parted = HashSet::new();
             for block in self.order.clone() {
@@ -32,7 +30,8 @@ impl Body<'_, '_> {
                         (entry, Place::Chunk(group, item), self.loops.items[group][item].before)
                     }
                 };
-                has_written = block != entry;
+                // Whether code before, in the entry of the region, may have written memory.
+                let mut has_written = block != entry;
                 // LLVM moves a division that all items do itself, and then knows more about it.
                 let is_for_some = parted.contains(&entry) || self.returned.is_some();
                 if self.uniformity.branch_level(ir, block) == Level::Item {
@@ -51,7 +50,6 @@ impl Body<'_, '_> {
                     }
                 }
             }
-            let _ = has_written;
         }
     }
 
