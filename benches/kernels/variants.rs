@@ -1,4 +1,4 @@
-//! Kernels from bitcode beside their variants, and the time of loading both.
+//! Kernels from bitcode beside their variants: the time of kernels, of loading and of launching.
 
 use crate::ours::Ours;
 use crate::report::milliseconds;
@@ -17,6 +17,12 @@ const RADIUS: u32 = 2;
 const COEFFICIENTS: u32 = 8;
 const BUCKETS: u32 = 64;
 const ITEMS: u32 = 256;
+/// Flags of clang for bitcode that it has not optimized, and that it has.
+const SOURCES: [(&str, &[&str]); 3] = [
+    ("", &["-O3", "-Xclang", "-disable-llvm-passes"]),
+    (", clang -O2", &["-O2"]),
+    (", clang -O1", &["-O1"]),
+];
 
 /// The memory of all kernels.
 struct Memory {
@@ -45,22 +51,61 @@ pub(crate) fn measure(ours: &Ours, filter: &str) -> Result<Option<Table>> {
     if cases.is_empty() {
         return Ok(None);
     }
-    let source = bitcode()?;
     let device = ours.device();
     let variants = cases.iter().map(|case| case.variant.clone());
     let options = variants.fold(LoadOptions::new(), LoadOptions::with_variant);
-    let loads = measure_loads(device, &source, &options)?;
-    let programs = [load(device, &source, &LoadOptions::new())?, load(device, &source, &options)?];
     let queue = device.queue()?;
     let memory = Memory::new(device, &queue)?;
     let mut table = Table::new();
     table.set_header(["ms: best (median)", "kernel", "variant", "kernel / variant"]);
-    for case in &cases {
-        let [kernel, variant] = measure_case(case, &programs, &queue, &memory)?;
-        table.add_row(row(case.name, kernel, variant));
+    for (about, flags) in SOURCES {
+        let source = bitcode(flags)?;
+        let programs =
+            [load(device, &source, &LoadOptions::new())?, load(device, &source, &options)?];
+        for case in &cases {
+            let [kernel, variant] = measure_case(case, &programs, &queue, &memory)?;
+            table.add_row(row(&format!("{}{about}", case.name), kernel, variant));
+        }
     }
+    let source = bitcode(SOURCES[0].1)?;
+    let loads = measure_loads(device, &source, &options)?;
     table.add_row(row("loading with 1 and with all variants", loads.0, loads.1));
+    let programs = [load(device, &source, &LoadOptions::new())?, load(device, &source, &options)?];
+    for (about, divisor) in [("a fitting", BUCKETS), ("no fitting", BUCKETS + 1)] {
+        let [plain, with_variants] = measure_launches(&programs, divisor, &queue, &memory)?;
+        let about = format!("{LAUNCHES} launches of 1 item, {about} variant");
+        table.add_row(row(&about, plain, with_variants));
+    }
     Ok(Some(table))
+}
+
+/// Number of launches in a sample.
+const LAUNCHES: u32 = 1000;
+
+/// Times launches that do almost nothing, in programs without and with variants.
+fn measure_launches(
+    programs: &[Program; 2],
+    divisor: u32,
+    queue: &Queue,
+    memory: &Memory,
+) -> Result<[Times; 2]> {
+    let [plain, with_variants] = [programs[0].kernel("bucket")?, programs[1].kernel("bucket")?];
+    let run = |kernel: Kernel| {
+        move || {
+            for _ in 0..LAUNCHES {
+                let arguments = (&memory.whole, &memory.result, divisor);
+                // SAFETY: the memory has a number for the item.
+                let launched =
+                    unsafe { queue.launch_and_wait(&kernel, Grid::linear(1, 1), arguments) };
+                launched.expect("the kernel runs");
+            }
+        }
+    };
+    let [plain, with_variants] = in_rounds([
+        Some(Contender::new(1, run(plain))),
+        Some(Contender::new(1, run(with_variants))),
+    ]);
+    plain.zip(with_variants).map(|(plain, other)| [plain, other]).context("both are there")
 }
 
 /// Times loads that compile: with one variant for a value that no other load has, and with further
@@ -171,13 +216,11 @@ fn load(device: &Device, source: &[u8], options: &LoadOptions) -> Result<Program
 }
 
 /// Compiles the kernels to bitcode.
-fn bitcode() -> Result<Vec<u8>> {
+fn bitcode(flags: &[&str]) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("variants.bc");
     let mut compile = Command::new("clang-19");
-    // The host's compiler then makes loops of the items that wait for each other.
-    compile.args(["-O3", "-Xclang", "-disable-llvm-passes"]);
-    compile.args(["-fPIC", "-emit-llvm", "-c", "-I"]).arg(root().join("include"));
+    compile.args(flags).args(["-fPIC", "-emit-llvm", "-c", "-I"]).arg(root().join("include"));
     compile.arg("-o").arg(&file).arg(root().join("benches/kernels/variants.c"));
     ensure!(compile.status().context("clang-19")?.success(), "clang-19 cannot compile variants.c");
     Ok(std::fs::read(file)?)
