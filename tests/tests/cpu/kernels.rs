@@ -1,7 +1,7 @@
 //! The kernels of `kernels/kernels.c` on the CPU, compared with plain Rust: for each way of
 //! compilation, all kernels, sizes and group sizes, on one thread and on several.
 //!
-//! Every run tests a few ways; `--run-ignored all` (or `-- --include-ignored`) tests all.
+//! Every run tests a few ways, and all with `LONGSHORE_TEST_ALL`.
 
 mod checks;
 mod rig;
@@ -59,16 +59,26 @@ always! {
     kernels_of_clang_19_are_right_in_cpp: 19, Cpp, NATIVE, Shape::Shared;
 }
 
-#[test]
-#[ignore = "takes minutes"]
-fn kernels_are_right_however_they_are_compiled() {
+/// Returns all ways, or one that has no test of its own.
+fn other_ways() -> Vec<Build> {
+    if !effort::is_all() {
+        return vec![Build { clang: 22, language: Language::C, flags: NATIVE, shape: INDEPENDENT }];
+    }
+    let mut ways = Vec::new();
     for clang in VERSIONS {
         for language in [Language::C, Language::Cpp] {
             for flags in [PLAIN, FAST, NATIVE] {
-                for shape in [INDEPENDENT, FIXED, Shape::Shared] {
-                    check(Build { clang, language, flags, shape }, &[1, 2, 3]);
-                }
+                let shapes = [INDEPENDENT, FIXED, Shape::Shared];
+                ways.extend(shapes.map(|shape| Build { clang, language, flags, shape }));
             }
         }
+    }
+    ways
+}
+
+#[test]
+fn kernels_are_right_however_they_are_compiled() {
+    for build in other_ways() {
+        check(build, threads());
     }
 }
