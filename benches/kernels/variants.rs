@@ -17,6 +17,8 @@ const RADIUS: u32 = 2;
 const COEFFICIENTS: u32 = 8;
 const BUCKETS: u32 = 64;
 const ITEMS: u32 = 256;
+/// Number of launches in a sample.
+const LAUNCHES: u32 = 1000;
 /// Flags of clang for bitcode that it has not optimized, and that it has.
 const SOURCES: [(&str, &[&str]); 3] = [
     ("", &["-O3", "-Xclang", "-disable-llvm-passes"]),
@@ -78,9 +80,6 @@ pub(crate) fn measure(ours: &Ours, filter: &str) -> Result<Option<Table>> {
     }
     Ok(Some(table))
 }
-
-/// Number of launches in a sample.
-const LAUNCHES: u32 = 1000;
 
 /// Times launches that do almost nothing, in programs without and with variants.
 fn measure_launches(

@@ -28,7 +28,7 @@ use std::sync::OnceLock;
 
 /// Version of the code that this library generates from the same bitcode by the same LLVM. A change
 /// of the compiler's own passes increments the number, so that cached results become stale.
-const PASSES: u32 = 3;
+const PASSES: u32 = 4;
 
 /// The compilation for the devices of one host.
 pub(crate) struct Jit {
