@@ -19,7 +19,7 @@
  *                             -O3 k.c -o k.co
  *
  * With these two commands the source is C++, and functions other than kernels must be
- * LONGSHORE_FUNCTION.
+ * LONGSHORE_FUNCTION. With -ffp-contract=on, mathematical functions have the same bits as on CPUs.
  *
  * A kernel has one of two forms. The first form is the work of one work-item:
  *
@@ -190,9 +190,7 @@
 #define longshore_subgroup_width() longshore_width_(longshore_of_(longshore_self))
 #define longshore_subgroup_lane() longshore_lane_(longshore_self)
 #define longshore_subgroup_id() longshore_subgroup_id_(longshore_self)
-#define longshore_subgroup_count()                                                                                    \
-  ((longshore_group_items(0) * longshore_group_items(1) * longshore_group_items(2) + longshore_subgroup_width() - 1) / \
-   longshore_subgroup_width())
+#define longshore_subgroup_count() longshore_subgroup_count_(longshore_self)
 
 /* The active lanes whose condition is true, as bits of a uint64_t; whether it is true for any
  * active lane; whether it is true for all active lanes. */
@@ -308,10 +306,10 @@
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 /* Functions for float and double, selected by the argument's type. sqrt, fma, floor, ceil and
- * abs are exact on all targets, and rsqrt is 1 / sqrt(x). There is no exp, log, sin or cos: GPUs
- * have them only in vendors' libraries or as rough approximations. On a CPU without instructions
- * for fma, floor or ceil, the compiler emits calls of the C library's functions. With clang
- * before 18 it also does so for sqrt of negative numbers, unless -fno-math-errno is given. */
+ * abs are exact on all targets, and rsqrt is 1 / sqrt(x). On a CPU without instructions for fma,
+ * floor or ceil, the compiler emits calls of the C library's functions. With clang before 18 it
+ * also does so for sqrt of negative numbers, unless -fno-math-errno is given. longshore_math.h has
+ * exp, log, sin and all other functions. */
 #define longshore_sqrt(x) longshore_sqrt_(x)
 #define longshore_rsqrt(x) longshore_rsqrt_(x)
 #define longshore_fma(x, y, z) longshore_fma_((x), (y), (z))
@@ -323,6 +321,11 @@
 #define longshore_abs(x) longshore_abs_(x)
 
 /* ======== Details ============================================================================= */
+
+/* `longshore cc` defines __LONGSHORE_SPIRV__, and makes SPIR-V of clang's bitcode. */
+#if defined(__NVPTX__) || defined(__AMDGCN__) || defined(__LONGSHORE_SPIRV__)
+#define LONGSHORE_GPU_CODE_
+#endif
 
 #ifdef __cplusplus
 #define LONGSHORE_EXTERN_C_ extern "C"
@@ -595,7 +598,7 @@ typedef void *longshore_other_types_need_LONGSHORE_BY_VALUE;
 
 /* ---- On a CPU -------------------------------------------------------------------------------- */
 
-#if !defined(__NVPTX__) && !defined(__AMDGCN__)
+#if !defined(LONGSHORE_GPU_CODE_)
 
 struct longshore_work;
 
@@ -607,8 +610,14 @@ struct longshore_calls {
    * result is valid until the item has called `gather` twice more. */
   const uint64_t *(*gather)(struct longshore_work *, uint64_t value, uint64_t *present);
   void (*write)(struct longshore_work *, const char *text, uint64_t bytes);
-  /* Ends the launch. Does not return. */
-  void (*fail)(struct longshore_work *, const char *what, const char *file, uint32_t line);
+  /* Ends the launch, because of the code before address `from`. Does not return. */
+  void (*fail)(struct longshore_work *, const char *what, const char *file, uint32_t line, uint64_t from);
+  /* A barrier for the items that have not returned. */
+  void (*barrier_of_rest)(struct longshore_work *);
+  /* `gather` among chosen lanes, which include the item's own. With 0, all lanes take part that
+   * come here while the sub-group's other lanes wait elsewhere. The result is valid until the next
+   * call. */
+  const uint64_t *(*gather_of)(struct longshore_work *, uint64_t value, uint32_t lanes, uint64_t *present);
 };
 
 /* The part of a launch that one call of a kernel runs. */
@@ -642,6 +651,42 @@ struct longshore_group {
   struct longshore_self self;
   uint32_t is_group;
 };
+
+/*
+ * Code for `longshore cc --check`, which defines LONGSHORE_CHECK: the runtime learns of the group's
+ * variables, with their bounds, and of the places where items meet. There is a gap behind each
+ * variable.
+ */
+#if defined(LONGSHORE_CHECK)
+LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ void *__longshore_check_shared(struct longshore_work *work, void *start,
+                                                                        size_t bytes, const char *name);
+LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ void __longshore_check_begin_item(struct longshore_work *work);
+LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ uint32_t __longshore_check_begin_items(struct longshore_work *work);
+LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ uint32_t __longshore_check_end_items(struct longshore_work *work,
+                                                                              uint32_t has_barrier);
+LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ void __longshore_check_group_barrier(struct longshore_work *work);
+#define LONGSHORE_IS_CHECKED_ 1
+#define LONGSHORE_GAP_ 64
+#define LONGSHORE_CHECK_SHARED_(self, start, bytes, name)                                                             \
+  __longshore_check_shared(longshore_of_(self)->work, (start), (bytes), name)
+#define LONGSHORE_CHECK_PRIVATE_(name, count, stride)                                                                 \
+  ;                                                                                                                   \
+  void *const longshore_checked_##name LONGSHORE_UNUSED_ =                                                            \
+      __longshore_check_shared(longshore_self->self.work, name, (size_t)(count) * (stride), #name)
+#define LONGSHORE_BEGIN_ITEM_(work) __longshore_check_begin_item(work)
+#define LONGSHORE_BEGIN_ITEMS_(group) (__longshore_check_begin_items((group)->self.work))
+#define LONGSHORE_END_ITEMS_(group, has_barrier) ? 1 : __longshore_check_end_items((group)->self.work, (has_barrier))
+#define LONGSHORE_CHECK_BARRIER_(group) __longshore_check_group_barrier((group)->self.work)
+#else
+#define LONGSHORE_IS_CHECKED_ 0
+#define LONGSHORE_GAP_ 0
+#define LONGSHORE_CHECK_SHARED_(self, start, bytes, name) (start)
+#define LONGSHORE_CHECK_PRIVATE_(name, count, stride)
+#define LONGSHORE_BEGIN_ITEM_(work) ((void)(work))
+#define LONGSHORE_BEGIN_ITEMS_(group) 0
+#define LONGSHORE_END_ITEMS_(group, has_barrier)
+#define LONGSHORE_CHECK_BARRIER_(group) ((void)(group))
+#endif
 
 static LONGSHORE_INLINE_ struct longshore_self longshore_start_(struct longshore_work *work, uint32_t traced,
                                                                  uint32_t width, uint32_t x, uint32_t y, uint32_t z) {
@@ -678,6 +723,7 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_(const struct long
     ((volatile uint32_t *)self.work->item)[0] = x;
     ((volatile uint32_t *)self.work->item)[1] = y;
     ((volatile uint32_t *)self.work->item)[2] = z;
+    LONGSHORE_BEGIN_ITEM_(self.work);
   }
   return self;
 }
@@ -710,15 +756,16 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_start_(const struc
  * Clang gives functions with `noduplicate` no `noinline`, but `optnone` implies it.
  */
 #define LONGSHORE_TOGETHER_(result, name, symbol, parameters, ...)                                                    \
-  static __attribute__((noinline, optnone, convergent, noduplicate, unused)) result name parameters __asm__(symbol);  \
-  static result name parameters {                                                                                     \
+  static LONGSHORE_ON_DEVICE_ __attribute__((noinline, optnone, convergent, noduplicate, unused)) result name         \
+      parameters __asm__(symbol);                                                                                     \
+  static LONGSHORE_ON_DEVICE_ result name parameters {                                                                                     \
     LONGSHORE_KEEP_FUNCTION_(name);                                                                                   \
     __VA_ARGS__;                                                                                                      \
   }
 /* The same for a function without side effects, which items call alone. */
 #define LONGSHORE_APART_(result, name, symbol, parameters)                                                            \
-  static __attribute__((noinline, const, unused)) result name parameters __asm__(symbol);                             \
-  static result name parameters
+  static LONGSHORE_ON_DEVICE_ __attribute__((noinline, const, unused)) result name parameters __asm__(symbol);        \
+  static LONGSHORE_ON_DEVICE_ result name parameters
 
 #define LONGSHORE_LOCAL_(i, p)                                                                                        \
   LONGSHORE_TYPE_(p) const longshore_argument_##i = *(LONGSHORE_TYPE_(p) const *)(arguments[i]);
@@ -727,9 +774,10 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_start_(const struc
  * kernel with recorded items calls. `longshore cc` makes loops from it. */
 #define LONGSHORE_ITEM_1(name, params, ...)
 #define LONGSHORE_ITEM_0(name, params, ...)                                                                           \
-  static void longshore_item_of_##name(void *const *arguments, const struct longshore_self *group, uint32_t x,       \
-                                       uint32_t y, uint32_t z) __asm__("__longshore_item_" #name);                   \
-  static __attribute__((noinline)) void longshore_item_of_##name(                                                     \
+  static LONGSHORE_ON_DEVICE_ void longshore_item_of_##name(                                                          \
+      void *const *arguments, const struct longshore_self *group, uint32_t x, uint32_t y,                             \
+      uint32_t z) __asm__("__longshore_item_" #name);                                                                 \
+  static LONGSHORE_ON_DEVICE_ __attribute__((noinline)) void longshore_item_of_##name(                                \
       void *const *arguments LONGSHORE_UNUSED_, const struct longshore_self *group, uint32_t x, uint32_t y,           \
       uint32_t z) {                                                                                                   \
     LONGSHORE_PARAMETERS_(LONGSHORE_LOCAL_, params)                                                                   \
@@ -750,17 +798,17 @@ static LONGSHORE_INLINE_ struct longshore_self longshore_item_start_(const struc
       LONGSHORE_RUN_##form(name, params)                                                                              \
     }                                                                                                                 \
   }                                                                                                                   \
-  static __attribute__((noinline, cold)) void longshore_traced_##name(void *const *arguments LONGSHORE_UNUSED_,       \
-                                                                      struct longshore_work *work) {                  \
+  static LONGSHORE_ON_DEVICE_ __attribute__((noinline, cold)) void longshore_traced_##name(                           \
+      void *const *arguments LONGSHORE_UNUSED_, struct longshore_work *work) {                                        \
     LONGSHORE_TRACED_LOCALS_##form(name, params)                                                                      \
     LONGSHORE_EACH_GROUP_(form, 1, __VA_ARGS__) {                                                                     \
       *(volatile uint64_t *)&work->group = group;                                                                     \
       LONGSHORE_TRACE_##form(name, params)                                                                            \
     }                                                                                                                 \
   }                                                                                                                   \
-  LONGSHORE_EXTERN_C_ void name(void *const *arguments, struct longshore_work *work);                                 \
-  LONGSHORE_EXPORT_ void name(void *const *arguments, struct longshore_work *work) {                                  \
-    if (__builtin_expect(work->traced != 0, 0))                                                                       \
+  LONGSHORE_EXTERN_C_ LONGSHORE_ON_DEVICE_ void name(void *const *arguments, struct longshore_work *work);            \
+  LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_ void name(void *const *arguments, struct longshore_work *work) {             \
+    if (LONGSHORE_IS_CHECKED_ || __builtin_expect(work->traced != 0, 0))                                              \
       longshore_traced_##name(arguments, work);                                                                       \
     else                                                                                                              \
       longshore_run_##name(arguments, work);                                                                          \
@@ -806,12 +854,13 @@ static LONGSHORE_INLINE_ uint32_t longshore_at_most_(uint64_t count, uint32_t mo
 }
 
 #define LONGSHORE_ITEMS_                                                                                              \
-  LONGSHORE_EACH_ITEM_(LONGSHORE_NOTED_(LONGSHORE_NOTE_GROUP_BARRIER_, 0u), longshore_self->self.items[0])
-#define LONGSHORE_ITEMS_NOWAIT_ LONGSHORE_EACH_ITEM_(0, longshore_self->self.items[0])
+  LONGSHORE_EACH_ITEM_(LONGSHORE_NOTED_(LONGSHORE_NOTE_GROUP_BARRIER_, 0u), longshore_self->self.items[0], 1)
+#define LONGSHORE_ITEMS_NOWAIT_ LONGSHORE_EACH_ITEM_(0, longshore_self->self.items[0], 0)
 #define LONGSHORE_FIRST_ITEMS_(count)                                                                                 \
-  LONGSHORE_EACH_ITEM_(0, longshore_at_most_((count), longshore_self->self.items[0]))
-#define LONGSHORE_EACH_ITEM_(zero, count)                                                                             \
-  for (uint32_t longshore_z = zero, longshore_end = (count); longshore_z < longshore_self->self.items[2]; ++longshore_z)\
+  LONGSHORE_EACH_ITEM_(0, longshore_at_most_((count), longshore_self->self.items[0]), 0)
+#define LONGSHORE_EACH_ITEM_(zero, count, has_barrier)                                                                \
+  for (uint32_t longshore_end = (count), longshore_z = (zero) + LONGSHORE_BEGIN_ITEMS_(longshore_self);               \
+       longshore_z < longshore_self->self.items[2] LONGSHORE_END_ITEMS_(longshore_self, has_barrier); ++longshore_z)  \
     for (uint32_t longshore_y = 0; longshore_y < longshore_self->self.items[1]; ++longshore_y)                        \
       LONGSHORE_KEEP_LOOP_                                                                                            \
       for (uint32_t longshore_x = 0; longshore_x < longshore_end; ++longshore_x)                                      \
@@ -833,7 +882,7 @@ static LONGSHORE_INLINE_ uint32_t longshore_item_id_(const struct longshore_self
 
 LONGSHORE_OUTLINE_ void longshore_fail_at_(struct longshore_work *work, const char *what, const char *file,
                                            uint32_t line) {
-  work->calls->fail(work, what, file, line);
+  work->calls->fail(work, what, file, line, (uint64_t)__builtin_return_address(0));
   __builtin_unreachable();
 }
 #define longshore_fail_(self, what, file, line) longshore_fail_at_(longshore_of_(self)->work, (what), (file), (line))
@@ -847,7 +896,7 @@ LONGSHORE_OVERLOAD_ void *longshore_shared_(const struct longshore_group *group,
 LONGSHORE_OVERLOAD_ void *longshore_shared_(struct longshore_self *self, void *own, size_t bytes) {
   (void)own;
   uint32_t at = self->fixed_used;
-  self->fixed_used = at + (uint32_t)((bytes + 63) / 64 * 64);
+  self->fixed_used = at + (uint32_t)((bytes + 63) / 64 * 64) + LONGSHORE_GAP_;
   if (self->fixed_used > self->work->fixed_bytes)
     longshore_fail_at_(self->work, "LONGSHORE_SHARED: the group has less shared memory", __FILE__, __LINE__);
   return (char *)self->work->fixed + at;
@@ -856,28 +905,32 @@ LONGSHORE_OVERLOAD_ void *longshore_shared_(struct longshore_self *self, void *o
 #define LONGSHORE_SHARED_(type, name, dimensions)                                                                     \
   LONGSHORE_NOTE_(LONGSHORE_NOTE_SHARED_, sizeof(type dimensions))                                                    \
   char longshore_memory_of_##name[sizeof(*longshore_self) == sizeof(struct longshore_group)                           \
-                                      ? sizeof(type dimensions)                                                       \
+                                      ? sizeof(type dimensions) + LONGSHORE_GAP_                                      \
                                       : 1] __attribute__((aligned(64)));                                              \
   __typeof__(&(*(type(*) dimensions)0)[0]) const name = (__typeof__(&(*(type(*) dimensions)0)[0]))                    \
-      longshore_shared_(longshore_self, longshore_memory_of_##name, sizeof(type dimensions))
+      LONGSHORE_CHECK_SHARED_(longshore_self,                                                                         \
+                              longshore_shared_(longshore_self, longshore_memory_of_##name, sizeof(type dimensions)), \
+                              sizeof(type dimensions), #name)
 
 #define longshore_dynamic_shared_(self)                                                                               \
   LONGSHORE_NOTED_(LONGSHORE_NOTE_DYNAMIC_SHARED_, longshore_of_(self)->work->dynamic)
 
 #define LONGSHORE_PRIVATE_(type, name)                                                                                \
   _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wvla-extension\"")                            \
-  type name[longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]            \
-      __attribute__((aligned(64))) _Pragma("clang diagnostic pop")
+  type name[LONGSHORE_ALL_ITEMS_ + LONGSHORE_GAP_] __attribute__((aligned(64)))                                       \
+  _Pragma("clang diagnostic pop") LONGSHORE_CHECK_PRIVATE_(name, LONGSHORE_ALL_ITEMS_, sizeof(*name))
+#define LONGSHORE_ALL_ITEMS_                                                                                          \
+  (longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2])
 #define longshore_private_(name) (name[longshore_item_index()])
 #define LONGSHORE_PRIVATE_ARRAY_(type, name, count)                                                                   \
   _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wvla-extension\"")                            \
-  type name[count][longshore_self->self.items[0] * longshore_self->self.items[1] * longshore_self->self.items[2]]     \
-      __attribute__((aligned(64))) _Pragma("clang diagnostic pop")
+  type name[(count) + (LONGSHORE_IS_CHECKED_ ? 1 : 0)][LONGSHORE_ALL_ITEMS_] __attribute__((aligned(64)))             \
+  _Pragma("clang diagnostic pop") LONGSHORE_CHECK_PRIVATE_(name, count, sizeof(*name))
 #define longshore_private_of_(name, number) (name[number][longshore_item_index()])
 
 /* One thread runs the items of LONGSHORE_ITEMS before the group's later code, so there is
  * nothing to wait for. */
-LONGSHORE_OVERLOAD_ void longshore_barrier_(const struct longshore_group *group) { (void)group; }
+LONGSHORE_OVERLOAD_ void longshore_barrier_(const struct longshore_group *group) { LONGSHORE_CHECK_BARRIER_(group); }
 LONGSHORE_TOGETHER_(void, longshore_barrier_together_, "__longshore_barrier", (struct longshore_work * work),
                     work->calls->barrier(work))
 LONGSHORE_TOGETHER_(void, longshore_grid_barrier_together_, "__longshore_grid_barrier_of_items",
@@ -897,7 +950,7 @@ LONGSHORE_OVERLOAD_ void longshore_grid_barrier_(struct longshore_self *self) {
 
 /* One thread runs a group. Loads and stores remain atomic: plain ones say that items do not touch
  * the same element. */
-#define LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope) ((scope) >= LONGSHORE_SCOPE_GROUP)
+#define LONGSHORE_ATOMIC_BY_ONE_THREAD_(scope) (!LONGSHORE_IS_CHECKED_ && (scope) >= LONGSHORE_SCOPE_GROUP)
 #define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, (order))
 #define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                                  \
   __atomic_compare_exchange(__VA_ARGS__, 0, (order), LONGSHORE_FAILED_(order))
@@ -931,8 +984,8 @@ static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathere
   (void)bytes;
   return all->words[lane];
 }
-static __attribute__((noinline, unused)) uint64_t longshore_gather_ballot_(struct longshore_work *work,
-                                                                           uint32_t condition) {
+static LONGSHORE_ON_DEVICE_ __attribute__((noinline, unused)) uint64_t
+longshore_gather_ballot_(struct longshore_work *work, uint32_t condition) {
   const struct longshore_gathered_ all = longshore_gather_(work, condition);
   uint64_t holds = 0;
   for (uint32_t lane = 0; lane < LONGSHORE_WIDTH_; ++lane) holds |= (all.words[lane] & 1) << lane;
@@ -945,6 +998,30 @@ static LONGSHORE_INLINE_ uint64_t longshore_ballot_(struct longshore_self *self,
   if (self->width == 1) return (uint64_t)condition & 1;
   return longshore_ballot_together_(self->work, (uint32_t)condition);
 }
+/* For sources in CUDA and HIP: a barrier for the items that have not returned, and exchanges among
+ * chosen lanes. */
+LONGSHORE_TOGETHER_(void, longshore_barrier_of_rest_, "__longshore_barrier_of_rest", (struct longshore_work * work),
+                    work->calls->barrier_of_rest(work))
+static LONGSHORE_ON_DEVICE_ __attribute__((noinline, unused)) uint64_t
+longshore_gather_ballot_of_(struct longshore_work *work, uint32_t condition, uint32_t lanes) {
+  uint64_t present, holds = 0;
+  const uint64_t *const words = work->calls->gather_of(work, condition, lanes, &present);
+  for (uint32_t lane = 0; lane < LONGSHORE_WIDTH_; ++lane) holds |= (words[lane] & 1) << lane;
+  return holds & present;
+}
+LONGSHORE_TOGETHER_(uint64_t, longshore_ballot_of_, "__longshore_ballot_of",
+                    (struct longshore_work * work, uint32_t condition, uint32_t lanes),
+                    return longshore_gather_ballot_of_(work, condition, lanes))
+static LONGSHORE_ON_DEVICE_ __attribute__((noinline, unused)) uint64_t
+longshore_gather_shuffle_of_(struct longshore_work *work, uint64_t word, uint32_t lane, uint32_t lanes) {
+  uint64_t present;
+  const uint64_t *const words = work->calls->gather_of(work, word, lanes, &present);
+  return lane < LONGSHORE_WIDTH_ && (present >> lane & 1) ? words[lane] : word;
+}
+LONGSHORE_TOGETHER_(uint64_t, longshore_shuffle_of_, "__longshore_shuffle_of",
+                    (struct longshore_work * work, uint64_t word, uint32_t lane, uint32_t lanes),
+                    return longshore_gather_shuffle_of_(work, word, lane, lanes))
+
 #define LONGSHORE_PRINTF_(...) longshore_print_(longshore_of_(longshore_self)->work, __VA_ARGS__)
 LONGSHORE_OUTLINE_ __attribute__((format(printf, 2, 3))) void longshore_print_(struct longshore_work *work,
                                                                               const char *format, ...) {
@@ -968,7 +1045,7 @@ LONGSHORE_OUTLINE_ __attribute__((format(printf, 2, 3))) void longshore_print_(s
 
 /* ---- On a GPU -------------------------------------------------------------------------------- */
 
-#if defined(__NVPTX__) || defined(__AMDGCN__)
+#if defined(LONGSHORE_GPU_CODE_)
 
 /* Ids come from hardware registers; this structure holds the group size, which the compiler may
  * know. */
@@ -979,7 +1056,10 @@ struct longshore_group {
   struct longshore_self self;
 };
 
-#if defined(__CUDA__) || defined(__HIP__)
+#if defined(__LONGSHORE_SPIRV__)
+#define LONGSHORE_ENTRY_
+#define LONGSHORE_LOCAL_MEMORY_ __attribute__((address_space(3), loader_uninitialized))
+#elif defined(__CUDA__) || defined(__HIP__)
 #define LONGSHORE_ENTRY_ __attribute__((global))
 #define LONGSHORE_LOCAL_MEMORY_ __attribute__((shared))
 #else
@@ -1007,6 +1087,21 @@ struct longshore_group {
 /* A kernel: its description, and an entry that calls the body. In C the entry cannot use the
  * parameters' names, so it has its own. The types are the same, except that every pointer is a
  * void *. */
+#if defined(__LONGSHORE_SPIRV__)
+/* The entry reads its arguments itself, so that no calling convention divides structures. */
+#define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                              \
+  LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                                \
+  LONGSHORE_BODY_(name, type, params);                                                                                \
+  LONGSHORE_EXTERN_C_ LONGSHORE_EXPORT_ void name(void);                                                              \
+  LONGSHORE_EXPORT_ void name(void) {                                                                                 \
+    LONGSHORE_PARAMETERS_(LONGSHORE_READ_, params)                                                                    \
+    LONGSHORE_START_##form(LONGSHORE_SIZE_(__VA_ARGS__))                                                              \
+    __longshore_body_##name(&self LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                              \
+  }                                                                                                                   \
+  LONGSHORE_BODY_(name, type, params)
+#define LONGSHORE_READ_(i, p)                                                                                         \
+  LONGSHORE_TYPE_(p) const longshore_argument_##i = *(LONGSHORE_TYPE_(p) const *)longshore_argument_(i);
+#else
 #define LONGSHORE_DEFINE_(name, form, type, params, ...)                                                              \
   LONGSHORE_DESCRIBE_(name, form, params, __VA_ARGS__)                                                                \
   LONGSHORE_BODY_(name, type, params);                                                                                \
@@ -1017,6 +1112,7 @@ struct longshore_group {
     __longshore_body_##name(&self LONGSHORE_PARAMETERS_(LONGSHORE_COMMA_NAME_, params));                              \
   }                                                                                                                   \
   LONGSHORE_BODY_(name, type, params)
+#endif
 #define LONGSHORE_START_0(...) struct longshore_self self = longshore_start_(__VA_ARGS__);
 #define LONGSHORE_START_1(...) const struct longshore_group self = {longshore_start_(__VA_ARGS__)};
 
@@ -1060,7 +1156,9 @@ extern __attribute__((address_space(3), aligned(16))) char longshore_dynamic_mem
 #define longshore_private_of_(name, number) (name[number])
 
 /* The number of waiting groups, and the number of completed barriers. */
+#if !defined(__LONGSHORE_SPIRV__)
 LONGSHORE_ON_DEVICE_ LONGSHORE_EXPORT_ __attribute__((weak)) uint32_t __longshore_grid_barrier[2];
+#endif
 
 struct longshore_gathered_ {
   uint64_t present, own;
@@ -1394,6 +1492,68 @@ LONGSHORE_OUTLINE_ void longshore_fail_at_(const char *what, const char *file, u
 
 #endif
 
+/* ---- SPIR-V ---------------------------------------------------------------------------------- */
+
+#if defined(__LONGSHORE_SPIRV__)
+
+/* Functions without definitions, which `longshore cc` replaces by instructions. */
+#define LONGSHORE_SPIRV_(result, name, parameters)                                                                    \
+  LONGSHORE_EXTERN_C_ __attribute__((nothrow)) result longshore_##name##_ parameters __asm__("__longshore_spirv_" #name);
+#define LONGSHORE_SPIRV_ID_(name)                                                                                     \
+  LONGSHORE_EXTERN_C_ __attribute__((nothrow, const)) uint32_t longshore_spirv_##name##_(int d) __asm__(              \
+      "__longshore_spirv_" #name);
+#define LONGSHORE_SPIRV_TOGETHER_(result, name, parameters)                                                           \
+  LONGSHORE_EXTERN_C_ __attribute__((nothrow, convergent, noduplicate)) result longshore_spirv_##name##_ parameters   \
+      __asm__("__longshore_spirv_" #name);
+LONGSHORE_EXTERN_C_ __attribute__((nothrow, const)) const void *longshore_argument_(int index) __asm__(
+    "__longshore_spirv_argument");
+LONGSHORE_SPIRV_ID_(item_id)
+LONGSHORE_SPIRV_ID_(group_id)
+LONGSHORE_SPIRV_ID_(group_items)
+LONGSHORE_SPIRV_ID_(group_count)
+LONGSHORE_SPIRV_ID_(lane)
+LONGSHORE_SPIRV_ID_(width)
+LONGSHORE_SPIRV_ID_(subgroup_id)
+LONGSHORE_SPIRV_ID_(subgroup_count)
+LONGSHORE_SPIRV_TOGETHER_(void, barrier, (void))
+LONGSHORE_SPIRV_TOGETHER_(void, grid_barrier, (void))
+LONGSHORE_SPIRV_TOGETHER_(uint64_t, ballot, (uint32_t condition))
+LONGSHORE_SPIRV_TOGETHER_(uint32_t, shuffle, (uint32_t word, uint32_t lane))
+LONGSHORE_SPIRV_(void, print, (const struct longshore_word_ *words, size_t count))
+LONGSHORE_SPIRV_(void, fail_at, (const char *what, const char *file, uint32_t line))
+
+static LONGSHORE_INLINE_ struct longshore_self longshore_start_(uint32_t x, uint32_t y, uint32_t z) {
+  return (struct longshore_self){{x ? x : longshore_spirv_group_items_(0), y ? y : longshore_spirv_group_items_(1),
+                                  z ? z : longshore_spirv_group_items_(2)}};
+}
+static LONGSHORE_INLINE_ uint32_t longshore_item_id_(const struct longshore_self *self, int d) {
+  (void)self;
+  return longshore_spirv_item_id_(d);
+}
+#define longshore_group_id_(self, d) ((void)(self), longshore_spirv_group_id_(d))
+#define longshore_group_count_(self, d) ((void)(self), longshore_spirv_group_count_(d))
+static LONGSHORE_INLINE_ void longshore_wait_for_group_(void) { longshore_spirv_barrier_(); }
+static LONGSHORE_INLINE_ void longshore_fence_(int order, int scope) {
+  (void)scope;
+  __atomic_thread_fence(order);
+}
+
+/* All operations have the scope of the device. */
+#define LONGSHORE_ATOMIC_(name, order, scope, ...) __atomic_##name(__VA_ARGS__, (order))
+#define LONGSHORE_ATOMIC_COMPARE_(order, scope, ...)                                                                  \
+  __atomic_compare_exchange(__VA_ARGS__, 0, (order), LONGSHORE_FAILED_(order))
+
+#define longshore_width_(self) ((void)(self), longshore_spirv_width_(0))
+#define longshore_lane_(self) ((void)(self), longshore_spirv_lane_(0))
+#define longshore_ballot_(self, condition) ((void)(self), longshore_spirv_ballot_((condition) != 0))
+static LONGSHORE_INLINE_ uint64_t longshore_from_lane_(uint64_t word, uint32_t lane, size_t bytes) {
+  uint32_t low = longshore_spirv_shuffle_((uint32_t)word, lane);
+  if (bytes <= 4) return low;
+  return (uint64_t)longshore_spirv_shuffle_((uint32_t)(word >> 32), lane) << 32 | low;
+}
+
+#endif
+
 /* ---- Atomics --------------------------------------------------------------------------------- */
 
 #ifndef LONGSHORE_ATOMIC_BY_LOOP_
@@ -1488,7 +1648,7 @@ LONGSHORE_FOR_FLOATS_(LONGSHORE_FETCH_FLOAT_)
 
 /* ---- On both GPUs ---------------------------------------------------------------------------- */
 
-#if defined(__NVPTX__) || defined(__AMDGCN__)
+#if defined(LONGSHORE_GPU_CODE_)
 
 LONGSHORE_OVERLOAD_ void longshore_barrier_(const struct longshore_group *group) {
   (void)group;
@@ -1499,6 +1659,9 @@ LONGSHORE_OVERLOAD_ void longshore_barrier_(struct longshore_self *self) {
   longshore_wait_for_group_();
 }
 
+#if defined(__LONGSHORE_SPIRV__)
+#define longshore_grid_barrier_(self) ((void)(self), longshore_spirv_grid_barrier_())
+#else
 #define longshore_grid_barrier_(self)                                                                                 \
   longshore_grid_barrier_of_(longshore_group_count_(self, 0) * longshore_group_count_(self, 1) *                      \
                              longshore_group_count_(self, 2))
@@ -1519,6 +1682,7 @@ LONGSHORE_OUTLINE_ void longshore_grid_barrier_of_(uint32_t groups) {
   longshore_wait_for_group_();
   longshore_fence_(LONGSHORE_SEQ_CST, LONGSHORE_SCOPE_DEVICE);
 }
+#endif
 
 #define longshore_gather_(self, word) longshore_gather_in_(word)
 static LONGSHORE_INLINE_ struct longshore_gathered_ longshore_gather_in_(uint64_t word) {
@@ -1533,11 +1697,27 @@ static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathere
 
 /* ---- Sub-groups ------------------------------------------------------------------------------ */
 
-#if defined(__NVPTX__) || defined(__AMDGCN__)
+#if defined(__LONGSHORE_SPIRV__)
+/* Items of a device's sub-group need not have adjacent indices. */
+#define longshore_subgroup_id_(self) ((void)(self), longshore_spirv_subgroup_id_(0))
+#elif defined(LONGSHORE_GPU_CODE_)
 #define longshore_subgroup_id_(longshore_self)                                                                        \
   (((longshore_item_id_(longshore_self, 2) * longshore_group_items_(longshore_self, 1) +                              \
      longshore_item_id_(longshore_self, 1)) * longshore_group_items_(longshore_self, 0) +                             \
     longshore_item_id_(longshore_self, 0)) / longshore_width_(longshore_of_(longshore_self)))
+#endif
+#define LONGSHORE_WHOLE_SUBGROUPS_(longshore_self)                                                                    \
+  ((longshore_group_items(0) * longshore_group_items(1) * longshore_group_items(2) + longshore_subgroup_width() - 1) / \
+   longshore_subgroup_width())
+#if defined(__LONGSHORE_SPIRV__)
+/* Some drivers do not count a last sub-group that is not full. */
+static LONGSHORE_INLINE_ uint32_t longshore_subgroups_(uint32_t whole) {
+  const uint32_t counted = longshore_spirv_subgroup_count_(0);
+  return counted > whole ? counted : whole;
+}
+#define longshore_subgroup_count_(longshore_self) longshore_subgroups_(LONGSHORE_WHOLE_SUBGROUPS_(longshore_self))
+#else
+#define longshore_subgroup_count_(longshore_self) LONGSHORE_WHOLE_SUBGROUPS_(longshore_self)
 #endif
 #define LONGSHORE_SUBGROUP_(...) LONGSHORE_NOTED_(LONGSHORE_NOTE_SUBGROUP_, __VA_ARGS__)
 
@@ -1552,7 +1732,7 @@ static LONGSHORE_INLINE_ uint64_t longshore_take_(const struct longshore_gathere
                       __builtin_memcpy(&longshore_shuffled, &longshore_word, sizeof(longshore_shuffled));             \
                       longshore_shuffled)
 
-#if defined(__NVPTX__) || defined(__AMDGCN__)
+#if defined(LONGSHORE_GPU_CODE_)
 static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self *self, uint64_t word, uint32_t lane,
                                                           size_t bytes) {
   const uint32_t width = longshore_width_(self);
@@ -1584,7 +1764,14 @@ static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self 
     if (mode == 0 || from < lane || (mode == 1 && from == lane)) old = (next);                                        \
   }                                                                                                                   \
   return old;
-#if defined(__NVPTX__) || defined(__AMDGCN__)
+#if defined(__LONGSHORE_SPIRV__)
+#define LONGSHORE_SCAN_(T, tag, name, identity, next)                                                                 \
+  LONGSHORE_SPIRV_TOGETHER_(T, scan_##name##_##tag, (T value, int mode))                                              \
+  LONGSHORE_OVERLOAD_ T longshore_scan_##name##_(struct longshore_self *self, T value, int mode) {                    \
+    (void)self;                                                                                                       \
+    return longshore_spirv_scan_##name##_##tag##_(value, mode);                                                       \
+  }
+#elif defined(LONGSHORE_GPU_CODE_)
 #define LONGSHORE_SCAN_(T, tag, name, identity, next)                                                                 \
   LONGSHORE_OVERLOAD_ T longshore_scan_##name##_(struct longshore_self *self, T value, int mode) {                    \
     const uint32_t width = longshore_width_(self), lane = longshore_lane_(self);                                      \
@@ -1594,8 +1781,8 @@ static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self 
   }
 #else
 #define LONGSHORE_SCAN_(T, tag, name, identity, next)                                                                 \
-  static __attribute__((noinline, unused)) T longshore_gather_##name##_##tag##_(struct longshore_work *work, T value, \
-                                                                                uint32_t lane, int mode) {            \
+  static LONGSHORE_ON_DEVICE_ __attribute__((noinline, unused)) T longshore_gather_##name##_##tag##_(                 \
+      struct longshore_work *work, T value, uint32_t lane, int mode) {                                                \
     const struct longshore_gathered_ all = longshore_gather_(work, longshore_to_word_(value));                        \
     LONGSHORE_SCAN_BODY_(T, identity, next)                                                                           \
   }                                                                                                                   \
@@ -1609,7 +1796,7 @@ static LONGSHORE_INLINE_ uint64_t longshore_shuffle_word_(struct longshore_self 
 #endif
 
 /* With all lanes active, a GPU takes log2(width) steps. A CPU reads gathered values at no cost. */
-#if defined(__NVPTX__) || defined(__AMDGCN__)
+#if defined(LONGSHORE_GPU_CODE_)
 #define LONGSHORE_SCAN_STEPS_(identity, next)                                                                         \
   if (all.present == ~(uint64_t)0 >> (64 - width)) {                                                                  \
     for (uint32_t step = 1; step < width; step *= 2) {                                                                \
@@ -1668,5 +1855,7 @@ LONGSHORE_OVERLOAD_ double longshore_fma_(double x, double y, double z) { return
 #define longshore_abs_(x) __builtin_elementwise_abs(x)
 #define longshore_min_(x, y) __builtin_elementwise_min((LONGSHORE_COMMON_(x, y))(x), (LONGSHORE_COMMON_(x, y))(y))
 #define longshore_max_(x, y) __builtin_elementwise_max((LONGSHORE_COMMON_(x, y))(x), (LONGSHORE_COMMON_(x, y))(y))
+
+#include "longshore_math.h"
 
 #endif

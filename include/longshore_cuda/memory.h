@@ -1,0 +1,167 @@
+/*
+ * longshore_cuda/memory.h: fences, atomic operations, loads and stores. Part of longshore_cuda.h.
+ */
+#ifndef LONGSHORE_CUDA_MEMORY_H
+#define LONGSHORE_CUDA_MEMORY_H
+#pragma clang system_header
+
+LONGSHORE_CUDA_ void longshore_cuda_fence_block_() { longshore_fence_(LONGSHORE_SEQ_CST, LONGSHORE_SCOPE_GROUP); }
+LONGSHORE_CUDA_ void longshore_cuda_fence_device_() { longshore_fence_(LONGSHORE_SEQ_CST, LONGSHORE_SCOPE_DEVICE); }
+LONGSHORE_CUDA_ void longshore_cuda_fence_system_() { longshore_fence_(LONGSHORE_SEQ_CST, LONGSHORE_SCOPE_SYSTEM); }
+#define __threadfence_block() longshore_cuda_fence_block_()
+#define __threadfence() longshore_cuda_fence_device_()
+#define __threadfence_system() longshore_cuda_fence_system_()
+
+/* ---- Atomic operations ----------------------------------------------------------------------- */
+
+/* The scope of atomics without one is the device. */
+#define LONGSHORE_RMW_(T, cuda, ours)                                                                                 \
+  LONGSHORE_CUDA_ T atomic##cuda(T *p, T v) {                                                                         \
+    return longshore_atomic_##ours##_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE);                       \
+  }                                                                                                                   \
+  LONGSHORE_CUDA_ T atomic##cuda##_block(T *p, T v) {                                                                 \
+    return longshore_atomic_##ours##_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_GROUP);                        \
+  }                                                                                                                   \
+  LONGSHORE_CUDA_ T atomic##cuda##_system(T *p, T v) {                                                                \
+    return longshore_atomic_##ours##_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_SYSTEM);                       \
+  }
+#define LONGSHORE_RMW_INTEGER_(T)                                                                                     \
+  LONGSHORE_RMW_(T, Add, add)                                                                                         \
+  LONGSHORE_RMW_(T, Sub, sub)                                                                                         \
+  LONGSHORE_RMW_(T, Min, min)                                                                                         \
+  LONGSHORE_RMW_(T, Max, max)                                                                                         \
+  LONGSHORE_RMW_(T, And, and)                                                                                         \
+  LONGSHORE_RMW_(T, Or, or)                                                                                           \
+  LONGSHORE_RMW_(T, Xor, xor)                                                                                         \
+  LONGSHORE_RMW_(T, Exch, exchange)
+LONGSHORE_RMW_INTEGER_(int)
+LONGSHORE_RMW_INTEGER_(unsigned int)
+LONGSHORE_RMW_INTEGER_(long)
+LONGSHORE_RMW_INTEGER_(unsigned long)
+LONGSHORE_RMW_INTEGER_(long long)
+LONGSHORE_RMW_INTEGER_(unsigned long long)
+#define LONGSHORE_RMW_FLOAT_(T)                                                                                       \
+  LONGSHORE_RMW_(T, Add, add)                                                                                         \
+  LONGSHORE_RMW_(T, Sub, sub)                                                                                         \
+  LONGSHORE_RMW_(T, Min, min)                                                                                         \
+  LONGSHORE_RMW_(T, Max, max)                                                                                         \
+  LONGSHORE_RMW_(T, Exch, exchange)
+LONGSHORE_RMW_FLOAT_(float)
+LONGSHORE_RMW_FLOAT_(double)
+
+#define LONGSHORE_CAS_SCOPED_(T, suffix, scope)                                                                       \
+  LONGSHORE_CUDA_ T atomicCAS##suffix(T *p, T expected, T v) {                                                        \
+    (void)longshore_atomic_compare_exchange_explicit(p, &expected, v, LONGSHORE_RELAXED, scope);                      \
+    return expected;                                                                                                  \
+  }
+#define LONGSHORE_CAS_(T)                                                                                             \
+  LONGSHORE_CAS_SCOPED_(T, , LONGSHORE_SCOPE_DEVICE)                                                                  \
+  LONGSHORE_CAS_SCOPED_(T, _block, LONGSHORE_SCOPE_GROUP)                                                             \
+  LONGSHORE_CAS_SCOPED_(T, _system, LONGSHORE_SCOPE_SYSTEM)
+LONGSHORE_CAS_(int)
+LONGSHORE_CAS_(unsigned int)
+LONGSHORE_CAS_(long)
+LONGSHORE_CAS_(unsigned long)
+LONGSHORE_CAS_(long long)
+LONGSHORE_CAS_(unsigned long long)
+LONGSHORE_CAS_(float)
+LONGSHORE_CAS_(double)
+/* Two bytes, as a part of the four around them. */
+LONGSHORE_CUDA_ unsigned short atomicCAS(unsigned short *p, unsigned short expected, unsigned short v) {
+  unsigned int *const word = (unsigned int *)((uintptr_t)p & ~(uintptr_t)3);
+  const unsigned int shift = ((unsigned int)(uintptr_t)p & 2) * 8, mask = 0xffffu << shift;
+  unsigned int old = longshore_atomic_load(word);
+  for (;;) {
+    if ((unsigned short)(old >> shift) != expected) return (unsigned short)(old >> shift);
+    const unsigned int seen = atomicCAS(word, old, (old & ~mask) | (unsigned int)v << shift);
+    if (seen == old) return expected;
+    old = seen;
+  }
+}
+
+#define LONGSHORE_ATOMIC_LOOP_(name, T, next)                                                                         \
+  LONGSHORE_CUDA_ T name(T *p, T v) {                                                                                 \
+    T old = longshore_atomic_load(p);                                                                                 \
+    for (;;) {                                                                                                        \
+      const T seen = atomicCAS(p, old, (T)(next));                                                                    \
+      if (seen == old) return old;                                                                                    \
+      old = seen;                                                                                                     \
+    }                                                                                                                 \
+  }                                                                                                                   \
+  LONGSHORE_CUDA_ T name##_block(T *p, T v) { return name(p, v); }                                                    \
+  LONGSHORE_CUDA_ T name##_system(T *p, T v) { return name(p, v); }
+LONGSHORE_ATOMIC_LOOP_(atomicInc, unsigned int, old >= v ? 0 : old + 1)
+LONGSHORE_ATOMIC_LOOP_(atomicDec, unsigned int, old == 0 || old > v ? v : old - 1)
+#define unsafeAtomicAdd atomicAdd
+#define safeAtomicAdd atomicAdd
+#define atomicAddNoRet(p, v) ((void)atomicAdd(p, v))
+
+/* Each member by itself. */
+LONGSHORE_CUDA_ float2 atomicAdd(float2 *p, float2 v) { return make_float2(atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)); }
+LONGSHORE_CUDA_ float4 atomicAdd(float4 *p, float4 v) {
+  return make_float4(atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y), atomicAdd(&p->z, v.z), atomicAdd(&p->w, v.w));
+}
+
+/* ---- Loads and stores ------------------------------------------------------------------------ */
+
+/* Hints about caches, which are plain accesses here. */
+#define LONGSHORE_LOAD_(name)                                                                                         \
+  template <class T> LONGSHORE_CUDA_ T name(const T *p) { return *p; }
+#define LONGSHORE_STORE_(name)                                                                                        \
+  template <class T> LONGSHORE_CUDA_ void name(T *p, T v) { *p = v; }
+LONGSHORE_LOAD_(__ldg)
+LONGSHORE_LOAD_(__ldca)
+LONGSHORE_LOAD_(__ldcg)
+LONGSHORE_LOAD_(__ldcs)
+LONGSHORE_LOAD_(__ldlu)
+LONGSHORE_LOAD_(__ldcv)
+LONGSHORE_STORE_(__stwb)
+LONGSHORE_STORE_(__stcg)
+LONGSHORE_STORE_(__stcs)
+LONGSHORE_STORE_(__stwt)
+
+LONGSHORE_LOAD_(__ldu)
+#if LONGSHORE_ON_GPU_
+LONGSHORE_CUDA_ size_t __cvta_generic_to_shared(const void *p) {
+  return (size_t)(const __attribute__((address_space(3))) void *)p;
+}
+#else
+LONGSHORE_CUDA_ size_t __cvta_generic_to_shared(const void *p) { return (size_t)p; }
+#endif
+LONGSHORE_CUDA_ size_t __cvta_generic_to_global(const void *p) { return (size_t)p; }
+
+/* Memory of the device's heap. AMD GPUs have none, so that the linker misses `malloc`; destructors
+ * may refer to `free`. */
+extern "C" __device__ void *longshore_heap_take_(size_t bytes) __asm__("malloc");
+LONGSHORE_CUDA_ void *malloc(size_t bytes) { return longshore_heap_take_(bytes); }
+#if defined(__AMDGCN__)
+LONGSHORE_CUDA_ void longshore_heap_give_(void *p) {
+  if (p) __builtin_trap();
+}
+#else
+extern "C" __device__ void longshore_heap_give_(void *p) __asm__("free");
+#endif
+LONGSHORE_CUDA_ void free(void *p) { longshore_heap_give_(p); }
+/* With a C++ library, clang defines the operators in this header. */
+#if __has_include(<new>)
+#include <new>
+#endif
+#if !defined(__CLANG_CUDA_WRAPPERS_NEW)
+__device__ inline void *operator new(size_t bytes) { return longshore_heap_take_(bytes); }
+__device__ inline void *operator new[](size_t bytes) { return longshore_heap_take_(bytes); }
+__device__ inline void operator delete(void *p) noexcept { longshore_heap_give_(p); }
+__device__ inline void operator delete[](void *p) noexcept { longshore_heap_give_(p); }
+__device__ inline void operator delete(void *p, size_t) noexcept { longshore_heap_give_(p); }
+__device__ inline void operator delete[](void *p, size_t) noexcept { longshore_heap_give_(p); }
+#endif
+LONGSHORE_CUDA_ void *memcpy(void *to, const void *from, size_t bytes) { return __builtin_memcpy(to, from, bytes); }
+LONGSHORE_CUDA_ void *memset(void *to, int byte, size_t bytes) { return __builtin_memset(to, byte, bytes); }
+LONGSHORE_CUDA_ int memcmp(const void *a, const void *b, size_t bytes) {
+  const unsigned char *const x = (const unsigned char *)a, *const y = (const unsigned char *)b;
+  for (size_t i = 0; i < bytes; ++i)
+    if (x[i] != y[i]) return x[i] - y[i];
+  return 0;
+}
+LONGSHORE_CUDA_ void *memmove(void *to, const void *from, size_t bytes) { return __builtin_memmove(to, from, bytes); }
+
+#endif
