@@ -12,13 +12,13 @@ use crate::producer::{Producer, is_bitcode};
 use crate::shards::AllShards;
 use crate::{
     CompilationFacts, Compile, CompileError, Compiled, LibraryChoice, LibraryVersion, Module,
-    Options, Output, Part, Request, Variant, code_object, nvptx, parts, targets,
+    Options, Output, Part, Request, code_object, nvptx, parts, targets,
 };
 
-/// A function that changes a parsed module before it is optimised, and adds the variants of the
-/// list. It returns a report in lines, or the reason why the module cannot be compiled.
+/// A function that changes a parsed module before it is optimised, and adds the variants and checks
+/// of the options. It returns a report in lines, or the reason why the module cannot be compiled.
 pub type PrePass =
-    fn(&Library, ContextRef, ModuleRef, &[Variant]) -> Result<Vec<String>, CompileError>;
+    fn(&Library, ContextRef, ModuleRef, &Options) -> Result<Vec<String>, CompileError>;
 
 /// A compiler in this process. Opens each `libLLVM` at the first request for it.
 pub struct Compiler {
@@ -104,7 +104,7 @@ impl Compiler {
         };
         if let Some(pre_pass) = pre_pass {
             let (library, context) = (&backend.library, module.context.context);
-            facts.pre_pass = pre_pass(library, context, module.module, &options.variants)?;
+            facts.pre_pass = pre_pass(library, context, module.module, options)?;
             module.verify("the pre-pass has made the module invalid")?;
         }
         if options.keeps_text_before {

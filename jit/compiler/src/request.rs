@@ -126,6 +126,8 @@ pub struct Options {
     /// Whether the compiler's pre-pass runs before the optimisation passes, if the compiler has
     /// one.
     pub runs_pre_pass: bool,
+    /// Whether the compiler's pre-pass adds checks to the accesses of kernels for CPUs.
+    pub checks: bool,
     /// Variants of kernels that the compiler's pre-pass adds to a whole module.
     pub variants: Vec<Variant>,
     /// Whether globals without a name get names.
@@ -146,6 +148,7 @@ impl Default for Options {
             optimizes: true,
             position_independent: true,
             runs_pre_pass: true,
+            checks: false,
             variants: Vec::new(),
             names_globals: false,
             output: Output::Code,

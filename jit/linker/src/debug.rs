@@ -87,13 +87,25 @@ impl DebugSupport {
     /// A report that fails is logged as a warning, and stops neither the other reports nor the
     /// link. The call writes to files, and waits for an attached debugger to read the object.
     pub fn object_linked(&self, object: &LinkedObject<'_>) -> Registration {
-        if let Some(Err(error)) = self.perf_map.as_ref().map(|map| map.add(object.functions)) {
-            log::warn!("{}: its functions are not in the perf map: {error}", object.name);
-        }
-        if let Some(Err(error)) = self.jitdump.as_ref().map(|dump| dump.add(object.functions)) {
-            log::warn!("{}: its functions are not in the jitdump: {error}", object.name);
-        }
+        self.functions_linked(object.name, object.functions);
         Registration { _gdb: self.gdb.then(|| register(object)).flatten() }
+    }
+
+    /// Announces functions to profilers alone. `name` is for messages.
+    ///
+    /// A report that fails is logged as a warning.
+    pub fn functions_linked(&self, name: &str, functions: &[LinkedFunction<'_>]) {
+        if let Some(Err(error)) = self.perf_map.as_ref().map(|map| map.add(functions)) {
+            log::warn!("{name}: its functions are not in the perf map: {error}");
+        }
+        if let Some(Err(error)) = self.jitdump.as_ref().map(|dump| dump.add(functions)) {
+            log::warn!("{name}: its functions are not in the jitdump: {error}");
+        }
+    }
+
+    /// Returns whether profilers get reports.
+    pub fn has_profilers(&self) -> bool {
+        self.perf_map.is_some() || self.jitdump.is_some()
     }
 
     /// Returns the jitdump's file, if there is one.

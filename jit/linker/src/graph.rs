@@ -349,7 +349,7 @@ impl LinkGraph {
     }
 
     /// Returns ELF section index and address of each section of the object that has memory.
-    pub(crate) fn section_addresses(&self) -> Vec<(usize, u64)> {
+    pub fn section_addresses(&self) -> Vec<(usize, u64)> {
         let placed = |block: &BlockId| {
             self.base
                 .state(*block)

@@ -105,7 +105,7 @@ struct Options {
     prunes: bool,
     phony_externals: Option<u64>,
     passes: Passes,
-    debug: Option<DebugSupport>,
+    debug: Option<Arc<DebugSupport>>,
     listing: Option<Listing>,
     rebinds_process_data: bool,
     /// The function that accepts data of the process for copying, by its name.
@@ -229,9 +229,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Reports linked code to debuggers and profilers.
-    pub fn with_debug(mut self, debug: DebugSupport) -> Self {
-        self.options.debug = Some(debug);
+    /// Reports linked code to debuggers and profilers. Sessions may share the reporter.
+    pub fn with_debug(mut self, debug: impl Into<Arc<DebugSupport>>) -> Self {
+        self.options.debug = Some(debug.into());
         self
     }
 

@@ -138,11 +138,13 @@ functions! {
         fn LLVMGetReturnType(TypeRef) -> TypeRef;
         fn LLVMGetElementType(TypeRef) -> TypeRef;
         fn LLVMStructGetTypeAtIndex(TypeRef, u32) -> TypeRef;
+        fn LLVMCountStructElementTypes(TypeRef) -> u32;
         fn LLVMGetVectorSize(TypeRef) -> u32;
         fn LLVMGetArrayLength(TypeRef) -> u32;
         fn LLVMTypeOf(ValueRef) -> TypeRef;
         fn LLVMGlobalGetValueType(ValueRef) -> TypeRef;
         fn LLVMTypeIsSized(TypeRef) -> Bool;
+        fn LLVMGetTypeByName2(ContextRef, *const c_char) -> TypeRef;
         // Globals and functions.
         fn LLVMGetFirstFunction(ModuleRef) -> ValueRef;
         fn LLVMGetNextFunction(ValueRef) -> ValueRef;
@@ -190,6 +192,7 @@ functions! {
         fn LLVMSetSubprogram(ValueRef, MetadataRef);
         fn LLVMGetEnumAttributeKindForName(*const c_char, usize) -> u32;
         fn LLVMCreateEnumAttribute(ContextRef, u32, u64) -> AttributeRef;
+        fn LLVMGetEnumAttributeValue(AttributeRef) -> u64;
         fn LLVMCreateStringAttribute(
             ContextRef, *const c_char, u32, *const c_char, u32,
         ) -> AttributeRef;
@@ -288,7 +291,15 @@ functions! {
         fn LLVMGetVolatile(ValueRef) -> Bool;
         fn LLVMSetVolatile(ValueRef, Bool);
         fn LLVMGetOrdering(ValueRef) -> u32;
+        fn LLVMSetOrdering(ValueRef, u32);
+        fn LLVMGetAtomicRMWBinOp(ValueRef) -> u32;
+        fn LLVMGetCmpXchgSuccessOrdering(ValueRef) -> u32;
         fn LLVMGetICmpPredicate(ValueRef) -> u32;
+        fn LLVMGetFCmpPredicate(ValueRef) -> u32;
+        fn LLVMGetNumIndices(ValueRef) -> u32;
+        fn LLVMGetIndices(ValueRef) -> *const u32;
+        fn LLVMGetNumMaskElements(ValueRef) -> u32;
+        fn LLVMGetMaskValue(ValueRef, u32) -> i32;
         fn LLVMGetMDKindIDInContext(ContextRef, *const c_char, u32) -> u32;
         fn LLVMGetMetadata(ValueRef, u32) -> ValueRef;
         fn LLVMSetMetadata(ValueRef, u32, ValueRef);
@@ -313,6 +324,11 @@ functions! {
         fn LLVMDIFileGetFilename(MetadataRef, *mut u32) -> *const c_char;
         fn LLVMDIFileGetDirectory(MetadataRef, *mut u32) -> *const c_char;
         fn LLVMDISubprogramGetLine(MetadataRef) -> u32;
+        fn LLVMDITypeGetName(MetadataRef, *mut usize) -> *const c_char;
+        fn LLVMDITypeGetSizeInBits(MetadataRef) -> u64;
+        fn LLVMGetMetadataKind(MetadataRef) -> u32;
+        fn LLVMGetMDNodeNumOperands(ValueRef) -> u32;
+        fn LLVMGetMDNodeOperands(ValueRef, *mut ValueRef);
         fn LLVMDIBuilderCreateDebugLocation(
             ContextRef, u32, u32, MetadataRef, MetadataRef,
         ) -> MetadataRef;
@@ -334,6 +350,7 @@ functions! {
         fn LLVMBuildArrayAlloca(BuilderRef, TypeRef, ValueRef, *const c_char) -> ValueRef;
         fn LLVMBuildLoad2(BuilderRef, TypeRef, ValueRef, *const c_char) -> ValueRef;
         fn LLVMBuildStore(BuilderRef, ValueRef, ValueRef) -> ValueRef;
+        fn LLVMBuildMemCpy(BuilderRef, ValueRef, u32, ValueRef, u32, ValueRef) -> ValueRef;
         fn LLVMBuildGEP2(
             BuilderRef, TypeRef, ValueRef, *const ValueRef, u32, *const c_char,
         ) -> ValueRef;
@@ -355,9 +372,20 @@ functions! {
         fn LLVMBuildInsertElement(
             BuilderRef, ValueRef, ValueRef, ValueRef, *const c_char,
         ) -> ValueRef;
+        fn LLVMBuildExtractElement(BuilderRef, ValueRef, ValueRef, *const c_char) -> ValueRef;
+        fn LLVMBuildInsertValue(
+            BuilderRef, ValueRef, ValueRef, u32, *const c_char,
+        ) -> ValueRef;
         fn LLVMBuildExtractValue(BuilderRef, ValueRef, u32, *const c_char) -> ValueRef;
         fn LLVMBuildFreeze(BuilderRef, ValueRef, *const c_char) -> ValueRef;
         fn LLVMBuildFence(BuilderRef, u32, Bool, *const c_char) -> ValueRef;
+        fn LLVMBuildMemSet(BuilderRef, ValueRef, ValueRef, ValueRef, u32) -> ValueRef;
+        // Source places, and texts for messages.
+        fn LLVMDILocationGetColumn(MetadataRef) -> u32;
+        fn LLVMConstStringInContext(ContextRef, *const c_char, u32, Bool) -> ValueRef;
+        fn LLVMConstStructInContext(ContextRef, *const ValueRef, u32, Bool) -> ValueRef;
+        fn LLVMGetStructName(TypeRef) -> *const c_char;
+        fn LLVMIsThreadLocal(ValueRef) -> Bool;
     }
     optional {
         fn LLVMGetVersion(*mut u32, *mut u32, *mut u32);

@@ -182,6 +182,17 @@ pub mod code_gen_level {
     pub const AGGRESSIVE: u32 = 3;
 }
 
+/// `LLVMMetadataKind`.
+#[allow(missing_docs, reason = "the names of LLVM's kinds of metadata")]
+pub mod metadata_kind {
+    pub const TUPLE: u32 = 4;
+    pub const BASIC_TYPE: u32 = 11;
+    pub const DERIVED_TYPE: u32 = 12;
+    pub const COMPOSITE_TYPE: u32 = 13;
+    pub const SUBROUTINE_TYPE: u32 = 14;
+    pub const LOCAL_VARIABLE: u32 = 25;
+}
+
 /// `LLVMRelocPIC` of `LLVMRelocMode`.
 pub const RELOC_PIC: u32 = 2;
 /// `LLVMCodeModelDefault` of `LLVMCodeModel`.

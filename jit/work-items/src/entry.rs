@@ -7,10 +7,13 @@ use crate::ir::{Ir, ll};
 /// Offsets in `struct longshore_work`.
 const WORK_BEGIN: u64 = 0;
 const WORK_END: u64 = 8;
-const WORK_GROUPS: u64 = 16;
+pub(crate) const WORK_GROUPS: u64 = 16;
 pub(crate) const WORK_ITEMS: u64 = 28;
-const WORK_TRACED: u64 = 76;
+pub(crate) const WORK_TRACED: u64 = 76;
 const WORK_GROUP: u64 = 80;
+/// Memory of the group.
+pub(crate) const WORK_FIXED: u64 = 88;
+pub(crate) const WORK_DYNAMIC: u64 = 96;
 pub(crate) const WORK_CALLS: u64 = 120;
 /// Offsets in `struct longshore_self`, and its size in words of 8 bytes.
 pub(crate) const SELF_GROUP: u64 = 12;
@@ -30,6 +33,8 @@ pub(crate) struct Groups {
     pub(crate) regular: Option<ValueRef>,
     /// Function for any group.
     pub(crate) any: Option<ValueRef>,
+    /// Function for groups of this size alone, which comes first.
+    pub(crate) likely: Option<([u32; 3], ValueRef)>,
 }
 
 /// Makes a new function the kernel: with recorded items it calls `traced`, or without it the old
@@ -162,15 +167,29 @@ impl Entry<'_, '_> {
     /// Emits the call of the function for the group's size, from `body` to `end`.
     fn emit_choice(&self, body: BlockRef, end: BlockRef, work: ValueRef, own: ValueRef) {
         let ir = self.ir;
-        let (regular, any) = match self.groups {
-            Groups { regular: Some(one), any: None } | Groups { regular: None, any: Some(one) } => {
+        let i32 = ir.int(32);
+        let mut body = body;
+        if let Some((group, function)) = self.groups.likely {
+            let [likely, other] =
+                [c"likely", c"other"].map(|name| ir.append_block(self.function, name));
+            let build = ir.at_end(body);
+            let is_likely = [0, 1, 2].into_iter().zip(group).map(|(dimension, known)| {
+                let items = build.load_field(work, WORK_ITEMS + 4 * dimension, i32);
+                build.compare(predicate::EQ, items, ir.constant(32, known.into()))
+            });
+            let all = is_likely.reduce(|all, one| build.binary(opcode::AND, all, one));
+            build.cond_br(all.expect("there are three dimensions"), likely, other);
+            self.emit_call(likely, function, own, end);
+            body = other;
+        }
+        let (regular, any) = match (self.groups.regular, self.groups.any) {
+            (Some(one), None) | (None, Some(one)) => {
                 self.emit_call(body, one, own, end);
                 return;
             }
-            Groups { regular: Some(regular), any: Some(any) } => (regular, any),
-            Groups { regular: None, any: None } => unreachable!("a kernel has a group"),
+            (Some(regular), Some(any)) => (regular, any),
+            (None, None) => unreachable!("a kernel has a group"),
         };
-        let i32 = ir.int(32);
         let build = ir.at_end(body);
         let [x, y, z] = [0, 4, 8].map(|at| build.load_field(work, WORK_ITEMS + at, i32));
         let part = ir.constant(32, crate::chunk::WIDTH - 1);
@@ -202,17 +221,22 @@ impl Entry<'_, '_> {
 /// Returns a pointer to the message of items that wait at different places.
 pub(crate) fn stuck_text(ir: &Ir<'_>) -> ValueRef {
     const NAME: &std::ffi::CStr = c"longshore_stuck";
-    const TEXT: &[u8] = b"items wait at different places\0";
-    let found = ll!(ir, LLVMGetNamedGlobal(ir.module, NAME.as_ptr()));
+    let byte = ir.pointer_to(ir.int(8));
+    match ll!(ir, LLVMGetNamedGlobal(ir.module, NAME.as_ptr())).present() {
+        Some(text) => ll!(ir, LLVMConstBitCast(text, byte)),
+        None => text(ir, NAME, "items wait at different places"),
+    }
+}
+
+/// Returns a pointer to a new text of the module, which ends with 0.
+pub(crate) fn text(ir: &Ir<'_>, name: &std::ffi::CStr, text: &str) -> ValueRef {
     let byte = ir.int(8);
-    let text = found.present().unwrap_or_else(|| {
-        let bytes: Vec<ValueRef> = TEXT.iter().map(|byte| ir.constant(8, (*byte).into())).collect();
-        let value = ll!(ir, LLVMConstArray(byte, bytes.as_ptr(), bytes.len() as u32));
-        let global = ll!(ir, LLVMAddGlobal(ir.module, ir.type_of(value), NAME.as_ptr()));
-        ll!(ir, LLVMSetInitializer(global, value));
-        ll!(ir, LLVMSetLinkage(global, PRIVATE_LINKAGE));
-        ll!(ir, LLVMSetGlobalConstant(global, 1));
-        global
-    });
-    ll!(ir, LLVMConstBitCast(text, ir.pointer_to(byte)))
+    let bytes: Vec<ValueRef> =
+        text.bytes().chain([0]).map(|value| ir.constant(8, value.into())).collect();
+    let value = ll!(ir, LLVMConstArray(byte, bytes.as_ptr(), bytes.len() as u32));
+    let global = ll!(ir, LLVMAddGlobal(ir.module, ir.type_of(value), name.as_ptr()));
+    ll!(ir, LLVMSetInitializer(global, value));
+    ll!(ir, LLVMSetLinkage(global, PRIVATE_LINKAGE));
+    ll!(ir, LLVMSetGlobalConstant(global, 1));
+    ll!(ir, LLVMConstBitCast(global, ir.pointer_to(byte)))
 }

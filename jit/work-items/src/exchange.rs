@@ -35,8 +35,8 @@ impl Body<'_, '_> {
         for block in blocks {
             let found = self.exchange_of(block)?;
             match Marker::called(self.ir, found.call) {
-                Some(Marker::Shuffle) => self.shuffle(&found)?,
-                Some(Marker::Ballot) => self.ballot(&found)?,
+                Some(Marker::Shuffle | Marker::ShuffleOf) => self.shuffle(&found)?,
+                Some(Marker::Ballot | Marker::BallotOf) => self.ballot(&found)?,
                 Some(Marker::Scan(scan)) => self.scan(&found, scan)?,
                 _ => unreachable!("the node was made from such a call"),
             }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use longshore_llvm::types::*;
 
+use crate::checked;
 use crate::ir::{Ir, ll};
 use crate::shape::Place;
 use crate::transform::Body;
@@ -56,7 +57,8 @@ impl Body<'_, '_> {
     fn can_move(&self, instruction: ValueRef, to: Place, level: Level, has_written: bool) -> bool {
         let ir = self.ir;
         let is_load = is_load(ir, instruction) && !has_written;
-        (is_load || may_trap(ir, instruction) || is_speculatable(ir, instruction))
+        let is_free = is_speculatable(ir, instruction) || checked::is_shared(ir, instruction);
+        (is_load || may_trap(ir, instruction) || is_free)
             && ir.operands(instruction).into_iter().all(|it| self.is_there(it, to, level))
     }
 

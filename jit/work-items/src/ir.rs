@@ -1,76 +1,40 @@
 //! LLVM's IR with less noise: the operations of the C API that the pass needs.
 
 use std::ffi::CStr;
+use std::ops::Deref;
 
+use longshore_llvm::Library;
 use longshore_llvm::types::*;
-use longshore_llvm::{Functions, Library};
 
 mod build;
+mod source;
 pub(crate) use build::Build;
 
-/// Calls a function of LLVM.
-macro_rules! ll {
-    ($ir:expr, $name:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: the caller of `Ir::new` vouches for the module, all handles come from it, and
-        // none is used after its deletion.
-        unsafe { ($ir.functions.$name)($($argument),*) }
-    }};
-}
-pub(crate) use ll;
+pub(crate) use longshore_llvm::ll;
 
-/// A module with a builder for new instructions.
-pub(crate) struct Ir<'l> {
-    pub(crate) functions: &'l Functions,
-    pub(crate) context: ContextRef,
-    pub(crate) module: ModuleRef,
-    builder: BuilderRef,
-    /// Major version of LLVM.
-    pub(crate) major: u32,
-}
+/// A module with a builder for new instructions, and with the changes that these passes make.
+pub(crate) struct Ir<'l>(longshore_llvm::Ir<'l>);
 
-impl Drop for Ir<'_> {
-    fn drop(&mut self) {
-        ll!(self, LLVMDisposeBuilder(self.builder));
+impl<'l> Deref for Ir<'l> {
+    type Target = longshore_llvm::Ir<'l>;
+
+    fn deref(&self) -> &longshore_llvm::Ir<'l> {
+        &self.0
     }
 }
 
 impl<'l> Ir<'l> {
     /// # Safety
-    /// The module is alive, valid and of this context, and no other code uses it or the context
-    /// while this exists.
+    /// As for [`longshore_llvm::Ir::new`].
     pub(crate) unsafe fn new(library: &'l Library, context: ContextRef, module: ModuleRef) -> Self {
-        let functions = library.functions();
-        // SAFETY: the caller vouches for the context.
-        let builder = unsafe { (functions.LLVMCreateBuilderInContext)(context) };
-        Ir { functions, context, module, builder, major: library.major() }
+        // SAFETY: promised by the caller.
+        Ir(unsafe { longshore_llvm::Ir::new(library, context, module) })
     }
 
     // ---- Types and constants ----
 
-    pub(crate) fn int(&self, bits: u32) -> TypeRef {
-        ll!(self, LLVMIntTypeInContext(self.context, bits))
-    }
-
-    pub(crate) fn constant(&self, bits: u32, value: u64) -> ValueRef {
-        ll!(self, LLVMConstInt(self.int(bits), value, 0))
-    }
-
     pub(crate) fn pointer_to(&self, ty: TypeRef) -> TypeRef {
         ll!(self, LLVMPointerType(ty, 0))
-    }
-
-    pub(crate) fn type_of(&self, value: ValueRef) -> TypeRef {
-        ll!(self, LLVMTypeOf(value))
-    }
-
-    pub(crate) fn kind(&self, ty: TypeRef) -> u32 {
-        ll!(self, LLVMGetTypeKind(ty))
-    }
-
-    /// Returns the value of a constant integer of at most 64 bits.
-    pub(crate) fn constant_value(&self, value: ValueRef) -> Option<u64> {
-        let constant = ll!(self, LLVMIsAConstantInt(value)).present()?;
-        Some(ll!(self, LLVMConstIntGetZExtValue(constant)))
     }
 
     /// Returns a word of a constant array of words.
@@ -90,33 +54,7 @@ impl<'l> Ir<'l> {
         self.constant_value(word).map(|word| word as u32)
     }
 
-    pub(crate) fn is_instruction(&self, value: ValueRef) -> bool {
-        !ll!(self, LLVMIsAInstruction(value)).is_null()
-    }
-
     // ---- Functions ----
-
-    pub(crate) fn all_functions(&self) -> Vec<ValueRef> {
-        let mut next = ll!(self, LLVMGetFirstFunction(self.module)).present();
-        std::iter::from_fn(|| {
-            let function = next?;
-            next = ll!(self, LLVMGetNextFunction(function)).present();
-            Some(function)
-        })
-        .collect()
-    }
-
-    pub(crate) fn is_defined(&self, function: ValueRef) -> bool {
-        ll!(self, LLVMIsDeclaration(function)) == 0
-    }
-
-    pub(crate) fn name(&self, value: ValueRef) -> String {
-        let mut length = 0;
-        let name = ll!(self, LLVMGetValueName2(value, &raw mut length));
-        // SAFETY: LLVM returns the name's address and length.
-        let bytes = unsafe { std::slice::from_raw_parts(name.cast::<u8>(), length) };
-        String::from_utf8_lossy(bytes).into_owned()
-    }
 
     pub(crate) fn set_name(&self, value: ValueRef, name: &str) {
         ll!(self, LLVMSetValueName2(value, name.as_ptr().cast(), name.len()));
@@ -169,30 +107,6 @@ impl<'l> Ir<'l> {
 
     // ---- Blocks ----
 
-    pub(crate) fn blocks(&self, function: ValueRef) -> Vec<BlockRef> {
-        let mut next = ll!(self, LLVMGetFirstBasicBlock(function)).present();
-        std::iter::from_fn(|| {
-            let block = next?;
-            next = ll!(self, LLVMGetNextBasicBlock(block)).present();
-            Some(block)
-        })
-        .collect()
-    }
-
-    pub(crate) fn instructions(&self, block: BlockRef) -> Vec<ValueRef> {
-        let mut next = ll!(self, LLVMGetFirstInstruction(block)).present();
-        std::iter::from_fn(|| {
-            let instruction = next?;
-            next = ll!(self, LLVMGetNextInstruction(instruction)).present();
-            Some(instruction)
-        })
-        .collect()
-    }
-
-    pub(crate) fn all_instructions(&self, function: ValueRef) -> Vec<ValueRef> {
-        self.blocks(function).into_iter().flat_map(|block| self.instructions(block)).collect()
-    }
-
     pub(crate) fn append_block(&self, function: ValueRef, name: &CStr) -> BlockRef {
         ll!(self, LLVMAppendBasicBlockInContext(self.context, function, name.as_ptr()))
     }
@@ -223,10 +137,6 @@ impl<'l> Ir<'l> {
 
     // ---- Instructions ----
 
-    pub(crate) fn opcode(&self, instruction: ValueRef) -> u32 {
-        ll!(self, LLVMGetInstructionOpcode(instruction))
-    }
-
     pub(crate) fn function_of(&self, instruction: ValueRef) -> ValueRef {
         ll!(self, LLVMGetBasicBlockParent(self.block_of(instruction)))
     }
@@ -235,41 +145,12 @@ impl<'l> Ir<'l> {
         ll!(self, LLVMGetInstructionParent(instruction))
     }
 
-    pub(crate) fn operands(&self, user: ValueRef) -> Vec<ValueRef> {
-        let count = ll!(self, LLVMGetNumOperands(user)).max(0) as u32;
-        (0..count).map(|index| ll!(self, LLVMGetOperand(user, index))).collect()
-    }
-
-    pub(crate) fn operand(&self, user: ValueRef, index: u32) -> ValueRef {
-        ll!(self, LLVMGetOperand(user, index))
-    }
-
-    /// Returns the users of a value, each once.
-    pub(crate) fn users(&self, value: ValueRef) -> Vec<ValueRef> {
-        let mut next = ll!(self, LLVMGetFirstUse(value)).present();
-        let mut users = Vec::new();
-        while let Some(used) = next {
-            users.push(ll!(self, LLVMGetUser(used)));
-            next = ll!(self, LLVMGetNextUse(used)).present();
-        }
-        users.sort_unstable();
-        users.dedup();
-        users
-    }
-
     pub(crate) fn replace(&self, value: ValueRef, by: ValueRef) {
         ll!(self, LLVMReplaceAllUsesWith(value, by));
     }
 
     pub(crate) fn erase(&self, instruction: ValueRef) {
         ll!(self, LLVMInstructionEraseFromParent(instruction));
-    }
-
-    /// Returns the function that a call calls directly.
-    pub(crate) fn callee(&self, call: ValueRef) -> Option<ValueRef> {
-        let is_call = matches!(self.opcode(call), opcode::CALL | opcode::INVOKE);
-        let called = is_call.then(|| ll!(self, LLVMGetCalledValue(call)))?.present()?;
-        ll!(self, LLVMIsAFunction(called)).present()
     }
 
     /// Returns the incoming values of a phi, with their blocks.
@@ -392,21 +273,14 @@ impl<'l> Ir<'l> {
         Build::new(self)
     }
 
-    pub(crate) fn before(&self, instruction: ValueRef) -> Build<'_, 'l> {
-        ll!(self, LLVMPositionBuilderBefore(self.builder, instruction));
+    /// Returns the place after the last emitted instruction.
+    pub(crate) fn at_builder(&self) -> Build<'_, 'l> {
         Build::new(self)
     }
 
-    pub(crate) fn show_type(&self, ty: TypeRef) -> String {
-        self.taken(ll!(self, LLVMPrintTypeToString(ty)))
-    }
-
-    /// Returns a text of LLVM's, and frees it.
-    fn taken(&self, text: *mut std::ffi::c_char) -> String {
-        // SAFETY: LLVM returns a text that ends with NUL.
-        let shown = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-        ll!(self, LLVMDisposeMessage(text));
-        shown
+    pub(crate) fn before(&self, instruction: ValueRef) -> Build<'_, 'l> {
+        ll!(self, LLVMPositionBuilderBefore(self.builder, instruction));
+        Build::new(self)
     }
 
     pub(crate) fn add_incoming(&self, phi: ValueRef, value: ValueRef, block: BlockRef) {

@@ -12,8 +12,8 @@ use crate::regions::Obstacle;
 /// Beginning of the symbols of functions of one item.
 pub(crate) const ITEM: &str = "__longshore_item_";
 /// Parts of the symbols of kernels' versions with and without recorded items.
-const TRACED: &str = "longshore_traced_";
-const RUN: &str = "longshore_run_";
+pub(crate) const TRACED: &str = "longshore_traced_";
+pub(crate) const RUN: &str = "longshore_run_";
 /// Name of the variables that keep functions of one item.
 pub(crate) const KEPT: &std::ffi::CStr = c"longshore_kept";
 /// Most instructions of functions that become part of a kernel's code for speed alone.
@@ -132,8 +132,21 @@ impl Calls {
         })
     }
 
+    /// Returns the number of instructions of kernels and of the functions that each one calls.
+    pub(crate) fn size(&self, ir: &Ir<'_>, kernels: &[Kernel]) -> usize {
+        let mut sizes = HashMap::new();
+        let mut size = |function: ValueRef| -> usize {
+            *sizes.entry(function).or_insert_with(|| ir.all_instructions(function).len())
+        };
+        let with_called = kernels.iter().map(|kernel| {
+            let called = self.reach(kernel.item).into_iter();
+            called.map(&mut size).sum::<usize>() + size(kernel.item)
+        });
+        with_called.sum()
+    }
+
     /// Returns the functions that a function calls, over any number of calls.
-    fn reach(&self, from: ValueRef) -> HashSet<ValueRef> {
+    pub(crate) fn reach(&self, from: ValueRef) -> HashSet<ValueRef> {
         let mut reached = HashSet::new();
         let mut rest = vec![from];
         while let Some(function) = rest.pop() {
@@ -147,10 +160,11 @@ impl Calls {
     }
 }
 
-/// Returns the kernels of the module whose items wait for each other.
-pub(crate) fn find(ir: &Ir<'_>, calls: &Calls) -> Vec<Kernel> {
+/// Returns the kernels of the module whose items wait for each other, or `all` with a function of
+/// one item.
+pub(crate) fn find(ir: &Ir<'_>, calls: &Calls, all: bool) -> Vec<Kernel> {
     let functions = ir.all_functions().into_iter();
-    let items = functions.filter(|it| ir.is_defined(*it) && calls.waits(*it));
+    let items = functions.filter(|it| ir.is_defined(*it) && (all || calls.waits(*it)));
     items
         .filter_map(|item| {
             let name = ir.name(item).strip_prefix(ITEM)?.to_owned();
@@ -262,29 +276,41 @@ pub(crate) fn keep_item(ir: &Ir<'_>, kernel: &Kernel) {
     for caller in callers.chain(kernel.replaced_calls(ir)) {
         ir.add_call_attribute(caller, "noinline");
     }
-    // LLVM 14 inlines all calls, and would delete the function.
-    let kept = ll!(ir, LLVMAddGlobal(ir.module, ir.type_of(kernel.item), KEPT.as_ptr()));
-    ll!(ir, LLVMSetInitializer(kept, kernel.item));
-    ir.remove_attribute(kernel.item, "optnone");
-    ir.remove_attribute(kernel.item, "noinline");
-    ir.add_attribute(kernel.item, "alwaysinline");
+    keep(ir, kernel.item);
 }
 
-/// Makes a function with the code of the kernel's item, which becomes that of a group.
-pub(crate) fn copy_item(ir: &Ir<'_>, kernel: &Kernel) -> ValueRef {
-    let ty = ll!(ir, LLVMGlobalGetValueType(kernel.item));
-    let name = format!("longshore_group_of_{}", kernel.name);
+/// Has a function inlined into its copies. Returns the variable that keeps the function itself:
+/// LLVM 14 inlines all calls, and would delete the function.
+pub(crate) fn keep(ir: &Ir<'_>, function: ValueRef) -> ValueRef {
+    let kept = ll!(ir, LLVMAddGlobal(ir.module, ir.type_of(function), KEPT.as_ptr()));
+    ll!(ir, LLVMSetInitializer(kept, function));
+    ir.remove_attribute(function, "optnone");
+    ir.remove_attribute(function, "noinline");
+    ir.add_attribute(function, "alwaysinline");
+    kept
+}
+
+/// Undoes the changes of [`keep`] to a function.
+pub(crate) fn restore(ir: &Ir<'_>, function: ValueRef) {
+    ir.remove_attribute(function, "alwaysinline");
+    ir.add_attribute(function, "noinline");
+}
+
+/// Makes a function with the code of another one, which [`keep`] has inlined: that of a kernel's
+/// item, which becomes that of a group.
+pub(crate) fn copy(ir: &Ir<'_>, kernel: &str, from: ValueRef) -> ValueRef {
+    let ty = ll!(ir, LLVMGlobalGetValueType(from));
+    let name = format!("longshore_group_of_{kernel}");
     let name = CString::new(name).expect("names have no NUL");
     let copy = ll!(ir, LLVMAddFunction(ir.module, name.as_ptr(), ty));
     ll!(ir, LLVMSetLinkage(copy, INTERNAL_LINKAGE));
-    ir.copy_attributes(kernel.item, copy);
-    ir.remove_attribute(copy, "alwaysinline");
-    ir.add_attribute(copy, "noinline");
+    ir.copy_attributes(from, copy);
+    restore(ir, copy);
     let entry = ir.append_block(copy, c"entry");
     let arguments: Vec<ValueRef> =
         (0..ITEM_PARAMETERS).map(|index| ir.parameter(copy, index)).collect();
     let build = ir.at_end(entry);
-    build.call(ty, kernel.item, &arguments);
+    build.call(ty, from, &arguments);
     build.ret();
     copy
 }
@@ -292,8 +318,7 @@ pub(crate) fn copy_item(ir: &Ir<'_>, kernel: &Kernel) -> ValueRef {
 /// Undoes the changes of [`keep_item`] to the function of one item, whose description for debuggers
 /// goes to the copy.
 pub(crate) fn restore_item(ir: &Ir<'_>, kernel: &Kernel, copy: ValueRef) {
-    ir.remove_attribute(kernel.item, "alwaysinline");
-    ir.add_attribute(kernel.item, "noinline");
+    restore(ir, kernel.item);
     for user in ir.users(kernel.item).into_iter().chain(kernel.replaced_calls(ir)) {
         if ir.callee(user).is_some() {
             ir.remove_call_attribute(user, "noinline");

@@ -278,18 +278,19 @@ impl Body<'_, '_> {
     /// Emits the end of the launch: items wait at different places.
     fn fail(&self, block: BlockRef) {
         let ir = self.ir;
-        let (i8, i32) = (ir.int(8), ir.int(32));
+        let (i8, i32, i64) = (ir.int(8), ir.int(32), ir.int(64));
         let byte = ir.pointer_to(i8);
         let group = ir.parameter(self.function, 1);
-        let types = [byte, byte, byte, i32];
+        let types = [byte, byte, byte, i32, i64];
         let void = ll!(ir, LLVMVoidTypeInContext(ir.context));
-        let ty = ll!(ir, LLVMFunctionType(void, types.as_ptr(), 4, 0));
+        let ty = ll!(ir, LLVMFunctionType(void, types.as_ptr(), 5, 0));
         let build = ir.at_end(block);
         let work = build.load_field(group, crate::entry::SELF_WORK, byte);
         let calls = build.load_field(work, crate::entry::WORK_CALLS, byte);
         let fail = build.load_field(calls, crate::entry::CALLS_FAIL, ir.pointer_to(ty));
         let null = ll!(ir, LLVMConstNull(byte));
-        build.call(ty, fail, &[work, crate::entry::stuck_text(ir), null, ir.constant(32, 0)]);
+        let (line, from) = (ir.constant(32, 0), ir.constant(64, 0));
+        build.call(ty, fail, &[work, crate::entry::stuck_text(ir), null, line, from]);
         build.unreachable();
     }
 
@@ -297,8 +298,11 @@ impl Body<'_, '_> {
     fn erase_barriers(&self) {
         let ir = self.ir;
         for (block, node) in &self.nodes {
-            if *node == Node::Barrier {
+            if matches!(node, Node::Barrier | Node::BarrierOfRest) {
                 let call = ir.instructions(*block)[0];
+                if self.is_checked {
+                    self.tell_of_barrier(call);
+                }
                 ir.erase(call);
             }
         }

@@ -11,6 +11,9 @@
 //! 5. `slots.rs` keeps the values that cross from one region to another; `hoist.rs` moves code
 //!    that is the same for all items out of the loops, `exchange.rs` replaces sub-group operations.
 //!
+//! In code with checks of accesses, `checked_ranges.rs` then adds copies of loops, whose accesses the
+//! runtime checks before the loop.
+//!
 //! PoCL does so with its work-group functions, AdaptiveCpp with continuations. Kernels that cannot
 //! be divided stay as they are, and the report says why.
 //!
@@ -18,12 +21,21 @@
 //! `variants.rs`.
 
 mod bounds;
+mod checked;
+mod checked_items;
+mod checked_ranges;
 mod chunk;
+mod copies;
+mod copy;
+mod cuda;
 mod cuts;
+mod early;
 mod entry;
 mod exchange;
 mod fields;
 mod flow;
+mod group_atomics;
+mod guess;
 mod hoist;
 mod indices;
 mod inner_loops;
@@ -47,11 +59,12 @@ mod variants;
 mod widen;
 
 use longshore_llvm::Library;
-use longshore_llvm::types::{ContextRef, ModuleRef, TargetMachineRef, ValueRef};
+use longshore_llvm::types::{ContextRef, ModuleRef, TargetMachineRef};
 
 pub use variants::{Constant, NumberKind, Problem, Variant, VariantError, add_variants};
 
 use chunk::Chunk;
+use copies::Copy;
 use ir::{Ir, ll};
 use kernels::Kernel;
 use regions::Obstacle;
@@ -61,6 +74,11 @@ use regions::Obstacle;
 pub struct Report {
     /// The kernels, in the order of the module.
     pub kernels: Vec<Outcome>,
+    /// Number of kernels that [`Options::is_cuda`] made.
+    pub made: usize,
+    /// Number of parts into which [`Options::may_divide`] would divide the module. If there are
+    /// several, nothing else was done.
+    pub parts: u32,
 }
 
 /// The outcome for a kernel.
@@ -82,16 +100,6 @@ const NOTE_SUBGROUP_LOOPS: u32 = 8;
 /// follows.
 const NOTE_NO_LOOPS: u32 = 9;
 
-/// Passes that make a kernel's code regular: values instead of variables, no dead code.
-const SIMPLIFY: &str = "function(lower-expect,sroa,early-cse,instcombine,simplifycfg,sroa,\
-                        early-cse,instcombine,simplifycfg,adce)";
-/// Passes that replace loops of few rounds by their rounds. Rounds with barriers then have constant
-/// bounds, and LLVM can vectorise the loops over items around loops without barriers.
-const UNROLL: &str = "function(loop-simplify,lcssa,\
-                      loop-unroll<O3;no-partial;no-runtime;no-peeling;no-upperbound>)";
-/// Passes that give loops entries and exits of their own.
-const REGULAR: &str = "function(loop-simplify,lcssa,break-crit-edges)";
-
 /// Makes loops of all kernels of a module whose items wait for each other.
 ///
 /// # Errors
@@ -108,11 +116,59 @@ pub unsafe fn run(
     machine: TargetMachineRef,
 ) -> Result<Report, String> {
     // SAFETY: promised by the caller.
+    unsafe { loops(library, context, module, machine, How::default()) }
+}
+
+/// Makes loops as [`run`] does, after the pass of checks has added calls of the runtime before
+/// accesses, of all kernels. Kernels with sub-group operations or barriers of the grid keep their
+/// stacks.
+///
+/// # Errors
+/// As for [`run`].
+///
+/// # Safety
+/// As for [`run`].
+pub unsafe fn run_checked(
+    library: &Library,
+    context: ContextRef,
+    module: ModuleRef,
+) -> Result<Report, String> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let how = How { is_checked: true, ..How::default() };
+        loops(library, context, module, TargetMachineRef::NULL, how)
+    }
+}
+
+/// The kind of loops.
+#[derive(Clone, Copy, Default)]
+struct How {
+    /// Whether accesses have checks.
+    is_checked: bool,
+    choice: copies::Choice,
+}
+
+/// Makes loops.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn loops(
+    library: &Library,
+    context: ContextRef,
+    module: ModuleRef,
+    machine: TargetMachineRef,
+    how: How,
+) -> Result<Report, String> {
+    // SAFETY: promised by the caller.
     let ir = unsafe { Ir::new(library, context, module) };
     let calls = kernels::Calls::new(&ir);
     let mut report = Report::default();
-    let mut found = kernels::find(&ir, &calls);
-    found.retain(|kernel| match kernels::check(&ir, &calls, kernel) {
+    let mut found = kernels::find(&ir, &calls, how.is_checked);
+    let check = |kernel: &Kernel| match how.is_checked {
+        true => checked_items::check(&ir, &calls, kernel),
+        false => Ok(()),
+    };
+    found.retain(|kernel| match kernels::check(&ir, &calls, kernel).and_then(|()| check(kernel)) {
         Ok(()) => true,
         Err(obstacle) => {
             refuse(&ir, kernel, reason(&ir, &obstacle), &mut report);
@@ -123,79 +179,71 @@ pub unsafe fn run(
         return Ok(report);
     }
     kernels::inline_into(&ir, &calls, &found);
-    let copies = copies(&ir, &calls, &found);
-    let functions: Vec<ValueRef> = copies.iter().map(|copy| copy.function).collect();
-    ir.run_passes("always-inline", machine)?;
-    for kernel in &found {
-        let first = copies.iter().find(|copy| copy.kernel == kernel.name);
-        kernels::restore_item(&ir, kernel, first.expect("each kernel has copies").function);
-    }
-    prepare(&ir, &copies, &functions, machine)?;
+    let copies = copies::make(&ir, &calls, &found, how.choice, machine)?;
     for kernel in &found {
         let own = copies.iter().filter(|copy| copy.kernel == kernel.name);
-        make_loops(&ir, kernel, own, &mut report);
+        make_loops(&ir, kernel, own, how.is_checked, &mut report);
     }
     ir.verify().map_err(|problem| format!("the loops over items are invalid: {problem}"))?;
     Ok(report)
 }
 
-/// A function with the code of a kernel's item, which becomes that of a group.
-struct Copy {
-    kernel: String,
-    function: ValueRef,
-    chunk: Chunk,
+/// Error of [`run_on_bitcode`] for kernels without descriptions of their parameters: clang must
+/// compile the source as [`Options::is_cuda`] wants it.
+pub const UNDESCRIBED: &str = "the kernels' parameters have no descriptions";
+
+/// The work of [`run_on_bitcode`].
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Options {
+    /// Leave out descriptions for debuggers.
+    pub strip: bool,
+    /// The sources are CUDA or HIP, or include gpuintrin.h: the CPU backend needs functions to call
+    /// the kernels. Clang has described the kernels' parameters for debuggers.
+    pub is_cuda: bool,
+    /// Keep a stack for each item: make no loops.
+    pub keep_stacks: bool,
+    /// The pass of checks follows: the runtime learns of shared variables.
+    pub is_checked: bool,
+    /// Leave a module in CUDA or HIP as it is if its kernels should compile in parts.
+    /// [`Report::parts`] has their number.
+    pub may_divide: bool,
+    /// Make kernels of this part alone.
+    pub part: Option<Part>,
 }
 
-/// Copies the items of all kernels, for each kind of chunks that their groups may need.
-fn copies(ir: &Ir<'_>, calls: &kernels::Calls, kernels: &[Kernel]) -> Vec<Copy> {
-    let of_kernel = |kernel: &Kernel| {
-        let [x, y, z] = notes::required_group(ir, &kernel.name).map(u64::from);
-        let is_regular = x != 0 && x % chunk::WIDTH == 0 || (y, z) == (1, 1);
-        let is_known = x != 0 && y != 0 && z != 0;
-        let chunks: &[Chunk] = match calls.has_subgroups(ir, kernel) {
-            false => &[Chunk::Row],
-            true if is_regular => &[Chunk::Subgroup],
-            true if is_known => &[Chunk::Flat],
-            true => &[Chunk::Subgroup, Chunk::Flat],
-        };
-        kernels::keep_item(ir, kernel);
-        let copy = |chunk: &Chunk| {
-            let function = kernels::copy_item(ir, kernel);
-            Copy { kernel: kernel.name.clone(), function, chunk: *chunk }
-        };
-        chunks.iter().map(copy).collect::<Vec<_>>()
-    };
-    kernels.iter().flat_map(of_kernel).collect()
+/// A part of a module. The objects of all parts together have the module's kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// The part's number, from 0 on.
+    pub number: u32,
+    /// Number of all parts.
+    pub of: u32,
 }
 
-/// Brings the copies into the form that [`transform`] expects.
-fn prepare(
-    ir: &Ir<'_>,
-    copies: &[Copy],
-    functions: &[ValueRef],
-    machine: TargetMachineRef,
-) -> Result<(), String> {
-    // Since LLVM 18 the pass ends the process if one round is not enough.
-    let combine = if ir.major < 18 { "instcombine" } else { "instcombine<no-verify-fixpoint>" };
-    let simplify = SIMPLIFY.replace("instcombine", combine);
-    ir.run_passes_on(functions, &simplify, machine)?;
-    let reads = |function: &&ValueRef| fields::read_from_group(ir, **function);
-    if functions.iter().filter(reads).count() > 0 {
-        ir.run_passes_on(functions, &simplify, machine)?;
+impl Part {
+    /// Most parts of modules whose kernels get loops for likely groups.
+    const MOST_FOR_LIKELY_GROUPS: u32 = 4;
+    /// Most parts of modules whose kernels with sub-group operations get loops for all groups.
+    const MOST_FOR_ALL_GROUPS: u32 = 8;
+
+    /// Returns whether the module is so large that its kernels with sub-group operations get loops
+    /// only for groups of one dimension, or with a multiple of 32 items in x. The items of other
+    /// groups keep their stacks.
+    pub fn is_large(self) -> bool {
+        self.of > Part::MOST_FOR_ALL_GROUPS
     }
-    functions.iter().for_each(|function| markers::may_be_copied(ir, *function));
-    ir.run_passes_on(functions, &format!("{UNROLL},{simplify}"), machine)?;
-    functions.iter().for_each(|function| widen::widen_differences(ir, *function));
-    ir.run_passes_on(functions, REGULAR, machine)?;
-    let strides = |copy: &&Copy| strides::interchange(ir, copy.function, copy.chunk);
-    if copies.iter().filter(strides).count() > 0 {
-        ir.run_passes_on(functions, "function(break-crit-edges)", machine)?;
+
+    fn choice(self) -> copies::Choice {
+        match self.of {
+            _ if self.is_large() => copies::Choice::First,
+            ..=Part::MOST_FOR_LIKELY_GROUPS => copies::Choice::All,
+            _ => copies::Choice::AnyGroup,
+        }
     }
-    Ok(())
 }
 
-/// Makes loops of all kernels of a module of bitcode, as [`run`] does, and returns the new bitcode,
-/// without descriptions for debuggers if `strip`.
+/// Makes loops of all kernels of modules of bitcode, as [`run`] does, and returns the bitcode of
+/// one new module.
 ///
 /// # Errors
 /// As for [`run`], and for bytes that are no bitcode of this version.
@@ -204,53 +252,94 @@ fn prepare(
 /// The bitcode is a compiler's: LLVM does not check all of it, and can end the process.
 pub unsafe fn run_on_bitcode(
     library: &Library,
+    bitcode: &[&[u8]],
+    options: Options,
+) -> Result<(Vec<u8>, Report), String> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let change = |context, module| change(library, context, module, options);
+        longshore_llvm::change_bitcode(library, bitcode, options.strip, change)
+    }
+}
+
+/// Adds descriptions of the arguments of kernels in CUDA and HIP to the bitcode of a GPU, and
+/// returns the new bitcode, without descriptions for debuggers if `strip`.
+///
+/// # Errors
+/// Bytes that are no bitcode of this version.
+///
+/// # Safety
+/// As for [`run_on_bitcode`].
+pub unsafe fn describe_in_bitcode(
+    library: &Library,
     bitcode: &[u8],
     strip: bool,
-) -> Result<(Vec<u8>, Report), String> {
-    let llvm = library.functions();
-    // SAFETY: the context is new. The buffer has a copy of the bytes, and is given back.
-    unsafe {
-        let context = (llvm.LLVMContextCreate)();
-        let (start, length) = (bitcode.as_ptr().cast(), bitcode.len());
-        let name = c"bitcode".as_ptr();
-        let buffer = (llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy)(start, length, name);
-        let mut module = ModuleRef::NULL;
-        let failed = (llvm.LLVMParseBitcodeInContext2)(context, buffer, &raw mut module);
-        (llvm.LLVMDisposeMemoryBuffer)(buffer);
-        let result = match failed {
-            0 => run(library, context, module, TargetMachineRef::NULL).map(|report| {
-                if strip {
-                    (llvm.LLVMStripModuleDebugInfo)(module);
-                }
-                let written = (llvm.LLVMWriteBitcodeToMemoryBuffer)(module);
-                let start = (llvm.LLVMGetBufferStart)(written).cast::<u8>();
-                let size = (llvm.LLVMGetBufferSize)(written);
-                let bytes = std::slice::from_raw_parts(start, size).to_vec();
-                (llvm.LLVMDisposeMemoryBuffer)(written);
-                (bytes, report)
-            }),
-            _ => Err(format!("LLVM {} cannot read this bitcode", library.major())),
-        };
-        if !module.is_null() {
-            (llvm.LLVMDisposeModule)(module);
+) -> Result<Vec<u8>, String> {
+    // SAFETY: promised by the caller.
+    let made = unsafe {
+        longshore_llvm::change_bitcode(library, &[bitcode], strip, |context, module| {
+            let ir = Ir::new(library, context, module);
+            cuda::describe_kernels(&ir);
+            ir.verify().map_err(|problem| format!("the descriptions are invalid: {problem}"))
+        })
+    };
+    made.map(|(bitcode, ())| bitcode)
+}
+
+/// Runs the passes.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn change(
+    library: &Library,
+    context: ContextRef,
+    module: ModuleRef,
+    options: Options,
+) -> Result<Report, String> {
+    // SAFETY: promised by the caller.
+    let ir = unsafe { Ir::new(library, context, module) };
+    let mut made = 0;
+    if options.is_cuda {
+        let parts = if options.may_divide { cuda::parts(&ir) } else { 1 };
+        if parts > 1 {
+            return Ok(Report { parts, ..Report::default() });
         }
-        (llvm.LLVMContextDispose)(context);
-        result
+        made = cuda::make_kernels(&ir, options)?;
+        ir.verify().map_err(|problem| format!("the kernels' functions are invalid: {problem}"))?;
+    } else if cuda::has_kernels(&ir) {
+        return Err(UNDESCRIBED.to_owned());
     }
+    drop(ir);
+    let choice = options.part.map_or(copies::Choice::All, Part::choice);
+    let how = How { choice, ..How::default() };
+    let report = match options.keep_stacks {
+        true => Report::default(),
+        // SAFETY: promised by the caller.
+        false => unsafe { loops(library, context, module, TargetMachineRef::NULL, how) }?,
+    };
+    Ok(Report { made, parts: 1, ..report })
 }
 
 fn make_loops<'a>(
     ir: &Ir<'_>,
     kernel: &Kernel,
     copies: impl Iterator<Item = &'a Copy>,
+    is_checked: bool,
     report: &mut Report,
 ) {
     let required = notes::required_group(ir, &kernel.name);
-    let mut groups = entry::Groups { regular: None, any: None };
+    let mut groups = entry::Groups { regular: None, any: None, likely: None };
     let (mut kind, mut bytes, mut failure) = (NOTE_LOOPS, 0, None);
     for copy in copies {
-        match transform::transform(ir, copy.function, required, copy.chunk) {
-            Ok(made) => {
+        let known = copy.likely.unwrap_or(required);
+        let made = transform::transform(ir, copy.function, known, copy.chunk, is_checked);
+        match (made, copy.likely) {
+            (Ok(made), Some(group)) => {
+                bytes = made.item_bytes.max(bytes);
+                groups.likely = Some((group, copy.function));
+            }
+            (Err(_), Some(_)) => ll!(ir, LLVMDeleteFunction(copy.function)),
+            (Ok(made), None) => {
                 bytes = made.item_bytes.max(bytes);
                 // The copy for any group, if there is one, comes last.
                 kind = match copy.chunk {
@@ -262,7 +351,7 @@ fn make_loops<'a>(
                     _ => groups.regular = Some(copy.function),
                 }
             }
-            Err(obstacle) => {
+            (Err(obstacle), None) => {
                 failure.get_or_insert_with(|| reason(ir, &obstacle));
                 ll!(ir, LLVMDeleteFunction(copy.function));
             }

@@ -8,9 +8,14 @@ use crate::ir::{Ir, ll};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marker {
     Barrier,
+    /// A barrier for which items that have returned do not count, as in CUDA.
+    BarrierOfRest,
     GridBarrier,
     Ballot,
     Shuffle,
+    /// The same among chosen lanes, the last argument.
+    BallotOf,
+    ShuffleOf,
     Scan(Scan),
     /// The sub-group of an item, by the item's index.
     SubgroupOf,
@@ -50,6 +55,9 @@ impl Marker {
         };
         Some(match name {
             "barrier" => Marker::Barrier,
+            "barrier_of_rest" => Marker::BarrierOfRest,
+            "ballot_of" => Marker::BallotOf,
+            "shuffle_of" => Marker::ShuffleOf,
             "grid_barrier_of_items" => Marker::GridBarrier,
             "ballot" => Marker::Ballot,
             "shuffle" => Marker::Shuffle,
@@ -66,10 +74,11 @@ impl Marker {
     /// Returns the number of its parameters.
     pub(crate) fn parameters(self) -> u32 {
         match self {
-            Marker::Barrier | Marker::GridBarrier | Marker::SubgroupOf => 1,
+            Marker::Barrier | Marker::BarrierOfRest => 1,
+            Marker::GridBarrier | Marker::SubgroupOf => 1,
             Marker::Ballot => 2,
-            Marker::Shuffle => 3,
-            Marker::Scan(_) => 4,
+            Marker::BallotOf | Marker::Shuffle => 3,
+            Marker::ShuffleOf | Marker::Scan(_) => 4,
         }
     }
 
@@ -78,7 +87,7 @@ impl Marker {
         let is_void = ll!(ir, LLVMGetTypeKind(ir.type_of(instruction))) == type_kind::VOID;
         ir.opcode(instruction) == opcode::CALL
             && ll!(ir, LLVMGetNumArgOperands(instruction)) == self.parameters()
-            && is_void == matches!(self, Marker::Barrier | Marker::GridBarrier)
+            && is_void == (self.is_barrier() || self == Marker::GridBarrier)
     }
 
     /// Returns whether items wait for each other in it.
@@ -86,9 +95,14 @@ impl Marker {
         self != Marker::SubgroupOf
     }
 
+    /// Returns whether all items of the group wait in it.
+    pub(crate) fn is_barrier(self) -> bool {
+        matches!(self, Marker::Barrier | Marker::BarrierOfRest)
+    }
+
     /// Returns whether the items of a sub-group exchange values in it.
     pub(crate) fn is_of_subgroup(self) -> bool {
-        matches!(self, Marker::Ballot | Marker::Shuffle | Marker::Scan(_))
+        self.waits() && !self.is_barrier() && self != Marker::GridBarrier
     }
 }
 

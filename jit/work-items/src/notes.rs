@@ -36,8 +36,14 @@ pub(crate) fn keep(ir: &Ir<'_>, global: ValueRef) {
         ll!(ir, LLVMDeleteGlobal(old));
     }
     kept.push(ll!(ir, LLVMConstPointerCast(global, byte)));
+    set_list(ir, NAME, &kept);
+}
+
+/// Makes the list of variables that the compiler keeps.
+fn set_list(ir: &Ir<'_>, name: &std::ffi::CStr, kept: &[ValueRef]) {
+    let byte = ir.pointer_to(ir.int(8));
     let array = ll!(ir, LLVMConstArray(byte, kept.as_ptr(), kept.len() as u32));
-    let new = ll!(ir, LLVMAddGlobal(ir.module, ir.type_of(array), NAME.as_ptr()));
+    let new = ll!(ir, LLVMAddGlobal(ir.module, ir.type_of(array), name.as_ptr()));
     ll!(ir, LLVMSetInitializer(new, array));
     ll!(ir, LLVMSetLinkage(new, APPENDING_LINKAGE));
     ll!(ir, LLVMSetSection(new, c"llvm.metadata".as_ptr()));

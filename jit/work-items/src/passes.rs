@@ -1,26 +1,10 @@
-//! LLVM's own passes, and its verifier.
-
-use std::ffi::{CStr, CString};
+//! LLVM's own passes over some functions.
 
 use longshore_llvm::types::*;
 
-use crate::ir::{Ir, ll};
+use crate::ir::Ir;
 
 impl Ir<'_> {
-    /// Runs a pipeline on the module.
-    pub(crate) fn run_passes(&self, passes: &str, machine: TargetMachineRef) -> Result<(), String> {
-        let text = CString::new(passes).expect("pipelines have no NUL");
-        let options = ll!(self, LLVMCreatePassBuilderOptions());
-        let error = ll!(self, LLVMRunPasses(self.module, text.as_ptr(), machine, options));
-        ll!(self, LLVMDisposePassBuilderOptions(options));
-        let Some(error) = error.present() else { return Ok(()) };
-        let message = ll!(self, LLVMGetErrorMessage(error));
-        // SAFETY: LLVM returns a text that ends with NUL.
-        let shown = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
-        ll!(self, LLVMDisposeErrorMessage(message));
-        Err(format!("LLVM refuses the passes '{passes}': {shown}"))
-    }
-
     /// Runs a pipeline of passes over functions, on some functions of the module.
     pub(crate) fn run_passes_on(
         &self,
@@ -50,18 +34,5 @@ impl Ir<'_> {
             names.for_each(|(name, _)| self.add_attribute(*other, name));
         }
         result
-    }
-
-    /// Returns the verifier's complaint about the module.
-    pub(crate) fn verify(&self) -> Result<(), String> {
-        let mut message = std::ptr::null_mut();
-        let broken = ll!(self, LLVMVerifyModule(self.module, RETURN_STATUS, &raw mut message));
-        let shown = match message.is_null() {
-            true => String::new(),
-            // SAFETY: LLVM returns a text that ends with NUL.
-            false => unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned(),
-        };
-        ll!(self, LLVMDisposeMessage(message));
-        if broken == 0 { Ok(()) } else { Err(shown) }
     }
 }

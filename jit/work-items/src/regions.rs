@@ -20,6 +20,8 @@ use crate::uniformity::{Level, Uniformity};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     Barrier,
+    /// A barrier for which items that have returned do not count.
+    BarrierOfRest,
     GridBarrier,
     /// A sub-group operation.
     Exchange,
@@ -32,7 +34,7 @@ impl Node {
     /// Returns the items for which the block runs once.
     pub(crate) fn level(self) -> Level {
         match self {
-            Node::Barrier | Node::GridBarrier | Node::Return => Level::Group,
+            Node::Barrier | Node::BarrierOfRest | Node::GridBarrier | Node::Return => Level::Group,
             Node::Exchange => Level::Chunk,
             Node::Branch(level) => level,
         }

@@ -195,7 +195,7 @@ impl Shaper<'_, '_> {
 
     /// Tells LLVM that the rounds of a loop are independent, and to vectorise the loop before it
     /// would unroll it.
-    fn mark_parallel(&self, latch: ValueRef) {
+    pub(crate) fn mark_parallel(&self, latch: ValueRef) {
         let keep = self.property("llvm.loop.unroll.disable", None);
         self.set_properties(latch, &[self.parallel, keep]);
     }

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use longshore_llvm::types::*;
 
 use crate::chunk::Chunk;
+use crate::copy::{Copied, copy_blocks};
 use crate::flow::Flow;
 use crate::ir::{Ir, ll};
 use crate::markers::Marker;
@@ -274,8 +275,8 @@ impl Stride {
             .into_iter()
             .filter(|it| ir.opcode(*it) == opcode::PHI)
             .collect();
-        let (copies, values) = self.copy(ir, function);
-        let copy = copies[&self.header];
+        let Copied { blocks, values } = copy_blocks(ir, function, &self.blocks, c"apart");
+        let copy = blocks[&self.header];
         let wide = ir.type_of(self.counter);
         ir.erase(ir.terminator(self.before));
         let build = ir.at_end(self.before);
@@ -313,60 +314,6 @@ impl Stride {
             ir.erase(old);
         }
         copy
-    }
-
-    /// Copies the loop. Returns the copies of blocks and values.
-    fn copy(
-        &self,
-        ir: &Ir<'_>,
-        function: ValueRef,
-    ) -> (HashMap<BlockRef, BlockRef>, HashMap<ValueRef, ValueRef>) {
-        let mut blocks = HashMap::new();
-        let mut values = HashMap::new();
-        for block in &self.blocks {
-            blocks.insert(*block, ir.append_block(function, c"apart"));
-        }
-        let mut phis = Vec::new();
-        for block in &self.blocks {
-            for value in ir.instructions(*block) {
-                if crate::metadata::is_for_debuggers(ir, value) {
-                    continue;
-                }
-                let copy = if ir.opcode(value) == opcode::PHI {
-                    phis.push(value);
-                    ir.at_end(blocks[block]).phi(ir.type_of(value))
-                } else {
-                    let copy = ll!(ir, LLVMInstructionClone(value));
-                    ir.insert_at_end(copy, blocks[block]);
-                    copy
-                };
-                values.insert(value, copy);
-            }
-        }
-        for (value, copy) in &values {
-            if ir.opcode(*value) == opcode::PHI {
-                continue;
-            }
-            for (index, operand) in ir.operands(*copy).into_iter().enumerate() {
-                if let Some(own) = values.get(&operand) {
-                    ll!(ir, LLVMSetOperand(*copy, index as u32, *own));
-                }
-            }
-        }
-        for (from, to) in &blocks {
-            for target in ir.successors(*from) {
-                if let Some(own) = blocks.get(&target) {
-                    ir.redirect(*to, target, *own);
-                }
-            }
-        }
-        for phi in phis {
-            for (value, from) in ir.incoming(phi) {
-                let value = values.get(&value).copied().unwrap_or(value);
-                ir.add_incoming(values[&phi], value, blocks.get(&from).copied().unwrap_or(from));
-            }
-        }
-        (blocks, values)
     }
 
     /// Emits whether no item's `i` can wrap around.

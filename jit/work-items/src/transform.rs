@@ -5,6 +5,7 @@ use std::ffi::CStr;
 
 use longshore_llvm::types::*;
 
+use crate::checked;
 use crate::chunk::{Chunk, WIDTH};
 use crate::flow::Flow;
 use crate::indices::bound_indices;
@@ -46,6 +47,8 @@ pub(crate) struct Body<'i, 'l> {
     pub(crate) accesses: MetadataRef,
     /// The record of items that have returned, if some may return before others.
     pub(crate) returned: Option<Returned>,
+    /// Whether the accesses have checks.
+    pub(crate) is_checked: bool,
 }
 
 /// Makes a function of one item one of a group. Its parameters are the arguments, the group, and
@@ -55,9 +58,13 @@ pub(crate) fn transform(
     function: ValueRef,
     required: [u32; 3],
     chunk: Chunk,
+    is_checked: bool,
 ) -> Result<Transformed, Obstacle> {
     check(ir, function)?;
     erase_lifetimes(ir, function);
+    if is_checked {
+        checked::erase_waits(ir, function);
+    }
     let start = ir.split_before(first_after_allocas(ir, function), c"start");
     let mut variables = ir.instructions(start);
     variables.retain(|it| ir.opcode(*it) == opcode::ALLOCA);
@@ -108,6 +115,7 @@ pub(crate) fn transform(
         end,
         accesses,
         returned: None,
+        is_checked,
     };
     body.run()?;
     Ok(Transformed { item_bytes: body.slots.item_bytes })
@@ -116,6 +124,9 @@ pub(crate) fn transform(
 impl<'i, 'l> Body<'i, 'l> {
     fn run(&mut self) -> Result<(), Obstacle> {
         self.make_loops();
+        if self.is_checked {
+            self.refuse_missing_items()?;
+        }
         self.record_returns();
         self.move_phis_to_slots()?;
         self.exchange()?;
@@ -127,7 +138,11 @@ impl<'i, 'l> Body<'i, 'l> {
         self.replace_parameters()?;
         self.move_variables_to_slots()?;
         self.mark_accesses();
+        let numbers = self.is_checked.then(|| self.number_items());
         self.finish_loops();
+        if let Some(numbers) = numbers {
+            self.check_ranges(&numbers);
+        }
         Ok(())
     }
 
@@ -374,6 +389,7 @@ fn split_at_nodes(ir: &Ir<'_>, function: ValueRef) -> (Nodes, BlockRef) {
         };
         let node = match marker {
             Marker::Barrier => Node::Barrier,
+            Marker::BarrierOfRest => Node::BarrierOfRest,
             Marker::GridBarrier => Node::GridBarrier,
             _ => Node::Exchange,
         };

@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 
-use longshore_llvm::types::{BlockRef, ValueRef, opcode, type_kind};
+use longshore_llvm::types::{BlockRef, ValueRef, opcode, predicate, type_kind};
 
-use crate::chunk::Chunk;
+use crate::checked;
+use crate::chunk::{Chunk, WIDTH};
 use crate::flow::Flow;
 use crate::ir::{Ir, ll};
 use crate::markers::Marker;
@@ -112,25 +113,37 @@ impl Uniformity {
             opcode::LOAD => Level::Item,
             opcode::CALL => match Marker::called(ir, instruction) {
                 Some(Marker::SubgroupOf) if self.chunk != Chunk::Row => Level::Chunk,
-                Some(Marker::Ballot) => Level::Chunk,
+                Some(Marker::Ballot | Marker::BallotOf) => Level::Chunk,
                 Some(Marker::Scan(_)) if is_reduction(ir, instruction) => Level::Chunk,
                 _ if is_pure_intrinsic(ir, instruction) => of_operands(ir),
+                _ if checked::is_shared(ir, instruction) => of_operands(ir),
                 _ => Level::Item,
             },
-            opcode::LSHR | opcode::UDIV if self.is_subgroup_number(ir, instruction) => Level::Chunk,
+            opcode::LSHR | opcode::UDIV | opcode::AND | opcode::ICMP
+                if self.is_subgroup_number(ir, instruction) =>
+            {
+                Level::Chunk
+            }
             _ => of_operands(ir),
         }
     }
 
-    /// Returns whether an instruction divides the item's id in x by a multiple of a sub-group's
-    /// size.
+    /// Returns whether an instruction computes or compares the number of the item's sub-group. It
+    /// divides the id in x by a multiple of a sub-group's size, or compares the id with a multiple.
     fn is_subgroup_number(&self, ir: &Ir<'_>, instruction: ValueRef) -> bool {
         let operands = ir.operands(instruction);
-        let by = ir.constant_value(operands[1]);
-        let is_multiple = match (ir.opcode(instruction), by) {
-            (opcode::LSHR, Some(by)) => by >= 5,
-            (_, Some(by)) => by > 0 && by % 32 == 0,
-            (_, None) => false,
+        let Some(by) = ir.constant_value(operands[1]) else { return false };
+        let is_whole = |number: u64| number > 0 && number.is_multiple_of(WIDTH);
+        let is_multiple = match ir.opcode(instruction) {
+            opcode::LSHR => by >= WIDTH.ilog2().into(),
+            opcode::UDIV => is_whole(by),
+            opcode::AND => is_whole(by),
+            opcode::ICMP => match ll!(ir, LLVMGetICmpPredicate(instruction)) {
+                predicate::ULT | predicate::UGE => is_whole(by),
+                predicate::UGT | predicate::ULE => is_whole(by.wrapping_add(1)),
+                _ => false,
+            },
+            _ => false,
         };
         let mut value = operands[0];
         while ir.is_instruction(value) && ir.opcode(value) == opcode::ZEXT {

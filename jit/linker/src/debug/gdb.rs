@@ -8,16 +8,24 @@
 //! The debugger fixes both names, and LLVM and other users of the interface define them as well. So
 //! they are weak here: in a program that statically links several definitions, the system's linker
 //! takes one, and all users share its list. The names are also hidden: each shared library has a
-//! list of its own, and the debugger reads each of them. They are in the symbol table that
-//! debuggers read, and go when that table is stripped.
+//! list of its own. They are in the symbol table that debuggers read, and go when that table is
+//! stripped.
 //!
-//! A lock guards the list. Users of another definition have a lock of their own, so a program that
-//! statically links LLVM's JIT too must not register objects with both at the same time.
+//! gdb reads the lists of all libraries, lldb that of the first one. So if the executable contains
+//! this crate too, a library uses the executable's list ([`program`]).
+//!
+//! A lock beside the list guards it. Users of another definition have a lock of their own, so a
+//! program that statically links LLVM's JIT too must not register objects with both at the same
+//! time.
+
+mod program;
 
 use std::arch::global_asm;
+use std::hint;
 use std::ptr::{self, NonNull};
-
-use parking_lot::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 // Rust cannot define weak symbols. The compiler does not know the function's body, so it never
 // inlines the function; and the linker keeps both symbols because `announce` uses them.
@@ -41,14 +49,66 @@ global_asm!(
     ".8byte 0, 0",
     ".size __jit_debug_descriptor, 24",
     ".popsection",
+    ".pushsection .data.longshore_debug_list_lock, \"aw\", @progbits",
+    ".weak longshore_debug_list_lock",
+    ".hidden longshore_debug_list_lock",
+    ".type longshore_debug_list_lock, @object",
+    ".p2align 2",
+    "longshore_debug_list_lock:",
+    ".4byte 0",
+    ".size longshore_debug_list_lock, 4",
+    ".popsection",
 );
 
 unsafe extern "C" {
     static mut __jit_debug_descriptor: Descriptor;
     fn __jit_debug_register_code();
+    static longshore_debug_list_lock: AtomicU32;
 }
 
-static LIST: Mutex<()> = Mutex::new(());
+/// The addresses of a library's list, its function and its lock.
+#[derive(Debug, Clone, Copy)]
+struct List {
+    descriptor: *mut Descriptor,
+    register: unsafe extern "C" fn(),
+    lock: &'static AtomicU32,
+}
+
+// SAFETY: every thread uses the descriptor only with the list locked.
+unsafe impl Send for List {}
+// SAFETY: as above.
+unsafe impl Sync for List {}
+
+/// A locked list. Dropping it unlocks the list.
+struct Locked(List);
+
+impl List {
+    /// Locks the list of this process.
+    fn lock() -> Locked {
+        static LIST: OnceLock<List> = OnceLock::new();
+        let list = *LIST.get_or_init(|| program::list().unwrap_or_else(List::own));
+        // Code of several libraries uses the lock, so it is one word without a queue.
+        while list.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            hint::spin_loop();
+            thread::yield_now();
+        }
+        Locked(list)
+    }
+
+    /// Returns this library's list.
+    fn own() -> List {
+        let descriptor = &raw mut __jit_debug_descriptor;
+        // SAFETY: the lock is initialized data of this library.
+        let lock = unsafe { &longshore_debug_list_lock };
+        List { descriptor, register: __jit_debug_register_code, lock }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.0.lock.store(0, Ordering::Release);
+    }
+}
 
 /// Registers an object with debuggers until the registration is dropped. The object is relocatable
 /// and contains the addresses of its sections, as [`with_addresses`](super::object::with_addresses)
@@ -65,12 +125,12 @@ pub fn register(object: Vec<u8>) -> GdbRegistration {
         object_size: object.len() as u64,
     };
     let entry = NonNull::from(Box::leak(Box::new(entry)));
-    let _list = LIST.lock();
-    // SAFETY: the list is locked. The entry is new, and the entry and the object live until `drop`
-    // of the registration takes them off the list.
+    let list = List::lock();
+    // SAFETY: the entry is new, and the entry and the object live until `drop` of the registration
+    // takes them off the list.
     unsafe {
-        insert(entry.as_ptr());
-        announce(Action::Register, entry.as_ptr());
+        list.insert(entry.as_ptr());
+        list.announce(Action::Register, entry.as_ptr());
     }
     GdbRegistration { entry, _object: object }
 }
@@ -91,12 +151,12 @@ unsafe impl Sync for GdbRegistration {}
 
 impl Drop for GdbRegistration {
     fn drop(&mut self) {
-        let _list = LIST.lock();
-        // SAFETY: the list is locked; `register` has leaked the entry from a box and put it in the
-        // list, and only this function removes it.
+        let list = List::lock();
+        // SAFETY: `register` has leaked the entry from a box and put it in the list, and only this
+        // function removes it.
         unsafe {
-            remove(self.entry.as_ptr());
-            announce(Action::Unregister, self.entry.as_ptr());
+            list.remove(self.entry.as_ptr());
+            list.announce(Action::Unregister, self.entry.as_ptr());
             drop(Box::from_raw(self.entry.as_ptr()));
         }
     }
@@ -130,57 +190,58 @@ struct Entry {
     object_size: u64,
 }
 
-/// Inserts an entry at the front of the list.
-///
-/// # Safety
-/// The list is locked; the entry is valid, in no list, and stays valid until it is removed.
-unsafe fn insert(entry: *mut Entry) {
-    let descriptor = &raw mut __jit_debug_descriptor;
-    // SAFETY: the descriptor is initialized data of this program, and the lock, which the caller
-    // holds, makes this its only user. Entries in the list are valid, because their owners keep
-    // them.
-    unsafe {
-        let first = (*descriptor).first;
-        (*entry).next = first;
-        if let Some(first) = first.as_mut() {
-            first.previous = entry;
-        }
-        (*descriptor).first = entry;
-    }
-}
-
-/// Removes an entry from the list.
-///
-/// # Safety
-/// The list is locked, and the entry is in it.
-unsafe fn remove(entry: *mut Entry) {
-    let descriptor = &raw mut __jit_debug_descriptor;
-    // SAFETY: as in `insert`; the neighbours of an entry are entries in the list.
-    unsafe {
-        let Entry { next, previous, .. } = *entry;
-        match previous.as_mut() {
-            Some(previous) => previous.next = next,
-            None => (*descriptor).first = next,
-        }
-        if let Some(next) = next.as_mut() {
-            next.previous = previous;
+impl Locked {
+    /// Inserts an entry at the front of the list.
+    ///
+    /// # Safety
+    /// The entry is valid, in no list, and stays valid until it is removed.
+    unsafe fn insert(&self, entry: *mut Entry) {
+        let descriptor = self.0.descriptor;
+        // SAFETY: the descriptor is initialized data of the process, and the lock makes this its
+        // only user. Entries in the list are valid, because their owners keep them.
+        unsafe {
+            let first = (*descriptor).first;
+            (*entry).next = first;
+            if let Some(first) = first.as_mut() {
+                first.previous = entry;
+            }
+            (*descriptor).first = entry;
         }
     }
-}
 
-/// Notifies the debugger of an action.
-///
-/// # Safety
-/// The list is locked, and the entry is valid.
-unsafe fn announce(action: Action, entry: *mut Entry) {
-    let descriptor = &raw mut __jit_debug_descriptor;
-    // SAFETY: as in `insert`. The function is one `ret`, or another definition of the same
-    // interface.
-    unsafe {
-        (*descriptor).action = action;
-        (*descriptor).relevant = entry;
-        __jit_debug_register_code();
-        (*descriptor).relevant = ptr::null_mut();
+    /// Removes an entry from the list.
+    ///
+    /// # Safety
+    /// The entry is in the list.
+    unsafe fn remove(&self, entry: *mut Entry) {
+        let descriptor = self.0.descriptor;
+        // SAFETY: as in `insert`; the neighbours of an entry are entries in the list.
+        unsafe {
+            let Entry { next, previous, .. } = *entry;
+            match previous.as_mut() {
+                Some(previous) => previous.next = next,
+                None => (*descriptor).first = next,
+            }
+            if let Some(next) = next.as_mut() {
+                next.previous = previous;
+            }
+        }
+    }
+
+    /// Notifies the debugger of an action.
+    ///
+    /// # Safety
+    /// The entry is valid.
+    unsafe fn announce(&self, action: Action, entry: *mut Entry) {
+        let List { descriptor, register, .. } = self.0;
+        // SAFETY: as in `insert`. The function is one `ret`, or another definition of the same
+        // interface.
+        unsafe {
+            (*descriptor).action = action;
+            (*descriptor).relevant = entry;
+            register();
+            (*descriptor).relevant = ptr::null_mut();
+        }
     }
 }
 
@@ -190,11 +251,11 @@ mod tests {
 
     /// Walks the list as a debugger does, and leaves out the entries of other tests.
     fn listed(ours: &[&[u8]]) -> Vec<Vec<u8>> {
-        let _list = LIST.lock();
+        let list = List::lock();
         // SAFETY: the list is locked, and the entries and objects in it are valid while they are
         // listed.
         unsafe {
-            let descriptor = &raw const __jit_debug_descriptor;
+            let descriptor = list.0.descriptor.cast_const();
             assert_eq!((*descriptor).version, 1);
             let mut objects = Vec::new();
             let (mut entry, mut previous) = ((*descriptor).first, ptr::null_mut());

@@ -49,10 +49,27 @@ impl<'i, 'l> Build<'i, 'l> {
         ll!(self.0, LLVMBuildStore(self.0.builder, value, address))
     }
 
+    /// Copies `bytes` bytes of memory without a known alignment.
+    pub(crate) fn copy(&self, to: ValueRef, from: ValueRef, bytes: u64) {
+        let count = self.0.constant(64, bytes);
+        ll!(self.0, LLVMBuildMemCpy(self.0.builder, to, 1, from, 1, count));
+    }
+
     /// Returns the address of element `index` of an array.
     pub(crate) fn element(&self, ty: TypeRef, array: ValueRef, index: ValueRef) -> ValueRef {
         let builder = self.0.builder;
         ll!(self.0, LLVMBuildInBoundsGEP2(builder, ty, array, &raw const index, 1, NO_NAME))
+    }
+
+    /// Returns the address of a part of the object at `address`.
+    pub(crate) fn elements(
+        &self,
+        ty: TypeRef,
+        address: ValueRef,
+        indices: &[ValueRef],
+    ) -> ValueRef {
+        let (builder, count) = (self.0.builder, indices.len() as u32);
+        ll!(self.0, LLVMBuildInBoundsGEP2(builder, ty, address, indices.as_ptr(), count, NO_NAME))
     }
 
     /// Returns the address `bytes` bytes behind a pointer, as a pointer to `ty`.
@@ -66,6 +83,17 @@ impl<'i, 'l> Build<'i, 'l> {
     pub(crate) fn load_field(&self, pointer: ValueRef, bytes: u64, ty: TypeRef) -> ValueRef {
         let address = self.field(pointer, bytes, ty);
         self.load(ty, address)
+    }
+
+    /// Returns the address of a part of an object at `address`, or of a place outside of it.
+    pub(crate) fn any_elements(
+        &self,
+        ty: TypeRef,
+        address: ValueRef,
+        indices: &[ValueRef],
+    ) -> ValueRef {
+        let (builder, count) = (self.0.builder, indices.len() as u32);
+        ll!(self.0, LLVMBuildGEP2(builder, ty, address, indices.as_ptr(), count, NO_NAME))
     }
 
     pub(crate) fn binary(&self, opcode: u32, a: ValueRef, b: ValueRef) -> ValueRef {
@@ -113,6 +141,18 @@ impl<'i, 'l> Build<'i, 'l> {
         lane: ValueRef,
     ) -> ValueRef {
         ll!(self.0, LLVMBuildInsertElement(self.0.builder, vector, element, lane, NO_NAME))
+    }
+
+    pub(crate) fn extract_element(&self, vector: ValueRef, lane: ValueRef) -> ValueRef {
+        ll!(self.0, LLVMBuildExtractElement(self.0.builder, vector, lane, NO_NAME))
+    }
+
+    pub(crate) fn insert_value(&self, whole: ValueRef, part: ValueRef, index: u32) -> ValueRef {
+        ll!(self.0, LLVMBuildInsertValue(self.0.builder, whole, part, index, NO_NAME))
+    }
+
+    pub(crate) fn extract_value(&self, whole: ValueRef, index: u32) -> ValueRef {
+        ll!(self.0, LLVMBuildExtractValue(self.0.builder, whole, index, NO_NAME))
     }
 
     pub(crate) fn phi(&self, ty: TypeRef) -> ValueRef {
