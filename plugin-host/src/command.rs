@@ -1,5 +1,6 @@
 //! Queued commands with their captured values, in memory that is kept for later commands.
 
+use crate::check;
 use crate::execute::words::{LEAST_WORDS, Words, word_of};
 use crate::execute::{Engine, Job, Launch};
 use crate::guard::Modes;
@@ -313,6 +314,7 @@ pub(crate) unsafe fn copy_bytes(destination: u64, source: u64, bytes: u64) {
     if bytes != 0 {
         // SAFETY: promised by the caller.
         unsafe { std::ptr::copy(source as *const u8, destination as *mut u8, bytes as usize) }
+        check::copied(destination, source, bytes);
     }
 }
 
@@ -328,6 +330,7 @@ pub(crate) unsafe fn fill_bytes(destination: Span, pattern: &[u8]) {
     if bytes == 0 {
         return;
     }
+    check::written(destination.address(), destination.bytes());
     // SAFETY: all writes lie within the range. `done` and the bytes of each copy are multiples of
     // the pattern's length; a copy goes from the range's start to the end of the filled part.
     unsafe {

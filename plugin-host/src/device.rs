@@ -1,11 +1,12 @@
 //! An open device.
 
+use crate::check::Checker;
 use crate::cpu::Cpu;
 use crate::execute::{Engine, Pool};
 use crate::kernel::Code;
 use crate::memory::{Allocations, PinnedRanges};
 use crate::{
-    AllowedNames, HostBackend, HostEvent, HostKernel, HostModule, HostQueue, module, suitability,
+    HostBackend, HostEvent, HostKernel, HostModule, HostQueue, LinkSettings, module, suitability,
 };
 use longshore_plugin_api::{
     Acceptance, CodeTarget, Device, ImageBytes, ImageEntry, Loading, MemoryKind, Result, Span,
@@ -21,8 +22,9 @@ pub struct HostDevice {
     cpu: Arc<Cpu>,
     allocations: Arc<Allocations>,
     pinned: PinnedRanges,
-    allowed: Arc<AllowedNames>,
+    links: LinkSettings,
     engine: Arc<Engine>,
+    checker: Option<Arc<Checker>>,
 }
 
 impl HostDevice {
@@ -30,12 +32,15 @@ impl HostDevice {
     pub(crate) fn new(
         index: u32,
         cpu: Arc<Cpu>,
-        allowed: Arc<AllowedNames>,
+        links: LinkSettings,
         pool: Arc<Pool>,
+        checker: Option<Arc<Checker>>,
     ) -> HostDevice {
-        let (allocations, pinned) = (Arc::<Allocations>::default(), PinnedRanges::default());
-        let engine = Arc::new(Engine::new(pool, Arc::clone(&allocations)));
-        HostDevice { index, cpu, allocations, pinned, allowed, engine }
+        let allocations = Arc::new(Allocations::new(checker.clone()));
+        let pinned = PinnedRanges::default();
+        let engine = Engine::new(pool, Arc::clone(&allocations), checker.clone());
+        let engine = Arc::new(engine);
+        HostDevice { index, cpu, allocations, pinned, links, engine, checker }
     }
 }
 
@@ -62,9 +67,9 @@ impl Device<HostBackend> for HostDevice {
     /// loaded at once, as by the system's loader.
     fn load(&self, image: ImageBytes, loading: Loading) -> Result<HostModule> {
         match loading {
-            Loading::Lazily => HostModule::load_lazily(image, &self.allowed),
+            Loading::Lazily => HostModule::load_lazily(image, &self.links),
             // Work that a later version defers may also be done at once.
-            _ => HostModule::load(image, &self.allowed),
+            _ => HostModule::load(image, &self.links),
         }
     }
 
@@ -79,11 +84,19 @@ impl Device<HostBackend> for HostDevice {
     /// Records the range and returns its own address. No page is locked, because the CPU needs no
     /// locked pages.
     fn pin(&self, range: Span) -> Result<u64> {
-        self.pinned.pin(range)
+        let address = self.pinned.pin(range)?;
+        if let Some(checker) = &self.checker {
+            checker.pinned(address, range.bytes());
+        }
+        Ok(address)
     }
 
     fn unpin(&self, address: u64) -> Result<()> {
-        self.pinned.unpin(address)
+        self.pinned.unpin(address)?;
+        if let Some(checker) = &self.checker {
+            checker.removed(address);
+        }
+        Ok(())
     }
 
     /// Returns `true`: all devices share one address space.

@@ -11,11 +11,13 @@
 //! All calls of kernels go through [`guard`](crate::guard), so their faults come back as values.
 //! The layout of `Work` must match `include/longshore_device.h`.
 
+mod checked;
 mod cooperative;
 mod fault;
 mod fibers;
 pub(crate) mod guarded;
 mod late;
+pub(crate) mod listed;
 mod memory;
 mod pool;
 mod run;
@@ -27,6 +29,7 @@ pub(crate) mod words;
 pub(crate) use late::{LateCalls, LateImage};
 pub(crate) use pool::{Job, Pool};
 
+use crate::check::Checker;
 use crate::guard::{Guard, Stop};
 use crate::kernel::abi::{GroupEntry, HostEntry};
 use crate::kernel::{COST_PER_NS, Code, GroupCode, Kernel};
@@ -64,17 +67,22 @@ impl Launch {
 pub(crate) struct Engine {
     pool: Arc<Pool>,
     allocations: Arc<Allocations>,
+    checker: Option<Arc<Checker>>,
 }
 
 impl Engine {
-    pub(crate) fn new(pool: Arc<Pool>, allocations: Arc<Allocations>) -> Engine {
-        Engine { pool, allocations }
+    pub(crate) fn new(
+        pool: Arc<Pool>,
+        allocations: Arc<Allocations>,
+        checker: Option<Arc<Checker>>,
+    ) -> Engine {
+        Engine { pool, allocations, checker }
     }
 
     #[cfg(test)]
     pub(crate) fn for_tests() -> Arc<Engine> {
         let pool = Pool::new(Some("2"), None, 2).expect("2 is a number of threads");
-        Arc::new(Engine::new(pool, Arc::default()))
+        Arc::new(Engine::new(pool, Arc::default(), None))
     }
 
     /// Creates the job that a queue needs for its launches.
@@ -133,6 +141,10 @@ impl Engine {
         arguments: *const *const c_void,
     ) -> Result<(), Error> {
         let call = Call { entry: code.entry, arguments };
+        if let Some(checker) = &self.checker {
+            // SAFETY: as in `run`; the caller vouches for the kernel.
+            return unsafe { self.run_checked(checker, launch, code, call) };
+        }
         // SAFETY: the caller vouches for the kernel.
         let run = unsafe { Run::new(code, call, &launch.shape) };
         let finished = if code.has_grid_barrier {
@@ -143,6 +155,26 @@ impl Engine {
         runtime::flush();
         // SAFETY: as in `run`.
         if finished { Ok(()) } else { Err(self.describe(unsafe { launch.kernel.as_ref() }, run)) }
+    }
+
+    /// Runs a launch with checks.
+    ///
+    /// # Safety
+    /// As for [`Engine::run`]; `code` is that of the launch's kernel.
+    #[cold]
+    unsafe fn run_checked(
+        &self,
+        checker: &Arc<Checker>,
+        launch: &Launch,
+        code: &GroupCode,
+        call: Call,
+    ) -> Result<(), Error> {
+        // SAFETY: promised by the caller.
+        let (kernel, run) =
+            unsafe { (launch.kernel.as_ref(), Run::new(code, call, &launch.shape)) };
+        let result = checked::run(checker, kernel, &run, &self.allocations);
+        runtime::flush();
+        result
     }
 
     /// Runs all groups, on this thread alone if that is faster than with helpers.
@@ -176,14 +208,15 @@ impl Engine {
 
     #[cold]
     fn describe_host(&self, kernel: &Kernel, stop: Stop) -> Error {
-        let fault = Fault { cause: Cause::on_thread(stop), group: 0, item: None };
-        fault.describe(&kernel.name, None, &self.allocations)
+        let fault =
+            Fault { cause: Cause::on_thread(stop), group: 0, item: None, earlier_code: None };
+        fault.describe(kernel, None, &self.allocations)
     }
 
     #[cold]
     fn describe(&self, kernel: &Kernel, run: Run<'_>) -> Error {
         let groups = run.shape.groups;
-        run.into_fault().describe(&kernel.name, Some(groups), &self.allocations)
+        run.into_fault().describe(kernel, Some(groups), &self.allocations)
     }
 }
 

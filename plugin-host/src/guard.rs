@@ -87,6 +87,10 @@ pub(crate) struct Signal {
     pub(crate) code: c_int,
     /// The accessed address for memory faults, else the address of the code.
     pub(crate) address: u64,
+    /// The address of the instruction.
+    pub(crate) instruction: u64,
+    /// The address to which the faulting function would return, if it has no stack frame.
+    pub(crate) caller: Option<u64>,
     /// Whether the access was a write; `None` if the machine does not report it.
     pub(crate) is_write: Option<bool>,
     /// Whether a thread that device code has started raised it.
@@ -99,6 +103,8 @@ pub(crate) struct Failure {
     pub(crate) what: *const libc::c_char,
     pub(crate) file: *const libc::c_char,
     pub(crate) line: u32,
+    /// An address in the code that reported the failure; 0 if it is unknown.
+    pub(crate) from: u64,
 }
 
 /// The state of a thread that may call device code. Lives as long as the process, and is reused

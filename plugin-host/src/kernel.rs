@@ -2,8 +2,10 @@
 
 pub(crate) mod abi;
 
+use crate::lines::Lines;
 use abi::{GroupEntry, HostEntry};
 use longshore_plugin_api::ItemLoops;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most work-items of a group of any kernel, which is the usual limit of GPUs.
@@ -17,10 +19,11 @@ const SUBGROUP_ITEMS: u64 = 32;
 pub(crate) const COST_PER_NS: u128 = 1000;
 
 /// A kernel with its name in the image.
-#[derive(Debug)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) code: Code,
+    /// The lines of the image, which lives while its kernels are launched.
+    pub(crate) lines: Weak<Lines>,
 }
 
 /// A kernel's code, by the form in which it is called.
@@ -82,12 +85,12 @@ fn fits(loops: ItemLoops, items: [u32; 3]) -> bool {
 #[cfg(test)]
 impl Kernel {
     pub(crate) fn host_form(name: &str, entry: HostEntry) -> Kernel {
-        Kernel { name: name.to_owned(), code: Code::Host(entry) }
+        Kernel { name: name.to_owned(), code: Code::Host(entry), lines: Weak::new() }
     }
 
     pub(crate) fn work_group_form(name: &str, entry: GroupEntry) -> Kernel {
         let code = Code::Groups(GroupCode::new(entry, Mode::Loop, false, [0; 3]));
-        Kernel { name: name.to_owned(), code }
+        Kernel { name: name.to_owned(), code, lines: Weak::new() }
     }
 }
 

@@ -25,6 +25,7 @@
 //! The path of a launch starts at [`HostQueue`], and goes on in `submission_queue.rs` and
 //! `execute.rs`.
 
+mod check;
 mod command;
 mod cpu;
 mod device;
@@ -36,6 +37,8 @@ mod execute;
 mod fences;
 mod guard;
 mod kernel;
+mod lines;
+mod link_settings;
 mod memory;
 mod module;
 mod physical;
@@ -52,6 +55,7 @@ mod worker_pool;
 pub use device::HostDevice;
 pub use device_library::AllowedNames;
 pub use event::HostEvent;
+pub use link_settings::LinkSettings;
 pub use module::{HostKernel, HostModule};
 pub use platform::HostPlatform;
 pub use queue::HostQueue;
@@ -86,6 +90,8 @@ impl Plugin for HostBackend {
             symbols: services.setting("SYMBOLS"),
             threads: services.setting("THREADS"),
             pin: services.setting("PIN"),
+            debug: services.setting("DEBUG"),
+            check: services.setting("CHECK"),
         };
         HostPlatform::connect(&settings).map(Connected::Platform)
     }

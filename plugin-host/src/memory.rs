@@ -3,6 +3,7 @@
 mod mapping;
 mod slabs;
 
+use crate::check::Checker;
 use longshore_plugin_api::{Error, ErrorCode, MemoryKind, Result, Span};
 use mapping::Mapping;
 use parking_lot::Mutex;
@@ -10,6 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use slabs::{Slabs, Slot};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Least alignment of an allocation: a cache line, so that two allocations never share one.
 const LEAST_ALIGNMENT: u64 = 64;
@@ -33,13 +35,17 @@ const GREATEST_ALIGNMENT: u64 = 1 << 30;
 #[derive(Default)]
 pub(crate) struct Allocations {
     live: Mutex<HashMap<u64, Allocation>>,
-    slabs: Mutex<Slabs>,
+    slabs: Arc<Mutex<Slabs>>,
+    /// The checks of kernels, which want gaps around allocations.
+    checker: Option<Arc<Checker>>,
 }
 
 struct Allocation {
     kind: MemoryKind,
     bytes: u64,
     place: Place,
+    /// Number of bytes before the allocation in its place.
+    gap: u64,
 }
 
 /// The memory of an allocation.
@@ -53,7 +59,38 @@ enum Place {
     Imported,
 }
 
+/// Number of bytes around an allocation while kernels are checked.
+const GAP_BYTES: u64 = 1024;
+
+/// Memory of a freed allocation that is given back later.
+struct Kept {
+    slabs: Arc<Mutex<Slabs>>,
+    address: u64,
+    allocation: Option<Allocation>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(allocation) = self.allocation.take() {
+            allocation.give_back(self.address, &self.slabs);
+        }
+    }
+}
+
+impl Allocation {
+    fn give_back(self, address: u64, slabs: &Mutex<Slabs>) {
+        match self.place {
+            Place::Slot(slot) => slabs.lock().give_back((address - self.gap) as usize, slot),
+            Place::Own { .. } | Place::Imported => {}
+        }
+    }
+}
+
 impl Allocations {
+    pub(crate) fn new(checker: Option<Arc<Checker>>) -> Allocations {
+        Allocations { checker, ..Allocations::default() }
+    }
+
     /// Allocates at a multiple of `alignment`, a power of two. `limit` is the device's memory in
     /// bytes.
     ///
@@ -77,9 +114,19 @@ impl Allocations {
             return Err(out_of_memory(bytes, limit));
         }
         self.live.lock().try_reserve(1).map_err(|_| out_of_memory(bytes, limit))?;
-        let placed = self.place(bytes.max(1), alignment.max(LEAST_ALIGNMENT));
-        let (address, place) = placed.map_err(|error| refused(bytes, limit, error))?;
-        self.live.lock().insert(address, Allocation { kind, bytes, place });
+        let alignment = alignment.max(LEAST_ALIGNMENT);
+        let gap = match &self.checker {
+            Some(_) => GAP_BYTES.max(alignment),
+            None => 0,
+        };
+        let whole = bytes.max(1).saturating_add(2 * gap);
+        let placed = self.place(whole, alignment);
+        let (start, place) = placed.map_err(|error| refused(bytes, limit, error))?;
+        let address = start + gap;
+        self.live.lock().insert(address, Allocation { kind, bytes, place, gap });
+        if let Some(checker) = &self.checker {
+            checker.allocated(kind, address, bytes);
+        }
         Ok(address)
     }
 
@@ -105,9 +152,16 @@ impl Allocations {
     }
 
     fn release(&self, address: u64, allocation: Allocation) {
-        match allocation.place {
-            Place::Slot(slot) => self.slabs.lock().give_back(address as usize, slot),
-            Place::Own { .. } | Place::Imported => {}
+        match &self.checker {
+            None => allocation.give_back(address, &self.slabs),
+            Some(checker) if matches!(allocation.place, Place::Imported) => {
+                checker.removed(address)
+            }
+            Some(checker) => {
+                let slabs = Arc::clone(&self.slabs);
+                let kept = Kept { slabs, address, allocation: Some(allocation) };
+                checker.freed(address, Box::new(kept));
+            }
         }
     }
 
@@ -129,7 +183,11 @@ impl Allocations {
         if live.iter().any(overlaps) {
             return Err(wrong("some of them are an allocation"));
         }
-        live.insert(address, Allocation { kind, bytes, place: Place::Imported });
+        live.insert(address, Allocation { kind, bytes, place: Place::Imported, gap: 0 });
+        drop(live);
+        if let Some(checker) = &self.checker {
+            checker.pinned(address, bytes);
+        }
         Ok(())
     }
 

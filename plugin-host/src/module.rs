@@ -25,6 +25,7 @@ mod linked;
 mod loaded;
 mod offload_entries;
 mod profile;
+mod profilers;
 mod refusal;
 mod shared_library;
 
@@ -32,7 +33,7 @@ use crate::elf;
 use crate::guard::Modes;
 use crate::kernel::abi::{GroupEntry, HostEntry};
 use crate::kernel::{Code, GroupCode, Kernel, MOST_GROUP_ITEMS, SHARED_BYTES};
-use crate::{AllowedNames, HostBackend};
+use crate::{HostBackend, LinkSettings};
 use kernels::ImageNotes;
 use lazy::{LateKernel, LazyImage};
 use linked::LinkedImage;
@@ -156,7 +157,7 @@ impl HostKernel {
 
 impl HostModule {
     /// Checks an image and loads it into memory. Runs none of its constructors. Blocks. Relocatable
-    /// objects may use the `allowed` names of the process.
+    /// objects may use the allowed names of the process.
     ///
     /// # Errors
     /// - `InvalidBinary` for an image that is malformed or not for this machine.
@@ -165,12 +166,14 @@ impl HostModule {
     ///   linker.
     /// - `Unsupported` for features that the linker lacks.
     /// - `OutOfResources` and `HostIo` for failures of memory.
-    pub fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<HostModule> {
+    pub fn load(image: ImageBytes, links: &LinkSettings) -> Result<HostModule> {
         let notes = ImageNotes::read(image.get());
         let image: Box<dyn LoadedImage> = match format_of(image.get())? {
             // The constructors of its libraries may change the modes.
-            Format::SharedObject => Box::new(Modes::preserved(|| SharedLibrary::load(image))?),
-            Format::Relocatable => Box::new(LinkedImage::load(image, allowed)?),
+            Format::SharedObject => {
+                Box::new(Modes::preserved(|| SharedLibrary::load(image, links))?)
+            }
+            Format::Relocatable => Box::new(LinkedImage::load(image, links)?),
         };
         Ok(HostModule { image: Image::Whole(image, notes) })
     }
@@ -179,11 +182,11 @@ impl HostModule {
     ///
     /// # Errors
     /// The errors of [`Self::load`], except errors of links, which the calls return.
-    pub fn load_lazily(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<HostModule> {
+    pub fn load_lazily(image: ImageBytes, links: &LinkSettings) -> Result<HostModule> {
         match format_of(image.get())? {
-            Format::SharedObject => HostModule::load(image, allowed),
+            Format::SharedObject => HostModule::load(image, links),
             Format::Relocatable => {
-                Ok(HostModule { image: Image::Lazy(LazyImage::load(image, allowed)?) })
+                Ok(HostModule { image: Image::Lazy(LazyImage::load(image, links)?) })
             }
         }
     }
@@ -243,7 +246,8 @@ impl Module<HostBackend> for HostModule {
             Image::Whole(..) => None,
             Image::Lazy(image) => Some(LateKernel::new(image)),
         };
-        let kernel = Kernel { name: name.to_owned(), code };
+        let lines = Arc::downgrade(self.image.lines());
+        let kernel = Kernel { name: name.to_owned(), code, lines };
         Ok((Arc::new(HostKernel { kernel, late }), attributes))
     }
 

@@ -1,9 +1,10 @@
 //! The platform: the number of devices of the CPU, and their properties.
 
+use crate::check::{Checker, Kinds};
 use crate::cpu::Cpu;
 use crate::execute::Pool;
 use crate::kernel::{MOST_GROUP_ITEMS, SHARED_BYTES};
-use crate::{AllowedNames, HostBackend, HostDevice, physical};
+use crate::{HostBackend, HostDevice, LinkSettings, physical};
 use longshore_plugin_api::{
     DeviceInfo, DeviceType, Error, ErrorCode, InfoValue, Platform, PlatformInfo, Result,
 };
@@ -21,8 +22,9 @@ const MEMORY_CLOCK_MHZ: u32 = 64;
 pub struct HostPlatform {
     devices: u32,
     cpu: Arc<Cpu>,
-    allowed: Arc<AllowedNames>,
+    links: LinkSettings,
     pool: Arc<Pool>,
+    checker: Option<Arc<Checker>>,
 }
 
 /// The user's settings.
@@ -30,12 +32,17 @@ pub struct HostPlatform {
 pub(crate) struct Settings {
     /// `DEVICES`: the number of devices of the CPU; 1 by default.
     pub(crate) devices: Option<String>,
-    /// `SYMBOLS`: additional names that images may use ([`AllowedNames`]).
+    /// `SYMBOLS`: additional names that images may use
+    /// ([`AllowedNames`](crate::AllowedNames)).
     pub(crate) symbols: Option<String>,
     /// `THREADS`: the number of threads of a launch; by default the number of cores.
     pub(crate) threads: Option<String>,
+    /// `CHECK`: the kinds of errors of kernels to look for; none by default.
+    pub(crate) check: Option<String>,
     /// `PIN`: whether the threads stay on their cores; 0 by default.
     pub(crate) pin: Option<String>,
+    /// `DEBUG`: the receivers of reports on linked code ([`LinkSettings`]); none by default.
+    pub(crate) debug: Option<String>,
 }
 
 impl HostPlatform {
@@ -45,10 +52,11 @@ impl HostPlatform {
     /// `InvalidValue` for a malformed setting.
     pub(crate) fn connect(settings: &Settings) -> Result<HostPlatform> {
         let devices = settings.devices.as_deref().map_or(Ok(1), parse_devices)?;
-        let allowed = Arc::new(AllowedNames::parse(settings.symbols.as_deref())?);
+        let links = LinkSettings::parse(settings.symbols.as_deref(), settings.debug.as_deref())?;
         let cpu = Arc::new(Cpu::read());
         let pool = Pool::new(settings.threads.as_deref(), settings.pin.as_deref(), cpu.cores)?;
-        Ok(HostPlatform { devices, cpu, allowed, pool })
+        let checker = Kinds::parse(settings.check.as_deref())?.map(Checker::new);
+        Ok(HostPlatform { devices, cpu, links, pool, checker })
     }
 }
 
@@ -100,8 +108,9 @@ impl Platform<HostBackend> for HostPlatform {
     }
 
     fn open(&self, index: u32) -> Result<HostDevice> {
-        let (cpu, allowed) = (Arc::clone(&self.cpu), Arc::clone(&self.allowed));
-        Ok(HostDevice::new(index, cpu, allowed, Arc::clone(&self.pool)))
+        let (cpu, links) = (Arc::clone(&self.cpu), self.links.clone());
+        let (pool, checker) = (Arc::clone(&self.pool), self.checker.clone());
+        Ok(HostDevice::new(index, cpu, links, pool, checker))
     }
 }
 

@@ -171,6 +171,16 @@ impl Segments {
         })
     }
 
+    /// Returns the whole pages of executable segments that cannot be written to.
+    pub fn code_pages(&self, page_bytes: u64) -> impl Iterator<Item = Range<u64>> {
+        let is_code =
+            |segment: &&Segment| segment.flags & (elf::PF_X.0 | elf::PF_W.0) == elf::PF_X.0;
+        self.0.iter().filter(is_code).map(move |segment| {
+            let start = segment.address / page_bytes * page_bytes;
+            start..(segment.address + segment.memory_bytes).next_multiple_of(page_bytes)
+        })
+    }
+
     /// Returns whether an address lies in a segment, or at a segment's end.
     pub(super) fn touches(&self, address: u64) -> bool {
         self.at(address).is_some()

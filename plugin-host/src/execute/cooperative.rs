@@ -6,6 +6,7 @@ use super::fibers::{Group, Progress};
 use super::memory::SharedMemory;
 use super::pool::{Job, Pool, Task};
 use super::run::Run;
+use crate::kernel::abi::Work;
 use crate::kernel::{GroupCode, Mode};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -32,6 +33,46 @@ pub(super) fn run(pool: &Arc<Pool>, job: &Arc<Job>, run: &Run<'_>) -> bool {
         1 => grid.run(0, 1),
         _ => pool.run(job, &grid, threads, 1),
     }
+}
+
+/// Runs all groups on this thread, and calls `step` before a group begins or goes on, and when all
+/// groups have reached a barrier of the grid.
+pub(super) fn run_alone(run: &Run<'_>, mut step: impl FnMut(Step<'_>)) -> Result<(), Fault> {
+    let is_whole = run.mode() != Mode::Fibers;
+    let mut waiting = Vec::new();
+    for number in 0..run.total() {
+        let shared = SharedMemory::take();
+        let mut work = run.work(&shared);
+        (work.traced, work.first, work.last) = (1, [0; 3], run.shape.items);
+        let group = Group::new(&work, number, is_whole, run.call);
+        waiting.push((number, work, StartedGroup { group, _shared: shared }));
+    }
+    while !waiting.is_empty() {
+        let (mut next, mut done) = (Vec::new(), false);
+        for (number, work, mut started) in waiting {
+            step(Step::Turn(number, &work));
+            // SAFETY: the creator of the run vouches for the kernel.
+            match unsafe { started.group.advance() }? {
+                Progress::AtGridBarrier => next.push((number, work, started)),
+                Progress::Done => done = true,
+            }
+        }
+        if done && let Some((group, _, _)) = next.first() {
+            let (cause, group) = (Cause::GridStuck, *group);
+            return Err(Fault { cause, group, item: None, earlier_code: None });
+        }
+        step(Step::Barrier);
+        waiting = next;
+    }
+    Ok(())
+}
+
+/// A step of groups that take turns.
+pub(super) enum Step<'a> {
+    /// A group begins or goes on.
+    Turn(u64, &'a Work),
+    /// All groups have reached a barrier of the grid.
+    Barrier,
 }
 
 struct Grid<'a> {
@@ -126,7 +167,7 @@ impl Grid<'_> {
         if state.waiting > 0 && state.waiting + state.done == self.total {
             if state.done > 0 {
                 let (cause, group) = (Cause::GridStuck, state.waiter);
-                self.fail(&mut state, Fault { cause, group, item: None });
+                self.fail(&mut state, Fault { cause, group, item: None, earlier_code: None });
             }
             (state.waiting, state.meetings) = (0, state.meetings + 1);
             self.changed.notify_all();

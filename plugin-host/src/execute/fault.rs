@@ -3,6 +3,8 @@
 use super::stack::STACK_BYTES;
 use super::wait::{State, Wait};
 use crate::guard::{Failure, Signal, Stop, thread_stack};
+use crate::kernel::Kernel;
+use crate::lines::Place;
 use crate::memory::Allocations;
 use longshore_plugin_api::{Error, ErrorCode};
 use std::ffi::CStr;
@@ -16,6 +18,8 @@ pub(crate) struct Fault {
     pub(crate) group: u64,
     /// The item, if it is known.
     pub(crate) item: Option<[u32; 3]>,
+    /// The code that failed in an earlier run of the group, if this fault is of a second run.
+    pub(crate) earlier_code: Option<u64>,
 }
 
 /// The cause of a kernel's failure.
@@ -27,8 +31,8 @@ pub(crate) enum Cause {
     /// Groups that wait for groups which have returned.
     GridStuck,
     NoStack(std::io::Error),
-    /// The overflow of a stack of this number of bytes.
-    StackOverflow(usize),
+    /// The overflow of a stack of this number of bytes, and the address of the instruction.
+    StackOverflow(usize, u64),
     /// A panic of the backend's own thread.
     Panicked,
 }
@@ -40,11 +44,12 @@ impl Cause {
             Stop::Signal(signal)
                 if signal.number == libc::SIGSEGV && !signal.is_of_other_thread =>
             {
-                thread_stack::overflow(signal.address)
+                let bytes = thread_stack::overflow(signal.address);
+                bytes.map(|bytes| Cause::StackOverflow(bytes, signal.instruction))
             }
             _ => None,
         };
-        overflow.map_or(Cause::Stop(stop), Cause::StackOverflow)
+        overflow.unwrap_or(Cause::Stop(stop))
     }
 }
 
@@ -56,11 +61,11 @@ impl Fault {
     /// Creates the error that the queue reports. `groups` is `None` for LLVM's host form.
     pub(crate) fn describe(
         &self,
-        kernel: &str,
+        kernel: &Kernel,
         groups: Option<[u32; 3]>,
         allocations: &Allocations,
     ) -> Error {
-        let mut message = format!("kernel '{kernel}'");
+        let mut message = format!("kernel '{}'", kernel.name);
         if let Some([width, height, _]) = groups {
             let (width, height) = (u64::from(width), u64::from(height));
             let (x, rest) = (self.group % width, self.group / width);
@@ -73,19 +78,48 @@ impl Fault {
             }
         }
         message.push_str(": ");
-        self.cause.describe(message, Some(allocations))
+        let code = [self.cause.code(), self.earlier_code, self.cause.caller()];
+        let code = code.into_iter().flatten();
+        let place = kernel.lines.upgrade().and_then(|lines| lines.first_place(code));
+        self.cause.describe(message, Some(allocations), place.as_ref())
     }
 }
 
 /// Creates the error of a call of device code other than a kernel. The message does not name the
 /// function.
 pub(super) fn describe_call(stop: Stop) -> Error {
-    Cause::on_thread(stop).describe(String::new(), None)
+    Cause::on_thread(stop).describe(String::new(), None, None)
 }
 
 impl Cause {
+    /// Returns the address of the code that failed.
+    pub(super) fn code(&self) -> Option<u64> {
+        match self {
+            Cause::Stop(Stop::Signal(signal)) => Some(signal.instruction),
+            // The code calls the function that reports the failure, and has the call's return
+            // address.
+            Cause::Stop(Stop::Failed(failure)) => failure.from.checked_sub(1),
+            Cause::StackOverflow(_, instruction) => Some(*instruction),
+            _ => None,
+        }
+    }
+
+    /// Returns an address in the code that called a function without a stack frame, such as
+    /// `memcpy`, which failed.
+    fn caller(&self) -> Option<u64> {
+        match self {
+            Cause::Stop(Stop::Signal(signal)) => signal.caller?.checked_sub(1),
+            _ => None,
+        }
+    }
+
     /// Appends the cause to the message.
-    fn describe(&self, mut message: String, allocations: Option<&Allocations>) -> Error {
+    fn describe(
+        &self,
+        mut message: String,
+        allocations: Option<&Allocations>,
+        place: Option<&Place>,
+    ) -> Error {
         let code = match self {
             Cause::NoStack(_) => ErrorCode::OutOfResources,
             _ => ErrorCode::BackendFailure,
@@ -93,6 +127,7 @@ impl Cause {
         match self {
             Cause::Stop(Stop::Signal(signal)) => {
                 signal.describe(&mut message, allocations);
+                append_place(&mut message, place);
                 let (name, _) = signal.name();
                 return Error::new(code, message).with_vendor(name, signal.number.into());
             }
@@ -112,7 +147,12 @@ impl Cause {
                     None => error,
                 };
             }
-            Cause::Stop(Stop::Failed(failure)) => failure.describe(&mut message),
+            Cause::Stop(Stop::Failed(failure)) => {
+                failure.describe(&mut message);
+                if let Some(place) = place {
+                    let _ = write!(message, " {}", place.functions);
+                }
+            }
             Cause::Stop(Stop::TimedOut) => message.push_str("it took too long"),
             Cause::Stuck(items) => stuck(&mut message, items),
             Cause::GridStuck => message.push_str(
@@ -122,11 +162,18 @@ impl Cause {
                 let _ = write!(message, "no stack of {STACK_BYTES} bytes for it: {error}");
             }
             Cause::Panicked => message.push_str("the thread that ran it panicked"),
-            Cause::StackOverflow(bytes) => {
+            Cause::StackOverflow(bytes, _) => {
                 let _ = write!(message, "its stack of {bytes} bytes overflowed");
+                append_place(&mut message, place);
             }
         }
         Error::new(code, message)
+    }
+}
+
+fn append_place(message: &mut String, place: Option<&Place>) {
+    if let Some(Place { line, functions }) = place {
+        let _ = write!(message, ", at {line} {functions}");
     }
 }
 
@@ -208,8 +255,8 @@ fn stuck(message: &mut String, items: &[([u32; 3], State); 2]) {
         let place = match state {
             State::Ready => "runs",
             State::Done => "has returned",
-            State::Waiting(Wait::Barrier) => "waits at a barrier",
-            State::Waiting(Wait::Gather) => "waits at a sub-group operation",
+            State::Waiting(Wait::Barrier | Wait::BarrierOfRest) => "waits at a barrier",
+            State::Waiting(Wait::Gather | Wait::GatherOf(_)) => "waits at a sub-group operation",
             State::Waiting(Wait::Grid) => "waits at a barrier of the whole grid",
         };
         format!("({x}, {y}, {z}) {place}")

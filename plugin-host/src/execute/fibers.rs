@@ -1,13 +1,17 @@
 //! Groups whose items wait for each other: each item runs on its own stack, and all on one thread.
 
 use super::fault::{Cause, Fault};
+use super::listed::Listed;
 use super::runtime;
 use super::stack::{ItemStack, STACK_BYTES};
 use super::wait::{State, Wait};
+use crate::check::steps;
 use crate::guard::{Guard, Stop};
 use crate::kernel::abi::{Calls, GroupEntry, Work};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::arch::naked_asm;
 use std::ffi::c_void;
+use std::mem::offset_of;
 
 /// Number of items of a sub-group.
 pub(crate) const SUBGROUP_ITEMS: usize = 32;
@@ -22,6 +26,8 @@ pub(crate) enum Progress {
 
 /// A running group.
 pub(crate) struct Group {
+    /// Dropped before the items.
+    _listed: Option<Listed>,
     call: Call,
     number: u64,
     /// The items. The vector never grows, because kernels hold addresses of its elements.
@@ -44,7 +50,7 @@ type Fiber = Coroutine<(), Wait, Result<(), Stop>, ItemStack>;
 
 /// An item on its own stack. Kernels identify it by the address of `work`.
 #[repr(C)]
-struct Item {
+pub(super) struct Item {
     work: Work,
     yielder: *const Yielder<(), Wait>,
     is_whole: bool,
@@ -52,6 +58,25 @@ struct Item {
     value: u64,
     gathered: *const u64,
     present: u64,
+    /// The values received in an exchange among chosen lanes.
+    received: [u64; SUBGROUP_ITEMS],
+    /// Addresses of the item's stack.
+    stack: [u64; 2],
+    /// The reason for the item's wait, and the kernel's registers at its beginning, for debuggers.
+    pub(super) wait: WaitCode,
+    pub(super) registers: [u64; SAVED_REGISTERS],
+}
+
+/// A [`Wait`] as a debugger sees it.
+#[derive(Clone, Copy)]
+#[repr(u64)]
+pub(super) enum WaitCode {
+    Nothing,
+    Barrier,
+    Gather,
+    Grid,
+    BarrierOfRest,
+    GatherOf,
 }
 
 /// Values of a sub-group's items, in two alternating buffers: a slow item may still read the
@@ -62,8 +87,15 @@ struct Subgroup {
     turn: usize,
 }
 
-static CALLS: Calls =
-    Calls { barrier, grid_barrier, gather, write: runtime::write, fail: runtime::fail };
+static CALLS: Calls = Calls {
+    barrier,
+    grid_barrier,
+    gather,
+    write: runtime::write,
+    fail: runtime::fail,
+    barrier_of_rest,
+    gather_of,
+};
 
 /// The same functions, without output.
 static SILENT_CALLS: Calls = Calls { write: runtime::leave_out, ..CALLS };
@@ -80,6 +112,7 @@ impl Group {
             }
         }
         let count = items.len();
+        let listed = Listed::new(&items);
         let subgroup = Subgroup { values: [[0; SUBGROUP_ITEMS]; 2], turn: 0 };
         Group {
             call,
@@ -89,6 +122,7 @@ impl Group {
             fibers: std::iter::repeat_with(|| None).take(count).collect(),
             subgroups: vec![subgroup; count.div_ceil(SUBGROUP_ITEMS)],
             is_whole,
+            _listed: listed,
         }
     }
 
@@ -121,8 +155,15 @@ impl Group {
                 return Ok(Progress::AtGridBarrier);
             }
             if self.all_wait_for(Wait::Barrier) {
+                steps::pass_barrier(self.items.len());
                 self.release(Wait::Barrier);
-            } else if !self.exchange() {
+            } else if self.all_but_returned_wait_for(Wait::BarrierOfRest) {
+                let is_active = |item: usize| self.states[item] != State::Done;
+                steps::pass_barrier_of_rest(self.items.len(), is_active);
+                self.release(Wait::BarrierOfRest);
+            } else if !(self.exchange() | self.exchange_among_lanes())
+                && !self.exchange_among_present()
+            {
                 return Err(self.stuck());
             }
         }
@@ -137,6 +178,9 @@ impl Group {
             Some(fiber) => fiber,
             None => self.start(index)?,
         };
+        let item = &self.items[index];
+        let [begin, end] = item.stack;
+        steps::turn_to_item(index, &item.work, &(begin..end));
         match fiber.resume(()) {
             CoroutineResult::Yield(wait) => {
                 self.states[index] = State::Waiting(wait);
@@ -156,6 +200,8 @@ impl Group {
     fn start(&mut self, index: usize) -> Result<Fiber, Fault> {
         let stack =
             ItemStack::take().map_err(|error| self.fault(Cause::NoStack(error), Some(index)))?;
+        let range = stack.range();
+        self.items[index].stack = [range.start, range.end];
         let (item, call) = (&raw mut self.items[index], self.call);
         Ok(Coroutine::with_stack(stack, move |yielder, ()| {
             // SAFETY: the item stays in place while the group lives, and so does the fiber. The
@@ -173,6 +219,10 @@ impl Group {
 
     fn all_wait_for(&self, wait: Wait) -> bool {
         self.states.iter().all(|state| *state == State::Waiting(wait))
+    }
+
+    fn all_but_returned_wait_for(&self, wait: Wait) -> bool {
+        self.states.iter().all(|state| *state == State::Waiting(wait) || *state == State::Done)
     }
 
     fn release(&mut self, wait: Wait) {
@@ -193,6 +243,8 @@ impl Group {
             if !states.iter().any(waits) || !states.iter().all(|s| waits(s) || *s == State::Done) {
                 continue;
             }
+            steps::compare_waits(begin..end, |item| waits(&states[item - begin]));
+            steps::pass_exchange(number);
             subgroup.turn ^= 1;
             let values = &mut subgroup.values[subgroup.turn];
             let items = &mut self.items[begin..end];
@@ -211,6 +263,57 @@ impl Group {
         any
     }
 
+    /// Exchanges the values of chosen lanes, where all of them wait for the same exchange or have
+    /// returned. Returns `false` if there are no such lanes.
+    fn exchange_among_lanes(&mut self) -> bool {
+        let mut any = false;
+        for begin in (0..self.items.len()).step_by(SUBGROUP_ITEMS) {
+            let end = (begin + SUBGROUP_ITEMS).min(self.items.len());
+            for first in begin..end {
+                let State::Waiting(Wait::GatherOf(lanes)) = self.states[first] else { continue };
+                let chosen = || (begin..end).filter(|at| lanes >> (at - begin) & 1 != 0);
+                let waits = |at: &usize| self.states[*at] == State::Waiting(Wait::GatherOf(lanes));
+                if lanes != 0 && chosen().all(|at| waits(&at) || self.states[at] == State::Done) {
+                    let present: Vec<usize> = chosen().filter(waits).collect();
+                    steps::compare_waits(begin..end, |item| present.contains(&item));
+                    self.exchange_lanes(begin, present);
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    /// Exchanges the values of the lanes that wait for an exchange of all present ones. Returns
+    /// `false` if there are no such lanes.
+    fn exchange_among_present(&mut self) -> bool {
+        let mut any = false;
+        for begin in (0..self.items.len()).step_by(SUBGROUP_ITEMS) {
+            let end = (begin + SUBGROUP_ITEMS).min(self.items.len());
+            let waits = |at: &usize| self.states[*at] == State::Waiting(Wait::GatherOf(0));
+            let present: Vec<usize> = (begin..end).filter(waits).collect();
+            any |= !present.is_empty();
+            self.exchange_lanes(begin, present);
+        }
+        any
+    }
+
+    /// Gives the items, of a sub-group that begins with item `begin`, each other's values.
+    fn exchange_lanes(&mut self, begin: usize, present: Vec<usize>) {
+        if !present.is_empty() {
+            steps::pass_exchange(begin / SUBGROUP_ITEMS);
+        }
+        let mut values = [0; SUBGROUP_ITEMS];
+        present.iter().for_each(|at| values[at - begin] = self.items[*at].value);
+        let mask = present.iter().fold(0, |mask, at| mask | 1 << (at - begin));
+        for at in present {
+            let item = &mut self.items[at];
+            (item.received, item.present) = (values, mask);
+            item.gathered = item.received.as_ptr();
+            self.states[at] = State::Ready;
+        }
+    }
+
     /// Creates the fault of items whose waits can never end.
     fn stuck(&self) -> Fault {
         let at = |index: usize| (self.items[index].work.first, self.states[index]);
@@ -220,7 +323,7 @@ impl Group {
 
     fn fault(&self, cause: Cause, index: Option<usize>) -> Fault {
         let item = index.filter(|_| !self.is_whole).map(|index| self.items[index].work.first);
-        Fault { cause, group: self.number, item }
+        Fault { cause, group: self.number, item, earlier_code: None }
     }
 }
 
@@ -242,20 +345,122 @@ impl Item {
             (work.traced, work.first, work.last) = (1, item, item.map(|at| at + 1));
         }
         let (yielder, gathered) = (std::ptr::null(), std::ptr::null());
-        Item { work, yielder, is_whole, value: 0, gathered, present: 0 }
+        let (wait, registers) = (WaitCode::Nothing, [0; SAVED_REGISTERS]);
+        Item {
+            work,
+            yielder,
+            is_whole,
+            value: 0,
+            gathered,
+            present: 0,
+            received: [0; SUBGROUP_ITEMS],
+            stack: [0; 2],
+            wait,
+            registers,
+        }
+    }
+}
+
+impl From<Wait> for WaitCode {
+    fn from(wait: Wait) -> WaitCode {
+        match wait {
+            Wait::Barrier => WaitCode::Barrier,
+            Wait::Gather => WaitCode::Gather,
+            Wait::Grid => WaitCode::Grid,
+            Wait::BarrierOfRest => WaitCode::BarrierOfRest,
+            Wait::GatherOf(_) => WaitCode::GatherOf,
+        }
     }
 }
 
 fn cause(stop: Stop, stack: &ItemStack) -> Cause {
     match stop {
         Stop::Signal(signal) if stack.is_overflow(signal.address) => {
-            Cause::StackOverflow(STACK_BYTES)
+            Cause::StackOverflow(STACK_BYTES, signal.instruction)
         }
         stop => Cause::Stop(stop),
     }
 }
 
+/// Stores the caller's registers in the item: the address of the code, the stack pointer, then the
+/// registers that calls preserve. Debuggers unwind from them while the item waits. Goes on in
+/// `$next`.
+#[cfg(target_arch = "x86_64")]
+macro_rules! save_registers {
+    ($next:path) => {
+        naked_asm!(
+            "mov rax, [rsp]",
+            "mov [rdi + {registers}], rax",
+            "lea rax, [rsp + 8]",
+            "mov [rdi + {registers} + 8], rax",
+            "mov [rdi + {registers} + 16], rbp",
+            "mov [rdi + {registers} + 24], rbx",
+            "mov [rdi + {registers} + 32], r12",
+            "mov [rdi + {registers} + 40], r13",
+            "mov [rdi + {registers} + 48], r14",
+            "mov [rdi + {registers} + 56], r15",
+            "jmp {next}",
+            registers = const offset_of!(Item, registers),
+            next = sym $next,
+        )
+    };
+}
+#[cfg(target_arch = "x86_64")]
+const SAVED_REGISTERS: usize = 8;
+
+#[cfg(target_arch = "aarch64")]
+macro_rules! save_registers {
+    ($next:path) => {
+        naked_asm!(
+            "mov x9, sp",
+            "add x10, x0, #{registers}",
+            "stp x30, x9, [x10]",
+            "stp x29, x19, [x10, #16]",
+            "stp x20, x21, [x10, #32]",
+            "stp x22, x23, [x10, #48]",
+            "stp x24, x25, [x10, #64]",
+            "stp x26, x27, [x10, #80]",
+            "str x28, [x10, #96]",
+            "b {next}",
+            registers = const offset_of!(Item, registers),
+            next = sym $next,
+        )
+    };
+}
+#[cfg(target_arch = "aarch64")]
+const SAVED_REGISTERS: usize = 13;
+
+#[unsafe(naked)]
 unsafe extern "C" fn barrier(work: *mut Work) {
+    save_registers!(wait_at_barrier)
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn grid_barrier(work: *mut Work) {
+    save_registers!(wait_at_grid_barrier)
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn gather(work: *mut Work, value: u64, present: *mut u64) -> *const u64 {
+    save_registers!(wait_to_gather)
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn barrier_of_rest(work: *mut Work) {
+    save_registers!(wait_at_barrier_of_rest)
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn gather_of(
+    work: *mut Work,
+    value: u64,
+    lanes: u32,
+    present: *mut u64,
+) -> *const u64 {
+    save_registers!(wait_to_gather_of)
+}
+
+unsafe extern "C" fn wait_at_barrier(work: *mut Work) {
     let item = work.cast::<Item>();
     // SAFETY: kernels pass the work that was their argument.
     unsafe {
@@ -266,12 +471,23 @@ unsafe extern "C" fn barrier(work: *mut Work) {
     }
 }
 
-unsafe extern "C" fn grid_barrier(work: *mut Work) {
+unsafe extern "C" fn wait_at_barrier_of_rest(work: *mut Work) {
+    let item = work.cast::<Item>();
+    // SAFETY: as above.
+    unsafe {
+        match (*item).is_whole {
+            true => (runtime::CALLS.barrier)(work),
+            false => wait(item, Wait::BarrierOfRest),
+        }
+    }
+}
+
+unsafe extern "C" fn wait_at_grid_barrier(work: *mut Work) {
     // SAFETY: as above.
     unsafe { wait(work.cast(), Wait::Grid) }
 }
 
-unsafe extern "C" fn gather(work: *mut Work, value: u64, present: *mut u64) -> *const u64 {
+unsafe extern "C" fn wait_to_gather(work: *mut Work, value: u64, present: *mut u64) -> *const u64 {
     let item = work.cast::<Item>();
     // SAFETY: as above; `present` is a local of the kernel.
     unsafe {
@@ -285,6 +501,25 @@ unsafe extern "C" fn gather(work: *mut Work, value: u64, present: *mut u64) -> *
     }
 }
 
+unsafe extern "C" fn wait_to_gather_of(
+    work: *mut Work,
+    value: u64,
+    lanes: u32,
+    present: *mut u64,
+) -> *const u64 {
+    let item = work.cast::<Item>();
+    // SAFETY: as above; `present` is a local of the kernel.
+    unsafe {
+        if (*item).is_whole {
+            return (runtime::CALLS.gather)(work, value, present);
+        }
+        (*item).value = value;
+        wait(item, Wait::GatherOf(lanes));
+        present.write((*item).present);
+        (*item).gathered
+    }
+}
+
 /// Suspends the item until its wait is over.
 ///
 /// # Safety
@@ -292,7 +527,12 @@ unsafe extern "C" fn gather(work: *mut Work, value: u64, present: *mut u64) -> *
 unsafe fn wait(item: *mut Item, wait: Wait) {
     let guard = Guard::for_thread();
     let suspended = guard.suspend();
-    // SAFETY: this is the fiber's own yielder, which lives as long as the fiber runs.
-    unsafe { (*(*item).yielder).suspend(wait) };
+    // SAFETY: the item and its fiber's yielder live as long as the fiber runs. A debugger reads the
+    // code of the wait.
+    unsafe {
+        (&raw mut (*item).wait).write_volatile(WaitCode::from(wait));
+        (*(*item).yielder).suspend(wait);
+        (&raw mut (*item).wait).write_volatile(WaitCode::Nothing);
+    }
     guard.resume(suspended);
 }

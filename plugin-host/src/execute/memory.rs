@@ -35,6 +35,13 @@ impl SharedMemory {
         self.block.as_ref().map_or(null_mut(), |block| block.base)
     }
 
+    /// Returns the size of the part for declared variables if it may take all that the dynamic part
+    /// leaves, except a gap.
+    pub(super) fn most_fixed_bytes(dynamic_bytes: u64) -> u64 {
+        let dynamic = (dynamic_bytes as usize).min(HALF).next_multiple_of(ALIGNMENT);
+        (2 * HALF - dynamic - 4096) as u64
+    }
+
     /// Returns the dynamic part, which ends at the fence.
     pub(super) fn dynamic(&self, bytes: u64) -> *mut c_void {
         let Some(block) = self.block.as_ref().filter(|_| bytes > 0) else { return null_mut() };

@@ -121,7 +121,8 @@ impl<'a> Run<'a> {
             result,
             Err(Stop::Signal(_) | Stop::Failed(_) | Stop::Ended(_) | Stop::NotLinked(_))
         );
-        Fault { cause: Cause::on_thread(stop), group, item: is_found.then_some(again.item) }
+        let (cause, item) = (Cause::on_thread(stop), is_found.then_some(again.item));
+        Fault { cause, group, item, earlier_code: None }
     }
 
     /// Finds the failed item of a group in [`Mode::ItemLoops`]: runs the group again with a stack
@@ -134,9 +135,13 @@ impl<'a> Run<'a> {
             // SAFETY: the same facts hold as for the first run.
             unsafe { again.advance() }
         });
+        let cause = Cause::on_thread(stop);
         match result {
-            Some(Err(fault)) if !matches!(fault.cause, Cause::Stop(Stop::TimedOut)) => fault,
-            _ => Fault { cause: Cause::on_thread(stop), group: work.group, item: None },
+            Some(Err(fault)) if !matches!(fault.cause, Cause::Stop(Stop::TimedOut)) => {
+                let earlier_code = cause.code();
+                Fault { earlier_code, ..fault }
+            }
+            _ => Fault { cause, group: work.group, item: None, earlier_code: None },
         }
     }
 
@@ -150,7 +155,7 @@ impl<'a> Run<'a> {
     /// Returns the first fault of a failed run.
     pub(super) fn into_fault(self) -> Fault {
         let fault = self.fault.into_inner();
-        fault.unwrap_or(Fault { cause: Cause::Panicked, group: 0, item: None })
+        fault.unwrap_or(Fault { cause: Cause::Panicked, group: 0, item: None, earlier_code: None })
     }
 
     /// Runs `body`, which runs groups `begin..end` on `threads` threads, and records the cost of a

@@ -6,7 +6,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Functions for kernels whose items are a loop, and so cannot wait for each other.
-pub(crate) static CALLS: Calls = Calls { barrier, grid_barrier, gather, write, fail };
+pub(crate) static CALLS: Calls =
+    Calls { barrier, grid_barrier, gather, write, fail, barrier_of_rest: barrier, gather_of };
 /// Functions for a group of such a kernel that runs a second time, and prints nothing.
 pub(super) static CALLS_OF_TRACE: Calls = Calls { write: leave_out, ..CALLS };
 
@@ -20,6 +21,16 @@ unsafe extern "C" fn grid_barrier(_work: *mut Work) {
 
 unsafe extern "C" fn gather(_work: *mut Work, _value: u64, _present: *mut u64) -> *const u64 {
     refuse(c"a sub-group operation in a loop over the items: the image lost its notes")
+}
+
+unsafe extern "C" fn gather_of(
+    work: *mut Work,
+    value: u64,
+    _lanes: u32,
+    present: *mut u64,
+) -> *const u64 {
+    // SAFETY: as the kernel vouches.
+    unsafe { gather(work, value, present) }
 }
 
 /// Prints a kernel's text to the C library's standard output.
@@ -53,13 +64,14 @@ pub(super) unsafe extern "C" fn fail(
     what: *const c_char,
     file: *const c_char,
     line: u32,
+    from: u64,
 ) {
     // SAFETY: a kernel calls this, inside `Guard::call`.
-    unsafe { Guard::for_thread().fail(Failure { what, file, line }) }
+    unsafe { Guard::for_thread().fail(Failure { what, file, line, from }) }
 }
 
 fn refuse(what: &'static std::ffi::CStr) -> ! {
-    let failure = Failure { what: what.as_ptr(), file: std::ptr::null(), line: 0 };
+    let failure = Failure { what: what.as_ptr(), file: std::ptr::null(), line: 0, from: 0 };
     // SAFETY: a kernel calls this, inside `Guard::call`.
     unsafe { Guard::for_thread().fail(failure) }
 }

@@ -1,11 +1,13 @@
 //! Stacks of items that wait for each other.
 
+use crate::check::steps;
 use crate::fences::{self, FencedMapping};
 use corosensei::stack::{Stack, StackPointer};
 use std::cell::RefCell;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Size of each item's stack, in bytes.
 pub(super) const STACK_BYTES: usize = 256 << 10;
@@ -14,12 +16,23 @@ const FENCE_BYTES: usize = 1 << 20;
 /// Number of stacks that a thread keeps.
 const KEPT: usize = 1024;
 
+/// Number of different offsets of stacks, and the distance between two, in bytes.
+const OFFSETS: usize = 61;
+const OFFSET_BYTES: usize = 192;
+/// Number of stacks of the process so far.
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
+
 thread_local!(static FREE: RefCell<Vec<ItemStack>> = const { RefCell::new(Vec::new()) });
 
 /// A stack above a fence.
 pub(super) struct ItemStack {
     /// First address of the fence.
     start: NonNull<u8>,
+    /// Number of the stack in the process.
+    number: usize,
+    /// Number of unused bytes at the stack's upper end. In checked launches it differs between
+    /// stacks: equal offsets would compete for the same lines of the caches.
+    offset: usize,
     _fenced: FencedMapping,
 }
 
@@ -31,7 +44,9 @@ impl ItemStack {
     pub(super) fn take() -> io::Result<ItemStack> {
         // An ending thread has lost its stacks.
         let kept = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten();
-        kept.map_or_else(ItemStack::map, Ok)
+        let mut stack = kept.map_or_else(ItemStack::map, Ok)?;
+        stack.offset = if steps::is_checked() { stack.number % OFFSETS * OFFSET_BYTES } else { 0 };
+        Ok(stack)
     }
 
     /// Keeps a stack for the thread's next items.
@@ -51,6 +66,12 @@ impl ItemStack {
         (start..start + FENCE_BYTES as u64).contains(&address)
     }
 
+    /// Returns the addresses of the stack, without the fence.
+    pub(super) fn range(&self) -> std::ops::Range<u64> {
+        let start = self.start.addr().get() as u64 + FENCE_BYTES as u64;
+        start..start + STACK_BYTES as u64
+    }
+
     fn map() -> io::Result<ItemStack> {
         let (nothing, all) = (libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
@@ -62,7 +83,8 @@ impl ItemStack {
             }
             let fence = start as u64..start as u64 + FENCE_BYTES as u64;
             let start = NonNull::new_unchecked(start.cast::<u8>());
-            let stack = ItemStack { start, _fenced: fences::register(fence) };
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let stack = ItemStack { start, number, offset: 0, _fenced: fences::register(fence) };
             match libc::mprotect(start.as_ptr().add(FENCE_BYTES).cast(), STACK_BYTES, all) {
                 0 => Ok(stack),
                 _ => Err(io::Error::last_os_error()),
@@ -79,7 +101,7 @@ impl ItemStack {
 // has a fence below.
 unsafe impl Stack for ItemStack {
     fn base(&self) -> StackPointer {
-        self.at(FENCE_BYTES + STACK_BYTES)
+        self.at(FENCE_BYTES + STACK_BYTES - self.offset)
     }
 
     fn limit(&self) -> StackPointer {

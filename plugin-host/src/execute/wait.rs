@@ -5,8 +5,13 @@
 pub(crate) enum Wait {
     /// A barrier, for all items of the group.
     Barrier,
-    /// An exchange of values, for all items of the sub-group.
+    /// A barrier of the group, for all items that have not returned.
+    BarrierOfRest,
+    /// An exchange of values, for all items of the sub-group that have not returned.
     Gather,
+    /// An exchange of values among these lanes of the sub-group. With 0, it is among the lanes that
+    /// wait for it when all other lanes wait elsewhere.
+    GatherOf(u32),
     /// A barrier of the grid, for all items of the launch.
     Grid,
 }

@@ -110,7 +110,34 @@ pub(super) fn read(
         libc::SIGSEGV | libc::SIGBUS => written(context.cast()),
         _ => None,
     };
-    Signal { number, code, address, is_write, is_of_other_thread: false }
+    let (instruction, caller) = (code_address(context), caller(context.cast()));
+    Signal { number, code, address, instruction, caller, is_write, is_of_other_thread: false }
+}
+
+/// Returns the address on top of the stack. `None` if the stack is not readable, or in a sandbox.
+#[cfg(target_arch = "x86_64")]
+fn caller(context: *const ucontext_t) -> Option<u64> {
+    let mut word = 0_u64;
+    let bytes = size_of::<u64>();
+    // SAFETY: the kernel passed the context to the handler. The call may be made in a handler, and
+    // fails for addresses that are not readable.
+    unsafe {
+        let top = (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as *mut c_void;
+        let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: bytes };
+        let from = libc::iovec { iov_base: top, iov_len: bytes };
+        let own = libc::getpid();
+        let error = *libc::__errno_location();
+        let read = libc::process_vm_readv(own, &raw const to, 1, &raw const from, 1, 0);
+        *libc::__errno_location() = error;
+        (read == bytes as isize).then_some(word)
+    }
+}
+
+/// Returns the address in the link register.
+#[cfg(target_arch = "aarch64")]
+fn caller(context: *const ucontext_t) -> Option<u64> {
+    // SAFETY: the kernel passed the context to the handler.
+    Some(unsafe { (*context).uc_mcontext.regs[30] })
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -2,7 +2,7 @@
 
 use crate::kernel::abi::{GroupEntry, Work};
 use std::arch::naked_asm;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 /// The place at which [`enter`] continues if device code does not return: a stack pointer and an
 /// address. The stack pointer points at the thread's earlier modes
@@ -31,8 +31,8 @@ impl ResumePoint {
 /// floating-point modes are restored. On x86-64 the direction, alignment-check and trap flags are
 /// clear.
 ///
-/// For unwinders, this function is the bottom of the stack: an exception that escapes from device
-/// code is uncaught.
+/// Debuggers unwind through this function to its caller. An exception does not: [`end_unwinding`]
+/// makes an exception that escapes from device code an uncaught one.
 ///
 /// # Safety
 /// `entry` may be called with these values; `resume_point` is valid until the call is over.
@@ -46,14 +46,27 @@ pub(super) unsafe extern "C" fn enter(
 ) -> usize {
     naked_asm!(
         ".cfi_startproc",
-        ".cfi_undefined rip",
+        ".cfi_personality {relative}, {end_unwinding}",
         "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbp, 0",
         "push rbx",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbx, 0",
         "push r12",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset r12, 0",
         "push r13",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset r13, 0",
         "push r14",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset r14, 0",
         "push r15",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset r15, 0",
         "sub rsp, 24",
+        ".cfi_adjust_cfa_offset 24",
         "stmxcsr [rsp]",
         "fnstcw [rsp + 4]",
         "mov [rdi], rsp",
@@ -75,8 +88,10 @@ pub(super) unsafe extern "C" fn enter(
         "jne 4f",
         "5:",
         "pushfq",
+        ".cfi_adjust_cfa_offset 8",
         "test dword ptr [rsp], {flags}",
         "lea rsp, [rsp + 8]",
+        ".cfi_adjust_cfa_offset -8",
         "jnz 6f",
         "jmp 3f",
         "2:",
@@ -88,18 +103,35 @@ pub(super) unsafe extern "C" fn enter(
         "jmp 5b",
         "6:",
         "pushfq",
+        ".cfi_adjust_cfa_offset 8",
         "and dword ptr [rsp], {others}",
         "popfq",
+        ".cfi_adjust_cfa_offset -8",
         "3:",
         "add rsp, 24",
+        ".cfi_adjust_cfa_offset -24",
         "pop r15",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore r15",
         "pop r14",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore r14",
         "pop r13",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore r13",
         "pop r12",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore r12",
         "pop rbx",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore rbx",
         "pop rbp",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore rbp",
         "ret",
         ".cfi_endproc",
+        relative = const RELATIVE,
+        end_unwinding = sym end_unwinding,
         flags = const super::modes::FLAGS,
         others = const !super::modes::FLAGS,
     )
@@ -129,18 +161,39 @@ pub(super) unsafe extern "C" fn enter(
 ) -> usize {
     naked_asm!(
         ".cfi_startproc",
-        ".cfi_undefined x30",
+        ".cfi_personality {relative}, {end_unwinding}",
         "sub sp, sp, #176",
+        ".cfi_adjust_cfa_offset 176",
         "stp x19, x20, [sp]",
+        ".cfi_rel_offset x19, 0",
+        ".cfi_rel_offset x20, 8",
         "stp x21, x22, [sp, #16]",
+        ".cfi_rel_offset x21, 16",
+        ".cfi_rel_offset x22, 24",
         "stp x23, x24, [sp, #32]",
+        ".cfi_rel_offset x23, 32",
+        ".cfi_rel_offset x24, 40",
         "stp x25, x26, [sp, #48]",
+        ".cfi_rel_offset x25, 48",
+        ".cfi_rel_offset x26, 56",
         "stp x27, x28, [sp, #64]",
+        ".cfi_rel_offset x27, 64",
+        ".cfi_rel_offset x28, 72",
         "stp x29, x30, [sp, #80]",
+        ".cfi_rel_offset x29, 80",
+        ".cfi_rel_offset x30, 88",
         "stp d8, d9, [sp, #96]",
+        ".cfi_rel_offset d8, 96",
+        ".cfi_rel_offset d9, 104",
         "stp d10, d11, [sp, #112]",
+        ".cfi_rel_offset d10, 112",
+        ".cfi_rel_offset d11, 120",
         "stp d12, d13, [sp, #128]",
+        ".cfi_rel_offset d12, 128",
+        ".cfi_rel_offset d13, 136",
         "stp d14, d15, [sp, #144]",
+        ".cfi_rel_offset d14, 144",
+        ".cfi_rel_offset d15, 152",
         "mrs x9, fpcr",
         "str x9, [sp, #160]",
         "add x9, sp, #160",
@@ -153,6 +206,7 @@ pub(super) unsafe extern "C" fn enter(
         "mov x0, #0",
         "b 3f",
         "2:",
+        // The resume point's stack pointer is at the modes.
         "sub sp, sp, #160",
         "mov x0, #1",
         "3:",
@@ -173,8 +227,11 @@ pub(super) unsafe extern "C" fn enter(
         "ldp d12, d13, [sp, #128]",
         "ldp d14, d15, [sp, #144]",
         "add sp, sp, #176",
+        ".cfi_adjust_cfa_offset -176",
         "ret",
         ".cfi_endproc",
+        relative = const RELATIVE,
+        end_unwinding = sym end_unwinding,
     )
 }
 
@@ -186,4 +243,22 @@ pub(super) unsafe extern "C" fn enter(
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn leave(resume_point: *mut ResumePoint) -> ! {
     naked_asm!("ldp x9, x10, [x0]", "mov sp, x9", "br x10")
+}
+
+/// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`: the encoding of a reference to a function of this library.
+const RELATIVE: u8 = 0x1b;
+
+/// `_URC_FATAL_PHASE1_ERROR`.
+const FAILED: c_int = 3;
+
+/// Refuses to unwind further, as the personality routine of [`enter`]. The code that raised the
+/// exception then treats it as an uncaught one and calls `abort`.
+extern "C" fn end_unwinding(
+    _version: c_int,
+    _actions: c_int,
+    _class: u64,
+    _exception: *mut c_void,
+    _context: *mut c_void,
+) -> c_int {
+    FAILED
 }

@@ -17,6 +17,15 @@ pub(crate) fn end() -> Option<(u64, u64)> {
     Some((limit.saturating_sub(guard_bytes.max(page) as u64), limit + page as u64))
 }
 
+/// Returns the addresses of this thread's stack; all if the system does not tell.
+pub(crate) fn range() -> std::ops::Range<u64> {
+    thread_local!(static RANGE: std::cell::OnceCell<(u64, u64)> = const { std::cell::OnceCell::new() });
+    let find = || bounds().map_or((0, u64::MAX), |(start, bytes, _)| (start, start + bytes as u64));
+    // An ending thread has lost its variables.
+    let (start, end) = RANGE.try_with(|range| *range.get_or_init(find)).unwrap_or_else(|_| find());
+    start..end
+}
+
 /// Returns the lowest address of this thread's stack, its size, and the size of the guard below it.
 fn bounds() -> Option<(u64, usize, usize)> {
     // SAFETY: the attributes are filled for this thread before they are read, and destroyed once.

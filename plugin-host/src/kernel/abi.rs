@@ -16,7 +16,9 @@ pub(crate) struct Calls {
     pub(crate) grid_barrier: unsafe extern "C" fn(*mut Work),
     pub(crate) gather: unsafe extern "C" fn(*mut Work, u64, *mut u64) -> *const u64,
     pub(crate) write: unsafe extern "C" fn(*mut Work, *const c_char, u64),
-    pub(crate) fail: unsafe extern "C" fn(*mut Work, *const c_char, *const c_char, u32),
+    pub(crate) fail: unsafe extern "C" fn(*mut Work, *const c_char, *const c_char, u32, u64),
+    pub(crate) barrier_of_rest: unsafe extern "C" fn(*mut Work),
+    pub(crate) gather_of: unsafe extern "C" fn(*mut Work, u64, u32, *mut u64) -> *const u64,
 }
 
 /// `struct longshore_work`.

@@ -20,15 +20,16 @@ use super::kernels::ImageNotes;
 use super::linked::{self, Contents, NAME, RetainedImage};
 use super::loaded::{LoadedImage, Symbol};
 use super::{functions, profile, refusal};
-use crate::AllowedNames;
-use crate::device_library::{self, DeviceLibrary};
+use crate::LinkSettings;
+use crate::device_library::DeviceLibrary;
 use crate::execute::guarded::{self, FailedCall, FailurePolicy};
 use crate::execute::{LateCalls, LateImage};
+use crate::lines::Lines;
 use bytes::Bytes;
+use longshore_jitlink::Library;
 use longshore_jitlink::graph::LinkGraph;
 use longshore_jitlink::lazy::{Defined, LazyFiles};
 use longshore_jitlink::session::Passes;
-use longshore_jitlink::{Library, Session};
 use longshore_plugin_api::{Error, ImageBytes, Result, SymbolKind};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,16 +56,18 @@ pub(super) struct LateKernel {
 /// The record of linked members.
 struct LinkRecord {
     linked: Mutex<Contents>,
-    allowed: Arc<AllowedNames>,
+    lines: Arc<Lines>,
+    links: LinkSettings,
 }
 
 impl LazyImage {
     /// Reads the index of an archive, or the symbols of an object. Blocks.
-    pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<Arc<LazyImage>> {
-        let record =
-            Arc::new(LinkRecord { linked: Mutex::default(), allowed: Arc::clone(allowed) });
+    pub(super) fn load(image: ImageBytes, links: &LinkSettings) -> Result<Arc<LazyImage>> {
+        let (linked, lines, links_of_image) = (Mutex::default(), Arc::default(), links.clone());
+        let record = Arc::new(LinkRecord { linked, lines, links: links_of_image });
         let bytes = Bytes::from_owner(RetainedImage(image));
-        let lazy = add(bytes, &record).map_err(|error| refusal::link_error(error, allowed))?;
+        let lazy =
+            add(bytes, &record).map_err(|error| refusal::link_error(error, &links.allowed))?;
         Ok(Arc::new(lazy))
     }
 
@@ -101,21 +104,19 @@ fn add(bytes: Bytes, record: &Arc<LinkRecord>) -> longshore_jitlink::Result<Lazy
     let mut passes = Passes::default();
     let into = Arc::clone(record);
     passes.add_notes(move |graphs| {
-        let (contents, into) = (into.take_from(graphs)?, Arc::clone(&into));
-        Ok(move || into.linked.lock().add(contents))
+        let (mut contents, into) = (into.take_from(graphs)?, Arc::clone(&into));
+        Ok(move || {
+            into.lines.add(contents.take_parts());
+            into.linked.lock().add(contents);
+        })
     });
-    let session = Session::builder()
-        .with_passes(passes)
-        .with_copied_process_data(device_library::is_constant);
-    // SAFETY: an image is native code, and the caller of the load vouches for running it in this
-    // process.
-    let session = unsafe { session.build() }?;
+    let session = linked::new_session(passes, &record.links)?;
     let calls = LateCalls::new(Arc::clone(record))?;
     let library = session.create_library(NAME);
     let file = calls.reexports.add_lazily(&library, NAME, bytes.clone())?;
     // The generator comes after the image's own definitions, as for an image that is linked at
     // once.
-    library.add_generator(DeviceLibrary::new(Arc::clone(&record.allowed)));
+    library.add_generator(DeviceLibrary::new(Arc::clone(&record.links.allowed)));
     let record = Arc::clone(record);
     Ok(LazyImage { file, library, record, bytes, notes: OnceLock::new(), _calls: calls })
 }
@@ -187,6 +188,10 @@ impl LoadedImage for LazyImage {
         ended.and(failed)
     }
 
+    fn lines(&self) -> &Arc<Lines> {
+        &self.record.lines
+    }
+
     fn profile_parts(&self) -> Vec<profile::Part> {
         self.record.linked.lock().profile().0.to_vec()
     }
@@ -222,7 +227,7 @@ impl LinkRecord {
 
 impl LateImage for Arc<LinkRecord> {
     fn explain(&self, error: longshore_jitlink::Error) -> Error {
-        refusal::link_error(error, &self.allowed)
+        refusal::link_error(error, &self.links.allowed)
     }
 
     fn explain_broken(&self, broken: FailedCall) -> Error {

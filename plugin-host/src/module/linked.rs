@@ -13,10 +13,11 @@
 use super::functions::{self, MainArguments};
 use super::loaded::{LoadedImage, Symbol, pointer};
 use super::{profile, refusal};
-use crate::AllowedNames;
+use crate::LinkSettings;
 use crate::device_library::{self, DeviceLibrary};
 use crate::elf::{self, Sections};
 use crate::execute::guarded::{self, FailedCall, FailurePolicy};
+use crate::lines::{Lines, Part};
 use bytes::Bytes;
 use longshore_jitlink::graph::{self, BlockId, Definition, LinkGraph, Scope};
 use longshore_jitlink::memory::Protection;
@@ -46,6 +47,7 @@ const FUNCTION_LISTS: [&[u8]; 5] =
 pub(super) struct LinkedImage {
     library: Library,
     contents: Contents,
+    lines: Arc<Lines>,
 }
 
 /// Facts about the objects in memory.
@@ -58,6 +60,7 @@ pub(super) struct Contents {
     code: Vec<Range<u64>>,
     functions: Vec<ListedFunction>,
     choices: Vec<Choice>,
+    parts: Vec<Part>,
 }
 
 struct Export {
@@ -116,18 +119,20 @@ fn check_member(name: &str, content: &[u8]) -> Result<()> {
 
 impl LinkedImage {
     /// Links an image. Runs none of its constructors. Blocks.
-    pub(super) fn load(image: ImageBytes, allowed: &Arc<AllowedNames>) -> Result<LinkedImage> {
+    pub(super) fn load(image: ImageBytes, links: &LinkSettings) -> Result<LinkedImage> {
         let contents = Arc::new(Mutex::new(Contents::default()));
         let (linked, broken) =
-            guarded::watched(FailurePolicy::Skipped, || link(image, allowed, &contents));
+            guarded::watched(FailurePolicy::Skipped, || link(image, links, &contents));
         if let Some(broken) = broken {
             return Err(broken_resolver_error(broken));
         }
-        let library = linked.map_err(|error| refusal::link_error(error, allowed))?;
+        let library = linked.map_err(|error| refusal::link_error(error, &links.allowed))?;
         let mut contents = std::mem::take(&mut *contents.lock());
         contents.check_functions()?;
         contents.resolve(&library)?;
-        Ok(LinkedImage { library, contents })
+        let lines = Arc::<Lines>::default();
+        lines.add(contents.take_parts());
+        Ok(LinkedImage { library, contents, lines })
     }
 }
 
@@ -160,6 +165,10 @@ impl LoadedImage for LinkedImage {
         broken.map_or(Ok(()), |broken| Err(self.contents.name_broken(broken)))?;
         result.map_err(refusal::load_error)?;
         failed
+    }
+
+    fn lines(&self) -> &Arc<Lines> {
+        &self.lines
     }
 
     fn profile_parts(&self) -> Vec<profile::Part> {
@@ -202,24 +211,35 @@ impl AsRef<[u8]> for RetainedImage {
 
 fn link(
     image: ImageBytes,
-    allowed: &Arc<AllowedNames>,
+    links: &LinkSettings,
     contents: &Arc<Mutex<Contents>>,
 ) -> longshore_jitlink::Result<Library> {
     let mut passes = Passes::default();
     let into = Arc::clone(contents);
     passes.add(Stage::PostFixup, move |graph| into.lock().take_from(graph));
-    let session = Session::builder()
-        .with_passes(passes)
-        .with_copied_process_data(device_library::is_constant);
-    // SAFETY: an image is native code, and the caller of the load vouches for running it in this
-    // process.
-    let session = unsafe { session.build() }?;
+    let session = new_session(passes, links)?;
     let library = session.create_library(NAME);
-    library.add_generator(DeviceLibrary::new(Arc::clone(allowed)));
+    library.add_generator(DeviceLibrary::new(Arc::clone(&links.allowed)));
     // The objects are never removed individually.
     let _objects = library.add(NAME, Bytes::from_owner(RetainedImage(image)))?;
     library.link_all()?;
     Ok(library)
+}
+
+/// Creates the session of an image.
+pub(super) fn new_session(
+    passes: Passes,
+    links: &LinkSettings,
+) -> longshore_jitlink::Result<Session> {
+    let mut session = Session::builder()
+        .with_passes(passes)
+        .with_copied_process_data(device_library::is_constant);
+    if let Some(debug) = &links.debug {
+        session = session.with_debug(Arc::clone(debug));
+    }
+    // SAFETY: an image is native code, and the caller of the load vouches for running it in this
+    // process.
+    unsafe { session.build() }
 }
 
 impl Contents {
@@ -229,6 +249,8 @@ impl Contents {
         if graph.object_bytes().is_empty() {
             return Ok(());
         }
+        let (bytes, sections) = (graph.object_bytes().clone(), graph.section_addresses());
+        self.parts.push(Part::Object { bytes, sections });
         self.take_exports(graph)?;
         self.take_choices(graph);
         let mut lists = Vec::new();
@@ -366,6 +388,11 @@ impl Contents {
         (&self.profile, self.compiler)
     }
 
+    /// Takes the parts with debug information.
+    pub(super) fn take_parts(&mut self) -> Vec<Part> {
+        std::mem::take(&mut self.parts)
+    }
+
     /// Returns whether this exported function's resolver returned null.
     pub(super) fn is_unresolved(&self, name: &str) -> bool {
         self.choices.iter().any(|choice| choice.name == name && choice.is_null())
@@ -373,13 +400,14 @@ impl Contents {
 
     /// Adds the contents of later links.
     pub(super) fn add(&mut self, later: Contents) {
-        let Contents { exports, profile, compiler, code, functions, choices } = later;
+        let Contents { exports, profile, compiler, code, functions, choices, parts } = later;
         self.exports.extend(exports);
         self.profile.extend(profile);
         self.compiler = self.compiler.or(compiler);
         self.code.extend(code);
         self.functions.extend(functions);
         self.choices.extend(choices);
+        self.parts.extend(parts);
     }
 
     /// Asks the linker for the addresses of the functions with resolvers. An error if a resolver

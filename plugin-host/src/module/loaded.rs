@@ -1,7 +1,9 @@
 //! The common interface of opened and linked images.
 
 use super::profile;
+use crate::lines::Lines;
 use longshore_plugin_api::{Result, SymbolKind};
+use std::sync::Arc;
 
 /// An image in memory. The memory of its symbols and profile parts is mapped and readable while it
 /// lives.
@@ -35,6 +37,9 @@ pub(super) trait LoadedImage: Send + Sync {
 
     /// Runs all destructors. Returns the first failure.
     fn destruct(&self) -> Result<()>;
+
+    /// Returns the debug information of the code in memory.
+    fn lines(&self) -> &Arc<Lines>;
 
     /// Returns the parts of the image's profile.
     fn profile_parts(&self) -> Vec<profile::Part>;

@@ -16,16 +16,20 @@
 
 use super::functions::{self, MainArguments};
 use super::library::Library;
+use super::linked::RetainedImage;
 use super::loaded::{LoadedImage, Symbol};
-use super::{offload_entries, profile, refusal};
+use super::{offload_entries, profile, profilers, refusal};
+use crate::LinkSettings;
 use crate::elf::{self, Content, Image, Sections};
 use crate::execute::guarded;
+use crate::lines::{Lines, Part};
 use crate::provided;
+use bytes::Bytes;
 use longshore_orc_rt::indirect;
 use longshore_plugin_api::{Error, ErrorCode, ImageBytes, ProfileSectionKind, Result, SymbolKind};
 use object::elf::{STT_COMMON, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT};
 use std::collections::{BTreeMap, HashSet};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Names of functions that linkers add to every image.
 const LINKER_MADE: [&[u8]; 2] = [b"_init", b"_fini"];
@@ -33,7 +37,8 @@ const LINKER_MADE: [&[u8]; 2] = [b"_init", b"_fini"];
 /// An open shared object.
 pub(super) struct SharedLibrary {
     image: Image,
-    bytes: ImageBytes,
+    bytes: Bytes,
+    lines: Arc<Lines>,
     library: Library,
     /// Symbols of the image's table of offload entries, from the first look-up that needs them.
     listed: OnceLock<BTreeMap<String, Symbol>>,
@@ -41,11 +46,18 @@ pub(super) struct SharedLibrary {
 
 impl SharedLibrary {
     /// Checks an image and opens a copy of it. Runs none of its constructors. Blocks.
-    pub(super) fn load(image: ImageBytes) -> Result<SharedLibrary> {
-        let checked = elf::validate(image.get())?;
-        let library = Library::open(image.get(), &checked)?;
-        let opened =
-            SharedLibrary { image: checked, bytes: image, library, listed: OnceLock::new() };
+    pub(super) fn load(image: ImageBytes, links: &LinkSettings) -> Result<SharedLibrary> {
+        let bytes = Bytes::from_owner(RetainedImage(image));
+        let image = elf::validate(&bytes)?;
+        let library = Library::open(&bytes, &image)?;
+        let (lines, base, span) =
+            (Arc::<Lines>::default(), library.address(0), image.segments.span());
+        let addresses = library.address(span.start)..library.address(span.end);
+        if let Some(debug) = &links.debug {
+            profilers::announce(debug, &image, &bytes, &library);
+        }
+        lines.add([Part::SharedObject { bytes: bytes.clone(), base, addresses }]);
+        let opened = SharedLibrary { image, bytes, lines, library, listed: OnceLock::new() };
         opened.fill_slots()?;
         Ok(opened)
     }
@@ -96,7 +108,7 @@ impl SharedLibrary {
     }
 
     fn name_of_resolver(&self, resolver: u64) -> String {
-        let mut exported = self.image.symbols.exported(self.bytes.get());
+        let mut exported = self.image.symbols.exported(&self.bytes);
         let named = exported.find(|(_, s)| s.kind() == STT_GNU_IFUNC && s.value == resolver);
         match named {
             Some((name, _)) => format!("of '{}'", String::from_utf8_lossy(name)),
@@ -106,14 +118,13 @@ impl SharedLibrary {
 
     /// Returns the exported symbol of this name, of any kind.
     fn exported(&self, name: &str) -> Option<elf::Symbol> {
-        let mut found = self.image.symbols.exported(self.bytes.get());
+        let mut found = self.image.symbols.exported(&self.bytes);
         found.find(|(symbol, _)| *symbol == name.as_bytes()).map(|(_, symbol)| symbol)
     }
 
     /// Returns the symbols of the table of offload entries.
     fn listed(&self) -> &BTreeMap<String, Symbol> {
-        let read =
-            || offload_entries::symbols(self.bytes.get(), &self.image.segments, &self.library);
+        let read = || offload_entries::symbols(&self.bytes, &self.image.segments, &self.library);
         self.listed.get_or_init(read)
     }
 
@@ -180,7 +191,7 @@ impl LoadedImage for SharedLibrary {
     }
 
     fn symbols(&self) -> Result<Vec<(String, SymbolKind)>> {
-        let exported = self.image.symbols.exported(self.bytes.get());
+        let exported = self.image.symbols.exported(&self.bytes);
         let symbols = exported.filter_map(|(name, symbol)| {
             let kind = self.kind_of(name, &symbol)?;
             Some((String::from_utf8_lossy(name).into_owned(), kind))
@@ -240,10 +251,14 @@ impl LoadedImage for SharedLibrary {
         first_error.map_or(failed, Err)
     }
 
+    fn lines(&self) -> &Arc<Lines> {
+        &self.lines
+    }
+
     /// Finds the sections by the section headers. In a stripped image it uses the symbols
     /// `__start_<section>` and `__stop_<section>`, if the image exports them.
     fn profile_parts(&self) -> Vec<profile::Part> {
-        let headers = Sections::parse(self.bytes.get());
+        let headers = Sections::parse(&self.bytes);
         let sections = profile::SECTIONS.iter().filter_map(|&(kind, name)| {
             let section = headers.as_ref().and_then(|headers| headers.in_memory(name));
             let place = section.map(|section| (section.address, section.size));
@@ -261,7 +276,7 @@ impl LoadedImage for SharedLibrary {
     }
 
     fn compiler(&self) -> Option<u32> {
-        profile::compiler(Sections::parse(self.bytes.get())?.content(".comment")?)
+        profile::compiler(Sections::parse(&self.bytes)?.content(".comment")?)
     }
 
     fn unload(self: Box<Self>) -> Result<()> {

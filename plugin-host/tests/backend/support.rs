@@ -2,11 +2,10 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use longshore_plugin_api::{Backend, GlobalAddress, ImageBytes, Module, Result};
-use longshore_plugin_host::{AllowedNames, HostBackend};
+use longshore_plugin_host::{AllowedNames, HostBackend, LinkSettings};
 use std::ffi::c_void;
 use std::ops::Deref;
 use std::process::Command;
-use std::sync::Arc;
 
 /// The backend's module type.
 pub(crate) type HostModule = <HostBackend as Backend>::Module;
@@ -70,16 +69,17 @@ pub(crate) fn load(bytes: &[u8]) -> Result<Loaded> {
 pub(crate) fn load_lazily(bytes: &[u8]) -> Result<Loaded> {
     let bytes = bytes.to_vec();
     // SAFETY: as below.
-    let module = HostModule::load_lazily(unsafe { ImageBytes::new(&bytes) }, &Arc::default())?;
+    let module =
+        HostModule::load_lazily(unsafe { ImageBytes::new(&bytes) }, &LinkSettings::default())?;
     Ok(Loaded { module: Some(module), _bytes: bytes })
 }
 
 /// Loads an image that may use further names of the process.
 pub(crate) fn load_with(bytes: &[u8], symbols: Option<&str>) -> Result<Loaded> {
     let bytes = bytes.to_vec();
-    let allowed = Arc::new(AllowedNames::parse(symbols)?);
+    let links = LinkSettings::new(AllowedNames::parse(symbols)?);
     // SAFETY: `Loaded` keeps the bytes until after the module is dropped.
-    let module = HostModule::load(unsafe { ImageBytes::new(&bytes) }, &allowed)?;
+    let module = HostModule::load(unsafe { ImageBytes::new(&bytes) }, &links)?;
     Ok(Loaded { module: Some(module), _bytes: bytes })
 }
 

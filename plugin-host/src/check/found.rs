@@ -1,0 +1,229 @@
+//! The accesses of all items of a loop at one place of its code.
+
+use super::group::Group;
+use super::region::{Cells, Record, Region};
+
+/// A range that is right so far.
+pub(crate) struct Found {
+    pub(crate) region: *const Region,
+    /// Offset in the region for the first item.
+    pub(crate) offset: u64,
+    pub(crate) stride: i64,
+    pub(crate) bytes: u64,
+    pub(crate) writes: bool,
+    /// The first offset, and the one behind the last.
+    pub(crate) low: u64,
+    pub(crate) end: u64,
+    /// The record, without a segment.
+    pub(crate) record: Record,
+    pub(crate) plan: Plan,
+}
+
+/// The change of records by a range.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Each record is replaced.
+    Replace,
+    /// Each record stays.
+    Keep,
+    /// Some records are replaced.
+    Both,
+}
+
+/// The segments that are over, for accesses of a region.
+pub(crate) struct Past {
+    /// Segments below this one.
+    bound: u32,
+    /// Segments from `group_first`, `span` of them.
+    group_first: u32,
+    span: u32,
+}
+
+/// A word that an item accesses.
+pub(crate) struct Word {
+    pub(crate) item: u32,
+    /// Index of the word in its region.
+    pub(crate) index: usize,
+}
+
+impl Found {
+    /// Calls `body` for the words of all items. Returns whether it has returned `true` for all.
+    #[inline(always)]
+    pub(crate) fn all_words(&self, items: u32, mut body: impl FnMut(Word) -> bool) -> bool {
+        let (mut first, step) = ((self.offset / 4) as i64, self.stride / 4);
+        if self.bytes == 4 {
+            for item in 0..items {
+                if !body(Word { item, index: first as usize }) {
+                    return false;
+                }
+                first += step;
+            }
+            return true;
+        }
+        for item in 0..items {
+            for index in [first, first + 1] {
+                if !body(Word { item, index: index as usize }) {
+                    return false;
+                }
+            }
+            first += step;
+        }
+        true
+    }
+
+    /// Returns whether the bytes of each item follow the former item's.
+    pub(crate) fn is_ascending(&self) -> bool {
+        self.stride == self.bytes as i64
+    }
+
+    /// Returns the records of all words, which follow each other.
+    fn cells<'a>(&self, region: &Region, items: u32) -> &'a mut [Cells] {
+        let words = self.bytes / 4 * u64::from(items);
+        // SAFETY: the region has a cell for each of its words, which nothing else uses now.
+        unsafe {
+            let first = region.face.cells().add((self.offset / 4) as usize);
+            std::slice::from_raw_parts_mut(first, words as usize)
+        }
+    }
+
+    /// Returns whether the words follow each other, and have no recent records: the usual case.
+    pub(crate) fn is_untouched(&self, region: &Region, past: &Past, items: u32) -> bool {
+        if !self.is_ascending() {
+            return false;
+        }
+        let (is_recent, has_more) = Record::any(self.cells(region, items), past.bound);
+        let is_kept = self.writes && has_more;
+        !is_recent && !is_kept
+    }
+
+    /// Replaces the records of all words, which follow each other.
+    pub(crate) fn replace(&self, region: &Region, items: u32, base: u32) {
+        let cells = self.cells(region, items);
+        let item = |index: usize| base + if self.bytes == 8 { index / 2 } else { index } as u32;
+        if self.writes {
+            for (index, cell) in cells.iter_mut().enumerate() {
+                cell.write = self.record.at(item(index));
+            }
+            return;
+        }
+        for (index, cell) in cells.iter_mut().enumerate() {
+            cell.read = self.record.at(item(index)).with_more(cell.read.has_more());
+        }
+    }
+
+    /// Returns whether all bytes are next to each other.
+    fn is_dense(&self) -> bool {
+        self.stride.unsigned_abs() == self.bytes
+    }
+
+    pub(crate) fn is_written(&self, region: &Region, items: u32) -> bool {
+        let written = region.face.written();
+        // SAFETY: the offsets are inside the region.
+        let has =
+            |offset: u64, bits: u8| unsafe { *written.add((offset / 8) as usize) & bits == bits };
+        let bits = |offset: u64| if self.bytes == 8 { 0xff } else { 15 << (offset & 4) };
+        if !self.is_dense() {
+            let count = if self.stride == 0 { 1 } else { i64::from(items) };
+            let mut offsets =
+                (0..count).map(|item| (self.offset as i64 + self.stride * item) as u64);
+            return offsets.all(|offset| has(offset, bits(offset)));
+        }
+        let (mut at, mut end) = (self.low, self.end);
+        if at % 8 != 0 {
+            if !has(at, 0xf0) {
+                return false;
+            }
+            at += 4;
+        }
+        if end % 8 != 0 {
+            end -= 4;
+            if end >= at && !has(end, 15) {
+                return false;
+            }
+        }
+        let whole = (end.saturating_sub(at) / 8) as usize;
+        // SAFETY: as above.
+        let rest = unsafe { std::slice::from_raw_parts(written.add((at / 8) as usize), whole) };
+        // SAFETY: eight bytes of any value are a number.
+        let (before, words, behind) = unsafe { rest.align_to::<u64>() };
+        words.iter().all(|bits| *bits == u64::MAX)
+            && before.iter().chain(behind).all(|bits| *bits == 0xff)
+    }
+
+    pub(crate) fn mark(&self, region: &Region, items: u32) {
+        if self.is_dense() {
+            return region.mark(self.low, self.end - self.low);
+        }
+        for item in 0..i64::from(items) {
+            region.mark((self.offset as i64 + self.stride * item) as u64, self.bytes);
+        }
+    }
+
+    /// Returns the plan for writes of different bytes.
+    pub(crate) fn plan_writes(
+        &self,
+        region: &Region,
+        past: &Past,
+        items: u32,
+        base: u32,
+    ) -> Option<Plan> {
+        if self.is_untouched(region, past, items) {
+            return Some(Plan::Replace);
+        }
+        let mut plan = Plan::Replace;
+        let cells = region.face.cells();
+        let is_right = self.all_words(items, |word| {
+            // SAFETY: the region has a cell for each of its words.
+            let cell = unsafe { &*cells.add(word.index) };
+            let own = base + word.item;
+            if cell.read.has_more() {
+                // SAFETY: as above.
+                let more = unsafe { &*region.more().add(word.index) };
+                plan = Plan::Both;
+                if !past.has(more.other_read, own) || !past.has(more.older_write, own) {
+                    return false;
+                }
+            }
+            past.has(cell.write, own) && past.has(cell.read, own)
+        });
+        is_right.then_some(plan)
+    }
+
+    /// Returns whether two items access the same bytes in two ranges.
+    pub(crate) fn shares(&self, other: &Found) -> bool {
+        if self.region != other.region || self.end <= other.low || other.end <= self.low {
+            return false;
+        }
+        let step = self.stride.unsigned_abs();
+        if self.stride != other.stride || step < self.bytes.max(other.bytes) {
+            return true;
+        }
+        // The bytes of an item are the same item's in the other range, or no item's.
+        let is_same = self.offset == other.offset && self.bytes == other.bytes;
+        let between = other.offset.wrapping_sub(self.offset) as i64;
+        let between = between.rem_euclid(self.stride.abs()) as u64;
+        !is_same && (between < self.bytes || between + other.bytes > step)
+    }
+}
+
+impl Past {
+    /// `first` is the first segment that is not over.
+    pub(crate) fn new(first: u32, group: &Group, region: &Region) -> Past {
+        let bound = region.face.past_end.get().max(first).max(region.face.first.get());
+        let span = group.epoch_first.saturating_sub(group.first);
+        Past { bound, group_first: group.first, span }
+    }
+
+    /// Returns whether a record is of an access that ended before, or of the same item.
+    #[inline]
+    pub(crate) fn has(&self, record: Record, own: u32) -> bool {
+        self.has_all(record) || record.segment() == own
+    }
+
+    /// Returns whether a record is of an access that ended before.
+    #[inline]
+    pub(crate) fn has_all(&self, record: Record) -> bool {
+        let segment = record.segment();
+        segment < self.bound || segment.wrapping_sub(self.group_first) < self.span
+    }
+}
