@@ -247,6 +247,11 @@ impl Environment {
         }
     }
 
+    /// Sets the setting `LONGSHORE_<BACKEND>_<NAME>`.
+    pub(crate) fn set_setting(&mut self, backend: &str, name: &str, value: &str) {
+        self.set(format!("{PREFIX}{}", spelled(backend, name)), value);
+    }
+
     /// Gives a child process these variables and no other variable of Longshore. Without a cache
     /// folder here, the child has none either.
     pub(crate) fn apply_to(&self, command: &mut Command) {

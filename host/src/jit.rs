@@ -28,7 +28,7 @@ use std::sync::OnceLock;
 
 /// Version of the code that this library generates from the same bitcode by the same LLVM. A change
 /// of the compiler's own passes increments the number, so that cached results become stale.
-const PASSES: u32 = 4;
+const PASSES: u32 = 5;
 
 /// The compilation for the devices of one host.
 pub(crate) struct Jit {
@@ -45,6 +45,8 @@ pub(crate) struct Jit {
 pub(crate) struct JitLoad {
     /// The optimization level, in place of the one of the settings.
     pub(crate) level: Option<u32>,
+    /// Whether accesses of kernels get checks.
+    pub(crate) checks: bool,
     /// Variants of kernels that are compiled too.
     pub(crate) variants: Vec<Variant>,
 }

@@ -116,7 +116,10 @@ pub use memory::{
     Element, MemoryReport, MemoryUse, TimelinePoint,
 };
 pub use profile::FunctionCounters;
-pub use program::{Global, Kernel, KernelVariant, LoadOptions, Program, UnloadReport};
+pub use program::{
+    Global, Kernel, KernelVariant, LoadOptions, Program, UnloadReport, source_name,
+    source_signature,
+};
 pub use queue::Queue;
 pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
 

@@ -5,6 +5,7 @@ mod block;
 mod buffer;
 mod device_memory;
 pub(crate) mod element;
+mod origins;
 mod pending;
 mod table;
 mod tracking;

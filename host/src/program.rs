@@ -4,12 +4,14 @@ pub(crate) mod core;
 mod life;
 mod occupancy;
 mod options;
+mod source_names;
 mod suitable;
 mod symbols;
 mod variant;
 
 pub use life::UnloadReport;
 pub use options::LoadOptions;
+pub use source_names::{source_name, source_signature};
 pub use symbols::{Global, Kernel};
 pub use variant::KernelVariant;
 
@@ -182,26 +184,28 @@ impl Program {
         &self.shared.device
     }
 
-    /// Returns the kernel of this name. LLVM: `olGetSymbol` with `OL_SYMBOL_KIND_KERNEL`.
+    /// Returns the kernel with this symbol, or with this name in a source in C++, CUDA or HIP, such
+    /// as `saxpy`, `ns::scale<float, 4>` or `saxpy(float, float const*, float*, int)`.
+    /// LLVM: `olGetSymbol` with `OL_SYMBOL_KIND_KERNEL`.
     ///
     /// # Errors
     /// `NotFound` if the program has no kernel of this name; the message lists existing kernels,
     /// the most similar names first. `SymbolKind` if the name is that of a global, `Uninitialized`
     /// if the program was unloaded; errors of the driver.
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
-        let found = Kernel::find(self, name);
+        let found = self.by_any_name(name, SymbolKind::Kernel, |name| Kernel::find(self, name));
         found.map_err(|error| self.name_others(name, SymbolKind::Kernel, error))
     }
 
-    /// Returns the global variable of this name. LLVM: `olGetSymbol` with
-    /// `OL_SYMBOL_KIND_GLOBAL_VARIABLE`.
+    /// Returns the global variable with this symbol, or with this name in a source in C++.
+    /// LLVM: `olGetSymbol` with `OL_SYMBOL_KIND_GLOBAL_VARIABLE`.
     ///
     /// # Errors
     /// `NotFound` if the program has no global of this name; the message lists existing globals,
     /// the most similar names first. `SymbolKind` if the name is that of a kernel, `Uninitialized`
     /// if the program was unloaded; errors of the driver.
     pub fn global(&self, name: &str) -> Result<Global> {
-        let found = Global::find(self, name);
+        let found = self.by_any_name(name, SymbolKind::Global, |name| Global::find(self, name));
         found.map_err(|error| self.name_others(name, SymbolKind::Global, error))
     }
 
@@ -255,6 +259,22 @@ impl Program {
         &self.shared.core
     }
 
+    /// Finds a symbol by its own name, then by that of the source.
+    fn by_any_name<T>(
+        &self,
+        name: &str,
+        kind: SymbolKind,
+        find: impl Fn(&str) -> Result<T>,
+    ) -> Result<T> {
+        match find(name) {
+            Err(error) if error.code() == ErrorCode::NotFound => {
+                let symbol = source_names::find(self, name, kind)?;
+                symbol.map_or(Err(error), |symbol| find(&symbol))
+            }
+            found => found,
+        }
+    }
+
     /// Adds the existing names to a `NotFound`, the most similar ones first.
     fn name_others(&self, name: &str, kind: SymbolKind, error: Error) -> Error {
         const SHOWN: usize = 8;
@@ -268,7 +288,8 @@ impl Program {
         let count = names.len();
         names.truncate(LOOKED_AT);
         names.sort_by_cached_key(|(known, _)| distance(known, name));
-        let shown: Vec<_> = names.into_iter().take(SHOWN).map(|(known, _)| known).collect();
+        let shown = names.into_iter().take(SHOWN);
+        let shown: Vec<_> = shown.map(|(known, _)| source_name(&known).unwrap_or(known)).collect();
         let listed = match count {
             0 => "the program has none".to_owned(),
             _ if count <= SHOWN => format!("the program has {}", shown.join(", ")),

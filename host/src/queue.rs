@@ -191,7 +191,8 @@ impl Queue {
     /// errors of the driver.
     pub fn synchronize(&self) -> Result<()> {
         self.refuse_inside("synchronizing a queue")?;
-        self.open()?.queue.synchronize()?;
+        let synchronized = self.open()?.queue.synchronize();
+        synchronized.map_err(|error| self.device.core().explain(error))?;
         self.core.take_pending_error()
     }
 
@@ -210,7 +211,8 @@ impl Queue {
         let idle = polling::poll(limit, || open.queue.is_idle())?;
         if idle {
             // The queue is idle; this call only collects errors.
-            open.queue.synchronize()?;
+            let synchronized = open.queue.synchronize();
+            synchronized.map_err(|error| self.device.core().explain(error))?;
             self.core.take_pending_error()?;
         }
         Ok(idle)
@@ -247,7 +249,8 @@ impl Queue {
             // the kernel with them is the caller's promise.
             let arguments =
                 unsafe { Arguments::from_raw(pointers.as_ptr(), sizes.as_ptr(), sizes.len()) };
-            open.queue.launch(chosen.remote(), &shape, arguments)
+            let launched = open.queue.launch(chosen.remote(), &shape, arguments);
+            launched.map_err(|error| self.device.core().explain(error))
         })
     }
 

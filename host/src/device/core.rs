@@ -53,7 +53,10 @@ impl DeviceCore {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let remote = plugin.platform().open(facts.index)?;
         let tracker = host.tracker.as_ref().map(|tracker| DeviceTracker::new(Arc::clone(tracker)));
-        let memory = DeviceMemory::new(id, Arc::clone(&host.table), host.cache_limit, tracker);
+        // A backend that checks accesses has to see each allocation, and its end.
+        let is_checked = host.environment.setting(plugin.backend(), "CHECK").is_some();
+        let (table, limit) = (Arc::clone(&host.table), host.cache_limit);
+        let memory = DeviceMemory::new(id, table, limit, tracker, is_checked);
         let device = Arc::new(DeviceCore {
             id,
             facts: facts.clone(),
@@ -105,6 +108,16 @@ impl DeviceCore {
     /// `Unsupported` for a device that LLVM does not compile for; errors of the plugin.
     pub(crate) fn code_target(&self, remote: &AnyDevice) -> Result<CodeTarget> {
         self.code_target.get_or_init(|| remote.code_target()).clone()
+    }
+
+    /// Returns whether the backend checks the accesses of kernels.
+    pub(crate) fn checks_accesses(&self) -> bool {
+        self.memory.is_checked()
+    }
+
+    /// Returns an error of work on the device, with the origins of allocations.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        self.memory.explain(error)
     }
 
     /// Returns the error for a device that is not open any more.

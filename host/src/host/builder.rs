@@ -44,6 +44,8 @@ pub struct HostBuilder {
     cache_limit: Option<u64>,
     track: Option<bool>,
     jit: JitConfig,
+    /// Settings of plugins: backend, name, value.
+    settings: Vec<(String, String, String)>,
 }
 
 impl HostBuilder {
@@ -58,6 +60,25 @@ impl HostBuilder {
     #[must_use]
     pub fn with_plugin(mut self, path: impl Into<PathBuf>) -> Self {
         self.plugins.push(path.into());
+        self
+    }
+
+    /// Sets a setting of a backend's plugin, regardless of the user's variable
+    /// `LONGSHORE_<BACKEND>_<NAME>`. `docs/environment.md` lists the settings of each backend.
+    ///
+    /// ```
+    /// // Debuggers see the CPU's kernels.
+    /// let builder = longshore::Host::builder().with_setting("host", "DEBUG", "gdb");
+    /// # drop(builder);
+    /// ```
+    #[must_use]
+    pub fn with_setting(
+        mut self,
+        backend: impl Into<String>,
+        name: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Self {
+        self.settings.push((backend.into(), name.into(), value.into()));
         self
     }
 
@@ -270,7 +291,10 @@ impl HostBuilder {
     }
 
     fn discovery_config(&self) -> Result<DiscoveryConfig> {
-        let environment = self.environment.clone().unwrap_or_else(Environment::from_process);
+        let mut environment = self.environment.clone().unwrap_or_else(Environment::from_process);
+        for (backend, name, value) in &self.settings {
+            environment.set_setting(backend, name, value);
+        }
         Ok(DiscoveryConfig {
             extra: self.plugins.clone(),
             backends: self.backend_selection()?,

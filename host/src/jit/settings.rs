@@ -99,6 +99,7 @@ impl JitSettings {
             optimizes: self.optimizes,
             keeps_text_before: self.pre_opt_ir_module.is_some(),
             keeps_text_after: self.post_opt_ir_module.is_some(),
+            checks: load.checks,
             variants: load.variants.clone(),
             ..Options::default()
         })

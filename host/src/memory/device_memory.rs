@@ -1,6 +1,7 @@
 //! The memory of one device: allocation through the cache of freed blocks.
 
 use super::block::{BLOCK_ALIGNMENT, Block, CLASSES, Use, class_of};
+use super::origins::Origins;
 use super::pending::PendingBlocks;
 use super::table::AllocationTable;
 use super::tracking::{CallStack, DeviceTracker, Ledger, MemoryReport};
@@ -23,6 +24,9 @@ pub(crate) struct DeviceMemory {
     pending: AtomicUsize,
     /// The tracker; `None` without tracking.
     tracker: Option<DeviceTracker>,
+    /// The origins of allocations; `Some` if the backend checks accesses of allocations. Freed
+    /// blocks go back to the plugin then, and none is larger than requested.
+    origins: Option<Origins>,
     /// Whether the host reports logical sizes of blocks: true until the plugin returns
     /// `Unsupported`.
     reports_logical_sizes: AtomicBool,
@@ -90,6 +94,7 @@ impl DeviceMemory {
         table: Arc<AllocationTable>,
         limit: u64,
         tracker: Option<DeviceTracker>,
+        is_checked: bool,
     ) -> DeviceMemory {
         let bins = std::iter::repeat_with(Vec::new).take(CLASSES * 3).collect();
         let pending = PendingBlocks::default();
@@ -97,10 +102,11 @@ impl DeviceMemory {
         DeviceMemory {
             device,
             table,
-            limit,
+            limit: if is_checked { 0 } else { limit },
             cache,
             pending: AtomicUsize::new(0),
             tracker,
+            origins: is_checked.then(Origins::default),
             reports_logical_sizes: AtomicBool::new(true),
         }
     }
@@ -114,7 +120,7 @@ impl DeviceMemory {
         request: &Request,
         queue: Option<&Arc<QueueCore>>,
     ) -> Option<(Arc<Block>, bool)> {
-        let (class, _) = request.class()?;
+        let (class, _) = request.class().filter(|_| self.origins.is_none())?;
         let block = {
             let mut cache = self.cache.lock();
             match cache.bins[bin(request.kind, class)].pop() {
@@ -163,7 +169,7 @@ impl DeviceMemory {
     /// # Errors
     /// Errors of the plugin.
     pub(crate) fn obtain(&self, request: &Request, remote: &AnyDevice) -> Result<Arc<Block>> {
-        let class = request.class();
+        let class = request.class().filter(|_| self.origins.is_none());
         let capacity = class.map_or(request.user.bytes, |(_, capacity)| capacity);
         let alignment = request.alignment.max(BLOCK_ALIGNMENT);
         let ask = |bytes| {
@@ -189,7 +195,24 @@ impl DeviceMemory {
                 free(&block, remote);
             })?;
         }
+        if let Some(origins) = &self.origins {
+            origins.add(block.address, request.user.location);
+        }
         Ok(block)
+    }
+
+    /// Returns whether the backend checks accesses of allocations.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.origins.is_some()
+    }
+
+    /// Returns an error of work on the device, with the origins of the allocations that its message
+    /// has, if the backend checks accesses.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        match &self.origins {
+            Some(origins) => origins.explain(error),
+            None => error,
+        }
     }
 
     /// Requests blocks by `ask` until one overlaps no block of any device, and enters that block

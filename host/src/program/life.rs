@@ -71,7 +71,8 @@ impl ProgramCore {
                 chosen.image
             }
             Some(target) => {
-                let (plugin, load) = (owner.plugin.path(), options.jit(&variants));
+                let load = options.jit(&variants, owner.checks_accesses());
+                let plugin = owner.plugin.path();
                 let code = owner.host.jit.compile(&chosen.image, target, load, plugin);
                 code.map_err(|error| {
                     error.context(format_args!("compiling bitcode for device {}", device.name()))

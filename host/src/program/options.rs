@@ -100,9 +100,9 @@ impl LoadOptions {
         Variants::new(&self.variants)
     }
 
-    /// Returns the options for the compiler of bitcode.
-    pub(super) fn jit(&self, variants: &Variants) -> JitLoad {
-        JitLoad { level: self.optimization, variants: variants.requests() }
+    /// Returns the options for the compiler of bitcode. `checks` adds checks of accesses.
+    pub(super) fn jit(&self, variants: &Variants, checks: bool) -> JitLoad {
+        JitLoad { level: self.optimization, checks, variants: variants.requests() }
     }
 
     pub(super) fn must_be_verified(&self) -> bool {
