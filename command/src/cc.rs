@@ -5,9 +5,12 @@
 //! command line is parsed, and marks clang's options as such.
 
 mod build;
+mod checks;
 mod clang;
 mod crash;
+mod cuda;
 mod flags;
+mod headers;
 mod loops;
 mod options;
 mod output;
@@ -24,6 +27,7 @@ use crate::path;
 use build::{Build, Job};
 use clang::Compilers;
 use clap::Args;
+use cuda::Reduced;
 use longshore::{Environment, OffloadImage, write_offload_binary};
 use source::{Language, Source};
 use std::ffi::OsString;
@@ -41,6 +45,8 @@ Targets:
   nvptx64:sm_90           An NVIDIA GPU. The image is PTX, compiled by the driver for this GPU or a
                           later one
   amdgcn:gfx942           An AMD GPU, with features such as amdgcn:gfx90a:sramecc+:xnack-
+  spirv                   A SPIR-V module for any device of the Vulkan backend, made by libLLVM of
+                          clang's version
 
 Options of clang that need no `--` before them: -O -g -I -D -U -W -w -f -m -std= -include -isystem
 -iquote -idirafter -imacros -pedantic. The default of -O is -O3. Kernels include
@@ -52,12 +58,12 @@ Examples:
   longshore cc main.cpp parts.c --target nvptx64:sm_80 --raw -o main.ptx -std=c++20 -DN=4
   longshore run saxpy.img --list";
 
-/// Compile kernels in C or C++ with clang, for several targets into one file
+/// Compile kernels in C, C++, CUDA or HIP with clang, for several targets into one file
 #[derive(Args)]
 #[command(after_help = AFTER_CC_HELP)]
 pub(crate) struct Cc {
-    /// Sources in C (.c) or C++ (.cc, .cpp, .cxx); the sources of one image see each other's
-    /// functions
+    /// Sources in C (.c), C++ (.cc, .cpp, .cxx), CUDA (.cu) or HIP (.hip); the sources of one image
+    /// see each other's functions
     #[arg(value_name = "FILE", required_unless_present = "header")]
     files: Vec<PathBuf>,
     /// Targets to compile for, separated by commas; may be repeated
@@ -73,13 +79,19 @@ pub(crate) struct Cc {
     /// Make machine code for NVIDIA GPUs with ptxas, instead of PTX
     #[arg(long)]
     cubin: bool,
+    /// Add checks of memory accesses, for `longshore run --check`; only for CPUs
+    #[arg(long)]
+    check: bool,
+    /// A kernel to make of a template in CUDA or HIP, such as 'k<float, 256>'; may be repeated
+    #[arg(long, value_name = "NAME")]
+    kernel: Vec<String>,
     /// The language of all sources
     #[arg(short = 'x', value_name = "LANGUAGE")]
     language: Option<Language>,
     /// The compiler [default: LONGSHORE_CLANG, else the newest clang or clang-NN on PATH]
     #[arg(long, value_name = "PATH")]
     clang: Option<PathBuf>,
-    /// Write the header for kernels into a folder, for editors and for direct calls of clang
+    /// Write the headers for kernels into a folder, for editors and for direct calls of clang
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "output", "raw", "cubin"])]
     header: Option<PathBuf>,
     /// Options of clang
@@ -90,9 +102,7 @@ pub(crate) struct Cc {
 impl Cc {
     pub(crate) fn execute(&self) -> Result<(), Failure> {
         if let Some(folder) = &self.header {
-            let file = folder.join(workspace::HEADER_NAME);
-            output::check(&file)?;
-            return output::write(&file, workspace::HEADER.as_bytes());
+            return write_headers(folder);
         }
         options::check(&self.options)?;
         self.check_targets()?;
@@ -115,6 +125,11 @@ impl Cc {
         }
         if self.raw && seen.len() > 1 {
             return usage(format!("--raw expects one target, but --target names {}", seen.len()));
+        }
+        if self.check
+            && let Some(target) = seen.iter().find(|target| target.is_gpu())
+        {
+            return usage(format!("--check expects targets that are CPUs, not {target}"));
         }
         if self.cubin && !seen.iter().any(|target| matches!(target, Target::Nvptx(_))) {
             return usage(
@@ -145,12 +160,40 @@ impl Cc {
     /// Compiles for all targets, and prints clang's diagnostics. Blocks.
     fn images(&self, sources: &[Source]) -> Result<Vec<u8>, Failure> {
         let workspace = Workspace::new()?;
+        let named = self.with_kernels(sources, workspace.path())?;
+        let first = self.attempt(&named, &workspace)?;
+        let has_kernels = sources.iter().any(|source| source.language.has_kernels());
+        let (result, printed) = match first {
+            (Err(_), _) if has_kernels => match self.without_host(&named, &workspace)? {
+                Some(reduced) => self.attempt(&reduced, &workspace)?,
+                None => first,
+            },
+            first => first,
+        };
+        // A failed write to standard error cannot be reported anywhere.
+        let _ = std::io::stderr().write_all(printed.as_bytes());
+        result.map_err(|failure| match sources.iter().find(|source| cuda::is_misnamed(source)) {
+            Some(source) => failure.or_hint(format!(
+                "'{}' has kernels of CUDA or HIP: set the language with -x cuda or -x hip",
+                source.shown.display()
+            )),
+            None => explain(failure, &printed, &self.target),
+        })
+    }
+
+    /// Compiles for all targets. Returns the result, and clang's diagnostics. Blocks.
+    fn attempt(
+        &self,
+        sources: &[Source],
+        workspace: &Workspace,
+    ) -> Result<(Result<Vec<u8>, Failure>, String), Failure> {
         let diagnostics = Diagnostics::default();
         let ptxas = self.cubin.then(ptxas).transpose()?;
         let options = self.clang_options();
         let job = Job {
             sources,
             options: &options,
+            check: self.check,
             ptxas: ptxas.as_deref(),
             folder: workspace.path(),
             include: &workspace.include(),
@@ -158,10 +201,90 @@ impl Cc {
         };
         let builds = self.builds(&job)?;
         let images = run(&builds, sources.len());
-        let printed = diagnostics.shown(&self.target);
-        // A failed write to standard error cannot be reported anywhere.
-        let _ = std::io::stderr().write_all(printed.as_bytes());
-        self.pack(&builds, images).map_err(|failure| explain(failure, &printed, &self.target))
+        Ok((self.pack(&builds, images), diagnostics.shown(&self.target)))
+    }
+
+    /// Returns the sources without the parts of the host that clang refuses; `None` if that does
+    /// not help. Blocks.
+    fn without_host(
+        &self,
+        sources: &[Source],
+        workspace: &Workspace,
+    ) -> Result<Option<Vec<Source>>, Failure> {
+        let mut result = sources.to_vec();
+        let mut helps = false;
+        let is_of_user =
+            |file: &Path| !file.starts_with("/usr") && !file.starts_with(workspace.path());
+        for (index, source) in sources.iter().enumerate() {
+            let Ok(text) = std::fs::read(&source.shown) else { continue };
+            let text = String::from_utf8_lossy(&text);
+            let is_named = source.file != source.shown;
+            let names: &[String] = if is_named { &self.kernel } else { &[] };
+            let name = source.shown.to_string_lossy();
+            let copy = |reduced: &Reduced, names: &[String]| {
+                cuda::rewritten(source, Some(reduced), names, workspace.path())
+            };
+            let reduced = cuda::reduce(&text, &name, is_of_user, |reduced| {
+                self.errors(&copy(reduced, names).ok()?, workspace)
+            });
+            let Some(reduced) = reduced else { continue };
+            warn_of(&reduced, &name);
+            let launched = reduced.launched.iter().filter(|it| !names.contains(it)).cloned();
+            let wanted = [names, &launched.collect::<Vec<_>>()].concat();
+            result[index] = copy(&reduced, &wanted)?;
+            if wanted.len() > names.len()
+                && let Some(refused) = self.errors(&result[index], workspace)
+            {
+                for kernel in cuda::overloaded(&wanted, &refused) {
+                    log::warn!(
+                        "'{name}': left out, because several kernels have its name: {kernel}. \
+                         --kernel '(void (*)(PARAMETERS)){kernel}' makes one of them"
+                    );
+                }
+                let accepted = cuda::accepted(&wanted, &refused).into_iter();
+                let launched: Vec<String> = accepted.filter(|it| !names.contains(it)).collect();
+                result[index] = copy(&reduced, &[names, &launched].concat())?;
+            }
+            helps = true;
+        }
+        Ok(helps.then_some(result))
+    }
+
+    /// Returns clang's errors in a source, for the first target that has any. Blocks.
+    fn errors(&self, source: &Source, workspace: &Workspace) -> Option<String> {
+        let diagnostics = Diagnostics::default();
+        let job = Job {
+            sources: std::slice::from_ref(source),
+            options: &self.options,
+            ptxas: None,
+            check: false,
+            folder: workspace.path(),
+            include: &workspace.include(),
+            diagnostics: &diagnostics,
+        };
+        self.builds(&job).ok()?.iter().find_map(|build| build.errors(0))
+    }
+
+    /// Returns the sources, of which one makes the kernels that the command line names.
+    fn with_kernels(&self, sources: &[Source], folder: &Path) -> Result<Vec<Source>, Failure> {
+        let mut sources = sources.to_vec();
+        for source in sources.iter().filter(|source| cuda::has_host_code(source)) {
+            log::warn!(
+                "'{}': the code of the host is ignored: an image has kernels and device functions \
+                 alone",
+                source.shown.display()
+            );
+        }
+        if self.kernel.is_empty() {
+            return Ok(sources);
+        }
+        let source = sources.iter_mut().find(|source| source.language.has_kernels());
+        let source = source.ok_or_else(|| {
+            let message = "--kernel expects a source in CUDA (.cu) or HIP (.hip)";
+            Failure::new(Exit::Usage, message)
+        })?;
+        *source = cuda::rewritten(source, None, &self.kernel, folder)?;
+        Ok(sources)
     }
 
     fn clang_options(&self) -> Vec<OsString> {
@@ -181,7 +304,7 @@ impl Cc {
     fn builds<'a>(&'a self, job: &'a Job<'a>) -> Result<Vec<Build<'a>>, Failure> {
         let given = self.clang.clone().or_else(|| Environment::from_process().clang());
         let mut compilers = Compilers::new(given);
-        let build = |(index, target)| Build::new(job, target, &*compilers.choose(target)?, index);
+        let build = |(index, target)| Build::new(job, target, compilers.choose(target)?, index);
         self.target.iter().enumerate().map(build).collect()
     }
 
@@ -210,6 +333,44 @@ impl Cc {
     }
 }
 
+/// Warns of what a source's image lacks.
+fn warn_of(reduced: &Reduced, name: &str) {
+    if !reduced.missing.is_empty() {
+        let missing: Vec<&str> = reduced.missing.iter().map(String::as_str).collect();
+        log::warn!(
+            "'{name}': these headers were not found, and count as empty: {}. The option -I names \
+             the folder of a header",
+            missing.join(", ")
+        );
+    }
+    if !reduced.left_out.is_empty() {
+        log::warn!(
+            "'{name}': clang cannot compile these parts of the host's code, which are left out: {}",
+            reduced.left_out.join("; ")
+        );
+    }
+    for (part, library) in &reduced.needing {
+        log::warn!("'{name}': left out, because Longshore does not have {library}: {part}");
+    }
+}
+
+/// Writes all headers into a folder.
+fn write_headers(folder: &Path) -> Result<(), Failure> {
+    for (name, text) in headers::all() {
+        let file = folder.join(name);
+        let parent = file.parent().unwrap_or(folder);
+        if parent != folder {
+            std::fs::create_dir_all(parent).map_err(|error| {
+                let message = format!("cannot create '{}': {error}", parent.display());
+                Failure::new(Exit::Runtime, message)
+            })?;
+        }
+        output::check(&file)?;
+        output::write(&file, text.as_bytes())?;
+    }
+    Ok(())
+}
+
 /// Compiles all sources for all targets, then makes one image for each target. Blocks.
 fn run(builds: &[Build<'_>], sources: usize) -> Vec<Result<Vec<u8>, String>> {
     let pairs: Vec<_> =
@@ -235,8 +396,17 @@ fn explain(failure: Failure, printed: &str, targets: &[Target]) -> Failure {
         "error: undefined symbol",
         "error: undefined hidden symbol",
     ];
+    if printed.contains("cannot compile inline asm") {
+        return failure.or_hint(
+            "inline assembly is for one kind of GPU: exclude it on other targets, by #if \
+             defined(__NVPTX__) or #if defined(__AMDGCN__)",
+        );
+    }
     if !targets.iter().any(Target::is_gpu) {
         return failure;
+    }
+    if printed.contains("undefined hidden symbol: malloc") {
+        return failure.or_hint("AMD GPUs have no heap: kernels cannot use malloc and new there");
     }
     if printed.contains("file not found") {
         return failure.or_hint(
@@ -247,9 +417,8 @@ fn explain(failure: Failure, printed: &str, targets: &[Target]) -> Failure {
     }
     if NO_FUNCTION.iter().any(|text| printed.contains(text)) {
         return failure.or_hint(
-            "for GPUs there is no C library: define exp, log, sin and similar functions in the \
-             sources, or use operations of the GPU, such as __nvvm_ex2_approx_f(x) for exp2f(x) on \
-             NVIDIA, and __builtin_expf(x) on AMD; docs/device-code.md lists them",
+            "for GPUs there is no C library: use longshore_exp(x) for exp(x) or expf(x), \
+             longshore_sin(x) for sin(x), and so on; docs/mathematics.md lists the functions",
         );
     }
     failure

@@ -36,7 +36,11 @@ impl CommonOptions {
 
     /// Creates a builder of a host with these options.
     pub(crate) fn builder(&self) -> HostBuilder {
-        let builder = Host::builder().with_environment(self.environment());
+        self.selected(Host::builder().with_environment(self.environment()))
+    }
+
+    /// Adds the selections of these options to a builder.
+    fn selected(&self, builder: HostBuilder) -> HostBuilder {
         let mut builder = self.plugin.iter().fold(builder, HostBuilder::with_plugin);
         if let Some(backends) = &self.backend {
             builder = builder.with_backends(backends);
@@ -65,14 +69,21 @@ impl CommonOptions {
     }
 
     /// Opens the device that `--device` names, else the preferred device that takes the image.
-    /// `track` enables the tracking of its memory.
+    /// `track` enables the tracking of its memory, `check` the checks of kernels.
     pub(crate) fn open(
         &self,
         device: Option<&str>,
         image: &Image,
         track: bool,
+        check: Option<&str>,
     ) -> Result<Device, Failure> {
-        let builder = self.builder();
+        let builder = match check {
+            None => self.builder(),
+            Some(kinds) => {
+                let environment = self.environment().with("LONGSHORE_HOST_CHECK", kinds);
+                self.selected(Host::builder().with_environment(environment))
+            }
+        };
         let host = build(if track { builder.with_tracking(true) } else { builder })?;
         if host.devices().is_empty() {
             return Err(no_device(&host));

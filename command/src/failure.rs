@@ -63,6 +63,9 @@ impl fmt::Display for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
+        if error.vendor().is_some_and(|vendor| vendor.name == FOUND_BY_CHECK) {
+            return Failure::new(Exit::Runtime, in_lines(error.message(), error.vendor()));
+        }
         let hint = hint(error.code()).map(str::to_owned);
         Failure { exit: Exit::Runtime, message: error.to_string(), hint }
     }
@@ -72,6 +75,19 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
     }
+}
+
+/// The vendor's name in errors that list the reports of a checked launch.
+const FOUND_BY_CHECK: &str = "LONGSHORE_CHECK";
+
+/// Returns the list of a checked launch with a line for each part.
+fn in_lines(message: &str, count: Option<&longshore::VendorError>) -> String {
+    let mut message = message.to_owned();
+    for number in 1..=count.map_or(0, |count| count.number + 1) {
+        let begin = format!(" [{number}] ");
+        message = message.replacen(&begin, &format!("\n{}", &begin[1..]), 1);
+    }
+    message.replace("; ", "\n    ")
 }
 
 /// Returns the hint for an error's code.

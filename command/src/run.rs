@@ -1,6 +1,7 @@
 //! `longshore run`.
 
 mod argument;
+mod debugger;
 mod element;
 mod grid;
 mod memory;
@@ -71,6 +72,11 @@ pub(crate) struct Run {
     /// Dynamic shared memory per group, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     shared: u64,
+    /// Look for wrong accesses and races; for images made by `longshore cc --check`, on a CPU. The
+    /// value is `all`, or memory, races, initialized and barriers separated by commas
+    #[arg(long, value_name = "KINDS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "all")]
+    check: Option<String>,
     /// Run all groups at once, so that they can wait for each other
     #[arg(long)]
     cooperative: bool,
@@ -98,6 +104,10 @@ pub(crate) struct Run {
     /// Print the results, all elements, as JSON
     #[arg(long)]
     json: bool,
+    /// Run under gdb: stop at the kernel's first item, with the commands `longshore ...` (see `help
+    /// longshore` in gdb)
+    #[arg(long, conflicts_with = "list")]
+    gdb: bool,
     #[command(flatten)]
     tracking: Tracking,
     /// List the image's kernels and globals without running any
@@ -110,13 +120,21 @@ impl Run {
     /// Runs in a child process, and returns the exit code. A run that did not finish never returns
     /// the code of success.
     pub(crate) fn supervised(&self, common: &CommonOptions) -> ExitCode {
+        if self.gdb {
+            return self.under_gdb(common).report();
+        }
         supervised::supervised(|| self.execute(common))
     }
 
     fn execute(&self, common: &CommonOptions) -> Result<(), Failure> {
         self.check_saves()?;
         let image = Image::read(&self.image)?;
-        let device = common.open(self.device.as_deref(), &image, self.tracking.is_wanted())?;
+        let device = common.open(
+            self.device.as_deref(),
+            &image,
+            self.tracking.is_wanted(),
+            self.check.as_deref(),
+        )?;
         let start = Instant::now();
         // SAFETY: the user has named the image in order to run it, and vouches for its code.
         let program =

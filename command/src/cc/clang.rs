@@ -1,11 +1,12 @@
 //! The choice of a clang, and the tools that belong to it.
 
+use crate::cc::source::Language;
 use crate::cc::target::Target;
 use crate::failure::{Exit, Failure};
 use crate::path;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The oldest supported major version.
 const OLDEST: u32 = 14;
@@ -41,14 +42,18 @@ impl Clang {
     }
 
     fn supports(&self, target: &Target) -> bool {
-        self.backends.iter().any(|backend| backend == target.backend())
+        let backend = target.backend();
+        backend.is_none_or(|name| self.backends.iter().any(|backend| backend == name))
     }
 
     /// Returns the language in which the compiler takes kernels for a target.
-    pub(super) fn dialect(&self, target: &Target) -> Dialect {
+    pub(super) fn dialect(&self, target: &Target, language: Language) -> Dialect {
+        let has_kernels = language.has_kernels();
         match target {
-            Target::Nvptx(_) if self.major < 17 => Dialect::Cuda,
-            Target::Amdgcn(_) if self.major < 16 => Dialect::Hip,
+            Target::Cpu(..) if language == Language::Cuda => Dialect::Cuda,
+            Target::Cpu(..) if language == Language::Hip => Dialect::Hip,
+            Target::Nvptx(_) if has_kernels || self.major < 17 => Dialect::Cuda,
+            Target::Amdgcn(_) if has_kernels || self.major < 16 => Dialect::Hip,
             _ => Dialect::Plain,
         }
     }
@@ -60,6 +65,12 @@ impl Clang {
         let own = own.or_else(|| path::find(&format!("ld.lld-{}", self.major)));
         let other = || path::find("ld.lld").or_else(|| self.later("ld.lld"));
         own.or_else(other).ok_or_else(|| self.missing("the linker ld.lld", "lld"))
+    }
+
+    /// Returns the folder with the compiler's libraries, if it is known.
+    pub(super) fn libraries(&self) -> Option<PathBuf> {
+        let real = std::fs::canonicalize(&self.path).ok();
+        real.and_then(|real| Some(real.parent()?.parent()?.join("lib")))
     }
 
     /// Returns the linker of bitcode, which must have the compiler's version.
@@ -91,14 +102,14 @@ impl Clang {
     }
 }
 
-/// The language in which a compiler takes sources in C and C++, for a target.
+/// The language in which a compiler takes a source, for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// C or C++, as the source is written.
     Plain,
-    /// CUDA C++, the only dialect with kernels for NVIDIA before clang 17.
+    /// CUDA C++: for its own sources, and the only dialect with kernels for NVIDIA before clang 17.
     Cuda,
-    /// HIP, the only dialect with kernels for AMD before clang 16.
+    /// HIP: for its own sources, and the only dialect with kernels for AMD before clang 16.
     Hip,
 }
 
@@ -107,7 +118,7 @@ pub(super) struct Compilers {
     is_given: bool,
     /// Paths of unopened compilers, the preferred one last.
     candidates: Vec<PathBuf>,
-    opened: Vec<Rc<Clang>>,
+    opened: Vec<Arc<Clang>>,
     /// Reasons against the rejected candidates.
     refused: Vec<String>,
 }
@@ -122,18 +133,18 @@ impl Compilers {
     }
 
     /// Returns the first compiler with a backend for a target.
-    pub(super) fn choose(&mut self, target: &Target) -> Result<Rc<Clang>, Failure> {
+    pub(super) fn choose(&mut self, target: &Target) -> Result<Arc<Clang>, Failure> {
         let opened = self.opened.iter().find(|clang| clang.supports(target));
         if let Some(clang) = opened {
-            return Ok(Rc::clone(clang));
+            return Ok(Arc::clone(clang));
         }
         while let Some(path) = self.candidates.pop() {
             match Clang::open(&path) {
-                Ok(clang) => self.opened.push(Rc::new(clang)),
+                Ok(clang) => self.opened.push(Arc::new(clang)),
                 Err(why) => self.refused.push(why),
             }
             if let Some(clang) = self.opened.last().filter(|clang| clang.supports(target)) {
-                return Ok(Rc::clone(clang));
+                return Ok(Arc::clone(clang));
             }
         }
         Err(self.none(target))
@@ -141,7 +152,7 @@ impl Compilers {
 
     fn none(&self, target: &Target) -> Failure {
         let lacking = self.opened.iter().map(|clang| {
-            let backend = target.backend();
+            let backend = target.backend().unwrap_or_default();
             format!(
                 "'{}' (clang {}) lacks the backend '{backend}'",
                 clang.path.display(),

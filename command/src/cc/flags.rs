@@ -1,25 +1,32 @@
 //! The options of clang that a target needs, by the version of clang.
 
 use crate::cc::clang::{Clang, Dialect};
+use crate::cc::cuda;
+use crate::cc::source::Language;
 use crate::cc::step::succeeds;
 use crate::cc::target::{Machine, Target};
 use std::ffi::{OsStr, OsString};
 
-/// Returns the options that compile sources for a target, to a joinable form if `several`. `given`
+/// Returns the options that compile a source for a target, to a joinable form if `several`. `given`
 /// are the user's options.
-pub(super) fn for_sources(
+pub(super) fn for_source(
     target: &Target,
     clang: &Clang,
+    language: Language,
     given: &[OsString],
     several: bool,
 ) -> Vec<String> {
-    let dialect = clang.dialect(target);
-    let mut options = match dialect {
-        Dialect::Plain => for_machine(target, clang),
-        Dialect::Cuda => for_cuda(target, clang),
-        Dialect::Hip => for_hip(target),
+    let dialect = clang.dialect(target, language);
+    let mut options = match (dialect, target) {
+        (Dialect::Plain, _) => for_machine(target, clang),
+        (_, Target::Cpu(machine, _)) => {
+            let of_kernels = cuda::for_cpu(*machine, language);
+            for_machine(target, clang).into_iter().chain(of_kernels).collect()
+        }
+        (Dialect::Cuda, _) => for_cuda(target, clang),
+        (Dialect::Hip, _) => for_hip(target),
     };
-    if several && dialect != Dialect::Plain {
+    if several && dialect != Dialect::Plain && target.is_gpu() {
         // Without this option clang leaves out functions that only other sources call.
         options.push("-fgpu-rdc".to_owned());
     }
@@ -31,6 +38,8 @@ pub(super) fn for_sources(
             let is_wide = *machine == Machine::X86_64 && has_wide_vectors(target.architecture());
             options.extend(is_wide.then(|| WIDE.to_owned()));
         }
+        // Sources in CUDA and HIP include headers of the host for their other half.
+        _ if language.has_kernels() => options.extend(cuda::for_gpu(target, language)),
         _ => options.extend(BARE.map(str::to_owned)),
     }
     if target.is_foreign_cpu() && !has_headers(clang, &options, given) {
@@ -58,8 +67,18 @@ pub(super) fn for_machine(target: &Target, clang: &Clang) -> Vec<String> {
             let machine = ["--target=amdgcn-amd-amdhsa", "-nogpulib"].map(str::to_owned);
             machine.into_iter().chain([format!("-mcpu={architecture}")]).collect()
         }
+        Target::Spirv => FOR_SPIRV.map(str::to_owned).to_vec(),
     }
 }
+
+/// Bitcode for the translator to SPIR-V. The machine has the types and the atomic operations of
+/// 64-bit GPUs in all versions of clang; its code generator is not used.
+const FOR_SPIRV: [&str; 4] = [
+    "--target=aarch64-unknown-none-elf",
+    "-D__LONGSHORE_SPIRV__",
+    "-fsigned-char",
+    "-fno-math-errno",
+];
 
 /// Position-independent code. Square roots set no `errno`, which would keep loops from being
 /// vectorised.

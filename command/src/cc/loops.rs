@@ -3,10 +3,13 @@
 
 use crate::cc::clang::Clang;
 use crate::cc::target::Target;
-use crate::loops::NO_LLVM;
+use crate::loops::{NO_KERNELS, NO_LLVM, PARTS, UNDESCRIBED};
+use longshore_work_items::Part;
+use signal_hook::consts::SIGKILL;
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// Options by which clang instruments code: the pass would change the counts and the checks.
 const INSTRUMENTS: [&str; 6] = [
@@ -22,8 +25,22 @@ const INSTRUMENTS: [&str; 6] = [
 /// messages.
 pub(super) const TO_BITCODE: [&str; 5] =
     ["-c", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-gline-tables-only"];
+/// The same for sources in CUDA and HIP.
+pub(super) const TO_BITCODE_OF_CUDA: [&str; 4] =
+    ["-c", "-emit-llvm", "-Xclang", "-disable-llvm-passes"];
 /// Options that make clang compile bitcode.
 pub(super) const FROM_BITCODE: [&str; 3] = ["-c", "-x", "ir"];
+
+/// The outcome of the pass over a source.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Made {
+    /// New bitcode with loops.
+    Loops,
+    /// No new bitcode: no kernel needs loops, or there is no libLLVM.
+    Nothing,
+    /// No new bitcode yet: clang must describe the parameters of the kernels of gpuintrin.h first.
+    Undescribed,
+}
 
 /// The pass for one target.
 pub(super) struct Loops {
@@ -32,68 +49,234 @@ pub(super) struct Loops {
     folder: Option<PathBuf>,
     /// Whether source lines are only for messages.
     strip: bool,
+    /// Whether each item of a kernel in CUDA or HIP keeps its stack.
+    keep_stacks: bool,
+    /// Whether the pass of checks follows.
+    is_checked: bool,
 }
 
 impl Loops {
     /// Returns the pass for a target; `None` for GPUs, for instrumented code, and for code to be
     /// followed in a debugger: the pass keeps no variables, but values.
     pub(super) fn new(target: &Target, clang: &Clang, options: &[OsString]) -> Option<Loops> {
-        let begins = |option: &OsString, names: &[&str]| {
-            let bytes = option.as_encoded_bytes();
-            names.iter().any(|name| bytes.starts_with(name.as_bytes()))
-        };
-        if target.is_gpu() || options.iter().any(|option| begins(option, &INSTRUMENTS)) {
-            return None;
-        }
+        let is_instrumented = options.iter().any(|option| begins(option, &INSTRUMENTS));
+        let loops = Loops::for_kernels(clang, options);
+        (!target.is_gpu() && !is_instrumented && !loops.keep_stacks).then_some(loops)
+    }
+
+    /// Returns the pass that makes kernels for a CPU of sources in CUDA and HIP. It makes loops
+    /// too, but not for instrumented code and for code to be followed in a debugger.
+    pub(super) fn for_kernels(clang: &Clang, options: &[OsString]) -> Loops {
         let debugging = options.iter().rfind(|option| begins(option, &["-g"]));
         let strip = debugging.is_none_or(|option| option == "-g0");
         let level = options.iter().rfind(|option| begins(option, &["-O"]));
-        if !strip && level.is_some_and(|level| level == "-O0") {
-            return None;
+        let is_plain = level.is_some_and(|level| level == "-O0");
+        let is_instrumented = options.iter().any(|option| begins(option, &INSTRUMENTS));
+        let keep_stacks = !strip && is_plain || is_instrumented;
+        Loops {
+            version: clang.major,
+            folder: clang.libraries(),
+            strip,
+            keep_stacks,
+            is_checked: false,
         }
-        let real = std::fs::canonicalize(&clang.path).ok();
-        let folder = real.and_then(|real| Some(real.parent()?.parent()?.join("lib")));
-        Some(Loops { version: clang.major, folder, strip })
     }
 
-    /// Runs the pass in another process. Blocks. Returns whether `to` has loops now; the log has
-    /// the reasons.
-    pub(super) fn make(&self, bitcode: &Path, to: &Path) -> bool {
-        let Ok(own) = std::env::current_exe() else { return false };
+    /// Keeps the code as the pass of checks expects it: no loops, but source lines.
+    pub(super) fn for_checks(self) -> Loops {
+        Loops { keep_stacks: true, strip: false, is_checked: true, ..self }
+    }
+
+    /// Makes kernels of a CPU from the bitcode of sources in CUDA and HIP. Blocks.
+    ///
+    /// # Errors
+    /// The pass's message, or that of a missing libLLVM.
+    pub(super) fn make_kernels(&self, bitcode: &[&Path], to: &Path) -> Result<(), String> {
+        self.make_some_kernels(bitcode, to, &[]).map(|_| ())
+    }
+
+    /// Makes kernels as [`Loops::make_kernels`] does. For kernels that should compile in parts,
+    /// makes none, but returns the number of parts. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Loops::make_kernels`].
+    pub(super) fn make_if_few(&self, bitcode: &[&Path], to: &Path) -> Result<Option<u32>, String> {
+        self.make_some_kernels(bitcode, to, &["--may-divide".to_owned()])
+    }
+
+    /// Makes the kernels of one part. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Loops::make_kernels`].
+    pub(super) fn make_part(&self, bitcode: &[&Path], to: &Path, part: Part) -> Result<(), String> {
+        let options = ["--part".to_owned(), part.number.to_string(), part.of.to_string()];
+        self.make_some_kernels(bitcode, to, &options).map(|_| ())
+    }
+
+    fn make_some_kernels(
+        &self,
+        bitcode: &[&Path],
+        to: &Path,
+        options: &[String],
+    ) -> Result<Option<u32>, String> {
+        let mut command = self.command()?;
+        command.arg("--cuda").args(self.keep_stacks.then_some("--keep-stacks"));
+        command.args(self.is_checked.then_some("--checked")).args(options);
+        let output = command.args(bitcode).arg(to).output();
+        let output = output.map_err(|error| format!("cannot run LLVM's passes: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(NO_LLVM.into()) {
+            return Err(format!(
+                "kernels in CUDA and HIP for a CPU need libLLVM {}: {}; install it, on Debian and \
+                 Ubuntu: apt install libllvm{}",
+                self.version,
+                said.trim(),
+                self.version
+            ));
+        }
+        if output.status.code() == Some(PARTS.into()) {
+            let parts = String::from_utf8_lossy(&output.stdout).trim().parse();
+            return parts.map(Some).map_err(|error| format!("no number of parts: {error}"));
+        }
+        if !output.status.success() {
+            return Err(failed(output.status, said.trim()));
+        }
+        if said.contains(NO_KERNELS) {
+            log::warn!("{NO_KERNELS}");
+        }
+        log_kernels(&output.stdout);
+        Ok(None)
+    }
+
+    /// Adds descriptions of the arguments of kernels for a GPU. Blocks. Returns whether it did; the
+    /// log has the reason.
+    pub(super) fn describe(&self, bitcode: &Path, to: &Path) -> bool {
+        let Ok(mut command) = self.command() else { return false };
+        match command.arg("--describe").arg(bitcode).arg(to).output() {
+            Ok(output) if output.status.success() => true,
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                log::info!("the arguments of kernels are not described: {}", said.trim());
+                false
+            }
+            Err(error) => {
+                log::warn!("the arguments of kernels are not described: {error}");
+                false
+            }
+        }
+    }
+
+    /// Translates the bitcode of sources to SPIR-V. Blocks.
+    ///
+    /// # Errors
+    /// The translator's message, or that of a missing libLLVM.
+    pub(super) fn translate(&self, bitcode: &[PathBuf], to: &Path) -> Result<(), String> {
+        let mut command = self.command()?;
+        let output = command.arg("--spirv").args(bitcode).arg(to).output();
+        let output = output.map_err(|error| format!("cannot run LLVM's passes: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => Ok(()),
+            Some(code) if code == i32::from(NO_LLVM) => Err(format!(
+                "kernels in SPIR-V need libLLVM {version}: {}; install it, on Debian and Ubuntu: \
+                 apt install libllvm{version}",
+                said.trim(),
+                version = self.version
+            )),
+            _ => Err(format!("translating to SPIR-V failed: {}", said.trim())),
+        }
+    }
+
+    /// Returns the command of the process with LLVM.
+    fn command(&self) -> Result<Command, String> {
+        let own = std::env::current_exe()
+            .map_err(|error| format!("cannot find the own executable: {error}"))?;
         let mut command = Command::new(own);
-        command.arg("__loops").arg(self.version.to_string());
+        command.arg("__loops").arg(self.version.to_string()).stdin(Stdio::null());
         command.args(self.folder.iter().map(|folder| {
             let mut option = OsString::from("--folder=");
             option.push(folder);
             option
         }));
-        command.args(self.strip.then_some("--strip")).arg(bitcode).arg(to).stdin(Stdio::null());
+        command.args(self.strip.then_some("--strip"));
+        Ok(command)
+    }
+
+    /// Runs the pass in another process. Blocks. The log has the reasons why it made nothing.
+    pub(super) fn make(&self, bitcode: &Path, to: &Path) -> Made {
+        let Ok(mut command) = self.command() else { return Made::Nothing };
+        command.arg(bitcode).arg(to);
         let output = match command.output() {
             Ok(output) => output,
             Err(error) => {
                 log::warn!("work-items keep their stacks: no process for LLVM: {error}");
-                return false;
+                return Made::Nothing;
             }
         };
         let said = String::from_utf8_lossy(&output.stderr);
         if output.status.code() == Some(NO_LLVM.into()) {
             log::info!("work-items that wait for each other keep their stacks: {}", said.trim());
-            return false;
+            return Made::Nothing;
+        }
+        if output.status.code() == Some(UNDESCRIBED.into()) {
+            return Made::Undescribed;
         }
         if !output.status.success() {
             let status = output.status;
             log::warn!("work-items keep their stacks: LLVM failed ({status}): {}", said.trim());
-            return false;
+            return Made::Nothing;
         }
-        let kernels = String::from_utf8_lossy(&output.stdout);
-        for line in kernels.lines() {
-            match line.split_once('\t') {
-                None => log::debug!("the items of kernel '{line}' are loops"),
-                Some((kernel, reason)) => {
-                    log::info!("each item of kernel '{kernel}' keeps a stack: {reason}");
-                }
+        match log_kernels(&output.stdout) {
+            true => Made::Loops,
+            false => Made::Nothing,
+        }
+    }
+}
+
+/// Returns the message for a process with LLVM that has failed. The system, or a crash, ended a
+/// process without a message.
+fn failed(status: ExitStatus, said: &str) -> String {
+    let end = match said {
+        "" => format!("LLVM's passes ended without a message ({status})"),
+        said => said.to_owned(),
+    };
+    let memory = match status.signal() {
+        Some(SIGKILL) => {
+            "; the system may lack memory: instances of large kernels need less of it in several \
+             images"
+        }
+        _ => "",
+    };
+    format!("making kernels for a CPU failed: {end}{memory}")
+}
+
+fn begins(option: &OsString, names: &[&str]) -> bool {
+    names.iter().any(|name| option.as_encoded_bytes().starts_with(name.as_bytes()))
+}
+
+/// Logs the outcome for each kernel. Returns whether there was one.
+fn log_kernels(printed: &[u8]) -> bool {
+    let kernels = String::from_utf8_lossy(printed);
+    for line in kernels.lines() {
+        match line.split_once('\t') {
+            None => log::debug!("the items of kernel '{line}' are loops"),
+            Some((kernel, reason)) => {
+                log::info!("each item of kernel '{kernel}' keeps a stack: {reason}");
             }
         }
-        !kernels.is_empty()
+    }
+    !kernels.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_the_system_ended_is_described() {
+        let killed = failed(ExitStatus::from_raw(SIGKILL), "");
+        assert!(killed.contains("signal: 9") && killed.contains("memory"), "{killed}");
+        let failed = failed(ExitStatus::from_raw(1 << 8), "no kernel");
+        assert_eq!(failed, "making kernels for a CPU failed: no kernel");
     }
 }

@@ -158,12 +158,21 @@ pub(super) fn for_source(
     chosen.extend((!optimised).then(|| "-O3".into()));
     let fits = |option: &&OsString| {
         let Some(language) = standard(option).map(Language::from_standard) else { return true };
-        let is_own = language == source.language;
+        let is_own = language == source.language.language_of_standards();
         match dialect {
-            Dialect::Plain => is_own || sources.iter().all(|source| source.language != language),
-            Dialect::Cuda | Dialect::Hip => is_own && language == Language::Cpp,
+            Dialect::Plain if !source.language.has_kernels() => {
+                let mut others =
+                    sources.iter().map(|source| source.language.language_of_standards());
+                is_own || others.all(|other| other != language)
+            }
+            _ => is_own && language == Language::Cpp,
         }
     };
+    let has_standard = options.iter().any(|option| standard(option).is_some());
+    if source.language.has_kernels() && !has_standard {
+        // As the vendors' compilers: headers of C have GNU's `typeof` and `_Bool`.
+        chosen.push("-std=gnu++17".into());
+    }
     chosen.extend(options.iter().filter(fits).cloned());
     chosen
 }
@@ -186,7 +195,8 @@ pub(super) fn for_bitcode(options: &[OsString]) -> Vec<OsString> {
 
 /// Returns the options of code generation, for the bitcode of a source for a CPU.
 pub(super) fn for_loops(options: &[OsString]) -> Vec<OsString> {
-    let mut chosen: Vec<OsString> = vec!["-O3".into(), "-Wno-unused-command-line-argument".into()];
+    let mut chosen: Vec<OsString> =
+        vec!["-O3".into(), "-Wno-unused-command-line-argument".into(), "-Wno-pass-failed".into()];
     let mut options = options.iter();
     while let Some(option) = options.next() {
         if starts_with_any(option, &["-O", "-f", "-m", "-g", "--target", "-R"])
@@ -240,7 +250,12 @@ mod tests {
 
     #[test]
     fn standards_go_to_sources_of_their_language() {
-        let source = |language| Source { file: "k".into(), language };
+        let source = |language| Source {
+            file: "k".into(),
+            shown: "k".into(),
+            language,
+            options: Vec::new(),
+        };
         let sources = [source(Language::C), source(Language::Cpp)];
         let options = strings("-std=c11 -std=c++17 -O1");
         let chosen =

@@ -31,6 +31,16 @@ impl<'a> Step<'a> {
         self
     }
 
+    /// Runs the tool. Returns whether it succeeded, and its messages; `None` if it cannot run.
+    /// Blocks.
+    pub(super) fn output(self) -> Option<(bool, String)> {
+        let mut command = Command::new(self.tool);
+        command.args(&self.arguments).stdin(Stdio::null());
+        log::debug!("{command:?}");
+        let output = command.output().ok()?;
+        Some((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+
     /// Runs the tool, and adds its output for `target` to `diagnostics`. Blocks.
     ///
     /// # Errors

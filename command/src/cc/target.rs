@@ -5,10 +5,12 @@ use std::fmt;
 
 /// The forms of a target, as errors and the help show them.
 pub(super) const FORMS: &str = "x86_64[:CPU], aarch64[:CPU], host[:CPU] (this machine's kind), \
-     nvptx64:sm_NN, amdgcn:gfxNNN[:FEATURE+|-...]";
+     nvptx64:sm_NN, amdgcn:gfxNNN[:FEATURE+|-...], spirv (Vulkan)";
 
 /// Name of this machine's own kind of CPU.
 const THIS_MACHINE: &str = "host";
+/// Name of SPIR-V.
+const SPIRV: &str = "spirv";
 
 /// A target: "x86_64:native", "nvptx64:sm_90", "amdgcn:gfx90a:xnack+".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub(super) enum Target {
     Nvptx(String),
     /// An AMD GPU, with its features in alphabetical order: "gfx90a:sramecc+:xnack-".
     Amdgcn(String),
+    /// Any GPU, by SPIR-V for Vulkan.
+    Spirv,
 }
 
 /// A kind of CPU.
@@ -66,6 +70,10 @@ impl Target {
         match kind {
             "nvptx64" => nvptx(rest),
             "amdgcn" => amdgcn(rest),
+            SPIRV => match rest {
+                None => Ok(Target::Spirv),
+                Some(_) => Err("spirv has no architecture; expected 'spirv' alone".to_owned()),
+            },
             THIS_MACHINE => {
                 let own = Machine::own();
                 cpu(own.ok_or("this machine is neither x86_64 nor aarch64")?, rest)
@@ -81,6 +89,7 @@ impl Target {
             Target::Cpu(Machine::Aarch64, _) => "aarch64-unknown-linux-gnu",
             Target::Nvptx(_) => "nvptx64-nvidia-cuda",
             Target::Amdgcn(_) => "amdgcn-amd-amdhsa",
+            Target::Spirv => "spirv-unknown-vulkan",
         }
     }
 
@@ -89,17 +98,19 @@ impl Target {
         match self {
             Target::Cpu(machine, cpu) => cpu.as_deref().unwrap_or(machine.baseline()),
             Target::Nvptx(architecture) | Target::Amdgcn(architecture) => architecture,
+            Target::Spirv => "vulkan1.2",
         }
     }
 
-    /// Returns the target's name in `clang --print-targets`.
-    pub(super) fn backend(&self) -> &'static str {
-        match self {
+    /// Returns the target's name in `clang --print-targets`; `None` if no backend is needed.
+    pub(super) fn backend(&self) -> Option<&'static str> {
+        Some(match self {
             Target::Cpu(Machine::X86_64, _) => "x86-64",
             Target::Cpu(Machine::Aarch64, _) => "aarch64",
             Target::Nvptx(_) => "nvptx64",
             Target::Amdgcn(_) => "amdgcn",
-        }
+            Target::Spirv => return None,
+        })
     }
 
     pub(super) fn is_gpu(&self) -> bool {
@@ -116,6 +127,7 @@ impl Target {
         match self {
             Target::Nvptx(_) if is_cubin => ImageKind::Cubin,
             Target::Nvptx(_) => ImageKind::Ptx,
+            Target::Spirv => ImageKind::Spirv,
             _ => ImageKind::Object,
         }
     }
@@ -127,6 +139,7 @@ impl Target {
             Target::Nvptx(_) if is_cubin => "cubin",
             Target::Nvptx(_) => "ptx",
             Target::Amdgcn(_) => "co",
+            Target::Spirv => "spv",
         }
     }
 }
@@ -138,6 +151,7 @@ impl fmt::Display for Target {
             Target::Cpu(machine, Some(cpu)) => write!(f, "{}:{cpu}", machine.name()),
             Target::Nvptx(architecture) => write!(f, "nvptx64:{architecture}"),
             Target::Amdgcn(architecture) => write!(f, "amdgcn:{architecture}"),
+            Target::Spirv => f.write_str(SPIRV),
         }
     }
 }
@@ -209,6 +223,7 @@ fn suggestion(text: &str) -> String {
         "arm64" | "aarch64" => "aarch64".to_owned(),
         "nvptx" | "nvptx64" => "nvptx64:sm_90".to_owned(),
         "amdgcn" => "amdgcn:gfx942".to_owned(),
+        "spir" | "spir64" | "spirv64" | "spv" | "vulkan" => SPIRV.to_owned(),
         _ => return String::new(),
     };
     format!("; did you mean '{machine}'?")
@@ -220,7 +235,9 @@ mod tests {
 
     #[test]
     fn targets_are_shown_as_they_are_read() {
-        for text in ["x86_64", "aarch64:neoverse-v1", "nvptx64:sm_100a", "amdgcn:gfx9-4-generic"] {
+        for text in
+            ["x86_64", "spirv", "aarch64:neoverse-v1", "nvptx64:sm_100a", "amdgcn:gfx9-4-generic"]
+        {
             assert_eq!(Target::parse(text).unwrap().to_string(), text);
         }
         let parsed = Target::parse("amdgcn:gfx90a:xnack-:sramecc+").unwrap();
@@ -243,6 +260,8 @@ mod tests {
             ("nvptx64:90", "'90' is not an architecture"),
             ("nvptx64:sm_a", "'sm_a' is not an architecture"),
             ("amdgcn", "amdgcn:gfx942"),
+            ("spirv64", "did you mean 'spirv'?"),
+            ("spirv:vulkan1.2", "spirv has no architecture"),
             ("amdgcn:942", "'942' is not a processor"),
             ("amdgcn:gfx942:xnack", "'xnack' is not a feature"),
             ("amdgcn:gfx942:", "'' is not a feature"),

@@ -1,5 +1,6 @@
-//! The folder for temporary files, and the kernel header in it.
+//! The folder for temporary files, and the headers for kernels in it.
 
+use super::headers;
 use crate::failure::{Exit, Failure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -8,10 +9,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use tempfile::TempDir;
-
-/// The header that kernels include.
-pub(super) const HEADER: &str = include_str!("../../../include/longshore_device.h");
-pub(super) const HEADER_NAME: &str = "longshore_device.h";
 
 /// A temporary folder. It is removed on drop, and when a signal interrupts the command.
 pub(super) struct Workspace(TempDir);
@@ -35,8 +32,7 @@ impl Workspace {
                 let _ = emulate_default_handler(signal);
             }
         });
-        std::fs::create_dir(workspace.include())?;
-        std::fs::write(workspace.include().join(HEADER_NAME), HEADER)?;
+        headers::write(&workspace.include())?;
         Ok(workspace)
     }
 
@@ -44,7 +40,7 @@ impl Workspace {
         self.0.path()
     }
 
-    /// Returns the folder with the header alone.
+    /// Returns the folder with the headers alone.
     pub(super) fn include(&self) -> PathBuf {
         self.path().join("include")
     }

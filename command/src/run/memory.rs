@@ -5,8 +5,8 @@ use super::element::ElementType;
 use super::report::Output;
 use crate::failure::{Exit, Failure};
 use longshore::{
-    Allocation, ArgumentKind, ArgumentType, Device, Grid, Kernel, MemoryKind, Queue, RawArguments,
-    read_at_most,
+    Allocation, ArgumentKind, ArgumentType, Device, Error, Grid, Kernel, MemoryKind, Queue,
+    RawArguments, read_at_most,
 };
 use std::ffi::c_void;
 use std::io::ErrorKind;
@@ -83,7 +83,8 @@ impl<'a> Prepared<'a> {
         self.with_arguments(|arguments| {
             // SAFETY: by running the command, the user guarantees that the kernel takes these
             // arguments and stays within them; the buffers live until after the kernel is done.
-            unsafe { queue.launch_and_wait(kernel, grid, arguments) }
+            let ran = unsafe { queue.launch_and_wait(kernel, grid, arguments) };
+            ran.map_err(|error| self.with_argument_numbers(error))
         })
     }
 
@@ -94,6 +95,30 @@ impl<'a> Prepared<'a> {
             // buffers.
             unsafe { queue.launch(kernel, grid, arguments) }
         })
+    }
+
+    /// Returns an error that names buffers by their arguments, in place of their allocating call.
+    fn with_argument_numbers(&self, error: Error) -> Error {
+        let mut message = error.message().to_owned();
+        for (argument, buffer) in self.buffers() {
+            let address = buffer.allocation.pointer().address();
+            let origin = format!(" at {address:#x}, made at ");
+            while let Some(begin) = message.find(&origin) {
+                let rest = &message[begin + origin.len()..];
+                let end = rest.find([',', ';', ' ']).unwrap_or(rest.len());
+                let end = begin + origin.len() + end;
+                message
+                    .replace_range(begin..end, &format!(" at {address:#x}, argument {argument}"));
+            }
+        }
+        if message == error.message() {
+            return error;
+        }
+        let named = Error::new(error.code(), message);
+        match error.vendor() {
+            Some(vendor) => named.with_vendor(vendor.name.as_str(), vendor.number),
+            None => named,
+        }
     }
 
     /// Returns the current contents of the `out:` buffers. Blocks.

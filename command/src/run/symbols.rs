@@ -42,7 +42,10 @@ pub(super) fn print(program: &Program, json: bool) -> Result<(), Failure> {
     if symbols.is_empty() {
         return output::print("the image shows no kernels and no globals");
     }
-    output::print(&table::render(["KIND", "NAME", "DETAILS"], symbols.iter().map(row).collect()))
+    output::print(&table::render(
+        ["KIND", "NAME", "DETAILS"],
+        symbols.iter().map(|it| row(it, &symbols)).collect(),
+    ))
 }
 
 fn kernel_symbol(kernel: &Kernel) -> Symbol {
@@ -62,10 +65,25 @@ fn global_symbol(name: String, global: &Global) -> Symbol {
     Symbol::Global { name, bytes: global.bytes() }
 }
 
-fn row(symbol: &Symbol) -> [String; 3] {
+fn row(symbol: &Symbol, all: &[Symbol]) -> [String; 3] {
     match symbol {
-        Symbol::Global { name, bytes } => ["global".into(), name.clone(), units::bytes(*bytes)],
-        Symbol::Kernel { name, .. } => ["kernel".into(), name.clone(), details(symbol)],
+        Symbol::Global { name, bytes } => {
+            ["global".into(), shown_name(name, all), units::bytes(*bytes)]
+        }
+        Symbol::Kernel { name, .. } => ["kernel".into(), shown_name(name, all), details(symbol)],
+    }
+}
+
+/// Returns the name of a symbol in its source, with the types of parameters if others share it.
+fn shown_name(symbol: &str, all: &[Symbol]) -> String {
+    let Some(name) = longshore::source_name(symbol) else { return symbol.to_owned() };
+    let is_name = |other: &&Symbol| {
+        let (Symbol::Global { name: other, .. } | Symbol::Kernel { name: other, .. }) = other;
+        longshore::source_name(other).is_some_and(|other| other == name)
+    };
+    match all.iter().filter(is_name).count() {
+        0 | 1 => name,
+        _ => longshore::source_signature(symbol).unwrap_or(name),
     }
 }
 

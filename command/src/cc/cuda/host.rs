@@ -1,0 +1,344 @@
+//! The host's half of a source in CUDA or HIP. Clang reads it, because it may name kernels of
+//! templates; what clang cannot read is declared here, or left out.
+
+use super::diagnostics::{Place, Refusal, refusals};
+use super::items::{Item, Kind, device_words, items};
+use super::libraries;
+use super::unknown::{Unknown, launched};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Most rounds: a declaration that is left out may be missing in others.
+const ROUNDS: usize = 24;
+
+/// A source without the parts that clang refuses.
+#[derive(Default)]
+pub(in crate::cc) struct Reduced {
+    /// The new texts of the source, by the name that the user gave, and of headers.
+    pub(in crate::cc) texts: BTreeMap<String, String>,
+    /// Headers that do not exist, which are empty files.
+    pub(in crate::cc) missing: BTreeSet<String>,
+    /// Names of vendors' libraries.
+    unknown: BTreeMap<String, Unknown>,
+    /// The parts of the host's code that are left out, as lines with their beginnings.
+    pub(in crate::cc) left_out: Vec<String>,
+    /// The parts of the device's code that are left out, each with the library that it needs.
+    pub(in crate::cc) needing: Vec<(String, &'static str)>,
+    /// Kernels of templates that these parts name, such as `k<float, 256>`.
+    pub(in crate::cc) launched: Vec<String>,
+    /// The functions and types among the parts of the device's code.
+    without: BTreeMap<String, &'static str>,
+}
+
+/// Changes a source until clang accepts it, or none of its errors has a remedy. `check` returns
+/// clang's diagnostics, in which the source has the name `name`; `None` if there is no error.
+/// Returns `None` if nothing helps.
+pub(in crate::cc) fn reduce(
+    text: &str,
+    name: &str,
+    is_of_user: impl Fn(&Path) -> bool,
+    mut check: impl FnMut(&Reduced) -> Option<String>,
+) -> Option<Reduced> {
+    let mut reduced = Reduced::default();
+    reduced.texts.insert(name.to_owned(), text.to_owned());
+    let mut helps = false;
+    for _ in 0..ROUNDS {
+        let Some(diagnostics) = check(&reduced) else { break };
+        let mut found = refusals(&diagnostics);
+        found.retain_mut(|it| {
+            let is_foreign = it.is_assembly() && reduced.is_foreign(it, &is_of_user);
+            let is_kept = is_foreign || !it.is_assembly();
+            it.message = if is_foreign { Refusal::ASSEMBLY } else { it.message };
+            is_kept
+        });
+        let is_better = reduced.add_headers(&found)
+            || reduced.declare(&found, &is_of_user)
+            || reduced.leave_out(&found, name, &is_of_user);
+        if !is_better {
+            break;
+        }
+        helps = true;
+    }
+    helps.then_some(reduced)
+}
+
+impl Reduced {
+    /// Returns the text of a file; `None` if it is not one of the user's.
+    fn text(&mut self, file: &str, is_of_user: &impl Fn(&Path) -> bool) -> Option<&str> {
+        if !self.texts.contains_key(file) {
+            let path = Path::new(file);
+            let text = is_of_user(path).then(|| std::fs::read(path).ok()).flatten()?;
+            self.texts.insert(file.to_owned(), String::from_utf8_lossy(&text).into_owned());
+        }
+        self.texts.get(file).map(String::as_str)
+    }
+
+    /// Returns whether inline assembly is for a GPU of another kind, also in a macro.
+    fn is_foreign(&mut self, found: &Refusal<'_>, is_of_user: &impl Fn(&Path) -> bool) -> bool {
+        found.places.iter().any(|place| {
+            let text = self.text(place.file, is_of_user).unwrap_or_default();
+            libraries::is_assembly_of_gpu(behind(text, *place, ""))
+        })
+    }
+
+    /// Adds the headers that clang did not find.
+    fn add_headers(&mut self, found: &[Refusal<'_>]) -> bool {
+        let missing = found.iter().filter_map(Refusal::missing_header);
+        // The path of a file in the folder of missing headers.
+        let missing = missing.filter(|it| !it.starts_with('/') && !it.contains(".."));
+        let before = self.missing.len();
+        self.missing.extend(missing.map(str::to_owned));
+        self.missing.len() > before
+    }
+
+    /// Declares the names of vendors' libraries that clang does not know.
+    fn declare(&mut self, found: &[Refusal<'_>], is_of_user: &impl Fn(&Path) -> bool) -> bool {
+        let mut is_better = false;
+        for refusal in found {
+            let Some((name, is_type)) = refusal.unknown_name() else { continue };
+            if !libraries::is_of_host(name) || self.unknown.contains_key(name) {
+                continue;
+            }
+            let place = refusal.places[0];
+            let text = self.text(place.file, is_of_user).unwrap_or_default();
+            let unknown = Unknown::new(name, is_type, behind(text, place, name));
+            self.unknown.insert(name.to_owned(), unknown);
+            is_better = true;
+        }
+        is_better
+    }
+
+    /// Returns the declarations of the unknown names, in one line.
+    pub(in crate::cc) fn declarations(&self) -> String {
+        let each = self.unknown.iter().map(|(name, unknown)| unknown.declaration(name));
+        each.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Leaves out the declarations that clang refuses.
+    fn leave_out(
+        &mut self,
+        found: &[Refusal<'_>],
+        name: &str,
+        is_of_user: &impl Fn(&Path) -> bool,
+    ) -> bool {
+        let files: BTreeSet<&str> =
+            found.iter().flat_map(|it| &it.places).map(|place| place.file).collect();
+        let mut is_better = false;
+        let of_user = |file: &&str| self.text(file, is_of_user).is_some();
+        let files: Vec<&str> = files.into_iter().filter(of_user).collect();
+        let words = device_words(self.texts.values());
+        for file in files {
+            let text = self.texts[file].clone();
+            let all = items(&text, &words);
+            let mut next = text.clone().into_bytes();
+            for item in all.iter().filter(|item| item.kind == Kind::Declaration) {
+                let part = &text[item.begin..item.end];
+                let mut errors =
+                    found.iter().filter(|it| is_in(it, file, item, |file| self.is_known(file)));
+                let Some(first) = errors.next() else { continue };
+                let place = if file == name { String::new() } else { format!("'{file}', ") };
+                let shown = format!("{place}{}", shown(part, item.lines.0));
+                if item.is_of_device {
+                    let lines: Vec<&str> = text.lines().collect();
+                    let mut all = std::iter::once(first).chain(errors);
+                    let found = all.find_map(|it| {
+                        let place = it.places.iter().find(|place| place.file == file)?;
+                        let line = lines.get(place.line - 1).copied().unwrap_or_default();
+                        Some((self.library(part, line, it)?, it.message))
+                    });
+                    let Some((library, message)) = found else { continue };
+                    self.needing.push((format!("{shown} ({message})"), library));
+                    self.without.extend(declared(part).map(|name| (name.to_owned(), library)));
+                } else {
+                    self.left_out.push(shown);
+                    let texts = self.texts.values();
+                    let more: Vec<String> = launched(part, texts).collect();
+                    self.launched.extend(more);
+                }
+                blank(&mut next[item.begin..item.end]);
+                is_better = true;
+            }
+            self.texts.insert(file.to_owned(), String::from_utf8_lossy(&next).into_owned());
+        }
+        is_better
+    }
+
+    fn is_known(&self, file: &str) -> bool {
+        self.texts.contains_key(file)
+    }
+
+    /// Returns the library that a part of the device's code needs, with an error in this line.
+    fn library(&self, part: &str, line: &str, refusal: &Refusal<'_>) -> Option<&'static str> {
+        let named = refusal.unknown_name().map(|(name, _)| name);
+        named
+            .or_else(|| refusal.unfit_name())
+            .and_then(|name| self.without.get(name).copied())
+            .or_else(|| libraries::missing_feature(refusal.message))
+            .or_else(|| libraries::needed(part, line))
+    }
+}
+
+/// Replaces a declaration by space. Its lines and the preprocessor's conditions stay, which may
+/// belong to what surrounds the declaration.
+fn blank(part: &mut [u8]) {
+    const KEPT: [&[u8]; 6] = [b"if", b"el", b"endif", b"define", b"undef", b"include"];
+    let mut is_kept = false;
+    for line in part.split_inclusive_mut(|byte| *byte == b'\n') {
+        let directive = line.trim_ascii_start().strip_prefix(b"#").map(<[u8]>::trim_ascii_start);
+        is_kept |= directive.is_some_and(|rest| KEPT.iter().any(|it| rest.starts_with(it)));
+        if is_kept {
+            is_kept = line.trim_ascii_end().ends_with(b"\\");
+            continue;
+        }
+        line.iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+    }
+}
+
+/// Returns whether an error is in an item of a file. An error in a file that is not the user's
+/// belongs to the place from which a template was used.
+fn is_in(refusal: &Refusal<'_>, file: &str, item: &Item, is_known: impl Fn(&str) -> bool) -> bool {
+    let place = refusal.places.iter().find(|place| is_known(place.file));
+    let (first, last) = item.lines;
+    place.is_some_and(|it| it.file == file && (first..=last).contains(&it.line))
+}
+
+/// Returns the text behind a name at a place, or else behind its first use.
+fn behind<'t>(text: &'t str, place: Place<'_>, name: &str) -> &'t str {
+    let before = text.split_inclusive('\n').take(place.line.saturating_sub(1));
+    let line: usize = before.map(str::len).sum();
+    let here = text.get(line + place.column.saturating_sub(1)..);
+    let here = here.and_then(|rest| rest.strip_prefix(name));
+    here.or_else(|| text.split_once(name).map(|(_, rest)| rest)).unwrap_or_default()
+}
+
+/// Returns the functions and types that a part of a source declares.
+fn declared(part: &str) -> impl Iterator<Item = &str> {
+    let head = part.split('{').next().unwrap_or_default();
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let of_type =
+        head.split(move |c| !is_name(c)).skip_while(|it| !matches!(*it, "struct" | "class"));
+    let of_function = head.match_indices('(').filter_map(move |(at, _)| {
+        let before = head[..at].trim_end();
+        let name = &before[before.rfind(|c| !is_name(c)).map_or(0, |at| at + 1)..];
+        (!name.is_empty() && !name.starts_with("__")).then_some(name)
+    });
+    of_type.skip(1).take(1).chain(of_function.take(1))
+}
+
+/// Returns the names in a list of kernels, of which clang's diagnostics refuse some. The names are
+/// lines of a file `--kernel`.
+pub(in crate::cc) fn accepted(names: &[String], diagnostics: &str) -> Vec<String> {
+    let refused = refused(names, diagnostics, |_| true);
+    names.iter().filter(|name| !refused.contains(name)).cloned().collect()
+}
+
+/// Returns the names that stand for several kernels.
+pub(in crate::cc) fn overloaded<'n>(names: &'n [String], diagnostics: &str) -> Vec<&'n String> {
+    refused(names, diagnostics, |message| message.contains("overloaded function"))
+}
+
+/// Returns the names in a list of kernels that clang refuses with messages of one kind.
+fn refused<'n>(
+    names: &'n [String],
+    diagnostics: &str,
+    is_of_kind: impl Fn(&str) -> bool,
+) -> Vec<&'n String> {
+    let refused: BTreeSet<usize> = refusals(diagnostics)
+        .iter()
+        .filter(|refusal| is_of_kind(refusal.message))
+        .flat_map(|refusal| &refusal.places)
+        .filter(|place| place.file == "--kernel")
+        .map(|place| place.line)
+        .collect();
+    let lines = names.iter().enumerate().filter(|(index, _)| {
+        // An error at the end of a name is in the next line.
+        refused.contains(&(index * 2 + 1)) || refused.contains(&(index * 2 + 2))
+    });
+    lines.map(|(_, name)| name).collect()
+}
+
+fn shown(item: &str, line: usize) -> String {
+    const LONGEST: usize = 60;
+    let head = item.split(['{', ';']).next().unwrap_or_default();
+    let head = head.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short: String = head.chars().take(LONGEST).collect();
+    let dots = if short.len() < head.len() { "..." } else { "" };
+    format!("line {line}: {short}{dots}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reduced(source: &str, check: impl Fn(&Reduced) -> Option<String>) -> Option<Reduced> {
+        reduce(source, "k.cu", |_| false, check)
+    }
+
+    #[test]
+    fn declarations_of_the_host_with_errors_are_left_out() {
+        let source = "#include <none.h>\n__global__ void k() {}\nint main() {\n  none();\n}\n";
+        let reduced = reduced(source, |reduced| {
+            if !reduced.missing.contains("none.h") {
+                return Some("k.cu:1:10: fatal error: 'none.h' file not found".to_owned());
+            }
+            let has_main = reduced.texts["k.cu"].contains("none()");
+            has_main.then(|| "k.cu:4:3: error: use of undeclared identifier 'none'".to_owned())
+        });
+        let reduced = reduced.expect("there are parts to leave out");
+        assert_eq!(reduced.texts["k.cu"].trim(), "#include <none.h>\n__global__ void k() {}");
+        assert_eq!(reduced.left_out, ["line 3: int main()"]);
+        assert_eq!(reduced.texts["k.cu"].lines().count(), source.lines().count());
+    }
+
+    #[test]
+    fn conditions_inside_of_declarations_stay() {
+        let mut text = *b"int f()\n#ifdef A\n{ x; }\n # endif\n{ #y }\n";
+        blank(&mut text);
+        assert_eq!(&text, b"       \n#ifdef A\n      \n # endif\n      \n");
+    }
+
+    #[test]
+    fn names_of_vendors_libraries_are_declared() {
+        let reduced = reduced("int main() { cublasInit(); }\n", |reduced| {
+            let is_known = reduced.declarations().contains("cublasInit");
+            let error = "k.cu:1:14: error: use of undeclared identifier 'cublasInit'";
+            (!is_known).then(|| error.to_owned())
+        });
+        let reduced = reduced.expect("the name is declared");
+        assert_eq!(reduced.declarations(), "LONGSHORE_UNKNOWN_CALL_(cublasInit)");
+        assert!(reduced.left_out.is_empty());
+    }
+
+    #[test]
+    fn kernels_that_need_a_library_are_left_out_with_their_callers() {
+        let source = "__device__ int f() { return thrust::x(); }\n__global__ void k() { f(); }\n\
+                      __global__ void l() {}\n";
+        let reduced = reduced(source, |reduced| {
+            let text = &reduced.texts["k.cu"];
+            if text.contains("thrust") {
+                return Some("k.cu:1:29: error: use of undeclared identifier 'thrust'".to_owned());
+            }
+            let calls = text.contains("k()");
+            calls.then(|| "k.cu:2:23: error: use of undeclared identifier 'f'".to_owned())
+        });
+        let reduced = reduced.expect("there are parts to leave out");
+        let libraries: Vec<&str> = reduced.needing.iter().map(|(_, library)| *library).collect();
+        assert_eq!(libraries, ["Thrust", "Thrust"]);
+        assert_eq!(reduced.texts["k.cu"].trim(), "__global__ void l() {}");
+    }
+
+    #[test]
+    fn kernels_among_the_names_may_be_refused() {
+        let names = ["k<1>".to_owned(), "r<2>".to_owned()];
+        assert_eq!(accepted(&names, "--kernel:3:2: error: none"), ["k<1>"]);
+        assert!(overloaded(&names, "--kernel:3:2: error: none").is_empty());
+        let several = "--kernel:1:7: error: address of overloaded function 'k' cannot be cast";
+        assert_eq!(overloaded(&names, several), ["k<1>"]);
+    }
+
+    #[test]
+    fn an_error_in_a_kernel_stays() {
+        let source = "__global__ void k() { none(); }\n";
+        assert!(reduced(source, |_| Some("k.cu:1:23: error: none".to_owned())).is_none());
+    }
+}

@@ -1,0 +1,318 @@
+//! The declarations of a source in CUDA or HIP, as far as their extent.
+
+/// Words of declarations that belong to the device.
+const OF_DEVICE: [&str; 6] =
+    ["__global__", "__device__", "__constant__", "__shared__", "__managed__", "LONGSHORE_"];
+
+/// A declaration of a namespace, or a directive of the preprocessor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Item {
+    /// The bytes of the text.
+    pub(super) begin: usize,
+    pub(super) end: usize,
+    /// The first and the last line, from 1.
+    pub(super) lines: (usize, usize),
+    /// Whether the item, or a part of it, belongs to the device.
+    pub(super) is_of_device: bool,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Directive,
+    Declaration,
+}
+
+/// Returns the words of declarations that belong to the device, with the macros of some texts that
+/// stand for such words.
+pub(super) fn device_words<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
+    let mut words = OF_DEVICE.map(str::to_owned).to_vec();
+    for line in texts.flat_map(|text| text.lines()) {
+        let Some(rest) = line.trim_start().strip_prefix('#') else { continue };
+        let Some(rest) = rest.trim_start().strip_prefix("define ") else { continue };
+        let rest = rest.trim_start();
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let (name, value) = rest.split_at(end);
+        if OF_DEVICE.iter().any(|word| value.contains(word)) {
+            words.push(name.to_owned());
+        }
+    }
+    words
+}
+
+/// Returns the items of a source, in order. Text that is not C++ gives items of any extent.
+/// `words` are the ones of the device.
+pub(super) fn items(text: &str, words: &[String]) -> Vec<Item> {
+    let mut scanner = Scanner { text: text.as_bytes(), at: 0 };
+    let mut found = Vec::new();
+    while let Some((begin, kind)) = scanner.next_begin() {
+        let is_scope = match kind {
+            Kind::Directive => {
+                scanner.skip_directive();
+                false
+            }
+            Kind::Declaration => scanner.skip_declaration(),
+        };
+        if !is_scope {
+            found.push((begin, scanner.at, kind));
+        }
+    }
+    let line_of = |at: usize| 1 + text.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
+    found
+        .into_iter()
+        .map(|(begin, end, kind)| {
+            let part = &text[begin..end];
+            Item {
+                begin,
+                end,
+                lines: (line_of(begin), line_of(end.saturating_sub(1).max(begin))),
+                is_of_device: is_of_device(part, words),
+                kind,
+            }
+        })
+        .collect()
+}
+
+/// Returns whether a declaration belongs to the device. A function of the host may contain lambdas
+/// of the device.
+fn is_of_device(part: &str, words: &[String]) -> bool {
+    let head = part.split('{').next().unwrap_or_default();
+    let of_types = ["struct", "class", "union", "namespace", "enum", "="];
+    let is_type = head.split([' ', '\n', '\t', '>']).any(|word| of_types.contains(&word));
+    let is_function = head.contains('(') && !is_type;
+    let looked = if is_function { head } else { part };
+    words.iter().any(|word| looked.contains(word.as_str()))
+}
+
+struct Scanner<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl Scanner<'_> {
+    fn peek(&self, ahead: usize) -> u8 {
+        self.text.get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    /// Finds the begin of the next item, behind ends of namespaces.
+    fn next_begin(&mut self) -> Option<(usize, Kind)> {
+        loop {
+            self.skip_space();
+            match self.text.get(self.at)? {
+                b'#' => return Some((self.at, Kind::Directive)),
+                b'}' | b';' => self.at += 1,
+                _ => return Some((self.at, Kind::Declaration)),
+            }
+        }
+    }
+
+    fn skip_space(&mut self) {
+        while self.at < self.text.len() {
+            if self.peek(0).is_ascii_whitespace() {
+                self.at += 1;
+            } else if !self.skip_comment() {
+                return;
+            }
+        }
+    }
+
+    fn skip_comment(&mut self) -> bool {
+        let end = match (self.peek(0), self.peek(1)) {
+            (b'/', b'/') => b"\n".as_slice(),
+            (b'/', b'*') => b"*/",
+            _ => return false,
+        };
+        self.at += 2;
+        self.skip_to(end);
+        true
+    }
+
+    /// Moves behind the next `end`, or to the end of the text.
+    fn skip_to(&mut self, end: &[u8]) {
+        let rest = &self.text[self.at.min(self.text.len())..];
+        let found = rest.windows(end.len()).position(|part| part == end);
+        self.at = found.map_or(self.text.len(), |found| self.at + found + end.len());
+    }
+
+    fn skip_directive(&mut self) {
+        while self.at < self.text.len() {
+            match self.peek(0) {
+                b'\n' => return,
+                b'\\' => self.at += 2,
+                b'/' if self.peek(1) == b'*' => {
+                    self.skip_comment();
+                }
+                _ => self.at += 1,
+            }
+        }
+        self.at = self.text.len();
+    }
+
+    /// Moves behind a declaration. Returns `true` at the begin of a namespace, which it enters.
+    fn skip_declaration(&mut self) -> bool {
+        let begin = self.at;
+        let mut depth = 0usize;
+        let mut is_assigned = false;
+        while self.at < self.text.len() {
+            if self.skip_comment() || self.skip_literal() {
+                continue;
+            }
+            match self.peek(0) {
+                b'=' if depth == 0 => is_assigned = true,
+                b'(' | b'[' => depth += 1,
+                b')' | b']' => depth = depth.saturating_sub(1),
+                b';' if depth == 0 => {
+                    self.at += 1;
+                    return false;
+                }
+                // The end of an unbalanced namespace.
+                b'}' if depth == 0 => return false,
+                b'{' if depth == 0 => {
+                    let head = String::from_utf8_lossy(&self.text[begin..self.at]).into_owned();
+                    if is_scope(&head) {
+                        self.at += 1;
+                        return true;
+                    }
+                    self.skip_braces();
+                    let is_value = is_assigned && !head.contains("operator");
+                    if head.contains('(') && !is_value && self.is_end_of_function() {
+                        return false;
+                    }
+                    continue;
+                }
+                b'{' => {
+                    self.skip_braces();
+                    continue;
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        false
+    }
+
+    /// Returns whether the braces before were a function's body, and not part of its beginning.
+    fn is_end_of_function(&self) -> bool {
+        let rest = Scanner { text: self.text, at: self.at };
+        let mut rest = rest;
+        rest.skip_space();
+        !matches!(rest.peek(0), b',' | b'{' | b';')
+    }
+
+    /// Moves behind the brace that closes the one at the place.
+    fn skip_braces(&mut self) {
+        let mut depth = 0usize;
+        while self.at < self.text.len() {
+            if self.skip_comment() || self.skip_literal() {
+                continue;
+            }
+            match self.peek(0) {
+                b'{' => depth += 1,
+                b'}' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Moves behind a text or a character.
+    fn skip_literal(&mut self) -> bool {
+        let quote = self.peek(0);
+        let before = self.at.checked_sub(1).map_or(0, |at| self.text[at]);
+        if quote == b'"' && before == b'R' {
+            let open = self.text[self.at..].iter().position(|byte| *byte == b'(');
+            let Some(open) = open else { return false };
+            let mark = &self.text[self.at + 1..self.at + open];
+            let end = [b")", mark, b"\""].concat();
+            self.skip_to(&end);
+            return true;
+        }
+        // A quote behind a digit separates groups of digits.
+        if quote != b'"' && (quote != b'\'' || before.is_ascii_hexdigit()) {
+            return false;
+        }
+        self.at += 1;
+        while self.at < self.text.len() {
+            match self.peek(0) {
+                b'\\' => self.at += 2,
+                b'\n' => return true,
+                byte => {
+                    self.at += 1;
+                    if byte == quote {
+                        return true;
+                    }
+                }
+            }
+        }
+        self.at = self.at.min(self.text.len());
+        true
+    }
+}
+
+/// Returns whether a text before a brace begins a namespace or a block of one language.
+fn is_scope(head: &str) -> bool {
+    let words = head.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_language = words.starts_with("extern \"") && !words.contains('(');
+    words.starts_with("namespace") || words.starts_with("inline namespace") || is_language
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(source: &str) -> Vec<(&str, bool)> {
+        let found = items(source, &device_words([&source.to_owned()].into_iter())).into_iter();
+        found.map(|item| (&source[item.begin..item.end], item.is_of_device)).collect()
+    }
+
+    #[test]
+    fn a_source_is_divided_at_its_declarations() {
+        let source = "#include <x> // {\nnamespace a { int v = {1}; }\n__global__ void k(int *x) { \
+                      if (x) { *x = '}'; } }\nstruct S { int x; __device__ void f(); };\n\
+                      static int run(const char *a = \"){\") { return 0; }\nint main() { }\n";
+        let expected = [
+            ("#include <x> // {", false),
+            ("int v = {1};", false),
+            ("__global__ void k(int *x) { if (x) { *x = '}'; } }", true),
+            ("struct S { int x; __device__ void f(); };", true),
+            ("static int run(const char *a = \"){\") { return 0; }", false),
+            ("int main() { }", false),
+        ];
+        assert_eq!(texts(source), expected);
+    }
+
+    #[test]
+    fn macros_and_lambdas_of_the_device_are_known() {
+        let source = "#define FN __host__ __device__\nFN int f() { }\nint main() { g([] __device__ \
+                      (int) { }); }\nint h(FN_t x) { }\n";
+        let is_of_device: Vec<bool> = texts(source).into_iter().map(|(_, it)| it).collect();
+        assert_eq!(is_of_device, [true, true, false, true]);
+    }
+
+    #[test]
+    fn constructors_and_raw_texts_keep_their_parts_together() {
+        let source = "A::A() : x{1}, y(2) { }\nauto t = R\"q(};\")q\";\nenum E { a, b } e;\n";
+        let expected = [
+            ("A::A() : x{1}, y(2) { }", false),
+            ("auto t = R\"q(};\")q\";", false),
+            ("enum E { a, b } e;", false),
+        ];
+        assert_eq!(texts(source), expected);
+    }
+
+    #[test]
+    fn lines_are_counted_from_one() {
+        let found = items("int a;\n\nvoid f() {\n}\n", &[]);
+        assert_eq!(found.iter().map(|item| item.lines).collect::<Vec<_>>(), [(1, 1), (3, 4)]);
+    }
+
+    #[test]
+    fn any_text_is_divided() {
+        for text in ["}}}", "{", "(", "\"", "R\"", "'", "/*", "#\\", "namespace {", "a {{", "\\"] {
+            let _ = items(text, &[]);
+        }
+    }
+}
