@@ -18,7 +18,9 @@ pub use failures::{Functions, GiveBack, each_call_fails_once, each_call_lacks_me
 pub use longshore_double_gpu::Double;
 pub use round::{Round, image};
 pub use tools::{bitcode, profile_shown, twin, twins};
-pub(crate) use tools::{compiler, compiler_knowing, read, run, share_twin, twin_by, with_source};
+pub(crate) use tools::{
+    compiler, compiler_knowing, read, run, set_twin, share_twin, twin_by, with_source,
+};
 
 use longshore::{Device, Environment, Host, Result};
 use longshore_conformance::{DeviceName, Setup};

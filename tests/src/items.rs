@@ -8,4 +8,4 @@ pub(crate) mod limits;
 
 pub use build::{Build, Execution, wide_vector_flags};
 pub use emulator::Emulator;
-pub use launch::{Argument, Ending, Launch};
+pub use launch::{Argument, Ending, Launch, Prepared};

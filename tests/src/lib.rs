@@ -5,6 +5,7 @@
 //! - [`gpus`] lists the devices, with doubles of drivers ([`doubled`]) in place of missing devices.
 //! - [`world`] makes folders of plugins.
 //! - [`kernels`] has kernels that tests check and benchmarks time.
+//! - [`cuda_kernels`] compiles and runs sources in CUDA and HIP.
 //! - [`items`] compiles and runs kernels of work-items, and [`random_kernels`] makes some.
 //! - [`suites`] are test programs with several environments.
 //!
@@ -12,7 +13,9 @@
 //! for every device of this machine.
 
 pub mod amdgpu;
+pub mod checks;
 pub mod cuda;
+pub mod cuda_kernels;
 pub mod device_code;
 pub mod doubled;
 pub mod effort;

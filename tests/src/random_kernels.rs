@@ -20,7 +20,7 @@ mod shared_memory;
 mod walk;
 
 pub use ast::Kernel;
-pub use compare::Bench;
+pub use compare::{Bench, compare_on};
 pub use emulated::compare_emulated;
 pub use interpret::Output;
 pub use reduce::reduce;
@@ -31,12 +31,29 @@ impl Kernel {
         generate::generate(seed)
     }
 
-    /// Returns the results of the kernel's launch.
+    /// Returns the results of the kernel's launch, with sub-groups of 32 items.
     ///
     /// # Errors
     /// The reason why the kernel has no defined result, or too long a run.
     pub fn interpret(&self) -> Result<Output, String> {
-        interpret::interpret(self)
+        self.interpret_with(interpret::LANES)
+    }
+
+    /// Returns whether sub-groups of this number of items are adjacent items on a device that
+    /// makes them of rows, or the kernel has no sub-group operation.
+    pub fn has_whole_subgroups(&self, lanes: usize) -> bool {
+        let [x, y, z] = self.items;
+        y * z == 1
+            || (x as usize).is_multiple_of(lanes)
+            || !source([self]).contains("longshore_subgroup_")
+    }
+
+    /// Returns the results of the kernel's launch, with sub-groups of this number of items.
+    ///
+    /// # Errors
+    /// As for [`interpret`](Self::interpret).
+    pub fn interpret_with(&self, lanes: usize) -> Result<Output, String> {
+        interpret::interpret(self, lanes)
     }
 }
 

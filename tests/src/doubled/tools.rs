@@ -88,6 +88,15 @@ pub(crate) fn twin_by(compiler: &str, image: &[u8], source: &Path, options: &[&s
     std::fs::rename(object, place).expect("both are in one folder");
 }
 
+/// Sets a relocatable object as the twin of an image.
+pub(crate) fn set_twin(image: &[u8], object: &[u8]) {
+    let folder = tempfile::tempdir_in(twins()).expect("the folder of twins is writable");
+    let copy = folder.path().join("twin.o");
+    std::fs::write(&copy, object).expect("the folder is writable");
+    let place = twins().join(format!("{}.o", image_hash(image)));
+    std::fs::rename(copy, place).expect("both are in one folder");
+}
+
 /// Makes the twin of one image the twin of another, too.
 pub(crate) fn share_twin(of: &[u8], image: &[u8]) {
     let [from, to] = [of, image].map(|bytes| twins().join(format!("{}.o", image_hash(bytes))));

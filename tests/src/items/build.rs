@@ -66,10 +66,11 @@ impl Build {
         // SAFETY: the system's library of this name is LLVM's.
         let library = unsafe { Library::find(version) }.map_err(|error| error.to_string())?;
         let bytes = std::fs::read(&bitcode).map_err(|error| error.to_string())?;
+        let options = longshore_work_items::Options { strip: true, ..Default::default() };
         let watchdog = Watchdog::aborting(RUN_LIMIT, format!("the pass over {about}, {self:?}"));
         // SAFETY: the bitcode is the compiler's.
         let (bytes, report) =
-            unsafe { longshore_work_items::run_on_bitcode(&library, &bytes, true) }?;
+            unsafe { longshore_work_items::run_on_bitcode(&library, &[&bytes], options) }?;
         drop(watchdog);
         for outcome in &report.kernels {
             if let Err(reason) = &outcome.result {

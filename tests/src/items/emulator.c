@@ -26,11 +26,12 @@ static const uint64_t *gather(struct longshore_work *work, uint64_t value, uint6
   longjmp(end, NEEDS_STACKS);
 }
 static void write_text(struct longshore_work *work, const char *text, uint64_t bytes) {}
-static void fail(struct longshore_work *work, const char *what, const char *file, uint32_t line) {
+static void fail(struct longshore_work *work, const char *what, const char *file, uint32_t line, uint64_t from) {
+  (void)from;
   fprintf(stderr, "%s:%u: %s\n", file, line, what);
   longjmp(end, FAILED);
 }
-static const struct longshore_calls calls = {barrier, barrier, gather, write_text, fail};
+static const struct longshore_calls calls = {barrier, barrier, gather, write_text, fail, barrier, 0};
 
 static FILE *input, *output;
 /* Memory as the plugin has it: aligned, and with some bytes behind the last one. */

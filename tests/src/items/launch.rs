@@ -1,7 +1,7 @@
 //! Launches whose arguments are known only at run time.
 
 use super::limits::{RUN_LIMIT, Watchdog};
-use longshore::{Grid, Program, Queue, RawArguments, Result};
+use longshore::{Buffer, Grid, Kernel, Program, Queue, RawArguments, Result};
 use std::ffi::c_void;
 
 /// An argument of a kernel.
@@ -47,8 +47,19 @@ impl Launch {
     /// # Safety
     /// The kernel's accesses are in bounds of the buffers.
     pub unsafe fn run(&self, program: &Program, queue: &Queue) -> Result<Vec<Vec<u8>>> {
-        let kernel = program.kernel(&self.kernel)?;
         let _watchdog = Watchdog::aborting(RUN_LIMIT, format!("the launch of {}", self.kernel));
+        let prepared = self.prepare(program, queue)?;
+        // SAFETY: promised by the caller.
+        unsafe { prepared.run(queue) }?;
+        prepared.buffers.iter().map(|buffer| buffer.to_vec(queue)).collect()
+    }
+
+    /// Makes the buffers, for several runs. Blocks.
+    ///
+    /// # Errors
+    /// The errors of buffers, and a kernel that is not there.
+    pub fn prepare(&self, program: &Program, queue: &Queue) -> Result<Prepared> {
+        let kernel = program.kernel(&self.kernel)?;
         let (mut buffers, mut values) = (Vec::new(), Vec::new());
         for argument in &self.arguments {
             match argument {
@@ -60,15 +71,36 @@ impl Launch {
                 }
             }
         }
-        let pointers: Vec<*const c_void> = values.iter().map(|it| it.as_ptr().cast()).collect();
-        let sizes: Vec<usize> = values.iter().map(Vec::len).collect();
         let grid = Grid::new(self.groups, self.items).with_shared_bytes(self.shared_bytes);
+        Ok(Prepared { kernel, values, buffers, grid })
+    }
+}
+
+/// A launch with its buffers.
+pub struct Prepared {
+    kernel: Kernel,
+    values: Vec<Vec<u8>>,
+    buffers: Vec<Buffer<u8>>,
+    grid: Grid,
+}
+
+impl Prepared {
+    /// Runs the kernel on the buffers as they are. Blocks.
+    ///
+    /// # Errors
+    /// The errors of launches.
+    ///
+    /// # Safety
+    /// The kernel's accesses are in bounds of the buffers.
+    pub unsafe fn run(&self, queue: &Queue) -> Result<()> {
+        let pointers: Vec<*const c_void> =
+            self.values.iter().map(|it| it.as_ptr().cast()).collect();
+        let sizes: Vec<usize> = self.values.iter().map(Vec::len).collect();
         // SAFETY: the values live until the launch has ended, and the caller vouches for the
         // accesses.
         unsafe {
             let arguments = RawArguments::new(&pointers, &sizes)?;
-            queue.launch_and_wait(&kernel, grid, arguments)?;
+            queue.launch_and_wait(&self.kernel, self.grid, arguments)
         }
-        buffers.iter().map(|buffer| buffer.to_vec(queue)).collect()
     }
 }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
+/// The folder of the headers that `longshore_device.h` includes.
+const PARTS: &str = "include/longshore_math";
 /// Time limit of one command in seconds.
 const LIMIT: &str = "300";
 /// The script of the terminal. It runs the file `command` with the exit status, the folder and the
@@ -176,12 +178,20 @@ impl Reader {
     fn install(&self) {
         let prefix = self.home().join(".local");
         let header = |path: &str| root().join(path);
+        let part = |name: &str| (root().join("include/longshore_math").join(name), PARTS);
         let files = [
             (command(), "bin"),
             (check_command(), "bin"),
             (host_plugin(), "lib/longshore"),
             (executor(), "libexec/longshore"),
             (header("include/longshore_device.h"), "include"),
+            (header("include/longshore_math.h"), "include"),
+            part("angles.h"),
+            part("double.h"),
+            part("exact.h"),
+            part("fast.h"),
+            part("float.h"),
+            part("pair.h"),
             (header("plugin-api/include/longshore_plugin.h"), "include"),
         ];
         for (file, folder) in files {

@@ -7,7 +7,7 @@ use super::print::source;
 use crate::device_code::{Workshop, threads};
 use crate::items::limits::{RUN_LIMIT, Watchdog};
 use crate::items::{Argument, Build, Launch};
-use longshore::{Device, Queue};
+use longshore::{Device, Program, Queue};
 use longshore_conformance::TrustedImages;
 use std::fmt::Debug;
 
@@ -45,16 +45,25 @@ impl Bench {
         let load = Watchdog::aborting(RUN_LIMIT, format!("the load of {about}, {build:?}"));
         let program = self.device.load_trusted(image).map_err(|error| error.to_string())?;
         drop(load);
-        let compared = kernels.iter().map(|(kernel, expected)| {
-            // SAFETY: the kernel's accesses are in bounds, as the interpreter showed: the outputs
-            // have elements for all items, and the input has the number of the argument.
-            match unsafe { launch(kernel).run(&program, &self.queue) } {
-                Ok(buffers) => difference(kernel, &output_of(&buffers), expected),
-                Err(error) => Some(format!("the launch failed: {error}")),
-            }
-        });
-        Ok(compared.collect())
+        Ok(compare_on(&program, &self.queue, kernels))
     }
+}
+
+/// Runs the kernels of a program, and compares the results as [`Bench::compare`] does.
+pub fn compare_on(
+    program: &Program,
+    queue: &Queue,
+    kernels: &[(Kernel, Output)],
+) -> Vec<Option<String>> {
+    let compared = kernels.iter().map(|(kernel, expected)| {
+        // SAFETY: the kernel's accesses are in bounds, as the interpreter showed: the outputs
+        // have elements for all items, and the input has the number of the argument.
+        match unsafe { launch(kernel).run(program, queue) } {
+            Ok(buffers) => difference(kernel, &output_of(&buffers), expected),
+            Err(error) => Some(format!("the launch failed: {error}")),
+        }
+    });
+    compared.collect()
 }
 
 /// Returns a kernel's launch, whose first two buffers are the outputs.

@@ -15,7 +15,7 @@ pub(super) const WIDE_UNWRITTEN: u64 = 0xA5A5_5A5A_0FF0_F00F;
 
 /// Number of steps of all items after which a kernel counts as endless.
 const MOST_STEPS: u64 = 4_000_000;
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 
 /// The results of a launch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ pub struct Output {
 ///
 /// # Errors
 /// The reason why the kernel has no defined result, or too long a run.
-pub(super) fn interpret(kernel: &Kernel) -> Result<Output, String> {
+pub(super) fn interpret(kernel: &Kernel, lanes: usize) -> Result<Output, String> {
     let steps = lower(kernel)?;
     let count = kernel.total() * OUTPUTS as usize;
     let mut output = Output { out: vec![UNWRITTEN; count], wide: vec![WIDE_UNWRITTEN; count] };
@@ -39,7 +39,9 @@ pub(super) fn interpret(kernel: &Kernel) -> Result<Output, String> {
     for z in 0..depth {
         for y in 0..height {
             for x in 0..width {
-                Group::new(kernel, &steps, [x, y, z], &mut output, &mut left).run()?;
+                let mut group = Group::new(kernel, &steps, [x, y, z], &mut output, &mut left);
+                group.lanes = lanes;
+                group.run()?;
             }
         }
     }
@@ -52,6 +54,8 @@ struct Group<'a> {
     steps: &'a Steps,
     group: [u32; 3],
     items: Vec<Item>,
+    /// Items in a sub-group.
+    lanes: usize,
     shared: SharedMemory,
     output: &'a mut Output,
     left: &'a mut u64,
@@ -85,7 +89,7 @@ impl<'a> Group<'a> {
         let item = |index| Item { index, slots: slots.clone(), at: 0, state: State::Ready };
         let items = (0..kernel.volume()).map(item).collect();
         let shared = SharedMemory::new(kernel);
-        Group { kernel, steps, group, items, shared, output, left }
+        Group { kernel, steps, group, items, lanes: LANES, shared, output, left }
     }
 
     fn run(&mut self) -> Result<(), String> {
@@ -119,7 +123,7 @@ impl<'a> Group<'a> {
     /// `false` without such a sub-group.
     fn exchange_all(&mut self) -> bool {
         let mut any = false;
-        for items in self.items.chunks_mut(LANES) {
+        for items in self.items.chunks_mut(self.lanes) {
             let Some(first) = items.iter().find(|item| item.state != State::Done) else { continue };
             let (at, state) = (first.at, State::AtExchange);
             let is_here = |item: &Item| item.state == state && item.at == at;
@@ -129,7 +133,7 @@ impl<'a> Group<'a> {
             let Step::Exchange { result, subgroup, ty, value, other } = self.steps.steps[at] else {
                 unreachable!("items exchange at such steps");
             };
-            let mut lanes = [None; LANES];
+            let mut lanes = vec![None; self.lanes];
             for (lane, item) in lanes.iter_mut().zip(&*items) {
                 *lane = (item.state == state).then(|| item.get(value));
             }
@@ -176,7 +180,10 @@ impl<'a> Group<'a> {
         match step {
             Step::Constant(result, bits) => item.set(result, bits),
             Step::Copy(result, from) => item.set(result, item.get(from)),
-            Step::Id(result, id) => item.set(result, identify(self.kernel, self.group, number, id)),
+            Step::Id(result, id) => {
+                let (group, lanes) = (self.group, self.lanes as u32);
+                item.set(result, identify(self.kernel, group, number, lanes, id));
+            }
             Step::Argument(result, argument) => {
                 item.set(result, bits(&self.kernel.arguments, argument));
             }
@@ -231,7 +238,7 @@ impl<'a> Group<'a> {
 
     fn access_output(&mut self, index: usize, step: Step) {
         let item = &mut self.items[index];
-        let mine = identify(self.kernel, self.group, item.index, Id::GroupIndex)
+        let mine = identify(self.kernel, self.group, item.index, LANES as u32, Id::GroupIndex)
             * u64::from(self.kernel.volume())
             + u64::from(item.index);
         let at = |slot: u32| mine as usize * OUTPUTS as usize + slot as usize;
@@ -266,10 +273,9 @@ impl Item {
     }
 }
 
-fn identify(kernel: &Kernel, group: [u32; 3], index: u32, id: Id) -> u64 {
+fn identify(kernel: &Kernel, group: [u32; 3], index: u32, lanes: u32, id: Id) -> u64 {
     let [width, height, _] = kernel.items;
     let item = [index % width, index / width % height, index / width / height];
-    let lanes = LANES as u32;
     let small = match id {
         Id::Item(d) => item[d as usize],
         Id::Group(d) => group[d as usize],

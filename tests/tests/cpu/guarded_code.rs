@@ -73,6 +73,22 @@ void fine(void **a) { **(int **)a[0] = (int)syscall(SYS_getpid); }
 "#;
 
 #[test]
+fn an_exception_that_leaves_a_kernel_is_a_failure_of_the_kernel() {
+    let source =
+        "extern \"C\" __attribute__((visibility(\"default\"))) void throws(void **) { throw 7; }";
+    let workshop = Workshop::new();
+    let device = device(&workshop);
+    let flags = ["-x", "c++", "-Wno-unused-command-line-argument", "-lstdc++"];
+    for (image, what) in both(&workshop, "throws", source, &flags) {
+        let program = load(&device, image).unwrap();
+        let error = run(&device.queue().unwrap(), &program, "throws", 0).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::BackendFailure, "{what}");
+        assert!(error.message().contains("abort() was called"), "{what}: {error}");
+        program.unload().unwrap();
+    }
+}
+
+#[test]
 fn device_code_that_would_end_its_thread_or_the_program_is_an_error_of_its_queue() {
     let workshop = Workshop::new();
     for (image, what) in both(&workshop, "ends", ENDS, &["-O1"]) {

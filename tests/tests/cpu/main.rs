@@ -1,10 +1,14 @@
 //! The library with the CPU backend: images, kernels, launches, profiles, memory.
 
 mod bitcode_images;
+mod checked_kernels;
 mod containers;
 mod cooperative_launches;
+mod cuda_kernels;
 mod debugged_programs;
+mod debuggers;
 mod device_header;
+mod fault_lines;
 mod guarded_code;
 mod handles;
 mod item_kernels;
@@ -15,8 +19,10 @@ mod kernels;
 mod launch_checks;
 mod lazy_bitcode;
 mod lazy_images;
+mod mathematics;
 mod memory_tracking;
 mod one_source;
+mod profiled_kernels;
 mod profiles;
 mod public_api;
 mod random_kernels;

@@ -5,7 +5,7 @@
 mod checks;
 mod rig;
 
-use checks::CHECKS;
+pub(crate) use checks::CHECKS;
 use libtest_mimic::{Completion, Trial};
 use longshore::DeviceInfo;
 use longshore_conformance::DeviceName;

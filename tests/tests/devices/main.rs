@@ -8,11 +8,13 @@ mod amdgpu_kernels;
 mod cuda_driver;
 mod cuda_images;
 mod cuda_kernels;
+mod cuda_sources;
 mod full_devices;
 mod gpu_images;
 mod gpu_kernels;
 mod openmp_images;
 mod rounds;
+mod spirv_kernels;
 mod stress;
 mod vulkan_images;
 mod vulkan_kernels;
@@ -28,9 +30,12 @@ fn main() -> ExitCode {
         cuda_driver::SUITE,
         cuda_images::SUITE,
         cuda_kernels::SUITE,
+        cuda_sources::FOR_CUDA,
+        cuda_sources::FOR_AMDGPU,
         full_devices::SUITE,
         openmp_images::SUITE,
         rounds::SUITE,
+        spirv_kernels::SUITE,
         stress::SUITE,
         vulkan_images::SUITE,
         vulkan_kernels::SUITE,

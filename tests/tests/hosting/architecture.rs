@@ -82,7 +82,7 @@ fn only_one_file_reads_the_environment() {
 
 /// Folders of crates, and the packages of the workspace on which each may depend. The command may
 /// depend on all.
-const DEPENDENCIES: [(&str, &[&str]); 22] = [
+const DEPENDENCIES: [(&str, &[&str]); 24] = [
     ("plugin-api/interface", &[]),
     ("plugin-api/macros", &["longshore-interface"]),
     ("plugin-api", &["longshore-interface-macros"]),
@@ -114,6 +114,8 @@ const DEPENDENCIES: [(&str, &[&str]); 22] = [
     ("jit/linker", &["longshore-orc-rt"]),
     ("jit/llvm", &[]),
     ("jit/work-items", &["longshore-llvm"]),
+    ("jit/checks", &["longshore-llvm"]),
+    ("jit/spirv", &["longshore-llvm"]),
     ("jit/compiler", &["longshore-llvm"]),
     ("jit/bitcode", &["longshore-compiler", "longshore-jitlink"]),
     (
@@ -124,6 +126,7 @@ const DEPENDENCIES: [(&str, &[&str]); 22] = [
             "longshore-compiler",
             "longshore-llvm",
             "longshore-work-items",
+            "longshore-checks",
             "longshore-jitlink",
             "longshore-orc-rt",
         ],

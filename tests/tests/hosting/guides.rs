@@ -26,6 +26,7 @@ guides! {
     getting_started: "docs/getting-started.md", [];
     kernel_to_result: "docs/kernel-to-result.md", [];
     debugging_a_kernel: "docs/debugging-a-kernel.md", ["gdb"];
+    checking_kernels: "docs/checking-kernels.md", [];
     overlap: "docs/overlap.md", [];
     plugin_in_rust: "docs/plugin-in-rust.md", [];
     plugin_in_c: "docs/plugin-in-c.md", ["make", "patch"];

@@ -89,6 +89,14 @@ impl Program {
     }
 }
 
+/// Sanitizers of clang, and the programs that run with each. ThreadSanitizer does not see that a
+/// queue orders the program's own functions on it.
+const SANITIZERS: [(&str, &[&str]); 3] = [
+    ("undefined", &["lifetime", "programs", "launches", "queues"]),
+    ("address", &["lifetime", "programs", "launches", "queues"]),
+    ("thread", &["lifetime", "programs", "launches"]),
+];
+
 /// Programs whose driver ends before they do.
 const LATE: [Program; 2] = [
     Program { how: Some("shuts down"), ..program("olShutDown after the driver's end", "late.cpp") },
@@ -133,6 +141,18 @@ fn trials() -> Vec<Trial> {
     for program in [program("memory", "memory.c"), program("queues", "queues.cpp")] {
         trials.push(trial(format!("host, linked statically: {}", program.name), move || {
             run::run(&program, Linked::Statically, On::Host, Under::Nothing)
+        }));
+    }
+    let sanitized = SANITIZERS.into_iter();
+    for (sanitizer, &name) in sanitized.flat_map(|(one, names)| names.iter().map(move |n| (one, n)))
+    {
+        let program = PROGRAMS.into_iter().find(|program| program.name == name);
+        let program = program.expect("it is one of the programs");
+        trials.push(trial(format!("host, with -fsanitize={sanitizer}: {name}"), move || {
+            if let Some(missing) = compile::missing_clang() {
+                return not_tried(format!("not installed: {missing}"));
+            }
+            run::run(&program, Linked::Sanitized(sanitizer), On::Host, Under::Nothing)
         }));
     }
     for (program, of) in LATE.into_iter().flat_map(|late| doubled::ALL.map(|of| (late, of))) {

@@ -78,7 +78,7 @@ fn loops(clang: &str, bitcode: &[u8]) -> Vec<String> {
     // SAFETY: the system's libLLVM is LLVM's, and clang made the module.
     let (_, report) = unsafe {
         let library = Library::find(version).unwrap();
-        longshore_work_items::run_on_bitcode(&library, bitcode, false).unwrap()
+        longshore_work_items::run_on_bitcode(&library, &[bitcode], Default::default()).unwrap()
     };
     let made = report.kernels.into_iter().filter(|outcome| outcome.result == Ok(()));
     made.map(|outcome| outcome.kernel).collect()

@@ -12,17 +12,25 @@ use std::time::SystemTime;
 pub(crate) enum Linked {
     Shared,
     Statically,
+    /// The shared library, in a program that clang instruments with this sanitizer.
+    Sanitized(&'static str),
 }
 
 /// Libraries of the system that the static library needs.
 pub(crate) const SYSTEM: [&str; 4] = ["-lgcc_s", "-lpthread", "-lm", "-ldl"];
 const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/offload");
+/// Clang for C and for C++.
+const CLANGS: [&str; 2] = ["clang-19", "clang++-19"];
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
 /// Returns a compiled program. A file newer than all its sources is used again.
 pub(crate) fn program(file: &str, linked: Linked) -> Result<PathBuf, Failed> {
     let (source, library) = (source(file), library(linked)?);
-    let kind = if linked == Linked::Shared { "shared" } else { "static" };
+    let kind = match linked {
+        Linked::Shared => "shared",
+        Linked::Statically => "static",
+        Linked::Sanitized(sanitizer) => sanitizer,
+    };
     let program = Path::new(FOLDER).join(format!("{file}.{kind}"));
     let header = root().join("capi/include/OffloadAPI.h");
     let parts = [&source, &library, &header, &source.with_file_name("check.h")].map(changed);
@@ -33,10 +41,17 @@ pub(crate) fn program(file: &str, linked: Linked) -> Result<PathBuf, Failed> {
     // Other processes may compile the program at the same time.
     let unfinished = tempfile::tempdir_in(FOLDER)?;
     let made = unfinished.path().join("program");
-    let mut compiler = compiler(["gcc", "g++"], file);
+    let mut compiler = match linked {
+        Linked::Sanitized(_) => compiler(CLANGS, file),
+        _ => compiler(["gcc", "g++"], file),
+    };
     compiler.args(["-g", "-O1", "-pthread", "-o"]).arg(&made).arg(source).arg(&library);
     match linked {
         Linked::Shared => compiler.arg(format!("-Wl,-rpath,{}", folder().display())),
+        Linked::Sanitized(sanitizer) => compiler
+            .arg(format!("-fsanitize={sanitizer}"))
+            .arg("-fno-sanitize-recover=all")
+            .arg(format!("-Wl,-rpath,{}", folder().display())),
         Linked::Statically => compiler.args(SYSTEM),
     };
     run(&mut compiler)?;
@@ -46,13 +61,17 @@ pub(crate) fn program(file: &str, linked: Linked) -> Result<PathBuf, Failed> {
 
 /// Checks that clang compiles a program too.
 pub(crate) fn check(file: &str) -> TrialResult {
-    let mut compiler = compiler(["clang-19", "clang++-19"], file);
-    let program = compiler.get_program().to_string_lossy().into_owned();
-    if Command::new(&program).arg("--version").output().is_err() {
-        return super::not_tried(format!("not installed: {program}"));
+    if let Some(missing) = missing_clang() {
+        return super::not_tried(format!("not installed: {missing}"));
     }
+    let mut compiler = compiler(CLANGS, file);
     run(compiler.arg("-fsyntax-only").arg(source(file)))?;
     Ok(Completion::Completed)
+}
+
+/// Returns the name of clang if it is not installed.
+pub(crate) fn missing_clang() -> Option<&'static str> {
+    CLANGS.into_iter().find(|clang| Command::new(clang).arg("--version").output().is_err())
 }
 
 /// Returns the library, rebuilt if it is older than cargo's output.
@@ -60,7 +79,7 @@ pub(crate) fn library(linked: Linked) -> Result<PathBuf, Failed> {
     let shared =
         xtask::shared_library::OFFLOAD.link(&folder()).map_err(|error| format!("{error:#}"))?;
     Ok(match linked {
-        Linked::Shared => shared,
+        Linked::Shared | Linked::Sanitized(_) => shared,
         Linked::Statically => folder().join(xtask::shared_library::OFFLOAD.archive),
     })
 }

@@ -1,0 +1,189 @@
+// Wrong and right kernels in CUDA, for the checks.
+#include <cooperative_groups.h>
+#include <cstdint>
+#include <cub/cub.cuh>
+#include <curand_kernel.h>
+
+/* The launch of the next kernel. */
+#define LAUNCH(...)
+
+LAUNCH(1 x 64: f32*64)
+__global__ void wrong_no_barrier(float *x) {
+  __shared__ float tile[128];
+  int i = threadIdx.x;
+  tile[i + 64] = 0;
+  tile[i] = x[i];     // BUG: races
+  x[i] = tile[i ^ 1]; // BUG: races initialized
+}
+
+LAUNCH(1 x 8: f32*8 i32=3)
+__global__ void wrong_past_the_end(float *x, int n) {
+  x[threadIdx.x + n] = 1; // BUG: memory
+}
+
+LAUNCH(1 x 9: f32*9)
+__global__ void wrong_past_a_shared_variable(float *x) {
+  __shared__ float small[8];
+  small[threadIdx.x] = x[threadIdx.x]; // BUG: memory
+}
+
+LAUNCH(1 x 8: u32*1)
+__global__ void wrong_counter(uint32_t *count) {
+  *count += 1; // BUG: races
+}
+
+LAUNCH(2 x 8: u32*1)
+__global__ void wrong_counter_of_blocks(uint32_t *count) {
+  if (threadIdx.x == 0) *count += 1; // BUG: races
+}
+
+LAUNCH(1 x 8: raw:f32*8 f32*8)
+__global__ void wrong_read_of_new_memory(const float *x, float *y) {
+  y[threadIdx.x] = x[threadIdx.x]; // BUG: initialized
+}
+
+LAUNCH(1 x 8: freed:f32*8)
+__global__ void wrong_freed(float *x) {
+  x[threadIdx.x] = 0; // BUG: memory
+}
+
+LAUNCH(1 x 64: f32*64)
+__global__ void right_reduction(float *x) {
+  __shared__ float sums[64];
+  int i = threadIdx.x;
+  sums[i] = x[i];
+  __syncthreads();
+  for (int half = 32; half > 0; half /= 2) {
+    if (i < half) sums[i] += sums[i + half];
+    __syncthreads();
+  }
+  x[i] = sums[0];
+}
+
+LAUNCH(2 x 64: u32*1 u32*1)
+__global__ void right_atomics(uint32_t *sum, uint32_t *most) {
+  __shared__ uint32_t own;
+  if (threadIdx.x == 0) own = 0;
+  __syncthreads();
+  atomicAdd(&own, threadIdx.x);
+  __syncthreads();
+  if (threadIdx.x == 0) atomicAdd(sum, own);
+  atomicMax(most, threadIdx.x);
+}
+
+LAUNCH(1 x 64: f32*64)
+__global__ void right_warps(float *x) {
+  namespace cg = cooperative_groups;
+  float v = x[threadIdx.x];
+  for (int distance = 16; distance > 0; distance /= 2) v += __shfl_down_sync(0xffffffff, v, distance);
+  if (threadIdx.x % 32 == 0) x[threadIdx.x] = v;
+  cg::thread_block_tile<4> tile = cg::tiled_partition<4>(cg::this_thread_block());
+  __syncthreads();
+  x[threadIdx.x] = tile.shfl(x[threadIdx.x], 0);
+}
+
+LAUNCH(1 x 64: f32*64 i32=40)
+__global__ void right_early_return(float *x, int n) {
+  __shared__ float tile[64];
+  if (threadIdx.x >= n) return;
+  tile[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = tile[n - 1 - threadIdx.x];
+}
+
+LAUNCH(1 x 64 shared 256: f32*64)
+__global__ void right_dynamic(float *x) {
+  extern __shared__ float dynamic[];
+  dynamic[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = dynamic[63 - threadIdx.x];
+}
+
+LAUNCH(1 x 8: u32*8)
+__global__ void wrong_past_the_heap(uint32_t *x) {
+  uint32_t *own = (uint32_t *)malloc(3 * sizeof(uint32_t));
+  for (int i = 0; i < 3; ++i) own[i] = x[threadIdx.x];
+  x[threadIdx.x] = own[3]; // BUG: memory
+  free(own);
+}
+
+LAUNCH(1 x 8: u32*8)
+__global__ void wrong_new_memory_of_the_heap(uint32_t *x) {
+  uint32_t *own = (uint32_t *)malloc(sizeof(uint32_t));
+  x[threadIdx.x] = *own; // BUG: initialized
+  free(own);
+}
+
+LAUNCH(1 x 8: u32*8)
+__global__ void wrong_freed_on_the_heap(uint32_t *x) {
+  uint32_t *own = (uint32_t *)malloc(sizeof(uint32_t));
+  *own = threadIdx.x;
+  free(own);
+  x[threadIdx.x] = *own; // BUG: memory
+}
+
+LAUNCH(1 x 8: u32*8)
+__global__ void wrong_free(uint32_t *x) {
+  x[threadIdx.x] = 1;
+  free(x + threadIdx.x); // BUG: memory
+}
+
+LAUNCH(1 x 8: u32*8)
+__global__ void right_list_on_the_heap(uint32_t *x) {
+  struct Node {
+    uint32_t value;
+    Node *next;
+  };
+  Node *first = nullptr;
+  for (uint32_t i = 0; i < 5; ++i) first = new Node{i + threadIdx.x, first};
+  uint32_t sum = 0;
+  while (first) {
+    Node *next = first->next;
+    sum += first->value;
+    delete first;
+    first = next;
+  }
+  x[threadIdx.x] = sum;
+}
+
+LAUNCH(4 x 8: f32*8 f32*1)
+__global__ void right_maximum_by_exchanges(const float *x, float *most) {
+  const float value = x[threadIdx.x];
+  int *address = (int *)most, old = *address, assumed;
+  do {
+    assumed = old;
+    if (__int_as_float(assumed) >= value) break;
+    old = atomicCAS(address, assumed, __float_as_int(value));
+  } while (assumed != old);
+}
+
+LAUNCH(2 x 64: u32*128)
+__global__ void right_collective_operations(uint32_t *x) {
+  typedef cub::BlockReduce<uint32_t, 64> Reduce;
+  typedef cub::BlockStore<uint32_t, 64, 2> Store;
+  __shared__ typename Reduce::TempStorage storage;
+  __shared__ typename Store::TempStorage of_store;
+  __shared__ uint32_t tile[128];
+  uint32_t two[2] = {threadIdx.x, Reduce(storage).Sum(threadIdx.x)};
+  Store(of_store).Store(tile, two);
+  __syncthreads();
+  x[blockIdx.x * 64 + threadIdx.x] = tile[127 - threadIdx.x];
+}
+
+LAUNCH(1 x 64: u32*64)
+__global__ void wrong_reuse_of_storage(uint32_t *x) {
+  typedef cub::BlockReduce<uint32_t, 64> Reduce;
+  __shared__ typename Reduce::TempStorage storage;
+  const uint32_t sum = Reduce(storage).Sum(threadIdx.x); // BUG: races
+  x[threadIdx.x] = sum + Reduce(storage).Sum(1); // BUG: races
+}
+
+LAUNCH(1 x 32: f32*32)
+__global__ void right_results_in_memory(float *x) {
+  __shared__ curandState states[32];
+  __shared__ float sine[32], cosine[32];
+  curand_init(7, threadIdx.x, 0, &states[threadIdx.x]);
+  curandState own = states[threadIdx.x];
+  sincosf(curand_uniform(&own), &sine[threadIdx.x], &cosine[threadIdx.x]);
+  x[threadIdx.x] = sine[threadIdx.x] * cosine[threadIdx.x];
+}

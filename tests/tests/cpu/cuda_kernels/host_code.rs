@@ -1,0 +1,208 @@
+//! The host's half of programs in CUDA and HIP: `longshore cc` reads it without the libraries of
+//! vendors.
+
+use longshore_tests::cuda_kernels::compilers;
+use longshore_tests::world::command;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const HEADER: &str = r#"
+#include <cublas_v2.h>
+#define FROM_ALL __host__ __device__
+cublasHandle_t handle;
+FROM_ALL int twice(int x) { return 2 * x; }
+inline void check(cublasStatus_t status) {
+  if (status != CUBLAS_STATUS_SUCCESS) exit(1);
+}
+void host_only() { no_such_function(handle); }
+"#;
+
+const SOURCE: &str = r#"
+#include <thrust/device_vector.h>
+#include "common.h"
+template <class T> __global__ void scale(T *x) { x[threadIdx.x] = twice(x[threadIdx.x]); }
+template <class T> __global__ void shift(T *x) { x[threadIdx.x] += 3; }
+__device__ int sum(int *x) { return thrust::reduce(x, x + 4); }
+__global__ void sums(int *x) { x[0] = sum(x); }
+template <class T> void run(T *x) {
+  check(cublasCreate(&handle));
+  cudaFuncSetAttribute(scale<T>, cudaFuncAttributeSomeNew, 3);
+  scale<T><<<1, 4, 0, cudaStreamPerThread>>>(x);
+}
+int main() {
+  thrust::device_vector<int> values(4);
+  shift<int><<<1, 4>>>(thrust::raw_pointer_cast(values.data()));
+}
+template void run<int>(int *);
+"#;
+
+const HIP: &str = r#"
+#include <hip/hip_runtime.h>
+#if !defined(__HIP__)
+#error "not HIP"
+#endif
+__global__ void fill(float4 *out) { out[threadIdx.x] = float4(2.5f); }
+int main() { hipLaunchKernelGGL(fill, 1, 4, 0, hipStreamDefault, nullptr); }
+"#;
+
+/// Compiles the files of a folder, of which the first is the source, for the CPU.
+fn compile(folder: &Path, files: &[(&str, &str)], clang: &str) -> Output {
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let mut command = Command::new(command());
+    command.current_dir(folder).args(["cc", files[0].0, "--clang", clang, "-o", "image"]);
+    command.output().unwrap()
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut run = Command::new(command());
+    run.current_dir(folder).args(["run", "image", "--backend", "host", "-i", "4"]);
+    run.args(arguments).output().unwrap()
+}
+
+#[test]
+fn names_of_missing_libraries_keep_neither_kernels_nor_launches_from_being_compiled() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", SOURCE), ("common.h", HEADER)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success(), "{clang}: {said}");
+        for part in ["cublas_v2.h, thrust/device_vector.h", "void host_only()", "int main()"] {
+            assert!(said.contains(part), "{clang}: '{part}' is not in: {said}");
+        }
+        for part in ["does not have Thrust: line 6: __device__ int sum", "line 7: __global__ void"]
+        {
+            assert!(said.contains(part), "{clang}: '{part}' is not in: {said}");
+        }
+        for (kernel, expected) in [("scale<int>", "0 2 4 6"), ("shift<int>", "3 4 5 6")] {
+            let ran = run(folder.path(), &["-k", kernel, "-a", "out:i32[4]=iota"]);
+            let printed = String::from_utf8_lossy(&ran.stdout).replace(", ", " ");
+            assert!(printed.contains(expected), "{clang} {kernel}: {printed}");
+        }
+    }
+}
+
+const FOR_ONE_GPU: &str = r#"
+#define WAIT asm volatile("bar.sync 0;" ::: "memory")
+__device__ unsigned lane() { unsigned r; asm("mov.u32 %0, %%laneid;" : "=r"(r)); return r; }
+__global__ void lanes(unsigned *x) { x[threadIdx.x] = lane(); }
+__global__ void waits(unsigned *x) { WAIT; x[0] = 1; }
+__global__ void moves(int *x) { x[0] = __builtin_amdgcn_mov_dpp(x[0], 1, 15, 15, false); }
+__global__ void scales(cufftComplex *x) { x[threadIdx.x].y *= 2; }
+__global__ void fills(unsigned *x) { asm volatile("" ::: "memory"); x[threadIdx.x] = 7; }
+__global__ void launches(unsigned *x) { fills<<<1, 4>>>(x); }
+"#;
+
+#[test]
+fn kernels_for_one_kind_of_gpu_are_left_out_for_other_targets() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", FOR_ONE_GPU)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success(), "{clang}: {said}");
+        for part in [
+            "assembly of other GPUs: line 4: __global__ void lanes",
+            "assembly of other GPUs: line 5: __global__ void waits",
+            "AMD GPUs on other devices: line 6: __global__ void moves",
+            "kernels by kernels: line 9: __global__ void launches",
+        ] {
+            assert!(said.contains(part), "{clang}: '{part}' is not in: {said}");
+        }
+        let ran = run(folder.path(), &["-k", "fills", "-a", "out:u32[4]"]);
+        let printed = String::from_utf8_lossy(&ran.stdout);
+        assert!(printed.contains("u32[4] = 7, 7, 7, 7\n"), "{clang}: {printed}");
+    }
+}
+
+/// Headers of C have these words, and the vendors' compilers know them in C++.
+#[test]
+fn extensions_of_gnu_are_known_by_default() {
+    let source = "#include <stdbool.h>\n__global__ void k(_Bool *x, int n) {\n  \
+                  typeof(n) y = n;\n  x[0] = y > 3;\n}\n";
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", source)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        assert!(compiled.status.success(), "{clang}: {said}");
+    }
+}
+
+#[test]
+fn a_source_with_the_header_of_hip_is_hip() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", HIP)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        assert!(compiled.status.success() && !said.contains("left out"), "{clang}: {said}");
+        let ran = run(folder.path(), &["-a", "out:f32[16]"]);
+        let printed = String::from_utf8_lossy(&ran.stdout);
+        let results = ["2.5"; 16].join(", ");
+        assert!(printed.contains(&results), "{clang}: {printed}");
+    }
+}
+
+#[test]
+fn an_error_of_a_source_in_another_language_names_the_option() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cpp", HIP)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        let is_named = said.contains("-x cuda or -x hip");
+        assert!(!compiled.status.success() && is_named, "{clang}: {said}");
+    }
+}
+
+#[test]
+fn an_error_in_a_kernel_with_a_known_library_stays_an_error() {
+    let source = "#include <cub/cub.cuh>\n__global__ void k(int *x) {\n  \
+                  cub::WarpReduce<int>::TempStorage t;\n  x[0] = unknown;\n}\n";
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", source)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        let is_error = said.contains("main.cu:4:10: error");
+        assert!(!compiled.status.success() && is_error, "{clang}: {said}");
+    }
+}
+
+const OVERLOADED: &str = r#"
+template <class T> __global__ void fill(T *x) { x[threadIdx.x] = 5; }
+template <class T> __global__ void fill(T *x, T value) { x[threadIdx.x] = value; }
+template <class T> __global__ void scale(T *x) { x[threadIdx.x] *= 2; }
+void run(int *x, unknown_type y) {
+  fill<int><<<1, 4>>>(x);
+  fill<int><<<1, 4>>>(x, 3);
+  scale<int><<<1, 4>>>(x);
+}
+"#;
+
+#[test]
+fn a_launch_of_an_overloaded_kernel_does_not_keep_the_others_from_being_compiled() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("fill.cu", OVERLOADED)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success(), "{clang}: {said}");
+        assert!(said.contains("several kernels have its name: fill<int>"), "{clang}: {said}");
+        let ran = run(folder.path(), &["-k", "scale<int>", "-a", "out:i32[4]=iota"]);
+        let printed = String::from_utf8_lossy(&ran.stdout).replace(", ", " ");
+        assert!(printed.contains("0 2 4 6"), "{clang}: {printed}");
+    }
+}
+
+#[test]
+fn the_parameters_choose_one_of_the_kernels_of_a_name() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("fill.cu"), OVERLOADED).unwrap();
+        let mut command = Command::new(command());
+        command.current_dir(folder.path()).args(["cc", "fill.cu", "--clang", clang, "-o", "image"]);
+        let compiled = command.args(["--kernel", "(void (*)(int *))fill<int>"]).output().unwrap();
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        assert!(compiled.status.success(), "{clang}: {said}");
+        let ran = run(folder.path(), &["-k", "fill<int>", "-a", "out:i32[4]"]);
+        let printed = String::from_utf8_lossy(&ran.stdout).replace(", ", " ");
+        assert!(printed.contains("5 5 5 5"), "{clang}: {printed}");
+    }
+}
