@@ -1,5 +1,5 @@
-//! Kernels that are written per item, with barriers, and the same algorithms in group form and in
-//! OpenCL C. All take the same arguments and groups.
+//! Kernels that are written per item, with barriers, and the same algorithms in group form, in CUDA
+//! and in OpenCL C. All take the same arguments and groups.
 
 mod table;
 mod workloads;
@@ -8,7 +8,7 @@ use crate::opencl::{Argument, Command, ITEM_KERNELS, OpenCl, Runtime};
 use crate::ours::{self, Ours};
 use crate::there;
 use anyhow::{Result, ensure};
-use longshore::{Grid, RawArguments};
+use longshore::{Grid, Kernel, Program, RawArguments};
 use longshore_benches::rounds::{Contender, Times, in_rounds};
 use longshore_tests::kernels::Form;
 use std::any::Any;
@@ -45,6 +45,7 @@ struct Row {
     name: &'static str,
     items: Times,
     group: Times,
+    cuda: Times,
     /// Times of PoCL and of Intel's runtime.
     peers: [Option<Times>; 2],
 }
@@ -61,6 +62,8 @@ pub(crate) fn measure(filter: &str) -> Result<Option<String>> {
         return Ok(None);
     }
     let ours = Ours::new(&ours::image_of_cc()?, None)?;
+    // SAFETY: the compiler has just made the image of kernels of this repository.
+    let cuda = unsafe { ours.device().load(ours::image_of_cuda()?) }?;
     let peers = [Runtime::Pocl, Runtime::Intel]
         .map(|runtime| there(&format!("{runtime} for items"), OpenCl::new(runtime, ITEM_KERNELS)));
     if let [_, Some(intel)] = &peers {
@@ -69,7 +72,7 @@ pub(crate) fn measure(filter: &str) -> Result<Option<String>> {
     let mut rows = Vec::new();
     for (name, make) in chosen {
         eprintln!("measuring {name}");
-        rows.push(row(name, &make(&ours), &ours, &peers)?);
+        rows.push(row(name, &make(&ours), &ours, &cuda, &peers)?);
     }
     Ok(Some(table::table(&rows).to_string()))
 }
@@ -79,9 +82,13 @@ fn row(
     name: &'static str,
     workload: &Workload,
     ours: &Ours,
+    cuda: &Program,
     peers: &[Option<OpenCl>; 2],
 ) -> Result<Row> {
     let run = |form| move || ours.finish(workload.launch(ours, form));
+    let kernels = workload.launches.iter().map(|launch| cuda.kernel(launch.items));
+    let kernels = kernels.collect::<longshore::Result<Vec<_>>>()?;
+    let run_cuda = || ours.finish(workload.launch_kernels(ours, kernels.iter()));
     let mut commands = Vec::new();
     for peer in peers {
         commands.push(peer.as_ref().map(|peer| workload.commands(peer)).transpose()?);
@@ -98,20 +105,24 @@ fn row(
     };
     check("the items", &run(Form::Items))?;
     check("the group form", &run(Form::Group))?;
+    check("CUDA", &run_cuda)?;
     for (index, peer) in peers.iter().enumerate() {
         if let (Some(peer), Some(run)) = (peer, run_peer(index)) {
             check(&peer.runtime.to_string(), &run)?;
         }
     }
     workload.outcome.reset(ours);
-    let [items, group, pocl, intel] = in_rounds([
+    let [items, group, cuda, pocl, intel] = in_rounds([
         Some(Contender::new(1, run(Form::Items))),
         Some(Contender::new(1, run(Form::Group))),
+        Some(Contender::new(1, run_cuda)),
         run_peer(0).map(|run| Contender::new(1, run)),
         run_peer(1).map(|run| Contender::new(1, run)),
     ]);
-    let (Some(items), Some(group)) = (items, group) else { unreachable!("both are there") };
-    Ok(Row { name, items, group, peers: [pocl, intel] })
+    let (Some(items), Some(group), Some(cuda)) = (items, group, cuda) else {
+        unreachable!("both are there")
+    };
+    Ok(Row { name, items, group, cuda, peers: [pocl, intel] })
 }
 
 impl Workload {
@@ -121,12 +132,20 @@ impl Workload {
 
     /// Queues the launches in a form of ours.
     fn launch(&self, ours: &Ours, form: Form) -> longshore::Result<()> {
-        self.launches.iter().try_for_each(|launch| {
-            let name = match form {
-                Form::Group => launch.group,
-                Form::Items => launch.items,
-            };
-            let (kernel, queue) = (ours.kernels.kernel(name), ours.kernels.queue());
+        let kernels = self.launches.iter().map(|launch| match form {
+            Form::Group => ours.kernels.kernel(launch.group),
+            Form::Items => ours.kernels.kernel(launch.items),
+        });
+        self.launch_kernels(ours, kernels)
+    }
+
+    /// Queues the launches with these kernels.
+    fn launch_kernels<'k>(
+        &self,
+        ours: &Ours,
+        kernels: impl Iterator<Item = &'k Kernel>,
+    ) -> longshore::Result<()> {
+        self.launches.iter().zip(kernels).try_for_each(|(launch, kernel)| {
             let (pointers, sizes): (Vec<_>, Vec<_>) =
                 launch.arguments.iter().map(Argument::value).unzip();
             let (groups, items) = launch.grid;
@@ -134,7 +153,7 @@ impl Workload {
             // workload, and have the numbers of elements among the arguments.
             unsafe {
                 let arguments = RawArguments::new(&pointers, &sizes)?;
-                queue.launch(kernel, Grid::new(groups, items), arguments)
+                ours.kernels.queue().launch(kernel, Grid::new(groups, items), arguments)
             }
         })
     }

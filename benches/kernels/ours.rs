@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use longshore::{Buffer, Device, Element, Environment, Host};
 use longshore_tests::kernels::{Build, Kernels, Language, Shape, source};
 use longshore_tests::programs::Position;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A device with the kernels.
@@ -25,11 +25,23 @@ pub(crate) fn image() -> Vec<u8> {
 /// # Errors
 /// A command that was not built or fails.
 pub(crate) fn image_of_cc() -> Result<Vec<u8>> {
+    compiled(&source())
+}
+
+/// Compiles the kernels in CUDA by `longshore cc`, with `clang-19`.
+///
+/// # Errors
+/// A command that was not built or fails.
+pub(crate) fn image_of_cuda() -> Result<Vec<u8>> {
+    compiled(&source().with_extension("cu"))
+}
+
+fn compiled(source: &Path) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let image = folder.path().join("kernels.o");
     let command = built("longshore")?;
     let mut compile = Command::new(&command);
-    compile.arg("cc").arg(source()).args(["--target", "host:native", "--raw"]);
+    compile.arg("cc").arg(source).args(["--target", "host:native", "--raw"]);
     compile.args(["--clang", "clang-19", "-O3", "-fno-math-errno", "-o"]).arg(&image);
     let output = compile.output().with_context(|| command.display().to_string())?;
     let said = String::from_utf8_lossy(&output.stderr);

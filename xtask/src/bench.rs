@@ -1,13 +1,13 @@
 //! `cargo xtask bench`: the benchmarks, each beside its floor.
 //!
-//! The benchmarks of AMDGPU, CUDA, executors, isolation, lazy re-exports, the linker, kernels,
-//! OpenMP and Vulkan print their own tables with their peers. The benchmark of instructions prints
-//! two backends side by side.
+//! The benchmarks of AMDGPU, checks, CUDA, executors, isolation, lazy re-exports, the linker,
+//! kernels, OpenMP and Vulkan print their own tables with their peers. The benchmark of
+//! instructions prints two backends side by side.
 //!
 //! The hot paths use criterion. A floor is the same work without Longshore, measured in the same
 //! run. A group `<name>` has the benchmarks `floor` and `longshore`.
 
-use crate::{intel_opencl, process};
+use crate::{intel_opencl, mathematics, process};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use comfy_table::Table;
@@ -53,6 +53,8 @@ const GROUPS: [(&str, &str, Target); 19] = [
 pub enum Suite {
     /// The AMDGPU backend and HIP without it.
     Amdgpu,
+    /// Kernels with checks, and without.
+    Checks,
     /// The CUDA backend and the driver without it.
     Cuda,
     /// Executors, and the least cost of two processes.
@@ -69,6 +71,8 @@ pub enum Suite {
     Lazy,
     /// The in-memory linker and other linkers.
     Linker,
+    /// Mathematical functions for kernels, SLEEF and glibc's libmvec.
+    Math,
     /// OpenMP programs on Longshore's libomptarget and on LLVM's.
     Openmp,
     /// The Vulkan backend and the driver without it.
@@ -76,14 +80,18 @@ pub enum Suite {
 }
 
 /// Runs a suite and prints its times beside the floors. `filter` is a part of a name: of a workload
-/// of the linker, a kernel, an instruction count, or a measurement of AMDGPU, CUDA, lazy re-exports
-/// or Vulkan.
+/// of the linker, a kernel, a mathematical function or an instruction count. For AMDGPU, CUDA, lazy
+/// re-exports and Vulkan it is a part of a measurement's name.
 ///
 /// # Errors
 /// A failed benchmark, or unreadable results.
 pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
     match suite {
         Suite::Amdgpu => gpu("amdgpu", filter),
+        Suite::Checks => {
+            process::run(&mut process::cargo(["build", "--release", "-p", "longshore-command"]))?;
+            with_plugin("host", &["checks"], filter)
+        }
         Suite::Cuda => gpu("cuda", filter),
         Suite::HotPaths => hot_paths(),
         Suite::Instructions => instructions(filter),
@@ -97,6 +105,7 @@ pub fn run(suite: Suite, filter: Option<&str>) -> Result<()> {
             build_plugin("host")?;
             with_executor("lazy", filter)
         }
+        Suite::Math => mathematics::speed(filter),
         Suite::Linker => process::run(&mut benchmark(&["linker"], filter)),
         Suite::Openmp => {
             process::run(&mut process::cargo(["build", "--release", "-p", "longshore-openmp"]))?;

@@ -26,13 +26,32 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/longshore.fish"),
 ];
 /// Files of the repository, and their folders below the prefix.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 27] = [
     ("capi/include/OffloadAPI.h", "include/offload"),
     ("include/longshore_device.h", "include"),
+    ("include/longshore_math.h", "include"),
+    ("include/longshore_math/angles.h", "include/longshore_math"),
+    ("include/longshore_math/double.h", "include/longshore_math"),
+    ("include/longshore_math/exact.h", "include/longshore_math"),
+    ("include/longshore_math/fast.h", "include/longshore_math"),
+    ("include/longshore_math/float.h", "include/longshore_math"),
+    ("include/longshore_math/pair.h", "include/longshore_math"),
+    ("include/longshore_cuda.h", "include"),
+    ("include/longshore_cuda/cooperative_groups.h", "include/longshore_cuda"),
+    ("include/longshore_cuda/half.h", "include/longshore_cuda"),
+    ("include/longshore_cuda/host.h", "include/longshore_cuda"),
+    ("include/longshore_cuda/math.h", "include/longshore_cuda"),
+    ("include/longshore_cuda/memory.h", "include/longshore_cuda"),
+    ("include/longshore_cuda/numbers.h", "include/longshore_cuda"),
+    ("include/longshore_cuda/types.h", "include/longshore_cuda"),
+    ("include/longshore_cuda/warp.h", "include/longshore_cuda"),
+    ("include/longshore_gpu/gpuintrin.h", "include/longshore_gpu"),
+    ("include/longshore_gpu/here.h", "include/longshore_gpu"),
     ("plugin-api/include/longshore_plugin.h", "include"),
     ("capi/package/LLVMOffload.pc", "lib/pkgconfig"),
     ("capi/package/LLVMOffloadConfig.cmake", "lib/cmake/LLVMOffload"),
     ("capi/package/LLVMOffloadConfigVersion.cmake", "lib/cmake/LLVMOffload"),
+    ("command/src/run/longshore-gdb.py", "share/longshore"),
     ("LICENSE-APACHE", "share/doc/longshore"),
     ("LICENSE-MIT", "share/doc/longshore"),
 ];

@@ -14,6 +14,8 @@ pub mod header;
 pub mod install;
 #[cfg(feature = "tasks")]
 pub mod intel_opencl;
+#[cfg(feature = "tasks")]
+pub mod mathematics;
 pub mod openmp_libraries;
 pub mod process;
 pub mod prose;

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use xtask::install::{self, Profile};
-use xtask::{bench, demo, gpu_check, header, prose, sanitize, test};
+use xtask::{bench, demo, gpu_check, header, mathematics, prose, sanitize, test};
 
 /// The repository's tasks.
 #[derive(Parser)]
@@ -74,6 +74,12 @@ enum Task {
         #[arg(long)]
         debug: bool,
     },
+    /// Measures errors of mathematical functions for kernels, in units in the last place.
+    Ulp {
+        /// Name of a function or `-`; `f32`, `f64` or `-`; number of random arguments. By default,
+        /// functions of one `float` get all arguments, and others 10^8.
+        arguments: Vec<String>,
+    },
     /// Runs Miri and ThreadSanitizer, with a nightly toolchain.
     Sanitize,
 }
@@ -89,6 +95,7 @@ fn main() -> Result<()> {
         Task::Install { prefix, debug } => {
             install::run(&prefix, if debug { Profile::Dev } else { Profile::Release })
         }
+        Task::Ulp { arguments } => mathematics::ulp(&arguments),
         Task::Sanitize => sanitize::run(),
     }
 }

@@ -32,7 +32,7 @@ const fn openmp_tools(name: &'static str, program: &'static str) -> Package {
     Package { name, probe: (program, VERSION), skipped: "OpenMP programs of this compiler" }
 }
 
-const PACKAGES: [Package; 43] = [
+const PACKAGES: [Package; 45] = [
     Package {
         name: "gcc",
         probe: ("gcc", VERSION),
@@ -105,11 +105,17 @@ const PACKAGES: [Package; 43] = [
         skipped: "images with LLVM's profile runtime",
     },
     Package {
+        name: "libmpfr-dev",
+        probe: ("test", &["-f", "/usr/include/mpfr.h"]),
+        skipped: "errors and special values of mathematical functions",
+    },
+    Package {
         name: "valgrind",
         probe: ("valgrind", VERSION),
         skipped: "the sample plugin and the C API's programs under valgrind",
     },
-    Package { name: "gdb", probe: ("gdb", VERSION), skipped: "linked code in the debugger" },
+    Package { name: "gdb", probe: ("gdb", VERSION), skipped: "linked code and kernels in gdb" },
+    Package { name: "lldb-19", probe: ("lldb-19", VERSION), skipped: "kernels in lldb" },
     Package {
         name: "linux-perf",
         probe: ("perf", VERSION),

@@ -10,6 +10,9 @@ const BY_PEER: f64 = 1.0;
 /// Greatest time of the items, as a factor of the group form's time.
 const BY_GROUP: f64 = 1.3;
 
+/// Greatest time of the kernels in CUDA, as a factor of the items' time.
+const CUDA_BY_ITEMS: f64 = 1.1;
+
 /// Returns a table with times in milliseconds, and the items' times as factors of the others'.
 pub(super) fn table(rows: &[Row]) -> Table {
     let mut table = Table::new();
@@ -17,11 +20,14 @@ pub(super) fn table(rows: &[Row]) -> Table {
         "ms: best (median)",
         "items",
         "group form",
+        "CUDA",
         "PoCL",
         "Intel",
         "items / faster peer",
         "target",
         "items / group form",
+        "target",
+        "CUDA / items",
         "target",
     ]);
     for row in rows {
@@ -29,16 +35,20 @@ pub(super) fn table(rows: &[Row]) -> Table {
         let faster = row.peers.iter().flatten().min_by_key(|times| times.best());
         let [by_peer, peer_target] = against(&row.items, faster, BY_PEER);
         let [by_group, group_target] = against(&row.items, Some(&row.group), BY_GROUP);
+        let [by_items, items_target] = against(&row.cuda, Some(&row.items), CUDA_BY_ITEMS);
         table.add_row([
             row.name.to_owned(),
             milliseconds(&Some(row.items.clone())),
             milliseconds(&Some(row.group.clone())),
+            milliseconds(&Some(row.cuda.clone())),
             milliseconds(pocl),
             milliseconds(intel),
             by_peer,
             peer_target,
             by_group,
             group_target,
+            by_items,
+            items_target,
         ]);
     }
     table
