@@ -224,9 +224,12 @@ impl Cc {
             let copy = |reduced: &Reduced, names: &[String]| {
                 cuda::rewritten(source, Some(reduced), names, workspace.path())
             };
-            let reduced = cuda::reduce(&text, &name, is_of_user, |reduced| {
-                self.errors(&copy(reduced, names).ok()?, workspace)
-            });
+            let errors = |reduced: &Reduced| self.errors(&copy(reduced, names).ok()?, workspace);
+            let missing_headers = |reduced: &Reduced| {
+                let copied = copy(reduced, names).ok();
+                copied.map_or_else(Vec::new, |it| self.missing_headers(&it, workspace))
+            };
+            let reduced = cuda::reduce(&text, &name, is_of_user, errors, missing_headers);
             let Some(reduced) = reduced else { continue };
             warn_of(&reduced, &name);
             let launched = reduced.launched.iter().filter(|it| !names.contains(it)).cloned();
@@ -252,6 +255,27 @@ impl Cc {
 
     /// Returns clang's errors in a source, for the first target that has any. Blocks.
     fn errors(&self, source: &Source, workspace: &Workspace) -> Option<String> {
+        self.with_builds(source, workspace, |builds| {
+            builds.iter().find_map(|build| build.errors(0))
+        })?
+    }
+
+    /// Returns the headers that do not exist for some target. Blocks.
+    fn missing_headers(&self, source: &Source, workspace: &Workspace) -> Vec<String> {
+        let all = self.with_builds(source, workspace, |builds| {
+            builds.iter().flat_map(|build| build.missing_headers(0)).collect()
+        });
+        all.unwrap_or_default()
+    }
+
+    /// Calls `body` with the builds of one source for all targets. Returns `None` if a target
+    /// cannot be built for.
+    fn with_builds<T>(
+        &self,
+        source: &Source,
+        workspace: &Workspace,
+        body: impl FnOnce(&[Build<'_>]) -> T,
+    ) -> Option<T> {
         let diagnostics = Diagnostics::default();
         let job = Job {
             sources: std::slice::from_ref(source),
@@ -262,7 +286,7 @@ impl Cc {
             include: &workspace.include(),
             diagnostics: &diagnostics,
         };
-        self.builds(&job).ok()?.iter().find_map(|build| build.errors(0))
+        self.builds(&job).ok().map(|builds| body(&builds))
     }
 
     /// Returns the sources, of which one makes the kernels that the command line names.

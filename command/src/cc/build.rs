@@ -246,6 +246,16 @@ impl<'a> Build<'a> {
         (!success).then_some(printed)
     }
 
+    /// Returns the headers of a source that do not exist. Blocks.
+    pub(super) fn missing_headers(&self, index: usize) -> Vec<String> {
+        let rule = self.file("dependencies");
+        let step = self.step(index, &["-M", "-MG"], &rule);
+        let text = step.output().and_then(|_| std::fs::read_to_string(&rule).ok());
+        let files = text.as_deref().map(dependencies).unwrap_or_default();
+        // Clang names the files that it found by paths.
+        files.into_iter().filter(|file| !Path::new(file).exists()).collect()
+    }
+
     /// Makes the image from the compiled sources. Blocks.
     pub(super) fn finish(&self, compiled: &[PathBuf]) -> Result<Vec<u8>, String> {
         if *self.target == Target::Spirv {
@@ -408,6 +418,13 @@ impl Product {
             Product::Ptx => "ptx",
         }
     }
+}
+
+/// Returns the files in a rule for make: `target: file file \`.
+fn dependencies(rule: &str) -> Vec<String> {
+    let (_, files) = rule.split_once(": ").unwrap_or_default();
+    let joined = files.replace("\\\n", " ").replace("\\ ", "\0").replace("$$", "$");
+    joined.split_whitespace().map(|file| file.replace('\0', " ").replace("\\#", "#")).collect()
 }
 
 fn product(target: &Target, dialects: &[Dialect], needs_bitcode: bool) -> Product {

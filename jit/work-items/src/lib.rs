@@ -11,8 +11,8 @@
 //! 5. `slots.rs` keeps the values that cross from one region to another; `hoist.rs` moves code
 //!    that is the same for all items out of the loops, `exchange.rs` replaces sub-group operations.
 //!
-//! In code with checks of accesses, `checked_ranges.rs` then adds copies of loops, whose accesses the
-//! runtime checks before the loop.
+//! In code with checks of accesses, `checked_ranges.rs` then adds copies of loops. The runtime
+//! checks the accesses of such a copy before the loop begins.
 //!
 //! PoCL does so with its work-group functions, AdaptiveCpp with continuations. Kernels that cannot
 //! be divided stay as they are, and the report says why.

@@ -207,7 +207,7 @@ impl Found {
 }
 
 impl Past {
-    /// `first` is the first segment that is not over.
+    /// Returns the segments that are over for a region, before `first` or in `group`.
     pub(crate) fn new(first: u32, group: &Group, region: &Region) -> Past {
         let bound = region.face.past_end.get().max(first).max(region.face.first.get());
         let span = group.epoch_first.saturating_sub(group.first);

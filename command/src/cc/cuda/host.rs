@@ -31,13 +31,15 @@ pub(in crate::cc) struct Reduced {
 }
 
 /// Changes a source until clang accepts it, or none of its errors has a remedy. `check` returns
-/// clang's diagnostics, in which the source has the name `name`; `None` if there is no error.
-/// Returns `None` if nothing helps.
+/// clang's diagnostics, in which the source has the name `name`; `None` if there is no error. It
+/// stops at the first header that does not exist; `missing_headers` returns all of them. Returns
+/// `None` if nothing helps.
 pub(in crate::cc) fn reduce(
     text: &str,
     name: &str,
     is_of_user: impl Fn(&Path) -> bool,
-    mut check: impl FnMut(&Reduced) -> Option<String>,
+    check: impl Fn(&Reduced) -> Option<String>,
+    missing_headers: impl Fn(&Reduced) -> Vec<String>,
 ) -> Option<Reduced> {
     let mut reduced = Reduced::default();
     reduced.texts.insert(name.to_owned(), text.to_owned());
@@ -51,7 +53,13 @@ pub(in crate::cc) fn reduce(
             it.message = if is_foreign { Refusal::ASSEMBLY } else { it.message };
             is_kept
         });
-        let is_better = reduced.add_headers(&found)
+        let missing = found.iter().filter_map(Refusal::missing_header);
+        let lacks_headers = reduced.add_headers(missing);
+        if lacks_headers {
+            let further = missing_headers(&reduced);
+            reduced.add_headers(further.iter().map(String::as_str));
+        }
+        let is_better = lacks_headers
             || reduced.declare(&found, &is_of_user)
             || reduced.leave_out(&found, name, &is_of_user);
         if !is_better {
@@ -81,9 +89,8 @@ impl Reduced {
         })
     }
 
-    /// Adds the headers that clang did not find.
-    fn add_headers(&mut self, found: &[Refusal<'_>]) -> bool {
-        let missing = found.iter().filter_map(Refusal::missing_header);
+    /// Adds headers that do not exist. Returns whether one of them is new.
+    fn add_headers<'h>(&mut self, missing: impl Iterator<Item = &'h str>) -> bool {
         // The path of a file in the folder of missing headers.
         let missing = missing.filter(|it| !it.starts_with('/') && !it.contains(".."));
         let before = self.missing.len();
@@ -271,7 +278,7 @@ mod tests {
     use super::*;
 
     fn reduced(source: &str, check: impl Fn(&Reduced) -> Option<String>) -> Option<Reduced> {
-        reduce(source, "k.cu", |_| false, check)
+        reduce(source, "k.cu", |_| false, check, |_| Vec::new())
     }
 
     #[test]
@@ -288,6 +295,20 @@ mod tests {
         assert_eq!(reduced.texts["k.cu"].trim(), "#include <none.h>\n__global__ void k() {}");
         assert_eq!(reduced.left_out, ["line 3: int main()"]);
         assert_eq!(reduced.texts["k.cu"].lines().count(), source.lines().count());
+    }
+
+    #[test]
+    fn all_missing_headers_are_added_at_once() {
+        let runs = std::cell::Cell::new(0);
+        let check = |reduced: &Reduced| {
+            runs.set(runs.get() + 1);
+            let error = "k.cu:1:10: fatal error: 'a.h' file not found".to_owned();
+            (!reduced.missing.contains("a.h")).then_some(error)
+        };
+        let all = |_: &Reduced| vec!["b/c.h".to_owned(), "/d.h".to_owned(), "../e.h".to_owned()];
+        let reduced = reduce("", "k.cu", |_| false, check, all).expect("the headers are added");
+        assert_eq!(reduced.missing.iter().collect::<Vec<_>>(), ["a.h", "b/c.h"]);
+        assert_eq!(runs.get(), 2);
     }
 
     #[test]
