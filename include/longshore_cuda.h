@@ -28,6 +28,13 @@
 #define LONGSHORE_IS_HIP_ 0
 #endif
 
+/* The vendors' compilers accept `x.template f(y)`. */
+#if defined(__has_warning)
+#if __has_warning("-Wmissing-template-arg-list-after-template-kw")
+#pragma clang diagnostic ignored "-Wmissing-template-arg-list-after-template-kw"
+#endif
+#endif
+
 /* ---- Keywords -------------------------------------------------------------------------------- */
 
 #undef __global__
@@ -286,6 +293,10 @@ LONGSHORE_CUDA_ void __nanosleep(unsigned int nanoseconds) {
 /* Kernels of a stream follow each other. */
 LONGSHORE_CUDA_ void cudaGridDependencySynchronize() {}
 LONGSHORE_CUDA_ void cudaTriggerProgrammaticLaunchCompletion() {}
+
+/* ---- Inline assembly ------------------------------------------------------------------------- */
+
+#include "longshore_cuda/ptx.h"
 
 /* ---- The host's half ------------------------------------------------------------------------- */
 

@@ -121,14 +121,37 @@ LONGSHORE_STORE_(__stcs)
 LONGSHORE_STORE_(__stwt)
 
 LONGSHORE_LOAD_(__ldu)
+/* Addresses of the block's memory have 32 bits. On a CPU, the highest of them tell what they count from:
+ * the dynamic memory, the fixed memory, or the stack, on which the compiler puts variables. */
 #if LONGSHORE_ON_GPU_
 LONGSHORE_CUDA_ size_t __cvta_generic_to_shared(const void *p) {
   return (size_t)(const __attribute__((address_space(3))) void *)p;
 }
+LONGSHORE_CUDA_ void *__cvta_shared_to_generic(size_t address) {
+  return (void *)(__attribute__((address_space(3))) void *)(unsigned int)address;
+}
 #else
-LONGSHORE_CUDA_ size_t __cvta_generic_to_shared(const void *p) { return (size_t)p; }
+LONGSHORE_CUDA_ size_t __cvta_generic_to_shared(const void *p) {
+  const struct longshore_work *const work = __longshore_self()->work;
+  const size_t in_dynamic = (size_t)p - (size_t)work->dynamic, in_fixed = (size_t)p - (size_t)work->fixed;
+  if (in_dynamic <= work->dynamic_bytes) return 0xc0000000u | in_dynamic;
+  if (in_fixed <= work->fixed_bytes) return 0x80000000u | in_fixed;
+  return (size_t)p & 0x7fffffff;
+}
+LONGSHORE_CUDA_ void *__cvta_shared_to_generic(size_t address) {
+  const struct longshore_work *const work = __longshore_self()->work;
+  if (address >> 30 == 3) return (char *)work->dynamic + (address & 0x3fffffff);
+  if (address >> 30 == 2) return (char *)work->fixed + (address & 0x3fffffff);
+  const size_t here = (size_t)__builtin_frame_address(0), distance = (address - here) & 0x7fffffff;
+  return (char *)here + (distance < 0x40000000 ? (ptrdiff_t)distance : (ptrdiff_t)distance - 0x80000000ll);
+}
 #endif
 LONGSHORE_CUDA_ size_t __cvta_generic_to_global(const void *p) { return (size_t)p; }
+LONGSHORE_CUDA_ size_t __cvta_generic_to_constant(const void *p) { return (size_t)p; }
+LONGSHORE_CUDA_ size_t __cvta_generic_to_local(const void *p) { return (size_t)p; }
+LONGSHORE_CUDA_ void *__cvta_global_to_generic(size_t address) { return (void *)address; }
+LONGSHORE_CUDA_ void *__cvta_constant_to_generic(size_t address) { return (void *)address; }
+LONGSHORE_CUDA_ void *__cvta_local_to_generic(size_t address) { return (void *)address; }
 
 /* Memory of the device's heap. AMD GPUs have none, so that the linker misses `malloc`; destructors
  * may refer to `free`. */

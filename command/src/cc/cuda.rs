@@ -1,9 +1,11 @@
 //! Sources in CUDA and HIP: their options, and kernels of templates.
 
+mod assembly;
 mod diagnostics;
 mod host;
 mod items;
 mod libraries;
+mod ptx;
 mod unknown;
 
 pub(super) use host::{Reduced, accepted, overloaded, reduce};

@@ -9,7 +9,7 @@ macro_rules! headers {
     };
 }
 /// The headers, by their paths in a folder of headers.
-const HEADERS: [(&str, &str); 28] = headers![
+const HEADERS: [(&str, &str); 29] = headers![
     "longshore_device.h",
     "longshore_math.h",
     "longshore_math/angles.h",
@@ -32,6 +32,7 @@ const HEADERS: [(&str, &str); 28] = headers![
     "longshore_cuda/math.h",
     "longshore_cuda/memory.h",
     "longshore_cuda/numbers.h",
+    "longshore_cuda/ptx.h",
     "longshore_cuda/rounding.h",
     "longshore_cuda/simd.h",
     "longshore_cuda/types.h",

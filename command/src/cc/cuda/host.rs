@@ -1,6 +1,7 @@
 //! The host's half of a source in CUDA or HIP. Clang reads it, because it may name kernels of
 //! templates; what clang cannot read is declared here, or left out.
 
+use super::assembly;
 use super::diagnostics::{Place, Refusal, refusals};
 use super::items::{Item, Kind, device_words, items};
 use super::libraries;
@@ -60,6 +61,7 @@ pub(in crate::cc) fn reduce(
             reduced.add_headers(further.iter().map(String::as_str));
         }
         let is_better = lacks_headers
+            || reduced.translate(&found, &is_of_user)
             || reduced.declare(&found, &is_of_user)
             || reduced.leave_out(&found, name, &is_of_user);
         if !is_better {
@@ -87,6 +89,23 @@ impl Reduced {
             let text = self.text(place.file, is_of_user).unwrap_or_default();
             libraries::is_assembly_of_gpu(behind(text, *place, ""))
         })
+    }
+
+    /// Translates the assembly of NVIDIA GPUs in the files with errors about it.
+    fn translate(&mut self, found: &[Refusal<'_>], is_of_user: &impl Fn(&Path) -> bool) -> bool {
+        let of_assembly = found.iter().filter(|it| it.message == Refusal::ASSEMBLY);
+        let places = of_assembly.flat_map(|it| &it.places);
+        let files: BTreeSet<&str> = places.map(|place| place.file).collect();
+        let mut is_better = false;
+        for file in files {
+            let Some(text) = self.text(file, is_of_user).and_then(assembly::translated) else {
+                continue;
+            };
+            log::info!("'{file}': the inline assembly in PTX is translated for other devices");
+            self.texts.insert(file.to_owned(), text);
+            is_better = true;
+        }
+        is_better
     }
 
     /// Adds headers that do not exist. Returns whether one of them is new.

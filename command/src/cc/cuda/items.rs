@@ -252,11 +252,27 @@ impl Scanner<'_> {
     }
 }
 
-/// Returns whether a text before a brace begins a namespace or a block of one language.
+/// Returns whether a text before a brace begins a namespace or a block of one language. Macros may
+/// stand before it.
 fn is_scope(head: &str) -> bool {
-    let words = head.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_language = words.starts_with("extern \"") && !words.contains('(');
-    words.starts_with("namespace") || words.starts_with("inline namespace") || is_language
+    let code = without_comments(head);
+    let mut words = code.split_whitespace();
+    let is_name = |word: &&str| word.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let is_language = words.clone().next() == Some("extern") && code.contains('"');
+    let is_namespace = words.by_ref().take_while(is_name).any(|word| word == "namespace");
+    is_namespace || is_language && !code.contains('(')
+}
+
+fn without_comments(text: &str) -> String {
+    let mut scanner = Scanner { text: text.as_bytes(), at: 0 };
+    let mut code = Vec::new();
+    while let Some(byte) = scanner.text.get(scanner.at) {
+        if !scanner.skip_comment() {
+            code.push(*byte);
+            scanner.at += 1;
+        }
+    }
+    String::from_utf8_lossy(&code).into_owned()
 }
 
 #[cfg(test)]
@@ -290,6 +306,21 @@ mod tests {
                       (int) { }); }\nint h(FN_t x) { }\n";
         let is_of_device: Vec<bool> = texts(source).into_iter().map(|(_, it)| it).collect();
         assert_eq!(is_of_device, [true, true, false, true]);
+    }
+
+    #[test]
+    fn macros_and_comments_may_stand_before_a_namespace() {
+        let source = "/// A namespace {\nPREFIX\n// The namespace\nnamespace a { // b\nint x; }\n\
+                      inline namespace c { int y; }\nextern \"C\" { int z; }\nextern \"C\" int f() { \
+                      }\nusing namespace d; int g() { }\nA::namespace_() { }\n";
+        let found: Vec<&str> = texts(source).into_iter().map(|(text, _)| text).collect();
+        let functions = [
+            "extern \"C\" int f() { }",
+            "using namespace d;",
+            "int g() { }",
+            "A::namespace_() { }",
+        ];
+        assert_eq!(found, [["int x;", "int y;", "int z;"].as_slice(), &functions].concat());
     }
 
     #[test]

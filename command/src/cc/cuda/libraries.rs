@@ -26,7 +26,7 @@ const PARTS: [(&str, &str); 5] = [
 ];
 
 /// Prefixes of names in code of the host, which have a capital letter behind them.
-const OF_HOST: [&str; 32] = [
+const OF_HOST: [&str; 40] = [
     "cuda",
     "CUDA",
     "hip",
@@ -59,6 +59,15 @@ const OF_HOST: [&str; 32] = [
     "rccl",
     "cublasLt",
     "nvToolsExt",
+    // Of the headers beside NVIDIA's samples.
+    "checkCuda",
+    "checkCmdLine",
+    "findCuda",
+    "getCmdLine",
+    "getLastCuda",
+    "gpuGetMaxGflops",
+    "sdk",
+    "StopWatch",
 ];
 
 /// Returns the library that a part of a source, with an error in `line`, needs in device code.
@@ -193,12 +202,17 @@ mod tests {
 
     #[test]
     fn names_of_the_host_have_a_prefix() {
-        for name in
-            ["cublasCreate", "CUBLAS_STATUS_SUCCESS", "hipDeviceAttributeWarpSize", "cuInit"]
-        {
+        for name in [
+            "cublasCreate",
+            "CUBLAS_STATUS_SUCCESS",
+            "hipDeviceAttributeWarpSize",
+            "cuInit",
+            "checkCudaErrors",
+            "sdkCreateTimer",
+        ] {
             assert!(is_of_host(name), "{name}");
         }
-        for name in ["curand_uniform", "curandState_t", "custom", "hipster", "currency"] {
+        for name in ["curand_uniform", "curandState_t", "custom", "hipster", "currency", "sdks"] {
             assert!(!is_of_host(name), "{name}");
         }
     }

@@ -83,6 +83,37 @@ fn names_of_missing_libraries_keep_neither_kernels_nor_launches_from_being_compi
     }
 }
 
+const SAMPLE: &str = r#"
+#include <helper_cuda.h>
+#include <helper_timer.h>
+template <class T> __global__ void scale(T *x, T by) { x[threadIdx.x] *= by; }
+int main(int argc, char **argv) {
+  StopWatchInterface *timer = nullptr;
+  sdkCreateTimer(&timer);
+  int device = findCudaDevice(argc, (const char **)argv);
+  float *x;
+  checkCudaErrors(cudaMalloc(&x, 16));
+  if (!checkCmdLineFlag(argc, (const char **)argv, "none")) scale<<<1, 4>>>(x, 2.0f);
+  getLastCudaError("scale");
+}
+"#;
+
+/// The compiler finds the arguments of such a template in `main` alone.
+#[test]
+fn kernels_of_samples_are_compiled_without_the_headers_beside_the_samples() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", SAMPLE)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success(), "{clang}: {said}");
+        assert!(!said.contains("int main"), "{clang}: {said}");
+        let ran =
+            run(folder.path(), &["-k", "scale<float>", "-a", "out:f32[4]=iota", "-a", "f32=2"]);
+        let printed = String::from_utf8_lossy(&ran.stdout).replace(", ", " ");
+        assert!(printed.contains("f32[4] = 0 2 4 6"), "{clang}: {printed}");
+    }
+}
+
 const FOR_ONE_GPU: &str = r#"
 #define WAIT asm volatile("bar.sync 0;" ::: "memory")
 __device__ unsigned lane() { unsigned r; asm("mov.u32 %0, %%laneid;" : "=r"(r)); return r; }
