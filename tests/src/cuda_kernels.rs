@@ -28,7 +28,8 @@ pub struct Source {
 }
 
 /// All sources whose kernels end without an error.
-pub const SOURCES: [Source; 24] = [
+pub const SOURCES: [Source; 25] = [
+    source("assembly.cu", "assembly.cpp", features::assembly),
     source("blocks.cu", "blocks.cpp", features::blocks),
     source("chances.cu", "chances.cpp", models::chances),
     source("counting.cu", "counting.cpp", orders::counting),

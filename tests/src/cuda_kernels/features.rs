@@ -30,6 +30,37 @@ pub(crate) fn warps() -> Vec<Case> {
     cases
 }
 
+pub(crate) fn assembly() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (blocks, items) in [(1, 64), (3, 32)] {
+        let n = blocks * items;
+        let numbers = || words(n, u32::MAX).with_edges();
+        let arguments = args![numbers(), words(n, u32::MAX), zeros(28 * n)];
+        cases.push(case("integers", blocks, items, arguments));
+        let longs = |odd: u64| {
+            let longs = (0..u64::from(n)).map(|i| match i {
+                0..8 => [0, 1, u64::MAX, 1 << 63, u64::MAX >> 1, 1 << 32, 255, 1 << 31][i as usize],
+                _ => (i * 2 + odd).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 40),
+            });
+            longs_of(&longs.collect::<Vec<_>>())
+        };
+        let arguments = args![longs(0), longs(1), zeros(24 * n)];
+        cases.push(case("long_integers", blocks, items, arguments));
+        let arguments = args![floats_of(reversed(n)), floats(n), zeros(14 * n)];
+        cases.push(case("fractions", blocks, items, arguments));
+        let results = zero_floats(5 * n).within(1e-6);
+        cases.push(case("approximations", blocks, items, args![floats(n), results]));
+        cases.push(case("registers", blocks, items, args![zeros(12 * n)]));
+        let arguments = args![words(n, u32::MAX), zeros(3 * n)];
+        cases.push(case("turn_around", blocks, items, arguments).shared(u64::from(items) * 8));
+        cases.push(case("move", blocks, items, args![words(4 * n, u32::MAX), zeros(6 * n)]));
+        cases.push(case("exchanges", blocks, items, args![words(n, u32::MAX), zeros(11 * n)]));
+        let arguments = args![words(n, u32::MAX), zeros(3), longs_of(&[0])];
+        cases.push(case("totals", blocks, items, arguments));
+    }
+    cases
+}
+
 pub(crate) fn libraries() -> Vec<Case> {
     let mut cases = Vec::new();
     for (seed, sequence, offset) in [(1234_u64, 0_u64, 0_u64), (99, 5, 7), (1 << 40, 1 << 33, 300)]

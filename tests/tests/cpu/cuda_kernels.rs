@@ -24,6 +24,7 @@ macro_rules! sources {
 
 sources! {
     atomics_and_operations_of_warps_are_right: "warps.cu",
+    statements_of_inline_assembly_are_right: "assembly.cu",
     filters_of_images_are_right: "images.cu",
     fractals_and_automata_are_right: "fractals.cu",
     cooperative_groups_are_right: "groups.cu",
