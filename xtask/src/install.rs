@@ -26,27 +26,8 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/longshore.fish"),
 ];
 /// Files of the repository, and their folders below the prefix.
-const FILES: [(&str, &str); 27] = [
+const FILES: [(&str, &str); 8] = [
     ("capi/include/OffloadAPI.h", "include/offload"),
-    ("include/longshore_device.h", "include"),
-    ("include/longshore_math.h", "include"),
-    ("include/longshore_math/angles.h", "include/longshore_math"),
-    ("include/longshore_math/double.h", "include/longshore_math"),
-    ("include/longshore_math/exact.h", "include/longshore_math"),
-    ("include/longshore_math/fast.h", "include/longshore_math"),
-    ("include/longshore_math/float.h", "include/longshore_math"),
-    ("include/longshore_math/pair.h", "include/longshore_math"),
-    ("include/longshore_cuda.h", "include"),
-    ("include/longshore_cuda/cooperative_groups.h", "include/longshore_cuda"),
-    ("include/longshore_cuda/half.h", "include/longshore_cuda"),
-    ("include/longshore_cuda/host.h", "include/longshore_cuda"),
-    ("include/longshore_cuda/math.h", "include/longshore_cuda"),
-    ("include/longshore_cuda/memory.h", "include/longshore_cuda"),
-    ("include/longshore_cuda/numbers.h", "include/longshore_cuda"),
-    ("include/longshore_cuda/types.h", "include/longshore_cuda"),
-    ("include/longshore_cuda/warp.h", "include/longshore_cuda"),
-    ("include/longshore_gpu/gpuintrin.h", "include/longshore_gpu"),
-    ("include/longshore_gpu/here.h", "include/longshore_gpu"),
     ("plugin-api/include/longshore_plugin.h", "include"),
     ("capi/package/LLVMOffload.pc", "lib/pkgconfig"),
     ("capi/package/LLVMOffloadConfig.cmake", "lib/cmake/LLVMOffload"),
@@ -55,6 +36,8 @@ const FILES: [(&str, &str); 27] = [
     ("LICENSE-APACHE", "share/doc/longshore"),
     ("LICENSE-MIT", "share/doc/longshore"),
 ];
+/// The folder of the headers for kernels, here and below the prefix.
+const HEADERS: &str = "include";
 /// Documentation and examples, whose relative paths stay as in the repository.
 const DOCUMENTATION: [&str; 4] = ["README.md", "CHANGELOG.md", "docs", "examples"];
 const DOCUMENTATION_FOLDER: &str = "share/doc/longshore";
@@ -102,6 +85,7 @@ pub fn run(prefix: &Path, profile: Profile) -> Result<()> {
         let name = file.file_name().expect("the list names files");
         put(&file, &prefix.join(folder).join(name), 0o644)?;
     }
+    put_headers(Path::new(HEADERS), &prefix)?;
     for name in DOCUMENTATION {
         put_documentation(Path::new(name), &prefix)?;
     }
@@ -160,6 +144,18 @@ fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
     })
 }
 
+/// Copies a header for kernels, or a folder with its contents.
+fn put_headers(name: &Path, prefix: &Path) -> Result<()> {
+    let from = root().join(name);
+    if from.is_dir() {
+        for entry in std::fs::read_dir(&from).with_context(|| from.display().to_string())? {
+            put_headers(&name.join(entry?.file_name()), prefix)?;
+        }
+        return Ok(());
+    }
+    put(&from, &prefix.join(name), 0o644)
+}
+
 /// Copies a file of the documentation, or a folder with its contents. Links of pages lead to
 /// installed files.
 fn put_documentation(name: &Path, prefix: &Path) -> Result<()> {
@@ -187,6 +183,9 @@ fn place(file: &Path) -> Option<PathBuf> {
     let is_documentation = DOCUMENTATION.iter().any(|name| file.starts_with(name));
     if is_documentation && root().join(file).exists() {
         return Some(Path::new(DOCUMENTATION_FOLDER).join(file));
+    }
+    if file.starts_with(HEADERS) && root().join(file).is_file() {
+        return Some(file.to_owned());
     }
     let (source, folder) = FILES.iter().find(|(source, _)| Path::new(source) == file)?;
     Some(Path::new(folder).join(Path::new(source).file_name()?))

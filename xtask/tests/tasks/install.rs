@@ -256,6 +256,7 @@ fn the_moved_command_finds_its_plugins_and_has_its_manual_and_completions() {
         "share/fish/vendor_completions.d/longshore.fish",
         "include/longshore_device.h",
         "include/longshore_math/float.h",
+        "include/longshore_cuda/ptx.h",
         "include/longshore_plugin.h",
     ] {
         let text = fs::read_to_string(prefix.join(file)).unwrap();

@@ -14,6 +14,10 @@ const BEGIN: &str = "{ ";
 /// Returns an expression in C++ that does what a statement does; `None` if a part of it has no
 /// equivalent.
 pub(super) fn translate(statement: &Statement<'_>) -> Option<String> {
+    // Without an instruction, a statement keeps the order of the compiler's accesses.
+    if statement.code.trim().is_empty() {
+        return None;
+    }
     let mut code = String::from(BEGIN);
     let Statement { outputs, inputs, .. } = statement;
     let all: Vec<&Operand<'_>> = outputs.iter().chain(inputs).collect();
@@ -363,7 +367,7 @@ impl Translator {
             }
             _ => return None,
         };
-        let values = it.operands[1..].iter().map(|operand| self.typed(operand, ty));
+        let values = it.operands.get(1..)?.iter().map(|operand| self.typed(operand, ty));
         let count = match it.parts[0] {
             "fma" => 3,
             "rcp" | "sqrt" => 1,
@@ -667,7 +671,7 @@ impl Translator {
 
     fn atomic(&self, it: &Instruction<'_>) -> Option<String> {
         let (has_result, ty) = (it.parts[0] == "atom", it.ty()?);
-        let operands = &it.operands[usize::from(has_result)..];
+        let operands = it.operands.get(usize::from(has_result)..)?;
         let ty =
             if ty.starts_with('b') { format!("u{}", bits(ty)?) } else { plain(ty)?.to_owned() };
         if !matches!(ty.as_str(), "u32" | "s32" | "u64" | "s64" | "f32" | "f64") {
@@ -968,4 +972,66 @@ fn without_comments(text: &str) -> Option<String> {
     }
     result.push_str(rest);
     Some(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cc::cuda::assembly::translated;
+
+    fn translation(code: &str) -> Option<String> {
+        let text = format!("asm({code});");
+        let changed = translated(&text)?;
+        Some(changed.split_once(", (({ ").unwrap().1.to_owned())
+    }
+
+    #[test]
+    fn registers_are_words_whose_types_are_the_instructions() {
+        let code = translation("\"add.f32 %0, %1, 0f3f800000;\" : \"=f\"(x) : \"f\"(y[1])");
+        let expected = "longshore_ptx::W longshore_0_ = 0; longshore_ptx::W longshore_1_ = \
+                        longshore_ptx::in(y[1]); longshore_0_ = \
+                        longshore_ptx::from((longshore_ptx::f32)(longshore_ptx::as<longshore_ptx::\
+                        f32>(longshore_1_) + longshore_ptx::as<longshore_ptx::f32>(((longshore_ptx::\
+                        W)1065353216ull)))); longshore_ptx::out(x, longshore_0_); })));";
+        assert_eq!(code.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn statements_with_unknown_parts_are_not_translated() {
+        for code in [
+            "\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 %0, %1;\" : \"=f\"(x) : \"f\"(y)",
+            "\"add.f16x2 %0, %1, %1;\" : \"=r\"(x) : \"r\"(y)",
+            "\"addc.u32 %0, %1, 0;\" : \"=r\"(x) : \"r\"(y)",
+            "\"bar.sync 1, 64;\"",
+            "\"@p bra L;\"",
+            "\"L: mov.u32 %0, 1;\" : \"=r\"(x)",
+            "\"mov.u32 %0, variable;\" : \"=x\"(x)",
+            "\"mov.u32 %1, 1;\" : \"=r\"(x)",
+            "\"add.u32 %0, %1;\" : \"=r\"(x) : \"r\"(y)",
+            "\"add.u32 5, %0, %0;\" : : \"r\"(x)",
+            "\"{ mov.u32 %0, 1;\" : \"=r\"(x)",
+            "\"pause\"",
+            "\"v_add_u32 %0, %1, %1\" : \"=r\"(x) : \"r\"(y)",
+            "\"\" ::: \"memory\"",
+        ] {
+            assert_eq!(translation(code), None, "{code}");
+        }
+    }
+
+    #[test]
+    fn any_text_is_read() {
+        let whole = "é asm volatile(\"{ .reg .pred p|q; setp.lt.and.s32 p|q, %1, 0x7, !r; @!p ld.\
+                     global.v2.u32 {%0, %[b]}, [%2+-4]; mov.b64 {%0, _}, %3; add.rz.f32 %0, 0f00000000, \
+                     1; atom.add.u32 %0, [%1], 2; // x\\n }\" : \"=r\"(a), [b] \"+l\"(b(\"é\", 'x')) : \
+                     \"r\"(c), \"n\"(1'0) : \"memory\"); asm(\"add.cc.u32 %0, 1, 2; shfl.sync.up.b32 %0|p, \
+                     1, 2, 3, 4; red.add.u32; add.rz.f32; bar.red.popc.u32; cvt.u32; .reg; @; %;\");";
+        let characters: Vec<char> = whole.chars().collect();
+        for at in 0..characters.len() {
+            for with in ["", "\"", "(", ";", "%", "{", "}", ",", "|", "\\", "[", "'", "é"] {
+                let before: String = characters[..at].iter().collect();
+                let after: String = characters[at + 1..].iter().collect();
+                let _ = translated(&format!("{before}{with}{after}"));
+                let _ = translated(&before);
+            }
+        }
+    }
 }

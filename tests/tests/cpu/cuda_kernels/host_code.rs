@@ -115,9 +115,9 @@ fn kernels_of_samples_are_compiled_without_the_headers_beside_the_samples() {
 }
 
 const FOR_ONE_GPU: &str = r#"
-#define WAIT asm volatile("bar.sync 0;" ::: "memory")
-__device__ unsigned lane() { unsigned r; asm("mov.u32 %0, %%laneid;" : "=r"(r)); return r; }
-__global__ void lanes(unsigned *x) { x[threadIdx.x] = lane(); }
+#define WAIT asm volatile("bar.sync 1, 64;" ::: "memory")
+__device__ unsigned size() { unsigned r; asm("mov.u32 %0, %%total_smem_size;" : "=r"(r)); return r; }
+__global__ void sizes(unsigned *x) { x[threadIdx.x] = size(); }
 __global__ void waits(unsigned *x) { WAIT; x[0] = 1; }
 __global__ void moves(int *x) { x[0] = __builtin_amdgcn_mov_dpp(x[0], 1, 15, 15, false); }
 __global__ void scales(cufftComplex *x) { x[threadIdx.x].y *= 2; }
@@ -133,7 +133,7 @@ fn kernels_for_one_kind_of_gpu_are_left_out_for_other_targets() {
         let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
         assert!(compiled.status.success(), "{clang}: {said}");
         for part in [
-            "assembly of other GPUs: line 4: __global__ void lanes",
+            "assembly of other GPUs: line 4: __global__ void sizes",
             "assembly of other GPUs: line 5: __global__ void waits",
             "AMD GPUs on other devices: line 6: __global__ void moves",
             "kernels by kernels: line 9: __global__ void launches",
