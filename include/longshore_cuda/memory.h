@@ -121,8 +121,8 @@ LONGSHORE_STORE_(__stcs)
 LONGSHORE_STORE_(__stwt)
 
 LONGSHORE_LOAD_(__ldu)
-/* Addresses of the block's memory have 32 bits. On a CPU, the highest of them tell what they count from:
- * the dynamic memory, the fixed memory, or the stack, on which the compiler puts variables. */
+/* Addresses of the block's memory have 32 bits. On a CPU, the upper bits stand for a memory: the
+ * dynamic one, the fixed one, or the stack, on which the compiler puts variables. */
 #if LONGSHORE_ON_GPU_
 LONGSHORE_CUDA_ size_t __cvta_generic_to_shared(const void *p) {
   return (size_t)(const __attribute__((address_space(3))) void *)p;

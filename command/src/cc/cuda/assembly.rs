@@ -19,7 +19,7 @@ pub(super) struct Statement<'t> {
 }
 
 /// Returns a source in which devices other than NVIDIA's run a translation of the PTX in assembly
-/// statements; `None` if there is none to translate. Lines stay where they are.
+/// statements; `None` without a translation. Lines stay where they are.
 pub(super) fn translated(text: &str) -> Option<String> {
     let mut result = String::new();
     let (mut done, mut from) = (0, 0);

@@ -59,7 +59,7 @@ const OF_HOST: [&str; 40] = [
     "rccl",
     "cublasLt",
     "nvToolsExt",
-    // Of the headers beside NVIDIA's samples.
+    // The headers beside NVIDIA's samples declare these.
     "checkCuda",
     "checkCmdLine",
     "findCuda",

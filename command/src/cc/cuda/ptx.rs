@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// The beginning of a translation.
 const BEGIN: &str = "{ ";
 
-/// Returns an expression in C++ that does what a statement does; `None` if a part of it has no
+/// Returns an expression in C++ with the effect of a statement; `None` if a part of it has no
 /// equivalent.
 pub(super) fn translate(statement: &Statement<'_>) -> Option<String> {
     // Without an instruction, a statement keeps the order of the compiler's accesses.
@@ -38,7 +38,8 @@ pub(super) fn translate(statement: &Statement<'_>) -> Option<String> {
         }
     }
     let text = named(&statement.code, &all)?;
-    let mut translator = Translator { operands: all.len(), has_carry: false, code };
+    let mut translator =
+        Translator { operands: all.len(), registers: vec![Vec::new()], has_carry: false, code };
     translator.statements(&text)?;
     let mut code = translator.code;
     for (index, output) in outputs.iter().enumerate() {
@@ -86,6 +87,8 @@ fn named(code: &str, operands: &[&Operand<'_>]) -> Option<String> {
 struct Translator {
     /// Number of operands.
     operands: usize,
+    /// Variables of the declared registers, by the braces that are open.
+    registers: Vec<Vec<String>>,
     /// Whether an instruction has set the carry bit.
     has_carry: bool,
     code: String,
@@ -101,14 +104,13 @@ impl Translator {
     fn statements(&mut self, text: &str) -> Option<()> {
         let text = without_comments(text)?;
         let mut rest = text.trim_start();
-        let mut depth = 0;
         while !rest.is_empty() {
             if let Some(inner) = rest.strip_prefix('{') {
-                depth += 1;
+                self.registers.push(Vec::new());
                 self.code.push_str("{ ");
                 rest = inner.trim_start();
             } else if let Some(outer) = rest.strip_prefix('}') {
-                depth -= 1;
+                self.registers.pop().filter(|_| !self.registers.is_empty())?;
                 self.code.push_str("} ");
                 rest = outer.trim_start().trim_start_matches(';').trim_start();
             } else {
@@ -116,11 +118,8 @@ impl Translator {
                 self.statement(one.trim())?;
                 rest = others.trim_start();
             }
-            if depth < 0 {
-                return None;
-            }
         }
-        (depth == 0).then_some(())
+        (self.registers.len() == 1).then_some(())
     }
 
     fn statement(&mut self, text: &str) -> Option<()> {
@@ -148,7 +147,9 @@ impl Translator {
             return None;
         }
         for name in names.split(',') {
-            let _ = write!(self.code, "longshore_ptx::W {} = 0; ", register(name.trim())?);
+            let variable = register(name.trim())?;
+            let _ = write!(self.code, "longshore_ptx::W {variable} = 0; ");
+            self.registers.last_mut()?.push(variable);
         }
         Some(())
     }
@@ -198,7 +199,8 @@ impl Translator {
         if digits.starts_with(|c: char| c.is_ascii_digit()) {
             return number(digits).map(|it| format!("({sign}(longshore_ptx::W){it}ull)"));
         }
-        register(text)
+        // Other names are variables of PTX.
+        register(text).filter(|it| self.registers.iter().flatten().any(|known| known == it))
     }
 
     /// Returns the variable that an instruction sets.
@@ -913,7 +915,7 @@ fn register(name: &str) -> Option<String> {
     is_register.then(|| format!("longshore_r_{}_", name.replace('%', "p_")))
 }
 
-/// Returns a number as C++ writes it. `0f` and `0d` stand before the bits of floating-point numbers.
+/// Reads a number. `0f` and `0d` stand before the bits of floating-point numbers.
 fn number(digits: &str) -> Option<u64> {
     let digits = digits.trim_end_matches(['U', 'u']);
     let hexadecimal = |digits: &str| u64::from_str_radix(digits, 16).ok();
