@@ -198,7 +198,7 @@ fn check_access(
     if is_right {
         return 0;
     }
-    let site = sites.site(&place, access.alignment);
+    let site = sites.site_of(&place, access.alignment, pointer_of(ir, address));
     ir.at(instruction);
     let kind = ir.constant(32, access.kind);
     let bytes = ir.constant(64, access.bytes);
@@ -232,6 +232,15 @@ fn check_access(
     1
 }
 
+/// Returns the pointer that an address begins with.
+fn pointer_of(ir: &Ir<'_>, mut address: ValueRef) -> ValueRef {
+    let is_step = |code| matches!(code, opcode::GET_ELEMENT_PTR | opcode::BIT_CAST);
+    while ir.is_instruction(address) && is_step(ir.opcode(address)) {
+        address = ir.operand(address, 0);
+    }
+    address
+}
+
 /// Adds the call before a copy or fill, or before items wait for each other.
 fn check_call(
     ir: &Ir<'_>,
@@ -243,7 +252,7 @@ fn check_call(
     let Some(name) = ir.callee_name(call) else { return 0 };
     if WAITS.iter().any(|wait| name.contains(wait)) {
         if let Some(Owner::Program(place) | Owner::Header(place)) = owner {
-            let site = sites.site(&place, 1);
+            let site = sites.site(&place);
             ir.at(call);
             ir.call(&format!("{PREFIX}wait"), ir.void(), &[site]);
         }
@@ -268,7 +277,7 @@ fn check_call(
         }
         return 0;
     };
-    let site = sites.site(&place, 1);
+    let site = sites.site(&place);
     let checked = match is_copy {
         true => {
             let from = ir.cast(ir.operand(call, 1), ir.pointer);
@@ -299,7 +308,7 @@ fn replace_heap_call(
         Some(Owner::Program(place) | Owner::Header(place)) => place,
         _ => Place::default(),
     };
-    let site = sites.site(&place, 1);
+    let site = sites.site(&place);
     ir.at(call);
     let argument = ir.operand(call, 0);
     let (name, ty) = (format!("{PREFIX}{name}"), ir.type_of(call));

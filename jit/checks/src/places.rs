@@ -65,7 +65,7 @@ pub(crate) enum Owner {
 pub(crate) struct Sites<'i, 'l> {
     ir: &'i Ir<'l>,
     texts: HashMap<String, ValueRef>,
-    sites: HashMap<(Place, u32), ValueRef>,
+    sites: HashMap<(Place, u32, ValueRef), ValueRef>,
 }
 
 impl<'i, 'l> Sites<'i, 'l> {
@@ -73,9 +73,17 @@ impl<'i, 'l> Sites<'i, 'l> {
         Sites { ir, texts: HashMap::new(), sites: HashMap::new() }
     }
 
-    /// Returns the address of the site of a place. `alignment` is the access's, in bytes.
-    pub(crate) fn site(&mut self, place: &Place, alignment: u32) -> ValueRef {
-        if let Some(site) = self.sites.get(&(place.clone(), alignment)) {
+    /// Returns the address of the site of a place that accesses no object.
+    pub(crate) fn site(&mut self, place: &Place) -> ValueRef {
+        self.site_of(place, 1, ValueRef::NULL)
+    }
+
+    /// Returns the address of the site of an access, with its alignment in bytes, and the pointer
+    /// that its address begins with. A site remembers the last object. In a macro, a place has
+    /// several pointers.
+    pub(crate) fn site_of(&mut self, place: &Place, alignment: u32, pointer: ValueRef) -> ValueRef {
+        let key = (place.clone(), alignment, pointer);
+        if let Some(site) = self.sites.get(&key) {
             return *site;
         }
         let (file, function) = (self.text(&place.file), self.text(&place.function));
@@ -96,7 +104,7 @@ impl<'i, 'l> Sites<'i, 'l> {
             ir.constant(64, 0),
         ]);
         let site = ir.constant_pointer(ir.add_variable(value));
-        self.sites.insert((place.clone(), alignment), site);
+        self.sites.insert(key, site);
         site
     }
 

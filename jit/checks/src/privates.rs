@@ -197,7 +197,7 @@ pub(crate) fn enlarge(
     let is_entry = is_entry(ir, function);
     for private in &privates.own {
         let place = private_place(ir, private.alloca, is_entry);
-        let site = sites.site(&place, 1);
+        let site = sites.site(&place);
         enlarge_one(ir, function, private, site);
     }
 }
