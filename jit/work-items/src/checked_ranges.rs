@@ -438,20 +438,29 @@ impl Search<'_, '_> {
         (is_linear && is_scalar).then_some(Form::Linear)
     }
 
-    /// Returns whether a load is of a variable that the pass keeps for the whole loop.
+    /// Returns whether a load is of a variable, or an element of one, that keeps its value for the
+    /// whole loop.
     fn is_kept(&self, load: ValueRef) -> bool {
         let ir = self.ir;
         let address = ir.operand(load, 0);
-        let is_variable = !self.is_inside(address)
-            && !ll!(ir, LLVMIsAAllocaInst(address)).is_null()
-            && is_plain(ir, load);
-        let users = || ir.users(address).into_iter();
-        is_variable
-            && users().all(|user| match ir.opcode(user) {
-                opcode::LOAD => true,
-                opcode::STORE => ir.operand(user, 1) == address && !self.is_inside(user),
-                _ => false,
-            })
+        if self.is_inside(address) || !is_plain(ir, load) {
+            return false;
+        }
+        let mut variable = address;
+        while ir.is_instruction(variable) && is_step(ir, variable) {
+            variable = ir.operand(variable, 0);
+        }
+        !ll!(ir, LLVMIsAAllocaInst(variable)).is_null() && self.is_only_loaded(variable)
+    }
+
+    /// Returns whether the loop does no more with the memory at an address than to load it.
+    fn is_only_loaded(&self, address: ValueRef) -> bool {
+        let ir = self.ir;
+        ir.users(address).into_iter().all(|user| match ir.opcode(user) {
+            opcode::LOAD => true,
+            opcode::STORE => ir.operand(user, 1) == address && !self.is_inside(user),
+            _ => is_step(ir, user) && self.is_only_loaded(user),
+        })
     }
 
     /// Emits a value of a lane at the end of a block.
@@ -567,6 +576,11 @@ impl Search<'_, '_> {
         }
         found
     }
+}
+
+/// Returns whether an instruction makes an address of another one.
+fn is_step(ir: &Ir<'_>, instruction: ValueRef) -> bool {
+    matches!(ir.opcode(instruction), opcode::GET_ELEMENT_PTR | opcode::BIT_CAST)
 }
 
 /// Emits whether the step from the first item's number to the second one's leads to the last one's.
