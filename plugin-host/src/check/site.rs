@@ -3,6 +3,7 @@
 use super::region::{Face, Record, Region};
 use super::state::State;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::fmt;
 
@@ -29,7 +30,7 @@ pub(crate) struct Site {
 }
 
 /// A place in the program's sources.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) file: String,
     pub(crate) function: String,
@@ -37,11 +38,17 @@ pub(crate) struct Place {
     pub(crate) column: u32,
 }
 
-/// Greatest number of a place in a record. Later places are unknown in reports of races.
+/// Greatest number of a place in a record. It stands for all further places, which are unknown in
+/// reports.
 const MOST: u32 = (1 << 22) - 1;
 
-/// The known places. The first is the unknown place.
-static PLACES: Mutex<Vec<Place>> = Mutex::new(Vec::new());
+static PLACES: Mutex<Places> = Mutex::new(Places { all: Vec::new(), numbers: BTreeMap::new() });
+
+/// The known places, and their numbers from 1. Number 0 is the unknown place.
+struct Places {
+    all: Vec<Place>,
+    numbers: BTreeMap<Place, u32>,
+}
 
 impl Site {
     /// Returns the number of the site's place.
@@ -60,23 +67,19 @@ impl Site {
         let (file, function) = (text(self.file), text(self.function));
         let place = Place { file, function, line: self.line, column: self.column };
         let mut places = PLACES.lock();
-        if places.is_empty() {
-            let (file, function) = (String::new(), String::new());
-            places.push(Place { file, function, line: 0, column: 0 });
-        }
-        let known = places.iter().position(|known| *known == place);
-        let number = known.unwrap_or_else(|| {
-            places.push(place);
-            places.len() - 1
+        let Places { all, numbers } = &mut *places;
+        let number = *numbers.entry(place).or_insert_with_key(|place| {
+            all.push(place.clone());
+            all.len() as u32
         });
-        (number as u32).min(MOST)
+        number.min(MOST)
     }
 }
 
 /// Returns the place of a number.
 pub(crate) fn place(number: u32) -> Option<Place> {
-    let places = PLACES.lock();
-    places.get(number as usize).filter(|place| place.line != 0).cloned()
+    let index = number.checked_sub(1).filter(|_| number < MOST)? as usize;
+    PLACES.lock().all.get(index).filter(|place| place.line != 0).cloned()
 }
 
 impl fmt::Display for Place {
