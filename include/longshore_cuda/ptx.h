@@ -53,6 +53,7 @@ template <class T> LONGSHORE_CUDA_ void out(T &to, W bits) {
   static_assert(sizeof(T) <= sizeof(W), "an operand has at most 64 bits");
   to = as<T>(bits);
 }
+template <class T> LONGSHORE_CUDA_ void out(volatile T &to, W bits) { to = as<T>(bits); }
 
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
 
