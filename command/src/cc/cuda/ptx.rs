@@ -152,9 +152,7 @@ impl Translator {
 
     fn registers(&mut self, text: &str) -> Option<()> {
         let (ty, names) = text.trim_start().strip_prefix('.')?.split_once(char::is_whitespace)?;
-        if ty != "pred" && bits(ty)? > 64 {
-            return None;
-        }
+        (ty == "pred" || bits(ty).is_some()).then_some(())?;
         for name in names.split(',') {
             let variable = register(name.trim())?;
             let _ = write!(self.code, "longshore_ptx::W {variable} = 0; ");

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 impl Translator {
     pub(super) fn memory(&self, it: &Instruction<'_>) -> Option<String> {
-        let (name, first) = (it.parts[0], it.operands.first());
+        let name = it.parts[0];
         match name {
             "prefetch" | "prefetchu" | "discard" => return Some(String::new()),
             "cp" => return self.copy(it),
@@ -36,7 +36,7 @@ impl Translator {
             None => vec![values],
         };
         let lanes = [("v2", 2), ("v4", 4), ("v8", 8)].into_iter().find(|(lanes, _)| it.has(lanes));
-        if lanes.map_or(1, |(_, lanes)| lanes) != values.len() || first.is_none() {
+        if lanes.map_or(1, |(_, lanes)| lanes) != values.len() {
             return None;
         }
         let spaces = ["param", "const", "tex"];
