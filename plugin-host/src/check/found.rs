@@ -99,15 +99,12 @@ impl Found {
     /// Replaces the records of all words, which follow each other.
     pub(crate) fn replace(&self, region: &Region, items: u32, base: u32) {
         let cells = self.cells(region, items);
-        let item = |index: usize| base + if self.bytes == 8 { index / 2 } else { index } as u32;
-        if self.writes {
-            for (index, cell) in cells.iter_mut().enumerate() {
-                cell.write = self.record.at(item(index));
-            }
-            return;
-        }
-        for (index, cell) in cells.iter_mut().enumerate() {
-            cell.read = self.record.at(item(index)).with_more(cell.read.has_more());
+        let record = self.record.at(base);
+        match (self.bytes, self.writes) {
+            (8, true) => replace_all::<2>(cells, record, |cell, record| cell.write = record),
+            (_, true) => replace_all::<1>(cells, record, |cell, record| cell.write = record),
+            (8, false) => replace_all::<2>(cells, record, replace_read),
+            (_, false) => replace_all::<1>(cells, record, replace_read),
         }
     }
 
@@ -204,6 +201,24 @@ impl Found {
         let between = between.rem_euclid(self.stride.abs()) as u64;
         !is_same && (between < self.bytes || between + other.bytes > step)
     }
+}
+
+/// Replaces records of items that have `WORDS` words each. `record` is the first item's.
+#[inline(always)]
+fn replace_all<const WORDS: usize>(
+    cells: &mut [Cells],
+    mut record: Record,
+    replace: impl Fn(&mut Cells, Record),
+) {
+    for words in cells.as_chunks_mut::<WORDS>().0 {
+        words.iter_mut().for_each(|cell| replace(cell, record));
+        record = record.successor();
+    }
+}
+
+#[inline(always)]
+fn replace_read(cell: &mut Cells, record: Record) {
+    cell.read = record.with_more_of(cell.read);
 }
 
 impl Past {

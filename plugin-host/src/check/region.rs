@@ -129,6 +129,19 @@ impl Record {
         Record(self.0 | u64::from(segment))
     }
 
+    /// Returns the record of the same access by the item with the next segment.
+    #[inline]
+    pub(crate) fn successor(self) -> Record {
+        Record(self.0.wrapping_add(1))
+    }
+
+    /// Returns a record of a read, with the statement of an older one whether the word has further
+    /// records.
+    #[inline]
+    pub(crate) fn with_more_of(self, older: Record) -> Record {
+        Record(self.0 | older.0 & 1 << 59)
+    }
+
     pub(crate) fn place(self) -> u32 {
         (self.0 >> 37) as u32 & ((1 << 22) - 1)
     }
