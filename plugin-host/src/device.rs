@@ -66,11 +66,18 @@ impl Device<HostBackend> for HostDevice {
     /// Loads an image. Relocatable objects and archives can be linked lazily; a shared object is
     /// loaded at once, as by the system's loader.
     fn load(&self, image: ImageBytes, loading: Loading) -> Result<HostModule> {
-        match loading {
+        let module = match loading {
             Loading::Lazily => HostModule::load_lazily(image, &self.links),
             // Work that a later version defers may also be done at once.
             _ => HostModule::load(image, &self.links),
+        }?;
+        if self.checker.is_some() && !module.has_checks() {
+            log::warn!(
+                "the kernels of an image run unchecked: compile it by `longshore cc --check`, or \
+                 load its bitcode"
+            );
         }
+        Ok(module)
     }
 
     fn create_queue(&self) -> Result<HostQueue> {

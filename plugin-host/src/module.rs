@@ -191,6 +191,11 @@ impl HostModule {
         }
     }
 
+    /// Returns whether code of the image checks its accesses.
+    pub(crate) fn has_checks(&self) -> bool {
+        self.image.notes().has_checks
+    }
+
     /// Returns the exported symbol of this name and kind.
     fn symbol_of(&self, kind: SymbolKind, name: &str) -> Result<Symbol> {
         let symbol = self.image.symbol(name)?.ok_or_else(|| not_found(kind, name))?;

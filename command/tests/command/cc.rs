@@ -272,6 +272,22 @@ fn options_of_clang_reach_it() {
 }
 
 #[test]
+fn checks_are_missed_in_an_image_without_them() {
+    let Some(world) = World::new() else { return };
+    let arguments = "-k saxpy -i 4 -a u64=4 -a f32=2.5 -a f32[4]=iota -a out:f32[4]=one";
+    for (options, is_warned) in [("", true), ("--raw", true), ("--check", false)] {
+        world.cc(&format!("saxpy.c {options} -o saxpy.img")).assert_succeeds();
+        for lazily in ["", "--lazy"] {
+            let run = format!("run --check {lazily} saxpy.img {arguments}");
+            let ran = outcome(&mut world.command(&run));
+            assert_eq!(ran.code, 0, "{}", ran.stderr);
+            let says = ran.stderr.contains("longshore cc --check");
+            assert_eq!(says, is_warned, "{options} {lazily}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
 fn the_compiler_is_the_users_choice() {
     let Some(world) = World::new() else { return };
     for clang in compilers() {

@@ -27,7 +27,13 @@ pub(super) struct Notes {
 pub(super) struct ImageNotes {
     kernels: BTreeMap<String, Notes>,
     helpers: Notes,
+    /// Whether code of the image calls the checks of accesses.
+    pub(super) has_checks: bool,
 }
+
+/// The function that all code with checks calls when it is loaded. Must match
+/// `jit/checks/src/globals.rs`.
+const OF_CHECKED_CODE: &str = "__longshore_check_register";
 
 /// Returns the description of a kernel, if the image has one.
 ///
@@ -92,6 +98,8 @@ impl ImageNotes {
 
     fn add_from(&mut self, object: &[u8]) {
         let Ok(file) = ElfFile64::<LittleEndian>::parse(object) else { return };
+        let mut all = file.symbols().chain(file.dynamic_symbols());
+        self.has_checks |= all.any(|symbol| symbol.name() == Ok(OF_CHECKED_CODE));
         for symbol in file.symbols() {
             let Some(owner) = symbol.name().ok().and_then(note_owner) else { continue };
             let section =
