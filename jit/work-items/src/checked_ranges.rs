@@ -79,6 +79,8 @@ struct Search<'a, 'l> {
     /// The blocks to which each round of the loop comes.
     certain: Vec<bool>,
     forms: HashMap<ValueRef, Option<Form>>,
+    /// Comparisons without which values have no form.
+    needed: Vec<Condition>,
 }
 
 /// The blocks of a loop, the first one first, with their edges inside.
@@ -104,7 +106,8 @@ impl Body<'_, '_> {
                     continue;
                 };
                 let certain = graph.certain(made.end);
-                let mut search = Search { ir, made, graph, certain, forms: HashMap::new() };
+                let mut search =
+                    Search { ir, made, graph, certain, forms: HashMap::new(), needed: Vec::new() };
                 let (accesses, path) = search.accesses();
                 let has_end = search.form(search.end()) == Some(Form::Same);
                 if has_end && !accesses.is_empty() {
@@ -274,6 +277,7 @@ impl Search<'_, '_> {
                 }
             }
         }
+        all.conditions.append(&mut self.needed);
         // The accesses of different paths are never all made.
         let is_one_path = all.branches.iter().all(|(branch, value)| {
             !all.branches.iter().any(|(other, it)| other == branch && it != value)
@@ -424,6 +428,7 @@ impl Search<'_, '_> {
             opcode::BIT_CAST => ir.kind(ir.type_of(value)) == type_kind::POINTER,
             opcode::MUL => forms.contains(&Form::Same),
             opcode::SHL => forms[1] == Form::Same,
+            opcode::OR => self.is_sum(value),
             // A narrow index is extended.
             opcode::GET_ELEMENT_PTR => {
                 (1..operands.len()).all(|index| forms[index] == Form::Same || is_wide(index))
@@ -436,6 +441,19 @@ impl Search<'_, '_> {
             kind => kind == type_kind::POINTER,
         };
         (is_linear && is_scalar).then_some(Form::Linear)
+    }
+
+    /// Returns whether an `or` with a constant is a sum, if small numbers have no bit of the
+    /// constant.
+    fn is_sum(&mut self, or: ValueRef) -> bool {
+        let ir = self.ir;
+        let [number, constant] = [ir.operand(or, 0), ir.operand(or, 1)];
+        let Some(constant) = ir.constant_value(constant).filter(|it| *it != 0) else {
+            return false;
+        };
+        let limit = ll!(ir, LLVMConstInt(ir.type_of(or), 1 << constant.trailing_zeros(), 0));
+        self.needed.push(Condition { predicate: predicate::ULT, left: number, right: limit });
+        true
     }
 
     /// Returns whether a load is of a variable, or an element of one, that keeps its value for the
