@@ -129,6 +129,7 @@ impl Loops {
                 [number, of] => Some(longshore_work_items::Part { number, of }),
                 _ => None,
             },
+            ..Default::default()
         };
         // SAFETY: clang has just written the bitcode.
         let made = unsafe { longshore_work_items::run_on_bitcode(library, &bitcode, options) };

@@ -28,7 +28,12 @@ pub use reduce::reduce;
 impl Kernel {
     /// Returns the kernel of a seed.
     pub fn from_seed(seed: u64) -> Kernel {
-        generate::generate(seed)
+        generate::generate(seed, true)
+    }
+
+    /// Returns the kernel of a seed whose items do not wait for each other.
+    pub fn without_waits(seed: u64) -> Kernel {
+        generate::generate(seed, false)
     }
 
     /// Returns the results of the kernel's launch, with sub-groups of 32 items.

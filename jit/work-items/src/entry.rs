@@ -25,8 +25,23 @@ const SELF_WORDS: u32 = 9;
 /// Offset in `struct longshore_calls`.
 pub(crate) const CALLS_FAIL: u64 = 32;
 
-/// The functions of a group.
+/// The kernel's code before the pass.
 #[derive(Clone, Copy)]
+pub(crate) enum Old {
+    /// The version with recorded items, which takes over if items are to be recorded.
+    Traced(ValueRef),
+    /// The whole kernel, because its items never wait. It also takes over for groups with short
+    /// rows, and for groups whose items have more bytes on the stack than a thread has for them.
+    Plain { item_bytes: u64 },
+}
+
+/// Least number of items in x for which loops over them are better.
+const SHORTEST_ROW: u64 = 8;
+/// Most bytes on the stack for the items of a group of a kernel whose items never wait.
+const MOST_BYTES: u64 = 192 << 10;
+
+/// The functions of a group.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Groups {
     /// Function for groups of one row, or of rows that are whole sub-groups; for all if `any` is
     /// absent.
@@ -37,14 +52,8 @@ pub(crate) struct Groups {
     pub(crate) likely: Option<([u32; 3], ValueRef)>,
 }
 
-/// Makes a new function the kernel: with recorded items it calls `traced`, or without it the old
-/// one; otherwise it runs one of `groups` for each group.
-pub(crate) fn replace_kernel(
-    ir: &Ir<'_>,
-    kernel: ValueRef,
-    traced: Option<ValueRef>,
-    groups: Groups,
-) {
+/// Makes a new function the kernel: it runs one of `groups` for each group, or calls the old code.
+pub(crate) fn replace_kernel(ir: &Ir<'_>, kernel: ValueRef, old: Old, groups: Groups) {
     let name = ir.name(kernel);
     let ty = ll!(ir, LLVMGlobalGetValueType(kernel));
     ir.set_name(kernel, &format!("longshore_items_of_{name}"));
@@ -66,14 +75,15 @@ pub(crate) fn replace_kernel(
     if !ir.has_attribute(kernel, "optnone") {
         ir.add_attribute(kernel, "noinline");
     }
-    Entry { ir, function: new, traced: traced.unwrap_or(kernel), groups }.emit();
+    Entry { ir, function: new, kernel, old, groups }.emit();
 }
 
 struct Entry<'i, 'l> {
     ir: &'i Ir<'l>,
     function: ValueRef,
-    /// The version with recorded items.
-    traced: ValueRef,
+    /// The kernel's function before the pass.
+    kernel: ValueRef,
+    old: Old,
     groups: Groups,
 }
 
@@ -89,11 +99,27 @@ impl Entry<'_, '_> {
         let array = ll!(ir, LLVMArrayType(i64, SELF_WORDS));
         let own = build.alloca(array);
         let traced = build.load_field(work, WORK_TRACED, ir.int(32));
-        let is_traced = build.compare(predicate::NE, traced, ir.constant(32, 0));
-        build.cond_br(is_traced, items, groups);
+        let mut is_old = build.compare(predicate::NE, traced, ir.constant(32, 0));
+        let old = match self.old {
+            Old::Traced(traced) => traced,
+            Old::Plain { item_bytes } => {
+                let [x, y, z] = [0, 4, 8].map(|at| {
+                    let items = build.load_field(work, WORK_ITEMS + at, ir.int(32));
+                    build.cast(opcode::ZEXT, items, i64)
+                });
+                let is_short = build.compare(predicate::ULT, x, ir.constant(64, SHORTEST_ROW));
+                let all = build.multiply(build.multiply(x, y), z);
+                let most = ir.constant(64, MOST_BYTES / item_bytes.max(1));
+                let is_large = build.compare(predicate::UGT, all, most);
+                let is_other = build.binary(opcode::OR, is_short, is_large);
+                is_old = build.binary(opcode::OR, is_old, is_other);
+                self.kernel
+            }
+        };
+        build.cond_br(is_old, items, groups);
         let build = ir.at_end(items);
-        let ty = ll!(ir, LLVMGlobalGetValueType(self.traced));
-        build.call(ty, self.traced, &[arguments, work]);
+        let ty = ll!(ir, LLVMGlobalGetValueType(old));
+        build.call(ty, old, &[arguments, work]);
         build.br(end);
         self.emit_start(groups, work, own);
         let round = self.emit_round(groups, end, work, own);

@@ -7,6 +7,7 @@ use longshore_llvm::types::*;
 
 use crate::ir::{Ir, ll};
 use crate::markers::Marker;
+use crate::plain;
 use crate::regions::Obstacle;
 
 /// Beginning of the symbols of functions of one item.
@@ -25,6 +26,8 @@ pub(crate) struct Kernel {
     pub(crate) function: ValueRef,
     /// The work of one item.
     pub(crate) item: ValueRef,
+    /// Whether the items never wait: the kernel's code runs without loops of the pass too.
+    pub(crate) is_plain: bool,
     /// The version with recorded items, if it is a function of its own.
     pub(crate) traced: Option<ValueRef>,
     /// Symbol of the version without recorded items, if it is a function of its own. LLVM may
@@ -160,20 +163,25 @@ impl Calls {
     }
 }
 
-/// Returns the kernels of the module whose items wait for each other, or `all` with a function of
-/// one item.
-pub(crate) fn find(ir: &Ir<'_>, calls: &Calls, all: bool) -> Vec<Kernel> {
+/// Returns the kernels of the module that may become loops: all whose items wait for each other,
+/// and others whose items have loops. With checks, all kernels with a function of one item.
+pub(crate) fn find(ir: &Ir<'_>, calls: &Calls, is_checked: bool) -> Vec<Kernel> {
     let functions = ir.all_functions().into_iter();
-    let items = functions.filter(|it| ir.is_defined(*it) && (all || calls.waits(*it)));
+    let items = functions.filter(|it| ir.is_defined(*it));
     items
         .filter_map(|item| {
             let name = ir.name(item).strip_prefix(ITEM)?.to_owned();
+            let is_plain = !is_checked && !calls.waits(item);
+            if is_plain && !plain::has_loops(ir, calls, item) {
+                return None;
+            }
             let symbol = CString::new(name.as_str()).ok()?;
             let function = ll!(ir, LLVMGetNamedFunction(ir.module, symbol.as_ptr())).present()?;
             let [traced, run] =
                 [TRACED, RUN].map(|prefix| calls.version(ir, prefix, &name, function));
             let run = run.and_then(|run| CString::new(ir.name(run)).ok());
-            ir.is_defined(function).then_some(Kernel { name, function, item, traced, run })
+            let kernel = Kernel { name, function, item, is_plain, traced, run };
+            ir.is_defined(function).then_some(kernel)
         })
         .collect()
 }

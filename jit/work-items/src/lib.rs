@@ -1,4 +1,4 @@
-//! Kernels of work-items with barriers, as loops: a pass over LLVM's IR.
+//! Kernels of work-items as loops: a pass over LLVM's IR.
 //!
 //! A kernel of `longshore_device.h` in the form of one work-item, whose items wait for each other,
 //! would need a stack for each item on a CPU. The pass makes a function of the group from the
@@ -14,6 +14,9 @@
 //! In code with checks of accesses, `checked_ranges.rs` then adds copies of loops. The runtime
 //! checks the accesses of such a copy before the loop begins.
 //!
+//! Kernels whose items never wait become such loops if that is faster: `plain.rs` decides, and
+//! `clip.rs` leaves out items that return at once.
+//!
 //! PoCL does so with its work-group functions, AdaptiveCpp with continuations. Kernels that cannot
 //! be divided stay as they are, and the report says why.
 //!
@@ -25,6 +28,7 @@ mod checked;
 mod checked_items;
 mod checked_ranges;
 mod chunk;
+mod clip;
 mod copies;
 mod copy;
 mod cuda;
@@ -47,6 +51,7 @@ mod metadata;
 mod notes;
 mod passes;
 mod phis;
+mod plain;
 mod predicates;
 mod recompute;
 mod regions;
@@ -67,9 +72,12 @@ use chunk::Chunk;
 use copies::Copy;
 use ir::{Ir, ll};
 use kernels::Kernel;
+use plain::Worth;
 use regions::Obstacle;
+use transform::Kind;
 
-/// The outcome for each kernel whose items wait for each other.
+/// The outcome for each kernel whose items wait for each other, and for other kernels that became
+/// loops.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The kernels, in the order of the module.
@@ -145,6 +153,8 @@ pub unsafe fn run_checked(
 struct How {
     /// Whether accesses have checks.
     is_checked: bool,
+    /// Whether kernels whose items never wait become loops even if that is not better.
+    is_forced: bool,
     choice: copies::Choice,
 }
 
@@ -164,12 +174,15 @@ unsafe fn loops(
     let calls = kernels::Calls::new(&ir);
     let mut report = Report::default();
     let mut found = kernels::find(&ir, &calls, how.is_checked);
+    // Large modules take long enough without.
+    found.retain(|kernel| !kernel.is_plain || how.choice == copies::Choice::All);
     let check = |kernel: &Kernel| match how.is_checked {
         true => checked_items::check(&ir, &calls, kernel),
         false => Ok(()),
     };
     found.retain(|kernel| match kernels::check(&ir, &calls, kernel).and_then(|()| check(kernel)) {
         Ok(()) => true,
+        Err(_) if kernel.is_plain => false,
         Err(obstacle) => {
             refuse(&ir, kernel, reason(&ir, &obstacle), &mut report);
             false
@@ -181,8 +194,11 @@ unsafe fn loops(
     kernels::inline_into(&ir, &calls, &found);
     let copies = copies::make(&ir, &calls, &found, how.choice, machine)?;
     for kernel in &found {
-        let own = copies.iter().filter(|copy| copy.kernel == kernel.name);
-        make_loops(&ir, kernel, own, how.is_checked, &mut report);
+        let own: Vec<&Copy> = copies.iter().filter(|copy| copy.kernel == kernel.name).collect();
+        match kernel.is_plain {
+            true => make_plain_loops(&ir, kernel, &own, how.is_forced, &mut report),
+            false => make_loops(&ir, kernel, &own, how.is_checked, &mut report),
+        }
     }
     ir.verify().map_err(|problem| format!("the loops over items are invalid: {problem}"))?;
     Ok(report)
@@ -209,6 +225,8 @@ pub struct Options {
     pub may_divide: bool,
     /// Make kernels of this part alone.
     pub part: Option<Part>,
+    /// Make loops of kernels whose items never wait even if that is not better, as tests want it.
+    pub force_loops: bool,
 }
 
 /// A part of a module. The objects of all parts together have the module's kernels.
@@ -311,7 +329,7 @@ unsafe fn change(
     }
     drop(ir);
     let choice = options.part.map_or(copies::Choice::All, Part::choice);
-    let how = How { choice, ..How::default() };
+    let how = How { choice, is_forced: options.force_loops, ..How::default() };
     let report = match options.keep_stacks {
         true => Report::default(),
         // SAFETY: promised by the caller.
@@ -320,19 +338,66 @@ unsafe fn change(
     Ok(Report { made, parts: 1, ..report })
 }
 
-fn make_loops<'a>(
+/// Makes loops of a kernel whose items never wait, if that is better or `is_forced`. Otherwise
+/// leaves the kernel as it is.
+fn make_plain_loops(
     ir: &Ir<'_>,
     kernel: &Kernel,
-    copies: impl Iterator<Item = &'a Copy>,
+    copies: &[&Copy],
+    is_forced: bool,
+    report: &mut Report,
+) {
+    let mut groups = entry::Groups::default();
+    let mut bytes = 0;
+    let is_better = copies.iter().all(|copy| {
+        let known = copy.likely.unwrap_or(notes::required_group(ir, &kernel.name));
+        let is_wanted = match plain::worth(ir, copy.function) {
+            Worth::Better => true,
+            Worth::NotBetter => is_forced,
+            Worth::Wrong => false,
+        };
+        if !is_wanted {
+            return false;
+        }
+        let Ok(made) =
+            transform::transform(ir, copy.function, known, copy.chunk, Kind::Plain(kernel.item))
+        else {
+            return false;
+        };
+        bytes = made.item_bytes.max(bytes);
+        match copy.likely {
+            Some(group) => groups.likely = Some((group, copy.function)),
+            None => groups.regular = Some(copy.function),
+        }
+        made.loops > 1 || is_forced
+    });
+    if is_better {
+        let old = entry::Old::Plain { item_bytes: bytes };
+        entry::replace_kernel(ir, kernel.function, old, groups);
+        report.kernels.push(Outcome { kernel: kernel.name.clone(), result: Ok(()) });
+        return;
+    }
+    let first = copies.first().and_then(|copy| ll!(ir, LLVMGetSubprogram(copy.function)).present());
+    copies.iter().for_each(|copy| ll!(ir, LLVMDeleteFunction(copy.function)));
+    if let Some(program) = first {
+        ll!(ir, LLVMSetSubprogram(kernel.item, program));
+    }
+}
+
+fn make_loops(
+    ir: &Ir<'_>,
+    kernel: &Kernel,
+    copies: &[&Copy],
     is_checked: bool,
     report: &mut Report,
 ) {
     let required = notes::required_group(ir, &kernel.name);
-    let mut groups = entry::Groups { regular: None, any: None, likely: None };
+    let mut groups = entry::Groups::default();
+    let kind_of_code = if is_checked { Kind::Checked } else { Kind::Waits };
     let (mut kind, mut bytes, mut failure) = (NOTE_LOOPS, 0, None);
     for copy in copies {
         let known = copy.likely.unwrap_or(required);
-        let made = transform::transform(ir, copy.function, known, copy.chunk, is_checked);
+        let made = transform::transform(ir, copy.function, known, copy.chunk, kind_of_code);
         match (made, copy.likely) {
             (Ok(made), Some(group)) => {
                 bytes = made.item_bytes.max(bytes);
@@ -362,7 +427,8 @@ fn make_loops<'a>(
             refuse(ir, kernel, reason, report);
         }
         _ => {
-            entry::replace_kernel(ir, kernel.function, kernel.traced, groups);
+            let old = entry::Old::Traced(kernel.traced.unwrap_or(kernel.function));
+            entry::replace_kernel(ir, kernel.function, old, groups);
             kernel.delete_replaced(ir);
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             notes::add(ir, &kernel.name, kind, bytes, "");

@@ -192,6 +192,9 @@ impl Search<'_, '_> {
         let from = |block| ir.incoming(counter).into_iter().find(|(_, from)| *from == block);
         let begin = self.begin(from(before)?.0)?;
         let step = self.step(counter, from(latch)?.0)?;
+        for value in [end, step] {
+            self.move_before(value, before, &blocks);
+        }
         let is_of_chunk = |value: ValueRef| {
             let is_inside = ir.is_instruction(value) && blocks.contains(&ir.block_of(value));
             !is_inside && self.uniformity.level(value) <= Level::Chunk
@@ -210,6 +213,24 @@ impl Search<'_, '_> {
             is_signed,
             includes_end,
         })
+    }
+
+    /// Moves a value that is the same for all rounds of a loop before the loop, if it is one.
+    fn move_before(&self, value: ValueRef, before: BlockRef, blocks: &[BlockRef]) {
+        let ir = self.ir;
+        if !ir.is_instruction(value) || !blocks.contains(&ir.block_of(value)) {
+            return;
+        }
+        if ir.opcode(value) == opcode::PHI || !is_speculatable(ir, value) {
+            return;
+        }
+        let operands = ir.operands(value);
+        operands.iter().for_each(|operand| self.move_before(*operand, before, blocks));
+        let is_before =
+            |it: &ValueRef| !ir.is_instruction(*it) || !blocks.contains(&ir.block_of(*it));
+        if operands.iter().all(is_before) {
+            ir.move_before(value, ir.terminator(before));
+        }
     }
 
     /// Returns the first `i` of the item with id 0, if that of others is their id further on.

@@ -7,6 +7,7 @@ use longshore_llvm::types::*;
 
 use crate::checked;
 use crate::chunk::{Chunk, WIDTH};
+use crate::clip::{self, Clip};
 use crate::flow::Flow;
 use crate::indices::bound_indices;
 use crate::ir::{Ir, ll};
@@ -15,7 +16,7 @@ use crate::markers::Marker;
 use crate::metadata::is_for_debuggers;
 use crate::regions::{Node, Nodes, Obstacle, Regions, divide};
 use crate::shape::{Place, Shaper, Sizes, places};
-use crate::slots::{Kind, Loops, Slots, use_points};
+use crate::slots::{self, Loops, Slots, use_points};
 use crate::uniformity::{Level, Uniformity, is_plain};
 
 /// Facts about a transformed function.
@@ -23,6 +24,19 @@ use crate::uniformity::{Level, Uniformity, is_plain};
 pub(crate) struct Transformed {
     /// Bytes on the stack for each item of a group.
     pub(crate) item_bytes: u64,
+    /// Number of loops over items.
+    pub(crate) loops: usize,
+}
+
+/// The kind of a kernel's code.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Items may wait for each other.
+    Waits,
+    /// Items never wait. The value is the function of one item, which stays as it is.
+    Plain(ValueRef),
+    /// Accesses have checks.
+    Checked,
 }
 
 /// A function whose regions have loops.
@@ -58,8 +72,9 @@ pub(crate) fn transform(
     function: ValueRef,
     required: [u32; 3],
     chunk: Chunk,
-    is_checked: bool,
+    kind: Kind,
 ) -> Result<Transformed, Obstacle> {
+    let is_checked = kind == Kind::Checked;
     check(ir, function)?;
     erase_lifetimes(ir, function);
     if is_checked {
@@ -69,6 +84,10 @@ pub(crate) fn transform(
     let mut variables = ir.instructions(start);
     variables.retain(|it| ir.opcode(*it) == opcode::ALLOCA);
     let (mut nodes, end) = split_at_nodes(ir, function);
+    let clip = match kind {
+        Kind::Plain(item) => clip::take_returns(ir, start, end, item),
+        Kind::Waits | Kind::Checked => None,
+    };
     let flow = Flow::new(ir, function);
     let mut uniformity = Uniformity::new(ir, function, &flow, chunk);
     bound_indices(ir, function, &mut uniformity);
@@ -117,13 +136,14 @@ pub(crate) fn transform(
         returned: None,
         is_checked,
     };
-    body.run()?;
-    Ok(Transformed { item_bytes: body.slots.item_bytes })
+    body.run(clip.as_ref())?;
+    let loops = body.loops.items.iter().map(Vec::len).sum();
+    Ok(Transformed { item_bytes: body.slots.item_bytes, loops })
 }
 
 impl<'i, 'l> Body<'i, 'l> {
-    fn run(&mut self) -> Result<(), Obstacle> {
-        self.make_loops();
+    fn run(&mut self, clip: Option<&Clip>) -> Result<(), Obstacle> {
+        self.make_loops(clip);
         if self.is_checked {
             self.refuse_missing_items()?;
         }
@@ -132,7 +152,9 @@ impl<'i, 'l> Body<'i, 'l> {
         self.exchange()?;
         self.hoist();
         self.recompute_cheap_values();
-        self.bound_loops();
+        if clip.is_none() {
+            self.bound_loops();
+        }
         self.leave_regions()?;
         self.move_values_to_slots()?;
         self.replace_parameters()?;
@@ -148,12 +170,18 @@ impl<'i, 'l> Body<'i, 'l> {
 
     /// Makes the loops of all regions. Afterwards, edges to an entry lead to the block before the
     /// loops, and edges out of a loop are still as they were.
-    fn make_loops(&mut self) {
+    fn make_loops(&mut self, clip: Option<&Clip>) {
         for (number, region) in self.groups.list.iter().enumerate() {
-            let group = self.shaper.group_loops(region.entry);
+            let mut group = self.shaper.group_loops(region.entry);
+            let row = clip.map(|clip| self.clip_row(clip, &mut group));
             let mut items = Vec::new();
             for (item, region) in self.chunks[number].list.iter().enumerate() {
                 let made = self.shaper.item_loop(region.entry, &group);
+                if let Some(row) = &row {
+                    ll!(self.ir, LLVMSetOperand(made.counter, 0, row.first));
+                    let more = self.ir.operand(self.ir.terminator(made.end), 0);
+                    ll!(self.ir, LLVMSetOperand(more, 1, row.end));
+                }
                 self.places.insert(made.before, Place::Chunk(number, item));
                 self.places.insert(made.after, Place::ChunkNode(number, made.after));
                 items.push(made);
@@ -219,7 +247,7 @@ impl<'i, 'l> Body<'i, 'l> {
             && uses.iter().all(|(.., place)| {
                 place.group() == own.group() && !matches!(place, Place::Group(_))
             });
-        let kind = Kind::for_level(self.uniformity.level(value), stays);
+        let kind = slots::Kind::for_level(self.uniformity.level(value), stays);
         let slot = self.slots.allocate(ir.type_of(value), kind);
         for (user, index, point, place) in uses {
             let loaded = self.slots.load(slot, point, place, &self.loops)?;
@@ -273,7 +301,7 @@ impl<'i, 'l> Body<'i, 'l> {
                 ir.erase(variable);
                 continue;
             }
-            let slot = self.slots.allocate(self.padded(variable), Kind::Items);
+            let slot = self.slots.allocate(self.padded(variable), slots::Kind::Items);
             self.slots.align(slot, ll!(ir, LLVMGetAlignment(variable)));
             let ty = ir.type_of(variable);
             for user in ir.users(variable) {

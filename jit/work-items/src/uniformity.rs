@@ -268,10 +268,20 @@ impl Influence {
             let from = flow.successors[block].clone();
             let inside = |number| Some(number) != end;
             let starts: Vec<usize> = from.iter().copied().filter(|it| inside(*it)).collect();
-            let reached = flow.reach(starts, &flow.successors, inside);
+            let reached = flow.reach(starts.clone(), &flow.successors, inside);
+            let is_repeated = flow.reach(from, &flow.successors, |_| true)[block];
+            // A block that only one way leads to is no join, if items choose once.
+            let ways: Vec<Vec<bool>> = match is_repeated {
+                true => Vec::new(),
+                false => {
+                    let way = |start: usize| flow.reach(vec![start], &flow.successors, inside);
+                    starts.into_iter().map(way).collect()
+                }
+            };
+            let joins = |number: usize| ways.iter().filter(|way| way[number]).count() > 1;
             let mut joins: Vec<Join> = flow
                 .numbers()
-                .filter(|number| reached[*number])
+                .filter(|number| reached[*number] && (is_repeated || joins(*number)))
                 .map(|block| Join { block, ways: None })
                 .collect();
             // The end is reached, but not passed.

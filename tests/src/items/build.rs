@@ -18,6 +18,8 @@ pub enum Execution {
     Loops,
     /// Loops over the items, from bitcode that the compiler has optimized.
     OptimizedLoops,
+    /// The loops of `Loops`, and of all kernels whose items do not wait.
+    AllLoops,
 }
 
 /// A way of compilation.
@@ -58,7 +60,9 @@ impl Build {
             Execution::Fibers => {
                 return self.compile(&["-c"], source, to).map(|()| Vec::new());
             }
-            Execution::Loops => early.extend(["-Xclang", "-disable-llvm-passes"]),
+            Execution::Loops | Execution::AllLoops => {
+                early.extend(["-Xclang", "-disable-llvm-passes"])
+            }
             Execution::OptimizedLoops => {}
         }
         self.compile(&early, source, &bitcode)?;
@@ -66,7 +70,9 @@ impl Build {
         // SAFETY: the system's library of this name is LLVM's.
         let library = unsafe { Library::find(version) }.map_err(|error| error.to_string())?;
         let bytes = std::fs::read(&bitcode).map_err(|error| error.to_string())?;
-        let options = longshore_work_items::Options { strip: true, ..Default::default() };
+        let force_loops = self.execution == Execution::AllLoops;
+        let options =
+            longshore_work_items::Options { strip: true, force_loops, ..Default::default() };
         let watchdog = Watchdog::aborting(RUN_LIMIT, format!("the pass over {about}, {self:?}"));
         // SAFETY: the bitcode is the compiler's.
         let (bytes, report) =

@@ -20,17 +20,19 @@ use super::random::Random;
 use functions::Summary;
 use scope::{Flow, Region, Scope};
 
-/// Returns the kernel of a seed.
-pub(super) fn generate(seed: u64) -> Kernel {
+/// Returns the kernel of a seed. Its items wait for each other only if `waits`.
+pub(super) fn generate(seed: u64, waits: bool) -> Kernel {
     let mut random = Random::new(seed);
     let items = group_size(&mut random);
-    let mut generator =
-        Generator { random, items, functions: Vec::new(), summaries: Vec::new(), cost: 1 };
+    let (functions, summaries) = (Vec::new(), Vec::new());
+    let mut generator = Generator { random, waits, items, functions, summaries, cost: 1 };
     generator.kernel(seed)
 }
 
 struct Generator {
     random: Random,
+    /// Whether there are barriers, sub-group operations and shared memory.
+    waits: bool,
     items: [u32; 3],
     functions: Vec<Function>,
     summaries: Vec<Summary>,
@@ -42,7 +44,10 @@ impl Generator {
     fn kernel(&mut self, seed: u64) -> Kernel {
         let volume: u32 = self.items.iter().product();
         let has_fixed_size = self.random.percent(50);
-        let shared = self.shared_arrays(if has_fixed_size { volume } else { 1024 });
+        let shared = match self.waits {
+            true => self.shared_arrays(if has_fixed_size { volume } else { 1024 }),
+            false => Vec::new(),
+        };
         for _ in 0..self.random.below(5) {
             self.function();
         }
@@ -50,7 +55,10 @@ impl Generator {
         scope.budget = self.random.within(6, 40);
         let mut body = Vec::new();
         self.define_shared(&mut scope, &mut body);
-        let flow = Flow::for_kernel();
+        let flow = Flow::new(Class::Group, self.waits, self.waits);
+        if !self.waits && self.random.percent(60) {
+            self.return_early(&mut scope, flow.in_tail(), &mut body);
+        }
         self.statements(&mut scope, flow, &mut body);
         if self.random.percent(40) {
             scope.budget = self.random.within(2, 12);

@@ -122,11 +122,33 @@ fn shaped() -> Vec<Launch> {
     SHAPES.into_iter().flat_map(of_shape).collect()
 }
 
+/// Returns launches of the kernels of `loops.c` for groups of each shape.
+fn looping() -> Vec<Launch> {
+    let of_shape = |items: [u32; 3]| {
+        let count = 3 * items.iter().product::<u32>() as usize;
+        let n = count as u32 - items[0] / 2;
+        LOOPING.into_iter().chain(OWN_LOOPS).map(move |kernel| {
+            launch(kernel, 3, items, vec![words(count, 10_000), zeros(count), word(n)])
+        })
+    };
+    let step = if effort::is_all() { 1 } else { 3 };
+    SHAPES.into_iter().step_by(step).flat_map(of_shape).collect()
+}
+
+/// The kernels of `loops.c` whose loops contain the loops over items.
+const LOOPING: [&str; 7] =
+    ["windows", "quotients", "strides", "late", "turning", "grids", "middle"];
+/// The kernels of `loops.c` whose loops stay inside the loop over items.
+const OWN_LOOPS: [&str; 6] =
+    ["broken", "scattered", "collatz", "ordered", "rows_of_items", "inner"];
+
 /// A source with its launches.
 struct Case {
     file: &'static str,
     flags: String,
     launches: Vec<Launch>,
+    /// Whether items wait for each other.
+    waits: bool,
 }
 
 /// Returns the cases; `sizes` are for groups of a fixed size.
@@ -135,9 +157,12 @@ fn cases(sizes: &[u32]) -> Vec<Case> {
         file: "kernels.c",
         flags: format!("-DGROUP={size}"),
         launches: fixed(*size),
+        waits: true,
     };
-    let shapes = Case { file: "shapes.c", flags: String::new(), launches: shaped() };
-    sizes.iter().map(of_size).chain([shapes]).collect()
+    let of_shapes = |file, launches, waits| Case { file, flags: String::new(), launches, waits };
+    let shapes = of_shapes("shapes.c", shaped(), true);
+    let loops = of_shapes("loops.c", looping(), false);
+    sizes.iter().map(of_size).chain([shapes, loops]).collect()
 }
 
 impl Case {
@@ -153,9 +178,22 @@ impl Case {
     }
 
     /// Checks that all kernels became loops. The optimizer may merge a condition of the items with
-    /// one of the group; this then keeps the stacks, and is printed.
+    /// one of the group; this then keeps the stacks, and is printed. Kernels whose items do not
+    /// wait become loops if that is better, and never without optimization.
     fn check_outcomes(&self, build: &Build, outcomes: &[Outcome]) {
         if build.execution == Execution::Fibers {
+            return;
+        }
+        if !self.waits {
+            let is_plain = build.flags.iter().any(|flag| flag == "-O0");
+            let made: Vec<&str> = outcomes.iter().map(|outcome| outcome.kernel.as_str()).collect();
+            let is_wrong = made.iter().any(|kernel| OWN_LOOPS.contains(kernel));
+            let is_forced = build.execution == Execution::AllLoops;
+            assert_eq!(is_wrong, is_forced && !is_plain, "{build:?}: {made:?}");
+            assert!(!is_plain || made.is_empty(), "{build:?}: {made:?}");
+            if build.execution == Execution::Loops && !is_plain {
+                assert_eq!(made, LOOPING, "{build:?}");
+            }
             return;
         }
         for launch in &self.launches {
@@ -242,7 +280,14 @@ fn kernels_of_items_have_the_same_results_by_stacks_and_by_loops() {
     for case in cases(sizes()) {
         for (clang, flags) in ways() {
             let by_stacks = case.results(&bench, &case.build(Execution::Fibers, &clang, &flags));
-            for execution in [Execution::Loops, Execution::OptimizedLoops] {
+            let executions: &[Execution] = match case.waits {
+                true => &[Execution::Loops, Execution::OptimizedLoops],
+                false if effort::is_all() => {
+                    &[Execution::Loops, Execution::OptimizedLoops, Execution::AllLoops]
+                }
+                false => &[Execution::Loops],
+            };
+            for execution in executions.iter().copied() {
                 let build = case.build(execution, &clang, &flags);
                 let by_loops = case.results(&bench, &build);
                 for ((launch, expected), got) in case.launches.iter().zip(&by_stacks).zip(by_loops)

@@ -23,19 +23,30 @@ const BATCH: u64 = 50;
 #[test]
 fn random_kernels_have_the_results_of_an_interpreter() {
     let count = if effort::is_all() { 4000 } else { 120 };
-    compare(Execution::Fibers, count);
+    compare(Execution::Fibers, count, Kernel::from_seed);
 }
 
 #[test]
 fn random_kernels_as_loops_have_the_results_of_an_interpreter() {
     let count = if effort::is_all() { 4000 } else { 240 };
-    compare(Execution::Loops, count);
+    compare(Execution::Loops, count, Kernel::from_seed);
+}
+
+#[test]
+fn random_kernels_whose_items_do_not_wait_have_the_results_of_an_interpreter() {
+    let count = if effort::is_all() { 4000 } else { 60 };
+    compare(Execution::AllLoops, count, Kernel::without_waits);
+    let kernels: Vec<Kernel> = (0..30).map(Kernel::without_waits).collect();
+    let build = builds_with(Execution::AllLoops, &["-O2"]).pop().unwrap();
+    let (_, loops) = build.image(&source(&kernels), "kernels without waits").unwrap();
+    assert!(loops.len() >= kernels.len() / 3, "{} of {} became loops", loops.len(), kernels.len());
+    println!("{} of {} kernels became loops", loops.len(), kernels.len());
 }
 
 #[test]
 fn random_kernels_as_loops_from_optimized_bitcode_have_the_results_of_an_interpreter() {
     let count = if effort::is_all() { 2000 } else { 80 };
-    compare(Execution::OptimizedLoops, count);
+    compare(Execution::OptimizedLoops, count, Kernel::from_seed);
 }
 
 #[test]
@@ -50,7 +61,8 @@ fn random_kernels_as_loops_for_aarch64_have_the_results_of_an_interpreter() {
     let size = count.div_ceil(builds.len() as u64).clamp(1, BATCH);
     let (mut same, mut stacks, mut rejected) = (0, 0, 0);
     for (number, begin) in (0..count).step_by(size as usize).enumerate() {
-        let (kernels, undefined) = interpreted(first + begin..first + count.min(begin + size));
+        let (kernels, undefined) =
+            interpreted(first + begin..first + count.min(begin + size), Kernel::from_seed);
         let build = &builds[number % builds.len()];
         let endings =
             compare_emulated(&emulator, build, &kernels).unwrap_or_else(|error| panic!("{error}"));
@@ -70,8 +82,11 @@ fn random_kernels_as_loops_for_aarch64_have_the_results_of_an_interpreter() {
     assert!(stacks + rejected <= count as usize / 6 + 2, "too few kernels were compared");
 }
 
+/// Function that makes the kernel of a seed.
+type Make = fn(u64) -> Kernel;
+
 /// Compares this number of kernels, unless a variable says otherwise.
-fn compare(execution: Execution, count: u64) {
+fn compare(execution: Execution, count: u64, make: Make) {
     let count = number("LONGSHORE_RANDOM_KERNELS").unwrap_or(count);
     let first = number("LONGSHORE_RANDOM_SEED").unwrap_or(0);
     let (next, builds) = (AtomicU64::new(0), builds(execution));
@@ -89,7 +104,7 @@ fn compare(execution: Execution, count: u64) {
                 }
                 let build = &builds[number as usize % builds.len()];
                 let seeds = first + begin..first + count.min(begin + size);
-                match batch(&bench, build, seeds) {
+                match batch(&bench, build, interpreted(seeds, make)) {
                     Ok((compared, rejected)) => {
                         let mut totals = totals.lock().unwrap();
                         *totals = (totals.0 + compared, totals.1 + rejected);
@@ -112,14 +127,13 @@ fn compare(execution: Execution, count: u64) {
     assert!(rejected <= (compared + rejected) / 20 + 2, "too few kernels have a defined result");
 }
 
-/// Compares the kernels of some seeds. Returns the number of compared kernels, and the number of
-/// kernels without a defined result.
+/// Compares kernels. Returns the number of compared kernels, and the number of kernels without a
+/// defined result.
 fn batch(
     bench: &Bench,
     build: &Build,
-    seeds: std::ops::Range<u64>,
+    (kernels, rejected): (Vec<(Kernel, Output)>, usize),
 ) -> Result<(usize, usize), String> {
-    let (kernels, rejected) = interpreted(seeds);
     let differences = bench.compare(build, &kernels)?;
     let different = differences.into_iter().zip(&kernels);
     let mut different =
@@ -137,10 +151,10 @@ fn batch(
 
 /// Returns the kernels of some seeds with their results, and the number of kernels without a
 /// defined result.
-fn interpreted(seeds: std::ops::Range<u64>) -> (Vec<(Kernel, Output)>, usize) {
+fn interpreted(seeds: std::ops::Range<u64>, make: Make) -> (Vec<(Kernel, Output)>, usize) {
     let all = (seeds.end - seeds.start) as usize;
     let interpret = |kernel: Kernel| kernel.interpret().ok().map(|output| (kernel, output));
-    let kernels: Vec<_> = seeds.map(Kernel::from_seed).filter_map(interpret).collect();
+    let kernels: Vec<_> = seeds.map(make).filter_map(interpret).collect();
     let rejected = all - kernels.len();
     (kernels, rejected)
 }

@@ -42,7 +42,7 @@ impl Generator {
             scope.result = Some((self.random.choice(&Type::ALL), class));
         }
         scope.budget = self.random.within(1, if is_pure { 4 } else { 10 });
-        let mut flow = Flow::new(base, true, true);
+        let mut flow = Flow::new(base, self.waits, self.waits);
         let mut body = Block::new();
         self.statements(&mut scope, flow, &mut body);
         let is_mixed = scope.result.is_none_or(|(_, class)| class == Class::Item);

@@ -177,7 +177,7 @@ impl Generator {
         body.push(Statement::If(condition, arm, Block::new()));
     }
 
-    fn return_early(&mut self, scope: &mut Scope, flow: Flow, body: &mut Block) {
+    pub(super) fn return_early(&mut self, scope: &mut Scope, flow: Flow, body: &mut Block) {
         let class = match flow.is_tail {
             true => Class::Item,
             false => scope.base,
