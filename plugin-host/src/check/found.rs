@@ -16,6 +16,7 @@ pub(crate) struct Found {
     pub(crate) end: u64,
     /// The record, without a segment.
     pub(crate) record: Record,
+    pub(crate) past: Past,
     pub(crate) plan: Plan,
 }
 
@@ -30,7 +31,38 @@ pub(crate) enum Plan {
     Both,
 }
 
+/// The memory of ranges: for each region, from the first byte to the last.
+#[derive(Default)]
+pub(crate) struct Hulls {
+    hulls: [Option<(*const Region, u64, u64)>; HULLS],
+}
+
+const HULLS: usize = 4;
+
+impl Hulls {
+    /// Adds a range. Returns whether it may share bytes with one that was added before.
+    #[inline]
+    pub(crate) fn add(&mut self, range: &Found) -> bool {
+        for hull in &mut self.hulls {
+            match hull {
+                None => {
+                    *hull = Some((range.region, range.low, range.end));
+                    return false;
+                }
+                Some((region, low, end)) if *region == range.region => {
+                    let meets = range.low < *end && *low < range.end;
+                    (*low, *end) = (range.low.min(*low), range.end.max(*end));
+                    return meets;
+                }
+                Some(_) => {}
+            }
+        }
+        true
+    }
+}
+
 /// The segments that are over, for accesses of a region.
+#[derive(Clone, Copy)]
 pub(crate) struct Past {
     /// Segments below this one.
     bound: u32,
@@ -87,11 +119,11 @@ impl Found {
     }
 
     /// Returns whether the words follow each other, and have no recent records: the usual case.
-    pub(crate) fn is_untouched(&self, region: &Region, past: &Past, items: u32) -> bool {
+    pub(crate) fn is_untouched(&self, region: &Region, items: u32) -> bool {
         if !self.is_ascending() {
             return false;
         }
-        let (is_recent, has_more) = Record::any(self.cells(region, items), past.bound);
+        let (is_recent, has_more) = Record::any(self.cells(region, items), self.past.bound);
         let is_kept = self.writes && has_more;
         !is_recent && !is_kept
     }
@@ -157,14 +189,8 @@ impl Found {
     }
 
     /// Returns the plan for writes of different bytes.
-    pub(crate) fn plan_writes(
-        &self,
-        region: &Region,
-        past: &Past,
-        items: u32,
-        base: u32,
-    ) -> Option<Plan> {
-        if self.is_untouched(region, past, items) {
+    pub(crate) fn plan_writes(&self, region: &Region, items: u32, base: u32) -> Option<Plan> {
+        if self.is_untouched(region, items) {
             return Some(Plan::Replace);
         }
         let mut plan = Plan::Replace;
@@ -177,11 +203,11 @@ impl Found {
                 // SAFETY: as above.
                 let more = unsafe { &*region.more().add(word.index) };
                 plan = Plan::Both;
-                if !past.has(more.other_read, own) || !past.has(more.older_write, own) {
+                if !self.past.has(more.other_read, own) || !self.past.has(more.older_write, own) {
                     return false;
                 }
             }
-            past.has(cell.write, own) && past.has(cell.read, own)
+            self.past.has(cell.write, own) && self.past.has(cell.read, own)
         });
         is_right.then_some(plan)
     }

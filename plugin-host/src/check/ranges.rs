@@ -4,7 +4,7 @@
 //! item, and calls [`check`] before the loop. If all accesses are right, they are recorded, and the
 //! loop runs without its own checks. Otherwise nothing is recorded: the loop checks each access.
 
-use super::found::{Found, Past, Plan};
+use super::found::{Found, Hulls, Past, Plan};
 use super::group::Mode;
 use super::kept::{Known, Stamp};
 use super::region::{Cells, MoreCells, Record, Region};
@@ -64,6 +64,7 @@ impl Session {
             changes: self.changes,
             version: self.checker.version(),
         };
+        let (mut hulls, mut has_writes) = (Hulls::default(), false);
         let is_right = ranges.iter().all(|range| {
             let known = Known {
                 site: range.site,
@@ -83,13 +84,17 @@ impl Session {
                 }
                 return true;
             }
-            let is_opposed = |other: &Found| one.writes || other.writes || !keeps_two;
-            if found.iter().any(|other| is_opposed(other) && one.shares(other)) {
-                return false;
-            }
-            // With many ranges, the comparison takes longer than careful records.
-            if found.len() > FEW || found.iter().any(|other| one.shares(other)) {
-                one.plan = Plan::Both;
+            has_writes |= one.writes;
+            if hulls.add(&one) {
+                let is_opposed = |other: &Found| one.writes || other.writes || !keeps_two;
+                let may_oppose = has_writes || !keeps_two;
+                if may_oppose && found.iter().any(|other| is_opposed(other) && one.shares(other)) {
+                    return false;
+                }
+                // With many ranges, the comparison takes longer than careful records.
+                if found.len() > FEW || found.iter().any(|other| one.shares(other)) {
+                    one.plan = Plan::Both;
+                }
             }
             found.push(one);
             true
@@ -139,30 +144,23 @@ impl Session {
             low,
             end: high + bytes,
             record: site.record,
+            past: Past::new(self.first, &self.group, region),
             plan: Plan::Both,
         };
         if !writes && !found.is_written(region, items) {
             return None;
         }
-        let past = Past::new(self.first, &self.group, region);
         found.plan = match (writes, stride) {
-            (true, _) => found.plan_writes(region, &past, items, base)?,
-            (false, 0) => self.plan_read_by_all(&found, region, &past, items)?,
-            (false, _) => self.plan_reads(&found, region, &past, items, base)?,
+            (true, _) => found.plan_writes(region, items, base)?,
+            (false, 0) => self.plan_read_by_all(&found, region, items)?,
+            (false, _) => self.plan_reads(&found, region, items, base)?,
         };
         Some(found)
     }
 
     /// Returns the plan for reads of different bytes.
-    fn plan_reads(
-        &self,
-        range: &Found,
-        region: &Region,
-        past: &Past,
-        items: u32,
-        base: u32,
-    ) -> Option<Plan> {
-        if range.is_untouched(region, past, items) {
+    fn plan_reads(&self, range: &Found, region: &Region, items: u32, base: u32) -> Option<Plan> {
+        if range.is_untouched(region, items) {
             return Some(Plan::Replace);
         }
         let (mut replaces, mut keeps) = (false, false);
@@ -171,7 +169,7 @@ impl Session {
             // SAFETY: the region has a cell for each of its words.
             let cell = unsafe { &*cells.add(word.index) };
             let own = base + word.item;
-            if past.has(cell.read, own) {
+            if range.past.has(cell.read, own) {
                 replaces = true;
             } else if self.stays(cell.read, region, word.index) {
                 keeps = true;
@@ -179,11 +177,11 @@ impl Session {
                 // SAFETY: as above.
                 let other = unsafe { (*region.more().add(word.index)).other_read };
                 (replaces, keeps) = (true, true);
-                if !keeps_two || !past.has(other, own) {
+                if !keeps_two || !range.past.has(other, own) {
                     return false;
                 }
             }
-            past.has(cell.write, own)
+            range.past.has(cell.write, own)
         });
         if !is_right {
             return None;
@@ -196,22 +194,16 @@ impl Session {
     }
 
     /// Returns the plan for reads of the same bytes by all items.
-    fn plan_read_by_all(
-        &self,
-        range: &Found,
-        region: &Region,
-        past: &Past,
-        items: u32,
-    ) -> Option<Plan> {
+    fn plan_read_by_all(&self, range: &Found, region: &Region, items: u32) -> Option<Plan> {
         let mut keeps = true;
         let is_right = range.all_words(1, |word| {
             // SAFETY: the region has a cell for each of its words.
             let cell = unsafe { &*region.face.cells().add(word.index) };
             // A write by one of the items races with the reads by others.
-            if !past.has_all(cell.write) {
+            if !range.past.has_all(cell.write) {
                 return false;
             }
-            let is_over = past.has_all(cell.read);
+            let is_over = range.past.has_all(cell.read);
             if !is_over && self.stays(cell.read, region, word.index) {
                 return true;
             }
@@ -220,7 +212,7 @@ impl Session {
             let other = unsafe { (*region.more().add(word.index)).other_read };
             match items {
                 1 => is_over,
-                _ => self.keeps_two_reads() && past.has_all(other),
+                _ => self.keeps_two_reads() && range.past.has_all(other),
             }
         });
         is_right.then_some(if keeps { Plan::Keep } else { Plan::Both })
@@ -248,9 +240,8 @@ impl Session {
         if range.plan == Plan::Keep {
             return;
         }
-        let past = Past::new(self.first, &self.group, region);
         if !range.writes && range.stride == 0 {
-            return self.record_read_by_all(range, region, &past, items, base);
+            return self.record_read_by_all(range, region, items, base);
         }
         if range.plan == Plan::Replace && range.is_ascending() {
             return range.replace(region, items, base);
@@ -268,7 +259,7 @@ impl Session {
                     // SAFETY: as above.
                     unsafe { *region.more().add(word.index) = MoreCells::NONE };
                 }
-            } else if range.plan == Plan::Replace || past.has(cell.read, own) {
+            } else if range.plan == Plan::Replace || range.past.has(cell.read, own) {
                 cell.read = new.with_more(cell.read.has_more());
             } else if !self.stays(cell.read, region, word.index) {
                 self.record_second(region, cell, word.index, new);
@@ -278,19 +269,12 @@ impl Session {
     }
 
     /// Records a read of the same bytes by all items: two of them stand for all.
-    fn record_read_by_all(
-        &self,
-        range: &Found,
-        region: &Region,
-        past: &Past,
-        items: u32,
-        base: u32,
-    ) {
+    fn record_read_by_all(&self, range: &Found, region: &Region, items: u32, base: u32) {
         range.all_words(1, |word| {
             // SAFETY: the region has a cell for each of its words.
             let cell = unsafe { &mut *region.face.cells().add(word.index) };
             let mut other = base;
-            if past.has_all(cell.read) {
+            if range.past.has_all(cell.read) {
                 cell.read = range.record.at(base).with_more(cell.read.has_more());
                 other = base + 1;
             } else if self.stays(cell.read, region, word.index) {
