@@ -216,6 +216,120 @@ LONGSHORE_OVERLOAD_ float longshore_rhypot_(float x, float y) {
 
 /* ---- Trigonometric functions ----------------------------------------------------------------- */
 
+/* `bulk` and `tail` of `turns` are the bits of 1/pi behind the first `skipped >> 23` bits. Shifts
+ * find them faster than a table, because many CPUs gather vectors from a table element by element.
+ * Without AVX2, x86 cannot shift each element by its own number: a table has the same values. */
+#if defined(__x86_64__) && !defined(__AVX2__)
+LONGSHORE_TABLE_ double longshore_inverse_pi_[104][2] = {
+    {341782637, 0x1.9391054a7f09dp-1},
+    {146694363, 0x1.27220a94fe13bp-1},
+    {293388727, 0x1.391054a7f09d6p-3},
+    {49906542, 0x1.391054a7f09d6p-2},
+    {99813084, 0x1.391054a7f09d6p-1},
+    {199626169, 0x1.c882a53f84eb0p-3},
+    {399252338, 0x1.c882a53f84eb0p-2},
+    {261633764, 0x1.c882a53f84eb0p-1},
+    {523267529, 0x1.91054a7f09d5fp-1},
+    {509664147, 0x1.220a94fe13abfp-1},
+    {482457383, 0x1.1054a7f09d5f4p-3},
+    {428043854, 0x1.1054a7f09d5f4p-2},
+    {319216796, 0x1.1054a7f09d5f4p-1},
+    {101562681, 0x1.054a7f09d5f48p-4},
+    {203125362, 0x1.054a7f09d5f48p-3},
+    {406250724, 0x1.054a7f09d5f48p-2},
+    {275630536, 0x1.054a7f09d5f48p-1},
+    {14390161, 0x1.529fc2757d1f5p-6},
+    {28780322, 0x1.529fc2757d1f5p-5},
+    {57560644, 0x1.529fc2757d1f5p-4},
+    {115121288, 0x1.529fc2757d1f5p-3},
+    {230242576, 0x1.529fc2757d1f5p-2},
+    {460485152, 0x1.529fc2757d1f5p-1},
+    {384099393, 0x1.4a7f09d5f47d5p-2},
+    {231327874, 0x1.4a7f09d5f47d5p-1},
+    {462655749, 0x1.29fc2757d1f53p-2},
+    {388440586, 0x1.29fc2757d1f53p-1},
+    {240010261, 0x1.4fe13abe8fa9ap-3},
+    {480020522, 0x1.4fe13abe8fa9ap-2},
+    {423170132, 0x1.4fe13abe8fa9ap-1},
+    {309469353, 0x1.3f84eafa3ea6ap-2},
+    {82067794, 0x1.3f84eafa3ea6ap-1},
+    {164135589, 0x1.fc2757d1f534ep-3},
+    {328271178, 0x1.fc2757d1f534ep-2},
+    {119671444, 0x1.fc2757d1f534ep-1},
+    {239342889, 0x1.f84eafa3ea69cp-1},
+    {478685779, 0x1.f09d5f47d4d37p-1},
+    {420500647, 0x1.e13abe8fa9a6fp-1},
+    {304130383, 0x1.c2757d1f534dep-1},
+    {71389855, 0x1.84eafa3ea69bcp-1},
+    {142779711, 0x1.09d5f47d4d377p-1},
+    {285559423, 0x1.3abe8fa9a6ee0p-5},
+    {34247934, 0x1.3abe8fa9a6ee0p-4},
+    {68495868, 0x1.3abe8fa9a6ee0p-3},
+    {136991736, 0x1.3abe8fa9a6ee0p-2},
+    {273983472, 0x1.3abe8fa9a6ee0p-1},
+    {11096033, 0x1.d5f47d4d37703p-3},
+    {22192066, 0x1.d5f47d4d37703p-2},
+    {44384132, 0x1.d5f47d4d37703p-1},
+    {88768265, 0x1.abe8fa9a6ee07p-1},
+    {177536531, 0x1.57d1f534ddc0ep-1},
+    {355073063, 0x1.5f47d4d377037p-2},
+    {173275214, 0x1.5f47d4d377037p-1},
+    {346550429, 0x1.7d1f534ddc0dbp-2},
+    {156229946, 0x1.7d1f534ddc0dbp-1},
+    {312459893, 0x1.f47d4d377036ep-2},
+    {88048874, 0x1.f47d4d377036ep-1},
+    {176097749, 0x1.e8fa9a6ee06dbp-1},
+    {352195499, 0x1.d1f534ddc0db6p-1},
+    {167520087, 0x1.a3ea69bb81b6cp-1},
+    {335040175, 0x1.47d4d377036d9p-1},
+    {133209439, 0x1.1f534ddc0db63p-2},
+    {266418878, 0x1.1f534ddc0db63p-1},
+    {532837757, 0x1.f534ddc0db629p-4},
+    {528804602, 0x1.f534ddc0db629p-3},
+    {520738292, 0x1.f534ddc0db629p-2},
+    {504605672, 0x1.f534ddc0db629p-1},
+    {472340433, 0x1.ea69bb81b6c53p-1},
+    {407809955, 0x1.d4d377036d8a5p-1},
+    {278748999, 0x1.a9a6ee06db14bp-1},
+    {20627087, 0x1.534ddc0db6296p-1},
+    {41254175, 0x1.4d377036d8a56p-2},
+    {82508350, 0x1.4d377036d8a56p-1},
+    {165016701, 0x1.34ddc0db6295ap-2},
+    {330033402, 0x1.34ddc0db6295ap-1},
+    {123195893, 0x1.a6ee06db14acdp-3},
+    {246391786, 0x1.a6ee06db14acdp-2},
+    {492783572, 0x1.a6ee06db14acdp-1},
+    {448696233, 0x1.4ddc0db629599p-1},
+    {360521555, 0x1.377036d8a5665p-2},
+    {184172198, 0x1.377036d8a5665p-1},
+    {368344397, 0x1.bb81b6c52b328p-3},
+    {199817882, 0x1.bb81b6c52b328p-2},
+    {399635764, 0x1.bb81b6c52b328p-1},
+    {262400617, 0x1.77036d8a5664fp-1},
+    {524801235, 0x1.dc0db6295993cp-2},
+    {512731558, 0x1.dc0db6295993cp-1},
+    {488592205, 0x1.b81b6c52b3279p-1},
+    {440313499, 0x1.7036d8a5664f1p-1},
+    {343756087, 0x1.c0db6295993c4p-2},
+    {150641262, 0x1.c0db6295993c4p-1},
+    {301282525, 0x1.81b6c52b32788p-1},
+    {65694139, 0x1.036d8a5664f11p-1},
+    {131388279, 0x1.b6c52b3278872p-7},
+    {262776558, 0x1.b6c52b3278872p-6},
+    {525553116, 0x1.b6c52b3278872p-5},
+    {514235320, 0x1.b6c52b3278872p-4},
+    {491599728, 0x1.b6c52b3278872p-3},
+    {446328544, 0x1.b6c52b3278872p-2},
+    {355786176, 0x1.b6c52b3278872p-1},
+    {174701441, 0x1.6d8a5664f10e4p-1},
+    {349402883, 0x1.b6295993c4390p-2},
+    {161934854, 0x1.b6295993c4390p-1},
+    {323869709, 0x1.6c52b32788720p-1},
+};
+#define LONGSHORE_BITS_OF_INVERSE_PI_(turns)                                                                           \
+  const double *const turns##_row = longshore_inverse_pi_[turns##_skipped >> 23];                                      \
+  const double turns##_bulk = turns##_row[0], turns##_tail = turns##_row[1]
+#else
 /* Word `i` or `i + 2` of the bits of 1/pi behind the first one, which is 0. */
 #define LONGSHORE_INVERSE_PI_(i, is_far) ((is_far) ? LONGSHORE_INVERSE_PI_##i##_FAR_ : LONGSHORE_INVERSE_PI_##i##_)
 #define LONGSHORE_INVERSE_PI_0_ 0xa2f9836eu
@@ -228,17 +342,7 @@ LONGSHORE_OVERLOAD_ float longshore_rhypot_(float x, float y) {
 #define LONGSHORE_INVERSE_PI_2_FAR_ 0xdb629599u
 #define LONGSHORE_INVERSE_PI_3_FAR_ 0x3c439041u
 #define LONGSHORE_INVERSE_PI_4_FAR_ 0xfe5163abu
-
-/* `turns` becomes x/pi + `offset` modulo 2, less the next multiple of `unit`, which is 1 or 1/2,
- * all times 2^30. That multiple is `steps` times the unit, plus LONGSHORE_ROUND_, times 2^30. The
- * lowest bits of `steps` are the number of units.
- *
- * The products of x with the first `skipped >> 23` bits of 1/pi are even. The next 29 bits are
- * `bulk`, whose products with x are exact, and 59 further bits are `tail`. Shifts find them faster
- * than a table: many CPUs gather vectors from a table element by element. */
-#define LONGSHORE_REDUCE_FLOAT_(x, offset, unit, turns, steps)                                                         \
-  const uint32_t turns##_exponent = longshore_bits_(x) & 0x7f800000, turns##_least = 152u << 23;                       \
-  const uint32_t turns##_skipped = turns##_exponent < turns##_least ? 0 : turns##_exponent - turns##_least;            \
+#define LONGSHORE_BITS_OF_INVERSE_PI_(turns)                                                                           \
   const int turns##_is_far = (int32_t)(turns##_skipped << 2) < 0;                                                      \
   const int turns##_is_next = (int32_t)(turns##_skipped << 3) < 0;                                                     \
   const uint32_t turns##_0 = LONGSHORE_INVERSE_PI_(0, turns##_is_far);                                                 \
@@ -256,10 +360,22 @@ LONGSHORE_OVERLOAD_ float longshore_rhypot_(float x, float y) {
   const uint32_t turns##_three = turns##_c << turns##_shift | turns##_d >> 1 >> turns##_rest;                          \
   const double turns##_bulk = (int32_t)(turns##_one >> 3);                                                             \
   const double turns##_tail = (int32_t)((turns##_one & 7) << 26 | turns##_two >> 6) * 0x1p-29 +                        \
-                              (int32_t)((turns##_two & 63) << 24 | turns##_three >> 8) * 0x1p-59;                      \
+                              (int32_t)((turns##_two & 63) << 24 | turns##_three >> 8) * 0x1p-59
+#endif
+
+/* `turns` becomes x/pi + `offset` modulo 2, less the next multiple of `unit`, which is 1 or 1/2,
+ * all times 2^30. That multiple is `steps` times the unit, plus LONGSHORE_ROUND_, times 2^30. The
+ * lowest bits of `steps` are the number of units.
+ *
+ * The products of x with the first `skipped >> 23` bits of 1/pi are even. The next 29 bits are
+ * `bulk`, whose products with x are exact, and 59 further bits are `tail`. */
+#define LONGSHORE_REDUCE_FLOAT_(x, offset, unit, turns, steps)                                                         \
+  const uint32_t turns##_exponent = longshore_bits_(x) & 0x7f800000, turns##_least = 152u << 23;                       \
+  const uint32_t turns##_skipped = turns##_exponent < turns##_least ? 0 : turns##_exponent - turns##_least;            \
+  LONGSHORE_BITS_OF_INVERSE_PI_(turns);                                                                                \
   const float turns##_small = longshore_of_bits_((127u << 23) - turns##_skipped) * (x);                                \
-  const double turns##_first = turns##_small * turns##_bulk, turns##_second = turns##_small * turns##_tail;             \
-  const double turns##_sum = turns##_first + turns##_second, turns##_offset = (offset) * 0x1p30;                        \
+  const double turns##_first = turns##_small * turns##_bulk, turns##_second = turns##_small * turns##_tail;            \
+  const double turns##_sum = turns##_first + turns##_second, turns##_offset = (offset) * 0x1p30;                       \
   const double turns##_moved = (offset) ? turns##_sum + turns##_offset : turns##_sum;                                  \
   const double turns##_round = LONGSHORE_ROUND_ * (unit) * 0x1p30, steps = turns##_moved + turns##_round;              \
   const double turns = (turns##_first - ((steps - turns##_round) - turns##_offset)) + turns##_second
