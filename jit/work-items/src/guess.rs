@@ -13,6 +13,8 @@ const MOST_ITEMS: u64 = 1024;
 const MOST_IN_SQUARE: u64 = 32;
 /// Number of items that groups in one dimension have a multiple of.
 const PART: u64 = 32;
+/// Most neighbours of both ends of a row.
+const MOST_NEIGHBOURS: u64 = 16;
 
 /// Notes the likely size of a kernel's groups, by the types of its shared variables.
 pub(crate) fn note(ir: &Ir<'_>, item: ValueRef, types: &[TypeRef]) {
@@ -68,8 +70,11 @@ fn square(ir: &Ir<'_>, ty: TypeRef) -> Option<[u64; 2]> {
     }
 }
 
-/// Returns the group of a row with an element for each item.
+/// Returns the group of a row with an element for each item. A row of a stencil also has the
+/// neighbours of both ends.
 fn row(ir: &Ir<'_>, ty: TypeRef) -> Option<[u64; 2]> {
     let x = *lengths(ir, ty).first()?;
-    (x.is_multiple_of(PART) && (PART..=MOST_ITEMS).contains(&x)).then_some([x, 1])
+    let neighbours = x % PART;
+    let items = x - neighbours;
+    (neighbours <= MOST_NEIGHBOURS && (PART..=MOST_ITEMS).contains(&items)).then_some([items, 1])
 }
