@@ -153,17 +153,16 @@ LONGSHORE_CUDA_ void *__cvta_global_to_generic(size_t address) { return (void *)
 LONGSHORE_CUDA_ void *__cvta_constant_to_generic(size_t address) { return (void *)address; }
 LONGSHORE_CUDA_ void *__cvta_local_to_generic(size_t address) { return (void *)address; }
 
-/* Memory of the device's heap. AMD GPUs have none, so that the linker misses `malloc`; destructors
- * may refer to `free`. */
-extern "C" __device__ void *longshore_heap_take_(size_t bytes) __asm__("malloc");
-LONGSHORE_CUDA_ void *malloc(size_t bytes) { return longshore_heap_take_(bytes); }
+/* Memory of the device's heap. */
 #if defined(__AMDGCN__)
-LONGSHORE_CUDA_ void longshore_heap_give_(void *p) {
-  if (p) __builtin_trap();
-}
+#include "longshore_cuda/heap.h"
+#define longshore_heap_take_ longshore_image_heap_take_
+#define longshore_heap_give_ longshore_image_heap_give_
 #else
+extern "C" __device__ void *longshore_heap_take_(size_t bytes) __asm__("malloc");
 extern "C" __device__ void longshore_heap_give_(void *p) __asm__("free");
 #endif
+LONGSHORE_CUDA_ void *malloc(size_t bytes) { return longshore_heap_take_(bytes); }
 LONGSHORE_CUDA_ void free(void *p) { longshore_heap_give_(p); }
 /* With a C++ library, clang defines the operators in this header. */
 #if __has_include(<new>)

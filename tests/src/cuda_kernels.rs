@@ -28,7 +28,7 @@ pub struct Source {
 }
 
 /// All sources whose kernels end without an error.
-pub const SOURCES: [Source; 25] = [
+pub const SOURCES: [Source; 26] = [
     source("assembly.cu", "assembly.cpp", features::assembly),
     source("blocks.cu", "blocks.cpp", features::blocks),
     source("chances.cu", "chances.cpp", models::chances),
@@ -39,6 +39,7 @@ pub const SOURCES: [Source; 25] = [
     source("groups.cu", "groups.cpp", features::groups),
     source("halves.hip", "halves.cpp", hip::small_numbers),
     source("hashing.cu", "hashing.cpp", orders::hashing),
+    source("heap.cu", "heap.cpp", features::heap),
     source("images.cu", "images.cpp", pictures::images),
     source("intrinsics.cu", "intrinsics.cpp", features::intrinsics),
     source("language.cu", "language.cpp", features::language),

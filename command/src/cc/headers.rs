@@ -9,7 +9,7 @@ macro_rules! headers {
     };
 }
 /// The headers, by their paths in a folder of headers.
-const HEADERS: [(&str, &str); 29] = headers![
+const HEADERS: [(&str, &str); 30] = headers![
     "longshore_device.h",
     "longshore_math.h",
     "longshore_math/angles.h",
@@ -27,6 +27,7 @@ const HEADERS: [(&str, &str); 29] = headers![
     "longshore_cuda/curand.h",
     "longshore_cuda/fp8.h",
     "longshore_cuda/half.h",
+    "longshore_cuda/heap.h",
     "longshore_cuda/host.h",
     "longshore_cuda/libcu.h",
     "longshore_cuda/math.h",

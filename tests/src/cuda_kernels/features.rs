@@ -93,6 +93,15 @@ pub(crate) fn libraries() -> Vec<Case> {
     cases
 }
 
+pub(crate) fn heap() -> Vec<Case> {
+    let mut cases = vec![case("use_up", 1, 1, args![zeros(6)])];
+    for blocks in [1, 4] {
+        let n = blocks * 64;
+        cases.push(case("churn", blocks, 64, args![words(n, u32::MAX), zeros(n), 60_u32]));
+    }
+    cases
+}
+
 pub(crate) fn blocks() -> Vec<Case> {
     let mut cases = Vec::new();
     let elements = 3 * 64;
@@ -189,7 +198,7 @@ pub(crate) fn language() -> Vec<Case> {
     for items in [32, 50] {
         cases.push(case("recursive", 1, items, args![zeros(2 * items)]));
         cases.push(case("take_apart", 1, items, args![floats(items), zeros(3 * items)]));
-        cases.push(case("list_on_heap", 1, items, args![zeros(items), 9_u32]).only_on_cpu());
+        cases.push(case("list_on_heap", 1, items, args![zeros(items), 9_u32]));
         cases.push(case("clocks", 1, items, args![zeros(items)]));
         cases.push(case("variadic", 1, items, args![zeros(items)]));
         for mode in [1_u8, 2, 3] {

@@ -33,6 +33,7 @@ sources! {
     generators_and_collective_operations_are_right: "libraries.cu",
     numbers_of_8_and_16_bits_and_their_words_are_right: "formats.cu",
     hashes_are_right: "hashing.cu",
+    heaps_of_images_are_right: "heap.cu",
     histograms_and_searches_are_right: "counting.cu",
     intrinsic_functions_are_right: "intrinsics.cu",
     kernels_of_graphs_are_right: "graphs.cu",
