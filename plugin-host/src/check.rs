@@ -27,6 +27,7 @@ mod races;
 mod ranges;
 mod region;
 mod report;
+mod seen;
 mod session;
 mod site;
 mod state;

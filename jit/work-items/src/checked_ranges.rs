@@ -278,6 +278,9 @@ impl Search<'_, '_> {
             }
         }
         all.conditions.append(&mut self.needed);
+        // The runtime checks neighbours of one place together, such as those of an unrolled loop.
+        let sites: Vec<ValueRef> = found.iter().map(|access| access.site).collect();
+        found.sort_by_key(|access| sites.iter().position(|site| *site == access.site));
         // The accesses of different paths are never all made.
         let is_one_path = all.branches.iter().all(|(branch, value)| {
             !all.branches.iter().any(|(other, it)| other == branch && it != value)
@@ -331,6 +334,9 @@ impl Search<'_, '_> {
                         (left, right, predicate) = (right, left, swapped(predicate));
                     }
                     _ => return false,
+                }
+                if predicate == predicate::NE && ir.constant_value(right) == Some(0) {
+                    predicate = predicate::UGT;
                 }
                 if !is_number || predicate == predicate::NE && forms.contains(&Some(Form::Linear)) {
                     return false;

@@ -1,23 +1,34 @@
 //! The accesses of all items of a loop at one place of its code.
 
 use super::group::Group;
-use super::region::{Cells, Record, Region};
+use super::region::{Cells, MoreCells, Record, Region};
+use super::seen::{Second, Seen};
 
-/// A range that is right so far.
+/// A range that is right so far: rows of items, usually one. A row's items access different words,
+/// or all the same, and the rows' bytes are apart.
+#[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) region: *const Region,
-    /// Offset in the region for the first item.
+    /// Offset in the region for the first item, and distance from item to item.
     pub(crate) offset: u64,
     pub(crate) stride: i64,
     pub(crate) bytes: u64,
     pub(crate) writes: bool,
-    /// The first offset, and the one behind the last.
+    /// Offset of the first byte, and of the one behind the last.
     pub(crate) low: u64,
     pub(crate) end: u64,
+    /// Number of rows. The first one has the offsets above.
+    pub(crate) rows: u32,
+    /// Distance from row to row.
+    pub(crate) distance: i64,
     /// The record, without a segment.
     pub(crate) record: Record,
     pub(crate) past: Past,
     pub(crate) plan: Plan,
+    /// Whether some words may have further records.
+    pub(crate) has_more: bool,
+    /// Whether all bytes are written.
+    pub(crate) is_written: bool,
 }
 
 /// The change of records by a range.
@@ -27,6 +38,8 @@ pub(crate) enum Plan {
     Replace,
     /// Each record stays.
     Keep,
+    /// Each record stays, and each word gets a second one.
+    Second,
     /// Some records are replaced.
     Both,
 }
@@ -43,15 +56,16 @@ impl Hulls {
     /// Adds a range. Returns whether it may share bytes with one that was added before.
     #[inline]
     pub(crate) fn add(&mut self, range: &Found) -> bool {
+        let (first, last) = range.hull();
         for hull in &mut self.hulls {
             match hull {
                 None => {
-                    *hull = Some((range.region, range.low, range.end));
+                    *hull = Some((range.region, first, last));
                     return false;
                 }
                 Some((region, low, end)) if *region == range.region => {
-                    let meets = range.low < *end && *low < range.end;
-                    (*low, *end) = (range.low.min(*low), range.end.max(*end));
+                    let meets = first < *end && *low < last;
+                    (*low, *end) = (first.min(*low), last.max(*end));
                     return meets;
                 }
                 Some(_) => {}
@@ -79,64 +93,259 @@ pub(crate) struct Word {
 }
 
 impl Found {
+    /// A place for a range.
+    pub(crate) const NONE: Found = Found {
+        region: std::ptr::null(),
+        offset: 0,
+        stride: 0,
+        bytes: 0,
+        writes: false,
+        low: 0,
+        end: 0,
+        rows: 0,
+        distance: 0,
+        record: Record::NONE,
+        past: Past { bound: 0, group_first: 0, span: 0 },
+        plan: Plan::Both,
+        has_more: false,
+        is_written: false,
+    };
+
+    /// Returns the offset of the first byte of all rows, and of the one behind the last.
+    #[inline]
+    fn hull(&self) -> (u64, u64) {
+        let last = self.distance.wrapping_mul(i64::from(self.rows) - 1);
+        let (low, end) = (self.low.wrapping_add_signed(last), self.end.wrapping_add_signed(last));
+        (low.min(self.low), end.max(self.end))
+    }
+
+    /// Returns the distances of all rows from the first.
+    #[inline(always)]
+    fn moves(&self) -> impl Iterator<Item = i64> {
+        let distance = self.distance;
+        (0..i64::from(self.rows)).map(move |row| row * distance)
+    }
+
     /// Calls `body` for the words of all items. Returns whether it has returned `true` for all.
     #[inline(always)]
     pub(crate) fn all_words(&self, items: u32, mut body: impl FnMut(Word) -> bool) -> bool {
-        let (mut first, step) = ((self.offset / 4) as i64, self.stride / 4);
-        if self.bytes == 4 {
+        let [step, distance] = [self.stride, self.distance].map(|bytes| bytes / 4);
+        let (mut row, words) = ((self.offset / 4) as i64, (self.bytes / 4) as i64);
+        for _ in 0..self.rows {
+            let mut first = row;
             for item in 0..items {
-                if !body(Word { item, index: first as usize }) {
-                    return false;
+                let mut index = first;
+                loop {
+                    if !body(Word { item, index: index as usize }) {
+                        return false;
+                    }
+                    index += 1;
+                    if index == first + words {
+                        break;
+                    }
                 }
                 first += step;
             }
-            return true;
-        }
-        for item in 0..items {
-            for index in [first, first + 1] {
-                if !body(Word { item, index: index as usize }) {
-                    return false;
-                }
-            }
-            first += step;
+            row += distance;
         }
         true
     }
 
+    /// Calls `body` with the records of each item's words, and the index of the item. An item has
+    /// `WORDS` words; `all` are the records of the region's words.
+    #[inline(always)]
+    fn each_item<T, const WORDS: usize>(
+        &self,
+        all: *mut T,
+        items: u32,
+        mut body: impl FnMut(&mut [T; WORDS], u32),
+    ) {
+        let mut row = all.wrapping_add((self.offset / 4) as usize);
+        for _ in 0..self.rows {
+            if self.is_ascending() {
+                // SAFETY: the words are inside the region, and nothing else uses their records now.
+                let all = unsafe {
+                    std::slice::from_raw_parts_mut(row.cast::<[T; WORDS]>(), items as usize)
+                };
+                let (fours, rest) = all.as_chunks_mut::<4>();
+                let mut item = 0;
+                for [first, second, third, fourth] in fours {
+                    body(first, item);
+                    body(second, item + 1);
+                    body(third, item + 2);
+                    body(fourth, item + 3);
+                    item += 4;
+                }
+                for words in rest {
+                    body(words, item);
+                    item += 1;
+                }
+            } else {
+                let mut at = row;
+                for item in 0..items {
+                    // SAFETY: as above.
+                    body(unsafe { &mut *at.cast() }, item);
+                    at = at.wrapping_offset((self.stride / 4) as isize);
+                }
+            }
+            row = row.wrapping_offset((self.distance / 4) as isize);
+        }
+    }
+
+    /// Calls `body` with the records of each word. `all` are those of the region's words.
+    #[inline(always)]
+    fn each_word<T>(&self, all: *mut T, items: u32, mut body: impl FnMut(&mut T)) {
+        match self.bytes {
+            8 => {
+                self.each_item::<T, 2>(all, items, |words, _| words.iter_mut().for_each(&mut body))
+            }
+            _ => self.each_item::<T, 1>(all, items, |[word], _| body(word)),
+        }
+    }
+
+    /// Asks the CPU for the records of the first row, moved by some bytes, which the next check
+    /// probably needs.
+    #[inline]
+    pub(crate) fn prefetch(&self, by: u64) {
+        const LINE: usize = 64 / size_of::<Cells>();
+        const MOST: usize = 8;
+        if !self.is_dense() {
+            return;
+        }
+        // SAFETY: the caller's range has a region.
+        let cells = unsafe { (*self.region).face.cells() };
+        let first = cells.wrapping_offset(self.low.wrapping_add(by) as isize / 4);
+        let words = (self.end - self.low) as usize / 4;
+        for line in 0..words.div_ceil(LINE).min(MOST) {
+            prefetch(first.wrapping_add(line * LINE));
+        }
+    }
+
     /// Returns whether the bytes of each item follow the former item's.
-    pub(crate) fn is_ascending(&self) -> bool {
+    fn is_ascending(&self) -> bool {
         self.stride == self.bytes as i64
     }
 
-    /// Returns the records of all words, which follow each other.
-    fn cells<'a>(&self, region: &Region, items: u32) -> &'a mut [Cells] {
-        let words = self.bytes / 4 * u64::from(items);
-        // SAFETY: the region has a cell for each of its words, which nothing else uses now.
-        unsafe {
-            let first = region.face.cells().add((self.offset / 4) as usize);
-            std::slice::from_raw_parts_mut(first, words as usize)
+    /// Returns what the records of all words have in common. Notes whether words have further
+    /// records.
+    pub(crate) fn see(&mut self, region: &Region, items: u32) -> Seen {
+        let mut seen = Seen::new(self.past.bound);
+        self.each_word(region.face.cells(), items, |cells| seen.add(cells.pair()));
+        self.has_more = seen.has_more();
+        seen
+    }
+
+    /// Returns whether all accesses in the records of the words are over: the usual case.
+    #[inline]
+    pub(crate) fn is_over(&self, seen: &Seen, region: &Region, items: u32) -> bool {
+        !seen.is_recent() || self.past.span > 0 && !self.is_recent_in_group(region, items)
+    }
+
+    /// Returns whether an access is not over, where the group may have accessed the words before
+    /// its last barrier.
+    #[cold]
+    fn is_recent_in_group(&self, region: &Region, items: u32) -> bool {
+        let mut recent = 0;
+        self.each_word(region.face.cells(), items, |cells| recent |= self.past.recent(cells));
+        recent >> 63 == 1
+    }
+
+    /// Returns the plan for reads of words that have all been read the same way and whose writes
+    /// are over; `None` if they have not. `base` is the segment of the first item. Reads with
+    /// segments up to `older_end` are of groups that are over, and reads from `two_from` of the
+    /// group since its last barrier.
+    pub(crate) fn plan_next_reads(
+        &self,
+        region: &Region,
+        (items, base): (u32, u32),
+        (older_end, two_from): (u32, u32),
+    ) -> Option<Plan> {
+        let past = &self.past;
+        let from = past.bound.max(past.group_first + past.span);
+        let mut of_group = Second::new(from, base);
+        let mut of_others = Second::new(past.bound, older_end);
+        self.each_word(region.face.cells(), items, |cells| {
+            of_group.add(cells.pair());
+            of_others.add(cells.pair());
+        });
+        if of_others.are_between() && of_others.are_whole() {
+            return Some(Plan::Keep);
+        }
+        if !of_group.are_between() {
+            return None;
+        }
+        if !self.has_more {
+            return Some(Plan::Second);
+        }
+        if !of_group.have_more() {
+            return None;
+        }
+        let mut others = Second::new(two_from, u32::MAX);
+        self.each_word(region.more(), items, |more| others.add(more.pair()));
+        (others.are_between() && others.are_whole()).then_some(Plan::Keep)
+    }
+
+    /// Records second reads of all words, which have no further records.
+    pub(crate) fn add_second(&self, region: &Region, items: u32, base: u32) {
+        let first = self.record.at(base);
+        self.each_word(region.face.cells(), items, |cells| cells.read = cells.read.with_more(true));
+        let more = region.more();
+        match self.bytes {
+            8 => self.each_item::<MoreCells, 2>(more, items, |words, item| {
+                words.iter_mut().for_each(|more| more.other_read = first.later(item));
+            }),
+            _ => self.each_item::<MoreCells, 1>(more, items, |[more], item| {
+                more.other_read = first.later(item);
+            }),
         }
     }
 
-    /// Returns whether the words follow each other, and have no recent records: the usual case.
-    pub(crate) fn is_untouched(&self, region: &Region, items: u32) -> bool {
-        if !self.is_ascending() {
-            return false;
-        }
-        let (is_recent, has_more) = Record::any(self.cells(region, items), self.past.bound);
-        let is_kept = self.writes && has_more;
-        !is_recent && !is_kept
+    /// Returns whether all accesses in further records of the words are over.
+    fn is_more_over(&self, region: &Region, items: u32) -> bool {
+        let mut seen = Seen::new(self.past.bound);
+        self.each_word(region.more(), items, |more| seen.add(more.pair()));
+        !seen.is_recent()
     }
 
-    /// Replaces the records of all words, which follow each other.
+    /// Replaces the records of all words.
     pub(crate) fn replace(&self, region: &Region, items: u32, base: u32) {
-        let cells = self.cells(region, items);
-        let record = self.record.at(base);
-        match (self.bytes, self.writes) {
-            (8, true) => replace_all::<2>(cells, record, |cell, record| cell.write = record),
-            (_, true) => replace_all::<1>(cells, record, |cell, record| cell.write = record),
-            (8, false) => replace_all::<2>(cells, record, replace_read),
-            (_, false) => replace_all::<1>(cells, record, replace_read),
+        let cells = region.face.cells();
+        match (self.bytes, self.writes, self.has_more) {
+            (8, true, false) => self.replace_all::<2>(cells, items, base, replace_write),
+            (_, true, false) => self.replace_all::<1>(cells, items, base, replace_write),
+            (8, true, true) => self.replace_all::<2>(cells, items, base, replace_only_write),
+            (_, true, true) => self.replace_all::<1>(cells, items, base, replace_only_write),
+            (8, false, _) => self.replace_all::<2>(cells, items, base, replace_read),
+            (_, false, true) => self.replace_all::<1>(cells, items, base, replace_read),
+            (_, false, false) => self.replace_all::<1>(cells, items, base, replace_only_read),
+        }
+        if self.writes && self.has_more {
+            self.each_word(region.more(), items, |more| *more = MoreCells::NONE);
+        }
+    }
+
+    /// Replaces the records of items that have `WORDS` words each.
+    #[inline(always)]
+    fn replace_all<const WORDS: usize>(
+        &self,
+        cells: *mut Cells,
+        items: u32,
+        base: u32,
+        replace: impl Fn(&mut Cells, Record),
+    ) {
+        let first = self.record.at(base);
+        self.each_item::<Cells, WORDS>(cells, items, |words, item| {
+            words.iter_mut().for_each(|cell| replace(cell, first.later(item)));
+        });
+    }
+
+    /// Records reads by all items of words without recent or further records: two items stand for
+    /// all.
+    pub(crate) fn replace_by_all(&self, region: &Region, items: u32, base: u32) {
+        let first = self.record.at(base);
+        self.each_word(region.face.cells(), 1, |cells| cells.read = first.with_more(items > 1));
+        if items > 1 {
+            self.each_word(region.more(), 1, |more| more.other_read = first.later(1));
         }
     }
 
@@ -145,52 +354,50 @@ impl Found {
         self.stride.unsigned_abs() == self.bytes
     }
 
-    pub(crate) fn is_written(&self, region: &Region, items: u32) -> bool {
+    pub(crate) fn are_bytes_written(&self, region: &Region, items: u32) -> bool {
+        // Words that all items read are often neighbours.
+        if self.stride == 0 && self.distance.unsigned_abs() == self.bytes {
+            let (low, end) = self.hull();
+            return is_all_written(region, low, end);
+        }
+        if self.is_dense() {
+            let is_written = |by| {
+                let [low, end] = [self.low, self.end].map(|at| at.wrapping_add_signed(by));
+                is_all_written(region, low, end)
+            };
+            return self.moves().all(is_written);
+        }
         let written = region.face.written();
-        // SAFETY: the offsets are inside the region.
-        let has =
-            |offset: u64, bits: u8| unsafe { *written.add((offset / 8) as usize) & bits == bits };
-        let bits = |offset: u64| if self.bytes == 8 { 0xff } else { 15 << (offset & 4) };
-        if !self.is_dense() {
-            let count = if self.stride == 0 { 1 } else { i64::from(items) };
-            let mut offsets =
-                (0..count).map(|item| (self.offset as i64 + self.stride * item) as u64);
-            return offsets.all(|offset| has(offset, bits(offset)));
-        }
-        let (mut at, mut end) = (self.low, self.end);
-        if at % 8 != 0 {
-            if !has(at, 0xf0) {
-                return false;
+        let needed = if self.bytes == 8 { 0xff } else { 15 };
+        let count = if self.stride == 0 { 1 } else { items };
+        self.moves().all(|by| {
+            let (mut bits, mut offset) = (needed, self.offset.wrapping_add_signed(by));
+            for _ in 0..count {
+                // SAFETY: the offsets are inside the region.
+                bits &= unsafe { *written.add((offset / 8) as usize) } >> (offset & 4);
+                offset = offset.wrapping_add_signed(self.stride);
             }
-            at += 4;
-        }
-        if end % 8 != 0 {
-            end -= 4;
-            if end >= at && !has(end, 15) {
-                return false;
-            }
-        }
-        let whole = (end.saturating_sub(at) / 8) as usize;
-        // SAFETY: as above.
-        let rest = unsafe { std::slice::from_raw_parts(written.add((at / 8) as usize), whole) };
-        // SAFETY: eight bytes of any value are a number.
-        let (before, words, behind) = unsafe { rest.align_to::<u64>() };
-        words.iter().all(|bits| *bits == u64::MAX)
-            && before.iter().chain(behind).all(|bits| *bits == 0xff)
+            bits == needed
+        })
     }
 
     pub(crate) fn mark(&self, region: &Region, items: u32) {
-        if self.is_dense() {
-            return region.mark(self.low, self.end - self.low);
-        }
-        for item in 0..i64::from(items) {
-            region.mark((self.offset as i64 + self.stride * item) as u64, self.bytes);
+        for by in self.moves() {
+            if self.is_dense() {
+                region.mark(self.low.wrapping_add_signed(by), self.end - self.low);
+                continue;
+            }
+            for item in 0..i64::from(items) {
+                region.mark((self.offset as i64 + by + self.stride * item) as u64, self.bytes);
+            }
         }
     }
 
     /// Returns the plan for writes of different bytes.
-    pub(crate) fn plan_writes(&self, region: &Region, items: u32, base: u32) -> Option<Plan> {
-        if self.is_untouched(region, items) {
+    pub(crate) fn plan_writes(&mut self, region: &Region, items: u32, base: u32) -> Option<Plan> {
+        let seen = self.see(region, items);
+        let is_over = self.is_over(&seen, region, items);
+        if is_over && (!self.has_more || self.is_more_over(region, items)) {
             return Some(Plan::Replace);
         }
         let mut plan = Plan::Replace;
@@ -212,9 +419,31 @@ impl Found {
         is_right.then_some(plan)
     }
 
+    /// Returns whether each item accesses the same words in two ranges.
+    #[inline]
+    pub(crate) fn has_same_words(&self, other: &Found) -> bool {
+        self.offset == other.offset
+            && self.region == other.region
+            && (self.stride, self.bytes) == (other.stride, other.bytes)
+            && (self.rows, self.distance) == (other.rows, other.distance)
+    }
+
     /// Returns whether two items access the same bytes in two ranges.
     pub(crate) fn shares(&self, other: &Found) -> bool {
-        if self.region != other.region || self.end <= other.low || other.end <= self.low {
+        let [(low, end), (other_low, other_end)] = [self.hull(), other.hull()];
+        if self.region != other.region || end <= other_low || other_end <= low {
+            return false;
+        }
+        self.moves().any(|by| other.moves().any(|other_by| self.shares_row(other, other_by - by)))
+    }
+
+    /// Returns whether two items access the same bytes in the first row of this range, and in the
+    /// first row of another one, moved.
+    #[inline]
+    fn shares_row(&self, other: &Found, by: i64) -> bool {
+        let [offset, low, end] =
+            [other.offset, other.low, other.end].map(|at| at.wrapping_add_signed(by) as i64);
+        if self.end as i64 <= low || end <= self.low as i64 {
             return false;
         }
         let step = self.stride.unsigned_abs();
@@ -222,29 +451,70 @@ impl Found {
             return true;
         }
         // The bytes of an item are the same item's in the other range, or no item's.
-        let is_same = self.offset == other.offset && self.bytes == other.bytes;
-        let between = other.offset.wrapping_sub(self.offset) as i64;
+        let between = offset - self.offset as i64;
+        let is_same = between == 0 && self.bytes == other.bytes;
         let between = between.rem_euclid(self.stride.abs()) as u64;
         !is_same && (between < self.bytes || between + other.bytes > step)
     }
 }
 
-/// Replaces records of items that have `WORDS` words each. `record` is the first item's.
+/// Asks the CPU for memory at an address, which may be wrong.
 #[inline(always)]
-fn replace_all<const WORDS: usize>(
-    cells: &mut [Cells],
-    mut record: Record,
-    replace: impl Fn(&mut Cells, Record),
-) {
-    for words in cells.as_chunks_mut::<WORDS>().0 {
-        words.iter_mut().for_each(|cell| replace(cell, record));
-        record = record.successor();
+fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction has no effect but on caches.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Returns whether all bytes of words are written.
+fn is_all_written(region: &Region, low: u64, end: u64) -> bool {
+    let written = region.face.written();
+    // SAFETY: the offsets are inside the region.
+    let has = |offset: u64, bits: u8| unsafe { *written.add((offset / 8) as usize) & bits == bits };
+    let (mut at, mut end) = (low, end);
+    if at % 8 != 0 {
+        if !has(at, 0xf0) {
+            return false;
+        }
+        at += 4;
+    }
+    if end % 8 != 0 {
+        end -= 4;
+        if end >= at && !has(end, 15) {
+            return false;
+        }
+    }
+    let whole = (end.saturating_sub(at) / 8) as usize;
+    // SAFETY: as above.
+    let rest = unsafe { std::slice::from_raw_parts(written.add((at / 8) as usize), whole) };
+    let (words, bytes) = rest.as_chunks::<8>();
+    words.iter().all(|bits| u64::from_ne_bytes(*bits) == u64::MAX)
+        && bytes.iter().all(|bits| *bits == 0xff)
+}
+
+#[inline(always)]
+fn replace_write(cell: &mut Cells, record: Record) {
+    cell.write = record;
+}
+
+#[inline(always)]
+fn replace_only_write(cell: &mut Cells, record: Record) {
+    *cell = Cells { write: record, read: cell.read.with_more(false) };
 }
 
 #[inline(always)]
 fn replace_read(cell: &mut Cells, record: Record) {
     cell.read = record.with_more_of(cell.read);
+}
+
+#[inline(always)]
+fn replace_only_read(cell: &mut Cells, record: Record) {
+    cell.read = record;
 }
 
 impl Past {
@@ -261,10 +531,43 @@ impl Past {
         self.has_all(record) || record.segment() == own
     }
 
+    /// Returns a number whose highest bit is set if an access of the word is not over: the contrary
+    /// of [`Past::has_all`] without branches, for loops that the compiler vectorises.
+    #[inline(always)]
+    fn recent(&self, cell: &Cells) -> u64 {
+        let (bound, first) = (u64::from(self.bound), u64::from(self.group_first));
+        let end = first + u64::from(self.span);
+        let recent = |segment: u64| {
+            let is_in_group = !segment.wrapping_sub(first) & segment.wrapping_sub(end);
+            !segment.wrapping_sub(bound) & !is_in_group
+        };
+        recent(cell.write.segment().into()) | recent(cell.read.segment().into())
+    }
+
     /// Returns whether a record is of an access that ended before.
     #[inline]
     pub(crate) fn has_all(&self, record: Record) -> bool {
         let segment = record.segment();
         segment < self.bound || segment.wrapping_sub(self.group_first) < self.span
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recent_accesses_are_found_without_branches() {
+        let segments = [0, 1, 2, 3, 9, 10, 11, 12, 14, 15, 16, 40, u32::MAX];
+        for (bound, group_first, span) in [(1, 0, 0), (10, 10, 0), (10, 10, 5), (3, 10, 5)] {
+            let past = Past { bound, group_first, span };
+            for write in segments {
+                for read in segments {
+                    let [write, read] = [write, read].map(|it| Record::new(it, 15, true, 1 << 20));
+                    let is_over = past.has_all(write) && past.has_all(read);
+                    assert_eq!(past.recent(&Cells { write, read }) >> 63 == 0, is_over);
+                }
+            }
+        }
     }
 }

@@ -5,7 +5,11 @@ use std::ptr::null;
 
 /// Ranges whose records stay as they are: reads of words that two items have read since the last
 /// barrier. Rows of a group often read the same words.
-pub(crate) struct Kept([Known; KEPT]);
+pub(crate) struct Kept {
+    known: [Known; KEPT],
+    /// The last addresses of sites.
+    last: [(*const Site, u64); KEPT],
+}
 
 const KEPT: usize = 64;
 
@@ -15,7 +19,9 @@ pub(crate) struct Known {
     pub(crate) site: *const Site,
     pub(crate) address: u64,
     pub(crate) stride: i64,
+    pub(crate) distance: i64,
     pub(crate) items: u32,
+    pub(crate) rows: u32,
     pub(crate) stamp: Stamp,
 }
 
@@ -32,11 +38,23 @@ pub(crate) struct Stamp {
 impl Kept {
     pub(crate) fn new() -> Kept {
         let stamp = Stamp { epoch: 0, older_end: 0, changes: 0, version: 0 };
-        Kept([Known { site: null(), address: 0, stride: 0, items: 0, stamp }; KEPT])
+        let (site, address) = (null(), 0);
+        let known = Known { site, address, stride: 0, distance: 0, items: 0, rows: 0, stamp };
+        Kept { known: [known; KEPT], last: [(site, address); KEPT] }
     }
 
     pub(crate) fn place(&mut self, known: &Known) -> &mut Known {
         let key = known.address >> 6 ^ known.address >> 2 ^ known.site as u64 >> 4;
-        &mut self.0[key as usize % KEPT]
+        &mut self.known[key as usize % KEPT]
+    }
+
+    /// Enters the address of a range. Returns the address that the next range of this site has if
+    /// its ranges have a fixed distance.
+    #[inline]
+    pub(crate) fn next_address(&mut self, site: *const Site, address: u64) -> Option<u64> {
+        let place = &mut self.last[site.addr() / 16 % KEPT];
+        let (former, before) = std::mem::replace(place, (site, address));
+        let distance = address.wrapping_sub(before);
+        (former == site && distance != 0).then(|| address.wrapping_add(distance))
     }
 }

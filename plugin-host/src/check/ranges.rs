@@ -29,6 +29,42 @@ const WRITES: u64 = 1 << 8;
 /// Number of ranges of a loop that are compared with each other.
 const FEW: usize = 4;
 
+impl Range {
+    /// Returns whether another range is of the same access, at another address.
+    #[inline]
+    fn is_like(&self, other: &Range) -> bool {
+        self.site == other.site
+            && self.stride == other.stride
+            && self.shape == other.shape
+            && self.start == other.start
+            && self.size == other.size
+    }
+
+    /// Returns the number of ranges that are rows of one: the first of `ranges`, and following ones
+    /// of the same access, as in an unrolled loop. Also returns the distance from row to row.
+    #[inline]
+    fn rows(ranges: &[Range], items: u32) -> (u32, i64) {
+        let [first, second, rest @ ..] = ranges else { return (1, 0) };
+        if !first.is_like(second) {
+            return (1, 0);
+        }
+        let distance = second.address.wrapping_sub(first.address);
+        let last = first.stride.unsigned_abs().saturating_mul(u64::from(items) - 1);
+        let bytes = last.saturating_add(first.shape & !WRITES);
+        if (distance as i64).unsigned_abs() < bytes {
+            return (1, 0);
+        }
+        let mut next = second.address.wrapping_add(distance);
+        let is_next = |range: &&Range| {
+            let is_row = first.is_like(range) && range.address == next;
+            next = next.wrapping_add(distance);
+            is_row
+        };
+        let others = rest.iter().take_while(is_next).count();
+        (2 + others as u32, distance as i64)
+    }
+}
+
 /// Checks ranges. `first` is the index in its group of the first of `items` items. `is_known` is 0
 /// if an item may take another branch than expected, or if its addresses have another distance.
 /// Returns 1 if the loop may run without checks.
@@ -55,8 +91,11 @@ impl Session {
             return false;
         }
         let base = self.group.base + first;
-        let mut found = std::mem::take(&mut self.found);
-        found.clear();
+        let mut all = std::mem::take(&mut self.found);
+        if all.len() < ranges.len() {
+            all.resize(ranges.len(), Found::NONE);
+        }
+        let mut count = 0;
         let keeps_two = self.keeps_two_reads();
         let stamp = Stamp {
             epoch: self.group.epoch_first,
@@ -65,19 +104,40 @@ impl Session {
             version: self.checker.version(),
         };
         let (mut hulls, mut has_writes) = (Hulls::default(), false);
-        let is_right = ranges.iter().all(|range| {
+        let mut is_next_right = |range: &Range, (rows, distance): (u32, i64)| {
             let known = Known {
                 site: range.site,
                 address: range.address,
                 stride: range.stride,
+                distance,
                 items,
+                rows,
                 stamp,
             };
             if range.shape & WRITES == 0 && *self.kept.place(&known) == known {
                 return true;
             }
-            let Some(mut one) = self.find_range(range, items, base) else { return false };
-            if one.plan == Plan::Keep {
+            let (found, rest) = all.split_at_mut(count);
+            let one = &mut rest[0];
+            if !self.find_range(range, (rows, distance), items, one) {
+                return false;
+            }
+            if let Some(next) = self.kept.next_address(range.site, range.address) {
+                one.prefetch(next.wrapping_sub(range.address));
+            }
+            let mut reads = found.iter().take(FEW).filter(|_| one.writes);
+            // A write of words that the items have read needs no second look.
+            let read = reads.find(|it| it.has_same_words(one) && !it.writes && !it.has_more);
+            let plan = match read {
+                Some(Found { plan: Plan::Replace, .. }) => {
+                    (one.has_more, one.is_written) = (false, true);
+                    Some(Plan::Replace)
+                }
+                _ => self.plan(one, items, base),
+            };
+            let Some(plan) = plan else { return false };
+            one.plan = plan;
+            if plan == Plan::Keep {
                 // A write of the same bytes in this loop races with the recorded reads.
                 if stamp.epoch != 0 {
                     *self.kept.place(&known) = known;
@@ -85,34 +145,56 @@ impl Session {
                 return true;
             }
             has_writes |= one.writes;
-            if hulls.add(&one) {
-                let is_opposed = |other: &Found| one.writes || other.writes || !keeps_two;
-                let may_oppose = has_writes || !keeps_two;
-                if may_oppose && found.iter().any(|other| is_opposed(other) && one.shares(other)) {
-                    return false;
-                }
+            if hulls.add(one) {
                 // With many ranges, the comparison takes longer than careful records.
-                if found.len() > FEW || found.iter().any(|other| one.shares(other)) {
+                let is_many = found.len() > FEW;
+                let may_oppose = has_writes || !keeps_two;
+                let mut shares = is_many;
+                for other in found.iter().filter(|_| may_oppose || !is_many) {
+                    if one.shares(other) {
+                        if one.writes || other.writes || !keeps_two {
+                            return false;
+                        }
+                        shares = true;
+                    }
+                }
+                if shares {
                     one.plan = Plan::Both;
                 }
             }
-            found.push(one);
+            count += 1;
             true
-        });
-        if is_right {
-            found.iter().for_each(|range| self.record(range, items, base));
+        };
+        let (mut rest, mut is_right) = (ranges, true);
+        while let [range, ..] = rest
+            && is_right
+        {
+            let (rows, distance) = Range::rows(rest, items);
+            rest = &rest[rows as usize..];
+            is_right = is_next_right(range, (rows, distance));
         }
-        self.found = found;
+        if is_right {
+            all[..count].iter().for_each(|range| self.record(range, items, base));
+        }
+        self.found = all;
         is_right
     }
 
-    /// Returns a range whose accesses are right and race with no recorded access.
-    fn find_range(&self, range: &Range, items: u32, base: u32) -> Option<Found> {
+    /// Finds the memory of a range of rows. Returns whether the accesses are inside, aligned, and
+    /// of written bytes.
+    #[inline(always)]
+    fn find_range(
+        &self,
+        range: &Range,
+        (rows, distance): (u32, i64),
+        items: u32,
+        found: &mut Found,
+    ) -> bool {
         let (bytes, writes) = (range.shape & !WRITES, range.shape & WRITES != 0);
         // SAFETY: the site is a variable of the image, which only checked code uses.
         let site = unsafe { &*range.site };
         if site.version != self.checker.version() || site.face.is_null() {
-            return None;
+            return false;
         }
         // SAFETY: the session holds the regions that sites of its version know.
         let region = unsafe { &*site.region };
@@ -120,22 +202,30 @@ impl Session {
         let offset = range.address.wrapping_sub(region.start);
         let ends = region.face.ends(bytes);
         if offset >= ends {
-            return None;
+            return false;
         }
-        let last = stride.checked_mul(i64::from(items) - 1)?.checked_add_unsigned(offset)?;
-        let last = u64::try_from(last).ok()?;
+        let distance_to_last = stride.checked_mul(i64::from(items) - 1);
+        let last = distance_to_last.and_then(|it| offset.checked_add_signed(it));
+        let Some(last) = last else { return false };
         let (low, high) = (last.min(offset), last.max(offset));
-        let is_inside = high < ends;
-        let is_aligned = (offset | stride as u64) & (bytes - 1) == 0;
-        let in_variable = (region.start + low).wrapping_sub(range.start);
+        let (mut first, mut most) = (low, high);
+        if rows > 1 {
+            let moved = distance.checked_mul(i64::from(rows) - 1);
+            let ends = [low, high].map(|end| end.checked_add_signed(moved?));
+            let [Some(last_low), Some(last_high)] = ends else { return false };
+            (first, most) = (first.min(last_low), most.max(last_high));
+        }
+        let is_inside = most < ends;
+        let is_aligned = (offset | stride as u64 | distance as u64) & (bytes - 1) == 0;
+        let in_variable = (region.start + first).wrapping_sub(range.start);
         let is_in_variable = range.size == 0
-            || in_variable < range.size && range.size - in_variable >= high - low + bytes;
+            || in_variable < range.size && range.size - in_variable >= most - first + bytes;
         // Several items may not write the same bytes.
         let is_apart = !writes || stride != 0 || items == 1;
         if !is_inside || !is_aligned || !is_in_variable || !is_apart {
-            return None;
+            return false;
         }
-        let mut found = Found {
+        *found = Found {
             region,
             offset,
             stride,
@@ -143,25 +233,48 @@ impl Session {
             writes,
             low,
             end: high + bytes,
+            rows,
+            distance,
             record: site.record,
             past: Past::new(self.first, &self.group, region),
             plan: Plan::Both,
+            has_more: true,
+            is_written: false,
         };
-        if !writes && !found.is_written(region, items) {
-            return None;
+        found.is_written = !writes && found.are_bytes_written(region, items);
+        writes || found.is_written
+    }
+
+    /// Returns the change of records by a range; `None` if an access races with a recorded one.
+    #[inline]
+    fn plan(&self, range: &mut Found, items: u32, base: u32) -> Option<Plan> {
+        // SAFETY: the session holds the regions that sites know.
+        let region = unsafe { &*range.region };
+        match (range.writes, range.stride) {
+            (true, _) => range.plan_writes(region, items, base),
+            (false, 0) => self.plan_read_by_all(range, region, items),
+            (false, _) => self.plan_reads(range, region, items, base),
         }
-        found.plan = match (writes, stride) {
-            (true, _) => found.plan_writes(region, items, base)?,
-            (false, 0) => self.plan_read_by_all(&found, region, items)?,
-            (false, _) => self.plan_reads(&found, region, items, base)?,
-        };
-        Some(found)
     }
 
     /// Returns the plan for reads of different bytes.
-    fn plan_reads(&self, range: &Found, region: &Region, items: u32, base: u32) -> Option<Plan> {
-        if range.is_untouched(region, items) {
+    fn plan_reads(
+        &self,
+        range: &mut Found,
+        region: &Region,
+        items: u32,
+        base: u32,
+    ) -> Option<Plan> {
+        let seen = range.see(region, items);
+        if range.is_over(&seen, region, items) {
             return Some(Plan::Replace);
+        }
+        if !seen.is_first_recent() && self.keeps_two_reads() {
+            let bounds = (self.state.older_end, self.state.two_from);
+            let plan = range.plan_next_reads(region, (items, base), bounds);
+            if plan.is_some() {
+                return plan;
+            }
         }
         let (mut replaces, mut keeps) = (false, false);
         let (cells, keeps_two) = (region.face.cells(), self.keeps_two_reads());
@@ -194,7 +307,12 @@ impl Session {
     }
 
     /// Returns the plan for reads of the same bytes by all items.
-    fn plan_read_by_all(&self, range: &Found, region: &Region, items: u32) -> Option<Plan> {
+    fn plan_read_by_all(&self, range: &mut Found, region: &Region, items: u32) -> Option<Plan> {
+        let seen = range.see(region, 1);
+        let is_over = range.is_over(&seen, region, 1);
+        if is_over && !range.has_more && (items == 1 || self.keeps_two_reads()) {
+            return Some(Plan::Replace);
+        }
         let mut keeps = true;
         let is_right = range.all_words(1, |word| {
             // SAFETY: the region has a cell for each of its words.
@@ -221,30 +339,34 @@ impl Session {
     /// Returns whether a record of a read stays, because any write that races with a new read also
     /// races with recorded reads.
     fn stays(&self, read: Record, region: &Region, index: usize) -> bool {
-        let is_whole = |record: Record| record.bytes() == 15 && !record.is_atomic();
-        if read.segment() < self.state.older_end && is_whole(read) {
+        if read.segment() < self.state.older_end && read.is_whole() {
             return true;
         }
         // SAFETY: the region has a cell for each of its words.
         let other = unsafe { (*region.more().add(index)).other_read };
-        other.segment() >= self.state.two_from && is_whole(other)
+        other.segment() >= self.state.two_from && other.is_whole()
     }
 
     /// Records the accesses of a range.
     fn record(&self, range: &Found, items: u32, base: u32) {
         // SAFETY: the session holds the regions that sites know.
         let region = unsafe { &*range.region };
-        if range.writes {
+        if range.writes && !range.is_written {
             range.mark(region, items);
         }
         if range.plan == Plan::Keep {
             return;
         }
         if !range.writes && range.stride == 0 {
-            return self.record_read_by_all(range, region, items, base);
+            return match range.plan {
+                Plan::Replace => range.replace_by_all(region, items, base),
+                _ => self.record_read_by_all(range, region, items, base),
+            };
         }
-        if range.plan == Plan::Replace && range.is_ascending() {
-            return range.replace(region, items, base);
+        match range.plan {
+            Plan::Replace => return range.replace(region, items, base),
+            Plan::Second => return range.add_second(region, items, base),
+            Plan::Keep | Plan::Both => {}
         }
         let cells = region.face.cells();
         range.all_words(items, |word| {
@@ -259,7 +381,7 @@ impl Session {
                     // SAFETY: as above.
                     unsafe { *region.more().add(word.index) = MoreCells::NONE };
                 }
-            } else if range.plan == Plan::Replace || range.past.has(cell.read, own) {
+            } else if range.past.has(cell.read, own) {
                 cell.read = new.with_more(cell.read.has_more());
             } else if !self.stays(cell.read, region, word.index) {
                 self.record_second(region, cell, word.index, new);

@@ -108,6 +108,16 @@ impl Record {
         Record(u64::from(segment) | flags | u64::from(place) << 37)
     }
 
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    pub(super) fn from_bits(bits: u64) -> Record {
+        Record(bits)
+    }
+
     #[inline]
     pub(crate) fn segment(self) -> u32 {
         self.0 as u32
@@ -123,16 +133,22 @@ impl Record {
         self.0 >> 36 & 1 == 1
     }
 
+    /// Returns whether the access is of a whole word, and not atomic.
+    #[inline]
+    pub(crate) fn is_whole(self) -> bool {
+        self.0 >> 32 & 31 == 15
+    }
+
     /// Returns the record of an access with a segment, from one without.
     #[inline]
     pub(crate) fn at(self, segment: u32) -> Record {
         Record(self.0 | u64::from(segment))
     }
 
-    /// Returns the record of the same access by the item with the next segment.
-    #[inline]
-    pub(crate) fn successor(self) -> Record {
-        Record(self.0.wrapping_add(1))
+    /// Returns the record of the same access by an item some segments later.
+    #[inline(always)]
+    pub(crate) fn later(self, segments: u32) -> Record {
+        Record(self.0.wrapping_add(u64::from(segments)))
     }
 
     /// Returns a record of a read, with the statement of an older one whether the word has further
@@ -156,21 +172,6 @@ impl Record {
     #[inline]
     pub(crate) fn with_more(self, has_more: bool) -> Record {
         Record(self.0 & !(1 << 59) | u64::from(has_more) << 59)
-    }
-
-    /// Returns whether one of the records has a segment from `bound`, and whether one of the words
-    /// has further records. `bound` is not 0.
-    pub(crate) fn any(cells: &[Cells], bound: u32) -> (bool, bool) {
-        let last = u64::from(bound) - 1;
-        let (mut below, mut all) = (0, 0);
-        for cell in cells {
-            for record in [cell.write.0, cell.read.0] {
-                // The highest bit is set if the segment is greater.
-                below |= last.wrapping_sub(record & u64::from(u32::MAX));
-                all |= record;
-            }
-        }
-        (below >> 63 == 1, Record(all).has_more())
     }
 
     /// Returns a record that includes the bytes of another one.
@@ -293,19 +294,21 @@ impl Region {
                 let whole = (end - at) / 8;
                 let value = if is_written { 0xff } else { 0 };
                 // SAFETY: the bits belong to bytes inside the region.
-                unsafe { self.written_bits(at).write_bytes(value, whole as usize) };
+                unsafe { fill(self.written_bits(at), value, whole as usize) };
                 at += whole * 8;
                 continue;
             }
+            let (first, count) = (at % 8, (8 - at % 8).min(end - at));
+            let part = (0xff >> (8 - count) << first) as u8;
             // SAFETY: as above.
             unsafe {
                 let bits = self.written_bits(at);
                 match is_written {
-                    true => *bits |= 1 << (at % 8),
-                    false => *bits &= !(1 << (at % 8)),
+                    true => *bits |= part,
+                    false => *bits &= !part,
                 }
             }
-            at += 1;
+            at += count;
         }
     }
 
@@ -440,12 +443,24 @@ impl MoreCells {
     pub(crate) const NONE: MoreCells =
         MoreCells { older_write: Record::NONE, other_read: Record::NONE };
 
+    #[inline(always)]
+    pub(crate) fn pair(&self) -> &[Record; 2] {
+        // SAFETY: this type is two records.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
     pub(crate) fn is_used(&self) -> bool {
         self.older_write.segment() != 0 || self.other_read.segment() != 0
     }
 }
 
 impl Cells {
+    #[inline(always)]
+    pub(crate) fn pair(&self) -> &[Record; 2] {
+        // SAFETY: this type is two records.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
     fn is_used(&self) -> bool {
         self.write.segment() != 0 || self.read.segment() != 0
     }
@@ -456,6 +471,30 @@ impl Drop for Region {
         self.forget_accesses();
     }
 }
+
+/// Sets bytes, usually few.
+///
+/// # Safety
+/// As for [`pointer::write_bytes`].
+#[inline]
+unsafe fn fill(mut start: *mut u8, value: u8, mut count: usize) {
+    // SAFETY: the caller vouches for all bytes.
+    unsafe {
+        if count > 128 {
+            return start.write_bytes(value, count);
+        }
+        while count >= 8 {
+            start.cast::<u64>().write_unaligned(u64::from_ne_bytes([value; 8]));
+            (start, count) = (start.add(8), count - 8);
+        }
+        for byte in 0..count {
+            start.add(byte).write(value);
+        }
+    }
+}
+
+/// Size from which a shadow has huge pages.
+const HUGE: usize = 2 << 20;
 
 /// Zeroed pages, which take memory when they are written.
 struct Shadow {
@@ -473,10 +512,9 @@ impl Shadow {
             .then(|| unsafe { mmap_anonymous(null_mut(), bytes, access, flags) }.ok())
             .flatten();
         let Some(start) = start else { return Shadow { start: null_mut(), bytes: 0 } };
-        if bytes < 2 << 20 {
-            // SAFETY: the mapping is new. Small shadows need no huge pages.
-            let _ = unsafe { madvise(start, bytes, Advice::LinuxNoHugepage) };
-        }
+        let advice = if bytes < HUGE { Advice::LinuxNoHugepage } else { Advice::LinuxHugepage };
+        // SAFETY: the mapping is new.
+        let _ = unsafe { madvise(start, bytes, advice) };
         Shadow { start: start.cast(), bytes }
     }
 

@@ -253,7 +253,9 @@ impl Session {
         for (item, segment) in group.segments.iter_mut().enumerate() {
             *segment = base + item as u32;
         }
-        group.exchanges.fill(0);
+        if group.has_exchanges {
+            group.exchanges.fill(0);
+        }
     }
 
     /// Orders all that the items of a sub-group did before all that they will do.
