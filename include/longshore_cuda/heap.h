@@ -1,9 +1,11 @@
 /*
- * longshore_cuda/heap.h: `malloc` and `free` in kernels, for GPUs whose driver has no heap. Part of longshore_cuda.h.
+ * longshore_cuda/heap.h: `malloc` and `free` in kernels, for GPUs whose driver has no heap.
+ * Part of longshore_cuda.h.
  *
- * The heap is a variable of the image, which exists only in images that use it. Blocks have 32, 64, 128 ... bytes, of
- * which the first 16 are the heap's own; their payloads are aligned to 16 bytes. Freed blocks of a size form a list.
- * All threads of the device take and give blocks without waiting for each other.
+ * The heap is a variable of the image, which exists only in images that use it. The sizes of
+ * blocks are powers of two, from 32 bytes. The first 16 bytes of a block are the heap's own, and
+ * the rest is aligned to 16 bytes. Freed blocks of a size form a list. All threads of the device
+ * take and give blocks without waiting for each other.
  */
 #ifndef LONGSHORE_CUDA_HEAP_H
 #define LONGSHORE_CUDA_HEAP_H

@@ -278,7 +278,7 @@ impl Search<'_, '_> {
             }
         }
         all.conditions.append(&mut self.needed);
-        // The runtime checks neighbours of one place together, such as those of an unrolled loop.
+        // The runtime checks neighbours of one place, as in an unrolled loop, together.
         let sites: Vec<ValueRef> = found.iter().map(|access| access.site).collect();
         found.sort_by_key(|access| sites.iter().position(|site| *site == access.site));
         // The accesses of different paths are never all made.

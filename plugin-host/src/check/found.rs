@@ -192,7 +192,7 @@ impl Found {
         }
     }
 
-    /// Calls `body` with the records of each word. `all` are those of the region's words.
+    /// Calls `body` with the records of each word. `all` are the records of the region's words.
     #[inline(always)]
     fn each_word<T>(&self, all: *mut T, items: u32, mut body: impl FnMut(&mut T)) {
         match self.bytes {
@@ -226,8 +226,7 @@ impl Found {
         self.stride == self.bytes as i64
     }
 
-    /// Returns what the records of all words have in common. Notes whether words have further
-    /// records.
+    /// Returns a summary of the records of all words. Notes whether words have further records.
     pub(crate) fn see(&mut self, region: &Region, items: u32) -> Seen {
         let mut seen = Seen::new(self.past.bound);
         self.each_word(region.face.cells(), items, |cells| seen.add(cells.pair()));

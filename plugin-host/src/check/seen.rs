@@ -1,11 +1,11 @@
-//! What the records of many words have in common.
+//! Summaries of the records of many words.
 
 use super::region::Record;
 
-/// What the records of some words have in common. A word costs few instructions and no branch.
+/// A summary of the records of some words. A word costs few instructions and no branch.
 pub(crate) struct Seen {
-    /// For the halves of two records the greatest numbers without a finding: segments
-    /// of accesses that are over, and any number for the rest.
+    /// The greatest numbers of halves without a finding: segments of accesses that are over, and
+    /// any number for the rest.
     over: Halves,
     recent: Halves,
     all: Halves,
@@ -21,7 +21,7 @@ impl Seen {
 
     #[inline(always)]
     pub(crate) fn add(&mut self, pair: &[Record; 2]) {
-        let it = halves::of(pair);
+        let it = halves::from_pair(pair);
         self.recent = halves::or(self.recent, halves::greater(it, self.over));
         self.all = halves::or(self.all, it);
     }
@@ -47,9 +47,9 @@ impl Seen {
     }
 }
 
-/// What the second records of pairs have in common.
+/// A summary of the second records of pairs.
 pub(crate) struct Second {
-    /// The greatest numbers that are too small, and those that are not too great.
+    /// The greatest segments before the bounds and inside.
     before: Halves,
     last: Halves,
     are_from: Halves,
@@ -74,7 +74,7 @@ impl Second {
 
     #[inline(always)]
     pub(crate) fn add(&mut self, pair: &[Record; 2]) {
-        let it = halves::of(pair);
+        let it = halves::from_pair(pair);
         self.are_from = halves::and(self.are_from, halves::greater(it, self.before));
         self.is_beyond = halves::or(self.is_beyond, halves::greater(it, self.last));
         self.every = halves::and(self.every, it);
@@ -129,7 +129,7 @@ mod halves {
     }
 
     #[inline(always)]
-    pub(super) fn of(pair: &[Record; 2]) -> Halves {
+    pub(super) fn from_pair(pair: &[Record; 2]) -> Halves {
         // SAFETY: the pair has 16 bytes.
         unsafe { _mm_loadu_si128(pair.as_ptr().cast()) }
     }
@@ -176,7 +176,7 @@ mod halves {
     }
 
     #[inline(always)]
-    pub(super) fn of(pair: &[Record; 2]) -> Halves {
+    pub(super) fn from_pair(pair: &[Record; 2]) -> Halves {
         pair.map(|record| record.bits())
     }
 

@@ -48,6 +48,7 @@ fn once(folder: &Folder, image: &str, options: &str) -> Option<String> {
     for command in [
         "settings set plugin.jit-loader.gdb.enable on",
         "settings set target.disable-aslr false",
+        "settings set target.preload-symbols false",
         "breakpoint set -f k.c -l 11 -c 'i == 1000'",
         "run",
         "frame variable i mean longshore_self->item[0] longshore_self->group[0]",

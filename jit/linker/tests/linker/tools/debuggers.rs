@@ -221,6 +221,8 @@ fn unmap(section: &Placed) {
     unsafe { rustix::mm::munmap(section.address as *mut _, section.code.len()).unwrap() };
 }
 
+/// Calls a function. Backtraces name the caller.
+#[inline(never)]
 fn call(functions: &[LinkedFunction<'_>], name: &str, argument: i64) -> i64 {
     let function = functions.iter().find(|function| function.name == name).unwrap();
     // SAFETY: the functions of the object have this type, need no relocations, and stay mapped.
