@@ -22,13 +22,13 @@ const BATCH: u64 = 50;
 
 #[test]
 fn random_kernels_have_the_results_of_an_interpreter() {
-    let count = if effort::is_all() { 4000 } else { 120 };
+    let count = if effort::is_all() { 4000 } else { 80 };
     compare(Execution::Fibers, count, Kernel::from_seed);
 }
 
 #[test]
 fn random_kernels_as_loops_have_the_results_of_an_interpreter() {
-    let count = if effort::is_all() { 4000 } else { 240 };
+    let count = if effort::is_all() { 4000 } else { 120 };
     compare(Execution::Loops, count, Kernel::from_seed);
 }
 
@@ -45,7 +45,7 @@ fn random_kernels_whose_items_do_not_wait_have_the_results_of_an_interpreter() {
 
 #[test]
 fn random_kernels_as_loops_from_optimized_bitcode_have_the_results_of_an_interpreter() {
-    let count = if effort::is_all() { 2000 } else { 80 };
+    let count = if effort::is_all() { 2000 } else { 60 };
     compare(Execution::OptimizedLoops, count, Kernel::from_seed);
 }
 
