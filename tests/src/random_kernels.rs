@@ -23,6 +23,7 @@ pub use ast::Kernel;
 pub use compare::{Bench, compare_on};
 pub use emulated::compare_emulated;
 pub use interpret::Output;
+pub use random::Random;
 pub use reduce::reduce;
 
 impl Kernel {

@@ -1,16 +1,18 @@
 //! A stream of random numbers.
 
 /// SplitMix64: each seed gives a stream of its own.
-pub(super) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Random {
+    /// Creates the stream of a seed.
+    pub fn new(seed: u64) -> Random {
         let mut random = Random(seed.wrapping_mul(0xD1B5_4A32_D192_ED03) ^ 0x5DEE_CE66);
         random.word();
         random
     }
 
-    pub(super) fn word(&mut self) -> u64 {
+    /// Returns a number of 64 bits.
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -18,26 +20,27 @@ impl Random {
     }
 
     /// Returns a number below `end`, which is not 0.
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         (self.word() % end as u64) as usize
     }
 
     /// Returns a number in `begin..end`.
-    pub(super) fn within(&mut self, begin: u32, end: u32) -> u32 {
+    pub fn within(&mut self, begin: u32, end: u32) -> u32 {
         begin + self.below((end - begin) as usize) as u32
     }
 
     /// Returns `true` in this number of percent of all calls.
-    pub(super) fn percent(&mut self, percent: usize) -> bool {
+    pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    pub(super) fn choice<T: Clone>(&mut self, choices: &[T]) -> T {
+    /// Returns one of the choices, of which there is at least one.
+    pub fn choice<T: Clone>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())].clone()
     }
 
     /// Returns an index, chosen in proportion to the weights.
-    pub(super) fn weighted(&mut self, weights: &[usize]) -> usize {
+    pub fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut at = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {
             match at.checked_sub(*weight) {

@@ -25,6 +25,7 @@ mod one_source;
 mod profiled_kernels;
 mod profiles;
 mod public_api;
+mod random_checks;
 mod random_kernels;
 mod relocatable_images;
 mod word_arguments;
