@@ -85,7 +85,9 @@ fn races_of_random_kernels_are_found_and_no_others() {
             let buffer = device.buffer_of(&queue, &[0_u64; ELEMENTS as usize]).unwrap();
             let results = device.buffer_of(&queue, &vec![0_u64; items]).unwrap();
             // SAFETY: the kernel accesses elements of its buffers alone.
-            let result = unsafe { queue.launch_and_wait(&launched, grid, (buffer.pointer(), results.pointer())) };
+            let result = unsafe {
+                queue.launch_and_wait(&launched, grid, (buffer.pointer(), results.pointer()))
+            };
             let said = result.err().map(|error| error.to_string()).unwrap_or_default();
             let expected = kernel.has_race();
             races += u64::from(expected);

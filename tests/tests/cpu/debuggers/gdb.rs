@@ -82,8 +82,8 @@ fn gdb_shows_the_fault_of_a_kernel_before_it_is_an_error() {
 fn longshore_gdb(folder: &Folder, kernel: &str, lines: &[&str]) -> Option<String> {
     let mut session = folder.debugger(command());
     session.args(["run", "k.o", "-k", kernel, "--gdb"]).args(ITEMS_LAUNCH.split_whitespace());
-    // The command sets the variable itself.
-    session.env_remove("LONGSHORE_HOST_DEBUG");
+    // The command sets the variable itself. One thread runs all groups, in their order.
+    session.env_remove("LONGSHORE_HOST_DEBUG").env("LONGSHORE_HOST_THREADS", "1");
     let lines = [&["set width 0", "set confirm off"][..], lines].concat();
     folder.session(&mut session, &lines)
 }
