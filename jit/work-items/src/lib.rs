@@ -25,6 +25,7 @@
 
 mod bounds;
 mod checked;
+mod checked_graph;
 mod checked_items;
 mod checked_ranges;
 mod chunk;
