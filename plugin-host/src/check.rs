@@ -9,8 +9,8 @@
 //!   groups and items too, so that the current item is always known;
 //! - `races.rs` and `order.rs`: accesses by several items, and the barriers and atomic operations
 //!   that order them. The result depends on identities of items, not on times;
-//! - `ranges.rs`: accesses of all items of a loop at once, their records (`found.rs`, `seen.rs`), and
-//!   ranges that need no second check (`kept.rs`);
+//! - `ranges.rs`: accesses of all items of a loop at once, their records (`found.rs`, `seen.rs`),
+//!   and ranges that need no second check (`kept.rs`);
 //! - `report.rs`: the found errors.
 
 mod access;
