@@ -142,32 +142,41 @@
 #define LONGSHORE_LOG10_2_HIGH_ 0x1.34413509f78p-2
 #define LONGSHORE_LOG10_2_LOW_ 0x1.fef311f12b358p-46
 
-/* Polynomials. */
+/* `x * y + z`, rounded once where that is as fast, and else twice. */
+#if defined(__FMA__) || defined(__aarch64__) || defined(__NVPTX__) || defined(__AMDGCN__)
+#define LONGSHORE_FUSES_ 1
+#define LONGSHORE_FUSED_(x, y, z) longshore_fma_((x), (y), (z))
+#else
+#define LONGSHORE_FUSES_ 0
+#define LONGSHORE_FUSED_(x, y, z) ((x) * (y) + (z))
+#endif
+
+/* Polynomials. Horner's scheme would need twice as many steps that wait for each other. */
 #define LONGSHORE_P1_(x, a, b) ((a) + (x) * (b))
 #define LONGSHORE_P2_(x, a, ...) ((a) + (x) * LONGSHORE_P1_(x, __VA_ARGS__))
-#define LONGSHORE_P3_(x, a, ...) ((a) + (x) * LONGSHORE_P2_(x, __VA_ARGS__))
-#define LONGSHORE_P4_(x, a, ...) ((a) + (x) * LONGSHORE_P3_(x, __VA_ARGS__))
-#define LONGSHORE_P5_(x, a, ...) ((a) + (x) * LONGSHORE_P4_(x, __VA_ARGS__))
-#define LONGSHORE_P6_(x, a, ...) ((a) + (x) * LONGSHORE_P5_(x, __VA_ARGS__))
-#define LONGSHORE_P7_(x, a, ...) ((a) + (x) * LONGSHORE_P6_(x, __VA_ARGS__))
-#define LONGSHORE_P8_(x, a, ...) ((a) + (x) * LONGSHORE_P7_(x, __VA_ARGS__))
-#define LONGSHORE_P9_(x, a, ...) ((a) + (x) * LONGSHORE_P8_(x, __VA_ARGS__))
-#define LONGSHORE_P10_(x, a, ...) ((a) + (x) * LONGSHORE_P9_(x, __VA_ARGS__))
-#define LONGSHORE_P11_(x, a, ...) ((a) + (x) * LONGSHORE_P10_(x, __VA_ARGS__))
-#define LONGSHORE_P12_(x, a, ...) ((a) + (x) * LONGSHORE_P11_(x, __VA_ARGS__))
-#define LONGSHORE_P13_(x, a, ...) ((a) + (x) * LONGSHORE_P12_(x, __VA_ARGS__))
-#define LONGSHORE_P14_(x, a, ...) ((a) + (x) * LONGSHORE_P13_(x, __VA_ARGS__))
-#define LONGSHORE_P15_(x, a, ...) ((a) + (x) * LONGSHORE_P14_(x, __VA_ARGS__))
-#define LONGSHORE_P16_(x, a, ...) ((a) + (x) * LONGSHORE_P15_(x, __VA_ARGS__))
-#define LONGSHORE_P17_(x, a, ...) ((a) + (x) * LONGSHORE_P16_(x, __VA_ARGS__))
-#define LONGSHORE_P18_(x, a, ...) ((a) + (x) * LONGSHORE_P17_(x, __VA_ARGS__))
-#define LONGSHORE_P19_(x, a, ...) ((a) + (x) * LONGSHORE_P18_(x, __VA_ARGS__))
-#define LONGSHORE_P20_(x, a, ...) ((a) + (x) * LONGSHORE_P19_(x, __VA_ARGS__))
-#define LONGSHORE_P21_(x, a, ...) ((a) + (x) * LONGSHORE_P20_(x, __VA_ARGS__))
-#define LONGSHORE_P22_(x, a, ...) ((a) + (x) * LONGSHORE_P21_(x, __VA_ARGS__))
-#define LONGSHORE_P23_(x, a, ...) ((a) + (x) * LONGSHORE_P22_(x, __VA_ARGS__))
-#define LONGSHORE_P24_(x, a, ...) ((a) + (x) * LONGSHORE_P23_(x, __VA_ARGS__))
-#define LONGSHORE_P25_(x, a, ...) ((a) + (x) * LONGSHORE_P24_(x, __VA_ARGS__))
+#define LONGSHORE_P3_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P1_(x, __VA_ARGS__))
+#define LONGSHORE_P4_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P2_(x, __VA_ARGS__))
+#define LONGSHORE_P5_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P3_(x, __VA_ARGS__))
+#define LONGSHORE_P6_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P4_(x, __VA_ARGS__))
+#define LONGSHORE_P7_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P5_(x, __VA_ARGS__))
+#define LONGSHORE_P8_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P6_(x, __VA_ARGS__))
+#define LONGSHORE_P9_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P7_(x, __VA_ARGS__))
+#define LONGSHORE_P10_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P8_(x, __VA_ARGS__))
+#define LONGSHORE_P11_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P9_(x, __VA_ARGS__))
+#define LONGSHORE_P12_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P10_(x, __VA_ARGS__))
+#define LONGSHORE_P13_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P11_(x, __VA_ARGS__))
+#define LONGSHORE_P14_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P12_(x, __VA_ARGS__))
+#define LONGSHORE_P15_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P13_(x, __VA_ARGS__))
+#define LONGSHORE_P16_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P14_(x, __VA_ARGS__))
+#define LONGSHORE_P17_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P15_(x, __VA_ARGS__))
+#define LONGSHORE_P18_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P16_(x, __VA_ARGS__))
+#define LONGSHORE_P19_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P17_(x, __VA_ARGS__))
+#define LONGSHORE_P20_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P18_(x, __VA_ARGS__))
+#define LONGSHORE_P21_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P19_(x, __VA_ARGS__))
+#define LONGSHORE_P22_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P20_(x, __VA_ARGS__))
+#define LONGSHORE_P23_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P21_(x, __VA_ARGS__))
+#define LONGSHORE_P24_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P22_(x, __VA_ARGS__))
+#define LONGSHORE_P25_(x, a, b, ...) (((a) + (x) * (b)) + (x) * (x) * LONGSHORE_P23_(x, __VA_ARGS__))
 
 LONGSHORE_OVERLOAD_ uint64_t longshore_bits_(double x) {
   uint64_t bits;

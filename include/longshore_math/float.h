@@ -1,8 +1,11 @@
 /*
  * longshore_math/float.h: mathematical functions of `float`. A part of longshore_math.h.
  *
- * The functions compute in double, whose error is below 2^-28, and round once. Only additions,
- * multiplications, divisions and square roots of IEEE 754 occur, so all targets give the same bits.
+ * The functions compute in double, whose error is below 2^-28, and round once. Additions,
+ * multiplications, divisions and square roots of IEEE 754 have the same results on all targets.
+ *
+ * LONGSHORE_FUSED_ rounds once or twice, as the target can. Only functions of one float use it, for
+ * which a test has found the same float in both ways, for all arguments.
  */
 #ifndef LONGSHORE_MATH_FLOAT_H
 #define LONGSHORE_MATH_FLOAT_H
@@ -10,38 +13,70 @@
 
 /* ---- Exponential functions ------------------------------------------------------------------- */
 
-/* `power` becomes `2^k` and `t` becomes `t - k`, for the integer `k` that is next to `t`. The limit
- * of `k` is `1000`, beyond which results overflow or vanish. */
-#define LONGSHORE_SPLIT_POWER_(t, power)                                                                               \
-  (t) = longshore_if_((t) > 1000, 1000, (t));                                                                          \
-  (t) = longshore_if_((t) < -1000, -1000, (t));                                                                        \
-  double power = (t) + LONGSHORE_ROUND_;                                                                               \
-  (t) = (t) - (power - LONGSHORE_ROUND_);                                                                              \
-  power = longshore_of_bits_((longshore_bits_(power) << 52) + LONGSHORE_ONE_)
+/* A number that is far outside the range of exponential functions has the same result as 200 or
+ * -200, whose power of 10 is a double. */
+LONGSHORE_OVERLOAD_ float longshore_limit_(float x) {
+  const float limited = longshore_if_(x > 200, 200, x);
+  return longshore_if_(limited < -200, -200, limited);
+}
 
-/* 2^t with a relative error of 2^-28. */
+/* `steps` becomes `k + LONGSHORE_ROUND_` and `f` becomes `t - k`, for the integer `k` that is next
+ * to `t`. */
+#define LONGSHORE_SPLIT_POWER_(t, f, steps)                                                                            \
+  const double steps = (t) + LONGSHORE_ROUND_, f = (t) - (steps - LONGSHORE_ROUND_)
+
+/* `y * 2^k` for the `k` of `steps`, where both are normal numbers. */
+LONGSHORE_OVERLOAD_ double longshore_times_power_(double y, double steps) {
+#ifdef __NVPTX__
+  /* NaNs of these GPUs have all bits set, and would become numbers by the addition below. */
+  return y * longshore_of_bits_((longshore_bits_(steps) << 52) + LONGSHORE_ONE_);
+#else
+  return longshore_of_bits_(longshore_bits_(y) + (longshore_bits_(steps) << 52));
+#endif
+}
+/* 2^f for `|f|` up to 1/2, with a relative error of 2^-28. `sum` adds a product to a number. */
+#define LONGSHORE_SUM_(x, y, z) ((x) * (y) + (z))
+#define LONGSHORE_EXP2_OF_FRACTION_(f, z, sum)                                                                         \
+  sum(z,                                                                                                               \
+      sum(z, sum(z, 0x1.41fbbc91efe2ep-13, sum(f, 0x1.5f3e52f138af3p-10, 0x1.3b2d4cf0fbd52p-7)),                       \
+          sum(f, 0x1.c6aee88e97a40p-5, 0x1.ebfbdc3c31671p-3)),                                                         \
+      sum(f, 0x1.62e430af270cbp-1, 1))
+
+/* 2^t for `|t|` up to 1000, of which the caller makes a float. */
+LONGSHORE_OVERLOAD_ double longshore_exp2_within_1000_(double t) {
+  LONGSHORE_EXACTLY_
+  LONGSHORE_SPLIT_POWER_(t, f, steps);
+  const double z = f * f;
+  return longshore_times_power_(LONGSHORE_EXP2_OF_FRACTION_(f, z, LONGSHORE_FUSED_), steps);
+}
+/* 2^t for all `t`, with the same bits on all targets. */
 LONGSHORE_OVERLOAD_ double longshore_exp2_of_float_(double t) {
   LONGSHORE_EXACTLY_
-  LONGSHORE_SPLIT_POWER_(t, power);
-  return power * LONGSHORE_P6_(t, 1, 0x1.62e430af270cbp-1, 0x1.ebfbdc3c31671p-3, 0x1.c6aee88e97a40p-5,
-                               0x1.3b2d4cf0fbd52p-7, 0x1.5f3e52f138af3p-10, 0x1.41fbbc91efe2ep-13);
+  t = longshore_if_(t > 1000, 1000, t);
+  t = longshore_if_(t < -1000, -1000, t);
+  LONGSHORE_SPLIT_POWER_(t, f, steps);
+  const double z = f * f;
+  return longshore_times_power_(LONGSHORE_EXP2_OF_FRACTION_(f, z, LONGSHORE_SUM_), steps);
 }
 
 LONGSHORE_OVERLOAD_ float longshore_exp_(float x) {
   LONGSHORE_EXACTLY_
-  return (float)longshore_exp2_of_float_(x * LONGSHORE_LOG2_E_);
+  return (float)longshore_exp2_within_1000_(longshore_limit_(x) * LONGSHORE_LOG2_E_);
 }
-LONGSHORE_OVERLOAD_ float longshore_exp2_(float x) { return (float)longshore_exp2_of_float_(x); }
+LONGSHORE_OVERLOAD_ float longshore_exp2_(float x) {
+  return (float)longshore_exp2_within_1000_(longshore_limit_(x));
+}
 LONGSHORE_OVERLOAD_ float longshore_exp10_(float x) {
   LONGSHORE_EXACTLY_
-  return (float)longshore_exp2_of_float_(x * LONGSHORE_LOG2_10_);
+  return (float)longshore_exp2_within_1000_(longshore_limit_(x) * LONGSHORE_LOG2_10_);
 }
 
-/* 2^t - 1 with a relative error of 2^-37. */
-LONGSHORE_OVERLOAD_ double longshore_exp2m1_of_float_(double t) {
+/* 2^t - 1 for `|t|` up to 1000, with a relative error of 2^-37. */
+LONGSHORE_OVERLOAD_ double longshore_exp2m1_within_1000_(double t) {
   LONGSHORE_EXACTLY_
-  LONGSHORE_SPLIT_POWER_(t, power);
-  return power * (t * LONGSHORE_P7_(t, 0x1.62e42fef9cdf7p-1, 0x1.ebfbdff85f48fp-3, 0x1.c6b08da69c95fp-5,
+  LONGSHORE_SPLIT_POWER_(t, f, steps);
+  const double power = longshore_of_bits_((longshore_bits_(steps) << 52) + LONGSHORE_ONE_);
+  return power * (f * LONGSHORE_P7_(f, 0x1.62e42fef9cdf7p-1, 0x1.ebfbdff85f48fp-3, 0x1.c6b08da69c95fp-5,
                                     0x1.3b2ab6a0e1347p-7, 0x1.5d87762dfc4dbp-10, 0x1.43099b4e4ddb0p-13,
                                     0x1.00c080f753390p-16, 0x1.62c010c12bad8p-20)) +
          (power - 1);
@@ -49,22 +84,22 @@ LONGSHORE_OVERLOAD_ double longshore_exp2m1_of_float_(double t) {
 
 LONGSHORE_OVERLOAD_ float longshore_expm1_(float x) {
   LONGSHORE_EXACTLY_
-  const float y = (float)longshore_exp2m1_of_float_(x * LONGSHORE_LOG2_E_);
+  const float y = (float)longshore_exp2m1_within_1000_(longshore_limit_(x) * LONGSHORE_LOG2_E_);
   return longshore_if_(x == 0, x, y);
 }
 LONGSHORE_OVERLOAD_ float longshore_sinh_(float x) {
   LONGSHORE_EXACTLY_
-  const double u = longshore_exp2m1_of_float_(longshore_fabs_((double)x) * LONGSHORE_LOG2_E_);
+  const double a = longshore_limit_(longshore_fabs_(x)), u = longshore_exp2m1_within_1000_(a * LONGSHORE_LOG2_E_);
   return longshore_copysign_((float)(0.5 * (u + u / (u + 1))), x);
 }
 LONGSHORE_OVERLOAD_ float longshore_cosh_(float x) {
   LONGSHORE_EXACTLY_
-  const double e = longshore_exp2_of_float_(longshore_fabs_((double)x) * LONGSHORE_LOG2_E_);
+  const double e = longshore_exp2_within_1000_(longshore_limit_(longshore_fabs_(x)) * LONGSHORE_LOG2_E_);
   return (float)(0.5 * e + 0.5 / e);
 }
 LONGSHORE_OVERLOAD_ float longshore_tanh_(float x) {
   LONGSHORE_EXACTLY_
-  const double u = longshore_exp2m1_of_float_(longshore_fabs_((double)x) * (2 * LONGSHORE_LOG2_E_));
+  const double a = longshore_limit_(longshore_fabs_(x)), u = longshore_exp2m1_within_1000_(a * (2 * LONGSHORE_LOG2_E_));
   return longshore_copysign_((float)(u / (u + 2)), x);
 }
 
@@ -216,175 +251,46 @@ LONGSHORE_OVERLOAD_ float longshore_rhypot_(float x, float y) {
 
 /* ---- Trigonometric functions ----------------------------------------------------------------- */
 
-/* `bulk` and `tail` of `turns` are the bits of 1/pi behind the first `skipped >> 23` bits. Shifts
- * find them faster than a table, because many CPUs gather vectors from a table element by element.
- * Without AVX2, x86 cannot shift each element by its own number: a table has the same values. */
-#if defined(__x86_64__) && !defined(__AVX2__)
-LONGSHORE_TABLE_ double longshore_inverse_pi_[104][2] = {
-    {341782637, 0x1.9391054a7f09dp-1},
-    {146694363, 0x1.27220a94fe13bp-1},
-    {293388727, 0x1.391054a7f09d6p-3},
-    {49906542, 0x1.391054a7f09d6p-2},
-    {99813084, 0x1.391054a7f09d6p-1},
-    {199626169, 0x1.c882a53f84eb0p-3},
-    {399252338, 0x1.c882a53f84eb0p-2},
-    {261633764, 0x1.c882a53f84eb0p-1},
-    {523267529, 0x1.91054a7f09d5fp-1},
-    {509664147, 0x1.220a94fe13abfp-1},
-    {482457383, 0x1.1054a7f09d5f4p-3},
-    {428043854, 0x1.1054a7f09d5f4p-2},
-    {319216796, 0x1.1054a7f09d5f4p-1},
-    {101562681, 0x1.054a7f09d5f48p-4},
-    {203125362, 0x1.054a7f09d5f48p-3},
-    {406250724, 0x1.054a7f09d5f48p-2},
-    {275630536, 0x1.054a7f09d5f48p-1},
-    {14390161, 0x1.529fc2757d1f5p-6},
-    {28780322, 0x1.529fc2757d1f5p-5},
-    {57560644, 0x1.529fc2757d1f5p-4},
-    {115121288, 0x1.529fc2757d1f5p-3},
-    {230242576, 0x1.529fc2757d1f5p-2},
-    {460485152, 0x1.529fc2757d1f5p-1},
-    {384099393, 0x1.4a7f09d5f47d5p-2},
-    {231327874, 0x1.4a7f09d5f47d5p-1},
-    {462655749, 0x1.29fc2757d1f53p-2},
-    {388440586, 0x1.29fc2757d1f53p-1},
-    {240010261, 0x1.4fe13abe8fa9ap-3},
-    {480020522, 0x1.4fe13abe8fa9ap-2},
-    {423170132, 0x1.4fe13abe8fa9ap-1},
-    {309469353, 0x1.3f84eafa3ea6ap-2},
-    {82067794, 0x1.3f84eafa3ea6ap-1},
-    {164135589, 0x1.fc2757d1f534ep-3},
-    {328271178, 0x1.fc2757d1f534ep-2},
-    {119671444, 0x1.fc2757d1f534ep-1},
-    {239342889, 0x1.f84eafa3ea69cp-1},
-    {478685779, 0x1.f09d5f47d4d37p-1},
-    {420500647, 0x1.e13abe8fa9a6fp-1},
-    {304130383, 0x1.c2757d1f534dep-1},
-    {71389855, 0x1.84eafa3ea69bcp-1},
-    {142779711, 0x1.09d5f47d4d377p-1},
-    {285559423, 0x1.3abe8fa9a6ee0p-5},
-    {34247934, 0x1.3abe8fa9a6ee0p-4},
-    {68495868, 0x1.3abe8fa9a6ee0p-3},
-    {136991736, 0x1.3abe8fa9a6ee0p-2},
-    {273983472, 0x1.3abe8fa9a6ee0p-1},
-    {11096033, 0x1.d5f47d4d37703p-3},
-    {22192066, 0x1.d5f47d4d37703p-2},
-    {44384132, 0x1.d5f47d4d37703p-1},
-    {88768265, 0x1.abe8fa9a6ee07p-1},
-    {177536531, 0x1.57d1f534ddc0ep-1},
-    {355073063, 0x1.5f47d4d377037p-2},
-    {173275214, 0x1.5f47d4d377037p-1},
-    {346550429, 0x1.7d1f534ddc0dbp-2},
-    {156229946, 0x1.7d1f534ddc0dbp-1},
-    {312459893, 0x1.f47d4d377036ep-2},
-    {88048874, 0x1.f47d4d377036ep-1},
-    {176097749, 0x1.e8fa9a6ee06dbp-1},
-    {352195499, 0x1.d1f534ddc0db6p-1},
-    {167520087, 0x1.a3ea69bb81b6cp-1},
-    {335040175, 0x1.47d4d377036d9p-1},
-    {133209439, 0x1.1f534ddc0db63p-2},
-    {266418878, 0x1.1f534ddc0db63p-1},
-    {532837757, 0x1.f534ddc0db629p-4},
-    {528804602, 0x1.f534ddc0db629p-3},
-    {520738292, 0x1.f534ddc0db629p-2},
-    {504605672, 0x1.f534ddc0db629p-1},
-    {472340433, 0x1.ea69bb81b6c53p-1},
-    {407809955, 0x1.d4d377036d8a5p-1},
-    {278748999, 0x1.a9a6ee06db14bp-1},
-    {20627087, 0x1.534ddc0db6296p-1},
-    {41254175, 0x1.4d377036d8a56p-2},
-    {82508350, 0x1.4d377036d8a56p-1},
-    {165016701, 0x1.34ddc0db6295ap-2},
-    {330033402, 0x1.34ddc0db6295ap-1},
-    {123195893, 0x1.a6ee06db14acdp-3},
-    {246391786, 0x1.a6ee06db14acdp-2},
-    {492783572, 0x1.a6ee06db14acdp-1},
-    {448696233, 0x1.4ddc0db629599p-1},
-    {360521555, 0x1.377036d8a5665p-2},
-    {184172198, 0x1.377036d8a5665p-1},
-    {368344397, 0x1.bb81b6c52b328p-3},
-    {199817882, 0x1.bb81b6c52b328p-2},
-    {399635764, 0x1.bb81b6c52b328p-1},
-    {262400617, 0x1.77036d8a5664fp-1},
-    {524801235, 0x1.dc0db6295993cp-2},
-    {512731558, 0x1.dc0db6295993cp-1},
-    {488592205, 0x1.b81b6c52b3279p-1},
-    {440313499, 0x1.7036d8a5664f1p-1},
-    {343756087, 0x1.c0db6295993c4p-2},
-    {150641262, 0x1.c0db6295993c4p-1},
-    {301282525, 0x1.81b6c52b32788p-1},
-    {65694139, 0x1.036d8a5664f11p-1},
-    {131388279, 0x1.b6c52b3278872p-7},
-    {262776558, 0x1.b6c52b3278872p-6},
-    {525553116, 0x1.b6c52b3278872p-5},
-    {514235320, 0x1.b6c52b3278872p-4},
-    {491599728, 0x1.b6c52b3278872p-3},
-    {446328544, 0x1.b6c52b3278872p-2},
-    {355786176, 0x1.b6c52b3278872p-1},
-    {174701441, 0x1.6d8a5664f10e4p-1},
-    {349402883, 0x1.b6295993c4390p-2},
-    {161934854, 0x1.b6295993c4390p-1},
-    {323869709, 0x1.6c52b32788720p-1},
-};
-#define LONGSHORE_BITS_OF_INVERSE_PI_(turns)                                                                           \
-  const double *const turns##_row = longshore_inverse_pi_[turns##_skipped >> 23];                                      \
-  const double turns##_bulk = turns##_row[0], turns##_tail = turns##_row[1]
-#else
-/* Word `i` or `i + 2` of the bits of 1/pi behind the first one, which is 0. */
-#define LONGSHORE_INVERSE_PI_(i, is_far) ((is_far) ? LONGSHORE_INVERSE_PI_##i##_FAR_ : LONGSHORE_INVERSE_PI_##i##_)
-#define LONGSHORE_INVERSE_PI_0_ 0xa2f9836eu
-#define LONGSHORE_INVERSE_PI_1_ 0x4e441529u
-#define LONGSHORE_INVERSE_PI_2_ 0xfc2757d1u
-#define LONGSHORE_INVERSE_PI_3_ 0xf534ddc0u
-#define LONGSHORE_INVERSE_PI_4_ 0xdb629599u
-#define LONGSHORE_INVERSE_PI_0_FAR_ 0xfc2757d1u
-#define LONGSHORE_INVERSE_PI_1_FAR_ 0xf534ddc0u
-#define LONGSHORE_INVERSE_PI_2_FAR_ 0xdb629599u
-#define LONGSHORE_INVERSE_PI_3_FAR_ 0x3c439041u
-#define LONGSHORE_INVERSE_PI_4_FAR_ 0xfe5163abu
-#define LONGSHORE_BITS_OF_INVERSE_PI_(turns)                                                                           \
-  const int turns##_is_far = (int32_t)(turns##_skipped << 2) < 0;                                                      \
-  const int turns##_is_next = (int32_t)(turns##_skipped << 3) < 0;                                                     \
-  const uint32_t turns##_0 = LONGSHORE_INVERSE_PI_(0, turns##_is_far);                                                 \
-  const uint32_t turns##_1 = LONGSHORE_INVERSE_PI_(1, turns##_is_far);                                                 \
-  const uint32_t turns##_2 = LONGSHORE_INVERSE_PI_(2, turns##_is_far);                                                 \
-  const uint32_t turns##_3 = LONGSHORE_INVERSE_PI_(3, turns##_is_far);                                                 \
-  const uint32_t turns##_4 = LONGSHORE_INVERSE_PI_(4, turns##_is_far);                                                 \
-  const uint32_t turns##_a = turns##_is_next ? turns##_1 : turns##_0;                                                  \
-  const uint32_t turns##_b = turns##_is_next ? turns##_2 : turns##_1;                                                  \
-  const uint32_t turns##_c = turns##_is_next ? turns##_3 : turns##_2;                                                  \
-  const uint32_t turns##_d = turns##_is_next ? turns##_4 : turns##_3;                                                  \
-  const uint32_t turns##_shift = turns##_skipped >> 23 & 31, turns##_rest = 31 - turns##_shift;                        \
-  const uint32_t turns##_one = turns##_a << turns##_shift | turns##_b >> 1 >> turns##_rest;                            \
-  const uint32_t turns##_two = turns##_b << turns##_shift | turns##_c >> 1 >> turns##_rest;                            \
-  const uint32_t turns##_three = turns##_c << turns##_shift | turns##_d >> 1 >> turns##_rest;                          \
-  const double turns##_bulk = (int32_t)(turns##_one >> 3);                                                             \
-  const double turns##_tail = (int32_t)((turns##_one & 7) << 26 | turns##_two >> 6) * 0x1p-29 +                        \
-                              (int32_t)((turns##_two & 63) << 24 | turns##_three >> 8) * 0x1p-59
-#endif
+/* 1/pi, and 1/pi modulo 2^-52, as four summands. The products of a float with the first three are
+ * exact. No summand is negative, so that the sum of the products of -0 is -0. */
+#define LONGSHORE_INVERSE_PI_(i, is_far)                                                                               \
+  (longshore_if_((is_far), LONGSHORE_INVERSE_PI_##i##_FAR_, LONGSHORE_INVERSE_PI_##i##_))
+#define LONGSHORE_INVERSE_PI_0_ 0x1.45f306dp-2
+#define LONGSHORE_INVERSE_PI_1_ 0x1.9391054p-31
+#define LONGSHORE_INVERSE_PI_2_ 0x1.4fe13abp-60
+#define LONGSHORE_INVERSE_PI_3_ 0x1.d1f534ddc0db6p-89
+#define LONGSHORE_INVERSE_PI_0_FAR_ 0x1.529fc27p-53
+#define LONGSHORE_INVERSE_PI_1_FAR_ 0x1.5f47d4cp-83
+#define LONGSHORE_INVERSE_PI_2_FAR_ 0x1.377036dp-111
+#define LONGSHORE_INVERSE_PI_3_FAR_ 0x1.14acc9e21c821p-140
 
-/* `turns` becomes x/pi + `offset` modulo 2, less the next multiple of `unit`, which is 1 or 1/2,
- * all times 2^30. That multiple is `steps` times the unit, plus LONGSHORE_ROUND_, times 2^30. The
- * lowest bits of `steps` are the number of units.
+/* `turns` becomes x/pi + `offset` modulo 2, less the next multiple of `unit`, which is 1 or 1/2.
+ * That multiple is `steps` times the unit, plus LONGSHORE_ROUND_. The lowest bits of `steps` are
+ * the number of units.
  *
- * The products of x with the first `skipped >> 23` bits of 1/pi are even. The next 29 bits are
- * `bulk`, whose products with x are exact, and 59 further bits are `tail`. */
+ * From 2^76 on, products of x with multiples of 2^-52 are even, and the rest of 1/pi counts. Then
+ * and below, the product with the first summand is below 2^76. From 2^53 on it is even, and below,
+ * its next multiple of 4 is taken from it. The product with the second summand is below 2^46, and
+ * the one with the third is below 2^18. The sums are exact, or `turns` is so large that their
+ * errors are small beside it. */
 #define LONGSHORE_REDUCE_FLOAT_(x, offset, unit, turns, steps)                                                         \
-  const uint32_t turns##_exponent = longshore_bits_(x) & 0x7f800000, turns##_least = 152u << 23;                       \
-  const uint32_t turns##_skipped = turns##_exponent < turns##_least ? 0 : turns##_exponent - turns##_least;            \
-  LONGSHORE_BITS_OF_INVERSE_PI_(turns);                                                                                \
-  const float turns##_small = longshore_of_bits_((127u << 23) - turns##_skipped) * (x);                                \
-  const double turns##_first = turns##_small * turns##_bulk, turns##_second = turns##_small * turns##_tail;            \
-  const double turns##_sum = turns##_first + turns##_second, turns##_offset = (offset) * 0x1p30;                       \
-  const double turns##_moved = (offset) ? turns##_sum + turns##_offset : turns##_sum;                                  \
-  const double turns##_round = LONGSHORE_ROUND_ * (unit) * 0x1p30, steps = turns##_moved + turns##_round;              \
-  const double turns = (turns##_first - ((steps - turns##_round) - turns##_offset)) + turns##_second
+  const double turns##_x = (x);                                                                                        \
+  const int turns##_is_far = longshore_fabs_(turns##_x) >= 0x1p76;                                                     \
+  const double turns##_0 = turns##_x * LONGSHORE_INVERSE_PI_(0, turns##_is_far);                                       \
+  const double turns##_1 = turns##_x * LONGSHORE_INVERSE_PI_(1, turns##_is_far);                                       \
+  const double turns##_2 = turns##_x * LONGSHORE_INVERSE_PI_(2, turns##_is_far);                                       \
+  const double turns##_3 = turns##_x * LONGSHORE_INVERSE_PI_(3, turns##_is_far);                                       \
+  const double turns##_even = (turns##_0 + 4 * LONGSHORE_ROUND_) - 4 * LONGSHORE_ROUND_;                               \
+  const double turns##_first = (offset) ? (turns##_0 - turns##_even) + (offset) : turns##_0 - turns##_even;            \
+  const double steps = ((turns##_first + turns##_1) + turns##_2) + LONGSHORE_ROUND_ * (unit);                          \
+  const double turns =                                                                                                 \
+      (((turns##_first - (steps - LONGSHORE_ROUND_ * (unit))) + turns##_1) + turns##_2) + turns##_3
 
 /* The sine of pi * f, for `|f|` up to `1 / 2`, or `1 / 4`. The relative error of the first is
- * 2^-27, and that of the others 2^-35. The first takes f times 2^30. */
+ * 2^-27, and that of the others 2^-35. */
 #define LONGSHORE_QUICK_SINPI_HALF_(f, z)                                                                              \
-  ((f) * LONGSHORE_P4_(z, 0x1.921fb51fad418p-29, -0x1.4abbc1312a75ep-88, 0x1.4668a5d2555dbp-149,                       \
-                       -0x1.324bbb7747f75p-211, 0x1.3d9d371c83a1dp-274))
+  ((f) * LONGSHORE_P4_(z, 0x1.921fb51fad418p+1, -0x1.4abbc1312a75ep+2, 0x1.4668a5d2555dbp+1, -0x1.324bbb7747f75p-1,    \
+                       0x1.3d9d371c83a1dp-4))
 #define LONGSHORE_SINPI_HALF_(f, z)                                                                                    \
   ((f) * LONGSHORE_P5_(z, 0x1.921fb5441d64fp+1, -0x1.4abbce4eb6933p+2, 0x1.466bbfa6c70c8p+1, -0x1.32d10cb879774p-1,    \
                        0x1.500f256597c96p-4, -0x1.cc1d91b3f01d4p-8))
@@ -419,8 +325,7 @@ LONGSHORE_OVERLOAD_ float longshore_cos_(float x) {
                                            (((quadrants) + 1) >> 1) << 63)
 LONGSHORE_OVERLOAD_ void longshore_sincos_(float x, float *sine, float *cosine) {
   LONGSHORE_EXACTLY_
-  LONGSHORE_REDUCE_FLOAT_(x, 0, 0.5, turns, steps);
-  const double f = turns * 0x1p-30;
+  LONGSHORE_REDUCE_FLOAT_(x, 0, 0.5, f, steps);
   const uint64_t quadrants = longshore_bits_(steps);
   LONGSHORE_QUADRANT_(f, quadrants, s, c);
   *sine = (float)s;
@@ -428,8 +333,7 @@ LONGSHORE_OVERLOAD_ void longshore_sincos_(float x, float *sine, float *cosine) 
 }
 LONGSHORE_OVERLOAD_ float longshore_tan_(float x) {
   LONGSHORE_EXACTLY_
-  LONGSHORE_REDUCE_FLOAT_(x, 0, 0.5, turns, steps);
-  const double f = turns * 0x1p-30;
+  LONGSHORE_REDUCE_FLOAT_(x, 0, 0.5, f, steps);
   const uint64_t quadrants = longshore_bits_(steps);
   LONGSHORE_QUADRANT_(f, quadrants, s, c);
   return (float)(s / c);
@@ -522,7 +426,7 @@ LONGSHORE_OVERLOAD_ float longshore_erf_(float x) {
       -a * LONGSHORE_P11_(a, 0x1.a0be83d80a12ep+0, 0x1.d63ed81d885ebp-1, 0x1.2fa7a047a689fp-3, -0x1.c40db8a217b7ep-6,
                           -0x1.56800962e49b8p-12, 0x1.497b24055a58cp-9, -0x1.f89babb0af995p-11, 0x1.4794221f90900p-13,
                           0x1.964ed5b11941ap-17, -0x1.7b0b36683df1fp-17, 0x1.2356fa103c3b1p-19, -0x1.468ca8a7fdd09p-23);
-  return longshore_copysign_((float)-longshore_exp2m1_of_float_(exponent), x);
+  return longshore_copysign_((float)-longshore_exp2m1_within_1000_(exponent), x);
 }
 /* erfc(a) is exp(-a^2) w Q(w), for w = 1 / (a + 5/2) and a polynomial Q. */
 LONGSHORE_OVERLOAD_ float longshore_erfc_(float x) {
@@ -530,7 +434,7 @@ LONGSHORE_OVERLOAD_ float longshore_erfc_(float x) {
   double a = longshore_fabs_((double)x);
   a = longshore_if_(a > 10.125, 10.125, a);
   const double w = 1 / (a + 2.5);
-  const double y = longshore_exp2_of_float_(a * a * -LONGSHORE_LOG2_E_) *
+  const double y = longshore_exp2_within_1000_(a * a * -LONGSHORE_LOG2_E_) *
                    (w * LONGSHORE_P11_(w, 0x1.20dc3abc39edcp-1, 0x1.6940f4dbf3bedp+0, 0x1.9c7c292c28c91p+1,
                                        0x1.c6bb5075677b2p+2, 0x1.b97c83d23eb50p+2, 0x1.d2ffc52046ec5p+5,
                                        -0x1.da5bec77ef177p+7, 0x1.f2fd9353ea429p+9, -0x1.6b0e693bc9600p+11,

@@ -31,7 +31,7 @@ LONGSHORE_OVERLOAD_ struct longshore_pair_ longshore_halves_(double x) {
   return halves;
 }
 /* a * b without an error, where nothing is subnormal. Both ways to compute it give the same. */
-#if defined(__FMA__) || defined(__aarch64__) || defined(__NVPTX__) || defined(__AMDGCN__)
+#if LONGSHORE_FUSES_
 LONGSHORE_OVERLOAD_ struct longshore_pair_ longshore_product_(double a, double b) {
   LONGSHORE_EXACTLY_
   const double high = a * b;

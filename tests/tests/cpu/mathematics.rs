@@ -61,7 +61,7 @@ fn hashes(run: &mut Command) -> BTreeMap<String, String> {
 }
 
 fn assert_same(expected: &BTreeMap<String, String>, got: &BTreeMap<String, String>, about: &str) {
-    assert!(got.len() > 40, "{about}: {} functions", got.len());
+    assert!(got.len() > 40, "{about}: {} lines", got.len());
     for (name, hashes) in expected {
         assert_eq!(Some(hashes), got.get(name), "{name}: {about}");
     }
@@ -108,6 +108,38 @@ fn aarch64_gives_the_same_bits_as_x86_64() {
     let expected = hashes(&mut Command::new(&here.file));
     let got = hashes(Command::new(EMULATOR).arg(&there.file));
     assert_same(&expected, &got, "AArch64");
+}
+
+/// Returns the functions of one argument, in the order of their list.
+fn functions_of_one_argument() -> Vec<String> {
+    let text = std::fs::read_to_string(sources().join("functions.h")).unwrap();
+    let list = text.split("#define TWO_ARGUMENTS").next().unwrap();
+    let entries = list.lines().filter_map(|line| line.trim().strip_prefix("X("));
+    entries.filter_map(|entry| Some(entry.split_once(',')?.0.to_owned())).collect()
+}
+
+/// Some functions fuse multiplications and additions where the CPU can. The double that they round
+/// differs, the float does not.
+#[test]
+fn fused_operations_give_the_same_bits_for_every_float() {
+    let Some(clang) = clangs().pop() else { return };
+    if !cfg!(target_arch = "x86_64") || !is_x86_feature_detected!("fma") {
+        println!("this is no x86-64 with fused operations; nothing was tried");
+        return;
+    }
+    let results = |flags: &str| {
+        let program = program(clang, "every.c", clang, flags, &[]);
+        let mut run = Command::new(&program.file);
+        if effort::is_all() {
+            run.args(["0", "255"]).args(functions_of_one_argument());
+        } else {
+            // For smaller and larger arguments, the functions round to 1, vanish or overflow.
+            run.args(["100", "134", "exp", "exp2", "exp10", "cosh", "erfc"]);
+        }
+        hashes(&mut run)
+    };
+    let (separate, fused) = (results("-O3"), results("-O3 -march=x86-64-v3"));
+    assert_same(&separate, &fused, "fused");
 }
 
 /// Returns the documented error of each function and type, from `docs/mathematics.md`.
