@@ -64,10 +64,11 @@ impl fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         if error.vendor().is_some_and(|vendor| vendor.name == FOUND_BY_CHECK) {
-            return Failure::new(Exit::Runtime, in_lines(error.message(), error.vendor()));
+            let message = in_lines(error.message(), error.vendor());
+            return Failure::new(Exit::Runtime, with_source_names(&message));
         }
         let hint = hint(error.code()).map(str::to_owned);
-        Failure { exit: Exit::Runtime, message: error.to_string(), hint }
+        Failure { exit: Exit::Runtime, message: with_source_names(&error.to_string()), hint }
     }
 }
 
@@ -88,6 +89,21 @@ fn in_lines(message: &str, count: Option<&longshore::VendorError>) -> String {
         message = message.replacen(&begin, &format!("\n{}", &begin[1..]), 1);
     }
     message.replace("; ", "\n    ")
+}
+
+/// Returns a message in which quoted symbols of C++, CUDA and HIP have the names of the source, as in
+/// `longshore run IMAGE --list`.
+fn with_source_names(message: &str) -> String {
+    let mut parts = message.split('\'');
+    let mut named = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        named.push('\'');
+        match longshore::source_name(part) {
+            Some(name) => named.push_str(&name),
+            None => named.push_str(part),
+        }
+    }
+    named
 }
 
 /// Returns the hint for an error's code.
@@ -132,5 +148,17 @@ mod tests {
         assert!(failure.to_string().starts_with("error: no 'f'\nhint: link the image"));
         let failure = Failure::from(Error::new(ErrorCode::InvalidSize, "0 bytes"));
         assert_eq!(failure.to_string(), "error: 0 bytes\n");
+    }
+
+    #[test]
+    fn symbols_have_the_names_of_their_sources() {
+        let cases = [
+            ("kernel '_Z5scaleifPf': wrong", "kernel 'scale': wrong"),
+            ("'saxpy' and '_Z3sumILi8EEvPf'", "'saxpy' and 'sum<8>'"),
+            ("it's '_Znot' a '", "it's '_Znot' a '"),
+        ];
+        for (message, expected) in cases {
+            assert_eq!(with_source_names(message), expected);
+        }
     }
 }

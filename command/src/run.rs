@@ -160,7 +160,10 @@ impl Run {
         let mut kernels: Vec<_> =
             symbols.filter(|(_, kind)| *kind == SymbolKind::Kernel).map(|(name, _)| name).collect();
         match kernels.len() {
-            1 => Ok(kernels.remove(0)),
+            1 => {
+                let symbol = kernels.remove(0);
+                Ok(longshore::source_name(&symbol).unwrap_or(symbol))
+            }
             0 => {
                 Err(Failure::new(Exit::Usage, "--kernel is missing, and the image shows no kernel")
                     .or_hint(self.hint_for_missing(program)))

@@ -287,10 +287,11 @@ LONGSHORE_OVERLOAD_ float longshore_rhypot_(float x, float y) {
       (((turns##_first - (steps - LONGSHORE_ROUND_ * (unit))) + turns##_1) + turns##_2) + turns##_3
 
 /* The sine of pi * f, for `|f|` up to `1 / 2`, or `1 / 4`. The relative error of the first is
- * 2^-27, and that of the others 2^-35. */
+ * 2^-27, and that of the others 2^-35. The first is for `|f|` up to 0.504: the steps of numbers
+ * above 2^70 are rounded. */
 #define LONGSHORE_QUICK_SINPI_HALF_(f, z)                                                                              \
-  ((f) * LONGSHORE_P4_(z, 0x1.921fb51fad418p+1, -0x1.4abbc1312a75ep+2, 0x1.4668a5d2555dbp+1, -0x1.324bbb7747f75p-1,    \
-                       0x1.3d9d371c83a1dp-4))
+  ((f) * LONGSHORE_P4_(z, 0x1.921fb51d51a6dp+1, -0x1.4abbc08606c4dp+2, 0x1.466887d8297dcp+1, -0x1.3248693bae6d2p-1,    \
+                       0x1.3d62f3111b001p-4))
 #define LONGSHORE_SINPI_HALF_(f, z)                                                                                    \
   ((f) * LONGSHORE_P5_(z, 0x1.921fb5441d64fp+1, -0x1.4abbce4eb6933p+2, 0x1.466bbfa6c70c8p+1, -0x1.32d10cb879774p-1,    \
                        0x1.500f256597c96p-4, -0x1.cc1d91b3f01d4p-8))
