@@ -91,8 +91,8 @@ fn in_lines(message: &str, count: Option<&longshore::VendorError>) -> String {
     message.replace("; ", "\n    ")
 }
 
-/// Returns a message in which quoted symbols of C++, CUDA and HIP have the names of the source, as in
-/// `longshore run IMAGE --list`.
+/// Returns a message in which quoted symbols of C++, CUDA and HIP have the names of the source, as
+/// in `longshore run IMAGE --list`.
 fn with_source_names(message: &str) -> String {
     let mut parts = message.split('\'');
     let mut named = parts.next().unwrap_or_default().to_owned();
