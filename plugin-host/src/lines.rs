@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Time limit of one search.
 const LIMIT: Duration = Duration::from_secs(1);
-/// Name of the device header: its lines are left out where the kernel's own lines are known.
-const HEADER: &str = "longshore_device.h";
+/// Names of the device headers, and their folders: their lines are left out where the kernel's own
+/// lines are known.
+const HEADERS: [&str; 2] = ["longshore_device.h", "longshore_cuda.h"];
+const FOLDERS: [&str; 3] = ["longshore_cuda", "longshore_gpu", "longshore_math"];
 /// Prefixes of the header's functions that stand for the kernel.
 const OF_KERNEL: [&str; 4] =
     ["__longshore_body_", "longshore_run_", "longshore_item_of_", "longshore_traced_"];
@@ -111,7 +113,6 @@ fn frames(part: &Part, address: u64, deadline: Instant) -> Option<Vec<Frame>> {
 /// Returns the frames in terms of the kernel's author: without functions of the header, and with
 /// the kernel's name for the functions that its macros define.
 fn shown(mut frames: Vec<Frame>) -> Vec<Frame> {
-    let is_of_header = |frame: &Frame| frame.file.as_ref().is_some_and(|f| f.ends_with(HEADER));
     if let Some(first) = frames.iter().position(|frame| !is_of_header(frame)) {
         frames.drain(..first);
     }
@@ -125,7 +126,21 @@ fn shown(mut frames: Vec<Frame>) -> Vec<Frame> {
         }
     }
     frames.truncate(kernel.map_or(frames.len(), |index| index + 1));
+    // A kernel in CUDA is part of a loop of the header, and that of a function without source.
+    if let Some(before) = kernel.and_then(|index| index.checked_sub(1))
+        && is_of_header(&frames[before])
+    {
+        let own = frames[..before].iter().rposition(|frame| !is_of_header(frame));
+        frames.truncate(own.map_or(frames.len(), |own| own + 1));
+    }
     frames
+}
+
+fn is_of_header(frame: &Frame) -> bool {
+    let Some(file) = &frame.file else { return false };
+    let folder = file.rsplit('/').nth(1);
+    HEADERS.iter().any(|header| file.ends_with(header))
+        || folder.is_some_and(|folder| FOLDERS.contains(&folder))
 }
 
 #[cfg(test)]

@@ -35,10 +35,7 @@ impl Run {
         };
         let own = std::env::current_exe().map_err(|error| failed("this program's path", error))?;
         let script = script().map_err(|error| failed("a file in memory", error))?;
-        let kernel = match &self.kernel {
-            Some(name) => name.clone(),
-            None => self.kernel_of_image(common)?,
-        };
+        let kernel = self.kernel_symbol(common)?;
         let load = format!(
             "python exec(compile(open('/proc/self/fd/{script}').read(), 'longshore-gdb.py', 'exec'))"
         );
@@ -63,13 +60,17 @@ impl Run {
         Ok(gdb)
     }
 
-    /// Loads the image, and returns the name of its only kernel.
-    fn kernel_of_image(&self, common: &CommonOptions) -> Result<String, Failure> {
+    /// Loads the image, and returns the symbol of the kernel.
+    fn kernel_symbol(&self, common: &CommonOptions) -> Result<String, Failure> {
         let image = Image::read(&self.image)?;
         let device = common.open(self.device.as_deref(), &image, false, None)?;
         // SAFETY: the user has named the image in order to run it, and vouches for its code.
         let program = unsafe { device.load(image)? };
-        self.only_kernel(&program)
+        let name = match &self.kernel {
+            Some(name) => name.clone(),
+            None => self.only_kernel(&program)?,
+        };
+        Ok(self.find(&program, &name)?.name().to_owned())
     }
 }
 

@@ -13,8 +13,20 @@ all variables.
 import gdb
 from gdb.unwinder import Unwinder, register_unwinder
 
+# The functions of kernels in C, and those that the compiler makes of kernels in CUDA and HIP: of
+# one item, and of all items.
 BODY = "__longshore_body_"
-HEADER = "longshore_device.h"
+ITEM = "__longshore_item_"
+RUN = "longshore_run_"
+HEADERS = ("longshore_device.h", "longshore_cuda.h")
+HEADER_FOLDERS = ("/longshore_cuda/", "/longshore_gpu/", "/longshore_math/")
+# Registers with an item's group and numbers, where the function of one item begins.
+PARAMETERS = {
+    "i386:x86-64": ["rsi", "edx", "ecx", "r8d"],
+    "aarch64": ["x1", "w2", "w3", "w4"],
+}
+# Offset of the group's numbers behind that pointer.
+GROUP_AT = 12
 # The registers that the CPU backend stores for a waiting item, in their order.
 REGISTERS = {
     "i386:x86-64": ["rip", "rsp", "rbp", "rbx", "r12", "r13", "r14", "r15"],
@@ -52,15 +64,15 @@ def numbers_of(value):
 class Item:
     """The item or the group of a frame."""
 
-    def __init__(self, frame, kernel, self_, is_item, is_of_group_kernel):
-        self.frame, self.kernel = frame, kernel
+    def __init__(self, frame, kernel, shown, self_, is_item, is_of_group_kernel):
+        self.frame, self.kernel, self.shown = frame, kernel, shown
         self.is_of_group_kernel = is_of_group_kernel
         self.group = numbers_of(self_["group"])
         self.items = numbers_of(self_["items"])
         self.item = numbers_of(self_["item"]) if is_item else None
 
     def __str__(self):
-        text = "kernel %s, group %s" % (self.kernel, written(self.group))
+        text = "kernel %s, group %s" % (self.shown, written(self.group))
         return text + (", item %s" % written(self.item) if self.item is not None else "")
 
 
@@ -112,6 +124,22 @@ def file_of(frame):
     return table.filename if table is not None else ""
 
 
+def is_of_header(file):
+    return file.endswith(HEADERS) or any(folder in file for folder in HEADER_FOLDERS)
+
+
+def address_of(symbol):
+    """Returns the address of a function by its symbol; None if no image has it."""
+    try:
+        return int(gdb.parse_and_eval("(unsigned long)&'%s'" % symbol))
+    except gdb.error:
+        return None
+
+
+def architecture():
+    return gdb.selected_inferior().architecture().name()
+
+
 def place_of(frame):
     line = frame.find_sal()
     if line.symtab is None:
@@ -120,39 +148,54 @@ def place_of(frame):
 
 
 def kernel_of(frame):
-    """Returns the kernel's name if the frame is that of a kernel's body."""
-    name = frame.name() or ""
-    return name[len(BODY):] if name.startswith(BODY) else None
+    """Returns the kernel's symbol if the frame is that of a kernel's body."""
+    return kernel_of_function(frame.function())
+
+
+def kernel_of_function(function):
+    name = function.linkage_name or function.name if function is not None else ""
+    if name.startswith(BODY):
+        return name[len(BODY):]
+    return name if KERNEL.is_of_cuda(name) else None
 
 
 def item_of(frame):
     """Returns the item that runs in a frame or in its callers; None outside kernels."""
-    found = kernel = at = None
+    found = kernel = shown = at = None
     is_of_group_kernel = False
     for current in frames(frame):
-        if at is None and file_of(current) and not file_of(current).endswith(HEADER):
+        if at is None and file_of(current) and not is_of_header(file_of(current)):
             at = current
         if found is None:
-            pointer = variable(current, "longshore_self")
-            tag = tag_of_target(pointer) if pointer is not None else None
-            if tag in ("longshore_self", "longshore_group"):
-                try:
-                    value = pointer.dereference()
-                    is_item = tag == "longshore_self"
-                    value = value if is_item else value["self"]
-                    value.fetch_lazy()
-                    found = (value, is_item)
-                except gdb.error:
-                    pass
+            found = own_item(variable(current, "longshore_self"))
         kernel = kernel_of(current)
         if kernel is not None:
+            shown = current.name() if KERNEL.is_of_cuda(kernel) else kernel
             own = self_of(current)
             is_of_group_kernel = own is not None and tag_of_target(own) == "longshore_group"
             break
     if found is None or at is None:
         return None
     value, is_item = found
-    return Item(at, kernel or "?", value, is_item, is_of_group_kernel)
+    return Item(at, kernel or "?", shown or "?", value, is_item, is_of_group_kernel)
+
+
+def own_item(value):
+    """Returns the item or group of a variable `longshore_self`, and whether it is an item."""
+    try:
+        if value is None:
+            return None
+        if value.type.code == gdb.TYPE_CODE_PTR:
+            value = value.dereference()
+        tag = value.type.unqualified().tag
+        if tag not in ("longshore_self", "longshore_group"):
+            return None
+        is_item = tag == "longshore_self"
+        value = value if is_item else value["self"]
+        value.fetch_lazy()
+        return value, is_item
+    except gdb.error:
+        return None
 
 
 class WaitingUnwinder(Unwinder):
@@ -214,7 +257,7 @@ def waiting_items():
     except gdb.error:
         return
     entry, item_bytes, wait_at, registers_at = (word(table + 8 * index) for index in range(4))
-    count = len(REGISTERS[gdb.selected_inferior().architecture().name()])
+    count = len(REGISTERS[architecture()])
     while entry != 0:
         next_entry, _, items, number = (word(entry + 8 * index) for index in range(4))
         for item in range(items, items + number * item_bytes, item_bytes):
@@ -305,6 +348,22 @@ class ItemBreakpoint(CountingBreakpoint):
         return self.is_hit or self.is_unknown
 
 
+class ItemOfCudaBreakpoint(CountingBreakpoint):
+    """A stop at the first instruction of an item of a kernel in CUDA or HIP."""
+
+    def __init__(self, symbol, group, item):
+        super().__init__("*%d" % address_of(ITEM + symbol))
+        self.wanted, self.is_unknown = (group, item), False
+
+    def stop(self):
+        frame = gdb.newest_frame()
+        group, *item = (int(frame.read_register(name)) for name in PARAMETERS[architecture()])
+        words = gdb.selected_inferior().read_memory(group + GROUP_AT, 12).tobytes()
+        group = tuple(int.from_bytes(words[at : at + 4], "little") for at in (0, 4, 8))
+        self.is_hit = (group, tuple(item)) == self.wanted
+        return self.is_hit
+
+
 def starting_item(frame):
     """Returns group and item of the loop whose next item starts in a frame."""
     for current in list(frames(frame))[:4]:
@@ -338,6 +397,16 @@ def enter_inlined(leave=False):
         gdb.execute("step", to_string=True)
         if leave:
             gdb.execute("finish", to_string=True)
+    finally:
+        gdb.execute("set scheduler-locking " + locking)
+
+
+def begin_item():
+    """Goes from the first instruction of an item in CUDA or HIP to its first line."""
+    locking = gdb.parameter("scheduler-locking")
+    gdb.execute("set scheduler-locking on")
+    try:
+        gdb.execute("next", to_string=True)
     finally:
         gdb.execute("set scheduler-locking " + locking)
 
@@ -384,8 +453,20 @@ the program goes on until the item starts."""
         name = KERNEL.name if current is None or current.kernel == "?" else current.kernel
         if name is None:
             raise gdb.GdbError("No kernel: go to one by `longshore kernel NAME` first")
+        if current is not None and not all(at < size for at, size in zip(item, current.items)):
+            last = written(size - 1 for size in current.items)
+            raise gdb.GdbError("The group has items up to %s" % last)
         is_group = KERNEL.kinds.get(name, False) if current is None else current.is_of_group_kernel
-        stop = ItemBreakpoint("longshore_item_" if is_group else BODY + name, group, item)
+        is_of_cuda = KERNEL.is_of_cuda(name)
+        if is_of_cuda and not KERNEL.has_function_of_items(name):
+            raise gdb.GdbError("The items have no function of their own: compile with -g -O0")
+        if is_of_cuda:
+            stop = ItemOfCudaBreakpoint(name, group, item)
+        else:
+            stop = ItemBreakpoint("longshore_item_" if is_group else BODY + name, group, item)
+        if stop.pending:
+            stop.delete()
+            raise gdb.GdbError("The items have no function of their own: compile with -g -O0")
         try:
             said = gdb.execute("continue", to_string=True)
         finally:
@@ -395,8 +476,13 @@ the program goes on until the item starts."""
             raise gdb.GdbError("The items' numbers were optimized out: compile with -g -O0")
         if not stop.is_hit:
             print(said, end="")
+            if gdb.selected_inferior().pid == 0:
+                print("Item %s of group %s did not start." % (written(item), written(group)))
             return
-        enter_inlined(leave=is_group)
+        if is_of_cuda:
+            begin_item()
+        else:
+            enter_inlined(leave=is_group)
         show_item()
 
 
@@ -416,7 +502,10 @@ Without ITEM, the variable of the item of the selected frame."""
         current = item_of(gdb.selected_frame())
         if current is None:
             raise gdb.GdbError("The selected frame is in no kernel with debug information")
-        item = triple(words[1]) if len(words) == 2 else current.item
+        try:
+            item = triple(words[1]) if len(words) == 2 else current.item
+        except ValueError:
+            raise gdb.GdbError("Usage: longshore private NAME [ITEM], such as sum 7 or sum 7,0,0")
         if item is None:
             raise gdb.GdbError("The group runs, and none of its items: name an item")
         width, height, depth = current.items
@@ -456,25 +545,74 @@ Starts the program if it does not run yet. The image need not be loaded yet."""
         is_running = gdb.selected_inferior().pid != 0
         if not self.go(self.name, "continue" if is_running else "run"):
             return
-        if variable(gdb.newest_frame(), "work") is None:
+        is_of_cuda = self.is_of_cuda(self.name)
+        if is_of_cuda and self.has_function_of_items(self.name):
+            if self.go("*%d" % address_of(ITEM + self.name), "continue"):
+                begin_item()
+                show_item()
+            return
+        places = ["*%d" % place for place in places_of(self.name)]
+        if not places:
             gdb.execute("frame")
-        elif self.go(BODY + self.name, "continue"):
-            enter_inlined()
+        elif self.go_to_one(places, "continue"):
+            if kernel_of(gdb.newest_frame()) is None:
+                enter_inlined()
             show_item()
             item = item_of(gdb.newest_frame())
             self.kinds[self.name] = item is not None and item.is_of_group_kernel
 
+    def is_of_cuda(self, name):
+        return bool(name) and address_of(RUN + name) is not None and address_of(ITEM + name) is not None
+
+    def has_function_of_items(self, name):
+        """Returns whether the loops call the function of one item, and do not contain its code."""
+        try:
+            code = gdb.execute("disassemble '%s'" % (RUN + name), to_string=True)
+        except gdb.error:
+            return False
+        return "%x" % address_of(ITEM + name) in code
+
     def go(self, place, command):
         """Runs the program until a function; returns whether it stops there."""
-        stop = CountingBreakpoint(place)
+        return self.go_to_one([place], command)
+
+    def go_to_one(self, places, command):
+        """Runs the program until one of these places; returns whether it stops there."""
+        stops = [CountingBreakpoint(place) for place in places]
         try:
             said = gdb.execute(command, to_string=True)
-            if not stop.is_hit:
+            is_hit = any(stop.is_hit for stop in stops)
+            if not is_hit:
                 print(said, end="")
-            return stop.is_hit
+            return is_hit
         finally:
-            if stop.is_valid():
-                stop.delete()
+            for stop in stops:
+                if stop.is_valid():
+                    stop.delete()
+
+
+def places_of(kernel):
+    """Returns the addresses of all lines of a kernel's body, wherever it was inlined."""
+    starts = [gdb.newest_frame().pc()]
+    starts += [place for place in (address_of(RUN + kernel),) if place is not None]
+    tables = [gdb.find_pc_line(start).symtab for start in starts]
+    found = set()
+    for table in {table.filename: table for table in tables if table is not None}.values():
+        for entry in table.linetable():
+            # A place may have several lines, of which gdb shows the last.
+            if is_in_body(entry.pc, kernel) and gdb.find_pc_line(entry.pc).symtab == table:
+                found.add(entry.pc)
+    return sorted(found)
+
+
+def is_in_body(place, kernel):
+    """Returns whether an address is in a kernel's code that is inlined into another function."""
+    names, block = [], gdb.block_for_pc(place)
+    while block is not None:
+        if block.function is not None:
+            names.append(block.function.linkage_name or block.function.name)
+        block = block.superblock
+    return kernel in names[:-1] or BODY + kernel in names
 
 
 Longshore()

@@ -332,6 +332,31 @@ functions! {
         fn LLVMDIBuilderCreateDebugLocation(
             ContextRef, u32, u32, MetadataRef, MetadataRef,
         ) -> MetadataRef;
+        // Descriptions for debuggers.
+        fn LLVMDIGlobalVariableExpressionGetVariable(MetadataRef) -> MetadataRef;
+        fn LLVMCreateDIBuilder(ModuleRef) -> DescriberRef;
+        fn LLVMDIBuilderFinalize(DescriberRef);
+        fn LLVMDisposeDIBuilder(DescriberRef);
+        fn LLVMDIBuilderCreateBasicType(
+            DescriberRef, *const c_char, usize, u64, u32, u32,
+        ) -> MetadataRef;
+        fn LLVMDIBuilderCreateMemberType(
+            DescriberRef, MetadataRef, *const c_char, usize, MetadataRef, u32, u64, u32, u64, u32,
+            MetadataRef,
+        ) -> MetadataRef;
+        fn LLVMDIBuilderCreateStructType(
+            DescriberRef, MetadataRef, *const c_char, usize, MetadataRef, u32, u64, u32, u32,
+            MetadataRef, *const MetadataRef, u32, u32, MetadataRef, *const c_char, usize,
+        ) -> MetadataRef;
+        fn LLVMDIBuilderGetOrCreateSubrange(DescriberRef, i64, i64) -> MetadataRef;
+        fn LLVMDIBuilderCreateArrayType(
+            DescriberRef, u64, u32, MetadataRef, *const MetadataRef, u32,
+        ) -> MetadataRef;
+        fn LLVMDIBuilderCreateAutoVariable(
+            DescriberRef, MetadataRef, *const c_char, usize, MetadataRef, u32, MetadataRef, Bool,
+            u32, u32,
+        ) -> MetadataRef;
+        fn LLVMDIBuilderCreateExpression(DescriberRef, *const u64, usize) -> MetadataRef;
         // Builders.
         fn LLVMCreateBuilderInContext(ContextRef) -> BuilderRef;
         fn LLVMDisposeBuilder(BuilderRef);
@@ -413,5 +438,13 @@ functions! {
         fn LLVMInitializeAMDGPUAsmPrinter();
         fn LLVMInitializeAMDGPUAsmParser();
         fn LLVMIsNewDbgInfoFormat(ModuleRef) -> Bool;
+        fn LLVMReplaceMDNodeOperandWith(ValueRef, u32, MetadataRef);
+        // By instructions until LLVM 19, by records from LLVM 19 on.
+        fn LLVMDIBuilderInsertDeclareAtEnd(
+            DescriberRef, ValueRef, MetadataRef, MetadataRef, MetadataRef, BlockRef,
+        ) -> ValueRef;
+        fn LLVMDIBuilderInsertDeclareRecordAtEnd(
+            DescriberRef, ValueRef, MetadataRef, MetadataRef, MetadataRef, BlockRef,
+        ) -> *mut c_void;
     }
 }

@@ -221,6 +221,11 @@ impl<'l> Ir<'l> {
         if ll!(self, LLVMParseIRInContext(self.context, buffer, read, problem)) != 0 {
             return Err(self.taken(message));
         }
+        // LLVM warns of modules for different targets.
+        let layout = ll!(self, LLVMGetModuleDataLayout(self.module));
+        ll!(self, LLVMSetModuleDataLayout(module, layout));
+        let target = ll!(self, LLVMGetTarget(self.module));
+        ll!(self, LLVMSetTarget(module, target));
         match ll!(self, LLVMLinkModules2(self.module, module)) {
             0 => Ok(()),
             _ => Err("the module defines functions of these names".to_owned()),

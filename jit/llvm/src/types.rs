@@ -39,6 +39,8 @@ handles! {
     ContextRef
     /// `LLVMDiagnosticInfoRef`: a message of LLVM.
     DiagnosticRef
+    /// `LLVMDIBuilderRef`: a builder of descriptions for debuggers.
+    DescriberRef
     /// `LLVMErrorRef`: an error; null is success.
     ErrorRef
     /// `LLVMMemoryBufferRef`: bytes.

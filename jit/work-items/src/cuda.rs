@@ -12,10 +12,12 @@
 //! 4. All code that needs the item is inlined. `context.rs` replaces the markers by the item, and
 //!    shared variables by memory of the group. Functions that cannot be inlined, because they
 //!    recurse or have their address taken, take the item from a variable of the thread.
-//! 5. `describe.rs` adds the description and the notes of each kernel.
+//! 5. `describe.rs` adds the description and the notes of each kernel, `debug.rs` the descriptions
+//!    for debuggers.
 
 mod annotations;
 mod context;
+mod debug;
 mod describe;
 mod entry;
 mod operands;
@@ -73,9 +75,11 @@ pub(crate) fn make_kernels(ir: &Ir<'_>, options: Options) -> Result<usize, Strin
         parts::keep_kernels(ir, &mut annotations.kernels, part)?;
     }
     let mut kernels = Vec::new();
+    let describer = debug::Describer::new(ir, &annotations.kernels)?;
     for function in &annotations.kernels {
-        kernels.push(entry::make(ir, *function)?);
+        kernels.push(entry::make(ir, *function, describer.as_ref())?);
     }
+    drop(describer);
     if kernels.is_empty() {
         return Ok(0);
     }

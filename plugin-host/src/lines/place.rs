@@ -3,8 +3,8 @@
 use super::sections::Debug;
 use gimli::{
     AttributeValue, DW_AT_abstract_origin, DW_AT_call_file, DW_AT_call_line, DW_AT_name,
-    DW_AT_specification, DW_TAG_inlined_subroutine, DW_TAG_subprogram, DebuggingInformationEntry,
-    Dwarf, EndianSlice, LittleEndian, RangeIter,
+    DW_AT_specification, DW_TAG_inlined_subroutine, DW_TAG_subprogram, DebugInfoOffset,
+    DebuggingInformationEntry, Dwarf, EndianSlice, LittleEndian, RangeIter,
 };
 use std::time::Instant;
 
@@ -93,20 +93,40 @@ impl<'a> Search<'a, '_> {
 
     /// Returns a function's name, which may be in the entry of its declaration.
     fn name(&self, entry: &Entry<'a>) -> Option<String> {
-        let mut entry = entry.clone();
-        for _ in 0..MOST_ORIGINS {
-            if let Some(name) = entry.attr_value(DW_AT_name) {
-                let name = self.dwarf.attr_string(self.unit, name).ok()?;
-                return Some(name.to_string_lossy().into_owned());
+        self.name_by(entry, MOST_ORIGINS)
+    }
+
+    fn name_by(&self, entry: &Entry<'a>, most_origins: usize) -> Option<String> {
+        if let Some(name) = entry.attr_value(DW_AT_name) {
+            let name = self.dwarf.attr_string(self.unit, name).ok()?;
+            return Some(name.to_string_lossy().into_owned());
+        }
+        let left = most_origins.checked_sub(1)?;
+        let origin = entry.attr_value(DW_AT_abstract_origin);
+        let offset = match origin.or_else(|| entry.attr_value(DW_AT_specification))? {
+            AttributeValue::UnitRef(offset) => offset,
+            // A reference to another unit is to code that a linker of bitcode has joined, or to the
+            // source of a function of ours.
+            AttributeValue::DebugInfoRef(offset) => {
+                return match offset.to_unit_offset(&self.unit.header) {
+                    Some(offset) => self.name_by(&self.unit.entry(offset).ok()?, left),
+                    None => self.name_elsewhere(offset, left),
+                };
             }
-            let origin = entry.attr_value(DW_AT_abstract_origin);
-            let offset = match origin.or_else(|| entry.attr_value(DW_AT_specification))? {
-                AttributeValue::UnitRef(offset) => offset,
-                // A reference to another unit is to code that the linker of bitcode has joined.
-                AttributeValue::DebugInfoRef(offset) => offset.to_unit_offset(&self.unit.header)?,
-                _ => return None,
-            };
-            entry = self.unit.entry(offset).ok()?;
+            _ => return None,
+        };
+        self.name_by(&self.unit.entry(offset).ok()?, left)
+    }
+
+    /// Returns the name of a function of another unit.
+    fn name_elsewhere(&self, offset: DebugInfoOffset, most_origins: usize) -> Option<String> {
+        let mut units = self.dwarf.units();
+        while let Some(header) = units.next().ok()? {
+            self.in_time()?;
+            let Some(offset) = offset.to_unit_offset(&header) else { continue };
+            let unit = &self.dwarf.unit(header).ok()?;
+            let entry = unit.entry(offset).ok()?;
+            return Search { unit, ..*self }.name_by(&entry, most_origins);
         }
         None
     }

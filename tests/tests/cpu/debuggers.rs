@@ -65,6 +65,28 @@ __attribute__((visibility(\"default\"))) void plain(void **arguments) {
 /// The options of their launches.
 const ITEMS_LAUNCH: &str = "--groups 2 --items 4 --arg i32[8]=iota --arg out:i32[8]";
 
+/// A kernel in CUDA whose items wait, and one whose optimized loop contains its code.
+const CUDA: &str = "\
+#include <cuda_runtime.h>
+
+namespace ns {
+template <class T> __global__ void sums(const T *x, T *y) {
+  __shared__ T tile[4];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  tile[threadIdx.x] = x[i];
+  __syncthreads();
+  T sum = 0;
+  for (int k = 0; k <= (int)threadIdx.x; ++k)
+    sum += tile[k];
+  y[i] = sum;
+}
+template __global__ void sums<int>(const int *, int *);
+}
+__global__ void far(const int *x, int *y) {
+  y[threadIdx.x] = x[threadIdx.x * 100000000];
+}
+";
+
 /// A folder with images.
 struct Folder {
     folder: TempDir,
@@ -94,6 +116,15 @@ impl Folder {
         clang.args(["-g", "-O0", "-fPIC", "-isystem"]).arg(root().join("include"));
         clang.args(options).args(["k.c", "-o", image]).current_dir(&self.folder);
         assert!(clang.status().unwrap().success(), "{clang:?}");
+    }
+
+    /// Compiles a source in CUDA by `longshore cc`.
+    fn compile_cuda(&self, source: &str, image: &str, options: &[&str]) {
+        fs::write(self.path("k.cu"), source).unwrap();
+        let mut compile = Command::new(command());
+        compile.args(["cc", "--clang", CLANG, "k.cu", "-g", "-o", image]).args(options);
+        let output = compile.current_dir(&self.folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// Compiles the source to an image of each format. Returns the images with the options of their

@@ -96,6 +96,7 @@ pub(super) fn resolve(
     if let Some(marker) = ll!(ir, LLVMGetNamedFunction(ir.module, MARKER.as_ptr())).present() {
         ll!(ir, LLVMDeleteFunction(marker));
     }
+    super::debug::hide_names(ir, shared);
     for variable in shared.iter().filter(|it| ir.users(**it).is_empty()) {
         ll!(ir, LLVMDeleteGlobal(*variable));
     }
@@ -261,6 +262,7 @@ impl Resolver<'_, '_> {
         if is_item {
             let types = places.iter().map(|(it, _)| ll!(ir, LLVMGlobalGetValueType(*it)));
             crate::guess::note(ir, function, &types.collect::<Vec<_>>());
+            super::debug::describe_shared(ir, function, &places);
         }
         self.replace_markers(function, item);
         for (variable, place) in places {

@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString};
 use longshore_llvm::types::*;
 
 use super::Kernel;
+use super::debug::Describer;
 use super::parameters::{self, Parameter, Passing};
 use crate::ir::{Ir, ll};
 use crate::kernels::{ITEM, RUN, TRACED};
@@ -57,17 +58,29 @@ impl Helpers {
     }
 }
 
+/// Returns the names of the functions by which programs and debuggers see a kernel.
+pub(super) fn names(kernel: &str) -> [String; 3] {
+    [kernel.to_owned(), format!("{RUN}{kernel}"), format!("{TRACED}{kernel}")]
+}
+
 /// Makes the functions of a kernel from its function in the source.
 ///
 /// # Errors
 /// The kernel's parameters are unknown.
-pub(super) fn make(ir: &Ir<'_>, body: ValueRef) -> Result<Kernel, String> {
+pub(super) fn make(
+    ir: &Ir<'_>,
+    body: ValueRef,
+    describer: Option<&Describer<'_, '_>>,
+) -> Result<Kernel, String> {
     let name = ir.name(body);
     let parameters =
         parameters::read(ir, body).map_err(|problem| format!("kernel '{name}': {problem}"))?;
     let helpers = Helpers::find(ir)?;
     ir.set_name(body, &format!("__longshore_body_{name}"));
-    let maker = Maker { ir, helpers: &helpers, body, name: &name, parameters: &parameters };
+    let is_described = !ll!(ir, LLVMGetSubprogram(body)).is_null();
+    let describer = describer.filter(|_| is_described);
+    let maker =
+        Maker { ir, helpers: &helpers, body, name: &name, parameters: &parameters, describer };
     let item = maker.item();
     let run = maker.version(RUN, helpers.run, item);
     let traced = maker.version(TRACED, helpers.trace, item);
@@ -95,6 +108,7 @@ struct Maker<'m, 'l> {
     body: ValueRef,
     name: &'m str,
     parameters: &'m [Parameter],
+    describer: Option<&'m Describer<'m, 'l>>,
 }
 
 impl Maker<'_, '_> {
@@ -132,6 +146,9 @@ impl Maker<'_, '_> {
             let place =
                 ll!(ir, LLVMDIBuilderCreateDebugLocation(ir.context, line, 0, program, none));
             ll!(ir, LLVMInstructionSetDebugLoc(call, place));
+        }
+        if let Some(describer) = self.describer {
+            describer.describe_item(own, ll!(ir, LLVMGetEntryBasicBlock(function)), self.body);
         }
         let values = self.values(function);
         let build = ir.at_end(ll!(ir, LLVMGetEntryBasicBlock(function)));
@@ -238,7 +255,19 @@ impl Maker<'_, '_> {
         let call = build.call(ll!(ir, LLVMGlobalGetValueType(by)), by, &[copies, work, item]);
         ir.add_call_attribute(call, "alwaysinline");
         build.ret();
+        self.describe(function);
         function
+    }
+
+    /// Describes a function of the pass for debuggers. All its code has the kernel's line: a
+    /// debugger stops behind the first line of a function, which must not be behind a branch.
+    fn describe(&self, function: ValueRef) {
+        let Some(place) = self.describer.and_then(|it| it.describe(function)) else { return };
+        for instruction in self.ir.all_instructions(function) {
+            if self.ir.opcode(instruction) != opcode::ALLOCA {
+                ll!(self.ir, LLVMInstructionSetDebugLoc(instruction, place));
+            }
+        }
     }
 
     fn entry(&self, run: ValueRef, traced: ValueRef) {
@@ -258,6 +287,7 @@ impl Maker<'_, '_> {
             build.call(ty, version, &[arguments, work]);
             build.ret();
         }
+        self.describe(function);
         crate::notes::keep(ir, function);
     }
 }

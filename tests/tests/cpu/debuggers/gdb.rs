@@ -1,6 +1,6 @@
 //! Sessions of gdb.
 
-use super::{BLUR, BLUR_LAUNCH, Folder, ITEMS, ITEMS_LAUNCH, run};
+use super::{BLUR, BLUR_LAUNCH, CUDA, Folder, ITEMS, ITEMS_LAUNCH, run};
 use longshore_tests::world::command;
 
 const GDB: &str = "gdb";
@@ -80,8 +80,12 @@ fn gdb_shows_the_fault_of_a_kernel_before_it_is_an_error() {
 
 /// Runs `longshore run --gdb` with lines of input.
 fn longshore_gdb(folder: &Folder, kernel: &str, lines: &[&str]) -> Option<String> {
+    image_in_gdb(folder, "k.o", kernel, lines)
+}
+
+fn image_in_gdb(folder: &Folder, image: &str, kernel: &str, lines: &[&str]) -> Option<String> {
     let mut session = folder.debugger(command());
-    session.args(["run", "k.o", "-k", kernel, "--gdb"]).args(ITEMS_LAUNCH.split_whitespace());
+    session.args(["run", image, "-k", kernel, "--gdb"]).args(ITEMS_LAUNCH.split_whitespace());
     // The command sets the variable itself. One thread runs all groups, in their order.
     session.env_remove("LONGSHORE_HOST_DEBUG").env("LONGSHORE_HOST_THREADS", "1");
     let lines = [&["set width 0", "set confirm off"][..], lines].concat();
@@ -127,6 +131,54 @@ fn run_gdb_goes_to_the_items_that_run_and_that_wait() {
     expect("argument 1: i32[8] = 30, 30, 30, 30, 110, 110, 110, 110");
     expect("exited normally");
     expect("The program does not run");
+}
+
+#[test]
+fn run_gdb_goes_to_the_items_of_a_kernel_in_cuda() {
+    let Some(folder) = Folder::new(GDB) else { return };
+    folder.compile_cuda(CUDA, "k.img", &["-O0"]);
+    let lines = [
+        "longshore item 1 2",
+        "print threadIdx.x + 10 * blockIdx.x + 100 * blockDim.x",
+        "break k.cu:9 if threadIdx.x == 1",
+        "continue",
+        "print tile",
+        "print i",
+        "longshore items",
+        "backtrace",
+        "longshore item 0 4",
+        "delete",
+        "longshore item 3 1",
+        "longshore items",
+    ];
+    let Some(said) = image_in_gdb(&folder, "k.img", "ns::sums<int>", &lines) else { return };
+    let expect = |what: &str| assert!(said.contains(what), "{what}: {said}");
+    expect("[kernel ns::sums<int>, group (0, 0, 0), item (0, 0, 0)]");
+    expect("[kernel ns::sums<int>, group (1, 0, 0), item (2, 0, 0)]");
+    expect("$1 = 412");
+    expect("$2 = {4, 5, 6, 7}");
+    expect("$3 = 5");
+    expect(
+        "* thread 1 (longshore): kernel ns::sums<int>, group (1, 0, 0), item (1, 0, 0), at k.cu:9",
+    );
+    expect(
+        "waiting for a barrier: kernel ns::sums<int>, group (1, 0, 0), item (3, 0, 0), at k.cu:8",
+    );
+    expect("#0  ns::sums<int> (x=0x");
+    expect("The group has items up to (3, 0, 0)");
+    expect("Item (1, 0, 0) of group (3, 0, 0) did not start.");
+    expect("The program does not run");
+}
+
+#[test]
+fn run_gdb_stops_where_an_optimized_kernel_begins() {
+    let Some(folder) = Folder::new(GDB) else { return };
+    folder.compile_cuda(CUDA, "k.img", &[]);
+    let lines = ["longshore item 0 2", "delete", "break k.cu:17", "continue"];
+    let Some(said) = image_in_gdb(&folder, "k.img", "far", &lines) else { return };
+    assert!(said.contains("k.cu:16"), "{said}");
+    assert!(said.contains("The items have no function of their own"), "{said}");
+    assert!(said.contains("Breakpoint 1") && said.contains("k.cu:17"), "{said}");
 }
 
 #[test]
