@@ -13,8 +13,8 @@ all variables.
 import gdb
 from gdb.unwinder import Unwinder, register_unwinder
 
-# The functions of kernels in C, and those that the compiler makes of kernels in CUDA and HIP: of
-# one item, and of all items.
+# Functions that the header makes of kernels in C, and the compiler of kernels in CUDA and HIP: of one
+# item, and of all items.
 BODY = "__longshore_body_"
 ITEM = "__longshore_item_"
 RUN = "longshore_run_"
@@ -592,27 +592,27 @@ Starts the program if it does not run yet. The image need not be loaded yet."""
 
 
 def places_of(kernel):
-    """Returns the addresses of all lines of a kernel's body, wherever it was inlined."""
-    starts = [gdb.newest_frame().pc()]
-    starts += [place for place in (address_of(RUN + kernel),) if place is not None]
-    tables = [gdb.find_pc_line(start).symtab for start in starts]
+    """Returns the addresses of all lines of the body of a kernel in C, wherever it was inlined."""
+    table = gdb.newest_frame().find_sal().symtab
+    if table is None:
+        return []
     found = set()
-    for table in {table.filename: table for table in tables if table is not None}.values():
-        for entry in table.linetable():
-            # A place may have several lines, of which gdb shows the last.
-            if is_in_body(entry.pc, kernel) and gdb.find_pc_line(entry.pc).symtab == table:
-                found.add(entry.pc)
+    for entry in table.linetable():
+        # A place may have several lines, of which gdb shows the last.
+        shown = gdb.find_pc_line(entry.pc).symtab
+        is_shown = shown is not None and shown.filename == table.filename
+        if is_shown and is_in_body(entry.pc, kernel):
+            found.add(entry.pc)
     return sorted(found)
 
 
 def is_in_body(place, kernel):
-    """Returns whether an address is in a kernel's code that is inlined into another function."""
-    names, block = [], gdb.block_for_pc(place)
+    block = gdb.block_for_pc(place)
     while block is not None:
-        if block.function is not None:
-            names.append(block.function.linkage_name or block.function.name)
+        if block.function is not None and block.function.name == BODY + kernel:
+            return True
         block = block.superblock
-    return kernel in names[:-1] or BODY + kernel in names
+    return False
 
 
 Longshore()

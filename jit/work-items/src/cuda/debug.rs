@@ -144,8 +144,8 @@ impl<'d, 'l> Describer<'d, 'l> {
         Some(place(ir, own, ll!(ir, LLVMDISubprogramGetLine(own))))
     }
 
-    /// Describes the variable of an item, at the end of a block of its function: as a whole, and as the
-    /// variables of CUDA.
+    /// Describes the variable of an item, at the end of a block of its function: as a whole, and as
+    /// the variables of CUDA.
     pub(super) fn describe_item(&self, item: ValueRef, block: BlockRef, kernel: ValueRef) {
         let (ir, builder) = (self.ir, self.builder);
         let scope = ll!(ir, LLVMGetSubprogram(kernel));
@@ -271,8 +271,8 @@ impl Shared {
 }
 
 /// Adds descriptions of functions to a module, each with its file and line. They have a unit of
-/// their own: LLVM's C API finds the unit of no function. gdb reads no index of names that covers
-/// only one of the units, so this unit has none, as clang's have none.
+/// their own, as LLVM's C API finds the unit of no function. Like clang's units it has no index of
+/// names: gdb fails where only one of the units has one.
 fn functions(
     ir: &Ir<'_>,
     places: &[(String, MetadataRef, u32)],
