@@ -13,8 +13,7 @@ all variables.
 import gdb
 from gdb.unwinder import Unwinder, register_unwinder
 
-# Functions that the header makes of kernels in C, and the compiler makes of kernels in CUDA and HIP:
-# of one item, and of all items.
+# Functions that the header makes of kernels in C, and the compiler of kernels in CUDA and HIP.
 BODY = "__longshore_body_"
 ITEM = "__longshore_item_"
 RUN = "longshore_run_"
