@@ -66,6 +66,12 @@ LONGSHORE_CAS_(long long)
 LONGSHORE_CAS_(unsigned long long)
 LONGSHORE_CAS_(float)
 LONGSHORE_CAS_(double)
+#if !LONGSHORE_ON_GPU_
+LONGSHORE_CUDA_ unsigned short atomicCAS(unsigned short *p, unsigned short expected, unsigned short v) {
+  (void)__atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return expected;
+}
+#else
 /* Two bytes, as a part of the four around them. */
 LONGSHORE_CUDA_ unsigned short atomicCAS(unsigned short *p, unsigned short expected, unsigned short v) {
   unsigned int *const word = (unsigned int *)((uintptr_t)p & ~(uintptr_t)3);
@@ -78,6 +84,7 @@ LONGSHORE_CUDA_ unsigned short atomicCAS(unsigned short *p, unsigned short expec
     old = seen;
   }
 }
+#endif
 
 #define LONGSHORE_ATOMIC_LOOP_(name, T, next)                                                                         \
   LONGSHORE_CUDA_ T name(T *p, T v) {                                                                                 \

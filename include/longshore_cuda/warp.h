@@ -31,8 +31,8 @@ LONGSHORE_COUNTED_BARRIER_(__syncthreads_or, "{ .reg .pred p, q; setp.ne.u32 p, 
 LONGSHORE_CUDA_ int longshore_count_together_(bool condition) {
   LONGSHORE_HERE_
   __shared__ unsigned int longshore_holds;
-  const bool is_first = longshore_item_index() == 0;
-  if (is_first) longshore_holds = 0;
+  /* Any thread may have returned: each one clears. */
+  longshore_atomic_store_explicit(&longshore_holds, 0u, LONGSHORE_RELAXED, LONGSHORE_SCOPE_GROUP);
   longshore_cuda_barrier_();
   if (condition) longshore_atomic_add_explicit(&longshore_holds, 1u, LONGSHORE_RELAXED, LONGSHORE_SCOPE_GROUP);
   longshore_cuda_barrier_();
@@ -207,13 +207,23 @@ template <class T> LONGSHORE_CUDA_ T __shfl_xor(T value, int bits, int width = (
 LONGSHORE_CUDA_ longshore_ballot_result_ longshore_running_(longshore_ballot_result_ lanes) {
   return __ballot_sync(lanes, 1);
 }
+/* Numbers with a point are the same if their bits are. */
+template <class T> LONGSHORE_CUDA_ bool longshore_is_same_(T a, T b) { return a == b; }
+#define LONGSHORE_SAME_BITS_(F, I)                                                                                    \
+  LONGSHORE_CUDA_ bool longshore_is_same_(F a, F b) {                                                                 \
+    I bits[2];                                                                                                        \
+    __builtin_memcpy(&bits[0], &a, sizeof(a)), __builtin_memcpy(&bits[1], &b, sizeof(b));                             \
+    return bits[0] == bits[1];                                                                                        \
+  }
+LONGSHORE_SAME_BITS_(float, unsigned int)
+LONGSHORE_SAME_BITS_(double, unsigned long long)
 /* The lanes among `lanes` with the same value. */
 template <class T> LONGSHORE_CUDA_ longshore_ballot_result_ __match_any_sync(longshore_ballot_result_ lanes, T value) {
   longshore_ballot_result_ same = 0;
   lanes = longshore_running_(lanes);
   for (unsigned int lane = 0; lane < LONGSHORE_WARP_WIDTH_; ++lane) {
     const T other = longshore_of_lane_((longshore_lanes_)lanes, value, lane);
-    if ((lanes >> lane & 1) && other == value) same |= (longshore_ballot_result_)1 << lane;
+    if ((lanes >> lane & 1) && longshore_is_same_(other, value)) same |= (longshore_ballot_result_)1 << lane;
   }
   return same;
 }

@@ -126,7 +126,7 @@ fn access(ir: &Ir<'_>, instruction: ValueRef, compared: &[ValueRef]) -> Option<A
         kind |= kind::ATOMIC | u64::from(MONOTONIC) << kind::ORDER_SHIFT;
     }
     let is_guess = || compared.iter().any(|at| is_same(ir, *at, ir.operand(instruction, operand)));
-    if kind == 0 && matches!(bytes, 4 | 8) && is_guess() {
+    if kind == 0 && matches!(bytes, 2 | 4 | 8) && is_guess() {
         // The first guess in `old = *p; do ... while (!compare_exchange(p, &old, new))`: the
         // operation finds out whether it is right.
         kind |= kind::ATOMIC | u64::from(MONOTONIC) << kind::ORDER_SHIFT;

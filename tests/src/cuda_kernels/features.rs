@@ -24,6 +24,10 @@ pub(crate) fn warps() -> Vec<Case> {
         let floats = args![longs_of(&[0; 3]), zero_floats(1), zero_doubles(1)];
         let arguments = [args![words(n, 1 << 20), signed, unsigned], floats].concat();
         cases.push(case("atomic_kinds", blocks, items, arguments));
+        let arguments = args![bytes_of(&[0; 8]), n];
+        cases.push(case("atomic_shorts", blocks, items, arguments));
+        cases.push(case("count_rest", blocks, items, args![zeros(n)]));
+        cases.push(case("match_bits", blocks, items, args![zeros(4 * n)]));
         let taken = zeros(n).unordered();
         cases.push(case("take_numbers", blocks, items, args![zeros(1), taken]));
     }
