@@ -87,15 +87,17 @@ LONGSHORE_CUDA_ longshore_ballot_result_ longshore_tile_lanes_(unsigned int lane
 /* Groups of chosen lanes of a warp. */
 class longshore_lane_group_ {
 public:
-  LONGSHORE_METHOD_ longshore_lane_group_(longshore_ballot_result_ lanes) : lanes_(lanes) {}
+  LONGSHORE_METHOD_ longshore_lane_group_(longshore_ballot_result_ lanes, unsigned int meta_rank = 0,
+                                          unsigned int meta_size = 1)
+      : lanes_(lanes), meta_rank_(meta_rank), meta_size_(meta_size) {}
   LONGSHORE_METHOD_ void sync() const { __syncwarp(lanes_); }
   LONGSHORE_METHOD_ unsigned int size() const { return (unsigned int)__builtin_popcountll(lanes_); }
   LONGSHORE_METHOD_ unsigned int num_threads() const { return size(); }
   LONGSHORE_METHOD_ unsigned int thread_rank() const {
     return (unsigned int)__builtin_popcountll(lanes_ & (((longshore_ballot_result_)1 << __lane_id()) - 1));
   }
-  LONGSHORE_METHOD_ unsigned int meta_group_rank() const { return 0; }
-  LONGSHORE_METHOD_ unsigned int meta_group_size() const { return 1; }
+  LONGSHORE_METHOD_ unsigned int meta_group_rank() const { return meta_rank_; }
+  LONGSHORE_METHOD_ unsigned int meta_group_size() const { return meta_size_; }
   LONGSHORE_METHOD_ int any(int condition) const { return __any_sync(lanes_, condition); }
   LONGSHORE_METHOD_ int all(int condition) const { return __all_sync(lanes_, condition); }
   LONGSHORE_METHOD_ longshore_ballot_result_ ballot(int condition) const {
@@ -146,19 +148,18 @@ private:
     return result;
   }
   longshore_ballot_result_ lanes_;
+  unsigned int meta_rank_, meta_size_;
 };
 
 /* A tile of a size that is known to the compiler: a power of 2 up to a warp. */
 template <unsigned int Size, class Parent = void> class thread_block_tile {
 public:
-  thread_block_tile() = default;
-  template <class Other> __device__ thread_block_tile(const thread_block_tile<Size, Other> &) {}
   LONGSHORE_CUDA_ void sync() { __syncwarp(longshore_lanes()); }
   LONGSHORE_CUDA_ unsigned int thread_rank() { return thread_block::thread_rank() % Size; }
   LONGSHORE_CUDA_ constexpr unsigned int size() { return Size; }
   LONGSHORE_CUDA_ constexpr unsigned int num_threads() { return Size; }
-  LONGSHORE_CUDA_ unsigned int meta_group_rank() { return thread_block::thread_rank() / Size; }
-  LONGSHORE_CUDA_ unsigned int meta_group_size() { return (thread_block::size() + Size - 1) / Size; }
+  LONGSHORE_CUDA_ unsigned int meta_group_rank() { return Parent::thread_rank() / Size; }
+  LONGSHORE_CUDA_ unsigned int meta_group_size() { return (Parent::size() + Size - 1) / Size; }
   template <class T> LONGSHORE_METHOD_ T shfl(T value, int rank) const {
     return __shfl_sync(longshore_lanes(), value, rank, (int)Size);
   }
@@ -189,17 +190,35 @@ private:
     return (bits & longshore_lanes()) >> (__lane_id() & ~(Size - 1));
   }
 };
+/* A tile of a parent that only the kernel knows. */
+template <unsigned int Size> class thread_block_tile<Size, void> : public thread_block_tile<Size, thread_block> {
+public:
+  LONGSHORE_METHOD_ thread_block_tile()
+      : meta_rank_(thread_block_tile<Size, thread_block>::meta_group_rank()),
+        meta_size_(thread_block_tile<Size, thread_block>::meta_group_size()) {}
+  template <class Parent>
+  LONGSHORE_METHOD_ thread_block_tile(const thread_block_tile<Size, Parent> &tile)
+      : meta_rank_(tile.meta_group_rank()), meta_size_(tile.meta_group_size()) {}
+  LONGSHORE_METHOD_ unsigned int meta_group_rank() const { return meta_rank_; }
+  LONGSHORE_METHOD_ unsigned int meta_group_size() const { return meta_size_; }
+
+private:
+  unsigned int meta_rank_, meta_size_;
+};
 template <unsigned int Size, class Parent> LONGSHORE_CUDA_ thread_block_tile<Size, Parent> tiled_partition(const Parent &) {
   static_assert(Size != 0 && (Size & (Size - 1)) == 0 && Size <= LONGSHORE_LANE_BITS_,
                 "a tile has a power of 2 of threads, at most a warp");
   return thread_block_tile<Size, Parent>();
 }
 
+LONGSHORE_CUDA_ thread_block_tile<1> this_thread() { return thread_block_tile<1>(); }
+
 /* Threads that are active together. On a CPU these are all threads of the warp that have not
  * returned. */
 class coalesced_group : public longshore_lane_group_ {
 public:
-  LONGSHORE_METHOD_ coalesced_group(longshore_ballot_result_ lanes) : longshore_lane_group_(lanes) {}
+  LONGSHORE_METHOD_ coalesced_group(longshore_ballot_result_ lanes, unsigned int meta_rank = 0, unsigned int meta_size = 1)
+      : longshore_lane_group_(lanes, meta_rank, meta_size) {}
 };
 LONGSHORE_CUDA_ coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
 /* A tile of a size that only the kernel knows. */
@@ -231,7 +250,7 @@ LONGSHORE_CUDA_ coalesced_group tiled_partition(const coalesced_group &group, un
     if (!(group.longshore_lanes() >> lane & 1)) continue;
     if (rank++ / size == tile) lanes |= (longshore_ballot_result_)1 << lane;
   }
-  return coalesced_group(lanes);
+  return coalesced_group(lanes, tile, (group.size() + size - 1) / size);
 }
 LONGSHORE_CUDA_ thread_group tiled_partition(const thread_group &group, unsigned int size) {
   if (group.longshore_lanes() == 0) return thread_group(longshore_tile_lanes_(__lane_id(), size));
@@ -264,12 +283,27 @@ template <class T> struct bit_and : longshore_bit_and_ {};
 template <class T> struct bit_or : longshore_bit_or_ {};
 template <class T> struct bit_xor : longshore_bit_xor_ {};
 
+/* Updates of numbers, and of the atomic numbers of <cuda/atomic>. */
 template <class T> LONGSHORE_CUDA_ void longshore_update_(T &to, T value, plus<T>) { atomicAdd(&to, value); }
 template <class T> LONGSHORE_CUDA_ void longshore_update_(T &to, T value, less<T>) { atomicMin(&to, value); }
 template <class T> LONGSHORE_CUDA_ void longshore_update_(T &to, T value, greater<T>) { atomicMax(&to, value); }
 template <class T> LONGSHORE_CUDA_ void longshore_update_(T &to, T value, bit_and<T>) { atomicAnd(&to, value); }
 template <class T> LONGSHORE_CUDA_ void longshore_update_(T &to, T value, bit_or<T>) { atomicOr(&to, value); }
 template <class T> LONGSHORE_CUDA_ void longshore_update_(T &to, T value, bit_xor<T>) { atomicXor(&to, value); }
+
+#define LONGSHORE_UPDATE_ATOMIC_(combine, method)                                                                     \
+  template <class A, class T> LONGSHORE_CUDA_ void longshore_update_(A &to, T value, combine<T>) { to.method(value); }
+LONGSHORE_UPDATE_ATOMIC_(plus, fetch_add)
+LONGSHORE_UPDATE_ATOMIC_(less, fetch_min)
+LONGSHORE_UPDATE_ATOMIC_(greater, fetch_max)
+LONGSHORE_UPDATE_ATOMIC_(bit_and, fetch_and)
+LONGSHORE_UPDATE_ATOMIC_(bit_or, fetch_or)
+LONGSHORE_UPDATE_ATOMIC_(bit_xor, fetch_xor)
+template <class A, class T, class F> LONGSHORE_CUDA_ void longshore_update_(A &to, T value, F combine) {
+  auto old = to.load();
+  while (!to.compare_exchange_weak(old, combine(old, value))) {
+  }
+}
 
 template <unsigned int Size, class Parent, class T, class F>
 LONGSHORE_CUDA_ T reduce(const thread_block_tile<Size, Parent> &tile, T value, F combine) {
@@ -308,8 +342,8 @@ LONGSHORE_CUDA_ T exclusive_scan(const longshore_lane_group_ &group, T value, F 
   return group.thread_rank() == 0 ? T() : before;
 }
 /* Sums of the group in memory. */
-template <class Group, class T, class F>
-LONGSHORE_CUDA_ void reduce_update_async(const Group &group, T &to, T value, F combine) {
+template <class Group, class A, class T, class F>
+LONGSHORE_CUDA_ void reduce_update_async(const Group &group, A &to, T value, F combine) {
   const T result = reduce(group, value, combine);
   if (group.thread_rank() == 0) longshore_update_(to, result, combine);
 }
@@ -318,9 +352,20 @@ LONGSHORE_CUDA_ void reduce_store_async(const Group &group, T *to, T value, F co
   const T result = reduce(group, value, combine);
   if (group.thread_rank() == 0) *to = result;
 }
+template <class Group, class A, class T, class F>
+LONGSHORE_CUDA_ void reduce_store_async(const Group &group, A &to, T value, F combine) {
+  const T result = reduce(group, value, combine);
+  if (group.thread_rank() == 0) to.store(result);
+}
 /* One thread of the group. */
-template <class Group, class F> LONGSHORE_CUDA_ void invoke_one(const Group &group, F f) {
-  if (group.thread_rank() == 0) f();
+template <class Group, class F, class... A> LONGSHORE_CUDA_ void invoke_one(const Group &group, F &&f, A &&...arguments) {
+  if (group.thread_rank() == 0) f(static_cast<A &&>(arguments)...);
+}
+template <class Group, class F, class... A>
+LONGSHORE_CUDA_ auto invoke_one_broadcast(const Group &group, F &&f, A &&...arguments) {
+  decltype(f(static_cast<A &&>(arguments)...)) result{};
+  if (group.thread_rank() == 0) result = f(static_cast<A &&>(arguments)...);
+  return group.shfl(result, 0);
 }
 
 /* ---- Copies ---------------------------------------------------------------------------------- */

@@ -243,6 +243,7 @@ pub(crate) fn groups() -> Vec<Case> {
         cases.push(case("keep_positive", blocks, items, arguments));
         let arguments = args![words(all, 100), zeros(5 * all)];
         cases.push(case("reduce_and_scan", blocks, items, arguments));
+        cases.push(case("nested_tiles", blocks, items, args![zeros(4 * all), zeros(4)]));
         let arguments = args![floats(n), zero_floats(n), n, 5_u32];
         cases.push(case("smooth", blocks, items, arguments).cooperative());
     }
