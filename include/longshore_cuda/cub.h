@@ -153,6 +153,18 @@ public:
     InclusiveScan(value, inclusive, combine);
     result = __shfl_up(inclusive, 1, Width);
   }
+  template <class F> LONGSHORE_METHOD_ void ExclusiveScan(T value, T &result, F combine, T &total) {
+    ExclusiveScan(value, result, combine);
+    total = __shfl(combine(result, value), Width - 1, Width);
+  }
+  template <class F> LONGSHORE_METHOD_ void Scan(T value, T &inclusive, T &exclusive, F combine) {
+    InclusiveScan(value, inclusive, combine);
+    exclusive = __shfl_up(inclusive, 1, Width);
+  }
+  template <class F> LONGSHORE_METHOD_ void Scan(T value, T &inclusive, T &exclusive, T initial, F combine) {
+    ExclusiveScan(value, exclusive, initial, combine);
+    inclusive = combine(exclusive, value);
+  }
   LONGSHORE_METHOD_ void InclusiveSum(T value, T &result) { InclusiveScan(value, result, cub::Sum()); }
   LONGSHORE_METHOD_ void InclusiveSum(T value, T &result, T &total) { InclusiveScan(value, result, cub::Sum(), total); }
   LONGSHORE_METHOD_ void ExclusiveSum(T value, T &result) { ExclusiveScan(value, result, T(), cub::Sum()); }
@@ -193,10 +205,14 @@ private:
   TempStorage &storage_;
 };
 
+/* Functions that give the value before a block, of the block's total. */
+template <class P, class T> using longshore_prefix_ = decltype((*(P *)nullptr)(*(T *)nullptr));
+
 template <class T, int X, BlockScanAlgorithm = BLOCK_SCAN_RAKING, int Y = 1, int Z = 1, int = 0> class BlockScan {
 public:
   struct TempStorage {
     longshore_values_<T, X * Y * Z> values;
+    longshore_values_<T, 1> before;
   };
   LONGSHORE_METHOD_ BlockScan(TempStorage &storage) : storage_(storage) {}
   template <class F> LONGSHORE_METHOD_ void InclusiveScan(T value, T &result, F combine) {
@@ -230,11 +246,26 @@ public:
     ExclusiveScan(value, result, initial, combine);
     total = storage_.values[X * Y * Z - 1];
   }
+  template <class F> LONGSHORE_METHOD_ void ExclusiveScan(T value, T &result, F combine, T &total) {
+    ExclusiveScan(value, result, combine);
+    total = storage_.values[X * Y * Z - 1];
+  }
+  template <class F, class P, class = longshore_prefix_<P, T>>
+  LONGSHORE_METHOD_ void ExclusiveScan(T value, T &result, F combine, P &prefix) {
+    T total;
+    ExclusiveScan(value, result, combine, total);
+    const T before = before_block(prefix, total);
+    result = longshore_thread_() == 0 ? before : combine(before, result);
+  }
+  template <class F, class P, class = longshore_prefix_<P, T>>
+  LONGSHORE_METHOD_ void InclusiveScan(T value, T &result, F combine, P &prefix) {
+    T total;
+    InclusiveScan(value, result, combine, total);
+    result = combine(before_block(prefix, total), result);
+  }
   template <int Items, class F> LONGSHORE_METHOD_ void InclusiveScan(T (&values)[Items], T (&results)[Items], F combine, T &total) {
-    T sum = values[0];
-    for (int i = 1; i < Items; ++i) sum = combine(sum, values[i]);
     T before;
-    ExclusiveScan(sum, before, combine);
+    ExclusiveScan(reduced(values, combine), before, combine);
     total = storage_.values[X * Y * Z - 1];
     const bool is_first = longshore_thread_() == 0;
     for (int i = 0; i < Items; ++i) {
@@ -249,15 +280,37 @@ public:
   }
   template <int Items, class F>
   LONGSHORE_METHOD_ void ExclusiveScan(T (&values)[Items], T (&results)[Items], T initial, F combine, T &total) {
-    T sum = values[0];
-    for (int i = 1; i < Items; ++i) sum = combine(sum, values[i]);
     T before;
-    ExclusiveScan(sum, before, initial, combine, total);
+    ExclusiveScan(reduced(values, combine), before, initial, combine, total);
+    scan_own(values, results, before, combine);
+  }
+  /* Without an initial value, the first result is the first value. */
+  template <int Items, class F>
+  LONGSHORE_METHOD_ void ExclusiveScan(T (&values)[Items], T (&results)[Items], F combine, T &total) {
+    T before;
+    ExclusiveScan(reduced(values, combine), before, combine, total);
+    const bool is_first = longshore_thread_() == 0;
     for (int i = 0; i < Items; ++i) {
       const T value = values[i];
-      results[i] = before;
-      before = combine(before, value);
+      results[i] = is_first && i == 0 ? value : before;
+      before = is_first && i == 0 ? value : combine(before, value);
     }
+  }
+  template <int Items, class F> LONGSHORE_METHOD_ void ExclusiveScan(T (&values)[Items], T (&results)[Items], F combine) {
+    T total;
+    ExclusiveScan(values, results, combine, total);
+  }
+  template <int Items, class F, class P, class = longshore_prefix_<P, T>>
+  LONGSHORE_METHOD_ void ExclusiveScan(T (&values)[Items], T (&results)[Items], F combine, P &prefix) {
+    T before;
+    ExclusiveScan(reduced(values, combine), before, combine, prefix);
+    scan_own(values, results, before, combine);
+  }
+  template <int Items, class F, class P, class = longshore_prefix_<P, T>>
+  LONGSHORE_METHOD_ void InclusiveScan(T (&values)[Items], T (&results)[Items], F combine, P &prefix) {
+    T before;
+    ExclusiveScan(reduced(values, combine), before, combine, prefix);
+    for (int i = 0; i < Items; ++i) results[i] = before = combine(before, values[i]);
   }
   template <int Items, class F>
   LONGSHORE_METHOD_ void ExclusiveScan(T (&values)[Items], T (&results)[Items], T initial, F combine) {
@@ -280,8 +333,44 @@ public:
   template <int Items> LONGSHORE_METHOD_ void ExclusiveSum(T (&values)[Items], T (&results)[Items], T &total) {
     ExclusiveScan(values, results, T(), cub::Sum(), total);
   }
+  template <class P, class = longshore_prefix_<P, T>> LONGSHORE_METHOD_ void InclusiveSum(T value, T &result, P &prefix) {
+    InclusiveScan(value, result, cub::Sum(), prefix);
+  }
+  template <class P, class = longshore_prefix_<P, T>> LONGSHORE_METHOD_ void ExclusiveSum(T value, T &result, P &prefix) {
+    ExclusiveScan(value, result, cub::Sum(), prefix);
+  }
+  template <int Items, class P, class = longshore_prefix_<P, T>>
+  LONGSHORE_METHOD_ void InclusiveSum(T (&values)[Items], T (&results)[Items], P &prefix) {
+    InclusiveScan(values, results, cub::Sum(), prefix);
+  }
+  template <int Items, class P, class = longshore_prefix_<P, T>>
+  LONGSHORE_METHOD_ void ExclusiveSum(T (&values)[Items], T (&results)[Items], P &prefix) {
+    ExclusiveScan(values, results, cub::Sum(), prefix);
+  }
 
 private:
+  template <int Items, class F> LONGSHORE_CUDA_ T reduced(const T (&values)[Items], F combine) {
+    T sum = values[0];
+    for (int i = 1; i < Items; ++i) sum = combine(sum, values[i]);
+    return sum;
+  }
+  template <int Items, class F> LONGSHORE_CUDA_ void scan_own(const T (&values)[Items], T (&results)[Items], T before, F combine) {
+    for (int i = 0; i < Items; ++i) {
+      const T value = values[i];
+      results[i] = before;
+      before = combine(before, value);
+    }
+  }
+  /* The first warp calls the function; its first thread's result counts. */
+  template <class P> LONGSHORE_METHOD_ T before_block(P &prefix, T total) {
+    const unsigned int thread = longshore_thread_();
+    if (thread < LONGSHORE_WARP_WIDTH_) {
+      const T before = prefix(total);
+      if (thread == 0) storage_.before[0] = before;
+    }
+    __syncthreads();
+    return storage_.before[0];
+  }
   TempStorage &storage_;
 };
 

@@ -280,6 +280,19 @@ LONGSHORE_CUDA_ float4 curand_normal4(curandStatePhilox4_32_10 *state) {
   const float2 a = longshore_normals_(x.x, x.y), b = longshore_normals_(x.z, x.w);
   return make_float4(a.x, a.y, b.x, b.y);
 }
+LONGSHORE_BOTH_ double4 curand_uniform4_double(curandStatePhilox4_32_10 *state) {
+  const double2 a = curand_uniform2_double(state), b = curand_uniform2_double(state);
+  return make_double4(a.x, a.y, b.x, b.y);
+}
+LONGSHORE_CUDA_ double4 curand_normal4_double(curandStatePhilox4_32_10 *state) {
+  const double2 a = curand_normal2_double(state), b = curand_normal2_double(state);
+  return make_double4(a.x, a.y, b.x, b.y);
+}
+LONGSHORE_CUDA_ float4 curand_log_normal4(curandStatePhilox4_32_10 *state, float mean, float deviation) {
+  const float4 v = curand_normal4(state);
+  return make_float4(expf(mean + deviation * v.x), expf(mean + deviation * v.y), expf(mean + deviation * v.z),
+                     expf(mean + deviation * v.w));
+}
 /* Counts of events: products of uniform numbers, in parts for a high rate. Their sequence is not
  * cuRAND's. */
 template <class S> LONGSHORE_CUDA_ unsigned int curand_poisson(S *state, double rate) {
@@ -308,7 +321,10 @@ typedef curandStatePhilox4_32_10 hiprandStatePhilox4_32_10_t;
 #define hiprand_normal4 curand_normal4
 #define hiprand_normal_double curand_normal_double
 #define hiprand_normal2_double curand_normal2_double
+#define hiprand_uniform4_double curand_uniform4_double
+#define hiprand_normal4_double curand_normal4_double
 #define hiprand_log_normal curand_log_normal
+#define hiprand_log_normal4 curand_log_normal4
 #define hiprand_log_normal_double curand_log_normal_double
 #define hiprand_poisson curand_poisson
 

@@ -75,10 +75,13 @@ pub(crate) fn libraries() -> Vec<Case> {
             cases.push(case(kernel, 1, 8, arguments));
         }
     }
+    cases.push(case("fours", 1, 8, args![99_u64, zero_doubles(64), zero_floats(32)]));
     for blocks in [1, 3] {
         let n = blocks * 64;
         let arguments = args![words(n, 1000), zeros(4 * blocks), zeros(n)];
         cases.push(case("collect", blocks, 64, arguments));
+        let arguments = args![words(n, 1000), zeros(4 * n), zeros(4 * n), n];
+        cases.push(case("running_sums", 1, 64, arguments));
         let arguments = args![floats(2 * n), floats(2 * n), zero_floats(2 * n), zero_floats(n)];
         cases.push(case("quotients", blocks, 64, arguments));
         for phases in [1_u32, 5] {
