@@ -23,9 +23,12 @@
 template <class T> struct longshore_is_integer_ {
   static const bool value = __is_integral(T);
 };
+template <> struct longshore_is_integer_<longshore_warp_size_> {
+  static const bool value = true;
+};
 template <class A, class B> struct longshore_is_mixed_ {
-  static const bool value = !__is_same(A, B) && (__is_integral(A) || __is_floating_point(A)) &&
-                            (__is_integral(B) || __is_floating_point(B));
+  static const bool value = !__is_same(A, B) && (longshore_is_integer_<A>::value || __is_floating_point(A)) &&
+                            (longshore_is_integer_<B>::value || __is_floating_point(B));
 };
 template <class T, bool is_integer = longshore_is_integer_<T>::value> struct longshore_if_integer_ {};
 template <class T> struct longshore_if_integer_<T, true> {

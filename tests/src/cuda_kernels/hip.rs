@@ -71,7 +71,7 @@ fn halves(count: u32) -> Data {
 }
 
 pub(crate) fn small_numbers() -> Vec<Case> {
-    let mut cases = Vec::new();
+    let mut cases = vec![case("of_warp_size", 1, 1, args![zero_doubles(1)])];
     for n in [50, 300] {
         let arguments = args![halves(2 * n), halves(2 * n), 1.5_f32, n];
         cases.push(case("saxpy_half2", parts(n, 64), 64, arguments));
