@@ -40,6 +40,13 @@ LONGSHORE_BOTH_ float longshore_from_half_bits_(unsigned short half) {
                                      (unsigned int)(half & 0x8000) << 16);
 }
 #endif
+/* A double whose last bit is 1 if it is inexact. */
+template <class I> LONGSHORE_BOTH_ double longshore_odd_double_(I value) {
+  if (sizeof(I) < 8) return (double)value;
+  const I high = (value >> 12) | ((value & 4095) != 0);
+  const bool is_exact = value < (I)1 << 52 && (value >= 0 || value > -((I)1 << 52));
+  return is_exact ? (double)value : (double)high * 4096.0;
+}
 LONGSHORE_BOTH_ unsigned short longshore_bfloat_bits_(float value) {
   const unsigned int bits = longshore_same_bits_<unsigned int>(value);
   const unsigned int number = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
@@ -61,13 +68,23 @@ LONGSHORE_BOTH_ float longshore_rounded_to_odd_(double value) {
 
 /* ---- Types ----------------------------------------------------------------------------------- */
 
-#define LONGSHORE_SMALL_FROM_(name, bits_of, T) __host__ __device__ name(T value) : bits(bits_of((float)value)) {}
+/* An integer may not be a float. */
+template <class I> LONGSHORE_BOTH_ unsigned short longshore_bfloat_bits_(I value) {
+  return longshore_bfloat_bits_(longshore_rounded_to_odd_(longshore_odd_double_(value)));
+}
+#if __clang_major__ >= 17
+LONGSHORE_BOTH_ unsigned short longshore_bfloat_bits_(_Float16 value) { return longshore_bfloat_bits_((float)value); }
+#endif
+#define LONGSHORE_SMALL_FROM_(name, bits_of, T) __host__ __device__ name(T value) : bits(bits_of(value)) {}
 /* HIP's half types mix with the compiler's. */
 #if LONGSHORE_IS_HIP_ && __clang_major__ >= 17
 #define LONGSHORE_SMALL_FROM_COMPILERS_(name, bits_of) LONGSHORE_SMALL_FROM_(name, bits_of, _Float16)
 #else
 #define LONGSHORE_SMALL_FROM_COMPILERS_(name, bits_of)
 #endif
+/* A comparison holds if it does for both numbers of the pairs. */
+#define LONGSHORE_SMALL_PAIRS_TEST_(name, op)                                                                         \
+  LONGSHORE_BOTH_ bool operator op(name##2 a, name##2 b) { return a.x op b.x && a.y op b.y; }
 #define LONGSHORE_SMALL_(name, bits_of, from_bits)                                                                    \
   struct name##_raw {                                                                                                 \
     unsigned short x;                                                                                                 \
@@ -96,6 +113,18 @@ LONGSHORE_BOTH_ float longshore_rounded_to_odd_(double value) {
     __host__ __device__ name &operator-=(name b) { return *this = name((float)*this - (float)b); }                    \
     __host__ __device__ name &operator*=(name b) { return *this = name((float)*this * (float)b); }                    \
     __host__ __device__ name &operator/=(name b) { return *this = name((float)*this / (float)b); }                    \
+    __host__ __device__ name &operator++() { return *this = name((float)*this + 1.0f); }                              \
+    __host__ __device__ name &operator--() { return *this = name((float)*this - 1.0f); }                              \
+    __host__ __device__ name operator++(int) {                                                                        \
+      const name before = *this;                                                                                      \
+      ++*this;                                                                                                        \
+      return before;                                                                                                  \
+    }                                                                                                                 \
+    __host__ __device__ name operator--(int) {                                                                        \
+      const name before = *this;                                                                                      \
+      --*this;                                                                                                        \
+      return before;                                                                                                  \
+    }                                                                                                                 \
     unsigned short bits;                                                                                              \
   };                                                                                                                  \
   LONGSHORE_BOTH_ name operator+(name a, name b) { return name((float)a + (float)b); }                                \
@@ -120,7 +149,13 @@ LONGSHORE_BOTH_ float longshore_rounded_to_odd_(double value) {
       return value;                                                                                                   \
     }                                                                                                                 \
     name x, y;                                                                                                        \
-  };
+  };                                                                                                                  \
+  LONGSHORE_SMALL_PAIRS_TEST_(name, ==)                                                                               \
+  LONGSHORE_SMALL_PAIRS_TEST_(name, !=)                                                                               \
+  LONGSHORE_SMALL_PAIRS_TEST_(name, <)                                                                                \
+  LONGSHORE_SMALL_PAIRS_TEST_(name, >)                                                                                \
+  LONGSHORE_SMALL_PAIRS_TEST_(name, <=)                                                                               \
+  LONGSHORE_SMALL_PAIRS_TEST_(name, >=)
 LONGSHORE_SMALL_(__half, longshore_half_bits_, longshore_from_half_bits_)
 LONGSHORE_SMALL_(__nv_bfloat16, longshore_bfloat_bits_, longshore_from_bfloat_bits_)
 typedef __half half;
@@ -146,15 +181,15 @@ template <class S> LONGSHORE_BOTH_ S longshore_small_(double x, int direction) {
     nearest.bits = (unsigned short)(nearest.bits + ((nearest.bits >> 15 != 0) == (direction == LONGSHORE_UP_) ? -1 : 1));
   return nearest;
 }
-/* The nearest integer of the type, and 0 for NaN. */
+/* The nearest integer of the type. */
 template <class I> LONGSHORE_BOTH_ I longshore_whole_(float x, I least, I most) {
   return longshore_clamped_<I, float>(x, (float)least, (float)most + 1, least, most);
 }
 #define LONGSHORE_SMALL_INTEGER_(S, s, I, i, least, most)                                                             \
   LONGSHORE_BOTH_ S __##i##2##s##_rn(I x) { return S(x); }                                                            \
-  LONGSHORE_BOTH_ S __##i##2##s##_rz(I x) { return longshore_small_<S>((double)x, LONGSHORE_TO_ZERO_); }              \
-  LONGSHORE_BOTH_ S __##i##2##s##_rd(I x) { return longshore_small_<S>((double)x, LONGSHORE_DOWN_); }                 \
-  LONGSHORE_BOTH_ S __##i##2##s##_ru(I x) { return longshore_small_<S>((double)x, LONGSHORE_UP_); }                   \
+  LONGSHORE_BOTH_ S __##i##2##s##_rz(I x) { return longshore_small_<S>(longshore_odd_double_(x), LONGSHORE_TO_ZERO_); }              \
+  LONGSHORE_BOTH_ S __##i##2##s##_rd(I x) { return longshore_small_<S>(longshore_odd_double_(x), LONGSHORE_DOWN_); }                 \
+  LONGSHORE_BOTH_ S __##i##2##s##_ru(I x) { return longshore_small_<S>(longshore_odd_double_(x), LONGSHORE_UP_); }                   \
   LONGSHORE_BOTH_ I __##s##2##i##_rn(S x) { return longshore_whole_<I>(__builtin_rintf((float)x), least, most); }     \
   LONGSHORE_BOTH_ I __##s##2##i##_rz(S x) { return longshore_whole_<I>((float)x, least, most); }                      \
   LONGSHORE_BOTH_ I __##s##2##i##_rd(S x) { return longshore_whole_<I>(__builtin_floorf((float)x), least, most); }    \
@@ -294,8 +329,15 @@ LONGSHORE_CUDA_ __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bflo
   LONGSHORE_CUDA_ bool __hisnan(S a) { return (a.bits & 0x7fff) > infinity; }                                         \
   LONGSHORE_CUDA_ S##2 __hisnan2(S##2 a) { return __hneu2(a, a); }                                                    \
   LONGSHORE_CUDA_ int __hisinf(S a) { return (a.bits & 0x7fff) == infinity ? (a.bits >> 15 ? -1 : 1) : 0; }
+/* Products of complex numbers, with a complex sum. */
+#define LONGSHORE_SMALL_COMPLEX_(S)                                                                                   \
+  LONGSHORE_CUDA_ S##2 __hcmadd(S##2 a, S##2 b, S##2 c) {                                                             \
+    return __hfma2(S##2(a.y, a.y), S##2(-b.y, b.x), __hfma2(S##2(a.x, a.x), b, c));                                   \
+  }
 LONGSHORE_SMALL_SIGNS_(__half, 0x7c00)
 LONGSHORE_SMALL_SIGNS_(__nv_bfloat16, 0x7f80)
+LONGSHORE_SMALL_COMPLEX_(__half)
+LONGSHORE_SMALL_COMPLEX_(__nv_bfloat16)
 
 /* Sums in memory, as part of the four bytes around them. */
 template <class S> LONGSHORE_CUDA_ S longshore_small_add_(S *p, S v) {
@@ -312,8 +354,12 @@ template <class S> LONGSHORE_CUDA_ S longshore_small_add_(S *p, S v) {
 }
 LONGSHORE_CUDA_ __half atomicAdd(__half *p, __half v) { return longshore_small_add_(p, v); }
 LONGSHORE_CUDA_ __nv_bfloat16 atomicAdd(__nv_bfloat16 *p, __nv_bfloat16 v) { return longshore_small_add_(p, v); }
+/* Each number by itself. */
 LONGSHORE_CUDA_ __half2 atomicAdd(__half2 *p, __half2 v) {
-  return __halves2half2(atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y));
+  return __half2(atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y));
+}
+LONGSHORE_CUDA_ __nv_bfloat162 atomicAdd(__nv_bfloat162 *p, __nv_bfloat162 v) {
+  return __nv_bfloat162(atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y));
 }
 
 #endif

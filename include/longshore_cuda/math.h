@@ -188,6 +188,8 @@ LONGSHORE_RESULTS_1_(modff, float, float, longshore_modf)
 LONGSHORE_RESULTS_1_(modf, float, float, longshore_modf)
 LONGSHORE_RESULTS_1_(modf, double, double, longshore_modf)
 LONGSHORE_CUDA_ float fdividef(float x, float y) { return x / y; }
+LONGSHORE_CUDA_ float fdivide(float x, float y) { return x / y; }
+LONGSHORE_CUDA_ double fdivide(double x, double y) { return x / y; }
 LONGSHORE_CUDA_ float __saturatef(float x) { return longshore_min(longshore_max(x, 0.0f), 1.0f); }
 LONGSHORE_CUDA_ float rhypotf(float x, float y) { return 1.0f / longshore_hypot(x, y); }
 LONGSHORE_CUDA_ double rhypot(double x, double y) { return 1.0 / longshore_hypot(x, y); }
@@ -195,12 +197,11 @@ LONGSHORE_CUDA_ float norm3df(float x, float y, float z) { return longshore_hypo
 LONGSHORE_CUDA_ double norm3d(double x, double y, double z) { return longshore_hypot(longshore_hypot(x, y), z); }
 LONGSHORE_CUDA_ float rcbrtf(float x) { return 1.0f / longshore_cbrt(x); }
 LONGSHORE_CUDA_ double rcbrt(double x) { return 1.0 / longshore_cbrt(x); }
-LONGSHORE_CUDA_ float sinpif(float x) { return (float)longshore_sin(LONGSHORE_PI_ * longshore_remainder((double)x, 2.0)); }
-LONGSHORE_CUDA_ float cospif(float x) { return (float)longshore_cos(LONGSHORE_PI_ * longshore_remainder((double)x, 2.0)); }
-LONGSHORE_CUDA_ double sinpi(double x) { return longshore_sin(LONGSHORE_PI_ * longshore_remainder(x, 2.0)); }
-LONGSHORE_CUDA_ double cospi(double x) { return longshore_cos(LONGSHORE_PI_ * longshore_remainder(x, 2.0)); }
-LONGSHORE_CUDA_ void sincospif(float x, float *s, float *c) { *s = sinpif(x), *c = cospif(x); }
-LONGSHORE_CUDA_ void sincospi(double x, double *s, double *c) { *s = sinpi(x), *c = cospi(x); }
+LONGSHORE_NAMES_OF_ONE_(sinpi, longshore_sinpi)
+LONGSHORE_NAMES_OF_ONE_(cospi, longshore_cospi)
+LONGSHORE_RESULTS_2_(sincospif, float, longshore_sincospi)
+LONGSHORE_RESULTS_2_(sincospi, float, longshore_sincospi)
+LONGSHORE_RESULTS_2_(sincospi, double, longshore_sincospi)
 LONGSHORE_CUDA_ float normcdff(float x) { return (float)(0.5 * longshore_erfc(-(double)x * 0.70710678118654752440)); }
 LONGSHORE_CUDA_ double normcdf(double x) { return 0.5 * longshore_erfc(-x * 0.70710678118654752440); }
 LONGSHORE_CUDA_ long lroundf(float x) { return (long)longshore_round(x); }
@@ -294,16 +295,14 @@ LONGSHORE_CUDA_ float normf(int count, const float *x) {
   for (int i = 0; i < count; ++i) sum += (double)x[i] * (double)x[i];
   return (float)longshore_sqrt(sum);
 }
+LONGSHORE_CUDA_ float rnormf(int count, const float *x) { return 1.0f / normf(count, x); }
+LONGSHORE_CUDA_ double rnorm(int count, const double *x) { return 1.0 / norm(count, x); }
 LONGSHORE_CUDA_ float nanf(const char *) { return __builtin_nanf(""); }
 LONGSHORE_CUDA_ double nan(const char *) { return __builtin_nan(""); }
 
-/* The inverse of the normal distribution's function: an approximation by M. Giles, then Newton's
- * steps by the distribution's function itself. */
-LONGSHORE_CUDA_ double longshore_normcdfinv_(double p) {
-  if (!(p > 0.0 && p < 1.0)) return p == 0.0 ? -CUDART_INF : p == 1.0 ? CUDART_INF : CUDART_NAN;
-  const double tail = p < 0.5 ? p : 1.0 - p;
-  /* erfinv(1 - 2 tail), as a function of w = -log(4 tail (1 - tail)). */
-  double w = -longshore_log(4.0 * tail * (1.0 - tail)), r;
+/* An approximation of `erfinv(x) / x` by M. Giles, as a function of `w = -log(1 - x^2)`. */
+LONGSHORE_CUDA_ double longshore_erfinv_ratio_(double w) {
+  double r;
   if (w < 5.0) {
     w -= 2.5;
     r = 2.81022636e-08;
@@ -327,7 +326,13 @@ LONGSHORE_CUDA_ double longshore_normcdfinv_(double p) {
     r = 1.00167406 + r * w;
     r = 2.83297682 + r * w;
   }
-  double x = 1.41421356237309504880 * r * (1.0 - 2.0 * tail);
+  return r;
+}
+/* The number that the normal distribution exceeds with a probability of at most a half: the
+ * approximation, then Newton's steps by the distribution's function itself. */
+LONGSHORE_CUDA_ double longshore_quantile_(double tail) {
+  const double ratio = longshore_erfinv_ratio_(-longshore_log(4.0 * tail * (1.0 - tail)));
+  double x = 1.41421356237309504880 * ratio * (1.0 - 2.0 * tail);
   if (tail < 1e-7) {
     /* Far out: C. Hastings' approximation. */
     const double t = longshore_sqrt(-2.0 * longshore_log(tail));
@@ -340,16 +345,24 @@ LONGSHORE_CUDA_ double longshore_normcdfinv_(double p) {
     if (!(q > 0.0)) x -= 1.0;
     else x += q / slope * longshore_log(q / tail);
   }
-  return p < 0.5 ? -x : x;
+  return x;
+}
+LONGSHORE_CUDA_ double longshore_normcdfinv_(double p) {
+  if (!(p > 0.0 && p < 1.0)) return p == 0.0 ? -CUDART_INF : p == 1.0 ? CUDART_INF : CUDART_NAN;
+  return p < 0.5 ? -longshore_quantile_(p) : longshore_quantile_(1.0 - p);
 }
 LONGSHORE_CUDA_ double normcdfinv(double p) { return longshore_normcdfinv_(p); }
 LONGSHORE_CUDA_ float normcdfinvf(float p) { return (float)longshore_normcdfinv_(p); }
 LONGSHORE_CUDA_ double erfcinv(double x) { return -0.70710678118654752440 * longshore_normcdfinv_(0.5 * x); }
 LONGSHORE_CUDA_ float erfcinvf(float x) { return (float)erfcinv((double)x); }
 LONGSHORE_CUDA_ double erfinv(double x) {
-  /* The sum below would lose the digits of small numbers. */
-  if (longshore_abs(x) < 1e-4) return 0.88622692545275801365 * x * (1.0 + 0.26179938779914943654 * x * x);
-  return 0.70710678118654752440 * longshore_normcdfinv_(0.5 + 0.5 * x);
+  const double size = longshore_abs(x);
+  if (!(size < 1.0)) return size == 1.0 ? x * CUDART_INF : CUDART_NAN;
+  /* The tail is exact. */
+  if (size >= 0.5) return longshore_copysign(0.70710678118654752440 * longshore_quantile_(0.5 * (1.0 - size)), x);
+  double y = longshore_erfinv_ratio_(-longshore_log1p(-x * x)) * x;
+  for (int i = 0; i < 2; ++i) y -= (longshore_erf(y) - x) * 0.88622692545275801365 * longshore_exp(y * y);
+  return y;
 }
 LONGSHORE_CUDA_ float erfinvf(float x) { return (float)erfinv((double)x); }
 LONGSHORE_CUDA_ double erfcx(double x) {

@@ -155,6 +155,24 @@ LONGSHORE_DP2A_(__dp2a_hi, 2)
   LONGSHORE_CUDA_ T __viaddmin_##suffix(T a, T b, T c) { return min((T)((unsigned int)a + (unsigned int)b), c); }
 LONGSHORE_OF_THREE_(int, s32)
 LONGSHORE_OF_THREE_(unsigned int, u32)
+LONGSHORE_CUDA_ int __vimax_s32_relu(int a, int b) { return max(max(a, b), 0); }
+LONGSHORE_CUDA_ int __vimin_s32_relu(int a, int b) { return max(min(a, b), 0); }
+LONGSHORE_CUDA_ int __vimax3_s32_relu(int a, int b, int c) { return max(__vimax3_s32(a, b, c), 0); }
+LONGSHORE_CUDA_ int __vimin3_s32_relu(int a, int b, int c) { return max(__vimin3_s32(a, b, c), 0); }
+LONGSHORE_CUDA_ int __viaddmax_s32_relu(int a, int b, int c) { return max(__viaddmax_s32(a, b, c), 0); }
+LONGSHORE_CUDA_ int __viaddmin_s32_relu(int a, int b, int c) { return max(__viaddmin_s32(a, b, c), 0); }
+/* The greater or smaller number; `is_first` reports that it is the first one. */
+#define LONGSHORE_CHOICE_(T, suffix)                                                                                  \
+  LONGSHORE_CUDA_ T __vibmax_##suffix(T a, T b, bool *is_first) {                                                     \
+    *is_first = a >= b;                                                                                               \
+    return max(a, b);                                                                                                 \
+  }                                                                                                                   \
+  LONGSHORE_CUDA_ T __vibmin_##suffix(T a, T b, bool *is_first) {                                                     \
+    *is_first = a <= b;                                                                                               \
+    return min(a, b);                                                                                                 \
+  }
+LONGSHORE_CHOICE_(int, s32)
+LONGSHORE_CHOICE_(unsigned int, u32)
 /* HIP's names. */
 LONGSHORE_CUDA_ unsigned int __bitextract_u32(unsigned int x, unsigned int from, unsigned int count) {
   const unsigned int first = from & 31, bits = count & 31;
@@ -201,6 +219,22 @@ template <class To, class From> LONGSHORE_BOTH_ To longshore_same_bits_(From fro
   __builtin_memcpy(&to, &from, sizeof(to));
   return to;
 }
+/* Sums of products of the parts of vectors. */
+LONGSHORE_CUDA_ int __dp4a(char4 a, char4 b, int c) {
+  return __dp4a(longshore_same_bits_<int>(a), longshore_same_bits_<int>(b), c);
+}
+LONGSHORE_CUDA_ unsigned int __dp4a(uchar4 a, uchar4 b, unsigned int c) {
+  return __dp4a(longshore_same_bits_<unsigned int>(a), longshore_same_bits_<unsigned int>(b), c);
+}
+#define LONGSHORE_DP2A_OF_VECTORS_(name)                                                                              \
+  LONGSHORE_CUDA_ int name(short2 a, char4 b, int c) {                                                                \
+    return name(longshore_same_bits_<int>(a), longshore_same_bits_<int>(b), c);                                       \
+  }                                                                                                                   \
+  LONGSHORE_CUDA_ unsigned int name(ushort2 a, uchar4 b, unsigned int c) {                                            \
+    return name(longshore_same_bits_<unsigned int>(a), longshore_same_bits_<unsigned int>(b), c);                     \
+  }
+LONGSHORE_DP2A_OF_VECTORS_(__dp2a_lo)
+LONGSHORE_DP2A_OF_VECTORS_(__dp2a_hi)
 LONGSHORE_CUDA_ int __float_as_int(float x) { return longshore_same_bits_<int>(x); }
 LONGSHORE_CUDA_ unsigned int __float_as_uint(float x) { return longshore_same_bits_<unsigned int>(x); }
 LONGSHORE_CUDA_ float __int_as_float(int x) { return longshore_same_bits_<float>(x); }
@@ -214,9 +248,13 @@ LONGSHORE_CUDA_ double __hiloint2double(int high, int low) {
 }
 
 /* From numbers with a point to integers, rounded as the name says. A GPU takes the nearest integer
- * of the type for a number outside, and 0 for NaN. */
+ * of the type for a number outside. For NaN it takes the highest bit, or 0 where neither type has
+ * 64 bits. */
+template <class I, class F> LONGSHORE_BOTH_ I longshore_of_nan_() {
+  return sizeof(F) == 8 || sizeof(I) == 8 ? (I)(1ull << (8 * sizeof(I) - 1)) : (I)0;
+}
 template <class I, class F> LONGSHORE_BOTH_ I longshore_clamped_(F x, F low, F high, I least, I most) {
-  return x != x ? (I)0 : x < low ? least : x >= high ? most : (I)x;
+  return x != x ? longshore_of_nan_<I, F>() : x < low ? least : x >= high ? most : (I)x;
 }
 #define LONGSHORE_TO_INTEGER_(from, F, to, I, low, high, least, most)                                                 \
   LONGSHORE_CUDA_ I __##from##2##to##_rn(F x) { return longshore_clamped_<I, F>(longshore_rint(x), low, high, least, most); } \

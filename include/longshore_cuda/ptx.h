@@ -168,11 +168,11 @@ LONGSHORE_CUDA_ f32 rmi(f32 a) { return __builtin_floorf(a); }
 LONGSHORE_CUDA_ f64 rmi(f64 a) { return __builtin_floor(a); }
 LONGSHORE_CUDA_ f32 rpi(f32 a) { return __builtin_ceilf(a); }
 LONGSHORE_CUDA_ f64 rpi(f64 a) { return __builtin_ceil(a); }
-/* A rounded number as the nearest of an integer type; 0 for a NaN. */
+/* A rounded number as the nearest of an integer type. */
 template <class T, class F> LONGSHORE_CUDA_ T integer(F a) {
   const T least = (T)-1 < 0 ? (T)(1ull << (8 * sizeof(T) - 1)) : (T)0, most = (T)(least - (T)1);
   const F end = (F)(1ull << (8 * sizeof(T) - 1)) * ((T)-1 < 0 ? (F)1 : (F)2);
-  if (a != a) return 0;
+  if (a != a) return longshore_of_nan_<T, F>();
   return a < (F)least ? least : a >= end ? most : (T)a;
 }
 /* The nearest number of another integer type. */

@@ -6,7 +6,7 @@
 #define LONGSHORE_CUDA_ROUNDING_H
 #pragma clang system_header
 
-/* An exact result: a number, and the sign of what it lacks. */
+/* An exact result: a number and its difference to the result, of which the sign counts. */
 template <class F> struct longshore_exact_ {
   F nearest, rest;
 };
@@ -45,28 +45,47 @@ LONGSHORE_CUDA_ longshore_exact_<double> longshore_exact_sum_(double a, double b
   const double sum = a + b, of_b = sum - a;
   return longshore_with_rest_(sum, (a - (sum - of_b)) + (b - of_b), longshore_is_finite_(a) && longshore_is_finite_(b));
 }
+/* The rests of smaller results may be too small for a double: factors enlarge them. */
+#define LONGSHORE_SMALL_RESULT_ 0x1p-900
+LONGSHORE_CUDA_ double longshore_sign_of_product_(double a, double b) {
+  return a == 0.0 || b == 0.0 ? 0.0 : (a > 0.0) == (b > 0.0) ? 1.0 : -1.0;
+}
+/* `(a b + c) scale - nearest scale`, where `a b` is small if the scale is not 1. */
+LONGSHORE_CUDA_ double longshore_rest_of_fma_(double a, double b, double c, double nearest, double scale) {
+  const bool is_less = longshore_abs(a) < longshore_abs(b);
+  return longshore_fma(is_less ? a * scale : a, is_less ? b : b * scale, c * scale - nearest * scale);
+}
 LONGSHORE_CUDA_ longshore_exact_<double> longshore_exact_product_(double a, double b) {
 #pragma clang fp contract(off)
-  const double product = a * b;
-  return longshore_with_rest_(product, longshore_fma(a, b, -product), longshore_is_finite_(a) && longshore_is_finite_(b));
+  const double product = a * b, scale = longshore_abs(product) < LONGSHORE_SMALL_RESULT_ ? 0x1p600 : 1.0;
+  const double rest = longshore_rest_of_fma_(a, b, 0.0, product, scale);
+  return longshore_with_rest_(product, product == 0.0 ? longshore_sign_of_product_(a, b) : rest,
+                              longshore_is_finite_(a) && longshore_is_finite_(b));
 }
 LONGSHORE_CUDA_ longshore_exact_<double> longshore_exact_fma_(double a, double b, double c) {
 #pragma clang fp contract(off)
   const double nearest = longshore_fma(a, b, c);
-  const longshore_exact_<double> product = longshore_exact_product_(a, b);
-  const longshore_exact_<double> low = longshore_exact_sum_(c, product.rest);
-  const longshore_exact_<double> high = longshore_exact_sum_(product.nearest, low.nearest);
   const bool is_finite = longshore_is_finite_(a) && longshore_is_finite_(b) && longshore_is_finite_(c);
-  return longshore_with_rest_(nearest, ((high.nearest - nearest) + high.rest) + low.rest, is_finite);
+  const double scale = longshore_abs(a * b) < LONGSHORE_SMALL_RESULT_ ? 0x1p1000 : 1.0;
+  const bool is_less = longshore_abs(a) < longshore_abs(b), is_scaled = scale != 1.0;
+  const longshore_exact_<double> product = longshore_exact_product_(is_less ? a * scale : a, is_less ? b : b * scale);
+  /* A product that is small beside `c` leaves it as the nearest number. */
+  if (is_scaled && (longshore_abs(c) > 0x1p-700 || longshore_abs(product.nearest) < LONGSHORE_SMALL_RESULT_))
+    return longshore_with_rest_(nearest, longshore_sign_of_product_(a, b), is_finite);
+  const longshore_exact_<double> low = longshore_exact_sum_(c * scale, product.rest);
+  const longshore_exact_<double> high = longshore_exact_sum_(product.nearest, low.nearest);
+  return longshore_with_rest_(nearest, ((high.nearest - nearest * scale) + high.rest) + low.rest, is_finite);
 }
 LONGSHORE_CUDA_ longshore_exact_<double> longshore_exact_quotient_(double a, double b) {
 #pragma clang fp contract(off)
-  const double nearest = a / b, rest = longshore_fma(-nearest, b, a);
+  const double nearest = a / b, scale = longshore_abs(a) < LONGSHORE_SMALL_RESULT_ ? 0x1p600 : 1.0;
+  const double rest = longshore_rest_of_fma_(-nearest, b, a, 0.0, scale);
   return longshore_with_rest_(nearest, b < 0.0 ? -rest : rest, longshore_is_finite_(a) && b != 0.0);
 }
 LONGSHORE_CUDA_ longshore_exact_<double> longshore_exact_root_(double a) {
-  const double nearest = longshore_sqrt(a);
-  return longshore_with_rest_(nearest, longshore_fma(-nearest, nearest, a), false);
+  const double nearest = longshore_sqrt(a), scale = a < LONGSHORE_SMALL_RESULT_ ? 0x1p300 : 1.0;
+  const double scaled = nearest * scale;
+  return longshore_with_rest_(nearest, longshore_fma(-scaled, scaled, a * scale * scale), false);
 }
 
 /* The nearest `float`, of an exact result. */
@@ -93,6 +112,7 @@ LONGSHORE_DIRECTED_(__fsub, float, (float a, float b), longshore_in_float_(longs
 LONGSHORE_DIRECTED_(__fmul, float, (float a, float b), longshore_in_float_(longshore_exact_product_(a, b)))
 LONGSHORE_DIRECTED_(__fdiv, float, (float a, float b), longshore_in_float_(longshore_exact_quotient_(a, b)))
 LONGSHORE_DIRECTED_(__fmaf, float, (float a, float b, float c), longshore_in_float_(longshore_exact_fma_(a, b, c)))
+LONGSHORE_DIRECTED_(__fmaf_ieee, float, (float a, float b, float c), longshore_in_float_(longshore_exact_fma_(a, b, c)))
 LONGSHORE_DIRECTED_(__frcp, float, (float a), longshore_in_float_(longshore_exact_quotient_(1.0, a)))
 LONGSHORE_DIRECTED_(__fsqrt, float, (float a), longshore_in_float_(longshore_exact_root_(a)))
 LONGSHORE_DIRECTED_(__dadd, double, (double a, double b), longshore_exact_sum_(a, b))

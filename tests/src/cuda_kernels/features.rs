@@ -144,6 +144,12 @@ pub(crate) fn intrinsics() -> Vec<Case> {
         let other = doubles_of(reversed(n).map(f64::from));
         let arguments = args![doubles(n), other, zeros(2 * 7 * n)];
         cases.push(case(&format!("doubles_{suffix}"), 2, n / 2, arguments));
+        // Results between the least numbers and twice the least normal one.
+        for [a, b] in [[1e-160, 1e-162], [1.0, 1e-310], [1e-200, 1e112], [1e-310, 1.0]] {
+            let numbers = |size: f64| doubles_of(reversed(n).map(move |x| f64::from(x) * size));
+            let arguments = args![numbers(a), numbers(b), zeros(2 * 7 * n)];
+            cases.push(case(&format!("doubles_{suffix}"), 2, n / 2, arguments));
+        }
     }
     let arguments = args![words(n, u32::MAX).with_edges(), words(n + 3, u32::MAX), zeros(16 * n)];
     cases.push(case("parts_of_words", 2, n / 2, arguments));
@@ -161,6 +167,7 @@ pub(crate) fn intrinsics() -> Vec<Case> {
     cases.push(case("remainders", 2, n / 2, arguments));
     let numbers = reversed(n).map(|x| x * 2.1 + if x > 0.5 { 1e-6 } else { -1e-7 });
     cases.push(case("to_halves", 2, n / 2, args![floats_of(numbers), zeros(2 * n)]));
+    cases.push(case("known_values", 1, 1, args![1.0_f64, zeros(2 * 34)]));
     cases
 }
 

@@ -86,6 +86,7 @@ pub(crate) fn small_numbers() -> Vec<Case> {
 
 pub(crate) fn formats() -> Vec<Case> {
     let mut cases = Vec::new();
+    cases.push(case("operators", 1, 32, args![zeros(64), zeros(1), zeros(1)]));
     cases.push(case("from_eighths", 4, 64, args![zero_floats(512).within(0.0)]));
     cases.push(case("from_sixteenths", 256, 256, args![zero_floats(3 << 16).within(0.0)]));
     for n in [50, 1000] {
