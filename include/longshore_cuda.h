@@ -209,7 +209,7 @@ LONGSHORE_CUDA_ struct longshore_word_ longshore_printed_(char *value) { return 
 #endif
 template <class... A> __device__ inline __attribute__((unused)) int printf(const char *format, A... values) {
   const struct longshore_word_ words[] = {longshore_word_of_(format), longshore_printed_(values)...};
-  static_assert(sizeof...(values) <= 16, "printf in a kernel takes at most 16 values");
+  static_assert(sizeof...(values) <= 32, "printf in a kernel takes at most 32 values");
   longshore_print_(words, 1 + sizeof...(values));
   return (int)sizeof...(values);
 }

@@ -1330,7 +1330,8 @@ static LONGSHORE_INLINE_ void longshore_fail_at_(const char *what, const char *f
 
 /* Lays the arguments out like members of a structure. */
 LONGSHORE_OUTLINE_ void longshore_print_(const struct longshore_word_ *words, size_t count) {
-  uint64_t arguments[16];
+  /* Kernels in CUDA and HIP print up to 32 values. */
+  uint64_t arguments[32];
   size_t at = 0;
   for (size_t i = 1; i < count; ++i) {
     const size_t bytes = words[i].kind == 1 ? 4 : 8;
