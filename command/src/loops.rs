@@ -9,8 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Message for sources in CUDA or HIP without kernels.
-pub(crate) const NO_KERNELS: &str = "the image has no kernels: templates become kernels by \
-     --kernel 'NAME<ARGUMENTS>', or by a launch in the source";
+pub(crate) const NO_KERNELS: &str = "the image has no kernels";
 /// Exit code for kernels whose parameters have no descriptions.
 pub(crate) const UNDESCRIBED: u8 = 4;
 /// Exit code for a module that should be divided into parts, whose number is the output.

@@ -306,7 +306,7 @@ impl<'a> Build<'a> {
     /// Makes the object of the kernels in bitcode, with the options of the source `first`.
     fn object_of_kernels(&self, bitcode: &[&Path], first: usize) -> Result<PathBuf, String> {
         let (mut late, made) = (self.file("cuda.bc"), self.file("cuda.o"));
-        let loops = Loops::for_kernels(&self.clang, self.job.options);
+        let loops = Loops::for_kernels(&self.clang, self.job.options).for_sources(self.job.sources);
         match (&self.checks, self.clang.lld()) {
             (Some(checks), _) => {
                 let checked = self.file("cuda.checks.bc");

@@ -2,6 +2,7 @@
 //! of a source, between two runs of clang.
 
 use crate::cc::clang::Clang;
+use crate::cc::source::Source;
 use crate::cc::target::Target;
 use crate::loops::{NO_KERNELS, NO_LLVM, PARTS, UNDESCRIBED};
 use longshore_work_items::Part;
@@ -20,6 +21,10 @@ const INSTRUMENTS: [&str; 6] = [
     "-fxray",
     "-finstrument-functions",
 ];
+
+/// Hint for sources whose kernels are templates.
+const TEMPLATES: &str =
+    ": templates become kernels by --kernel 'NAME<ARGUMENTS>', or by a launch in the source";
 
 /// Options that make clang write bitcode as it is before all optimisations, with source lines for
 /// messages.
@@ -53,6 +58,8 @@ pub(super) struct Loops {
     keep_stacks: bool,
     /// Whether the pass of checks follows.
     is_checked: bool,
+    /// Whether kernels in CUDA or HIP are templates.
+    has_templates: bool,
 }
 
 impl Loops {
@@ -79,7 +86,18 @@ impl Loops {
             strip,
             keep_stacks,
             is_checked: false,
+            has_templates: false,
         }
+    }
+
+    /// Takes note of templates in these sources.
+    pub(super) fn for_sources(self, sources: &[Source]) -> Loops {
+        let texts = sources.iter().filter_map(|source| std::fs::read(&source.file).ok());
+        let has = |text: Vec<u8>| {
+            let text = String::from_utf8_lossy(&text);
+            text.split("template").skip(1).any(|rest| rest.contains("__global__"))
+        };
+        Loops { has_templates: texts.map(has).any(|it| it), ..self }
     }
 
     /// Keeps the code as the pass of checks expects it: no loops, but source lines.
@@ -142,7 +160,7 @@ impl Loops {
             return Err(failed(output.status, said.trim()));
         }
         if said.contains(NO_KERNELS) {
-            log::warn!("{NO_KERNELS}");
+            log::warn!("{NO_KERNELS}{}", if self.has_templates { TEMPLATES } else { "" });
         }
         log_kernels(&output.stdout);
         Ok(None)

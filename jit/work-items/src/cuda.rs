@@ -81,6 +81,9 @@ pub(crate) fn make_kernels(ir: &Ir<'_>, options: Options) -> Result<usize, Strin
     }
     drop(describer);
     if kernels.is_empty() {
+        // No kernel calls the functions, which would need the arguments of one.
+        hide(ir, &kernels);
+        ir.run_passes("globaldce", TargetMachineRef::NULL)?;
         return Ok(0);
     }
     if options.strip {

@@ -146,6 +146,27 @@ fn kernels_for_one_kind_of_gpu_are_left_out_for_other_targets() {
     }
 }
 
+#[test]
+fn a_source_without_kernels_makes_an_image_without_kernels() {
+    let functions = "__device__ int total;\n__device__ int f(int x) { return x + threadIdx.x; }\n";
+    let template = "template <class T> __global__ void k(T *x) { x[threadIdx.x] = 1; }\n";
+    for clang in compilers() {
+        for (more, has_hint) in [("", false), (template, true)] {
+            let folder = tempfile::tempdir().unwrap();
+            let source = format!("{functions}{more}");
+            let compiled = compile(folder.path(), &[("main.cu", &source)], clang);
+            let said = String::from_utf8_lossy(&compiled.stderr);
+            assert!(compiled.status.success(), "{clang}: {said}");
+            assert!(said.contains("the image has no kernels"), "{clang}: {said}");
+            assert_eq!(said.contains("templates become kernels"), has_hint, "{clang}: {said}");
+            let listed = run(folder.path(), &["--list"]);
+            let errors = String::from_utf8_lossy(&listed.stderr);
+            let printed = String::from_utf8_lossy(&listed.stdout);
+            assert!(listed.status.success() && !printed.contains("kernel "), "{clang}: {errors}");
+        }
+    }
+}
+
 /// Headers of C have these words, and the vendors' compilers know them in C++.
 #[test]
 fn extensions_of_gnu_are_known_by_default() {
