@@ -39,7 +39,7 @@ pub(crate) fn assembly() -> Vec<Case> {
     for (blocks, items) in [(1, 64), (3, 32)] {
         let n = blocks * items;
         let numbers = || words(n, u32::MAX).with_edges();
-        let arguments = args![numbers(), words(n, u32::MAX), zeros(28 * n)];
+        let arguments = args![numbers(), words(n, u32::MAX), zeros(30 * n)];
         cases.push(case("integers", blocks, items, arguments));
         let longs = |odd: u64| {
             let longs = (0..u64::from(n)).map(|i| match i {

@@ -93,6 +93,8 @@ impl Numbers<'_> {
             "sub" if !it.has("sat") || is_float => {
                 (3, format!("{} - {}", self.free(1)?, self.free(2)?))
             }
+            "add" if self.ty == "s32" => (3, self.saturated('+')?),
+            "sub" if self.ty == "s32" => (3, self.saturated('-')?),
             "div" if is_float => (3, format!("{} / {}", self.own(1)?, self.own(2)?)),
             "div" => (3, two("divide")?),
             "rem" if !is_float => (3, two("remainder")?),
@@ -113,6 +115,13 @@ impl Numbers<'_> {
             }
             _ => return None,
         })
+    }
+
+    /// Returns a sum or a difference, or the nearest number of the type.
+    fn saturated(&self, operator: char) -> Option<String> {
+        let (a, b) = (self.own(1)?, self.own(2)?);
+        let exact = format!("(longshore_ptx::s64){a} {operator} {b}");
+        Some(format!("longshore_ptx::clamped<longshore_ptx::s32>({exact})"))
     }
 
     /// Computes functions of one number.
