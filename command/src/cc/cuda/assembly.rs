@@ -46,6 +46,13 @@ pub(super) fn translated(text: &str) -> Option<String> {
     Some(result)
 }
 
+/// Returns the instruction for which a statement, from behind its keyword, has no translation.
+pub(super) fn obstacle(text: &str) -> Option<String> {
+    let mut reader = Reader { text, at: 0 };
+    reader.skip_qualifiers();
+    ptx::obstacle(&reader.statement()?)
+}
+
 /// Finds the next assembly statement. Returns the beginning of its keyword, and of its parenthesis.
 fn next_statement(text: &str, from: usize) -> Option<(usize, usize)> {
     let mut reader = Reader { text, at: from };
@@ -63,14 +70,7 @@ fn next_statement(text: &str, from: usize) -> Option<(usize, usize)> {
                 continue;
             }
             let end = reader.at;
-            reader.skip_space();
-            while let Some(word) = reader.word() {
-                if !matches!(word, "volatile" | "__volatile__" | "__volatile" | "inline") {
-                    break;
-                }
-                reader.at += word.len();
-                reader.skip_space();
-            }
+            reader.skip_qualifiers();
             if reader.rest().starts_with('(') {
                 return Some((begin, reader.at));
             }
@@ -116,6 +116,18 @@ impl<'t> Reader<'t> {
                 return;
             }
             self.at = self.text.len() - next.len();
+        }
+    }
+
+    /// Skips the words between the keyword and the parenthesis of a statement.
+    fn skip_qualifiers(&mut self) {
+        self.skip_space();
+        while let Some(word) = self.word() {
+            if !matches!(word, "volatile" | "__volatile__" | "__volatile" | "inline") {
+                break;
+            }
+            self.at += word.len();
+            self.skip_space();
         }
     }
 

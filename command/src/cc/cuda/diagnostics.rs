@@ -8,12 +8,13 @@ pub(super) struct Refusal<'d> {
     pub(super) places: Vec<Place<'d>>,
 }
 
-/// A place in a file, with its line and column from 1.
+/// A place in a file, with its line and column from 1, and the message about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place<'d> {
     pub(super) file: &'d str,
     pub(super) line: usize,
     pub(super) column: usize,
+    pub(super) message: &'d str,
 }
 
 /// Reads clang's diagnostics, which have no colours.
@@ -21,10 +22,10 @@ pub(super) fn refusals(diagnostics: &str) -> Vec<Refusal<'_>> {
     let mut found: Vec<Refusal<'_>> = Vec::new();
     let mut is_open = false;
     for line in diagnostics.lines() {
-        let Some((place, kind, message)) = parts(line) else { continue };
+        let Some((place, kind)) = parts(line) else { continue };
         match kind {
             "error" | "fatal error" => {
-                found.push(Refusal { message, places: vec![place] });
+                found.push(Refusal { message: place.message, places: vec![place] });
                 is_open = true;
             }
             "note" if is_open => {
@@ -38,13 +39,13 @@ pub(super) fn refusals(diagnostics: &str) -> Vec<Refusal<'_>> {
 }
 
 /// Divides a line `file:line:column: kind: message`.
-fn parts(line: &str) -> Option<(Place<'_>, &str, &str)> {
+fn parts(line: &str) -> Option<(Place<'_>, &str)> {
     for (at, _) in line.match_indices(':') {
         let mut fields = line[at + 1..].splitn(4, ':');
         let numbers = (fields.next()?.parse(), fields.next().map(str::parse));
         let (Ok(number), Some(Ok(column))) = numbers else { continue };
-        let place = Place { file: &line[..at], line: number, column };
-        return Some((place, fields.next()?.trim(), fields.next()?.trim()));
+        let (kind, message) = (fields.next()?.trim(), fields.next()?.trim());
+        return Some((Place { file: &line[..at], line: number, column, message }, kind));
     }
     None
 }
@@ -75,6 +76,14 @@ impl<'d> Refusal<'d> {
             let rest = self.message.strip_prefix(before)?;
             Some((rest.split('\'').next()?, *is_type))
         })
+    }
+
+    /// Returns the namespace or type that lacks a member.
+    pub(super) fn owner(&self) -> Option<&'d str> {
+        let rest = self.message.strip_prefix("no ")?;
+        let (_, rest) = rest.split_once(" named '")?;
+        let (_, rest) = rest.split_once("' in ")?;
+        rest.trim_start_matches("namespace ").strip_prefix('\'')?.split('\'').next()
     }
 
     /// Returns the function of which no overload fits.

@@ -165,13 +165,9 @@ impl Reduced {
                 let place = if file == name { String::new() } else { format!("'{file}', ") };
                 let shown = format!("{place}{}", shown(part, item.lines.0));
                 if item.is_of_device {
-                    let lines: Vec<&str> = text.lines().collect();
                     let mut all = std::iter::once(first).chain(errors);
-                    let found = all.find_map(|it| {
-                        let place = it.places.iter().find(|place| place.file == file)?;
-                        let line = lines.get(place.line - 1).copied().unwrap_or_default();
-                        Some((self.library(part, line, it)?, it.message))
-                    });
+                    let found =
+                        all.find_map(|it| Some((self.library(part, it)?, reason(it, file, &text))));
                     let Some((library, message)) = found else { continue };
                     self.needing.push((format!("{shown} ({message})"), library));
                     self.without.extend(declared(part).map(|name| (name.to_owned(), library)));
@@ -193,14 +189,15 @@ impl Reduced {
         self.texts.contains_key(file)
     }
 
-    /// Returns the library that a part of the device's code needs, with an error in this line.
-    fn library(&self, part: &str, line: &str, refusal: &Refusal<'_>) -> Option<&'static str> {
+    /// Returns the library that a part of the device's code needs, which has this error.
+    fn library(&self, part: &str, refusal: &Refusal<'_>) -> Option<&'static str> {
         let named = refusal.unknown_name().map(|(name, _)| name);
         named
             .or_else(|| refusal.unfit_name())
             .and_then(|name| self.without.get(name).copied())
             .or_else(|| libraries::missing_feature(refusal.message))
-            .or_else(|| libraries::needed(part, line))
+            .or_else(|| libraries::needed(part))
+            .or_else(|| libraries::incomplete(refusal))
     }
 }
 
@@ -226,6 +223,20 @@ fn is_in(refusal: &Refusal<'_>, file: &str, item: &Item, is_known: impl Fn(&str)
     let place = refusal.places.iter().find(|place| is_known(place.file));
     let (first, last) = item.lines;
     place.is_some_and(|it| it.file == file && (first..=last).contains(&it.line))
+}
+
+/// Returns an error in a file, with the line and the instruction of assembly.
+fn reason(refusal: &Refusal<'_>, file: &str, text: &str) -> String {
+    let Some(first) = refusal.places.iter().find(|place| place.file == file) else {
+        return refusal.message.to_owned();
+    };
+    if refusal.message != Refusal::ASSEMBLY {
+        return refusal.message.to_owned();
+    }
+    let places = refusal.places.iter().filter(|place| place.file == file);
+    let named = places.filter_map(|place| assembly::obstacle(behind(text, *place, ""))).next();
+    let named = named.map_or_else(String::new, |instruction| format!(": '{instruction}'"));
+    format!("{} in line {}{named}", refusal.message, first.line)
 }
 
 /// Returns the text behind a name at a place, or else behind its first use.

@@ -1,6 +1,6 @@
 //! Libraries of NVIDIA and AMD that sources use.
 
-use super::diagnostics::Refusal;
+use super::diagnostics::{Place, Refusal};
 
 /// Names in device code of libraries and features that Longshore does not have.
 const MISSING: [(&str, &str); 11] = [
@@ -16,14 +16,22 @@ const MISSING: [(&str, &str); 11] = [
     ("tex", "textures"),
     ("surf", "surfaces"),
 ];
-/// Names of libraries of which Longshore has a part.
-const PARTS: [(&str, &str); 5] = [
-    ("cub::", "a part of CUB"),
-    ("hipcub::", "a part of hipCUB"),
-    ("cuda::", "a part of libcu++"),
-    ("curand", "a part of cuRAND"),
-    ("hiprand", "a part of hipRAND"),
+/// Namespaces of libraries of which Longshore has a part.
+const NAMESPACES: [(&str, &str); 3] =
+    [("cub", "a part of CUB"), ("hipcub", "a part of hipCUB"), ("cuda", "a part of libcu++")];
+/// Prefixes of the names of such libraries.
+const PREFIXES: [(&str, &str); 2] =
+    [("curand", "a part of cuRAND"), ("hiprand", "a part of hipRAND")];
+/// The headers with these parts.
+const HEADERS: [(&str, &str); 4] = [
+    ("longshore_cuda/cub.h", "a part of CUB"),
+    ("longshore_cuda/cub_order.h", "a part of CUB"),
+    ("longshore_cuda/libcu.h", "a part of libcu++"),
+    ("longshore_cuda/curand.h", "a part of cuRAND"),
 ];
+
+/// Beginnings of clang's notes about the declarations that a use does not fit.
+const DECLARATIONS: [&str; 2] = ["candidate ", "template is declared here"];
 
 /// Prefixes of names in code of the host, which have a capital letter behind them.
 const OF_HOST: [&str; 40] = [
@@ -70,11 +78,26 @@ const OF_HOST: [&str; 40] = [
     "StopWatch",
 ];
 
-/// Returns the library that a part of a source, with an error in `line`, needs in device code.
-pub(super) fn needed(part: &str, line: &str) -> Option<&'static str> {
-    let missing = MISSING.iter().filter(|(name, _)| uses(part, name));
-    let mut found = missing.chain(PARTS.iter().filter(|(name, _)| uses(line, name)));
-    found.next().map(|(_, library)| *library)
+/// Returns the library that a part of a source, with an error, needs in device code.
+pub(super) fn needed(part: &str) -> Option<&'static str> {
+    MISSING.iter().find(|(name, _)| uses(part, name)).map(|(_, library)| *library)
+}
+
+/// Returns the library whose part here lacks the name, the overload or the parameter that an error
+/// is about. An error of the program's own code in the same line has no such names.
+pub(super) fn incomplete(refusal: &Refusal<'_>) -> Option<&'static str> {
+    let unknown = refusal.unknown_name().map(|(name, _)| name).or_else(|| refusal.unfit_name());
+    let first = refusal.owner().or(unknown).and_then(|name| name.split("::").next());
+    let space = || NAMESPACES.iter().find(|(space, _)| first == Some(space));
+    let prefix =
+        || PREFIXES.iter().find(|(prefix, _)| unknown.is_some_and(|name| name.starts_with(prefix)));
+    let is_in = |place: &Place<'_>| HEADERS.iter().find(|(header, _)| place.file.ends_with(header));
+    let is_about = |place: &&Place<'_>| {
+        let is_declaration = |begin: &&str| place.message.starts_with(begin);
+        *place == &refusal.places[0] || DECLARATIONS.iter().any(|it| is_declaration(&it))
+    };
+    let headers = || refusal.places.iter().filter(is_about).find_map(is_in);
+    space().or_else(prefix).or_else(headers).map(|(_, library)| *library)
 }
 
 /// Returns the feature of the language that an error is about, and that Longshore does not have.
@@ -98,7 +121,10 @@ pub(super) fn missing_feature(error: &str) -> Option<&'static str> {
         return Some("this function of NVIDIA GPUs on other devices");
     }
     let is_of_assembly = error.starts_with("invalid") && error.ends_with("in asm");
-    (is_of_assembly || error == Refusal::ASSEMBLY).then_some("the inline assembly of other GPUs")
+    if error == Refusal::ASSEMBLY {
+        return Some("a translation of inline assembly");
+    }
+    is_of_assembly.then_some("the inline assembly of other GPUs")
 }
 
 fn uses(part: &str, name: &str) -> bool {
@@ -153,20 +179,38 @@ pub(super) fn is_of_host(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::diagnostics::refusals;
     use super::*;
 
     #[test]
     fn libraries_are_found_by_their_names() {
-        assert_eq!(needed("x = thrust::plus<int>();", ""), Some("Thrust"));
-        assert_eq!(needed("mythrust::plus; vertex2D(a); texture = 3", ""), None);
-        assert_eq!(needed("tex2D<float>(t, x, y)", ""), Some("textures"));
+        assert_eq!(needed("x = thrust::plus<int>();"), Some("Thrust"));
+        assert_eq!(needed("mythrust::plus; vertex2D(a); texture = 3"), None);
+        assert_eq!(needed("tex2D<float>(t, x, y)"), Some("textures"));
     }
 
     #[test]
-    fn a_part_of_a_library_is_missing_only_in_its_own_lines() {
-        let kernel = "cub::BlockReduce<int, 32> r;\nwrong();";
-        assert_eq!(needed(kernel, "wrong();"), None);
-        assert_eq!(needed(kernel, "cub::BlockReduce<int, 32> r;"), Some("a part of CUB"));
+    fn parts_of_libraries_are_missing_where_clang_names_them() {
+        let found = |message: &str, note: &str| {
+            let lines = format!("k.cu:3:4: error: {message}\n{note}\n");
+            incomplete(&refusals(&lines)[0])
+        };
+        let of_cub = Some("a part of CUB");
+        assert_eq!(found("no member named 'BlockMap' in namespace 'cub'", ""), of_cub);
+        assert_eq!(found("no member named 'Map' in 'cub::BlockScan<int, 64>'", ""), of_cub);
+        assert_eq!(found("use of undeclared identifier 'curand_x'", ""), Some("a part of cuRAND"));
+        assert_eq!(
+            found("no template named 'x' in namespace 'cuda::std'", ""),
+            Some("a part of libcu++")
+        );
+        let message = "no matching member function for call to 'ExclusiveSum'";
+        let candidate = "note: candidate function not viable: requires 2 arguments";
+        assert_eq!(found(message, &format!("a/longshore_cuda/cub.h:9:8: {candidate}")), of_cub);
+        assert_eq!(found(message, &format!("k.cu:9:8: {candidate}")), None);
+        let note = "a/longshore_cuda/cub.h:9:8: note: in instantiation of function template";
+        assert_eq!(found("no member named 'b' in 'Foo'", note), None);
+        assert_eq!(found("no member named 'b' in 'cubic::Foo'", ""), None);
+        assert_eq!(found("use of undeclared identifier 'cudatime'", ""), None);
     }
 
     #[test]

@@ -23,6 +23,17 @@ const BEGIN: &str = "{ ";
 /// Returns an expression in C++ with the effect of a statement; `None` if a part of it has no
 /// equivalent.
 pub(super) fn translate(statement: &Statement<'_>) -> Option<String> {
+    attempt(statement, &mut None)
+}
+
+/// Returns the name of the first instruction of a statement that has no equivalent.
+pub(super) fn obstacle(statement: &Statement<'_>) -> Option<String> {
+    let mut failed = None;
+    let _ = attempt(statement, &mut failed);
+    failed
+}
+
+fn attempt(statement: &Statement<'_>, failed: &mut Option<String>) -> Option<String> {
     // Without an instruction, a statement keeps the order of the compiler's accesses.
     if statement.code.trim().is_empty() {
         return None;
@@ -49,7 +60,7 @@ pub(super) fn translate(statement: &Statement<'_>) -> Option<String> {
     let text = named(&statement.code, &all)?;
     let mut translator =
         Translator { operands: all.len(), registers: vec![Vec::new()], has_carry: false, code };
-    translator.statements(&text)?;
+    translator.statements(&text, failed)?;
     let mut code = translator.code;
     for (index, output) in outputs.iter().enumerate() {
         let value = one_line(output.value)?;
@@ -110,7 +121,8 @@ struct Instruction<'t> {
 }
 
 impl Translator {
-    fn statements(&mut self, text: &str) -> Option<()> {
+    /// Translates all instructions, and names the first one that fails.
+    fn statements(&mut self, text: &str, failed: &mut Option<String>) -> Option<()> {
         let text = without_comments(text)?;
         let mut rest = text.trim_start();
         while !rest.is_empty() {
@@ -123,8 +135,13 @@ impl Translator {
                 self.code.push_str("} ");
                 rest = outer.trim_start().trim_start_matches(';').trim_start();
             } else {
-                let (one, others) = rest.split_once(';')?;
-                self.statement(one.trim())?;
+                let (one, others) = rest.split_once(';').unwrap_or((rest, ""));
+                let done = self.statement(one.trim()).filter(|()| rest.len() > one.len());
+                if done.is_none() {
+                    let mut words = one.split_whitespace().filter(|word| !word.starts_with('@'));
+                    *failed = words.next().map(str::to_owned);
+                }
+                done?;
                 rest = others.trim_start();
             }
         }

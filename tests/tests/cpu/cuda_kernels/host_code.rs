@@ -123,6 +123,10 @@ __global__ void moves(int *x) { x[0] = __builtin_amdgcn_mov_dpp(x[0], 1, 15, 15,
 __global__ void scales(cufftComplex *x) { x[threadIdx.x].y *= 2; }
 __global__ void fills(unsigned *x) { asm volatile("" ::: "memory"); x[threadIdx.x] = 7; }
 __global__ void launches(unsigned *x) { fills<<<1, 4>>>(x); }
+__global__ void adds(int *x) {
+  asm("add.s32 %0, %0, 1;" : "+r"(x[0]));
+  asm("add.s32 %0, %0, 1; add.s3 %0, %0, 1;" : "+r"(x[0]));
+}
 "#;
 
 #[test]
@@ -133,8 +137,13 @@ fn kernels_for_one_kind_of_gpu_are_left_out_for_other_targets() {
         let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
         assert!(compiled.status.success(), "{clang}: {said}");
         for part in [
-            "assembly of other GPUs: line 4: __global__ void sizes",
-            "assembly of other GPUs: line 5: __global__ void waits",
+            "translation of inline assembly: line 3: __device__ unsigned size() (inline assembly in \
+             line 3: 'mov.u32')",
+            "translation of inline assembly: line 4: __global__ void sizes",
+            "translation of inline assembly: line 5: __global__ void waits(unsigned *x) (inline \
+             assembly in line 5: 'bar.sync')",
+            "translation of inline assembly: line 10: __global__ void adds(int *x) (inline assembly \
+             in line 12: 'add.s3')",
             "AMD GPUs on other devices: line 6: __global__ void moves",
             "kernels by kernels: line 9: __global__ void launches",
         ] {
@@ -207,14 +216,28 @@ fn an_error_of_a_source_in_another_language_names_the_option() {
 
 #[test]
 fn an_error_in_a_kernel_with_a_known_library_stays_an_error() {
-    let source = "#include <cub/cub.cuh>\n__global__ void k(int *x) {\n  \
-                  cub::WarpReduce<int>::TempStorage t;\n  x[0] = unknown;\n}\n";
+    let source = "#include <cub/cub.cuh>\nstruct A { int b; };\n__global__ void k(int *x, A a) {\n  \
+                  x[0] = cub::Max()(x[1], a.c);\n}\n__global__ void z() {}\n";
     for clang in compilers() {
         let folder = tempfile::tempdir().unwrap();
         let compiled = compile(folder.path(), &[("main.cu", source)], clang);
         let said = String::from_utf8_lossy(&compiled.stderr);
-        let is_error = said.contains("main.cu:4:10: error");
+        let is_error = said.contains("main.cu:4:29: error");
         assert!(!compiled.status.success() && is_error, "{clang}: {said}");
+    }
+}
+
+#[test]
+fn a_kernel_with_a_missing_overload_of_a_known_library_is_left_out() {
+    let source = "#include <cub/cub.cuh>\n__global__ void k(int *x) {\n  \
+                  using S = cub::BlockScan<int, 64>;\n  __shared__ S::TempStorage t;\n  \
+                  S(t).ExclusiveSum(1, 2, 3, 4, 5);\n}\n__global__ void z() {}\n";
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", source)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        let is_named = said.contains("a part of CUB") && said.contains("line 2: __global__ void k");
+        assert!(compiled.status.success() && is_named, "{clang}: {said}");
     }
 }
 
