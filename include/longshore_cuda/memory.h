@@ -14,20 +14,37 @@ LONGSHORE_CUDA_ void longshore_cuda_fence_system_() { longshore_fence_(LONGSHORE
 
 /* ---- Atomic operations ----------------------------------------------------------------------- */
 
+/* For the types that CUDA's functions lack, there are templates. A program may have functions for
+ * these types: the parameters of the templates convert any value to T, which makes every function of
+ * a program the better one. */
+template <class T, class... Of> struct longshore_one_of_ {};
+template <class T, class First, class... Of> struct longshore_one_of_<T, First, Of...> : longshore_one_of_<T, Of...> {};
+template <class T, class... Of> struct longshore_one_of_<T, T, Of...> { typedef T type; };
+template <class T> struct longshore_to_ {
+  struct value {
+    T of;
+    template <class V> LONGSHORE_METHOD_ value(V v) : of((T)v) {}
+  };
+};
+#define LONGSHORE_TO_(T) typename longshore_to_<T>::value
 /* The scope of atomics without one is the device. */
-#define LONGSHORE_RMW_(T, cuda, ours)                                                                                 \
-  LONGSHORE_CUDA_ T atomic##cuda(T *p, T v) {                                                                         \
-    return longshore_atomic_##ours##_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_DEVICE);                       \
-  }                                                                                                                   \
-  LONGSHORE_CUDA_ T atomic##cuda##_block(T *p, T v) {                                                                 \
-    return longshore_atomic_##ours##_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_GROUP);                        \
-  }                                                                                                                   \
-  LONGSHORE_CUDA_ T atomic##cuda##_system(T *p, T v) {                                                                \
-    return longshore_atomic_##ours##_explicit(p, v, LONGSHORE_RELAXED, LONGSHORE_SCOPE_SYSTEM);                       \
+#define LONGSHORE_SCOPED_(each, ...)                                                                                  \
+  each(, LONGSHORE_SCOPE_DEVICE, __VA_ARGS__)                                                                         \
+  each(_block, LONGSHORE_SCOPE_GROUP, __VA_ARGS__)                                                                    \
+  each(_system, LONGSHORE_SCOPE_SYSTEM, __VA_ARGS__)
+#define LONGSHORE_RMW_SCOPED_(suffix, scope, T, cuda, ours)                                                           \
+  LONGSHORE_CUDA_ T atomic##cuda##suffix(T *p, T v) {                                                                 \
+    return longshore_atomic_##ours##_explicit(p, v, LONGSHORE_RELAXED, scope);                                        \
   }
+#define LONGSHORE_RMW_MORE_SCOPED_(suffix, scope, cuda, ours, ...)                                                    \
+  template <class T>                                                                                                  \
+  LONGSHORE_CUDA_ typename longshore_one_of_<T, __VA_ARGS__>::type atomic##cuda##suffix(T *p, LONGSHORE_TO_(T) v) {   \
+    return longshore_atomic_##ours##_explicit(p, v.of, LONGSHORE_RELAXED, scope);                                     \
+  }
+#define LONGSHORE_RMW_(T, cuda, ours) LONGSHORE_SCOPED_(LONGSHORE_RMW_SCOPED_, T, cuda, ours)
+#define LONGSHORE_RMW_MORE_(...) LONGSHORE_SCOPED_(LONGSHORE_RMW_MORE_SCOPED_, __VA_ARGS__)
 #define LONGSHORE_RMW_INTEGER_(T)                                                                                     \
   LONGSHORE_RMW_(T, Add, add)                                                                                         \
-  LONGSHORE_RMW_(T, Sub, sub)                                                                                         \
   LONGSHORE_RMW_(T, Min, min)                                                                                         \
   LONGSHORE_RMW_(T, Max, max)                                                                                         \
   LONGSHORE_RMW_(T, And, and)                                                                                         \
@@ -36,36 +53,39 @@ LONGSHORE_CUDA_ void longshore_cuda_fence_system_() { longshore_fence_(LONGSHORE
   LONGSHORE_RMW_(T, Exch, exchange)
 LONGSHORE_RMW_INTEGER_(int)
 LONGSHORE_RMW_INTEGER_(unsigned int)
-LONGSHORE_RMW_INTEGER_(long)
-LONGSHORE_RMW_INTEGER_(unsigned long)
-LONGSHORE_RMW_INTEGER_(long long)
 LONGSHORE_RMW_INTEGER_(unsigned long long)
-#define LONGSHORE_RMW_FLOAT_(T)                                                                                       \
-  LONGSHORE_RMW_(T, Add, add)                                                                                         \
-  LONGSHORE_RMW_(T, Sub, sub)                                                                                         \
-  LONGSHORE_RMW_(T, Min, min)                                                                                         \
-  LONGSHORE_RMW_(T, Max, max)                                                                                         \
-  LONGSHORE_RMW_(T, Exch, exchange)
-LONGSHORE_RMW_FLOAT_(float)
-LONGSHORE_RMW_FLOAT_(double)
+LONGSHORE_RMW_(int, Sub, sub)
+LONGSHORE_RMW_(unsigned int, Sub, sub)
+LONGSHORE_RMW_(long long, Min, min)
+LONGSHORE_RMW_(long long, Max, max)
+LONGSHORE_RMW_(float, Add, add)
+LONGSHORE_RMW_(float, Exch, exchange)
+LONGSHORE_RMW_(double, Add, add)
+LONGSHORE_RMW_MORE_(Add, add, long, unsigned long, long long)
+LONGSHORE_RMW_MORE_(Sub, sub, long, unsigned long, long long, unsigned long long, float, double)
+LONGSHORE_RMW_MORE_(Min, min, long, unsigned long, float, double)
+LONGSHORE_RMW_MORE_(Max, max, long, unsigned long, float, double)
+LONGSHORE_RMW_MORE_(And, and, long, unsigned long, long long)
+LONGSHORE_RMW_MORE_(Or, or, long, unsigned long, long long)
+LONGSHORE_RMW_MORE_(Xor, xor, long, unsigned long, long long)
+LONGSHORE_RMW_MORE_(Exch, exchange, long, unsigned long, long long, double)
 
-#define LONGSHORE_CAS_SCOPED_(T, suffix, scope)                                                                       \
+#define LONGSHORE_CAS_SCOPED_(suffix, scope, T)                                                                       \
   LONGSHORE_CUDA_ T atomicCAS##suffix(T *p, T expected, T v) {                                                        \
     (void)longshore_atomic_compare_exchange_explicit(p, &expected, v, LONGSHORE_RELAXED, scope);                      \
     return expected;                                                                                                  \
   }
-#define LONGSHORE_CAS_(T)                                                                                             \
-  LONGSHORE_CAS_SCOPED_(T, , LONGSHORE_SCOPE_DEVICE)                                                                  \
-  LONGSHORE_CAS_SCOPED_(T, _block, LONGSHORE_SCOPE_GROUP)                                                             \
-  LONGSHORE_CAS_SCOPED_(T, _system, LONGSHORE_SCOPE_SYSTEM)
-LONGSHORE_CAS_(int)
-LONGSHORE_CAS_(unsigned int)
-LONGSHORE_CAS_(long)
-LONGSHORE_CAS_(unsigned long)
-LONGSHORE_CAS_(long long)
-LONGSHORE_CAS_(unsigned long long)
-LONGSHORE_CAS_(float)
-LONGSHORE_CAS_(double)
+#define LONGSHORE_CAS_MORE_SCOPED_(suffix, scope, ...)                                                                \
+  template <class T>                                                                                                  \
+  LONGSHORE_CUDA_ typename longshore_one_of_<T, __VA_ARGS__>::type atomicCAS##suffix(                                 \
+      T *p, LONGSHORE_TO_(T) expected, LONGSHORE_TO_(T) v) {                                                          \
+    (void)longshore_atomic_compare_exchange_explicit(p, &expected.of, v.of, LONGSHORE_RELAXED, scope);                \
+    return expected.of;                                                                                               \
+  }
+LONGSHORE_SCOPED_(LONGSHORE_CAS_SCOPED_, int)
+LONGSHORE_SCOPED_(LONGSHORE_CAS_SCOPED_, unsigned int)
+LONGSHORE_SCOPED_(LONGSHORE_CAS_SCOPED_, unsigned long long)
+LONGSHORE_SCOPED_(LONGSHORE_CAS_MORE_SCOPED_, long, unsigned long, long long, float, double)
 #if !LONGSHORE_ON_GPU_
 LONGSHORE_CUDA_ unsigned short atomicCAS(unsigned short *p, unsigned short expected, unsigned short v) {
   (void)__atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -99,14 +119,19 @@ LONGSHORE_CUDA_ unsigned short atomicCAS(unsigned short *p, unsigned short expec
   LONGSHORE_CUDA_ T name##_system(T *p, T v) { return name(p, v); }
 LONGSHORE_ATOMIC_LOOP_(atomicInc, unsigned int, old >= v ? 0 : old + 1)
 LONGSHORE_ATOMIC_LOOP_(atomicDec, unsigned int, old == 0 || old > v ? v : old - 1)
+#if LONGSHORE_IS_HIP_
 #define unsafeAtomicAdd atomicAdd
 #define safeAtomicAdd atomicAdd
 #define atomicAddNoRet(p, v) ((void)atomicAdd(p, v))
+#endif
 
 /* Each member by itself. */
-LONGSHORE_CUDA_ float2 atomicAdd(float2 *p, float2 v) { return make_float2(atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)); }
-LONGSHORE_CUDA_ float4 atomicAdd(float4 *p, float4 v) {
-  return make_float4(atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y), atomicAdd(&p->z, v.z), atomicAdd(&p->w, v.w));
+template <class T> LONGSHORE_CUDA_ typename longshore_one_of_<T, float2>::type atomicAdd(T *p, LONGSHORE_TO_(T) v) {
+  return make_float2(atomicAdd(&p->x, v.of.x), atomicAdd(&p->y, v.of.y));
+}
+template <class T> LONGSHORE_CUDA_ typename longshore_one_of_<T, float4>::type atomicAdd(T *p, LONGSHORE_TO_(T) v) {
+  const float4 &by = v.of;
+  return make_float4(atomicAdd(&p->x, by.x), atomicAdd(&p->y, by.y), atomicAdd(&p->z, by.z), atomicAdd(&p->w, by.w));
 }
 
 /* ---- Loads and stores ------------------------------------------------------------------------ */

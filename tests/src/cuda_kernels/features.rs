@@ -224,6 +224,8 @@ pub(crate) fn language() -> Vec<Case> {
         cases.push(case("carve_shared", 1, items, arguments).shared(u64::from(13 * items)));
         cases.push(case("large_value", 1, items, large_value()));
     }
+    let numbers = args![zero_floats(7), zero_doubles(6), longs_of(&[0; 4])];
+    cases.push(case("own_atomics", 1, 1, numbers));
     cases
 }
 
