@@ -40,10 +40,12 @@ const FOR_CPU: [&str; 12] = [
 ];
 
 /// Names that the vendors' compilers define.
-const OF_CUDA: [&str; 4] = [
+const OF_CUDA: [&str; 6] = [
+    "-D__NVCC__=1",
     "-D__CUDACC__=1",
     "-D__CUDACC_VER_MAJOR__=12",
     "-D__CUDACC_VER_MINOR__=4",
+    "-D__CUDACC_VER_BUILD__=131",
     "-DCUDART_VERSION=12040",
 ];
 const OF_HIP: [&str; 2] = ["-D__HIP_PLATFORM_AMD__=1", "-DHIP_VERSION=60000000"];

@@ -1,6 +1,7 @@
 //! Kernels in CUDA and HIP, written as for vendors' compilers, on the CPU: their results are equal
 //! to the results of references in plain C++.
 
+mod dialect;
 mod host_code;
 mod many_kernels;
 mod messages;

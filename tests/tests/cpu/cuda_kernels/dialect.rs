@@ -1,0 +1,41 @@
+//! Programs as the vendors' compilers accept them, and kernels by the names in their sources.
+
+use longshore_tests::cuda_kernels::compilers;
+use longshore_tests::world::command;
+use std::path::Path;
+use std::process::Command;
+
+/// Compiles a source by each compiler. `check` gets the folder with the image, and the messages.
+fn compile_each(source: &str, arguments: &[&str], check: impl Fn(&Path, &str)) {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("main.cu"), source).unwrap();
+        let mut command = Command::new(command());
+        command.current_dir(folder.path()).args(["cc", "main.cu", "--clang", clang, "-o", "image"]);
+        let compiled = command.args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        assert!(compiled.status.success(), "{clang}: {said}");
+        check(folder.path(), &said);
+    }
+}
+
+/// Returns the output and the messages of a launch of 4 threads.
+fn run(folder: &Path, kernel: &str, arguments: &[&str]) -> String {
+    let mut run = Command::new(command());
+    run.current_dir(folder).args(["run", "image", "--backend", "host", "-i", "4", "-k", kernel]);
+    let ran = run.args(arguments).output().unwrap();
+    let printed = [ran.stdout, ran.stderr].concat();
+    String::from_utf8_lossy(&printed).replace(", ", " ")
+}
+
+#[test]
+fn the_names_of_cudas_compiler_are_defined() {
+    let source = "#if defined(__NVCC__) || defined(__HIPCC__)\n#define BOTH __host__ __device__\n\
+                  #else\n#define BOTH\n#endif\nBOTH int version() {\n  \
+                  return __CUDACC_VER_MAJOR__ * 10 + (__CUDACC_VER_BUILD__ > 0);\n}\n\
+                  __global__ void k(int *x) { x[threadIdx.x] = version(); }\n";
+    compile_each(source, &[], |folder, said| {
+        let printed = run(folder, "k", &["-a", "out:i32[4]"]);
+        assert!(printed.contains("121 121 121 121"), "{said}{printed}");
+    });
+}
