@@ -288,8 +288,7 @@ impl Program {
         let count = names.len();
         names.truncate(LOOKED_AT);
         names.sort_by_cached_key(|(known, _)| distance(known, name));
-        let shown = names.into_iter().take(SHOWN);
-        let shown: Vec<_> = shown.map(|(known, _)| source_name(&known).unwrap_or(known)).collect();
+        let shown = distinct(names.into_iter().take(SHOWN).map(|(known, _)| known).collect());
         let listed = match count {
             0 => "the program has none".to_owned(),
             _ if count <= SHOWN => format!("the program has {}", shown.join(", ")),
@@ -322,6 +321,17 @@ fn unload_dropped(device: &Device, core: &ProgramCore) {
     }
 }
 
+/// Returns the source names of symbols, with their parameters where several have the same name.
+fn distinct(symbols: Vec<String>) -> Vec<String> {
+    let names: Vec<String> =
+        symbols.iter().map(|it| source_name(it).unwrap_or_else(|| it.clone())).collect();
+    let distinct = symbols.iter().zip(&names).map(|(symbol, name)| {
+        let is_shared = names.iter().filter(|other| *other == name).count() > 1;
+        is_shared.then(|| source_signature(symbol)).flatten().unwrap_or_else(|| name.clone())
+    });
+    distinct.collect()
+}
+
 /// Returns the number of letters to insert, remove or change to get from one name to the other.
 /// Only the first 256 bytes of long names are compared, as the cost is the product of the lengths.
 fn distance(from: &str, to: &str) -> usize {
@@ -332,7 +342,14 @@ fn distance(from: &str, to: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::distance;
+    use super::{distance, distinct};
+
+    #[test]
+    fn symbols_with_one_source_name_have_their_parameters() {
+        let symbols = ["_Z5scalePf", "_Z5scalePKfPf", "_Z4fillv", "plain"].map(str::to_owned);
+        let names = ["scale(float*)", "scale(float const*, float*)", "fill", "plain"];
+        assert_eq!(distinct(symbols.to_vec()), names);
+    }
 
     #[test]
     fn the_distance_of_names_counts_changed_letters() {

@@ -39,3 +39,41 @@ fn the_names_of_cudas_compiler_are_defined() {
         assert!(printed.contains("121 121 121 121"), "{said}{printed}");
     });
 }
+
+const SPELLINGS: &str = r#"
+#include <cuda_fp16.h>
+#include <cstdint>
+template <class T> __global__ void k(T x) { x[threadIdx.x] = 3; }
+template <class T> __global__ void sum(const T *in, T *out) { out[threadIdx.x] = in[threadIdx.x]; }
+__global__ void scale(int *x) { x[threadIdx.x] = 5; }
+__global__ void scale(const int *in, int *x) { x[threadIdx.x] = 2 * in[threadIdx.x]; }
+template __global__ void k<uint32_t *>(uint32_t *);
+template __global__ void sum<half>(const half *, half *);
+"#;
+
+#[test]
+fn kernels_are_found_by_the_spellings_of_their_sources() {
+    compile_each(SPELLINGS, &["--kernel", "sum<unsigned long>"], |folder, said| {
+        let out = ["-a", "out:u32[4]"];
+        let both = ["-a", "i32[4]=iota", "-a", "out:i32[4]"];
+        let halves = ["-a", "u16[4]=iota", "-a", "out:u16[4]"];
+        let longs = ["-a", "u64[4]=iota", "-a", "out:u64[4]"];
+        let cases: [(&str, &[&str], &str); 7] = [
+            ("k<unsigned *>", &out, "3 3 3 3"),
+            ("k<uint32_t*>", &out, "3 3 3 3"),
+            ("scale(const int*, int*)", &both, "0 2 4 6"),
+            ("scale(int const *, int *)", &both, "0 2 4 6"),
+            ("sum<half>", &halves, "0 1 2 3"),
+            ("sum<size_t>", &longs, "0 1 2 3"),
+            ("sum<half>(const half *, half *)", &halves, "0 1 2 3"),
+        ];
+        for (kernel, arguments, expected) in cases {
+            let printed = run(folder, kernel, arguments);
+            assert!(printed.contains(expected), "{kernel}: {said}{printed}");
+        }
+        let printed = run(folder, "scales", &out);
+        for kernel in ["scale(int*)", "scale(int const* int*)"] {
+            assert!(printed.contains(kernel), "{kernel}: {said}{printed}");
+        }
+    });
+}
