@@ -2,6 +2,7 @@
 
 use crate::cc::clang::{Clang, Dialect};
 use crate::cc::cuda;
+use crate::cc::options::NO_FAILED_PASSES;
 use crate::cc::source::Language;
 use crate::cc::step::succeeds;
 use crate::cc::target::{Machine, Target};
@@ -122,14 +123,15 @@ const CONTRACTION: &str = "-ffp-contract=on";
 fn for_cuda(target: &Target, clang: &Clang) -> Vec<String> {
     // The image does not depend on an installed toolkit or its version.
     let no_toolkit = ["-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version"];
-    let fixed =
-        ["--cuda-device-only", CONTRACTION].into_iter().chain(no_toolkit).map(str::to_owned);
+    let fixed = ["--cuda-device-only", CONTRACTION, NO_FAILED_PASSES];
+    let fixed = fixed.into_iter().chain(no_toolkit).map(str::to_owned);
     let architecture = [format!("--cuda-gpu-arch={}", target.architecture())];
     fixed.chain(architecture).chain(ptx_version(target, clang)).collect()
 }
 
 fn for_hip(target: &Target) -> Vec<String> {
-    let fixed = ["--cuda-device-only", "-nogpuinc", "-nogpulib", CONTRACTION].map(str::to_owned);
+    let fixed = ["--cuda-device-only", "-nogpuinc", "-nogpulib", CONTRACTION, NO_FAILED_PASSES]
+        .map(str::to_owned);
     let architecture = [format!("--offload-arch={}", target.architecture())];
     fixed.into_iter().chain(architecture).collect()
 }

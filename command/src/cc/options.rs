@@ -64,6 +64,9 @@ const REFUSED: [&str; 13] = [
     "-target",
 ];
 
+/// Option without clang's warnings that it cannot unroll or vectorise a loop as a source asks for.
+pub(super) const NO_FAILED_PASSES: &str = "-Wno-pass-failed";
+
 /// Returns the command line with clang's options moved after `--` if the subcommand is `cc`.
 pub(crate) fn arguments(all: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut all = all.into_iter();
@@ -179,7 +182,7 @@ pub(super) fn for_source(
 
 /// Returns the options that affect the compilation of bitcode to machine code.
 pub(super) fn for_bitcode(options: &[OsString]) -> Vec<OsString> {
-    let mut chosen: Vec<OsString> = vec!["-O3".into()];
+    let mut chosen: Vec<OsString> = vec!["-O3".into(), NO_FAILED_PASSES.into()];
     let mut options = options.iter();
     while let Some(option) = options.next() {
         if starts_with_any(option, &["-O", "-ffp-contract", "-ffast-math", "-mcode-object"]) {
@@ -196,7 +199,7 @@ pub(super) fn for_bitcode(options: &[OsString]) -> Vec<OsString> {
 /// Returns the options of code generation, for the bitcode of a source for a CPU.
 pub(super) fn for_loops(options: &[OsString]) -> Vec<OsString> {
     let mut chosen: Vec<OsString> =
-        vec!["-O3".into(), "-Wno-unused-command-line-argument".into(), "-Wno-pass-failed".into()];
+        vec!["-O3".into(), "-Wno-unused-command-line-argument".into(), NO_FAILED_PASSES.into()];
     let mut options = options.iter();
     while let Some(option) = options.next() {
         if starts_with_any(option, &["-O", "-f", "-m", "-g", "--target", "-R"])
@@ -287,6 +290,9 @@ mod tests {
     #[test]
     fn bitcode_is_compiled_with_what_concerns_machine_code() {
         let options = strings("-O1 -D -O0 -fprofile-generate -mllvm -x -ffp-contract=off -g");
-        assert_eq!(for_bitcode(&options), strings("-O3 -O1 -mllvm -x -ffp-contract=off"));
+        assert_eq!(
+            for_bitcode(&options),
+            strings("-O3 -Wno-pass-failed -O1 -mllvm -x -ffp-contract=off")
+        );
     }
 }

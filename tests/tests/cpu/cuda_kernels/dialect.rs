@@ -77,3 +77,11 @@ fn kernels_are_found_by_the_spellings_of_their_sources() {
         }
     });
 }
+
+#[test]
+fn loops_that_stay_as_they_are_print_no_warning() {
+    let source = "__global__ void k(float *x, int n) {\n#pragma unroll\n  \
+                  for (int i = threadIdx.x; i < n; i += 32) x[i] += 2;\n}\n";
+    let targets = ["--target", "host,nvptx64:sm_52,amdgcn:gfx90a"];
+    compile_each(source, &targets, |_, said| assert_eq!(said, ""));
+}
