@@ -106,14 +106,21 @@ enum hipDeviceAttribute_t { hipDeviceAttributeMaxThreadsPerBlock = 1, hipDeviceA
 
 #define LONGSHORE_UNKNOWN_TYPE_(name) typedef longshore_unknown_ name;
 #define LONGSHORE_UNKNOWN_VALUE_(name) extern const longshore_unknown_ name;
-#define LONGSHORE_UNKNOWN_CALL_(name) template <class... A> __host__ longshore_unknown_ name(A &&...);
+#define LONGSHORE_UNKNOWN_CALL_(name)                                                                                 \
+  template <class... A> __host__ longshore_unknown_ name(A &&...);                                                    \
+  __host__ longshore_unknown_ name(...);
 #define LONGSHORE_UNKNOWN_TEMPLATE_(name)                                                                             \
-  template <class... T, class... A> __host__ longshore_unknown_ name(A &&...);
+  template <class... T, class... A> __host__ longshore_unknown_ name(A &&...);                                        \
+  template <class... T> __host__ longshore_unknown_ name(...);
 
-/* Calls with any arguments. */
+/* Calls with any arguments. The templates do not take arrays of variable length, the other functions
+ * do not take all objects. */
+#define LONGSHORE_HOST_CALL_OF_(result, name)                                                                         \
+  template <class... A> __host__ inline result name(A &&...) { return (result)0; }                                    \
+  __host__ inline result name(...) { return (result)0; }
 #define LONGSHORE_HOST_CALL_(name)                                                                                    \
-  template <class... A> __host__ inline cudaError_t cuda##name(A &&...) { return (cudaError_t)0; }                      \
-  template <class... A> __host__ inline hipError_t hip##name(A &&...) { return (hipError_t)0; }
+  LONGSHORE_HOST_CALL_OF_(cudaError_t, cuda##name)                                                                    \
+  LONGSHORE_HOST_CALL_OF_(hipError_t, hip##name)
 LONGSHORE_HOST_CALL_(Malloc)
 LONGSHORE_HOST_CALL_(MallocHost)
 LONGSHORE_HOST_CALL_(MallocManaged)

@@ -40,6 +40,22 @@ fn the_names_of_cudas_compiler_are_defined() {
     });
 }
 
+/// The array has no type that the parameters of a template could have.
+#[test]
+fn functions_with_arrays_of_variable_length_launch_kernels() {
+    let source = "#include <cufft.h>\n\
+                  template <class T> __global__ void twice(T *x) { x[threadIdx.x] *= 2; }\n\
+                  template <class T> void run(T *x, int n) {\n  T host[n];\n  \
+                  cudaMemcpy(host, x, n * sizeof(T), cudaMemcpyDeviceToHost);\n  \
+                  cufftExecOther(x, host);\n  twice<T><<<1, n>>>(x);\n}\n\
+                  void calls(int *x) { run(x, 4); }\n";
+    compile_each(source, &[], |folder, said| {
+        assert!(!said.contains("left out"), "{said}");
+        let printed = run(folder, "twice<int>", &["-a", "out:i32[4]=iota"]);
+        assert!(printed.contains("0 2 4 6"), "{said}{printed}");
+    });
+}
+
 const SPELLINGS: &str = r#"
 #include <cuda_fp16.h>
 #include <cstdint>
