@@ -27,9 +27,10 @@ use crate::path;
 use build::{Build, Job};
 use clang::Compilers;
 use clap::Args;
-use cuda::Reduced;
+use cuda::{Keywords, Reduced};
 use longshore::{Environment, OffloadImage, write_offload_binary};
 use source::{Language, Source};
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -221,15 +222,29 @@ impl Cc {
             let is_named = source.file != source.shown;
             let names: &[String] = if is_named { &self.kernel } else { &[] };
             let name = source.shown.to_string_lossy();
+            let keywords = RefCell::new(Keywords::default());
             let copy = |reduced: &Reduced, names: &[String]| {
-                cuda::rewritten(source, Some(reduced), names, workspace.path())
+                let keywords = keywords.borrow();
+                cuda::rewritten(source, Some((reduced, &keywords)), names, workspace.path())
             };
-            let errors = |reduced: &Reduced| self.errors(&copy(reduced, names).ok()?, workspace);
+            let errors = |reduced: &Reduced| loop {
+                let errors = self.errors(&copy(reduced, names).ok()?, workspace)?;
+                if !keywords.borrow_mut().add(&errors, is_of_user) {
+                    break Some(errors);
+                }
+            };
             let missing_headers = |reduced: &Reduced| {
                 let copied = copy(reduced, names).ok();
                 copied.map_or_else(Vec::new, |it| self.missing_headers(&it, workspace))
             };
             let reduced = cuda::reduce(&text, &name, is_of_user, errors, missing_headers);
+            let whole = || {
+                let mut whole = Reduced::default();
+                whole.texts.insert(name.to_string(), text.to_string());
+                whole
+            };
+            let lacks_keywords = !keywords.borrow().is_empty();
+            let reduced = reduced.or_else(|| lacks_keywords.then(whole));
             let Some(reduced) = reduced else { continue };
             warn_of(&reduced, &name);
             let launched = reduced.launched.iter().filter(|it| !names.contains(it)).cloned();

@@ -4,15 +4,18 @@ mod assembly;
 mod diagnostics;
 mod host;
 mod items;
+mod keywords;
 mod libraries;
 mod ptx;
 mod unknown;
 
 pub(super) use host::{Reduced, accepted, overloaded, reduce};
+pub(super) use keywords::Keywords;
 
 use crate::cc::source::{Language, Source};
 use crate::cc::target::{Machine, Target};
 use crate::failure::{Exit, Failure};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::io;
@@ -89,15 +92,15 @@ fn names(language: Language) -> impl Iterator<Item = String> {
     names.iter().map(|name| (*name).to_owned())
 }
 
-/// Writes a source with the code of another one, or with the text of `reduced` in its place, that
-/// makes the compiler generate the kernels in `names`, such as `k<float, 256>`. Returns the new
-/// source.
+/// Writes a source with the code of another one, or with the text of `reduced` and its keywords in
+/// its place, that makes the compiler generate the kernels in `names`, such as `k<float, 256>`.
+/// Returns the new source.
 ///
 /// # Errors
 /// The file cannot be written.
 pub(super) fn rewritten(
     source: &Source,
-    reduced: Option<&Reduced>,
+    reduced: Option<(&Reduced, &Keywords)>,
     names: &[String],
     folder: &Path,
 ) -> Result<Source, Failure> {
@@ -107,9 +110,10 @@ pub(super) fn rewritten(
     };
     let quoted = |path: &Path| path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
     let shown = source.shown.to_string_lossy();
-    let mut whole = match reduced {
-        Some(reduced) => {
-            let text = reduced.texts.get(shown.as_ref()).map_or("", String::as_str);
+    let reduced = reduced.map(|(it, keywords)| (it, keywords.added_to(&it.texts)));
+    let mut whole = match &reduced {
+        Some((reduced, texts)) => {
+            let text = texts.get(shown.as_ref()).map_or("", String::as_str);
             let declarations = reduced.declarations();
             format!("{declarations}\n#line 1 \"{}\"\n{text}\n", quoted(&source.shown))
         }
@@ -130,14 +134,17 @@ pub(super) fn rewritten(
     let stem = source.shown.file_stem().unwrap_or_default().to_string_lossy();
     let file = folder.join(format!("{stem}.copy.{}", source.language.name()));
     std::fs::write(&file, whole).map_err(fail)?;
-    let options = reduced.map(|it| replaced(it, &shown, &stem, folder)).transpose();
+    let options =
+        reduced.map(|(it, texts)| replaced(it, &texts, &shown, &stem, folder)).transpose();
     let options = options.map_err(fail)?;
     Ok(Source { file, options: options.unwrap_or_default(), ..source.clone() })
 }
 
-/// Writes the headers of a reduced source. Returns the options by which clang reads them.
+/// Writes the headers of a reduced source, of which `texts` has the changed ones. Returns the options
+/// by which clang reads them.
 fn replaced(
     reduced: &Reduced,
+    texts: &BTreeMap<String, String>,
     source: &str,
     stem: &str,
     folder: &Path,
@@ -152,7 +159,7 @@ fn replaced(
             options = vec!["-idirafter".into(), empty.clone().into()];
         }
     }
-    let headers = reduced.texts.iter().filter(|(name, _)| *name != source);
+    let headers = texts.iter().filter(|(name, _)| *name != source);
     let mut entries = Vec::new();
     for (index, (name, text)) in headers.enumerate() {
         let file = folder.join(format!("{stem}.header.{index}"));

@@ -86,6 +86,16 @@ impl<'d> Refusal<'d> {
         rest.trim_start_matches("namespace ").strip_prefix('\'')?.split('\'').next()
     }
 
+    /// Returns the name before which clang misses the keyword `template`.
+    pub(super) fn name_without_template(&self) -> Option<&'d str> {
+        const MISSING: [&str; 2] = [
+            "missing 'template' keyword prior to dependent template name '",
+            "use 'template' keyword to treat '",
+        ];
+        let rest = MISSING.iter().find_map(|before| self.message.strip_prefix(before))?;
+        rest.split('\'').next()
+    }
+
     /// Returns the function of which no overload fits.
     pub(super) fn unfit_name(&self) -> Option<&'d str> {
         let rest = self.message.strip_prefix("no matching function for call to '")?;

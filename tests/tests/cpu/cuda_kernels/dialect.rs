@@ -101,3 +101,31 @@ fn loops_that_stay_as_they_are_print_no_warning() {
     let targets = ["--target", "host,nvptx64:sm_52,amdgcn:gfx90a"];
     compile_each(source, &targets, |_, said| assert_eq!(said, ""));
 }
+
+const WITHOUT_KEYWORDS: &str = r#"
+#include "sums.h"
+template <class T> struct Add {
+  template <int N> static __device__ void number(T *p) { *p += N; }
+  template <class U> __device__ U as(T v) { return (U)v; }
+};
+template <class T, int N> __device__ void add(T *p) { Add<T>::number<N>(p); }
+template <class T> __device__ int rounded(T v) { Add<T> it; return it.as<int>(v); }
+__global__ void k(float *x) {
+  add<float, 3>(x + threadIdx.x);
+  x[threadIdx.x] = rounded(x[threadIdx.x] + 0.5f) + sum<Add<float>>();
+}
+"#;
+
+/// In a header too.
+#[test]
+fn members_of_templates_need_no_keyword() {
+    let header = "template <class A> __device__ float sum() {\n  float x = 1;\n  \
+                  A::number<10>(&x);\n  return x;\n}\n";
+    let headers = tempfile::tempdir().unwrap();
+    std::fs::write(headers.path().join("sums.h"), header).unwrap();
+    let include = headers.path().to_str().unwrap();
+    compile_each(WITHOUT_KEYWORDS, &["-I", include], |folder, said| {
+        let printed = run(folder, "k", &["-a", "out:f32[4]=iota"]);
+        assert!(printed.contains("14 15 16 17"), "{said}{printed}");
+    });
+}
