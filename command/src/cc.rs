@@ -18,6 +18,7 @@ mod profile;
 mod source;
 mod step;
 mod target;
+mod undefined;
 mod workspace;
 
 pub(crate) use options::arguments;

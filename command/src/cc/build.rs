@@ -10,7 +10,7 @@ use crate::cc::loops::{FROM_BITCODE, Loops, Made, TO_BITCODE, TO_BITCODE_OF_CUDA
 use crate::cc::source::{Language, Source};
 use crate::cc::step::{Diagnostics, Step, in_parallel};
 use crate::cc::target::Target;
-use crate::cc::{cuda, flags, headers, options, profile};
+use crate::cc::{cuda, flags, headers, options, profile, undefined};
 use crate::failure::{Exit, Failure};
 use longshore_work_items::Part;
 use std::ffi::{OsStr, OsString};
@@ -285,10 +285,27 @@ impl<'a> Build<'a> {
             let object = std::slice::from_ref(&made);
             made = self.link(lld, if self.target.is_gpu() { object } else { compiled })?;
         }
+        self.warn_of_undefined(&made);
         if let Some(ptxas) = self.job.ptxas.filter(|_| matches!(self.target, Target::Nvptx(_))) {
             made = self.assemble(ptxas, &made)?;
         }
         read(&made)
+    }
+
+    /// Warns of device functions that no source in CUDA or HIP defines. The linker refuses them for
+    /// AMD GPUs.
+    fn warn_of_undefined(&self, made: &Path) {
+        let has_kernels = self.job.sources.iter().any(|source| source.language.has_kernels());
+        let image = has_kernels.then(|| std::fs::read(made).ok()).flatten();
+        let functions = undefined::functions(&image.unwrap_or_default());
+        if !functions.is_empty() {
+            log::warn!(
+                "{}: the image cannot be loaded, because no source defines these functions: {}. \
+                 Name the sources that define them too",
+                self.target,
+                functions.join(", ")
+            );
+        }
     }
 
     /// Makes objects for a CPU of the sources in CUDA and HIP, whose functions call each other.

@@ -129,3 +129,19 @@ fn members_of_templates_need_no_keyword() {
         assert!(printed.contains("14 15 16 17"), "{said}{printed}");
     });
 }
+
+#[test]
+fn functions_that_no_source_defines_are_named() {
+    let source = "__device__ int f(int);\nnamespace ns { __device__ int g(const int *); }\n\
+                  __device__ int h(int);\n\
+                  __global__ void k(int *x) { x[0] = f(3) + ns::g(x); }\n";
+    for target in ["host", "nvptx64:sm_52"] {
+        compile_each(source, &["--target", target], |_, said| {
+            let is_named = said.contains("functions: f(int), ns::g(int const*).");
+            assert!(is_named, "{target}: {said}");
+        });
+    }
+    let defined = "__device__ int f(int x) { return x; }\n\
+                   __global__ void k(int *x) { x[0] = f(3); }\n";
+    compile_each(defined, &[], |_, said| assert_eq!(said, ""));
+}
