@@ -3,7 +3,7 @@
 
 use super::assembly;
 use super::diagnostics::{Place, Refusal, refusals};
-use super::items::{Item, Kind, device_words, items};
+use super::items::{Item, Kind, device_words, items, without_parameters};
 use super::libraries;
 use super::unknown::{Unknown, launched};
 use std::collections::{BTreeMap, BTreeSet};
@@ -250,7 +250,7 @@ fn behind<'t>(text: &'t str, place: Place<'_>, name: &str) -> &'t str {
 
 /// Returns the functions and types that a part of a source declares.
 fn declared(part: &str) -> impl Iterator<Item = &str> {
-    let head = part.split('{').next().unwrap_or_default();
+    let head = without_parameters(part).split('{').next().unwrap_or_default();
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let of_type =
         head.split(move |c| !is_name(c)).skip_while(|it| !matches!(*it, "struct" | "class"));

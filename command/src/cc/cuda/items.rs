@@ -76,12 +76,24 @@ pub(super) fn items(text: &str, words: &[String]) -> Vec<Item> {
 /// Returns whether a declaration belongs to the device. A function of the host may contain lambdas
 /// of the device.
 fn is_of_device(part: &str, words: &[String]) -> bool {
-    let head = part.split('{').next().unwrap_or_default();
-    let of_types = ["struct", "class", "union", "namespace", "enum", "="];
+    let head = without_parameters(part).split('{').next().unwrap_or_default();
+    let of_types = ["struct", "class", "union", "namespace", "enum"];
     let is_type = head.split([' ', '\n', '\t', '>']).any(|word| of_types.contains(&word));
-    let is_function = head.contains('(') && !is_type;
+    let is_value = head.split('(').next().is_some_and(|before| before.contains('='));
+    let is_function = head.contains('(') && !is_type && !is_value;
     let looked = if is_function { head } else { part };
     words.iter().any(|word| looked.contains(word.as_str()))
+}
+
+/// Returns a declaration without `template <...>` before it.
+pub(super) fn without_parameters(part: &str) -> &str {
+    let mut scanner = Scanner { text: part.as_bytes(), at: 0 };
+    loop {
+        scanner.skip_space();
+        if !scanner.skip_parameters() {
+            return &part[scanner.at..];
+        }
+    }
 }
 
 struct Scanner<'t> {
@@ -154,11 +166,12 @@ impl Scanner<'_> {
         let mut depth = 0usize;
         let mut is_assigned = false;
         while self.at < self.text.len() {
-            if self.skip_comment() || self.skip_literal() {
+            let is_skipped = self.skip_comment() || self.skip_literal();
+            if is_skipped || depth == 0 && self.skip_parameters() {
                 continue;
             }
             match self.peek(0) {
-                b'=' if depth == 0 => is_assigned = true,
+                b'=' if depth == 0 && !self.is_comparison() => is_assigned = true,
                 b'(' | b'[' => depth += 1,
                 b')' | b']' => depth = depth.saturating_sub(1),
                 b';' if depth == 0 => {
@@ -184,6 +197,56 @@ impl Scanner<'_> {
                     self.skip_braces();
                     continue;
                 }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        false
+    }
+
+    /// Returns whether the sign at the place belongs to a comparison.
+    fn is_comparison(&self) -> bool {
+        let before = self.at.checked_sub(1).map_or(0, |at| self.text[at]);
+        self.peek(1) == b'=' || matches!(before, b'=' | b'!' | b'<' | b'>')
+    }
+
+    /// Moves behind the parameters of a template. Those of an instantiation are not there.
+    fn skip_parameters(&mut self) -> bool {
+        const WORD: &[u8] = b"template";
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let is_behind_name = self.text[..self.at].last().is_some_and(is_name);
+        if is_behind_name || !self.text[self.at..].starts_with(WORD) {
+            return false;
+        }
+        let mut inside = Scanner { text: self.text, at: self.at + WORD.len() };
+        inside.skip_space();
+        if inside.peek(0) != b'<' || !inside.skip_brackets() {
+            return false;
+        }
+        self.at = inside.at;
+        true
+    }
+
+    /// Moves behind the bracket that closes the one at the place. Returns `false` if none does.
+    fn skip_brackets(&mut self) -> bool {
+        let (mut brackets, mut others) = (0usize, 0usize);
+        while self.at < self.text.len() {
+            if self.skip_comment() || self.skip_literal() {
+                continue;
+            }
+            match (self.peek(0), self.peek(1)) {
+                (b'(' | b'[' | b'{', _) => others += 1,
+                (b')' | b']' | b'}', _) if others == 0 => return false,
+                (b')' | b']' | b'}', _) => others -= 1,
+                _ if others > 0 => {}
+                (b';', _) => return false,
+                (b'<' | b'>', b'=') | (b'<', b'<') | (b'-', b'>') => self.at += 1,
+                (b'<', _) => brackets += 1,
+                (b'>', _) if brackets == 1 => {
+                    self.at += 1;
+                    return true;
+                }
+                (b'>', _) => brackets -= 1,
                 _ => {}
             }
             self.at += 1;
@@ -335,6 +398,31 @@ mod tests {
     }
 
     #[test]
+    fn functions_end_behind_parameters_of_templates_with_defaults() {
+        let parts = [
+            ("template <class T, class R = float> __device__ T f(T x) { return x; }", true),
+            (
+                "template<class T=A<B<(1 > 2)>>,int n=1<<3> // <\nint g(int a = 2) { \
+              h([] __device__ () { }); }",
+                false,
+            ),
+            ("template <class T> template <class U = T> void A<T>::f(U) { }", false),
+            ("template <int n> typename enable_if<n == 4>::type e() { }", false),
+            (
+                "template <class T, bool b = (sizeof(T) > 4)> struct S { __device__ void f(); };",
+                true,
+            ),
+            ("template <class T = float> auto l = [] __device__ () { };", true),
+            ("template __global__ void k<float>(float *);", true),
+            ("void last() { }", false),
+        ];
+        let source: String = parts.iter().map(|(part, _)| format!("{part}\n")).collect();
+        assert_eq!(texts(&source), parts);
+        assert_eq!(without_parameters(parts[2].0), "void A<T>::f(U) { }");
+        assert_eq!(without_parameters(parts[6].0), parts[6].0);
+    }
+
+    #[test]
     fn lines_are_counted_from_one() {
         let found = items("int a;\n\nvoid f() {\n}\n", &[]);
         assert_eq!(found.iter().map(|item| item.lines).collect::<Vec<_>>(), [(1, 1), (3, 4)]);
@@ -342,7 +430,21 @@ mod tests {
 
     #[test]
     fn any_text_is_divided() {
-        for text in ["}}}", "{", "(", "\"", "R\"", "'", "/*", "#\\", "namespace {", "a {{", "\\"] {
+        for text in [
+            "}}}",
+            "{",
+            "(",
+            "\"",
+            "R\"",
+            "'",
+            "/*",
+            "#\\",
+            "namespace {",
+            "a {{",
+            "\\",
+            "template <",
+            "template",
+        ] {
             let _ = items(text, &[]);
         }
     }

@@ -176,6 +176,30 @@ fn a_source_without_kernels_makes_an_image_without_kernels() {
     }
 }
 
+const DEFAULTS: &str = r#"
+template <class T, class R = float> __device__ T twice(T x) { return x + x; }
+__global__ void bad(float *x) { thrust::fill(x, x + 1, 0.f); }
+__global__ void good(float *x) { x[threadIdx.x] = twice(x[threadIdx.x]); }
+template <class T, int N = 7> __global__ void fill(T *x) { x[threadIdx.x] = N; }
+int main() { float *x = 0; not_declared(x); fill<float><<<1, 4>>>(x); }
+"#;
+
+#[test]
+fn templates_with_defaults_end_where_their_bodies_do() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", DEFAULTS)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success(), "{clang}: {said}");
+        assert!(said.contains("Thrust: line 3: __global__ void bad"), "{clang}: {said}");
+        for (kernel, expected) in [("good", "0 2 4 6"), ("fill<float, 7>", "7 7 7 7")] {
+            let ran = run(folder.path(), &["-k", kernel, "-a", "out:f32[4]=iota"]);
+            let printed = String::from_utf8_lossy(&ran.stdout).replace(", ", " ");
+            assert!(printed.contains(expected), "{clang} {kernel}: {printed}");
+        }
+    }
+}
+
 /// Headers of C have these words, and the vendors' compilers know them in C++.
 #[test]
 fn extensions_of_gnu_are_known_by_default() {
