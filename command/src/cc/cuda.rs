@@ -6,6 +6,7 @@ mod host;
 mod items;
 mod keywords;
 mod libraries;
+mod names;
 mod ptx;
 mod unknown;
 

@@ -66,7 +66,8 @@ impl<'d> Refusal<'d> {
 
     /// Returns the name that clang does not know, and whether a type is expected.
     pub(super) fn unknown_name(&self) -> Option<(&'d str, bool)> {
-        const UNKNOWN: [(&str, bool); 4] = [
+        const UNKNOWN: [(&str, bool); 5] = [
+            ("unknown class name '", true),
             ("unknown type name '", true),
             ("use of undeclared identifier '", false),
             ("no template named '", false),
@@ -96,9 +97,16 @@ impl<'d> Refusal<'d> {
         rest.split('\'').next()
     }
 
-    /// Returns the function of which no overload fits.
+    /// Returns the name of which no declaration fits.
     pub(super) fn unfit_name(&self) -> Option<&'d str> {
-        let rest = self.message.strip_prefix("no matching function for call to '")?;
+        const UNFIT: [&str; 5] = [
+            "no matching function for call to '",
+            "explicit instantiation of '",
+            "no function template matches function template specialization '",
+            "explicit specialization of undeclared template struct '",
+            "explicit specialization of undeclared template class '",
+        ];
+        let rest = UNFIT.iter().find_map(|before| self.message.strip_prefix(before))?;
         rest.split('\'').next()
     }
 }

@@ -3,8 +3,9 @@
 
 use super::assembly;
 use super::diagnostics::{Place, Refusal, refusals};
-use super::items::{Item, Kind, device_words, items, without_parameters};
+use super::items::{Item, Kind, device_words, items};
 use super::libraries;
+use super::names::{declared, is_type};
 use super::unknown::{Unknown, launched};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -164,18 +165,23 @@ impl Reduced {
                 let Some(first) = errors.next() else { continue };
                 let place = if file == name { String::new() } else { format!("'{file}', ") };
                 let shown = format!("{place}{}", shown(part, item.lines.0));
-                if item.is_of_device {
-                    let mut all = std::iter::once(first).chain(errors);
-                    let found =
-                        all.find_map(|it| Some((self.library(part, it)?, reason(it, file, &text))));
-                    let Some((library, message)) = found else { continue };
-                    self.needing.push((format!("{shown} ({message})"), library));
-                    self.without.extend(declared(part).map(|name| (name.to_owned(), library)));
-                } else {
-                    self.left_out.push(shown);
-                    let texts = self.texts.values();
-                    let more: Vec<String> = launched(part, texts).collect();
-                    self.launched.extend(more);
+                let mut all = std::iter::once(first).chain(errors);
+                let found =
+                    all.find_map(|it| Some((self.library(part, it)?, reason(it, file, &text))));
+                // Kernels may use a type of the host's.
+                match found.filter(|_| item.is_of_device || is_type(part)) {
+                    Some((library, message)) => {
+                        self.needing.push((format!("{shown} ({message})"), library));
+                        let names = declared(part).map(|name| (name.to_owned(), library));
+                        self.without.extend(names);
+                    }
+                    None if item.is_of_device => continue,
+                    None => {
+                        self.left_out.push(shown);
+                        let texts = self.texts.values();
+                        let more: Vec<String> = launched(part, texts).collect();
+                        self.launched.extend(more);
+                    }
                 }
                 blank(&mut next[item.begin..item.end]);
                 is_better = true;
@@ -246,20 +252,6 @@ fn behind<'t>(text: &'t str, place: Place<'_>, name: &str) -> &'t str {
     let here = text.get(line + place.column.saturating_sub(1)..);
     let here = here.and_then(|rest| rest.strip_prefix(name));
     here.or_else(|| text.split_once(name).map(|(_, rest)| rest)).unwrap_or_default()
-}
-
-/// Returns the functions and types that a part of a source declares.
-fn declared(part: &str) -> impl Iterator<Item = &str> {
-    let head = without_parameters(part).split('{').next().unwrap_or_default();
-    let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    let of_type =
-        head.split(move |c| !is_name(c)).skip_while(|it| !matches!(*it, "struct" | "class"));
-    let of_function = head.match_indices('(').filter_map(move |(at, _)| {
-        let before = head[..at].trim_end();
-        let name = &before[before.rfind(|c| !is_name(c)).map_or(0, |at| at + 1)..];
-        (!name.is_empty() && !name.starts_with("__")).then_some(name)
-    });
-    of_type.skip(1).take(1).chain(of_function.take(1))
 }
 
 /// Returns the names in a list of kernels, of which clang's diagnostics refuse some. The names are

@@ -200,6 +200,44 @@ fn templates_with_defaults_end_where_their_bodies_do() {
     }
 }
 
+const TYPES: &str = r#"
+#include <cub/cub.cuh>
+using Sort = cub::WarpNothing<int, 4, 32>;
+typedef cub::WarpNothing<int, 4, 32> Sorted;
+struct Op { using result = thrust::nothing<float, float>; };
+template <class T> struct Bits { typename cub::Nothing<T>::Bits bits; };
+template <class T> struct More : Bits<T> { };
+__global__ void first(int *x) { __shared__ Sort::TempStorage t; }
+__global__ void second(int *x) { __shared__ Sorted::TempStorage t; }
+__global__ void third(int *x) { Op::result t; }
+template <class T> __global__ void fourth(T *x) { More<T> t; }
+template <> __global__ void fourth<int>(int *x) { More<int> t; }
+template __global__ void fourth<float>(float *);
+__global__ void good(int *x) { x[threadIdx.x] = 7; }
+"#;
+
+#[test]
+fn types_that_need_a_library_are_left_out_with_the_kernels_that_use_them() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", TYPES)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success(), "{clang}: {said}");
+        for part in [
+            "does not have a part of CUB: line 3: using Sort",
+            "does not have a part of CUB: line 9: __global__ void second",
+            "does not have Thrust: line 10: __global__ void third",
+            "does not have a part of CUB: line 11: template <class T> __global__ void fourth",
+        ] {
+            assert!(said.contains(part), "{clang}: '{part}' is not in: {said}");
+        }
+        let listed = run(folder.path(), &["--list"]);
+        let printed = String::from_utf8_lossy(&listed.stdout);
+        assert_eq!(printed.matches("kernel ").count(), 1, "{clang}: {printed}");
+        assert!(printed.contains("good"), "{clang}: {printed}");
+    }
+}
+
 /// Headers of C have these words, and the vendors' compilers know them in C++.
 #[test]
 fn extensions_of_gnu_are_known_by_default() {
