@@ -8,6 +8,8 @@ mod keywords;
 mod libraries;
 mod names;
 mod ptx;
+mod scanner;
+mod statements;
 mod unknown;
 
 pub(super) use host::{Reduced, accepted, overloaded, reduce};

@@ -50,6 +50,14 @@ fn parts(line: &str) -> Option<(Place<'_>, &str)> {
     None
 }
 
+impl Place<'_> {
+    /// Returns the place's distance from the begin of its file, in bytes.
+    pub(super) fn offset(self, text: &str) -> usize {
+        let before = text.split_inclusive('\n').take(self.line.saturating_sub(1));
+        before.map(str::len).sum::<usize>() + self.column.saturating_sub(1)
+    }
+}
+
 impl<'d> Refusal<'d> {
     /// The message about inline assembly where it is for another device.
     pub(super) const ASSEMBLY: &'static str = "inline assembly";

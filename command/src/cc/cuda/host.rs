@@ -6,12 +6,16 @@ use super::diagnostics::{Place, Refusal, refusals};
 use super::items::{Item, Kind, device_words, items};
 use super::libraries;
 use super::names::{declared, is_type};
+use super::statements::{is_empty, statement};
 use super::unknown::{Unknown, launched};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 
 /// Most rounds: a declaration that is left out may be missing in others.
-const ROUNDS: usize = 24;
+const ROUNDS: usize = 32;
+/// Number of the first rounds that leave out statements, and not yet their functions.
+const ROUNDS_OF_STATEMENTS: usize = 8;
 
 /// A source without the parts that clang refuses.
 #[derive(Default)]
@@ -28,8 +32,23 @@ pub(in crate::cc) struct Reduced {
     pub(in crate::cc) needing: Vec<(String, &'static str)>,
     /// Kernels of templates that these parts name, such as `k<float, 256>`.
     pub(in crate::cc) launched: Vec<String>,
+    /// Whether functions of the host lack some of their statements.
+    has_shortened_functions: bool,
     /// The functions and types among the parts of the device's code.
     without: BTreeMap<String, &'static str>,
+    /// The functions of the host without some of their statements, by file and line. Each one has
+    /// the lines of these statements.
+    shortened: BTreeMap<(String, usize), (String, BTreeSet<usize>)>,
+}
+
+/// A declaration with errors.
+struct Refused<'r, 'd> {
+    file: &'r str,
+    text: &'r str,
+    item: &'r Item,
+    errors: Vec<&'r Refusal<'d>>,
+    /// The declaration's place and beginning.
+    shown: String,
 }
 
 /// Changes a source until clang accepts it, or none of its errors has a remedy. `check` returns
@@ -43,14 +62,37 @@ pub(in crate::cc) fn reduce(
     check: impl Fn(&Reduced) -> Option<String>,
     missing_headers: impl Fn(&Reduced) -> Vec<String>,
 ) -> Option<Reduced> {
+    let run = |rounds| run(text, name, &is_of_user, &check, &missing_headers, rounds);
+    let (reduced, is_accepted) = run(ROUNDS_OF_STATEMENTS)?;
+    // The rest of a function may use a template in a way that clang refuses.
+    match is_accepted || !reduced.has_shortened_functions {
+        true => Some(reduced),
+        false => run(0).map(|(reduced, _)| reduced),
+    }
+}
+
+/// Changes a source as [`reduce`] does. The first `rounds` leave out statements. Returns also
+/// whether clang accepts the result.
+fn run(
+    text: &str,
+    name: &str,
+    is_of_user: &impl Fn(&Path) -> bool,
+    check: &impl Fn(&Reduced) -> Option<String>,
+    missing_headers: &impl Fn(&Reduced) -> Vec<String>,
+    rounds: usize,
+) -> Option<(Reduced, bool)> {
     let mut reduced = Reduced::default();
     reduced.texts.insert(name.to_owned(), text.to_owned());
     let mut helps = false;
-    for _ in 0..ROUNDS {
-        let Some(diagnostics) = check(&reduced) else { break };
+    let mut is_accepted = false;
+    for round in 0..ROUNDS {
+        let Some(diagnostics) = check(&reduced) else {
+            is_accepted = true;
+            break;
+        };
         let mut found = refusals(&diagnostics);
         found.retain_mut(|it| {
-            let is_foreign = it.is_assembly() && reduced.is_foreign(it, &is_of_user);
+            let is_foreign = it.is_assembly() && reduced.is_foreign(it, is_of_user);
             let is_kept = is_foreign || !it.is_assembly();
             it.message = if is_foreign { Refusal::ASSEMBLY } else { it.message };
             is_kept
@@ -62,15 +104,16 @@ pub(in crate::cc) fn reduce(
             reduced.add_headers(further.iter().map(String::as_str));
         }
         let is_better = lacks_headers
-            || reduced.translate(&found, &is_of_user)
-            || reduced.declare(&found, &is_of_user)
-            || reduced.leave_out(&found, name, &is_of_user);
+            || reduced.translate(&found, is_of_user)
+            || reduced.declare(&found, is_of_user)
+            || reduced.leave_out(&found, name, is_of_user, round < rounds);
         if !is_better {
             break;
         }
         helps = true;
     }
-    helps.then_some(reduced)
+    reduced.name_functions();
+    helps.then_some((reduced, is_accepted))
 }
 
 impl Reduced {
@@ -141,12 +184,13 @@ impl Reduced {
         each.collect::<Vec<_>>().join(" ")
     }
 
-    /// Leaves out the declarations that clang refuses.
+    /// Leaves out the declarations that clang refuses, or statements of them.
     fn leave_out(
         &mut self,
         found: &[Refusal<'_>],
         name: &str,
         is_of_user: &impl Fn(&Path) -> bool,
+        keeps_functions: bool,
     ) -> bool {
         let files: BTreeSet<&str> =
             found.iter().flat_map(|it| &it.places).map(|place| place.file).collect();
@@ -159,40 +203,89 @@ impl Reduced {
             let all = items(&text, &words);
             let mut next = text.clone().into_bytes();
             for item in all.iter().filter(|item| item.kind == Kind::Declaration) {
-                let part = &text[item.begin..item.end];
-                let mut errors =
-                    found.iter().filter(|it| is_in(it, file, item, |file| self.is_known(file)));
-                let Some(first) = errors.next() else { continue };
-                let place = if file == name { String::new() } else { format!("'{file}', ") };
-                let shown = format!("{place}{}", shown(part, item.lines.0));
-                let mut all = std::iter::once(first).chain(errors);
-                let found =
-                    all.find_map(|it| Some((self.library(part, it)?, reason(it, file, &text))));
-                // Kernels may use a type of the host's.
-                match found.filter(|_| item.is_of_device || is_type(part)) {
-                    Some((library, message)) => {
-                        self.needing.push((format!("{shown} ({message})"), library));
-                        let names = declared(part).map(|name| (name.to_owned(), library));
-                        self.without.extend(names);
-                    }
-                    None if item.is_of_device => continue,
-                    None => {
-                        self.left_out.push(shown);
-                        let texts = self.texts.values();
-                        let more: Vec<String> = launched(part, texts).collect();
-                        self.launched.extend(more);
-                    }
+                let errors = found.iter().filter(|it| self.is_in(it, file, item));
+                let errors: Vec<&Refusal<'_>> = errors.collect();
+                if errors.is_empty() {
+                    continue;
                 }
-                blank(&mut next[item.begin..item.end]);
-                is_better = true;
+                let place = if file == name { String::new() } else { format!("'{file}', ") };
+                let shown = shown(&text[item.begin..item.end], item.lines.0);
+                let shown = format!("{place}{shown}");
+                let refused = Refused { file, text: &text, item, errors, shown };
+                for part in self.parts(refused, keeps_functions) {
+                    blank(&mut next[part]);
+                    is_better = true;
+                }
             }
             self.texts.insert(file.to_owned(), String::from_utf8_lossy(&next).into_owned());
         }
         is_better
     }
 
+    /// Returns the parts of a text to leave out for the errors in a declaration.
+    fn parts(&mut self, refused: Refused<'_, '_>, keeps_functions: bool) -> Vec<Range<usize>> {
+        let Refused { file, text, item, .. } = refused;
+        let part = &text[item.begin..item.end];
+        // Kernels may use a type of the host's.
+        let may_need = item.is_of_device || is_type(part);
+        if let Some((library, message)) = self.needed(&refused).filter(|_| may_need) {
+            self.needing.push((format!("{} ({message})", refused.shown), library));
+            let names = declared(part).map(|name| (name.to_owned(), library));
+            self.without.extend(names);
+            return vec![item.begin..item.end];
+        }
+        if item.is_of_device {
+            return Vec::new();
+        }
+        let key = (file.to_owned(), item.lines.0);
+        let statements = keeps_functions.then(|| refused.statements(&self.texts)).flatten();
+        let parts = statements.unwrap_or_else(|| vec![item.begin..item.end]);
+        for part in &parts {
+            let more: Vec<String> = launched(&text[part.clone()], self.texts.values()).collect();
+            self.launched.extend(more);
+        }
+        if parts == [item.begin..item.end] {
+            self.shortened.remove(&key);
+            self.left_out.push(refused.shown);
+        } else {
+            self.has_shortened_functions = true;
+            let line = |part: &Range<usize>| {
+                let begin = part.end - text[part.clone()].trim_start().len();
+                text[..begin].matches('\n').count() + 1
+            };
+            let (_, lines) = self.shortened.entry(key).or_insert((refused.shown, BTreeSet::new()));
+            lines.extend(parts.iter().map(line));
+        }
+        parts
+    }
+
+    /// Names the functions without some of their statements among the parts that are left out.
+    fn name_functions(&mut self) {
+        for (shown, lines) in std::mem::take(&mut self.shortened).into_values() {
+            let all: Vec<String> = lines.iter().map(usize::to_string).collect();
+            let word = if all.len() == 1 { "line" } else { "lines" };
+            self.left_out.push(format!("{shown} (only {word} {})", all.join(", ")));
+        }
+    }
+
     fn is_known(&self, file: &str) -> bool {
         self.texts.contains_key(file)
+    }
+
+    /// Returns whether an error is in an item of a file. An error in a file that is not the user's
+    /// belongs to the place from which a template was used.
+    fn is_in(&self, refusal: &Refusal<'_>, file: &str, item: &Item) -> bool {
+        let place = refusal.places.iter().find(|place| self.is_known(place.file));
+        let (first, last) = item.lines;
+        place.is_some_and(|it| it.file == file && (first..=last).contains(&it.line))
+    }
+
+    /// Returns the library that a declaration needs, with the reason.
+    fn needed(&self, refused: &Refused<'_, '_>) -> Option<(&'static str, String)> {
+        let Refused { file, text, item, .. } = refused;
+        let part = &text[item.begin..item.end];
+        let mut errors = refused.errors.iter();
+        errors.find_map(|it| Some((self.library(part, it)?, reason(it, file, text))))
     }
 
     /// Returns the library that a part of the device's code needs, which has this error.
@@ -204,6 +297,29 @@ impl Reduced {
             .or_else(|| libraries::missing_feature(refusal.message))
             .or_else(|| libraries::needed(part))
             .or_else(|| libraries::incomplete(refusal))
+    }
+}
+
+impl Refused<'_, '_> {
+    /// Returns the statements of a function that have its errors. `None` if another part of the
+    /// function has one, or no statement would stay.
+    fn statements(&self, files: &BTreeMap<String, String>) -> Option<Vec<Range<usize>>> {
+        let (begin, end) = (self.item.begin, self.item.end);
+        let part = &self.text[begin..end];
+        let mut rest = part.as_bytes().to_vec();
+        let mut found = Vec::new();
+        for error in &self.errors {
+            let place = error.places.iter().find(|place| files.contains_key(place.file))?;
+            let at = place.offset(self.text).checked_sub(begin).filter(|at| *at < end - begin)?;
+            let statement = statement(part, at)?;
+            blank(&mut rest[statement.clone()]);
+            let statement = begin + statement.start..begin + statement.end;
+            if !found.contains(&statement) {
+                found.push(statement);
+            }
+        }
+        let stays = !is_empty(&String::from_utf8_lossy(&rest));
+        stays.then_some(found)
     }
 }
 
@@ -223,14 +339,6 @@ fn blank(part: &mut [u8]) {
     }
 }
 
-/// Returns whether an error is in an item of a file. An error in a file that is not the user's
-/// belongs to the place from which a template was used.
-fn is_in(refusal: &Refusal<'_>, file: &str, item: &Item, is_known: impl Fn(&str) -> bool) -> bool {
-    let place = refusal.places.iter().find(|place| is_known(place.file));
-    let (first, last) = item.lines;
-    place.is_some_and(|it| it.file == file && (first..=last).contains(&it.line))
-}
-
 /// Returns an error in a file, with the line and the instruction of assembly.
 fn reason(refusal: &Refusal<'_>, file: &str, text: &str) -> String {
     let Some(first) = refusal.places.iter().find(|place| place.file == file) else {
@@ -247,9 +355,7 @@ fn reason(refusal: &Refusal<'_>, file: &str, text: &str) -> String {
 
 /// Returns the text behind a name at a place, or else behind its first use.
 fn behind<'t>(text: &'t str, place: Place<'_>, name: &str) -> &'t str {
-    let before = text.split_inclusive('\n').take(place.line.saturating_sub(1));
-    let line: usize = before.map(str::len).sum();
-    let here = text.get(line + place.column.saturating_sub(1)..);
+    let here = text.get(place.offset(text)..);
     let here = here.and_then(|rest| rest.strip_prefix(name));
     here.or_else(|| text.split_once(name).map(|(_, rest)| rest)).unwrap_or_default()
 }

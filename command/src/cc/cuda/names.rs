@@ -10,19 +10,39 @@ pub(super) fn declared(part: &str) -> impl Iterator<Item = &str> {
     let is_alias = starts_with(part, "typedef");
     let alias = is_alias.then(|| alias(part)).flatten();
     let head = without_parameters(part).split('{').next().unwrap_or_default();
-    let of_type = head.split(|c| !is_of_name(c)).skip_while(|it| !TYPES.contains(it));
+    let words = head.split(|c| !is_of_name(c));
+    let of_type = words.filter(|word| TYPES.contains(word)).map(move |word| {
+        let behind = word.as_ptr().addr() - head.as_ptr().addr() + word.len();
+        name_of_type(&head[behind..])
+    });
+    let is_type = is_type(part);
     let of_function = head.match_indices('(').filter_map(move |(at, _)| {
         let name = last_name(&head[..at]);
-        (!is_alias && !name.is_empty() && !name.starts_with("__")).then_some(name)
+        (!is_type && !name.is_empty() && !name.starts_with("__")).then_some(name)
     });
-    of_type.skip(1).take(1).chain(of_function.take(1)).chain(alias)
+    of_type.take(1).chain(of_function.take(1)).chain(alias)
 }
 
 /// Returns whether a part of a source declares a type.
 pub(super) fn is_type(part: &str) -> bool {
-    let words = ["typedef"].iter().chain(&TYPES);
-    let head = without_parameters(part).split('{').next().unwrap_or_default();
-    words.copied().any(|word| starts_with(part, word)) && !head.contains('(')
+    let is_alias = starts_with(part, "using") && part.contains('=');
+    let has_members = TYPES[..3].iter().any(|word| starts_with(part, word));
+    // Functions with such a result end otherwise.
+    is_alias || starts_with(part, "typedef") || has_members && part.trim_end().ends_with(';')
+}
+
+/// Returns the name of a type, behind its attributes.
+fn name_of_type(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    loop {
+        let end = rest.find(|c| !is_of_name(c)).unwrap_or(rest.len());
+        let (name, behind) = rest.split_at(end);
+        let is_attribute = behind.trim_start().starts_with('(') || rest.starts_with('[');
+        let Some(close) = is_attribute.then(|| behind.rfind([')', ']'])).flatten() else {
+            return name;
+        };
+        rest = behind[close + 1..].trim_start();
+    }
 }
 
 /// Returns the name at the end of a `typedef`, which may be one of a function or an array.
@@ -64,6 +84,8 @@ mod tests {
             ("typedef struct B { int x; } A;", "B A"),
             ("template <class T> struct A : B<T> { void f(); };", "A"),
             ("union A { int x; };", "A"),
+            ("struct __attribute__((aligned(16))) A { int x; };", "A"),
+            ("struct [[b]] __align__(16) A { int x; };", "A"),
             ("__global__ void __launch_bounds__(3) f(A x) { g(); }", "f"),
             ("template <class T> __device__ T f() { }", "f"),
         ] {

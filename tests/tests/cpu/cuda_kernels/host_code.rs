@@ -200,6 +200,67 @@ fn templates_with_defaults_end_where_their_bodies_do() {
     }
 }
 
+const DRIVER: &str = r#"
+#include "reference.h"
+template <class T> __global__ void fill(T *x) { x[threadIdx.x] = 5; }
+template <class T> __global__ void scale(T *x) { x[threadIdx.x] *= 2; }
+template <class T> void eval(T *x) { fill<T><<<1, 4>>>(x); }
+template <class T> bool driver(int n) {
+  T *x = 0;
+  auto right = reference<T>(x);
+  if (right.fits(n)) {
+    eval<T>(x);
+  } else {
+    scale<T><<<1, 4>>>(x);
+  }
+  for (auto y : right) { printf("%d\n", y); eval((double *)x); }
+  return right.fits(n);
+}
+void host_only() { reference(3); }
+int main() {
+  Reference all;
+  all.run();
+  return driver<float>(4);
+}
+"#;
+
+#[test]
+fn functions_of_the_host_instantiate_kernels_without_the_statements_that_clang_refuses() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", DRIVER)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success(), "{clang}: {said}");
+        for part in [
+            "line 6: template <class T> bool driver(int n) (only lines 8, 9, 11, 14, 15)",
+            "line 18: int main() (only lines 19, 20)",
+            "line 17: void host_only();",
+        ] {
+            assert!(said.contains(part), "{clang}: '{part}' is not in: {said}");
+        }
+        let listed = run(folder.path(), &["--list"]);
+        let printed = String::from_utf8_lossy(&listed.stdout);
+        for kernel in ["fill<double>", "fill<float>", "scale<float>"] {
+            assert!(printed.contains(kernel), "{clang}: {printed}");
+        }
+    }
+}
+
+/// Clang refuses the kernel that `run` instantiates when only its first statement is left out.
+#[test]
+fn a_function_is_left_out_whole_where_its_other_statements_cause_errors() {
+    let source = "template <class T> __global__ void k(T *x) { x[0] = T::none; }\n\
+                  __global__ void good(int *x) { x[threadIdx.x] = 7; }\n\
+                  void run(int *x) {\n  unknown();\n  k<<<1, 1>>>(x);\n}\n";
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", source)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        assert!(compiled.status.success(), "{clang}: {said}");
+        assert!(said.contains("line 3: void run(int *x)\n"), "{clang}: {said}");
+    }
+}
+
 const TYPES: &str = r#"
 #include <cub/cub.cuh>
 using Sort = cub::WarpNothing<int, 4, 32>;
