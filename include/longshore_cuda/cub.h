@@ -423,7 +423,11 @@ private:
 
 } // namespace cub
 
+#include "cub_traits.h"
+
 #include "cub_order.h"
+
+#include "cub_warp.h"
 
 namespace hipcub = cub;
 

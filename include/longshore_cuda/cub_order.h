@@ -66,18 +66,6 @@ private:
 /* ---- Sorts ----------------------------------------------------------------------------------- */
 
 /* A number whose order as an integer is the one of the keys. */
-template <int bytes> struct longshore_word_of_size_ {
-  typedef unsigned int type;
-};
-template <> struct longshore_word_of_size_<1> {
-  typedef unsigned char type;
-};
-template <> struct longshore_word_of_size_<2> {
-  typedef unsigned short type;
-};
-template <> struct longshore_word_of_size_<8> {
-  typedef unsigned long long type;
-};
 template <class K> LONGSHORE_CUDA_ unsigned long long longshore_ordered_(const K &key) {
   typedef typename longshore_word_of_size_<sizeof(K)>::type Word;
   const Word top = (Word)((Word)1 << (8 * sizeof(Word) - 1));
@@ -87,16 +75,29 @@ template <class K> LONGSHORE_CUDA_ unsigned long long longshore_ordered_(const K
   return bits & top ? (Word)~bits : (Word)(bits | top);
 }
 
+/* The threads of an operation: their numbers, and a wait for each other. */
+struct longshore_threads_of_block_ {
+  LONGSHORE_CUDA_ int thread() { return (int)longshore_thread_(); }
+  LONGSHORE_CUDA_ void wait() { __syncthreads(); }
+};
+template <int Width> struct longshore_threads_of_warp_ {
+  LONGSHORE_CUDA_ int thread() { return (int)(__lane_id() % Width); }
+  LONGSHORE_CUDA_ void wait() {
+    const unsigned int all = (unsigned int)((1ull << Width) - 1);
+    __syncwarp(all << (__lane_id() / Width * Width));
+  }
+};
+
 /* Merges of sorted runs, in which each element finds its place by the number of elements before it
  * in the other run. Equal elements keep their order. */
-template <class K, int Threads, int Items, class V> struct longshore_sort_ {
+template <class K, int Threads, int Items, class V, class Among = longshore_threads_of_block_> struct longshore_sort_ {
   struct TempStorage {
     longshore_values_<K, Threads * Items> keys;
     longshore_values_<V, Threads * Items> values;
   };
   template <class Less>
   LONGSHORE_CUDA_ void sort(TempStorage &storage, K (&keys)[Items], V (&values)[Items], Less less) {
-    const int first = (int)longshore_thread_() * Items, count = Threads * Items;
+    const int first = Among::thread() * Items, count = Threads * Items;
     int places[Items];
     for (int i = 0; i < Items; ++i) places[i] = first + i;
     for (int run = 1;; run *= 2) {
@@ -104,14 +105,14 @@ template <class K, int Threads, int Items, class V> struct longshore_sort_ {
         storage.keys[places[i]] = keys[i];
         storage.values[places[i]] = values[i];
       }
-      __syncthreads();
+      Among::wait();
       for (int i = 0; i < Items; ++i) {
         keys[i] = storage.keys[first + i];
         values[i] = storage.values[first + i];
       }
       if (run >= count) break;
       for (int i = 0; i < Items; ++i) places[i] = place(storage, first + i, keys[i], run, count, less);
-      __syncthreads();
+      Among::wait();
     }
   }
 

@@ -9,7 +9,7 @@ macro_rules! headers {
     };
 }
 /// The headers, by their paths in a folder of headers.
-const HEADERS: [(&str, &str); 30] = headers![
+const HEADERS: [(&str, &str); 33] = headers![
     "longshore_device.h",
     "longshore_math.h",
     "longshore_math/angles.h",
@@ -24,6 +24,8 @@ const HEADERS: [(&str, &str); 30] = headers![
     "longshore_cuda/cooperative_groups.h",
     "longshore_cuda/cub.h",
     "longshore_cuda/cub_order.h",
+    "longshore_cuda/cub_traits.h",
+    "longshore_cuda/cub_warp.h",
     "longshore_cuda/curand.h",
     "longshore_cuda/fp8.h",
     "longshore_cuda/half.h",
@@ -36,6 +38,7 @@ const HEADERS: [(&str, &str); 30] = headers![
     "longshore_cuda/ptx.h",
     "longshore_cuda/rounding.h",
     "longshore_cuda/simd.h",
+    "longshore_cuda/thrust.h",
     "longshore_cuda/types.h",
     "longshore_cuda/warp.h",
     "longshore_gpu/gpuintrin.h",
@@ -48,7 +51,7 @@ pub(super) const CUDA_HEADER: &str = "longshore_cuda.h";
 /// Folder with headers of the names that CUDA and HIP have for theirs.
 pub(super) const VENDORS_FOLDER: &str = "longshore_cuda/vendors";
 /// The names, and the header for each.
-const VENDORS: [(&str, &[&str]); 8] = [
+const VENDORS: [(&str, &[&str]); 9] = [
     (
         CUDA_HEADER,
         &[
@@ -155,6 +158,8 @@ const VENDORS: [(&str, &[&str]); 8] = [
             "cub/iterator/transform_input_iterator.cuh",
             "cub/thread/thread_operators.cuh",
             "cub/util_type.cuh",
+            "cub/warp/warp_exchange.cuh",
+            "cub/warp/warp_merge_sort.cuh",
             "cub/warp/warp_reduce.cuh",
             "cub/warp/warp_scan.cuh",
             "hipcub/block/block_exchange.hpp",
@@ -164,9 +169,12 @@ const VENDORS: [(&str, &[&str]); 8] = [
             "hipcub/block/block_scan.hpp",
             "hipcub/block/block_store.hpp",
             "hipcub/hipcub.hpp",
+            "hipcub/warp/warp_exchange.hpp",
+            "hipcub/warp/warp_merge_sort.hpp",
             "hipcub/warp/warp_reduce.hpp",
         ],
     ),
+    ("longshore_cuda/thrust.h", &["thrust/pair.h", "thrust/tuple.h"]),
     (
         "longshore_cuda/curand.h",
         &[

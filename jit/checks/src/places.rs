@@ -9,12 +9,14 @@ const HEADER: &str = "longshore_device.h";
 /// The folder of the other headers of `longshore cc` in debug information, and their beginning.
 const HEADERS: &str = "longshore/longshore_";
 /// Headers of libraries whose plain accesses are to memory that the program passes.
-const LIBRARIES: [&str; 5] = [
+const LIBRARIES: [&str; 7] = [
     "longshore_cuda/cub.h",
     "longshore_cuda/cub_order.h",
+    "longshore_cuda/cub_warp.h",
     "longshore_cuda/curand.h",
     "longshore_cuda/math.h",
     "longshore_cuda/ptx.h",
+    "longshore_cuda/thrust.h",
 ];
 /// Functions of the headers whose accesses the program asks for.
 const ACCESSES: [&str; 15] = [

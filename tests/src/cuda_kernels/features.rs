@@ -84,6 +84,8 @@ pub(crate) fn libraries() -> Vec<Case> {
         cases.push(case("running_sums", 1, 64, arguments));
         let arguments = args![floats(2 * n), floats(2 * n), zero_floats(2 * n), zero_floats(n)];
         cases.push(case("quotients", blocks, 64, arguments));
+        let arguments = args![floats(n), zero_floats(n), 7_u32];
+        cases.push(case("use_tuples", blocks, 64, arguments));
         for phases in [1_u32, 5] {
             let arguments = args![words(n, 1000), zeros(n), phases];
             cases.push(case("rotate_by_phases", blocks, 64, arguments));
@@ -126,6 +128,15 @@ pub(crate) fn blocks() -> Vec<Case> {
         let arguments = args![words(n, 1000), words(n, 5), zeros(n), zeros(n)];
         cases.push(case("sum_segments", blocks, 64, arguments));
     }
+    for valid in [48_u32, 37] {
+        let results = args![zeros(elements), zeros(elements), zeros(elements), valid];
+        let arguments = [args![words(elements, 1000)], results].concat();
+        cases.push(case("order_in_warps", 1, 64, arguments));
+    }
+    let arguments = args![floats_of(reversed(64)), zeros(2 * 64), zero_floats(64)];
+    cases.push(case("twiddle_numbers", 1, 64, arguments));
+    let arguments = args![words(64, u32::MAX).with_edges(), zeros(2 * 64), zeros(64)];
+    cases.push(case("twiddle_integers", 1, 64, arguments));
     let results = || args![zeros(elements), zeros(elements)];
     let arguments = [args![words(elements, 1000)], results(), args![zeros(elements)]].concat();
     cases.push(case("exchange", 1, 64, arguments));
