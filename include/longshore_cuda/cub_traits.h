@@ -1,5 +1,5 @@
 /*
- * longshore_cuda/cub_traits.h: CUB's descriptions of types of numbers. Part of longshore_cuda/cub.h.
+ * longshore_cuda/cub_traits.h: CUB's descriptions of number types. Part of longshore_cuda/cub.h.
  */
 #ifndef LONGSHORE_CUB_TRAITS_H
 #define LONGSHORE_CUB_TRAITS_H

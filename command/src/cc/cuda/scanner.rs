@@ -53,7 +53,7 @@ impl Scanner<'_> {
         self.at = self.text.len();
     }
 
-    /// Moves behind the parameters of a template. Those of an instantiation are not there.
+    /// Moves behind the parameters of a template. An instantiation has none.
     pub(super) fn skip_parameters(&mut self) -> bool {
         const WORD: &[u8] = b"template";
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
