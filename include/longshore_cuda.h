@@ -285,6 +285,10 @@ LONGSHORE_CUDA_ void __nanosleep(unsigned int nanoseconds) {
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+#if defined(__HIPCC__)
+/* HIP's header has threads and clocks by this one. */
+#include <thread>
+#endif
 #endif
 #if __has_include(<assert.h>)
 #include <assert.h>

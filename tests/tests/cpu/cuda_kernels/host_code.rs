@@ -42,7 +42,14 @@ const HIP: &str = r#"
 #error "not HIP"
 #endif
 __global__ void fill(float4 *out) { out[threadIdx.x] = float4(2.5f); }
-int main() { hipLaunchKernelGGL(fill, 1, 4, 0, hipStreamDefault, nullptr); }
+template <class T> __global__ void count(T *out) { out[threadIdx.x] = threadIdx.x; }
+template <class T> double run(T *out) {
+  const auto start = std::chrono::steady_clock::now();
+  count<T><<<1, 4>>>(out);
+  std::this_thread::yield();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+int main() { run((int *)nullptr); hipLaunchKernelGGL(fill, 1, 4, 0, hipStreamDefault, nullptr); }
 "#;
 
 /// Compiles the files of a folder, of which the first is the source, for the CPU.
@@ -319,10 +326,13 @@ fn a_source_with_the_header_of_hip_is_hip() {
         let compiled = compile(folder.path(), &[("main.cu", HIP)], clang);
         let said = String::from_utf8_lossy(&compiled.stderr);
         assert!(compiled.status.success() && !said.contains("left out"), "{clang}: {said}");
-        let ran = run(folder.path(), &["-a", "out:f32[16]"]);
+        let ran = run(folder.path(), &["-k", "fill", "-a", "out:f32[16]"]);
         let printed = String::from_utf8_lossy(&ran.stdout);
         let results = ["2.5"; 16].join(", ");
         assert!(printed.contains(&results), "{clang}: {printed}");
+        let ran = run(folder.path(), &["-k", "count<int>", "-a", "out:i32[4]"]);
+        let printed = String::from_utf8_lossy(&ran.stdout).replace(", ", " ");
+        assert!(printed.contains("0 1 2 3"), "{clang}: {printed}");
     }
 }
 
