@@ -187,3 +187,54 @@ __global__ void right_results_in_memory(float *x) {
   sincosf(curand_uniform(&own), &sine[threadIdx.x], &cosine[threadIdx.x]);
   x[threadIdx.x] = sine[threadIdx.x] * cosine[threadIdx.x];
 }
+
+LAUNCH(1 x 8: u32*8 u32*8)
+__global__ void wrong_past_a_local_array(const int *x, int *y) {
+  int own[6];
+  for (int i = 0; i < 6; ++i) own[i] = i;
+  y[threadIdx.x] = own[x[threadIdx.x]]; // BUG: memory
+}
+
+LAUNCH(1 x 8: u32*8 u32*8)
+__global__ void wrong_unwritten_local_array(const int *x, int *y) {
+  int own[8];
+  for (int i = 0; i < 7; ++i) own[i] = x[i];
+  y[threadIdx.x] = own[x[threadIdx.x]]; // BUG: initialized
+}
+
+__device__ __noinline__ void fill(int *own, int count) {
+  for (int i = 0; i < count; ++i) own[i] = i; // BUG: memory
+}
+
+LAUNCH(1 x 8: u32*8)
+__global__ void wrong_past_an_array_in_a_function(int *y) {
+  int own[4];
+  fill(own, 5);
+  y[threadIdx.x] = own[0];
+}
+
+__device__ int chosen(const int *x) {
+  int one[4], other[4];
+  for (int i = 0; i < 4; ++i) one[i] = other[i] = i;
+  const int *own = threadIdx.x % 2 ? one : other;
+  return own[x[threadIdx.x]]; // BUG: memory
+}
+
+LAUNCH(1 x 8: u32*8 u32*8)
+__global__ void wrong_past_one_of_two_arrays(const int *x, int *y) {
+  y[threadIdx.x] = chosen(x);
+}
+
+LAUNCH(1 x 8: u32*8)
+__global__ void wrong_far_past_a_local_array(int *y) {
+  int own[4] = {0, 1, 2, 3};
+  for (int i = 0; i < 40000; ++i) own[i] = y[threadIdx.x]; // BUG: memory
+  y[threadIdx.x] = own[1];
+}
+
+LAUNCH(1 x 8: u32*8 u32*8)
+__global__ void right_local_array(const int *x, int *y) {
+  int own[8];
+  for (int i = 0; i < 8; ++i) own[i] = x[i];
+  y[threadIdx.x] = own[x[threadIdx.x]];
+}

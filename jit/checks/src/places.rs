@@ -125,7 +125,7 @@ pub(crate) fn owner(ir: &Ir<'_>, instruction: ValueRef, is_entry: bool) -> Optio
         let file = file_of(ir, scope);
         let function = function_of(ir, scope);
         is_body |= function.starts_with(BODY);
-        if file.ends_with(HEADER) || file.contains(HEADERS) {
+        if is_in_header(&file) {
             let name = function.split('<').next().unwrap_or_default();
             let is_of_program =
                 ACCESSES.contains(&name) || LIBRARIES.iter().any(|it| file.ends_with(it));
@@ -161,6 +161,24 @@ pub(crate) fn is_entry(ir: &Ir<'_>, function: ValueRef) -> bool {
     let prefixes =
         ["longshore_run_", "longshore_traced_", "__longshore_item_", "longshore_item_of_"];
     prefixes.iter().any(|prefix| name.contains(prefix)) || described()
+}
+
+/// Returns whether a function is the header's own, and none by which the header runs a kernel. The
+/// name does not tell, as the symbol of a function in C++ has the types of parameters.
+pub(crate) fn is_function_of_header(ir: &Ir<'_>, function: ValueRef) -> bool {
+    let is_of_header = match ll!(ir, LLVMGetSubprogram(function)).present() {
+        Some(program) => {
+            let file = file_of(ir, program);
+            is_in_header(&file) && !LIBRARIES.iter().any(|it| file.ends_with(it))
+        }
+        None => ir.name(function).contains("longshore_"),
+    };
+    is_of_header && !is_entry(ir, function)
+}
+
+/// Returns whether a file is one of the headers of `longshore cc`.
+fn is_in_header(file: &str) -> bool {
+    file.ends_with(HEADER) || file.contains(HEADERS)
 }
 
 fn file_of(ir: &Ir<'_>, scope: MetadataRef) -> String {

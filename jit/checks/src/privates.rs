@@ -12,7 +12,7 @@
 use crate::PREFIX;
 use crate::globals::is_of_header as is_own_of_header;
 use crate::ir::{Ir, ll};
-use crate::places::{Owner, Place, Sites, is_entry, owner};
+use crate::places::{Owner, Place, Sites, is_entry, is_function_of_header, owner};
 use longshore_llvm::types::*;
 
 /// Least number of bytes around a variable with its bits.
@@ -127,7 +127,7 @@ fn global_base(ir: &Ir<'_>, variable: ValueRef) -> Base {
 /// Finds the variables of a function to be checked.
 pub(crate) fn find(ir: &Ir<'_>, function: ValueRef) -> Privates {
     let mut found = Privates::default();
-    if ir.name(function).contains("longshore_") && !is_entry(ir, function) {
+    if is_function_of_header(ir, function) {
         return found;
     }
     let allocas = ir.all_instructions(function).into_iter();
@@ -173,6 +173,9 @@ fn follow(ir: &Ir<'_>, value: ValueRef, uses: &mut Uses) {
         }
         match ir.opcode(user) {
             opcode::GET_ELEMENT_PTR | opcode::BIT_CAST | opcode::PHI => {
+                // The runtime has to find out which of several variables it is.
+                let is_one_of_many = base_of(ir, user) == Base::Unknown;
+                uses.escapes |= is_one_of_many;
                 uses.seen.push(user);
                 follow(ir, user, uses);
             }

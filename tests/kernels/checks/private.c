@@ -199,3 +199,39 @@ LONGSHORE_KERNEL(right_exchange_of_local_values, (uint32_t *x)) {
   own[1] = longshore_subgroup_shuffle_down(own[0], 1);
   x[longshore_item_id(0)] = own[1] + (uint32_t)longshore_subgroup_ballot(own[0] & 1);
 }
+
+LAUNCH(1 x 8: u32*8)
+LONGSHORE_KERNEL(wrong_past_one_of_two_arrays, (uint32_t *x)) {
+  uint32_t one[4], other[4], i = longshore_item_id(0);
+  for (uint32_t k = 0; k < 4; ++k) one[k] = other[k] = k;
+  uint32_t *chosen = i & 1 ? one : other;
+  x[i] = chosen[x[i]]; // BUG: memory
+}
+
+LAUNCH(1 x 8: u32*8)
+LONGSHORE_KERNEL(wrong_unwritten_in_a_swapped_array, (uint32_t *x)) {
+  uint32_t one[4], other[4], i = longshore_item_id(0);
+  uint32_t *current = one, *next = other;
+  for (uint32_t k = 0; k < 4; ++k) current[k] = k;
+  for (uint32_t round = 0; round < x[i] % 3 + 1; ++round) {
+    for (uint32_t k = 0; k < 3; ++k) next[k] = current[k] + 1;
+    uint32_t *held = current;
+    current = next;
+    next = held;
+  }
+  if (x[i] % 3 == 0) x[i] = current[3]; // BUG: initialized
+}
+
+LAUNCH(1 x 8: u32*8)
+LONGSHORE_KERNEL(right_swapped_arrays, (uint32_t *x)) {
+  uint32_t one[4], other[4], i = longshore_item_id(0);
+  uint32_t *current = one, *next = other;
+  for (uint32_t k = 0; k < 4; ++k) current[k] = k;
+  for (uint32_t round = 0; round < x[i]; ++round) {
+    for (uint32_t k = 0; k < 4; ++k) next[k] = current[k] + 1;
+    uint32_t *held = current;
+    current = next;
+    next = held;
+  }
+  x[i] = current[3];
+}
