@@ -238,3 +238,58 @@ __global__ void right_local_array(const int *x, int *y) {
   for (int i = 0; i < 8; ++i) own[i] = x[i];
   y[threadIdx.x] = own[x[threadIdx.x]];
 }
+
+__device__ __noinline__ float first_of(float2 pair) { return pair.x; }
+
+LAUNCH(1 x 8: f32*8)
+__global__ void right_copies_of_unwritten_members(float *y) {
+  __shared__ float4 tile[8], copies[8];
+  __shared__ float2 pairs[8];
+  const int i = threadIdx.x;
+  tile[i].x = i;
+  tile[i].y = 2;
+  copies[i] = tile[i];
+  pairs[i].x = 1;
+  __syncthreads();
+  const float4 v = copies[7 - i];
+  y[i] = v.x + v.y + first_of(pairs[i]);
+}
+
+LAUNCH(1 x 8: f32*8)
+__global__ void wrong_unwritten_member_of_a_copy(float *y) {
+  __shared__ float4 tile[8];
+  tile[threadIdx.x].x = 1;
+  const float4 v = tile[threadIdx.x];
+  y[threadIdx.x] = v.z; // BUG: initialized
+}
+
+struct Vectors {
+  float3 place;
+  int number;
+};
+
+LAUNCH(1 x 8: f32*32)
+__global__ void right_vectors_of_functions(Vectors *y) {
+  __shared__ Vectors tile[8];
+  tile[threadIdx.x].place = make_float3(1, 2, 3);
+  tile[threadIdx.x].number = threadIdx.x;
+  __syncthreads();
+  y[threadIdx.x] = tile[7 - threadIdx.x];
+}
+
+struct Bits {
+  unsigned low : 3, high : 20;
+};
+
+LAUNCH(1 x 8: u32*8)
+__global__ void right_bit_fields_in_arrays(uint32_t *y) {
+  __shared__ Bits tile[8];
+  Bits *own = (Bits *)malloc(2 * sizeof(Bits));
+  const int i = threadIdx.x;
+  tile[i].low = 1;
+  tile[i].high = i;
+  own[i & 1].high = i;
+  __syncthreads();
+  y[i] = tile[7 - i].high + own[i & 1].high;
+  free(own);
+}

@@ -1,10 +1,11 @@
 //! The calls of the runtime before accesses.
 
 use crate::PREFIX;
+use crate::contents;
 use crate::fast;
 use crate::ir::{Ir, ll};
 use crate::places::{Owner, Place, Sites, is_entry, owner};
-use crate::privates::{Base, Privates, base_of, is_structure_field};
+use crate::privates::{Base, Privates, base_of};
 use longshore_llvm::types::*;
 
 /// Bits of an access's kind, as the runtime has them.
@@ -17,6 +18,9 @@ pub(crate) mod kind {
     pub(crate) const BOTH: u64 = 8;
     /// Place of the memory order, in LLVM's numbers.
     pub(crate) const ORDER_SHIFT: u32 = 8;
+    /// Place of the bits for sixteen parts of the access, or for single bytes of a small one: only
+    /// these are read or written. Without a bit, all are.
+    pub(crate) const PARTS_SHIFT: u32 = 16;
 }
 
 /// Instructions that compute an address from the same operands alike.
@@ -80,7 +84,10 @@ pub(crate) fn check(
         .filter(|it| ir.opcode(**it) == opcode::ATOMIC_CMP_XCHG)
         .map(|exchange| ir.operand(*exchange, 0))
         .collect();
-    for instruction in instructions {
+    // The calls take the place of addresses, which are compared before.
+    let accesses: Vec<Option<Access>> =
+        instructions.iter().map(|it| access(ir, *it, &compared)).collect();
+    for (instruction, access) in instructions.into_iter().zip(accesses) {
         let owner = owner(ir, instruction, is_entry);
         checked += match ir.opcode(instruction) {
             opcode::CALL => check_call(ir, sites, instruction, owner, privates),
@@ -89,7 +96,7 @@ pub(crate) fn check(
                 ir.call(&format!("{PREFIX}fence"), ir.void(), &[]);
                 0
             }
-            _ => match access(ir, instruction, &compared) {
+            _ => match access {
                 Some(access) => check_access(ir, sites, &access, owner, privates),
                 None => 0,
             },
@@ -131,15 +138,15 @@ fn access(ir: &Ir<'_>, instruction: ValueRef, compared: &[ValueRef]) -> Option<A
         // operation finds out whether it is right.
         kind |= kind::ATOMIC | u64::from(MONOTONIC) << kind::ORDER_SHIFT;
     }
-    if kind == 0 && is_read_of_bit_field(ir, instruction) {
-        kind |= kind::ANY_CONTENTS;
+    if kind & !kind::WRITE == 0 {
+        kind |= contents::kind_of(ir, instruction, bytes);
     }
     let alignment = ll!(ir, LLVMGetAlignment(instruction));
     Some(Access { instruction, operand, bytes, alignment, kind })
 }
 
 /// Returns whether two addresses are computed alike.
-fn is_same(ir: &Ir<'_>, one: ValueRef, other: ValueRef) -> bool {
+pub(crate) fn is_same(ir: &Ir<'_>, one: ValueRef, other: ValueRef) -> bool {
     if one == other {
         return true;
     }
@@ -160,13 +167,6 @@ fn is_same(ir: &Ir<'_>, one: ValueRef, other: ValueRef) -> bool {
         && ir.type_of(one) == ir.type_of(other)
         && ones.len() == others.len()
         && ones.into_iter().zip(others).all(|(one, other)| is_same(ir, one, other))
-}
-
-/// Returns whether a load may be of the word around a bit field, most of which need not be written.
-fn is_read_of_bit_field(ir: &Ir<'_>, load: ValueRef) -> bool {
-    let parts = [opcode::AND, opcode::SHL, opcode::LSHR, opcode::ASHR];
-    let is_part = |user: &ValueRef| parts.contains(&ir.opcode(*user));
-    is_structure_field(ir, ir.operand(load, 0)) && ir.users(load).iter().all(is_part)
 }
 
 fn check_access(

@@ -7,7 +7,7 @@
 //! 1. `places.rs` decides by the source lines which accesses are the program's own, and which are
 //!    part of `longshore_device.h`. It makes the sites.
 //! 2. `privates.rs` gives the variables on an item's stack bounds, and bits for written bytes.
-//! 3. `accesses.rs` adds the calls.
+//! 3. `accesses.rs` adds the calls, and `contents.rs` finds the bytes that they are about.
 //! 4. `fast.rs` defines the usual case of an access in the module itself.
 //! 5. `globals.rs` adds a table of the module's variables, which a constructor registers.
 //!
@@ -15,6 +15,7 @@
 //! over items, and replaces the checks of a loop by one call where it can.
 
 mod accesses;
+mod contents;
 mod fast;
 mod globals;
 mod ir;

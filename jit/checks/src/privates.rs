@@ -98,16 +98,6 @@ fn base(ir: &Ir<'_>, mut at: ValueRef, seen: &mut Vec<ValueRef>) -> Option<Base>
     }
 }
 
-/// Returns whether an address is that of a structure's field.
-pub(crate) fn is_structure_field(ir: &Ir<'_>, address: ValueRef) -> bool {
-    let is_step = ir.is_instruction(address) && ir.opcode(address) == opcode::GET_ELEMENT_PTR;
-    let of = |ty| ir.kind(ty) == type_kind::STRUCT;
-    match base_of(ir, address) {
-        Base::Variable(alloca) => of(ll!(ir, LLVMGetAllocatedType(alloca))),
-        _ => is_step && of(ll!(ir, LLVMGetGEPSourceElementType(address))),
-    }
-}
-
 fn is_of_header(ir: &Ir<'_>, ty: TypeRef) -> bool {
     ir.struct_name(ty).starts_with(OF_HEADER)
 }

@@ -104,7 +104,10 @@ pub(crate) fn make_kernels(ir: &Ir<'_>, options: Options) -> Result<usize, Strin
     for (kernel, program) in kernels.iter().zip(programs) {
         // The function of the source is gone, and debuggers see its code here.
         ll!(ir, LLVMSetSubprogram(kernel.item, program));
-        scalars::divide(ir, kernel.item);
+        // The members of a copied structure need not be written, unlike the values of loads.
+        if !options.is_checked {
+            scalars::divide(ir, kernel.item);
+        }
     }
     // Variables of functions that no kernel calls are gone with them.
     let left: HashSet<ValueRef> = ir.all_globals().into_iter().collect();

@@ -16,6 +16,19 @@ pub(crate) mod kind {
     pub(crate) const ANY_CONTENTS: u32 = 4;
     pub(crate) const BOTH: u32 = 8;
     pub(crate) const ORDER_SHIFT: u32 = 8;
+    /// Place of the bits for the parts of the access that are read or written; all are without one.
+    pub(crate) const PARTS_SHIFT: u32 = 16;
+
+    /// Most parts of an access.
+    const MOST: u64 = 16;
+
+    /// Returns the ranges of bytes that an access reads or writes, from its beginning.
+    pub(crate) fn ranges(kind: u32, bytes: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
+        let parts = kind >> PARTS_SHIFT;
+        let size = if parts == 0 { bytes.max(1) } else { bytes.div_ceil(MOST) };
+        let counts = move |part: &u64| parts == 0 || parts >> part & 1 == 1;
+        (0..bytes.div_ceil(size)).filter(counts).map(move |part| part * size..(part + 1) * size)
+    }
 }
 
 impl Session {
@@ -73,10 +86,11 @@ impl Session {
         let offset = address - region.start;
         let reads = !writes || kind & kind::BOTH != 0;
         if reads && kind & kind::ANY_CONTENTS == 0 {
-            self.check_written(region, shown);
+            self.check_written(region, shown, kind);
         }
         if writes {
-            region.mark(offset, bytes);
+            kind::ranges(kind, bytes)
+                .for_each(|it| region.mark(offset + it.start, it.end - it.start));
         }
         let is_atomic = kind & kind::ATOMIC != 0;
         if is_atomic {
@@ -107,11 +121,11 @@ impl Session {
         }
     }
 
-    fn check_written(&mut self, region: &Region, shown: Shown) {
+    fn check_written(&mut self, region: &Region, shown: Shown, kind: u32) {
         let offset = shown.address - region.start;
-        let (all, any) = region.is_written(offset, shown.bytes);
-        let is_wrong = !any || !all && shown.bytes <= 8;
-        if region.is_tracked && is_wrong {
+        let is_written =
+            |it: std::ops::Range<u64>| region.is_written(offset + it.start, it.end - it.start).0;
+        if region.is_tracked && !kind::ranges(kind, shown.bytes).all(is_written) {
             self.report(What::Uninitialized, [shown.place, 0], |session| {
                 format!(
                     "{} reads {}, which nothing has written{}; {}",
@@ -128,10 +142,11 @@ impl Session {
     pub(crate) fn access_private(&mut self, start: u64, size: u64, shown: Shown, kind: u32) {
         let Shown { address, bytes, writes, place } = shown;
         let offset = address - start;
-        let has = |at: u64| is_private_written(start, size, at);
+        let has = |at: u64| is_private_written(start, size, offset + at);
         let reads = !writes || kind & kind::BOTH != 0;
         let is_any = kind & kind::ANY_CONTENTS != 0;
-        if reads && !is_any && self.kinds.initialized && !(offset..offset + bytes).any(has) {
+        let is_written = || kind::ranges(kind, bytes).flatten().all(has);
+        if reads && !is_any && self.kinds.initialized && !is_written() {
             self.report(What::Uninitialized, [place, 0], |session| {
                 format!(
                     "{} reads bytes {offset} to {} of a private variable of {size} bytes, which \
@@ -142,8 +157,8 @@ impl Session {
                 )
             });
         }
-        if writes {
-            set_private(start, size, offset..offset + bytes, true);
+        for it in kind::ranges(kind, bytes).filter(|_| writes) {
+            set_private(start, size, offset + it.start..offset + it.end, true);
         }
     }
 
@@ -151,28 +166,48 @@ impl Session {
     pub(crate) fn copy_marks(&mut self, to: u64, bytes: u64, from: Option<u64>) {
         self.changes += 1;
         let source = from.map(|from| (self.find(from, bytes), from));
-        let is_written = match &source {
-            Some((Object::Region(source), from)) => source.is_written(from - source.start, bytes).1,
-            Some((Object::Private { start, bytes: size }, from)) => {
-                let offset = from - start;
-                (offset..offset + bytes).any(|at| is_private_written(*start, *size, at))
-            }
-            _ => true,
-        };
         match (self.find(to, bytes), &source) {
             (Object::Region(region), Some((Object::Region(source), from))) => {
                 let marks = Some((&**source, from - source.start));
                 region.copy_marks(to - region.start, marks, bytes);
             }
             (Object::Region(region), _) => {
-                region.set_written(to - region.start, bytes, is_written);
+                let offset = to - region.start;
+                match marks_of_private(source.as_ref(), bytes) {
+                    Some(marks) => (offset..)
+                        .zip(marks)
+                        .for_each(|(at, is_written)| region.set_written(at, 1, is_written)),
+                    None => region.mark(offset, bytes),
+                }
             }
             (Object::Private { start, bytes: size }, _) => {
-                set_private(start, size, to - start..to - start + bytes, is_written);
+                let offset = to - start;
+                match marks_of(source.as_ref(), bytes) {
+                    Some(marks) => (offset..).zip(marks).for_each(|(at, is_written)| {
+                        set_private(start, size, at..at + 1, is_written)
+                    }),
+                    None => set_private(start, size, offset..offset + bytes, true),
+                }
             }
             (Object::Other | Object::None, _) => {}
         }
     }
+}
+
+/// Returns whether each byte of a copy's source is written; `None` if all are.
+fn marks_of(source: Option<&(Object, u64)>, bytes: u64) -> Option<Vec<bool>> {
+    let (Object::Region(region), from) = source? else { return marks_of_private(source, bytes) };
+    let offset = from - region.start;
+    let is_whole = region.is_written(offset, bytes).0;
+    let is_written = |at| region.is_written(at, 1).0;
+    (!is_whole).then(|| (offset..offset + bytes).map(is_written).collect())
+}
+
+fn marks_of_private(source: Option<&(Object, u64)>, bytes: u64) -> Option<Vec<bool>> {
+    let (Object::Private { start, bytes: size }, from) = source? else { return None };
+    let offset = from - start;
+    let is_written = |at| is_private_written(*start, *size, at);
+    Some((offset..offset + bytes).map(is_written).collect())
 }
 
 /// Returns the bits of a variable on the stack.

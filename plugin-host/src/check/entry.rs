@@ -221,7 +221,7 @@ unsafe extern "C" fn private(
     let offset = address.wrapping_sub(start);
     let is_inside = offset < size && size - offset >= bytes;
     let writes = kind & kind::WRITE != 0;
-    if is_inside && offset % 8 + bytes <= 8 {
+    if is_inside && offset % 8 + bytes <= 8 && kind >> kind::PARTS_SHIFT == 0 {
         let bits = (((1_u16 << bytes) - 1) << (offset % 8)) as u8;
         // SAFETY: the pass has put the bits behind the variable.
         unsafe {
@@ -230,7 +230,7 @@ unsafe extern "C" fn private(
                 *written |= bits;
                 return address;
             }
-            if *written & bits != 0 {
+            if *written & bits == bits {
                 return address;
             }
         }
