@@ -277,6 +277,19 @@ __global__ void right_vectors_of_functions(Vectors *y) {
   y[threadIdx.x] = tile[7 - threadIdx.x];
 }
 
+LAUNCH(1 x 8: f32*40 f32*32)
+__global__ void wrong_misaligned_vector(const float *x, float *y) {
+  const int i = threadIdx.x;
+  const float4 v = *(const float4 *)(x + 4 * i + 1); // BUG: memory
+  *(float4 *)(y + 4 * i) = v;
+}
+
+LAUNCH(1 x 8: f32*40 f32*32)
+__global__ void wrong_misaligned_target(const float4 *x, float *y) {
+  const int i = threadIdx.x;
+  *(float4 *)(y + 2 * i + 1) = x[i]; // BUG: memory races
+}
+
 struct Bits {
   unsigned low : 3, high : 20;
 };

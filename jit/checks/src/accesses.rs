@@ -63,7 +63,7 @@ impl Access {
         let writes = self.kind & kind::WRITE != 0;
         let name = if writes { "write" } else { "read" };
         is_usual.then(|| {
-            let inlined = fast::name(self.bytes, writes);
+            let inlined = fast::name(self.bytes, writes, self.alignment.into());
             inlined.unwrap_or_else(|| format!("{PREFIX}{name}{}", self.bytes))
         })
     }
@@ -277,11 +277,12 @@ fn check_call(
         }
         return 0;
     };
-    let site = sites.site(&place);
+    let site = site_of_argument(ir, sites, &place, (call, 0));
     let checked = match is_copy {
         true => {
             let from = ir.cast(ir.operand(call, 1), ir.pointer);
-            ir.call(&format!("{PREFIX}copy"), ir.int(64), &[to, from, bytes, site])
+            let source = site_of_argument(ir, sites, &place, (call, 1));
+            ir.call(&format!("{PREFIX}copy"), ir.int(64), &[to, from, bytes, site, source])
         }
         false => ir.call(&format!("{PREFIX}fill"), ir.int(64), &[to, bytes, site]),
     };
@@ -294,6 +295,21 @@ fn check_call(
     };
     ll!(ir, LLVMSetOperand(call, 2, checked));
     1
+}
+
+/// Returns the site of the memory that an argument of a copy or fill points to.
+fn site_of_argument(
+    ir: &Ir<'_>,
+    sites: &mut Sites<'_, '_>,
+    place: &Place,
+    (call, index): (ValueRef, u32),
+) -> ValueRef {
+    let name = "align";
+    let kind = ll!(ir, LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()));
+    // Attributes of the result come before the attributes of arguments.
+    let attribute = ll!(ir, LLVMGetCallSiteEnumAttribute(call, index + 1, kind)).present();
+    let alignment = attribute.map_or(1, |it| ll!(ir, LLVMGetEnumAttributeValue(it)));
+    sites.site_of(place, alignment as u32, pointer_of(ir, ir.operand(call, index)))
 }
 
 /// Makes a call of the device's heap one of the runtime, which then knows the memory.

@@ -32,10 +32,16 @@ const RECORD_BYTES: u64 = 0x1f << 32;
 const RECORD_WHOLE: u64 = 0xf << 32;
 const RECORD_HAS_MORE: u64 = 1 << 59;
 
-/// Returns the name of the inlined function for a usual access, if there is one.
-pub(crate) fn name(bytes: u64, writes: bool) -> Option<String> {
+/// Greatest alignment of an access in bytes that has inlined functions.
+const MOST_ALIGNED: u64 = 64;
+
+/// Returns the name of the inlined function for a usual access, if there is one. The alignment in
+/// bytes is at least the size.
+pub(crate) fn name(bytes: u64, writes: bool, alignment: u64) -> Option<String> {
     let verb = if writes { "write" } else { "read" };
-    matches!(bytes, 4 | 8).then(|| format!("{PREFIX}fast_{verb}{bytes}"))
+    let by = if alignment > bytes { format!("_by{alignment}") } else { String::new() };
+    let has_one = matches!(bytes, 4 | 8) && alignment <= MOST_ALIGNED;
+    has_one.then(|| format!("{PREFIX}fast_{verb}{bytes}{by}"))
 }
 
 /// Defines the functions of [`name`] that the module calls.
@@ -43,27 +49,39 @@ pub(crate) fn name(bytes: u64, writes: bool) -> Option<String> {
 /// # Errors
 /// LLVM's message if the text is no IR of this version.
 pub(crate) fn define(ir: &Ir<'_>) -> Result<(), String> {
-    let kinds = [(4, false), (4, true), (8, false), (8, true)];
-    let functions = kinds.map(|(bytes, writes)| {
-        let name = name(bytes, writes).expect("the sizes are usual");
-        (CString::new(name).expect("names have no NUL"), bytes, writes)
-    });
     let function = |name: &CString| ll!(ir, LLVMGetNamedFunction(ir.module, name.as_ptr()));
-    let used: Vec<_> =
-        functions.into_iter().filter(|(name, ..)| function(name).present().is_some()).collect();
     let mut text = Text { is_typed: ir.show_type(ir.pointer) != "ptr", ..Text::default() };
-    for (_, bytes, writes) in &used {
-        text.function(*bytes, *writes);
+    let mut used = Vec::new();
+    for (bytes, writes) in [(4, false), (4, true), (8, false), (8, true)] {
+        let alignments = (2..).map(|power| 1 << power).take_while(|it| *it <= MOST_ALIGNED);
+        let before = used.len();
+        for alignment in alignments.filter(|it| *it >= bytes) {
+            let name = name(bytes, writes, alignment).expect("the sizes are usual");
+            let symbol = CString::new(name.as_str()).expect("names have no NUL");
+            if function(&symbol).present().is_some() {
+                text.function(&name, (bytes, writes, alignment));
+                used.push(symbol);
+            }
+        }
+        if used.len() > before {
+            let (ptr, slow) = (text.pointer("i8"), slow_name(bytes, writes));
+            text.line(&format!("declare {ptr} @{slow}({ptr}, {ptr}) cold"));
+        }
     }
     if used.is_empty() {
         return Ok(());
     }
     text.lines.push_str("!0 = !{!\"branch_weights\", i32 2000, i32 1}\n");
     ir.link(&text.lines)?;
-    for (name, ..) in &used {
+    for name in &used {
         ll!(ir, LLVMSetLinkage(function(name), INTERNAL_LINKAGE));
     }
     Ok(())
+}
+
+/// Returns the name of the runtime's function for a usual access.
+fn slow_name(bytes: u64, writes: bool) -> String {
+    format!("{PREFIX}{}{bytes}", if writes { "write" } else { "read" })
 }
 
 /// The text of functions.
@@ -78,17 +96,15 @@ struct Text {
 }
 
 impl Text {
-    fn function(&mut self, bytes: u64, writes: bool) {
-        let name = name(bytes, writes).expect("the sizes are usual");
-        let slow = name.replace("fast_", "");
+    fn function(&mut self, name: &str, (bytes, writes, alignment): (u64, bool, u64)) {
+        let slow = slow_name(bytes, writes);
         let ptr = self.pointer("i8");
-        self.line(&format!("declare {ptr} @{slow}({ptr}, {ptr}) cold"));
         let parameters = format!("{ptr} %address, {ptr} %site");
         self.line(&format!("define hidden {ptr} @{name}({parameters}) alwaysinline nounwind {{"));
         let face = self.load(&ptr, "%site", SITE_FACE);
         let has_face = self.value(&format!("icmp ne {ptr} {face}, null"));
         self.go_on_if(&has_face);
-        let offset = self.check_bounds(&face, bytes);
+        let offset = self.check_bounds(&face, bytes, alignment);
         let (bits, written) = self.check_written(&face, &offset, bytes, writes);
         self.check_races(&face, &offset, bytes, writes);
         if writes {
@@ -103,7 +119,7 @@ impl Text {
     }
 
     /// Returns the offset of the access in its region.
-    fn check_bounds(&mut self, face: &str, bytes: u64) -> String {
+    fn check_bounds(&mut self, face: &str, bytes: u64, alignment: u64) -> String {
         let ptr = self.pointer("i8");
         let start = self.load("i64", face, FACE_START);
         let address = self.value(&format!("ptrtoint {ptr} %address to i64"));
@@ -111,7 +127,7 @@ impl Text {
         let (_, end) = FACE_ENDS.into_iter().find(|end| end.0 == bytes).expect("a usual size");
         let end = self.load("i64", face, end);
         let is_inside = self.value(&format!("icmp ult i64 {offset}, {end}"));
-        let low = self.value(&format!("and i64 {offset}, {}", bytes - 1));
+        let low = self.value(&format!("and i64 {address}, {}", alignment - 1));
         let is_aligned = self.value(&format!("icmp eq i64 {low}, 0"));
         let is_right = self.value(&format!("and i1 {is_inside}, {is_aligned}"));
         self.go_on_if(&is_right);

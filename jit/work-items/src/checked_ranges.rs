@@ -356,6 +356,8 @@ impl Search<'_, '_> {
         let ir = self.ir;
         let name = ir.name(ir.callee(call)?);
         let name = name.strip_prefix(FAST)?;
+        // Names of accesses with a greater alignment than their size end with it.
+        let name = name.split_once("_by").map_or(name, |(name, _)| name);
         let (verb, bytes) = name.split_at_checked(name.len().checked_sub(1)?)?;
         let bytes: u64 = bytes.parse().ok()?;
         let shape = if verb == "write" { bytes | WRITES } else { bytes };

@@ -39,7 +39,7 @@ impl Session {
         let place = site.number();
         let writes = kind & kind::WRITE != 0;
         let shown = Shown { address, bytes, writes, place };
-        if self.kinds.memory && !address.is_multiple_of(u64::from(site.alignment.max(1))) {
+        if self.kinds.memory && !site.is_aligned(address) {
             self.report_misaligned(site, shown);
         }
         if let Some(region) = self.known(address, bytes, site) {

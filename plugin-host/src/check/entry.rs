@@ -53,7 +53,7 @@ pub(crate) fn address_of(name: &str) -> Option<u64> {
     Some(address as u64)
 }
 
-/// Checks an aligned access of `BYTES` bytes, and returns the address to use.
+/// Checks an access of `BYTES` bytes with at least this alignment, and returns the address to use.
 unsafe extern "C" fn usual<const BYTES: u64, const WRITES: bool>(
     address: u64,
     site: *mut Site,
@@ -70,7 +70,7 @@ unsafe extern "C" fn usual<const BYTES: u64, const WRITES: bool>(
     let region = unsafe { &*site.region };
     let offset = address.wrapping_sub(region.start);
     let is_inside = offset < region.bytes && region.bytes - offset >= BYTES;
-    if !is_inside || !address.is_multiple_of(BYTES) || region.is_fine.get() {
+    if !is_inside || !site.is_aligned(address) || region.is_fine.get() {
         return session.access(address, BYTES, kind, site);
     }
     let bits = ((1 << BYTES) - 1) as u8;
@@ -221,7 +221,9 @@ unsafe extern "C" fn private(
     let offset = address.wrapping_sub(start);
     let is_inside = offset < size && size - offset >= bytes;
     let writes = kind & kind::WRITE != 0;
-    if is_inside && offset % 8 + bytes <= 8 && kind >> kind::PARTS_SHIFT == 0 {
+    // SAFETY: as in `usual`.
+    let is_aligned = unsafe { (*site).is_aligned(address) };
+    if is_inside && is_aligned && offset % 8 + bytes <= 8 && kind >> kind::PARTS_SHIFT == 0 {
         let bits = (((1_u16 << bytes) - 1) << (offset % 8)) as u8;
         // SAFETY: the pass has put the bits behind the variable.
         unsafe {
@@ -238,6 +240,10 @@ unsafe extern "C" fn private(
     // SAFETY: as in `usual`.
     let place = unsafe { (*site).number() };
     let shown = Shown { address, bytes, writes, place };
+    if !is_aligned && session.kinds.memory {
+        // SAFETY: as in `usual`.
+        session.report_misaligned(unsafe { &*site }, shown);
+    }
     if is_inside {
         session.access_private(start, size, shown, kind);
         return address;
@@ -275,17 +281,24 @@ unsafe extern "C" fn end_private(start: u64) {
 }
 
 /// Checks a copy, and returns the number of bytes to copy: 0 if a range is wrong.
-unsafe extern "C" fn copy(to: u64, from: u64, bytes: u64, site: *mut Site) -> u64 {
+unsafe extern "C" fn copy(
+    to: u64,
+    from: u64,
+    bytes: u64,
+    site: *mut Site,
+    source: *mut Site,
+) -> u64 {
     // SAFETY: as in `usual`.
     let Some(session) = (unsafe { Session::running() }) else { return bytes };
     if bytes == 0 {
         return 0;
     }
-    // SAFETY: as in `usual`.
-    let site = unsafe { &mut *site };
+    // SAFETY: as in `usual`; one site at a time is in use.
+    let mut access =
+        |at, kind, site: *mut Site| unsafe { session.access(at, bytes, kind, &mut *site) };
     // The source's contents may be unwritten, and so may the target's then.
-    let is_right = session.access(from, bytes, kind::ANY_CONTENTS, site) == from
-        && session.access(to, bytes, kind::WRITE, site) == to;
+    let is_right =
+        access(from, kind::ANY_CONTENTS, source) == from && access(to, kind::WRITE, site) == to;
     if !is_right {
         return 0;
     }

@@ -216,7 +216,7 @@ impl Session {
             (first, most) = (first.min(last_low), most.max(last_high));
         }
         let is_inside = most < ends;
-        let is_aligned = (offset | stride as u64 | distance as u64) & (bytes - 1) == 0;
+        let is_aligned = site.is_aligned(range.address | stride as u64 | distance as u64);
         let in_variable = (region.start + first).wrapping_sub(range.start);
         let is_in_variable = range.size == 0
             || in_variable < range.size && range.size - in_variable >= most - first + bytes;

@@ -60,6 +60,12 @@ impl Site {
         self.number
     }
 
+    /// Returns whether an address has the alignment of the access.
+    #[inline]
+    pub(crate) fn is_aligned(&self, address: u64) -> bool {
+        address & u64::from(self.alignment.max(1) - 1) == 0
+    }
+
     #[cold]
     fn enter(&self) -> u32 {
         // SAFETY: the pass makes both texts constants of the image.

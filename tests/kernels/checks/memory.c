@@ -217,3 +217,47 @@ LONGSHORE_KERNEL(right_backwards, (float *x)) {
   float *at = x + 3 * longshore_item_id(0) + 3;
   for (int k = 0; k < 3; ++k) *--at = 1;
 }
+
+struct __attribute__((aligned(16))) four {
+  float x, y, z, w;
+};
+typedef float vector __attribute__((ext_vector_type(4)));
+
+LAUNCH(1 x 8: f32*40 f32*8)
+LONGSHORE_KERNEL(wrong_misaligned_vector, (const float *x, float *y)) {
+  uint32_t i = longshore_item_id(0);
+  vector v = *(const vector *)(x + 1 + 4 * i); // BUG: memory
+  y[i] = v.x + v.w;
+}
+
+LAUNCH(1 x 8: f32*40 f32*8)
+LONGSHORE_KERNEL(wrong_misaligned_structure, (const float *x, float *y)) {
+  uint32_t i = longshore_item_id(0);
+  struct four v = *(const struct four *)(x + 1 + 4 * i); // BUG: memory
+  y[i] = v.x + v.w;
+}
+
+LAUNCH(1 x 8: f32*40 f32*40)
+LONGSHORE_KERNEL(wrong_misaligned_target_of_a_copy, (const struct four *x, float *y)) {
+  uint32_t i = longshore_item_id(0);
+  *(struct four *)(y + 1 + 4 * i) = x[i]; // BUG: memory
+}
+
+LAUNCH(1 x 8: f32*40 f32*8)
+LONGSHORE_KERNEL(wrong_misaligned_member_of_later_items, (const float *x, float *y)) {
+  uint32_t i = longshore_item_id(0);
+  y[i] = ((const struct four *)(x + i))->x; // BUG: memory
+}
+
+LAUNCH(1 x 8: u32*8 f32*40 f32*8)
+LONGSHORE_KERNEL(wrong_misaligned_by_an_index, (const int32_t *at, const float *x, float *y)) {
+  uint32_t i = longshore_item_id(0);
+  y[i] = ((const struct four *)(x + at[i]))->x; // BUG: memory
+}
+
+LAUNCH(1 x 8: f32*64 f32*64)
+LONGSHORE_KERNEL(right_aligned_structures, (const struct four *x, struct four *y)) {
+  uint32_t i = longshore_item_id(0);
+  y[i] = x[i];
+  y[i + 8].x = x[i + 8].x + x[i].z;
+}

@@ -235,3 +235,13 @@ LONGSHORE_KERNEL(right_swapped_arrays, (uint32_t *x)) {
   }
   x[i] = current[3];
 }
+
+LAUNCH(1 x 4: u32*4)
+LONGSHORE_KERNEL(wrong_misaligned_in_a_local_array, (uint32_t *x)) {
+  unsigned char own[32] = {0};
+  uint32_t i = longshore_item_id(0);
+  unsigned char *at = own;
+  at += x[i] + 1;
+  uint32_t *word = (uint32_t *)at;
+  x[i] = *word; // BUG: memory
+}
