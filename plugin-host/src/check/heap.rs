@@ -1,10 +1,12 @@
 //! The heap of the device, for checked kernels that call `malloc` and `free`.
 
-use super::region::Kind;
+use super::races::Touch;
+use super::region::{Kind, Region};
 use super::report::{What, at, region};
 use super::session::Session;
 use super::site::Site;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// Bytes behind each allocation that belong to nothing.
 const GAP: u64 = 64;
@@ -46,15 +48,16 @@ pub(crate) unsafe extern "C" fn release(memory: *mut c_void, site: *mut Site) {
     };
     let address = memory as u64;
     let found = session.checker.region_of(address);
-    let is_whole = found.as_ref().is_some_and(|found| {
-        found.kind == Kind::Heap && found.start == address && !found.is_freed.get()
-    });
-    if is_whole {
+    // SAFETY: the site is a variable of the image, which only checked code uses.
+    let place = unsafe { (*site).number() };
+    let is_whole = |region: &&Arc<Region>| {
+        region.kind == Kind::Heap && region.start == address && !region.is_freed.get()
+    };
+    if let Some(region) = found.as_ref().filter(is_whole) {
+        session.free(region, place);
         session.checker.freed(address, Box::new(Freed(memory)));
         return;
     }
-    // SAFETY: the site is a variable of the image, which only checked code uses.
-    let place = unsafe { (*site).number() };
     session.report(What::WrongFree, [place, 0], |session| {
         let name = match &found {
             Some(found) => format!("{address:#x}, in {}", region(found)),
@@ -62,4 +65,15 @@ pub(crate) unsafe extern "C" fn release(memory: *mut c_void, site: *mut Site) {
         };
         format!("{} frees {name}, expected an address by malloc; {}", session.who(), at(place))
     });
+}
+
+impl Session {
+    /// Marks a region as freed, and reports races with unordered accesses by other items.
+    fn free(&mut self, region: &Region, place: u32) {
+        region.is_freed.set(true);
+        if self.kinds.races {
+            let (offset, bytes) = (0, region.bytes);
+            self.touch(region, Touch { offset, bytes, writes: true, is_atomic: false, place });
+        }
+    }
 }

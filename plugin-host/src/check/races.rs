@@ -211,7 +211,11 @@ impl Session {
     ) {
         self.report(What::Race, [touch.place, old.place()], |session| {
             let (block, item) = session.block_of(old.segment());
-            let verb = |writes| if writes { "writes" } else { "reads" };
+            let verb = match (region.is_freed.get(), touch.writes) {
+                (true, _) => "frees",
+                (false, true) => "writes",
+                (false, false) => "reads",
+            };
             let atomically = |is| if is { " atomically" } else { "" };
             let between = match block.group == session.group.number {
                 true => "no barrier is between them",
@@ -219,14 +223,12 @@ impl Session {
             };
             let other = if wrote { "has written" } else { "has read" };
             format!(
-                "{} {}{} {} bytes that {} {other}{}: {between}; {} {}; {other} {}; {}{}",
+                "{} {verb}{} {} bytes that {} {other}{}: {between}; {verb} {}; {other} {}; {}{}",
                 session.who(),
-                verb(touch.writes),
                 atomically(touch.is_atomic),
                 touch.bytes,
                 session.named(block.group, item),
                 atomically(old.is_atomic()),
-                verb(touch.writes),
                 at(touch.place),
                 at(old.place()),
                 place_in(region, region.start + touch.offset, touch.bytes),
