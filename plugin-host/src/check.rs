@@ -7,19 +7,20 @@
 //!   (`region.rs`): bits for written bytes, and records of the last accesses;
 //! - [`Session`](session::Session): one checked launch. Launches run one after the other, and their
 //!   groups and items too, so that the current item is always known;
-//! - `races.rs` and `order.rs`: accesses by several items, and the barriers and atomic operations
-//!   that order them. The result depends on identities of items, not on times;
+//! - `races.rs`, `atomics.rs` and `order.rs`: accesses by several items, and the barriers and
+//!   atomic operations that order them. The result depends on identities of items, not on times;
 //! - `ranges.rs`: accesses of all items of a loop at once, their records (`found.rs`, `seen.rs`),
 //!   and ranges that need no second check (`kept.rs`);
 //! - `report.rs`: the found errors.
 
 mod access;
+mod atomics;
+mod clocks;
 mod entry;
 mod found;
 mod group;
 mod heap;
 mod images;
-mod intervals;
 mod kept;
 mod kinds;
 mod lookup;

@@ -2,6 +2,7 @@
 #include <cooperative_groups.h>
 #include <cstdint>
 #include <cub/cub.cuh>
+#include <cuda/atomic>
 #include <curand_kernel.h>
 
 /* The launch of the next kernel. */
@@ -305,4 +306,224 @@ __global__ void right_bit_fields_in_arrays(uint32_t *y) {
   __syncthreads();
   y[i] = tile[7 - i].high + own[i & 1].high;
   free(own);
+}
+
+LAUNCH(2 x 1: zero:u32*1 u32*2)
+__global__ void wrong_flag_before_the_value(uint32_t *flag, uint32_t *x) {
+  if (blockIdx.x == 0) {
+    __threadfence();
+    atomicExch(flag, 1u);
+    x[0] = 5; // BUG: races
+  } else {
+    while (atomicAdd(flag, 0u) == 0) {}
+    __threadfence();
+    x[1] = x[0]; // BUG: races
+  }
+}
+
+LAUNCH(4 x 1: zero:u32*1 zero:u32*1)
+__global__ void wrong_end_of_a_lock_before_the_write(uint32_t *lock, uint32_t *count) {
+  while (atomicCAS(lock, 0u, 1u) != 0) {}
+  __threadfence();
+  const uint32_t value = *count; // BUG: races
+  __threadfence();
+  atomicExch(lock, 0u);
+  *count = value + 1; // BUG: races
+}
+
+LAUNCH(1 x 64: u32*1)
+__global__ void wrong_end_of_a_shared_lock_before_the_write(uint32_t *x) {
+  __shared__ uint32_t lock, count;
+  if (threadIdx.x == 0) lock = count = 0;
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) {
+    while (atomicCAS(&lock, 0u, 1u) != 0) __nanosleep(1);
+    __threadfence();
+    const uint32_t value = count; // BUG: races
+    __threadfence();
+    atomicExch(&lock, 0u);
+    count = value + 1; // BUG: races
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) *x = count;
+}
+
+LAUNCH(2 x 64: zero:u32*1 zero:u32*1)
+__global__ void right_locks(uint32_t *lock, uint32_t *count) {
+  __shared__ uint32_t own_lock, own_count;
+  if (threadIdx.x == 0) own_lock = own_count = 0;
+  __syncthreads();
+  if (threadIdx.x % 8 == 0) {
+    while (atomicCAS(&own_lock, 0u, 1u) != 0) __nanosleep(1);
+    __threadfence_block();
+    own_count += 1;
+    __threadfence_block();
+    atomicExch(&own_lock, 0u);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    while (atomicCAS(lock, 0u, 1u) != 0) {}
+    __threadfence();
+    *count += own_count;
+    __threadfence();
+    atomicExch(lock, 0u);
+    own_count = 0;
+  }
+}
+
+LAUNCH(4 x 1: u32*4 zero:u32*4 zero:u32*4 zero:u32*4)
+__global__ void right_look_back(const uint32_t *x, volatile uint32_t *flags, uint32_t *own, uint32_t *sums) {
+  const int block = blockIdx.x;
+  own[block] = x[block];
+  __threadfence();
+  flags[block] = 1;
+  uint32_t sum = x[block];
+  for (int at = block - 1; at >= 0; --at) {
+    uint32_t flag;
+    while ((flag = flags[at]) == 0) {}
+    __threadfence();
+    sum += flag == 2 ? sums[at] : own[at];
+    if (flag == 2) break;
+  }
+  sums[block] = sum;
+  __threadfence();
+  flags[block] = 2;
+}
+
+LAUNCH(4 x 64: zero:u32*4 zero:u32*1 u32*4)
+__global__ void right_last_block(uint32_t *sums, uint32_t *done, uint32_t *y) {
+  __shared__ uint32_t is_last, sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  atomicAdd(&sum, threadIdx.x);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    sums[blockIdx.x] = sum;
+    __threadfence();
+    is_last = atomicInc(done, gridDim.x) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (is_last) {
+    if (threadIdx.x < 4) y[threadIdx.x] = sums[threadIdx.x];
+    if (threadIdx.x == 0) *done = 0;
+  }
+}
+
+LAUNCH(3 x 32: zero:u32*96 zero:u32*1 zero:u32*96)
+__global__ void right_last_warp(uint32_t *x, uint32_t *done, uint32_t *y) {
+  const uint32_t i = blockIdx.x * 32 + threadIdx.x;
+  x[i] = i;
+  __syncwarp();
+  uint32_t count = 0;
+  if (threadIdx.x == 0) {
+    __threadfence();
+    count = atomicAdd(done, 1u);
+    __threadfence();
+  }
+  count = __shfl_sync(~0u, count, 0);
+  if (count == 2)
+    for (uint32_t k = threadIdx.x; k < 96; k += 32) y[k] = x[95 - k];
+}
+
+LAUNCH(1 x 64: zero:u32*1 u32*64)
+__global__ void right_release_to_another_warp(uint32_t *flag, uint32_t *x) {
+  __shared__ uint32_t tile[32];
+  cuda::atomic_ref<uint32_t, cuda::thread_scope_block> ready(*flag);
+  const uint32_t lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    tile[lane] = lane;
+    __syncwarp();
+    if (lane == 0) ready.store(1, cuda::memory_order_release);
+  } else {
+    if (lane == 0)
+      while (!ready.load(cuda::memory_order_acquire)) __nanosleep(1);
+    __syncwarp();
+    x[lane] = tile[31 - lane];
+  }
+}
+
+LAUNCH(2 x 1: zero:u32*1 u32*2)
+__global__ void wrong_write_after_an_explicit_release(uint32_t *flag, uint32_t *x) {
+  cuda::atomic_ref<uint32_t, cuda::thread_scope_device> ready(*flag);
+  if (blockIdx.x == 0) {
+    x[0] = 1;
+    ready.store(1, cuda::memory_order_release);
+    x[0] = 2; // BUG: races
+  } else {
+    while (!ready.load(cuda::memory_order_acquire)) {}
+    x[1] = x[0]; // BUG: races
+  }
+}
+
+LAUNCH(1 x 32: u32*32)
+__global__ void wrong_free_without_a_barrier(uint32_t *x) {
+  __shared__ uint32_t *all;
+  if (threadIdx.x == 0) all = (uint32_t *)malloc(32 * sizeof(uint32_t));
+  __syncthreads();
+  all[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  x[threadIdx.x] = all[31 - threadIdx.x]; // BUG: races
+  if (threadIdx.x == 31) free(all); // BUG: races
+}
+
+LAUNCH(1 x 32: u32*32)
+__global__ void right_free_behind_a_barrier(uint32_t *x) {
+  __shared__ uint32_t *all;
+  if (threadIdx.x == 0) all = (uint32_t *)malloc(32 * sizeof(uint32_t));
+  __syncthreads();
+  all[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  x[threadIdx.x] = all[31 - threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x == 7) free(all);
+}
+
+LAUNCH(1 x 32: f32*32)
+__global__ void wrong_halves_of_a_warp(float *x) {
+  __shared__ float tile[32];
+  const int i = threadIdx.x;
+  tile[i] = i; // BUG: races
+  if (i < 16) {
+    __syncwarp(0xffff);
+    x[i] = tile[31 - i]; // BUG: races
+  } else {
+    __syncwarp(0xffff0000u);
+    x[i] = tile[47 - i];
+  }
+}
+
+LAUNCH(1 x 64: u32*64)
+__global__ void wrong_neighbouring_tile(uint32_t *x) {
+  namespace cg = cooperative_groups;
+  __shared__ uint32_t values[64];
+  cg::thread_block_tile<8> tile = cg::tiled_partition<8>(cg::this_thread_block());
+  const int i = threadIdx.x;
+  values[i] = i; // BUG: races
+  tile.sync();
+  x[i] = values[i / 16 * 16 + 15 - i % 16]; // BUG: races
+}
+
+LAUNCH(1 x 64: u32*64)
+__global__ void right_tiles(uint32_t *x) {
+  namespace cg = cooperative_groups;
+  __shared__ uint32_t values[64];
+  cg::thread_block_tile<8> tile = cg::tiled_partition<8>(cg::this_thread_block());
+  const int i = threadIdx.x;
+  values[i] = i;
+  tile.sync();
+  const uint32_t other = values[i ^ 7];
+  tile.sync();
+  values[i] = other;
+  __syncwarp();
+  x[i] = values[i ^ 31];
+}
+
+LAUNCH(1 x 32: u32*32)
+__global__ void right_order_by_two_exchanges(uint32_t *x) {
+  __shared__ uint32_t values[32];
+  const int i = threadIdx.x;
+  values[i] = i;
+  if (i < 16) __syncwarp(0xffff);
+  if (i >= 15) __syncwarp(0xffff8000u);
+  if (i == 20) x[i] = values[3];
 }

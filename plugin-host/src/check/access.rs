@@ -93,14 +93,11 @@ impl Session {
                 .for_each(|it| region.mark(offset + it.start, it.end - it.start));
         }
         let is_atomic = kind & kind::ATOMIC != 0;
-        if is_atomic {
-            let (order, item) = (kind >> kind::ORDER_SHIFT, self.item());
-            let operation = Operation { address, order, reads, writes };
-            self.order.operate(&mut self.group, item, operation);
-            self.update_order();
-        }
         let touch = Touch { offset, bytes, writes, is_atomic, place };
-        if self.kinds.races && !(is_atomic && self.touch_atomically(region, touch)) {
+        if is_atomic {
+            let order = kind >> kind::ORDER_SHIFT;
+            self.operate(region, touch, Operation { address, order, reads, writes });
+        } else if self.kinds.races {
             self.touch(region, touch);
         }
     }

@@ -328,8 +328,7 @@ unsafe extern "C" fn mark(to: u64, bytes: u64) {
 unsafe extern "C" fn fence() {
     // SAFETY: as in `usual`.
     if let Some(session) = unsafe { Session::running() } {
-        session.order.fence(&mut session.group);
-        session.update();
+        session.pass_fence();
     }
 }
 

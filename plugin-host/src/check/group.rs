@@ -2,11 +2,13 @@
 //!
 //! A *segment* is a part of an item's run between two barriers. Its number is unique in the
 //! process. The segments of all items between two barriers have adjacent numbers: a [`Block`].
+//! Exchanges, fences and releases of an item begin further segments.
 
-use super::intervals::Intervals;
+use super::clocks::{Acquired, Clocks};
 use super::region::Region;
 use crate::kernel::abi::Work;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The execution of a group's items.
@@ -32,9 +34,13 @@ pub(crate) struct Block {
     pub(crate) first_item: u32,
     /// Number of barriers that the group passed before.
     pub(crate) epoch: u32,
-    /// Number of exchanges that the sub-group passed since the barrier.
-    pub(crate) exchanges: u32,
 }
+
+/// Number of items in a sub-group.
+pub(crate) const SUBGROUP_ITEMS: u32 = 32;
+
+/// The bounds of the segments that exchanges order before an item, by lane of the other item.
+pub(crate) type Exchanged = [u32; SUBGROUP_ITEMS as usize];
 
 /// A variable on an item's stack whose address the item passes on.
 pub(crate) struct Private {
@@ -64,25 +70,26 @@ pub(crate) struct Group {
     /// The current item, segments, exchanges and the last waits' places, of items with stacks.
     pub(crate) current: u32,
     pub(crate) segments: Vec<u32>,
-    pub(crate) exchanges: Vec<u32>,
+    exchanged: Vec<Exchanged>,
     pub(crate) waits: Vec<u32>,
     pub(crate) shared: Vec<Arc<Region>>,
     pub(crate) privates: Vec<Vec<Private>>,
-    /// Groups whose releases this group has acquired, and groups that a fence will acquire.
-    pub(crate) acquired: Intervals,
-    pub(crate) pending: Intervals,
-    /// Items of this group whose releases an item has acquired.
-    pub(crate) acquired_items: HashMap<u32, Intervals>,
+    /// The last item of a loop that has begun a further segment, and this segment.
+    further: Option<(u32, u32)>,
+    /// Other groups' releases that this group has acquired, and releases that a fence will acquire.
+    pub(crate) acquired: Clocks,
+    pub(crate) pending: Clocks,
+    /// Releases by items of this group, for the items that have acquired them.
+    pub(crate) acquired_items: HashMap<u32, Acquired>,
     pub(crate) is_fenced: bool,
+    /// The segments that begin with the last fences of items since the last barrier.
+    pub(crate) fences: HashMap<u32, u32>,
 }
 
 impl Group {
     pub(crate) fn new(number: u64, items: [u32; 3], mode: Mode) -> Group {
         let count = items.iter().product();
-        let (stacks, exchanges) = match mode {
-            Mode::Fibers => (count as usize, (count as usize).div_ceil(32)),
-            _ => (1, 0),
-        };
+        let stacks = if mode == Mode::Fibers { count as usize } else { 1 };
         Group {
             number,
             items,
@@ -97,15 +104,75 @@ impl Group {
             has_exchanges: false,
             current: 0,
             segments: vec![0; if mode == Mode::Fibers { stacks } else { 0 }],
-            exchanges: vec![0; exchanges],
+            exchanged: Vec::new(),
             waits: vec![0; stacks],
             shared: Vec::new(),
             privates: std::iter::repeat_with(Vec::new).take(stacks).collect(),
-            acquired: Intervals::default(),
-            pending: Intervals::default(),
+            further: None,
+            acquired: Clocks::default(),
+            pending: Clocks::default(),
             acquired_items: HashMap::new(),
             is_fenced: false,
+            fences: HashMap::new(),
         }
+    }
+
+    /// Begins an epoch, whose segments begin with `base`.
+    pub(crate) fn begin_epoch(&mut self, epoch: u32, base: u32) {
+        (self.base, self.epoch, self.epoch_first) = (base, epoch, base);
+        self.segment = base + if self.mode == Mode::Fibers { self.current } else { self.count };
+        for (item, segment) in self.segments.iter_mut().enumerate() {
+            *segment = base + item as u32;
+        }
+        self.further = None;
+        self.fences.clear();
+    }
+
+    /// Begins a further segment of the current item.
+    pub(crate) fn begin_segment(&mut self, item: u32, segment: u32) {
+        match (self.is_in_loop, self.mode) {
+            (true, _) => self.further = Some((item, segment)),
+            (false, Mode::Fibers) => {
+                (self.segment, self.segments[item as usize]) = (segment, segment);
+            }
+            (false, _) => self.segment = segment,
+        }
+    }
+
+    /// Orders all that some items of a sub-group did before all that they will do. The segments of
+    /// the sub-group begin with `base` then.
+    pub(crate) fn exchange(&mut self, items: Range<usize>, lanes: u32, base: u32) {
+        self.has_exchanges = true;
+        self.exchanged.resize(self.count as usize, [0; SUBGROUP_ITEMS as usize]);
+        let begin = items.start;
+        let chosen = || items.clone().filter(|item| lanes >> (item - begin) & 1 == 1);
+        let mut all = [0; SUBGROUP_ITEMS as usize];
+        for item in chosen() {
+            let known = &self.exchanged[item];
+            all.iter_mut().zip(known).for_each(|(all, known)| *all = (*all).max(*known));
+        }
+        for (lane, bound) in all.iter_mut().enumerate() {
+            *bound = if lanes >> lane & 1 == 1 { base } else { *bound };
+        }
+        for item in chosen() {
+            self.exchanged[item] = all;
+            self.segments[item] = base + (item - begin) as u32;
+        }
+        if self.acquired_items.is_empty() {
+            return;
+        }
+        let mut acquired = Acquired::default();
+        let own = chosen().filter_map(|item| self.acquired_items.get(&(item as u32)));
+        own.for_each(|own| acquired.join(own));
+        for item in chosen() {
+            self.acquired_items.insert(item as u32, acquired.clone());
+        }
+    }
+
+    /// Returns the bounds of the segments of an item's sub-group that exchanges order before the
+    /// item; none without exchanges.
+    pub(crate) fn exchanged(&self, item: u32) -> &[u32] {
+        self.exchanged.get(item as usize).map_or(&[], |bounds| bounds.as_slice())
     }
 
     /// Returns the index of the current item; [`Group::count`] for the group's own code.
@@ -121,9 +188,13 @@ impl Group {
     /// Returns the segment of the current item.
     #[inline]
     pub(crate) fn segment(&self, work: &Work) -> u32 {
-        match self.is_in_loop {
-            true => self.base + index_of(work.item, self.items),
-            false => self.segment,
+        if !self.is_in_loop {
+            return self.segment;
+        }
+        let item = index_of(work.item, self.items);
+        match self.further {
+            Some((other, segment)) if other == item => segment,
+            _ => self.base + item,
         }
     }
 

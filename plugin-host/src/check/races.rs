@@ -8,6 +8,8 @@
 //! - A write takes the place of the last write, which it races with otherwise. Two atomic writes
 //!   are both kept.
 
+use super::group::SUBGROUP_ITEMS;
+use super::order::Access;
 use super::region::{Cells, MoreCells, Record, Region};
 use super::report::{What, at, place_in};
 use super::session::Session;
@@ -180,21 +182,15 @@ impl Session {
         }
         let (block, item) = self.block_of(segment);
         let (group, own) = (&*self.group, self.item());
-        let identity = (block.group, block.epoch, item);
+        let is_before = || self.order.is_before(Access { record: old, block, item }, group, own);
         if block.group != group.number {
-            return match self.order.is_before(identity, group, own) {
-                true => Relation::Ordered,
-                false => Relation::Unordered,
-            };
+            return if is_before() { Relation::Ordered } else { Relation::Unordered };
         }
-        let is_near = item / 32 == own / 32 && group.has_exchanges;
-        let exchanges = group.exchanges.get(own as usize / 32).copied().unwrap_or(0);
-        let is_exchanged = is_near && block.exchanges < exchanges;
-        if item == own
-            || block.epoch < group.epoch
-            || is_exchanged
-            || self.order.is_before(identity, group, own)
-        {
+        let is_near = item / SUBGROUP_ITEMS == own / SUBGROUP_ITEMS && group.has_exchanges;
+        let lane = (item % SUBGROUP_ITEMS) as usize;
+        let is_exchanged =
+            || is_near && group.exchanged(own).get(lane).is_some_and(|end| segment < *end);
+        if item == own || block.epoch < group.epoch || is_exchanged() || is_before() {
             return Relation::Before;
         }
         if is_near { Relation::Near } else { Relation::Unordered }

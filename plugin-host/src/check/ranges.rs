@@ -87,7 +87,8 @@ pub(crate) unsafe extern "C" fn check(
 
 impl Session {
     fn check_ranges(&mut self, ranges: &[Range], items: u32, first: u32) -> bool {
-        if self.group.mode != Mode::ItemLoops {
+        let site = ranges.first().map_or(0, |range| range.site as usize);
+        if self.group.mode != Mode::ItemLoops || self.order.begin_loop(site) {
             return false;
         }
         let base = self.group.base + first;

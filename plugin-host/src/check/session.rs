@@ -1,7 +1,7 @@
 //! A checked launch.
 
 use super::found::Found;
-use super::group::{Block, Group, Mode};
+use super::group::{Block, Group, Mode, SUBGROUP_ITEMS};
 use super::kept::Kept;
 use super::kinds::Kinds;
 use super::memory::Checker;
@@ -36,8 +36,8 @@ pub(crate) struct Session {
     pub(crate) dynamic_bytes: u64,
     /// Segments below this one are of earlier launches, or before a barrier of the grid.
     pub(crate) first: u32,
-    next: u32,
-    blocks: Vec<Block>,
+    pub(crate) next: u32,
+    pub(crate) blocks: Vec<Block>,
     pub(crate) group: Box<Group>,
     /// Groups that wait for others, by number.
     parked: HashMap<u64, Box<Group>>,
@@ -245,37 +245,22 @@ impl Session {
         // One segment more is that of the group's own code.
         let base = self.next;
         self.next = self.next.saturating_add(group.count + 1);
-        let block = Block { base, group: group.number, first_item: 0, epoch, exchanges: 0 };
-        self.blocks.push(block);
-        (group.base, group.epoch, group.epoch_first) = (base, epoch, base);
+        self.blocks.push(Block { base, group: group.number, first_item: 0, epoch });
+        group.begin_epoch(epoch, base);
+        self.order.end_loop();
         (self.state.base, self.state.segment) = (base, base);
-        group.segment = base + if group.mode == Mode::Fibers { group.current } else { group.count };
-        for (item, segment) in group.segments.iter_mut().enumerate() {
-            *segment = base + item as u32;
-        }
-        if group.has_exchanges {
-            group.exchanges.fill(0);
-        }
     }
 
-    /// Orders all that the items of a sub-group did before all that they will do.
-    pub(crate) fn pass_exchange(&mut self, subgroup: usize) {
+    /// Orders all that some items of a sub-group did before all that they will do. `lanes` has a
+    /// bit for each of them.
+    pub(crate) fn pass_exchange(&mut self, subgroup: usize, lanes: u32) {
         let group = &mut *self.group;
-        let (base, first) = (self.next, subgroup * 32);
-        let end = (first + 32).min(group.count as usize);
+        let (base, first) = (self.next, subgroup * SUBGROUP_ITEMS as usize);
+        let end = (first + SUBGROUP_ITEMS as usize).min(group.count as usize);
         self.next = self.next.saturating_add((end - first) as u32);
-        group.has_exchanges = true;
-        group.exchanges[subgroup] += 1;
-        self.blocks.push(Block {
-            base,
-            group: group.number,
-            first_item: first as u32,
-            epoch: group.epoch,
-            exchanges: group.exchanges[subgroup],
-        });
-        for (index, segment) in group.segments[first..end].iter_mut().enumerate() {
-            *segment = base + index as u32;
-        }
+        let (number, epoch) = (group.number, group.epoch);
+        self.blocks.push(Block { base, group: number, first_item: first as u32, epoch });
+        group.exchange(first..end, lanes, base);
         self.update();
     }
 
@@ -383,10 +368,16 @@ impl Session {
     #[inline]
     pub(crate) fn item(&self) -> u32 {
         if self.group.mode == Mode::ItemLoops {
-            return self.state.segment - self.group.base;
+            let item = self.state.segment - self.group.base;
+            return if item <= self.group.count { item } else { self.item_of_further_segment() };
         }
         // SAFETY: as above.
         self.group.item(unsafe { &*self.work })
+    }
+
+    #[cold]
+    fn item_of_further_segment(&self) -> u32 {
+        self.block_of(self.state.segment).1
     }
 
     /// Returns whether a record is a read by a group that is over, so that any write by the current

@@ -65,9 +65,9 @@ pub(crate) fn compare_waits(items: Range<usize>, is_active: impl Fn(usize) -> bo
     with(|session| session.compare_waits(items, is_active));
 }
 
-/// Notes that the active items of a sub-group have reached an exchange. Items that are present by
+/// Notes that items of a sub-group, `lanes`, have reached an exchange. Items that are present by
 /// chance may have reached it at different lines.
 #[inline]
-pub(crate) fn pass_exchange(subgroup: usize) {
-    with(|session| session.pass_exchange(subgroup));
+pub(crate) fn pass_exchange(subgroup: usize, lanes: u32) {
+    with(|session| session.pass_exchange(subgroup, lanes));
 }

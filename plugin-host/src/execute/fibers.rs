@@ -244,7 +244,7 @@ impl Group {
                 continue;
             }
             steps::compare_waits(begin..end, |item| waits(&states[item - begin]));
-            steps::pass_exchange(number);
+            steps::pass_exchange(number, u32::MAX);
             subgroup.turn ^= 1;
             let values = &mut subgroup.values[subgroup.turn];
             let items = &mut self.items[begin..end];
@@ -276,7 +276,7 @@ impl Group {
                 if lanes != 0 && chosen().all(|at| waits(&at) || self.states[at] == State::Done) {
                     let present: Vec<usize> = chosen().filter(waits).collect();
                     steps::compare_waits(begin..end, |item| present.contains(&item));
-                    self.exchange_lanes(begin, present);
+                    self.exchange_lanes(begin, present, lanes);
                     any = true;
                 }
             }
@@ -293,15 +293,19 @@ impl Group {
             let waits = |at: &usize| self.states[*at] == State::Waiting(Wait::GatherOf(0));
             let present: Vec<usize> = (begin..end).filter(waits).collect();
             any |= !present.is_empty();
-            self.exchange_lanes(begin, present);
+            let waits_or_is_over = |at: &usize| waits(at) || self.states[*at] == State::Done;
+            let lanes =
+                (begin..end).filter(waits_or_is_over).fold(0, |mask, at| mask | 1 << (at - begin));
+            self.exchange_lanes(begin, present, lanes);
         }
         any
     }
 
-    /// Gives the items, of a sub-group that begins with item `begin`, each other's values.
-    fn exchange_lanes(&mut self, begin: usize, present: Vec<usize>) {
+    /// Gives the items, of a sub-group that begins with item `begin`, each other's values. `lanes`
+    /// has returned items too.
+    fn exchange_lanes(&mut self, begin: usize, present: Vec<usize>, lanes: u32) {
         if !present.is_empty() {
-            steps::pass_exchange(begin / SUBGROUP_ITEMS);
+            steps::pass_exchange(begin / SUBGROUP_ITEMS, lanes);
         }
         let mut values = [0; SUBGROUP_ITEMS];
         present.iter().for_each(|at| values[at - begin] = self.items[*at].value);

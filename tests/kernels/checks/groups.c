@@ -74,6 +74,50 @@ LONGSHORE_KERNEL(wrong_store_beside_atomics, (uint32_t *x)) {
     longshore_atomic_add(x, 1u); // BUG: races
 }
 
+LAUNCH(2 x 1: zero:u32*1 u32*2)
+LONGSHORE_KERNEL(wrong_write_after_a_release, (uint32_t *flag, uint32_t *x)) {
+  if (longshore_group_id(0) == 0) {
+    longshore_atomic_store_explicit(flag, 1u, LONGSHORE_RELEASE, LONGSHORE_SCOPE_DEVICE);
+    x[0] = 3; // BUG: races
+  } else if (longshore_atomic_load_explicit(flag, LONGSHORE_ACQUIRE, LONGSHORE_SCOPE_DEVICE)) {
+    x[1] = x[0]; // BUG: races
+  }
+}
+
+LAUNCH(2 x 1: zero:u32*1 u32*2)
+LONGSHORE_KERNEL(wrong_write_between_a_fence_and_its_store, (uint32_t *flag, uint32_t *x)) {
+  if (longshore_group_id(0) == 0) {
+    longshore_fence(LONGSHORE_RELEASE, LONGSHORE_SCOPE_DEVICE);
+    x[0] = 3; // BUG: races
+    longshore_atomic_store(flag, 1u);
+  } else if (longshore_atomic_load(flag)) {
+    longshore_fence(LONGSHORE_ACQUIRE, LONGSHORE_SCOPE_DEVICE);
+    x[1] = x[0]; // BUG: races
+  }
+}
+
+LAUNCH(3 x 4: zero:u32*1 zero:u32*4)
+LONGSHORE_GROUP_KERNEL(wrong_write_of_a_group_after_a_release, (uint32_t *lock, uint32_t *x)) {
+  LONGSHORE_ITEMS {
+    if (longshore_item_id(0) == 2) {
+      while (longshore_atomic_exchange_explicit(lock, 1u, LONGSHORE_ACQUIRE, LONGSHORE_SCOPE_DEVICE)) {}
+      uint32_t sum = x[0] + 1; // BUG: races
+      longshore_atomic_store_explicit(lock, 0u, LONGSHORE_RELEASE, LONGSHORE_SCOPE_DEVICE);
+      x[0] = sum; // BUG: races
+    }
+  }
+}
+
+LAUNCH(6 x 64: zero:u32*8 u32*384 u32*64)
+LONGSHORE_KERNEL(wrong_writes_of_all_items_after_a_fence, (uint32_t *flags, uint32_t *x, uint32_t *y)) {
+  uint32_t group = longshore_group_id(0);
+  longshore_fence(LONGSHORE_RELEASE, LONGSHORE_SCOPE_DEVICE);
+  longshore_atomic_add(flags + group, 1u);
+  x[longshore_global_id(0)] = 1; // BUG: races
+  if (group == 5 && longshore_atomic_load_explicit(flags + 4, LONGSHORE_ACQUIRE, LONGSHORE_SCOPE_DEVICE))
+    y[longshore_item_id(0)] = x[4 * 64 + longshore_item_id(0)]; // BUG: races
+}
+
 LAUNCH(4 x 8: f32*32 f32*4)
 LONGSHORE_KERNEL(right_groups_of_their_own, (const float *x, float *y)) {
   float sum = longshore_subgroup_reduce_add(x[longshore_global_id(0)]);
@@ -125,6 +169,28 @@ LONGSHORE_GROUP_KERNEL(right_sums_from_group_to_group, (uint32_t *x, uint32_t *r
       }
       longshore_atomic_store_explicit(ready + group, 1u, LONGSHORE_RELEASE, LONGSHORE_SCOPE_DEVICE);
     }
+  }
+}
+
+LAUNCH(3 x 4: zero:u32*1 zero:u32*4 zero:u32*12)
+LONGSHORE_KERNEL(right_writes_before_and_after_a_release, (uint32_t *flag, uint32_t *x, uint32_t *y)) {
+  if (longshore_item_id(0) != 0) return;
+  if (longshore_atomic_load_explicit(flag, LONGSHORE_ACQUIRE, LONGSHORE_SCOPE_DEVICE)) x[0] += x[1];
+  x[1] = 1;
+  longshore_atomic_store_explicit(flag, 1u, LONGSHORE_RELEASE, LONGSHORE_SCOPE_DEVICE);
+  y[longshore_global_id(0)] = 1;
+}
+
+LAUNCH(2 x 1: zero:u32*1 u32*2)
+LONGSHORE_KERNEL(right_relaxed_operations_with_fences, (uint32_t *flag, uint32_t *x)) {
+  if (longshore_group_id(0) == 0) {
+    x[0] = 3;
+    longshore_fence(LONGSHORE_RELEASE, LONGSHORE_SCOPE_DEVICE);
+    longshore_atomic_store(flag, 1u);
+  } else if (longshore_atomic_load(flag)) {
+    longshore_fence(LONGSHORE_ACQUIRE, LONGSHORE_SCOPE_DEVICE);
+    x[1] = x[0];
+    *flag = 0;
   }
 }
 

@@ -117,6 +117,19 @@ LONGSHORE_KERNEL(wrong_sub_groups_do_not_wait_for_each_other, (float *x)) {
   x[i] = tile[63 - i]; // BUG: races
 }
 
+LAUNCH(1 x 32: u32*1 u32*2)
+LONGSHORE_KERNEL(wrong_write_after_the_release_in_a_group, (uint32_t *flag, uint32_t *x)) {
+  uint32_t i = longshore_item_id(0);
+  if (i == 0) *flag = 0;
+  longshore_barrier();
+  if (i == 3) {
+    longshore_atomic_store_explicit(flag, 1u, LONGSHORE_RELEASE, LONGSHORE_SCOPE_GROUP);
+    x[0] = i; // BUG: races
+  }
+  if (i == 5 && longshore_atomic_load_explicit(flag, LONGSHORE_ACQUIRE, LONGSHORE_SCOPE_GROUP))
+    x[1] = x[0]; // BUG: races
+}
+
 LAUNCH(1 x 64: f32*64)
 LONGSHORE_KERNEL(right_barriers, (float *x)) {
   LONGSHORE_SHARED(float, tile, [64]);
@@ -219,6 +232,20 @@ LONGSHORE_KERNEL(right_last_item_to_arrive, (uint32_t *x, uint32_t *y)) {
   x[i] = i;
   if (longshore_atomic_add_explicit(arrived, 1u, LONGSHORE_ACQ_REL, LONGSHORE_SCOPE_GROUP) == 31)
     for (uint32_t k = 0; k < 32; ++k) y[k] = x[k];
+}
+
+LAUNCH(1 x 64: u32*1 u32*64)
+LONGSHORE_KERNEL(right_release_and_fence_in_a_group, (uint32_t *flag, uint32_t *x)) {
+  uint32_t i = longshore_item_id(0);
+  if (i == 0) *flag = 0;
+  longshore_barrier();
+  if (i == 0) {
+    x[0] = 7;
+    longshore_atomic_store_explicit(flag, 1u, LONGSHORE_RELEASE, LONGSHORE_SCOPE_GROUP);
+  } else if (longshore_atomic_load(flag)) {
+    longshore_fence(LONGSHORE_ACQUIRE, LONGSHORE_SCOPE_GROUP);
+    x[i] = x[0];
+  }
 }
 
 LAUNCH(1 x 64: u32*64)
