@@ -113,8 +113,8 @@ enum hipDeviceAttribute_t { hipDeviceAttributeMaxThreadsPerBlock = 1, hipDeviceA
   template <class... T, class... A> __host__ longshore_unknown_ name(A &&...);                                        \
   template <class... T> __host__ longshore_unknown_ name(...);
 
-/* Calls with any arguments. The templates do not take arrays of variable length, the other functions
- * do not take all objects. */
+/* Calls with any arguments. The templates do not take arrays of variable length, and the other
+ * functions do not take all objects. */
 #define LONGSHORE_HOST_CALL_OF_(result, name)                                                                         \
   template <class... A> __host__ inline result name(A &&...) { return (result)0; }                                    \
   __host__ inline result name(...) { return (result)0; }

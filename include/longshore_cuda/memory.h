@@ -15,8 +15,8 @@ LONGSHORE_CUDA_ void longshore_cuda_fence_system_() { longshore_fence_(LONGSHORE
 /* ---- Atomic operations ----------------------------------------------------------------------- */
 
 /* For the types that CUDA's functions lack, there are templates. A program may have functions for
- * these types: the parameters of the templates convert any value to T, which makes every function of
- * a program the better one. */
+ * these types: the parameters of the templates convert any value to T, which makes every function
+ * of a program the better one. */
 template <class T, class... Of> struct longshore_one_of_ {};
 template <class T, class First, class... Of> struct longshore_one_of_<T, First, Of...> : longshore_one_of_<T, Of...> {};
 template <class T, class... Of> struct longshore_one_of_<T, T, Of...> { typedef T type; };

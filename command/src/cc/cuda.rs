@@ -96,8 +96,8 @@ fn names(language: Language) -> impl Iterator<Item = String> {
 }
 
 /// Writes a source with the code of another one, or with the text of `reduced` and its keywords in
-/// its place, that makes the compiler generate the kernels in `names`, such as `k<float, 256>`.
-/// Returns the new source.
+/// its place. The source makes the compiler generate the kernels in `names`, such as
+/// `k<float, 256>`. Returns the new source.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -143,8 +143,8 @@ pub(super) fn rewritten(
     Ok(Source { file, options: options.unwrap_or_default(), ..source.clone() })
 }
 
-/// Writes the headers of a reduced source, of which `texts` has the changed ones. Returns the options
-/// by which clang reads them.
+/// Writes the headers of a reduced source, which `texts` has. Returns the options by which clang
+/// reads them.
 fn replaced(
     reduced: &Reduced,
     texts: &BTreeMap<String, String>,
