@@ -13,99 +13,117 @@
 #define __DRIVER_TYPES_H__
 #define __VECTOR_TYPES_H__
 #define CUDA_VERSION 12040
+/* Words of the runtime's headers without an effect here. */
+#define CUDAAPI
+#define CUDARTAPI
+#define CUDART_CB
+#define CUDA_CB
 
 /* Numbers of cuFFT and hipFFT, which kernels have as parameters. */
 typedef float cufftReal, hipfftReal;
 typedef double cufftDoubleReal, hipfftDoubleReal;
 typedef float2 cufftComplex, hipfftComplex;
 typedef double2 cufftDoubleComplex, hipfftDoubleComplex;
+/* Other types of vendors' libraries that are numbers or addresses. */
+typedef int cufftHandle, CUdevice, hipDevice_t;
+typedef unsigned long long CUdeviceptr;
+typedef void *hipDeviceptr_t;
 
 /* Names of vendors' libraries in code of the host: `longshore cc` declares them by their use, as
- * values that convert to all types. */
-#define LONGSHORE_UNKNOWN_OPERATOR_(type, op)                                                                         \
-  template <class T> friend __host__ type operator op(const longshore_unknown_ &, const T &);                         \
-  template <class T> friend __host__ type operator op(const T &, const longshore_unknown_ &);                         \
-  friend __host__ type operator op(const longshore_unknown_ &, const longshore_unknown_ &);
-struct longshore_unknown_ {
-  longshore_unknown_() = default;
-  template <class T> __host__ longshore_unknown_(const T &) {}
-  template <class T> __host__ operator T() const;
+ * values that convert to all types. Functions of the host alone use them. */
+template <bool, class T> struct longshore_where_ {};
+template <class T> struct longshore_where_<true, T> { typedef T type; };
+struct longshore_unknown_base_;
+#define LONGSHORE_IS_UNKNOWN_(T) __is_base_of(longshore_unknown_base_, T)
+/* A class of the program, such as a stream. */
+#define LONGSHORE_IS_KNOWN_CLASS_(T) (__is_class(T) && !LONGSHORE_IS_UNKNOWN_(T))
+#define LONGSHORE_IS_PAIR_(A, B) (LONGSHORE_IS_UNKNOWN_(A) || LONGSHORE_IS_UNKNOWN_(B))
+#define LONGSHORE_UNKNOWN_OPERATOR_(result, op, condition)                                                            \
+  template <class A, class B>                                                                                         \
+  friend __host__ typename longshore_where_<(condition), result>::type operator op(const A &, const B &);
+#define LONGSHORE_UNKNOWN_ASSIGNMENT_(op)                                                                             \
+  template <class A, class B>                                                                                         \
+  friend __host__ typename longshore_where_<LONGSHORE_IS_PAIR_(A, B), A>::type &operator op(A &, const B &);
+template <class M> struct longshore_unknown_of_;
+typedef longshore_unknown_of_<long long> longshore_unknown_;
+/* The operators, which only unknown operands find. */
+struct longshore_unknown_base_ {
+  LONGSHORE_UNKNOWN_OPERATOR_(bool, ==, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(bool, !=, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(bool, <, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(bool, >, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(bool, <=, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(bool, >=, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, |, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, &, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, ^, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, +, LONGSHORE_IS_PAIR_(A, B) && !LONGSHORE_IS_KNOWN_CLASS_(A))
+  LONGSHORE_UNKNOWN_OPERATOR_(A, +, LONGSHORE_IS_UNKNOWN_(B) && LONGSHORE_IS_KNOWN_CLASS_(A))
+  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, -, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, *, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, /, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, %, LONGSHORE_IS_PAIR_(A, B))
+  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, <<, LONGSHORE_IS_PAIR_(A, B) && !LONGSHORE_IS_KNOWN_CLASS_(A))
+  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, >>, LONGSHORE_IS_PAIR_(A, B) && !LONGSHORE_IS_KNOWN_CLASS_(A))
+  LONGSHORE_UNKNOWN_ASSIGNMENT_(|=)
+  LONGSHORE_UNKNOWN_ASSIGNMENT_(&=)
+  LONGSHORE_UNKNOWN_ASSIGNMENT_(^=)
+  LONGSHORE_UNKNOWN_ASSIGNMENT_(+=)
+  LONGSHORE_UNKNOWN_ASSIGNMENT_(-=)
+  LONGSHORE_UNKNOWN_ASSIGNMENT_(*=)
+  LONGSHORE_UNKNOWN_ASSIGNMENT_(/=)
+  LONGSHORE_UNKNOWN_ASSIGNMENT_(%=)
+  LONGSHORE_UNKNOWN_ASSIGNMENT_(<<=)
+  LONGSHORE_UNKNOWN_ASSIGNMENT_(>>=)
+  template <class S, class B>
+  friend __host__ typename longshore_where_<LONGSHORE_IS_UNKNOWN_(B) && LONGSHORE_IS_KNOWN_CLASS_(S), S>::type &
+  operator<<(S &, const B &);
+};
+/* The value of another type than an integer. */
+template <class T, bool IsInteger> struct longshore_converted_ { static __host__ T from(long long); };
+template <class T> struct longshore_converted_<T, true> {
+  static constexpr __host__ T from(long long value) { return (T)value; }
+};
+/* A value without a constructor, so that `c ? x : 0` has one type. `M` gives its size. */
+template <class M> struct longshore_unknown_of_ : longshore_unknown_base_ {
+  longshore_unknown_of_() = default;
+  constexpr __host__ longshore_unknown_of_(longshore_unknown_base_, M value) : value_(value) {}
+  /* For `switch`. */
+  constexpr __host__ operator int() const { return (int)value_; }
+  template <class T, typename longshore_where_<!LONGSHORE_IS_UNKNOWN_(T), int>::type = 0>
+  constexpr __host__ operator T() const {
+    return longshore_converted_<T, __is_integral(T) || __is_enum(T)>::from((long long)value_);
+  }
   template <class... A> __host__ longshore_unknown_ operator()(A &&...) const;
   template <class T> __host__ longshore_unknown_ operator[](const T &) const;
-  LONGSHORE_UNKNOWN_OPERATOR_(bool, ==)
-  LONGSHORE_UNKNOWN_OPERATOR_(bool, !=)
-  LONGSHORE_UNKNOWN_OPERATOR_(bool, <)
-  LONGSHORE_UNKNOWN_OPERATOR_(bool, >)
-  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, |)
-  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, &)
-  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, +)
-  LONGSHORE_UNKNOWN_OPERATOR_(longshore_unknown_, *)
-  template <class S> friend __host__ S &operator<<(S &, const longshore_unknown_ &);
+  __host__ longshore_unknown_ operator-() const;
+  __host__ longshore_unknown_ operator~() const;
+  __host__ longshore_unknown_ operator*() const;
+
+private:
+  M value_;
 };
+/* A type. Handles have the size of a pointer, and enumerations the size of a number. */
+template <class M> struct longshore_unknown_type_ : longshore_unknown_of_<M> {
+  longshore_unknown_type_() = default;
+  template <class T> __host__ longshore_unknown_type_(const T &) {}
+  template <class A, class B, class... C> __host__ longshore_unknown_type_(const A &, const B &, const C &...) {}
+};
+typedef longshore_unknown_type_<long long> longshore_unknown_handle_;
 
 /* The functions that `kernel<<<grid, block>>>()` calls. */
-extern "C" __host__ int cudaConfigureCall(dim3 grid, dim3 block, size_t shared = 0, longshore_unknown_ stream = longshore_unknown_());
-extern "C" __host__ int hipConfigureCall(dim3 grid, dim3 block, size_t shared = 0, longshore_unknown_ stream = longshore_unknown_());
-extern "C" __host__ unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, longshore_unknown_ stream = longshore_unknown_());
-extern "C" __host__ unsigned int __hipPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, longshore_unknown_ stream = longshore_unknown_());
+extern "C" __host__ int cudaConfigureCall(dim3 grid, dim3 block, size_t shared = 0, longshore_unknown_handle_ stream = longshore_unknown_handle_());
+extern "C" __host__ int hipConfigureCall(dim3 grid, dim3 block, size_t shared = 0, longshore_unknown_handle_ stream = longshore_unknown_handle_());
+extern "C" __host__ unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, longshore_unknown_handle_ stream = longshore_unknown_handle_());
+extern "C" __host__ unsigned int __hipPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, longshore_unknown_handle_ stream = longshore_unknown_handle_());
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600, cudaErrorNotSupported = 801, cudaErrorUnknown = 999, cudaErrorPeerAccessAlreadyEnabled = 704, cudaErrorCooperativeLaunchTooLarge = 720 };
-typedef enum cudaError_t cudaError;
-enum hipError_t { hipSuccess = 0, hipErrorInvalidValue = 1, hipErrorOutOfMemory = 2, hipErrorMemoryAllocation = 2, hipErrorNotReady = 600, hipErrorNotSupported = 801, hipErrorUnknown = 999, hipErrorPeerAccessAlreadyEnabled = 704 };
-#define LONGSHORE_HOST_ENUM_(api)                                                                                     \
-  enum api##MemcpyKind {                                                                                              \
-    api##MemcpyHostToHost,                                                                                            \
-    api##MemcpyHostToDevice,                                                                                          \
-    api##MemcpyDeviceToHost,                                                                                          \
-    api##MemcpyDeviceToDevice,                                                                                        \
-    api##MemcpyDefault                                                                                                \
-  };                                                                                                                  \
-  enum api##Flag { api##EventDefault = 0, api##EventBlockingSync = 1, api##EventDisableTiming = 2, api##StreamDefault = 0,      \
-         api##StreamNonBlocking = 1, api##HostAllocDefault = 0, api##HostAllocPortable = 1, api##HostAllocMapped = 2, \
-         api##HostAllocWriteCombined = 4, api##MemAttachGlobal = 1, api##DeviceScheduleAuto = 0, api##DeviceMapHost = 8, \
-         api##HostMallocDefault = 0, api##HostMallocMapped = 2, api##HostMallocPortable = 1, api##HostRegisterDefault = 0, \
-         api##DeviceBlockingSync = 4, api##DeviceScheduleBlockingSync = 4, api##CpuDeviceId = -1 };                   \
-  enum api##FuncCache { api##FuncCachePreferNone, api##FuncCachePreferShared, api##FuncCachePreferL1, api##FuncCachePreferEqual }; \
-  enum api##FuncAttribute { api##FuncAttributeMaxDynamicSharedMemorySize = 8,                                         \
-                            api##FuncAttributePreferredSharedMemoryCarveout = 9 };                                       \
-  enum api##SharedMemConfig { api##SharedMemBankSizeDefault, api##SharedMemBankSizeFourByte, api##SharedMemBankSizeEightByte }; \
-  enum api##Limit { api##LimitStackSize, api##LimitPrintfFifoSize, api##LimitMallocHeapSize };                        \
-  enum api##MemoryAdvise { api##MemAdviseSetReadMostly = 1, api##MemAdviseSetPreferredLocation = 3,                   \
-                           api##MemAdviseSetAccessedBy = 5 };                                                         \
-  enum api##StreamCaptureMode { api##StreamCaptureModeGlobal, api##StreamCaptureModeThreadLocal, api##StreamCaptureModeRelaxed }; \
-  typedef struct longshore_stream_ *api##Stream_t;                                                                    \
-  typedef struct longshore_event_ *api##Event_t;                                                                      \
-  typedef struct longshore_graph_ *api##Graph_t;                                                                      \
-  typedef struct longshore_graph_exec_ *api##GraphExec_t;                                                             \
-  typedef struct longshore_array_ *api##Array_t;                                                                      \
-  typedef void (*api##HostFn_t)(void *);                                                                              \
-  struct api##Extent { size_t width, height, depth; };                                                                \
-  struct api##FuncAttributes { size_t sharedSizeBytes, constSizeBytes, localSizeBytes; int maxThreadsPerBlock, numRegs; }; \
-  struct api##PointerAttributes { int type, device; void *devicePointer, *hostPointer; };                             \
-  struct api##DeviceProp {                                                                                            \
-    char name[256];                                                                                                   \
-    size_t totalGlobalMem, sharedMemPerBlock, totalConstMem, memPitch, textureAlignment, sharedMemPerBlockOptin,      \
-        sharedMemPerMultiprocessor;                                                                                   \
-    int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate, major, minor,        \
-        multiProcessorCount, kernelExecTimeoutEnabled, integrated, canMapHostMemory, computeMode, concurrentKernels,  \
-        ECCEnabled, pciBusID, pciDeviceID, pciDomainID, asyncEngineCount, unifiedAddressing, memoryClockRate,         \
-        memoryBusWidth, l2CacheSize, maxThreadsPerMultiProcessor, managedMemory, cooperativeLaunch,                   \
-        cooperativeMultiDeviceLaunch, concurrentManagedAccess, pageableMemoryAccess, isMultiGpuBoard;                 \
-    char gcnArchName[256];                                                                                            \
-  };                                                                                                                  \
-  __host__ const char *api##GetErrorString(api##Error_t);                                                             \
-  __host__ const char *api##GetErrorName(api##Error_t);
-LONGSHORE_HOST_ENUM_(cuda)
-LONGSHORE_HOST_ENUM_(hip)
+#include "host_types.h"
 
-typedef struct hipDeviceProp hipDeviceProp_t;
-typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t, hipTextureObject_t;
-enum cudaComputeMode { cudaComputeModeDefault, cudaComputeModeExclusive, cudaComputeModeProhibited, cudaComputeModeExclusiveProcess };
-enum cudaDeviceAttr { cudaDevAttrIntegrated = 18, cudaDevAttrComputeMode = 20, cudaDevAttrMaxThreadsPerMultiProcessor = 39, cudaDevAttrMaxThreadsPerBlock = 1, cudaDevAttrMaxSharedMemoryPerBlock = 8, cudaDevAttrWarpSize = 10, cudaDevAttrClockRate = 13, cudaDevAttrMultiProcessorCount = 16, cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76, cudaDevAttrCooperativeLaunch = 95, cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
-enum hipDeviceAttribute_t { hipDeviceAttributeMaxThreadsPerBlock = 1, hipDeviceAttributeMultiprocessorCount = 16, hipDeviceAttributeWarpSize = 10, hipDeviceAttributeCooperativeLaunch = 26, hipDeviceAttributeMaxSharedMemoryPerBlock = 74, hipDeviceAttributeManagedMemory = 55 };
-
-#define LONGSHORE_UNKNOWN_TYPE_(name) typedef longshore_unknown_ name;
-#define LONGSHORE_UNKNOWN_VALUE_(name) extern const longshore_unknown_ name;
+#define LONGSHORE_UNKNOWN_TYPE_(name) typedef longshore_unknown_handle_ name;
+#define LONGSHORE_UNKNOWN_ENUM_(name) typedef longshore_unknown_type_<int> name;
+/* Each value is another constant, for the cases of a `switch`. */
+#define LONGSHORE_UNKNOWN_VALUE_(name)                                                                                \
+  static constexpr longshore_unknown_ name __attribute__((unused)) = {longshore_unknown_base_(), 100000 + __COUNTER__};
 #define LONGSHORE_UNKNOWN_CALL_(name)                                                                                 \
   template <class... A> __host__ longshore_unknown_ name(A &&...);                                                    \
   __host__ longshore_unknown_ name(...);

@@ -9,7 +9,7 @@ macro_rules! headers {
     };
 }
 /// The headers, by their paths in a folder of headers.
-const HEADERS: [(&str, &str); 33] = headers![
+const HEADERS: [(&str, &str); 35] = headers![
     "longshore_device.h",
     "longshore_math.h",
     "longshore_math/angles.h",
@@ -31,7 +31,9 @@ const HEADERS: [(&str, &str); 33] = headers![
     "longshore_cuda/half.h",
     "longshore_cuda/heap.h",
     "longshore_cuda/host.h",
+    "longshore_cuda/host_types.h",
     "longshore_cuda/libcu.h",
+    "longshore_cuda/libraries.h",
     "longshore_cuda/math.h",
     "longshore_cuda/memory.h",
     "longshore_cuda/numbers.h",
@@ -134,6 +136,7 @@ const VENDORS: [(&str, &[&str]); 9] = [
             "cuda_fp16.hpp",
             "cuda_bf16.h",
             "cuda_bf16.hpp",
+            "mma.h",
             "hip/hip_fp16.h",
             "hip/hip_bf16.h",
             "hip/hip_bfloat16.h",
@@ -141,6 +144,33 @@ const VENDORS: [(&str, &[&str]); 9] = [
     ),
     ("longshore_cuda/fp8.h", &["cuda_fp8.h", "cuda_fp8.hpp", "hip/hip_fp8.h"]),
     ("longshore_cuda/complex.h", &["cuComplex.h", "hip/hip_complex.h"]),
+    (
+        "longshore_cuda/libraries.h",
+        &[
+            "cublas.h",
+            "cublas_api.h",
+            "cublas_v2.h",
+            "cublasLt.h",
+            "cublasXt.h",
+            "cufft.h",
+            "cufftXt.h",
+            "cufftw.h",
+            "cusolverDn.h",
+            "cusolverMg.h",
+            "cusolverRf.h",
+            "cusolverSp.h",
+            "cusolver_common.h",
+            "cusparse.h",
+            "cusparse_v2.h",
+            "hipblas.h",
+            "hipblas/hipblas.h",
+            "hipfft.h",
+            "hipfft/hipfft.h",
+            "hipfft/hipfftXt.h",
+            "hipsolver/hipsolver.h",
+            "hipsparse/hipsparse.h",
+        ],
+    ),
     (
         "longshore_cuda/cub.h",
         &[

@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
     Type,
+    /// A type with the size of a number.
+    Enumeration,
     Call,
     Template,
     Value,
@@ -18,18 +20,45 @@ impl Unknown {
             rest.starts_with('*') && after.starts_with(|c: char| c.is_alphabetic() || c == ')')
         };
         match rest.chars().next() {
-            _ if is_type => Unknown::Type,
+            _ if is_type => Unknown::for_type(name),
             Some('(') => Unknown::Call,
-            Some('<') if !rest.starts_with("<<<") => Unknown::Template,
-            _ if name.ends_with("_t") || is_pointer() => Unknown::Type,
+            Some('<') if !rest.starts_with("<<") && !rest.starts_with("< ") => Unknown::Template,
+            _ if name.ends_with("_t") || is_pointer() => Unknown::for_type(name),
             _ => Unknown::Value,
         }
+    }
+
+    /// Returns the kind of a type. Other types are handles.
+    fn for_type(name: &str) -> Unknown {
+        const ENDS: [&str; 13] = [
+            "Algo",
+            "Base",
+            "Direction",
+            "Fill",
+            "Flags",
+            "Format",
+            "Kind",
+            "Mode",
+            "Operation",
+            "Result",
+            "Status",
+            "Type",
+            "Order",
+        ];
+        let name = name.strip_suffix("_t").unwrap_or(name).trim_end_matches("_enum");
+        let is_number = ENDS.iter().any(|end| name.ends_with(end)) || name == "CUresult";
+        if is_number { Unknown::Enumeration } else { Unknown::Type }
+    }
+
+    pub(super) fn is_type(self) -> bool {
+        matches!(self, Unknown::Type | Unknown::Enumeration)
     }
 
     /// Returns the declaration, by the macros of `longshore_cuda/host.h`.
     pub(super) fn declaration(self, name: &str) -> String {
         let kind = match self {
             Unknown::Type => "TYPE",
+            Unknown::Enumeration => "ENUM",
             Unknown::Call => "CALL",
             Unknown::Template => "TEMPLATE",
             Unknown::Value => "VALUE",
@@ -136,10 +165,13 @@ mod tests {
     #[test]
     fn names_have_a_kind() {
         assert_eq!(Unknown::new("cufftHandle", true, " plan;"), Unknown::Type);
+        assert_eq!(Unknown::new("cublasStatus_t", true, " s;"), Unknown::Enumeration);
         assert_eq!(Unknown::new("cufftComplex", false, " *)p;"), Unknown::Type);
         assert_eq!(Unknown::new("cuInit", false, " (0);"), Unknown::Call);
         assert_eq!(Unknown::new("cudaX", false, "<int>();"), Unknown::Template);
-        assert_eq!(Unknown::new("CUDNN_OK", false, " * 3"), Unknown::Value);
+        for behind in [" * 3", " << \"x\"", " < 3"] {
+            assert_eq!(Unknown::new("CUDNN_OK", false, behind), Unknown::Value, "{behind}");
+        }
     }
 
     #[test]
