@@ -206,10 +206,11 @@ public:
     return is_over;
   }
   LONGSHORE_METHOD_ void arrive_and_wait() { wait(arrive()); }
-  LONGSHORE_METHOD_ void arrive_and_drop() {
+  LONGSHORE_METHOD_ arrival_token longshore_leave() {
     ref(expected_).fetch_sub(1u, memory_order_relaxed);
-    (void)arrive();
+    return arrive();
   }
+  LONGSHORE_METHOD_ void arrive_and_drop() { (void)longshore_leave(); }
 
 private:
   LONGSHORE_CUDA_ atomic_ref<unsigned int, Scope> ref(const unsigned int &value) {
@@ -231,30 +232,73 @@ template <size_t Alignment> struct aligned_size_t {
   __host__ __device__ operator size_t() const { return value; }
 };
 
-/* The copies are done at once, so that a pipeline has nothing to wait for but other threads. */
+/* The copies are done at once, so that a pipeline has nothing to wait for but other threads. Its
+ * threads all produce and consume, or each has a role. With roles, a stage counts the threads that
+ * have filled it, and the ones that have read it. */
+enum class pipeline_role { producer, consumer };
 template <thread_scope Scope, unsigned char Stages> class pipeline_shared_state {
-  unsigned char none_;
+public:
+  unsigned int longshore_counts_[2 + 2 * Stages];
 };
 template <thread_scope Scope> class pipeline {
 public:
   LONGSHORE_METHOD_ explicit pipeline(bool is_of_group = false) : is_of_group_(is_of_group) {}
+  LONGSHORE_METHOD_ pipeline(unsigned int *counts, unsigned int stages)
+      : is_of_group_(false), counts_(counts), stages_(stages) {}
   LONGSHORE_METHOD_ void producer_acquire() {
     if (is_of_group_) __syncthreads();
+    if (counts_ != nullptr) wait(stages_ + stage_, 1, round_);
   }
-  LONGSHORE_METHOD_ void producer_commit() {}
+  LONGSHORE_METHOD_ void producer_commit() { leave(0); }
   LONGSHORE_METHOD_ void consumer_wait() {
     if (is_of_group_) __syncthreads();
+    if (counts_ != nullptr) wait(stage_, 0, round_ + 1);
   }
-  LONGSHORE_METHOD_ void consumer_release() {}
+  LONGSHORE_METHOD_ void consumer_release() { leave(stages_); }
   LONGSHORE_METHOD_ bool quit() { return true; }
 
 private:
+  LONGSHORE_METHOD_ atomic_ref<unsigned int, Scope> count(unsigned int stage) const {
+    return atomic_ref<unsigned int, Scope>(counts_[2 + stage]);
+  }
+  /* Waits until all threads of a role have left a stage for some times. */
+  LONGSHORE_METHOD_ void wait(unsigned int stage, unsigned int role, unsigned int times) const {
+    while (count(stage).load(memory_order_relaxed) < counts_[role] * times) __nanosleep(20);
+    atomic_thread_fence(memory_order_acquire, Scope);
+  }
+  LONGSHORE_METHOD_ void leave(unsigned int first) {
+    if (counts_ == nullptr) return;
+    atomic_thread_fence(memory_order_release, Scope);
+    count(first + stage_).fetch_add(1u, memory_order_relaxed);
+    stage_ = stage_ + 1 == stages_ ? 0 : stage_ + 1;
+    round_ += stage_ == 0;
+  }
   bool is_of_group_;
+  /* The threads of both roles, then for each stage the ones that filled it, and that read it. */
+  unsigned int *counts_ = nullptr;
+  unsigned int stages_ = 0, stage_ = 0, round_ = 0;
 };
 LONGSHORE_CUDA_ pipeline<thread_scope_thread> make_pipeline() { return pipeline<thread_scope_thread>(); }
 template <class Group, thread_scope Scope, unsigned char Stages>
 LONGSHORE_CUDA_ pipeline<Scope> make_pipeline(const Group &, pipeline_shared_state<Scope, Stages> *) {
   return pipeline<Scope>(true);
+}
+template <class Group, thread_scope Scope, unsigned char Stages>
+LONGSHORE_CUDA_ pipeline<Scope> make_pipeline(const Group &group, pipeline_shared_state<Scope, Stages> *state,
+                                              pipeline_role role) {
+  unsigned int *counts = state->longshore_counts_;
+  if (group.thread_rank() == 0)
+    for (unsigned int i = 0; i < 2 + 2 * Stages; ++i) counts[i] = 0;
+  group.sync();
+  atomic_ref<unsigned int, Scope>(counts[role == pipeline_role::producer ? 0 : 1]).fetch_add(1u);
+  group.sync();
+  return pipeline<Scope>(counts, Stages);
+}
+template <class Group, thread_scope Scope, unsigned char Stages>
+LONGSHORE_CUDA_ pipeline<Scope> make_pipeline(const Group &group, pipeline_shared_state<Scope, Stages> *state,
+                                              size_t producers) {
+  const bool produces = group.thread_rank() < producers;
+  return make_pipeline(group, state, produces ? pipeline_role::producer : pipeline_role::consumer);
 }
 template <unsigned char Prior> LONGSHORE_CUDA_ void pipeline_consumer_wait_prior(pipeline<thread_scope_thread> &) {}
 template <class T> LONGSHORE_CUDA_ void longshore_copy_(T *to, const T *from, size_t bytes) {
@@ -280,5 +324,23 @@ LONGSHORE_CUDA_ void __pipeline_memcpy_async(void *to, const void *from, size_t 
 }
 LONGSHORE_CUDA_ void __pipeline_commit() {}
 LONGSHORE_CUDA_ void __pipeline_wait_prior(size_t) {}
+
+/* ---- The functions of <cuda_awbarrier_primitives.h> ------------------------------------------ */
+
+typedef cuda::barrier<cuda::thread_scope_block> __mbarrier_t;
+typedef __mbarrier_t::arrival_token __mbarrier_token_t;
+LONGSHORE_CUDA_ unsigned int __mbarrier_maximum_count() { return (1u << 20) - 1; }
+LONGSHORE_CUDA_ void __mbarrier_init(__mbarrier_t *barrier, unsigned int expected) { barrier->longshore_start(expected); }
+LONGSHORE_CUDA_ void __mbarrier_inval(__mbarrier_t *) {}
+LONGSHORE_CUDA_ __mbarrier_token_t __mbarrier_arrive(__mbarrier_t *barrier) { return barrier->arrive(); }
+LONGSHORE_CUDA_ __mbarrier_token_t __mbarrier_arrive_and_drop(__mbarrier_t *barrier) {
+  return barrier->longshore_leave();
+}
+LONGSHORE_CUDA_ bool __mbarrier_test_wait(__mbarrier_t *barrier, __mbarrier_token_t token) {
+  return barrier->try_wait(token);
+}
+LONGSHORE_CUDA_ bool __mbarrier_try_wait(__mbarrier_t *barrier, __mbarrier_token_t token, unsigned int = 0) {
+  return barrier->try_wait(token);
+}
 
 #endif
