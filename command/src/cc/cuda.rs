@@ -15,6 +15,7 @@ mod unknown;
 pub(super) use host::{Reduced, accepted, overloaded, reduce};
 pub(super) use keywords::Keywords;
 
+use crate::cc::headers::CUDA_HEADER;
 use crate::cc::source::{Language, Source};
 use crate::cc::target::{Machine, Target};
 use crate::failure::{Exit, Failure};
@@ -118,7 +119,9 @@ pub(super) fn rewritten(
         Some((reduced, texts)) => {
             let text = texts.get(shown.as_ref()).map_or("", String::as_str);
             let declarations = reduced.declarations();
-            format!("{declarations}\n#line 1 \"{}\"\n{text}\n", quoted(&source.shown))
+            let file = quoted(&source.shown);
+            // Clang shows neither warnings nor macros of a system's header.
+            format!("# 1 \"{CUDA_HEADER}\" 3\n{declarations}\n# 1 \"{file}\"\n{text}\n")
         }
         None => {
             let path = std::path::absolute(&source.shown).map_err(fail)?;

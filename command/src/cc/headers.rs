@@ -53,7 +53,7 @@ pub(super) const CUDA_HEADER: &str = "longshore_cuda.h";
 /// Folder with headers of the names that CUDA and HIP have for theirs.
 pub(super) const VENDORS_FOLDER: &str = "longshore_cuda/vendors";
 /// The names, and the header for each.
-const VENDORS: [(&str, &[&str]); 9] = [
+const VENDORS: [(&str, &[&str]); 10] = [
     (
         CUDA_HEADER,
         &[

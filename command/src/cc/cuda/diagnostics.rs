@@ -1,7 +1,7 @@
 //! Clang's diagnostics of a source, as far as the places of errors.
 
 /// An error in a source or in a file that it includes.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal<'d> {
     pub(super) message: &'d str,
     /// The place of the error, then the places from which a template was used.

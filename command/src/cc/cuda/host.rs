@@ -3,7 +3,7 @@
 
 use super::assembly;
 use super::diagnostics::{Place, Refusal, refusals};
-use super::items::{Item, Kind, device_words, items};
+use super::items::{Item, Kind, device_words, is_in_device_function, items};
 use super::libraries;
 use super::names::{declared, is_type};
 use super::statements::{is_empty, statement};
@@ -105,6 +105,7 @@ fn run(
         }
         let is_better = lacks_headers
             || reduced.translate(&found, is_of_user)
+            || reduced.leave_out_users(&found, name, is_of_user)
             || reduced.declare(&found, is_of_user)
             || reduced.leave_out(&found, name, is_of_user, round < rounds);
         if !is_better {
@@ -161,6 +162,27 @@ impl Reduced {
         self.missing.len() > before
     }
 
+    /// Leaves out the functions of the device that use unknown types of the vendors' libraries: a
+    /// declaration would give a type the wrong size.
+    fn leave_out_users(
+        &mut self,
+        found: &[Refusal<'_>],
+        name: &str,
+        is_of_user: &impl Fn(&Path) -> bool,
+    ) -> bool {
+        let words = device_words(self.texts.values());
+        let of_device = found.iter().filter(|refusal| {
+            let Some((name, is_type)) = refusal.unknown_name() else { return false };
+            let place = refusal.places[0];
+            let text = self.text(place.file, is_of_user).unwrap_or_default();
+            libraries::is_of_host(name)
+                && Unknown::new(name, is_type, behind(text, place, name)).is_type()
+                && is_in_device_function(text, &words, place.offset(text))
+        });
+        let of_device: Vec<Refusal<'_>> = of_device.cloned().collect();
+        self.leave_out(&of_device, name, is_of_user, false)
+    }
+
     /// Declares the names of vendors' libraries that clang does not know.
     fn declare(&mut self, found: &[Refusal<'_>], is_of_user: &impl Fn(&Path) -> bool) -> bool {
         let mut is_better = false;
@@ -178,10 +200,10 @@ impl Reduced {
         is_better
     }
 
-    /// Returns the declarations of the unknown names, in one line.
+    /// Returns the declarations of the unknown names, each in a line.
     pub(in crate::cc) fn declarations(&self) -> String {
         let each = self.unknown.iter().map(|(name, unknown)| unknown.declaration(name));
-        each.collect::<Vec<_>>().join(" ")
+        each.collect::<Vec<_>>().join("\n")
     }
 
     /// Leaves out the declarations that clang refuses, or statements of them.
@@ -297,6 +319,7 @@ impl Reduced {
             .or_else(|| libraries::missing_feature(refusal.message))
             .or_else(|| libraries::needed(part))
             .or_else(|| libraries::incomplete(refusal))
+            .or_else(|| libraries::vendors_library(refusal.message, named))
     }
 }
 

@@ -75,16 +75,37 @@ pub(super) fn items(text: &str, words: &[String]) -> Vec<Item> {
         .collect()
 }
 
+/// Returns whether a place of a text is in a function of the device, also in one of a class.
+pub(super) fn is_in_device_function(text: &str, words: &[String], at: usize) -> bool {
+    let is_there = |item: &Item| (item.begin..item.end).contains(&at);
+    let Some(item) = items(text, words).into_iter().find(is_there).filter(|it| it.is_of_device)
+    else {
+        return false;
+    };
+    let part = &text[item.begin..item.end];
+    let head = part.split('{').next().unwrap_or_default();
+    if is_function(head) {
+        return true;
+    }
+    let begin = item.begin + head.len() + 1;
+    let members = text.get(begin..item.end.saturating_sub(1)).unwrap_or_default();
+    at >= begin && is_in_device_function(members, words, at - begin)
+}
+
 /// Returns whether a declaration belongs to the device. A function of the host may contain lambdas
 /// of the device.
 fn is_of_device(part: &str, words: &[String]) -> bool {
     let head = without_parameters(part).split('{').next().unwrap_or_default();
+    let looked = if is_function(head) { head } else { part };
+    words.iter().any(|word| looked.contains(word.as_str()))
+}
+
+/// Returns whether the text before a brace begins a function.
+fn is_function(head: &str) -> bool {
     let of_types = ["struct", "class", "union", "namespace", "enum"];
     let is_type = head.split([' ', '\n', '\t', '>']).any(|word| of_types.contains(&word));
     let is_value = head.split('(').next().is_some_and(|before| before.contains('='));
-    let is_function = head.contains('(') && !is_type && !is_value;
-    let looked = if is_function { head } else { part };
-    words.iter().any(|word| looked.contains(word.as_str()))
+    head.contains('(') && !is_type && !is_value
 }
 
 /// Returns a declaration without `template <...>` before it.
@@ -224,6 +245,18 @@ mod tests {
                       (int) { }); }\nint h(FN_t x) { }\n";
         let is_of_device: Vec<bool> = texts(source).into_iter().map(|(_, it)| it).collect();
         assert_eq!(is_of_device, [true, true, false, true]);
+    }
+
+    #[test]
+    fn functions_of_the_device_are_found_in_classes_too() {
+        let source = "__global__ void k(A *a) { }\nstruct S { B b; __device__ C f(D d) { E e; } \
+                      F g() { G h; } template <class T> struct N { __device__ H i(); }; };\n";
+        let words = device_words([source.to_owned()].iter());
+        let found: String = "ABCDEFGH"
+            .chars()
+            .filter(|name| is_in_device_function(source, &words, source.find(*name).unwrap()))
+            .collect();
+        assert_eq!(found, "ACDEH");
     }
 
     #[test]

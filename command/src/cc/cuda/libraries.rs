@@ -3,7 +3,7 @@
 use super::diagnostics::{Place, Refusal};
 
 /// Names in device code of libraries and features that Longshore does not have.
-const MISSING: [(&str, &str); 11] = [
+const MISSING: [(&str, &str); 14] = [
     ("thrust::", "Thrust"),
     ("rocprim::", "rocPRIM"),
     ("nvcuda::", "operations on tensor cores"),
@@ -12,6 +12,9 @@ const MISSING: [(&str, &str); 11] = [
     ("cutlass::", "CUTLASS"),
     ("cute::", "CuTe"),
     ("rocrand", "rocRAND"),
+    ("this_cluster", "clusters of blocks"),
+    ("cluster_group", "clusters of blocks"),
+    ("nvstd::", "nvstd::function"),
     ("texture<", "textures"),
     ("tex", "textures"),
     ("surf", "surfaces"),
@@ -34,7 +37,7 @@ const HEADERS: [(&str, &str); 4] = [
 const DECLARATIONS: [&str; 2] = ["candidate ", "template is declared here"];
 
 /// Prefixes of names in code of the host, which have a capital letter behind them.
-const OF_HOST: [&str; 40] = [
+const OF_HOST: [&str; 41] = [
     "cuda",
     "CUDA",
     "hip",
@@ -76,7 +79,10 @@ const OF_HOST: [&str; 40] = [
     "gpuGetMaxGflops",
     "sdk",
     "StopWatch",
+    "EXIT_WAIVE",
 ];
+/// The library of a name of the vendors that kernels use.
+pub(super) const OF_VENDORS: &str = "this name of the vendors' libraries";
 
 /// Returns the library that a part of a source, with an error, needs in device code.
 pub(super) fn needed(part: &str) -> Option<&'static str> {
@@ -125,6 +131,16 @@ pub(super) fn missing_feature(error: &str) -> Option<&'static str> {
         return Some("a translation of inline assembly");
     }
     is_of_assembly.then_some("the inline assembly of other GPUs")
+}
+
+/// Returns the vendors' libraries for an error about their names in code of the device.
+pub(super) fn vendors_library(error: &str, unknown: Option<&str>) -> Option<&'static str> {
+    const OF_HOST: [&str; 2] =
+        ["no matching function for call to '", "reference to __host__ variable '"];
+    let rest = OF_HOST.iter().find_map(|begin| error.strip_prefix(begin));
+    let name = unknown.or_else(|| rest?.split('\'').next());
+    let is_named = name.is_some_and(is_of_host) || error.contains("longshore_unknown_");
+    is_named.then_some(OF_VENDORS)
 }
 
 fn uses(part: &str, name: &str) -> bool {
@@ -226,6 +242,20 @@ mod tests {
         let error = "use of undeclared identifier '__nvvm_redux_sync_add'; did you mean 'x'?";
         assert_eq!(missing_feature(error), Some("this function of NVIDIA GPUs on other devices"));
         assert_eq!(missing_feature("use of undeclared identifier 'x'"), None);
+    }
+
+    #[test]
+    fn names_of_the_host_in_kernels_are_of_the_vendors() {
+        let call = "no matching function for call to 'cudaDeviceSynchronize'";
+        assert_eq!(vendors_library(call, None), Some(OF_VENDORS));
+        let value = "reference to __host__ variable 'CUBLAS_OP_T' in __global__ function";
+        assert_eq!(vendors_library(value, None), Some(OF_VENDORS));
+        assert_eq!(
+            vendors_library("unknown type name 'cudaX_t'", Some("cudaX_t")),
+            Some(OF_VENDORS)
+        );
+        assert_eq!(vendors_library("no matching function for call to 'f'", None), None);
+        assert_eq!(vendors_library("unknown type name 'T'", Some("T")), None);
     }
 
     #[test]

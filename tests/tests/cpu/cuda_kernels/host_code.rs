@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 const HEADER: &str = r#"
-#include <cublas_v2.h>
+#include <cudnn.h>
 #define FROM_ALL __host__ __device__
 cublasHandle_t handle;
 FROM_ALL int twice(int x) { return 2 * x; }
@@ -75,7 +75,7 @@ fn names_of_missing_libraries_keep_neither_kernels_nor_launches_from_being_compi
         let compiled = compile(folder.path(), &[("main.cu", SOURCE), ("common.h", HEADER)], clang);
         let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
         assert!(compiled.status.success(), "{clang}: {said}");
-        for part in ["cublas_v2.h, thrust/device_vector.h", "void host_only()", "int main()"] {
+        for part in ["cudnn.h, thrust/device_vector.h", "void host_only()", "int main()"] {
             assert!(said.contains(part), "{clang}: '{part}' is not in: {said}");
         }
         for part in ["does not have Thrust: line 6: __device__ int sum", "line 7: __global__ void"]
@@ -307,6 +307,140 @@ fn types_that_need_a_library_are_left_out_with_the_kernels_that_use_them() {
 }
 
 /// Headers of C have these words, and the vendors' compilers know them in C++.
+const OF_VENDORS: &str = r#"
+#include <cooperative_groups.h>
+#include <cublas_v2.h>
+#include <mma.h>
+struct Handles { cublasLtHandle_t handle; cudaGraphConditionalHandle graph; cublasStatus_t status; int n; };
+__global__ void copies(const cuComplex *x, cuComplex *y) { y[threadIdx.x] = cuCmulf(x[0], x[1]); }
+__global__ void halves(half *x, float *y) { y[threadIdx.x] = (float)x[threadIdx.x] * 2; }
+__global__ void sizes(int *x) { x[threadIdx.x] = (int)sizeof(Handles); }
+__global__ void pitches(cudaPitchedPtr p, cudaExtent e, cudaPos at) { ((int *)p.ptr)[at.x] = (int)(p.pitch + e.depth); }
+__global__ void addresses(CUdeviceptr p) { reinterpret_cast<int *>(p)[threadIdx.x] = 3; }
+__global__ void unknown(const cufftFoo *x, cufftFoo *y) { y[0] = x[0]; }
+__global__ void waits(int *x) { x[0] = 1; cudaDeviceSynchronize(); }
+__global__ void clusters(int *x) { x[0] = cooperative_groups::this_cluster().block_rank(); }
+__global__ void functions(int *x) { nvstd::function<int(int)> f = [](int y) { return y; }; x[0] = f(2); }
+void host(cufftFoo *x) { cufftFooCreate(x); }
+"#;
+
+#[test]
+fn kernels_with_unknown_types_of_vendors_are_left_out() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", OF_VENDORS)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success(), "{clang}: {said}");
+        for part in [
+            "the vendors' libraries: line 11: __global__ void unknown",
+            "the vendors' libraries: line 12: __global__ void waits",
+            "clusters of blocks: line 13: __global__ void clusters",
+            "nvstd::function: line 14: __global__ void functions",
+        ] {
+            assert!(said.contains(part), "{clang}: '{part}' is not in: {said}");
+        }
+        assert_eq!(said.matches("left out, because").count(), 4, "{clang}: {said}");
+        let complex = ["-k", "copies", "-a", "f32[4]=iota", "-a", "out:f32[8]"];
+        let sizes = ["-k", "sizes", "-a", "out:i32[4]"];
+        let products = ["-3, 2, -3, 2, -3, 2, -3, 2", "24, 24, 24, 24"];
+        for (arguments, expected) in [complex.as_slice(), &sizes].into_iter().zip(products) {
+            let ran = run(folder.path(), arguments);
+            let printed = String::from_utf8_lossy(&ran.stdout);
+            assert!(printed.contains(expected), "{clang}: {printed}");
+        }
+    }
+}
+
+const LAUNCHES: &str = r#"
+#include <iostream>
+#include <string>
+template <class T> __global__ void scale(T *x) { x[threadIdx.x] *= 2; }
+template <class T> void run(T *x, bool is_turned) {
+  cublasStatus_t status = cublasFoo(x);
+  switch (status) { case CUBLAS_STATUS_SUCCESS: case CUBLAS_STATUS_OTHER: break; default: exit(EXIT_WAIVED); }
+  cudaError_t error = cudaSuccess;
+  switch (error) { case cudaErrorInvalidDevice: case cudaErrorFoo: break; default: return; }
+  int n = 0;
+  n |= CU_EVENT_DEFAULT;
+  n += -cudaFooCount(1) / 2 - cudaFooCount(1) % 4;
+  n = is_turned ? CUBLAS_OP_T : 0;
+  cublasOperation_t operation = is_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+  std::string text;
+  text += status;
+  std::cerr << cublasFoo(operation) << " x " << CUBLAS_OP_T << std::endl;
+  cudaDeviceProp properties;
+  cudaMemcpy3DParms copy = {0};
+  copy.extent = make_cudaExtent(properties.persistingL2CacheMaxSize, 1, n);
+  cudaResourceDesc resource;
+  resource.resType = cudaResourceTypeLinear;
+  cudaMemPoolProps pool = {};
+  pool.location.type = cudaMemLocationTypeDevice;
+  scale<<<1, 4>>>(x);
+}
+int main() { run((float *)nullptr, true); }
+"#;
+
+#[test]
+fn unknown_values_are_operands_of_all_operators() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", LAUNCHES)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success() && !said.contains("left out"), "{clang}: {said}");
+        let ran = run(folder.path(), &["-k", "scale<float>", "-a", "out:f32[4]=iota"]);
+        let printed = String::from_utf8_lossy(&ran.stdout);
+        assert!(printed.contains("0, 2, 4, 6"), "{clang}: {printed}");
+    }
+}
+
+const ROLES: &str = r#"
+#include <cooperative_groups.h>
+#include <cuda/pipeline>
+#include <cuda_awbarrier_primitives.h>
+__global__ void stages(int *x) {
+  __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+  __shared__ int tiles[2][2];
+  const bool produces = threadIdx.x < 2;
+  auto role = produces ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer;
+  auto pipe = cuda::make_pipeline(cooperative_groups::this_thread_block(), &state, role);
+  int sum = 0;
+  for (int i = 0; i < 5; ++i) {
+    if (produces) {
+      pipe.producer_acquire();
+      tiles[i % 2][threadIdx.x] = i + threadIdx.x;
+      pipe.producer_commit();
+    } else {
+      pipe.consumer_wait();
+      sum = sum * 2 + tiles[i % 2][3 - threadIdx.x];
+      pipe.consumer_release();
+    }
+  }
+  __shared__ __mbarrier_t barrier;
+  if (threadIdx.x == 0) __mbarrier_init(&barrier, 4);
+  __syncthreads();
+  if (!produces) tiles[0][3 - threadIdx.x] = sum;
+  const __mbarrier_token_t token = __mbarrier_arrive(&barrier);
+  while (!__mbarrier_test_wait(&barrier, token)) {}
+  x[threadIdx.x] = tiles[0][threadIdx.x % 2];
+}
+"#;
+
+#[test]
+fn threads_of_a_pipeline_have_roles() {
+    for clang in compilers() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiled = compile(folder.path(), &[("main.cu", ROLES)], clang);
+        let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success(), "{clang}: {said}");
+        let ran = run(folder.path(), &["-a", "out:i32[4]"]);
+        let printed = String::from_utf8_lossy(&ran.stdout);
+        // The sum of i * 2^(4 - i), and of (i + 1) * 2^(4 - i).
+        assert!(printed.contains("26, 57, 26, 57"), "{clang}: {printed}");
+    }
+}
+
+/// Headers of C have these words, and the vendors' compilers know them in C++.
+
 #[test]
 fn extensions_of_gnu_are_known_by_default() {
     let source = "#include <stdbool.h>\n__global__ void k(_Bool *x, int n) {\n  \
