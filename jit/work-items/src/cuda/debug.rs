@@ -1,6 +1,7 @@
 //! Descriptions for debuggers of the functions that no source has: of an item, and of all items.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::fmt::Write;
 use std::ptr::null;
 
@@ -9,8 +10,8 @@ use longshore_llvm::types::*;
 use super::entry;
 use crate::ir::{Ir, ll};
 
-/// The list of the functions' descriptions.
-const LIST: &std::ffi::CStr = c"longshore.described";
+/// Begin of the names of functions that bring descriptions into a module.
+const BEARER: &str = "longshore_described_";
 /// `LLVMDIFlagArtificial`.
 const ARTIFICIAL: u32 = 1 << 6;
 /// `DW_ATE_unsigned`.
@@ -289,29 +290,32 @@ fn functions(
 ",
         file_text(ir, places[0].1)
     );
-    let mut list = Vec::new();
     for (index, (name, file, line)) in places.iter().enumerate() {
         let (file_at, at) = (4 + 2 * index, 5 + 2 * index);
         let name = quoted(name);
         // Writing to a string never fails.
         let _ = write!(
             text,
-            "!{file_at} = {}
+            "define void @{BEARER}{index}() !dbg !{at} {{
+  ret void
+}}
+!{file_at} = {}
 !{at} = distinct !DISubprogram(name: {name}, linkageName: {name}, scope: !{file_at}, \
              file: !{file_at}, line: {line}, type: !3, scopeLine: {line}, flags: DIFlagArtificial, \
              spFlags: DISPFlagLocalToUnit | DISPFlagDefinition | DISPFlagOptimized, unit: !1)
 ",
             file_text(ir, *file)
         );
-        list.push(format!("!{at}"));
     }
-    let _ = writeln!(text, "!{} = !{{{}}}", LIST.to_string_lossy(), list.join(", "));
     ir.link(&text)?;
-    let count = ll!(ir, LLVMGetNamedMetadataNumOperands(ir.module, LIST.as_ptr()));
-    let mut found = vec![ValueRef::NULL; count as usize];
-    ll!(ir, LLVMGetNamedMetadataOperands(ir.module, LIST.as_ptr(), found.as_mut_ptr()));
-    let found = found.into_iter().map(|it| ll!(ir, LLVMValueAsMetadata(it)));
-    Ok(places.iter().map(|(name, ..)| name.clone()).zip(found).collect())
+    let mut found = HashMap::new();
+    for (index, (name, ..)) in places.iter().enumerate() {
+        let bearer = CString::new(format!("{BEARER}{index}")).expect("the name has no NUL");
+        let bearer = ll!(ir, LLVMGetNamedFunction(ir.module, bearer.as_ptr()));
+        found.insert(name.clone(), ll!(ir, LLVMGetSubprogram(bearer)));
+        ll!(ir, LLVMDeleteFunction(bearer));
+    }
+    Ok(found)
 }
 
 /// Returns the description of a variable of the module.
