@@ -92,12 +92,12 @@ impl Loops {
 
     /// Takes note of templates in these sources.
     pub(super) fn for_sources(self, sources: &[Source]) -> Loops {
-        let texts = sources.iter().filter_map(|source| std::fs::read(&source.file).ok());
+        let mut texts = sources.iter().filter_map(|source| std::fs::read(&source.file).ok());
         let has = |text: Vec<u8>| {
             let text = String::from_utf8_lossy(&text);
             text.split("template").skip(1).any(|rest| rest.contains("__global__"))
         };
-        Loops { has_templates: texts.map(has).any(|it| it), ..self }
+        Loops { has_templates: texts.any(has), ..self }
     }
 
     /// Keeps the code as the pass of checks expects it: no loops, but source lines.

@@ -247,26 +247,27 @@ impl Reduced {
     /// Returns the parts of a text to leave out for the errors in a declaration.
     fn parts(&mut self, refused: Refused<'_, '_>, keeps_functions: bool) -> Vec<Range<usize>> {
         let Refused { file, text, item, .. } = refused;
-        let part = &text[item.begin..item.end];
+        let whole = item.begin..item.end;
+        let part = &text[whole.clone()];
         // Kernels may use a type of the host's.
         let may_need = item.is_of_device || is_type(part);
         if let Some((library, message)) = self.needed(&refused).filter(|_| may_need) {
             self.needing.push((format!("{} ({message})", refused.shown), library));
             let names = declared(part).map(|name| (name.to_owned(), library));
             self.without.extend(names);
-            return vec![item.begin..item.end];
+            return Vec::from([whole]);
         }
         if item.is_of_device {
             return Vec::new();
         }
         let key = (file.to_owned(), item.lines.0);
         let statements = keeps_functions.then(|| refused.statements(&self.texts)).flatten();
-        let parts = statements.unwrap_or_else(|| vec![item.begin..item.end]);
+        let parts = statements.unwrap_or_else(|| Vec::from([whole.clone()]));
         for part in &parts {
             let more: Vec<String> = launched(&text[part.clone()], self.texts.values()).collect();
             self.launched.extend(more);
         }
-        if parts == [item.begin..item.end] {
+        if parts.first() == Some(&whole) {
             self.shortened.remove(&key);
             self.left_out.push(refused.shown);
         } else {

@@ -100,7 +100,7 @@ pub(super) fn incomplete(refusal: &Refusal<'_>) -> Option<&'static str> {
     let is_in = |place: &Place<'_>| HEADERS.iter().find(|(header, _)| place.file.ends_with(header));
     let is_about = |place: &&Place<'_>| {
         let is_declaration = |begin: &&str| place.message.starts_with(begin);
-        *place == &refusal.places[0] || DECLARATIONS.iter().any(|it| is_declaration(&it))
+        *place == &refusal.places[0] || DECLARATIONS.iter().any(is_declaration)
     };
     let headers = || refusal.places.iter().filter(is_about).find_map(is_in);
     space().or_else(prefix).or_else(headers).map(|(_, library)| *library)
