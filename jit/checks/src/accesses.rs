@@ -4,7 +4,7 @@ use crate::PREFIX;
 use crate::contents;
 use crate::fast;
 use crate::ir::{Ir, ll};
-use crate::places::{Owner, Place, Sites, is_entry, owner};
+use crate::places::{Owner, Place, Sites, is_described_in_header, is_entry, owner};
 use crate::privates::{Base, Privates, base_of};
 use longshore_llvm::types::*;
 
@@ -188,6 +188,15 @@ fn check_access(
         (_, Some(_)) => Place::default(),
         (Some(Owner::Program(place)), None) => place,
         (Some(Owner::Header(place)), None) if access.is_atomic() => place,
+        (Some(Owner::Header(_)), None) => {
+            if access.kind & kind::WRITE != 0 && may_be_private(base, privates) {
+                ir.at(instruction);
+                let to = ir.cast(address, ir.pointer);
+                let bytes = ir.constant(64, access.bytes);
+                ir.call(&format!("{PREFIX}mark"), ir.void(), &[to, bytes]);
+            }
+            return 0;
+        }
         _ => return 0,
     };
     let is_right = match base {
@@ -232,6 +241,30 @@ fn check_access(
     1
 }
 
+/// Marks the variables as written whose addresses a function of the headers gets, such as a
+/// constructor: its own accesses are not checked.
+fn mark_arguments(ir: &Ir<'_>, call: ValueRef, privates: &Privates) {
+    let is_of_header = |it: &ValueRef| is_described_in_header(ir, *it);
+    let Some(callee) = ir.callee(call).filter(is_of_header) else { return };
+    for index in 0..ll!(ir, LLVMCountParams(callee)) {
+        let Base::Variable(alloca) = base_of(ir, ir.operand(call, index)) else { continue };
+        if let Some(own) = privates.own.iter().find(|it| it.alloca == alloca) {
+            ir.at(call);
+            let arguments = [ir.cast(alloca, ir.pointer), ir.constant(64, own.bytes)];
+            ir.call(&format!("{PREFIX}mark"), ir.void(), &arguments);
+        }
+    }
+}
+
+/// Returns whether an address that the header writes to may be of a variable that is checked.
+fn may_be_private(base: Base, privates: &Privates) -> bool {
+    match base {
+        Base::Variable(alloca) => privates.own.iter().any(|it| it.alloca == alloca),
+        Base::Unknown => privates.own.iter().any(|it| it.escapes),
+        _ => false,
+    }
+}
+
 /// Returns the pointer that an address begins with.
 fn pointer_of(ir: &Ir<'_>, mut address: ValueRef) -> ValueRef {
     let is_step = |code| matches!(code, opcode::GET_ELEMENT_PTR | opcode::BIT_CAST);
@@ -264,6 +297,7 @@ fn check_call(
     }
     let is_copy = name.starts_with("llvm.memcpy.") || name.starts_with("llvm.memmove.");
     if !is_copy && !name.starts_with("llvm.memset.") {
+        mark_arguments(ir, call, privates);
         return 0;
     }
     ir.at(call);
@@ -271,8 +305,7 @@ fn check_call(
     let bytes = ir.to_64_bits(length);
     let to = ir.cast(ir.operand(call, 0), ir.pointer);
     let Some(Owner::Program(place)) = owner else {
-        let base = base_of(ir, to);
-        if matches!(base, Base::Variable(at) if privates.own.iter().any(|it| it.alloca == at)) {
+        if may_be_private(base_of(ir, to), privates) {
             ir.call(&format!("{PREFIX}mark"), ir.void(), &[to, bytes]);
         }
         return 0;

@@ -176,6 +176,13 @@ pub(crate) fn is_function_of_header(ir: &Ir<'_>, function: ValueRef) -> bool {
     is_of_header && !is_entry(ir, function)
 }
 
+/// Returns whether a function is described as one of the headers of `longshore cc`. Its accesses
+/// have no line of the program.
+pub(crate) fn is_described_in_header(ir: &Ir<'_>, function: ValueRef) -> bool {
+    let program = ll!(ir, LLVMGetSubprogram(function)).present();
+    program.is_some_and(|program| is_in_header(&file_of(ir, program)))
+}
+
 /// Returns whether a file is one of the headers of `longshore cc`.
 fn is_in_header(file: &str) -> bool {
     file.ends_with(HEADER) || file.contains(HEADERS)

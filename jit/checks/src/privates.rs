@@ -35,7 +35,7 @@ pub(crate) struct Private {
     pub(crate) alloca: ValueRef,
     pub(crate) bytes: u64,
     /// Whether other code may have the address.
-    escapes: bool,
+    pub(crate) escapes: bool,
 }
 
 /// The object to which an address belongs.
