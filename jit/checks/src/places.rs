@@ -202,10 +202,7 @@ fn function_of(ir: &Ir<'_>, scope: MetadataRef) -> String {
         let operands = ir.metadata_operands(current);
         if ll!(ir, LLVMGetMetadataKind(current)) == SUBPROGRAM {
             let Some(name) = operands.get(2).copied().flatten() else { break };
-            let name = ll!(ir, LLVMMetadataAsValue(ir.context, name));
-            let mut length = 0;
-            let start = ll!(ir, LLVMGetMDString(name, &raw mut length));
-            return text(start, length);
+            return ir.metadata_text(name).unwrap_or_default();
         }
         // A block's scope is its second operand.
         scope = operands.get(1).copied().flatten();

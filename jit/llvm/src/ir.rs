@@ -207,6 +207,19 @@ impl<'l> Ir<'l> {
         operands.into_iter().map(as_metadata).collect()
     }
 
+    /// Returns the text of a node that is a text.
+    pub fn metadata_text(&self, node: MetadataRef) -> Option<String> {
+        let node = ll!(self, LLVMMetadataAsValue(self.context, node));
+        let mut length = 0;
+        let start = ll!(self, LLVMGetMDString(node, &raw mut length));
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: LLVM returns a text of this length, which lives as long as the node.
+        let bytes = unsafe { std::slice::from_raw_parts(start.cast(), length as usize) };
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    }
+
     /// Adds the functions of a text in LLVM's assembly language.
     ///
     /// # Errors

@@ -245,7 +245,7 @@ impl Shared {
     fn read(ir: &Ir<'_>, variable: ValueRef, program: MetadataRef) -> Option<Shared> {
         let own = description(ir, variable)?;
         let [scope, name, _, ty] = *ir.metadata_operands(own).first_chunk::<4>()?;
-        let name = text(ir, name?)?;
+        let name = ir.metadata_text(name?)?;
         let scope = match scope {
             Some(scope) => Shared::scope_in(ir, scope, program)?,
             None => program,
@@ -342,19 +342,6 @@ pub(super) fn hide_names(ir: &Ir<'_>, variables: &[ValueRef]) {
             unsafe { replace(own, name, none) };
         }
     }
-}
-
-/// Returns the text of a node that is a text.
-fn text(ir: &Ir<'_>, node: MetadataRef) -> Option<String> {
-    let value = ll!(ir, LLVMMetadataAsValue(ir.context, node));
-    let mut length = 0;
-    let start = ll!(ir, LLVMGetMDString(value, &raw mut length));
-    if start.is_null() {
-        return None;
-    }
-    // SAFETY: LLVM returns a text of this length, which lives as long as the node.
-    let bytes = unsafe { std::slice::from_raw_parts(start.cast(), length as usize) };
-    Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
 fn file_text(ir: &Ir<'_>, file: MetadataRef) -> String {

@@ -105,7 +105,8 @@ fn annotations_of(ir: &Ir<'_>, function: ValueRef) -> Vec<(String, ValueRef)> {
             continue;
         }
         for pair in parts[1..].chunks_exact(2) {
-            if let Some(name) = text(ir, pair[0])
+            if let Some(name) =
+                pair[0].present().and_then(|it| ir.metadata_text(ll!(ir, LLVMValueAsMetadata(it))))
                 && !pair[1].is_null()
                 && ir.constant_value(pair[1]).is_some()
             {
@@ -125,18 +126,6 @@ fn annotate(ir: &Ir<'_>, function: ValueRef, name: &str, value: MetadataRef) {
     let list = ll!(ir, LLVMMDNodeInContext2(ir.context, parts.as_ptr(), parts.len()));
     let list = ll!(ir, LLVMMetadataAsValue(ir.context, list));
     ll!(ir, LLVMAddNamedMetadataOperand(ir.module, ANNOTATIONS.as_ptr(), list));
-}
-
-/// Returns the text of a metadata string.
-fn text(ir: &Ir<'_>, value: ValueRef) -> Option<String> {
-    let mut length = 0;
-    let text = ll!(ir, LLVMGetMDString(value.present()?, &raw mut length));
-    if text.is_null() {
-        return None;
-    }
-    // SAFETY: LLVM returns the text's address and length.
-    let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length as usize) };
-    Some(String::from_utf8_lossy(text).into_owned())
 }
 
 fn set_attribute(ir: &Ir<'_>, function: ValueRef, name: &str, value: &str) {
