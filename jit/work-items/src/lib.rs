@@ -28,6 +28,8 @@ mod checked;
 mod checked_graph;
 mod checked_items;
 mod checked_ranges;
+mod checked_search;
+mod checked_values;
 mod chunk;
 mod clip;
 mod copies;

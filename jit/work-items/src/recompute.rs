@@ -41,7 +41,9 @@ impl Body<'_, '_> {
         point: ValueRef,
         place: Place,
     ) -> bool {
-        let is_of_items = self.uniformity.level(value) == Level::Item;
+        let level = self.uniformity.level(value);
+        // The check of all rows needs numbers of rows.
+        let is_of_items = level == Level::Item || level == Level::Chunk && self.is_checked;
         if !is_of_items || !matches!(place, Place::Item(..)) {
             return false;
         }

@@ -46,6 +46,7 @@ pub(crate) fn address_of(name: &str) -> Option<u64> {
         "end_items" => end_items as *const (),
         "group_barrier" => group_barrier as *const (),
         "ranges" => ranges::check as *const (),
+        "rows" => ranges::check_rows as *const (),
         "register" => images::register as *const (),
         "unregister" => images::unregister as *const (),
         _ => return None,

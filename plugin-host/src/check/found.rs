@@ -1,8 +1,8 @@
 //! The accesses of all items of a loop at one place of its code.
 
 use super::group::Group;
-use super::region::{Cells, MoreCells, Record, Region};
-use super::seen::{Second, Seen};
+use super::region::{Cells, Record, Region};
+use super::seen::{Change, Common, Pair, Records, Seen, Words};
 
 /// A range that is right so far: rows of items, usually one. A row's items access different words,
 /// or all the same, and the rows' bytes are apart.
@@ -14,13 +14,17 @@ pub(crate) struct Found {
     pub(crate) stride: i64,
     pub(crate) bytes: u64,
     pub(crate) writes: bool,
-    /// Offset of the first byte, and of the one behind the last.
+    /// Offset of the first row's first byte, and of the one behind the last.
     pub(crate) low: u64,
     pub(crate) end: u64,
+    /// The same for all rows.
+    pub(crate) hull: (u64, u64),
     /// Number of rows. The first one has the offsets above.
-    pub(crate) rows: u32,
+    pub(crate) rows: u64,
     /// Distance from row to row.
     pub(crate) distance: i64,
+    /// Number of items from row to row. Without any, the rows are of the same items.
+    pub(crate) row_items: u64,
     /// The record, without a segment.
     pub(crate) record: Record,
     pub(crate) past: Past,
@@ -56,7 +60,7 @@ impl Hulls {
     /// Adds a range. Returns whether it may share bytes with one that was added before.
     #[inline]
     pub(crate) fn add(&mut self, range: &Found) -> bool {
-        let (first, last) = range.hull();
+        let (first, last) = range.hull;
         for hull in &mut self.hulls {
             match hull {
                 None => {
@@ -102,8 +106,10 @@ impl Found {
         writes: false,
         low: 0,
         end: 0,
+        hull: (0, 0),
         rows: 0,
         distance: 0,
+        row_items: 0,
         record: Record::NONE,
         past: Past { bound: 0, group_first: 0, span: 0 },
         plan: Plan::Both,
@@ -111,19 +117,11 @@ impl Found {
         is_written: false,
     };
 
-    /// Returns the offset of the first byte of all rows, and of the one behind the last.
-    #[inline]
-    fn hull(&self) -> (u64, u64) {
-        let last = self.distance.wrapping_mul(i64::from(self.rows) - 1);
-        let (low, end) = (self.low.wrapping_add_signed(last), self.end.wrapping_add_signed(last));
-        (low.min(self.low), end.max(self.end))
-    }
-
     /// Returns the distances of all rows from the first.
     #[inline(always)]
     fn moves(&self) -> impl Iterator<Item = i64> {
         let distance = self.distance;
-        (0..i64::from(self.rows)).map(move |row| row * distance)
+        (0..self.rows as i64).map(move |row| row * distance)
     }
 
     /// Calls `body` for the words of all items. Returns whether it has returned `true` for all.
@@ -131,12 +129,12 @@ impl Found {
     pub(crate) fn all_words(&self, items: u32, mut body: impl FnMut(Word) -> bool) -> bool {
         let [step, distance] = [self.stride, self.distance].map(|bytes| bytes / 4);
         let (mut row, words) = ((self.offset / 4) as i64, (self.bytes / 4) as i64);
-        for _ in 0..self.rows {
-            let mut first = row;
+        for number in 0..self.rows {
+            let (mut first, before) = (row, (number * self.row_items) as u32);
             for item in 0..items {
                 let mut index = first;
                 loop {
-                    if !body(Word { item, index: index as usize }) {
+                    if !body(Word { item: before + item, index: index as usize }) {
                         return false;
                     }
                     index += 1;
@@ -151,55 +149,18 @@ impl Found {
         true
     }
 
-    /// Calls `body` with the records of each item's words, and the index of the item. An item has
-    /// `WORDS` words; `all` are the records of the region's words.
-    #[inline(always)]
-    fn each_item<T, const WORDS: usize>(
-        &self,
-        all: *mut T,
-        items: u32,
-        mut body: impl FnMut(&mut [T; WORDS], u32),
-    ) {
-        let mut row = all.wrapping_add((self.offset / 4) as usize);
-        for _ in 0..self.rows {
-            if self.is_ascending() {
-                // SAFETY: the words are inside the region, and nothing else uses their records now.
-                let all = unsafe {
-                    std::slice::from_raw_parts_mut(row.cast::<[T; WORDS]>(), items as usize)
-                };
-                let (fours, rest) = all.as_chunks_mut::<4>();
-                let mut item = 0;
-                for [first, second, third, fourth] in fours {
-                    body(first, item);
-                    body(second, item + 1);
-                    body(third, item + 2);
-                    body(fourth, item + 3);
-                    item += 4;
-                }
-                for words in rest {
-                    body(words, item);
-                    item += 1;
-                }
-            } else {
-                let mut at = row;
-                for item in 0..items {
-                    // SAFETY: as above.
-                    body(unsafe { &mut *at.cast() }, item);
-                    at = at.wrapping_offset((self.stride / 4) as isize);
-                }
-            }
-            row = row.wrapping_offset((self.distance / 4) as isize);
-        }
-    }
-
-    /// Calls `body` with the records of each word. `all` are the records of the region's words.
-    #[inline(always)]
-    fn each_word<T>(&self, all: *mut T, items: u32, mut body: impl FnMut(&mut T)) {
-        match self.bytes {
-            8 => {
-                self.each_item::<T, 2>(all, items, |words, _| words.iter_mut().for_each(&mut body))
-            }
-            _ => self.each_item::<T, 1>(all, items, |[word], _| body(word)),
+    /// Returns the records of all words. `all` has the records of the region's words.
+    #[inline]
+    fn words<T: Records>(&self, all: *mut T, items: u32) -> Words {
+        let [step, distance] = [self.stride, self.distance].map(|bytes| (bytes >> 2) as isize);
+        Words {
+            first: all.wrapping_add((self.offset / 4) as usize).cast(),
+            items: items as usize,
+            of_item: (self.bytes / 4) as usize,
+            step,
+            rows: self.rows,
+            distance,
+            row_items: self.row_items,
         }
     }
 
@@ -221,23 +182,18 @@ impl Found {
         }
     }
 
-    /// Returns whether the bytes of each item follow the former item's.
-    fn is_ascending(&self) -> bool {
-        self.stride == self.bytes as i64
-    }
-
     /// Returns a summary of the records of all words. Notes whether words have further records.
     pub(crate) fn see(&mut self, region: &Region, items: u32) -> Seen {
-        let mut seen = Seen::new(self.past.bound);
-        self.each_word(region.face.cells(), items, |cells| seen.add(cells.pair()));
-        self.has_more = seen.has_more();
+        let seen = self.words(region.face.cells(), items).see();
+        self.has_more = seen.any.has_more();
         seen
     }
 
     /// Returns whether all accesses in the records of the words are over: the usual case.
     #[inline]
     pub(crate) fn is_over(&self, seen: &Seen, region: &Region, items: u32) -> bool {
-        !seen.is_recent() || self.past.span > 0 && !self.is_recent_in_group(region, items)
+        seen.are_below(self.past.bound)
+            || self.past.span > 0 && !self.is_recent_in_group(region, items)
     }
 
     /// Returns whether an access is not over, where the group may have accessed the words before
@@ -245,7 +201,8 @@ impl Found {
     #[cold]
     fn is_recent_in_group(&self, region: &Region, items: u32) -> bool {
         let mut recent = 0;
-        self.each_word(region.face.cells(), items, |cells| recent |= self.past.recent(cells));
+        let words = self.words(region.face.cells(), items);
+        words.each(|_, cells| recent |= self.past.recent(cells));
         recent >> 63 == 1
     }
 
@@ -261,90 +218,62 @@ impl Found {
     ) -> Option<Plan> {
         let past = &self.past;
         let from = past.bound.max(past.group_first + past.span);
-        let mut of_group = Second::new(from, base);
-        let mut of_others = Second::new(past.bound, older_end);
-        self.each_word(region.face.cells(), items, |cells| {
-            of_group.add(cells.pair());
-            of_others.add(cells.pair());
-        });
-        if of_others.are_between() && of_others.are_whole() {
+        let words = self.words(region.face.cells(), items);
+        let (seen, common) = (words.see(), words.see_common());
+        let are_between = |seen: &Seen, common: &Common, from: u32, end: u32| {
+            common.earliest >= from && seen.latest[1] < end
+        };
+        let are_whole =
+            |seen: &Seen, common: &Common| common.every.bytes() == 15 && !seen.any.is_atomic();
+        if are_between(&seen, &common, past.bound, older_end) && are_whole(&seen, &common) {
             return Some(Plan::Keep);
         }
-        if !of_group.are_between() {
+        if !are_between(&seen, &common, from, base) {
             return None;
         }
         if !self.has_more {
             return Some(Plan::Second);
         }
-        if !of_group.have_more() {
+        if !common.every.has_more() {
             return None;
         }
-        let mut others = Second::new(two_from, u32::MAX);
-        self.each_word(region.more(), items, |more| others.add(more.pair()));
-        (others.are_between() && others.are_whole()).then_some(Plan::Keep)
+        let more = self.words(region.more(), items);
+        let (seen, common) = (more.see(), more.see_common());
+        let stay = are_between(&seen, &common, two_from, u32::MAX) && are_whole(&seen, &common);
+        stay.then_some(Plan::Keep)
     }
 
     /// Records second reads of all words, which have no further records.
     pub(crate) fn add_second(&self, region: &Region, items: u32, base: u32) {
-        let first = self.record.at(base);
-        self.each_word(region.face.cells(), items, |cells| cells.read = cells.read.with_more(true));
-        let more = region.more();
-        match self.bytes {
-            8 => self.each_item::<MoreCells, 2>(more, items, |words, item| {
-                words.iter_mut().for_each(|more| more.other_read = first.later(item));
-            }),
-            _ => self.each_item::<MoreCells, 1>(more, items, |[more], item| {
-                more.other_read = first.later(item);
-            }),
-        }
+        self.words(region.face.cells(), items).change(Change::TO_MORE);
+        self.words(region.more(), items).change(Change::from_other_reads(self.record.at(base)));
     }
 
     /// Returns whether all accesses in further records of the words are over.
     fn is_more_over(&self, region: &Region, items: u32) -> bool {
-        let mut seen = Seen::new(self.past.bound);
-        self.each_word(region.more(), items, |more| seen.add(more.pair()));
-        !seen.is_recent()
+        self.words(region.more(), items).see().are_below(self.past.bound)
     }
 
     /// Replaces the records of all words.
     pub(crate) fn replace(&self, region: &Region, items: u32, base: u32) {
-        let cells = region.face.cells();
-        match (self.bytes, self.writes, self.has_more) {
-            (8, true, false) => self.replace_all::<2>(cells, items, base, replace_write),
-            (_, true, false) => self.replace_all::<1>(cells, items, base, replace_write),
-            (8, true, true) => self.replace_all::<2>(cells, items, base, replace_only_write),
-            (_, true, true) => self.replace_all::<1>(cells, items, base, replace_only_write),
-            (8, false, _) => self.replace_all::<2>(cells, items, base, replace_read),
-            (_, false, true) => self.replace_all::<1>(cells, items, base, replace_read),
-            (_, false, false) => self.replace_all::<1>(cells, items, base, replace_only_read),
-        }
-        if self.writes && self.has_more {
-            self.each_word(region.more(), items, |more| *more = MoreCells::NONE);
-        }
-    }
-
-    /// Replaces the records of items that have `WORDS` words each.
-    #[inline(always)]
-    fn replace_all<const WORDS: usize>(
-        &self,
-        cells: *mut Cells,
-        items: u32,
-        base: u32,
-        replace: impl Fn(&mut Cells, Record),
-    ) {
         let first = self.record.at(base);
-        self.each_item::<Cells, WORDS>(cells, items, |words, item| {
-            words.iter_mut().for_each(|cell| replace(cell, first.later(item)));
-        });
+        let change =
+            if self.writes { Change::from_writes(first) } else { Change::from_reads(first) };
+        self.words(region.face.cells(), items).change(change);
+        if self.writes && self.has_more {
+            self.words(region.more(), items).change(Change::TO_NONE);
+        }
     }
 
-    /// Records reads by all items of words without recent or further records: two items stand for
-    /// all.
+    /// Records reads by all items of rows, of words without recent or further records: two items
+    /// stand for all of a row.
     pub(crate) fn replace_by_all(&self, region: &Region, items: u32, base: u32) {
         let first = self.record.at(base);
-        self.each_word(region.face.cells(), 1, |cells| cells.read = first.with_more(items > 1));
+        let of_row = |row: u64| first.later((row * self.row_items) as u32);
+        let cells = self.words(region.face.cells(), 1);
+        cells.each(|row, [_, read]| *read = of_row(row).with_more(items > 1));
         if items > 1 {
-            self.each_word(region.more(), 1, |more| more.other_read = first.later(1));
+            self.words(region.more(), 1).each(|row, [_, other]| *other = of_row(row).later(1));
         }
     }
 
@@ -356,7 +285,7 @@ impl Found {
     pub(crate) fn are_bytes_written(&self, region: &Region, items: u32) -> bool {
         // Words that all items read are often neighbours.
         if self.stride == 0 && self.distance.unsigned_abs() == self.bytes {
-            let (low, end) = self.hull();
+            let (low, end) = self.hull;
             return is_all_written(region, low, end);
         }
         if self.is_dense() {
@@ -428,18 +357,29 @@ impl Found {
     }
 
     /// Returns whether two items access the same bytes in two ranges.
+    #[inline]
     pub(crate) fn shares(&self, other: &Found) -> bool {
-        let [(low, end), (other_low, other_end)] = [self.hull(), other.hull()];
-        if self.region != other.region || end <= other_low || other_end <= low {
-            return false;
-        }
-        self.moves().any(|by| other.moves().any(|other_by| self.shares_row(other, other_by - by)))
+        let [(low, end), (other_low, other_end)] = [self.hull, other.hull];
+        let is_apart = self.region != other.region || end <= other_low || other_end <= low;
+        // Two items have different words.
+        let is_same = self.has_same_words(other) && self.stride != 0;
+        !is_apart && !is_same && self.shares_rows(other)
+    }
+
+    /// Returns whether two items access the same bytes in two ranges of a region.
+    fn shares_rows(&self, other: &Found) -> bool {
+        let are_of_items = self.row_items > 0;
+        self.moves().enumerate().any(|(row, by)| {
+            other.moves().enumerate().any(|(other_row, other_by)| {
+                self.shares_row(other, other_by - by, !are_of_items || row == other_row)
+            })
+        })
     }
 
     /// Returns whether two items access the same bytes in the first row of this range, and in the
-    /// first row of another one, moved.
+    /// first row of another one, moved. `are_same` states that the rows are of the same items.
     #[inline]
-    fn shares_row(&self, other: &Found, by: i64) -> bool {
+    fn shares_row(&self, other: &Found, by: i64, are_same: bool) -> bool {
         let [offset, low, end] =
             [other.offset, other.low, other.end].map(|at| at.wrapping_add_signed(by) as i64);
         if self.end as i64 <= low || end <= self.low as i64 {
@@ -451,7 +391,7 @@ impl Found {
         }
         // The bytes of an item are the same item's in the other range, or no item's.
         let between = offset - self.offset as i64;
-        let is_same = between == 0 && self.bytes == other.bytes;
+        let is_same = are_same && between == 0 && self.bytes == other.bytes;
         let between = between.rem_euclid(self.stride.abs()) as u64;
         !is_same && (between < self.bytes || between + other.bytes > step)
     }
@@ -496,32 +436,18 @@ fn is_all_written(region: &Region, low: u64, end: u64) -> bool {
         && bytes.iter().all(|bits| *bits == 0xff)
 }
 
-#[inline(always)]
-fn replace_write(cell: &mut Cells, record: Record) {
-    cell.write = record;
-}
-
-#[inline(always)]
-fn replace_only_write(cell: &mut Cells, record: Record) {
-    *cell = Cells { write: record, read: cell.read.with_more(false) };
-}
-
-#[inline(always)]
-fn replace_read(cell: &mut Cells, record: Record) {
-    cell.read = record.with_more_of(cell.read);
-}
-
-#[inline(always)]
-fn replace_only_read(cell: &mut Cells, record: Record) {
-    cell.read = record;
-}
-
 impl Past {
     /// Returns the segments that are over for a region, before `first` or in `group`.
     pub(crate) fn new(first: u32, group: &Group, region: &Region) -> Past {
         let bound = region.face.past_end.get().max(first).max(region.face.first.get());
         let span = group.epoch_first.saturating_sub(group.first);
         Past { bound, group_first: group.first, span }
+    }
+
+    /// Returns the segment before which all are over.
+    #[inline]
+    pub(crate) fn bound(&self) -> u32 {
+        self.bound
     }
 
     /// Returns whether a record is of an access that ended before, or of the same item.
@@ -533,14 +459,14 @@ impl Past {
     /// Returns a number whose highest bit is set if an access of the word is not over: the contrary
     /// of [`Past::has_all`] without branches, for loops that the compiler vectorises.
     #[inline(always)]
-    fn recent(&self, cell: &Cells) -> u64 {
+    fn recent(&self, [write, read]: &Pair) -> u64 {
         let (bound, first) = (u64::from(self.bound), u64::from(self.group_first));
         let end = first + u64::from(self.span);
         let recent = |segment: u64| {
             let is_in_group = !segment.wrapping_sub(first) & segment.wrapping_sub(end);
             !segment.wrapping_sub(bound) & !is_in_group
         };
-        recent(cell.write.segment().into()) | recent(cell.read.segment().into())
+        recent(write.segment().into()) | recent(read.segment().into())
     }
 
     /// Returns whether a record is of an access that ended before.
@@ -564,7 +490,7 @@ mod tests {
                 for read in segments {
                     let [write, read] = [write, read].map(|it| Record::new(it, 15, true, 1 << 20));
                     let is_over = past.has_all(write) && past.has_all(read);
-                    assert_eq!(past.recent(&Cells { write, read }) >> 63 == 0, is_over);
+                    assert_eq!(past.recent(&[write, read]) >> 63 == 0, is_over);
                 }
             }
         }

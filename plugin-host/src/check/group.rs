@@ -88,12 +88,33 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn new(number: u64, items: [u32; 3], mode: Mode) -> Group {
-        let count = items.iter().product();
-        let stacks = if mode == Mode::Fibers { count as usize } else { 1 };
+        let mut group = Group::empty(number, items, mode);
+        group.restart(number, items, mode);
+        group
+    }
+
+    /// Makes this group another one, which takes over its allocations.
+    pub(crate) fn restart(&mut self, number: u64, items: [u32; 3], mode: Mode) {
+        let former = std::mem::replace(self, Group::empty(number, items, mode));
+        let is_by_fibers = mode == Mode::Fibers;
+        let stacks = if is_by_fibers { self.count as usize } else { 1 };
+        let Group { mut segments, mut waits, mut privates, mut shared, .. } = former;
+        segments.clear();
+        segments.resize(if is_by_fibers { stacks } else { 0 }, 0);
+        waits.clear();
+        waits.resize(stacks, 0);
+        privates.iter_mut().for_each(Vec::clear);
+        privates.resize_with(stacks, Vec::new);
+        shared.clear();
+        (self.segments, self.waits) = (segments, waits);
+        (self.privates, self.shared) = (privates, shared);
+    }
+
+    fn empty(number: u64, items: [u32; 3], mode: Mode) -> Group {
         Group {
             number,
             items,
-            count,
+            count: items.iter().product(),
             mode,
             is_in_loop: mode == Mode::Loop,
             base: 0,
@@ -103,11 +124,11 @@ impl Group {
             epoch: 0,
             has_exchanges: false,
             current: 0,
-            segments: vec![0; if mode == Mode::Fibers { stacks } else { 0 }],
+            segments: Vec::new(),
             exchanged: Vec::new(),
-            waits: vec![0; stacks],
+            waits: Vec::new(),
             shared: Vec::new(),
-            privates: std::iter::repeat_with(Vec::new).take(stacks).collect(),
+            privates: Vec::new(),
             further: None,
             acquired: Clocks::default(),
             pending: Clocks::default(),

@@ -22,6 +22,7 @@ pub(crate) struct Known {
     pub(crate) distance: i64,
     pub(crate) items: u32,
     pub(crate) rows: u32,
+    pub(crate) row_items: u32,
     pub(crate) stamp: Stamp,
 }
 
@@ -39,7 +40,8 @@ impl Kept {
     pub(crate) fn new() -> Kept {
         let stamp = Stamp { epoch: 0, older_end: 0, changes: 0, version: 0 };
         let (site, address) = (null(), 0);
-        let known = Known { site, address, stride: 0, distance: 0, items: 0, rows: 0, stamp };
+        let known =
+            Known { site, address, stride: 0, distance: 0, items: 0, rows: 0, row_items: 0, stamp };
         Kept { known: [known; KEPT], last: [(site, address); KEPT] }
     }
 

@@ -54,14 +54,14 @@ impl Range {
         if (distance as i64).unsigned_abs() < bytes {
             return (1, 0);
         }
-        let mut next = second.address.wrapping_add(distance);
-        let is_next = |range: &&Range| {
-            let is_row = first.is_like(range) && range.address == next;
-            next = next.wrapping_add(distance);
-            is_row
-        };
-        let others = rest.iter().take_while(is_next).count();
-        (2 + others as u32, distance as i64)
+        let (mut count, mut next) = (2, second.address.wrapping_add(distance));
+        for range in rest {
+            if range.address != next || !first.is_like(range) {
+                break;
+            }
+            (count, next) = (count + 1, next.wrapping_add(distance));
+        }
+        (count, distance as i64)
     }
 }
 
@@ -82,11 +82,42 @@ pub(crate) unsafe extern "C" fn check(
     let Some(session) = (unsafe { Session::running() }) else { return 1 };
     // SAFETY: the pass has filled the table.
     let ranges = unsafe { std::slice::from_raw_parts(ranges, count as usize) };
-    u32::from(session.check_ranges(ranges, items, first as u32))
+    u32::from(session.check_ranges::<false>(ranges, (1, &[]), items, first as u32))
+}
+
+/// Checks the ranges of all `rows` rows of a group, as [`check`] does for one row of `items` items.
+/// `distances` are the ranges' distances from row to row.
+pub(crate) unsafe extern "C" fn check_rows(
+    ranges: *const Range,
+    distances: *const i64,
+    count: u32,
+    items: u32,
+    rows: u32,
+    is_known: u32,
+) -> u32 {
+    if is_known == 0 || items == 0 || rows == 0 {
+        return 0;
+    }
+    // SAFETY: as in `check`.
+    let Some(session) = (unsafe { Session::running() }) else { return 1 };
+    // SAFETY: the pass has filled both tables.
+    let (ranges, distances) = unsafe {
+        let count = count as usize;
+        (std::slice::from_raw_parts(ranges, count), std::slice::from_raw_parts(distances, count))
+    };
+    u32::from(session.check_ranges::<true>(ranges, (rows, distances), items, 0))
 }
 
 impl Session {
-    fn check_ranges(&mut self, ranges: &[Range], items: u32, first: u32) -> bool {
+    /// Checks ranges of `items` items: of one row, or `OF_ROWS` of a group, with distances from row
+    /// to row.
+    fn check_ranges<const OF_ROWS: bool>(
+        &mut self,
+        ranges: &[Range],
+        (rows, distances): (u32, &[i64]),
+        items: u32,
+        first: u32,
+    ) -> bool {
         let site = ranges.first().map_or(0, |range| range.site as usize);
         if self.group.mode != Mode::ItemLoops || self.order.begin_loop(site) {
             return false;
@@ -105,6 +136,8 @@ impl Session {
             version: self.checker.version(),
         };
         let (mut hulls, mut has_writes) = (Hulls::default(), false);
+        // Rows of a group are of different items, and rows of an unrolled loop are not.
+        let row_items = if OF_ROWS { items } else { 0 };
         let mut is_next_right = |range: &Range, (rows, distance): (u32, i64)| {
             let known = Known {
                 site: range.site,
@@ -113,6 +146,7 @@ impl Session {
                 distance,
                 items,
                 rows,
+                row_items,
                 stamp,
             };
             if range.shape & WRITES == 0 && *self.kept.place(&known) == known {
@@ -120,10 +154,13 @@ impl Session {
             }
             let (found, rest) = all.split_at_mut(count);
             let one = &mut rest[0];
-            if !self.find_range(range, (rows, distance), items, one) {
+            if !self.find_range(range, (rows, distance, row_items), items, one) {
                 return false;
             }
-            if let Some(next) = self.kept.next_address(range.site, range.address) {
+            // SAFETY: the session holds the regions that sites know.
+            if !unsafe { &*one.region }.is_shared
+                && let Some(next) = self.kept.next_address(range.site, range.address)
+            {
                 one.prefetch(next.wrapping_sub(range.address));
             }
             let mut reads = found.iter().take(FEW).filter(|_| one.writes);
@@ -167,12 +204,19 @@ impl Session {
             true
         };
         let (mut rest, mut is_right) = (ranges, true);
+        let mut distances = distances.iter();
         while let [range, ..] = rest
             && is_right
         {
-            let (rows, distance) = Range::rows(rest, items);
-            rest = &rest[rows as usize..];
-            is_right = is_next_right(range, (rows, distance));
+            let (taken, rows) = match distances.next() {
+                Some(distance) if OF_ROWS => (1, (rows, *distance)),
+                _ => {
+                    let (rows, distance) = Range::rows(rest, items);
+                    (rows as usize, (rows, distance))
+                }
+            };
+            rest = &rest[taken..];
+            is_right = is_next_right(range, rows);
         }
         if is_right {
             all[..count].iter().for_each(|range| self.record(range, items, base));
@@ -187,7 +231,7 @@ impl Session {
     fn find_range(
         &self,
         range: &Range,
-        (rows, distance): (u32, i64),
+        (rows, distance, row_items): (u32, i64, u32),
         items: u32,
         found: &mut Found,
     ) -> bool {
@@ -221,8 +265,14 @@ impl Session {
         let in_variable = (region.start + first).wrapping_sub(range.start);
         let is_in_variable = range.size == 0
             || in_variable < range.size && range.size - in_variable >= most - first + bytes;
-        // Several items may not write the same bytes.
-        let is_apart = !writes || stride != 0 || items == 1;
+        // Several items may not write the same bytes, and rows are apart, or their items alternate.
+        let (in_row, in_rows) = (high - low + bytes, distance.unsigned_abs());
+        let alternate = || {
+            let last = in_rows.checked_mul(u64::from(rows) - 1);
+            last.is_some_and(|last| last + bytes <= stride.unsigned_abs())
+        };
+        let is_apart = (!writes || stride != 0 || items == 1)
+            && (row_items == 0 || rows == 1 || in_rows >= in_row || alternate());
         if !is_inside || !is_aligned || !is_in_variable || !is_apart {
             return false;
         }
@@ -234,8 +284,10 @@ impl Session {
             writes,
             low,
             end: high + bytes,
-            rows,
+            hull: (first, most + bytes),
+            rows: rows.into(),
             distance,
+            row_items: row_items.into(),
             record: site.record,
             past: Past::new(self.first, &self.group, region),
             plan: Plan::Both,
@@ -270,7 +322,7 @@ impl Session {
         if range.is_over(&seen, region, items) {
             return Some(Plan::Replace);
         }
-        if !seen.is_first_recent() && self.keeps_two_reads() {
+        if seen.latest[0] < range.past.bound() && self.keeps_two_reads() {
             let bounds = (self.state.older_end, self.state.two_from);
             let plan = range.plan_next_reads(region, (items, base), bounds);
             if plan.is_some() {
@@ -391,9 +443,10 @@ impl Session {
         });
     }
 
-    /// Records a read of the same bytes by all items: two of them stand for all.
+    /// Records a read of the same bytes by all items of a row: two of them stand for all.
     fn record_read_by_all(&self, range: &Found, region: &Region, items: u32, base: u32) {
         range.all_words(1, |word| {
+            let base = base + word.item;
             // SAFETY: the region has a cell for each of its words.
             let cell = unsafe { &mut *region.face.cells().add(word.index) };
             let mut other = base;

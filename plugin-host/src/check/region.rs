@@ -15,6 +15,8 @@ pub(crate) struct Region {
     pub(crate) start: u64,
     pub(crate) bytes: u64,
     pub(crate) kind: Kind,
+    /// Whether items of one group share the memory.
+    pub(crate) is_shared: bool,
     /// Whether reads of unwritten bytes are errors.
     pub(crate) is_tracked: bool,
     /// The part that inlined checks use.
@@ -101,6 +103,8 @@ pub(crate) struct Record(u64);
 
 impl Record {
     pub(crate) const NONE: Record = Record(0);
+    /// The statement that the word has further records.
+    pub(crate) const MORE: u64 = 1 << 59;
 
     #[inline]
     pub(crate) fn new(segment: u32, bytes: u32, is_atomic: bool, place: u32) -> Record {
@@ -108,13 +112,13 @@ impl Record {
         Record(u64::from(segment) | flags | u64::from(place) << 37)
     }
 
-    #[cfg(not(target_arch = "x86_64"))]
+    #[inline]
     pub(super) fn bits(self) -> u64 {
         self.0
     }
 
     #[inline]
-    pub(super) fn from_bits(bits: u64) -> Record {
+    pub(super) const fn from_bits(bits: u64) -> Record {
         Record(bits)
     }
 
@@ -151,13 +155,6 @@ impl Record {
         Record(self.0.wrapping_add(u64::from(segments)))
     }
 
-    /// Returns a record of a read, with the statement of an older one whether the word has further
-    /// records.
-    #[inline]
-    pub(crate) fn with_more_of(self, older: Record) -> Record {
-        Record(self.0 | older.0 & 1 << 59)
-    }
-
     pub(crate) fn place(self) -> u32 {
         (self.0 >> 37) as u32 & ((1 << 22) - 1)
     }
@@ -171,7 +168,7 @@ impl Record {
     /// Returns the record with the statement whether the word has further records.
     #[inline]
     pub(crate) fn with_more(self, has_more: bool) -> Record {
-        Record(self.0 & !(1 << 59) | u64::from(has_more) << 59)
+        Record(self.0 & !Record::MORE | u64::from(has_more) << 59)
     }
 
     /// Returns a record that includes the bytes of another one.
@@ -189,6 +186,7 @@ impl Region {
         Region {
             start,
             bytes,
+            is_shared: matches!(kind, Kind::Shared(_) | Kind::DynamicShared),
             kind,
             is_tracked: is_tracked && !written.is_empty(),
             face: Face {
@@ -443,24 +441,12 @@ impl MoreCells {
     pub(crate) const NONE: MoreCells =
         MoreCells { older_write: Record::NONE, other_read: Record::NONE };
 
-    #[inline(always)]
-    pub(crate) fn pair(&self) -> &[Record; 2] {
-        // SAFETY: this type is two records.
-        unsafe { &*std::ptr::from_ref(self).cast() }
-    }
-
     pub(crate) fn is_used(&self) -> bool {
         self.older_write.segment() != 0 || self.other_read.segment() != 0
     }
 }
 
 impl Cells {
-    #[inline(always)]
-    pub(crate) fn pair(&self) -> &[Record; 2] {
-        // SAFETY: this type is two records.
-        unsafe { &*std::ptr::from_ref(self).cast() }
-    }
-
     fn is_used(&self) -> bool {
         self.write.segment() != 0 || self.read.segment() != 0
     }

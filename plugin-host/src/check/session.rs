@@ -190,9 +190,8 @@ impl Session {
     /// Begins a group, whose code gets `work`. The former group is over.
     pub(crate) fn begin_group(&mut self, number: u64, work: &Work, mode: Mode) {
         self.stack = thread_stack::range();
-        let group = Box::new(Group::new(number, work.items, mode));
-        let former = std::mem::replace(&mut self.group, group);
-        self.spare.extend(former.shared);
+        self.spare.append(&mut self.group.shared);
+        self.group.restart(number, work.items, mode);
         self.work = work;
         self.is_exact = matches!(mode, Mode::Fibers | Mode::ItemLoops);
         self.new_epoch(0);
