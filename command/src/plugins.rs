@@ -70,7 +70,9 @@ impl Plugins {
         Ok((host, Err(selection_failure(error))))
     }
 
-    fn build(&self, mut builder: HostBuilder) -> longshore::Result<Host> {
+    /// Builds a host. A setting that a plugin refuses is the reason in the plugin's row.
+    fn build(&self, builder: HostBuilder) -> longshore::Result<Host> {
+        let mut builder = builder.with_refused_settings_as_outcomes();
         if let Some(probe) = self.probe() {
             builder = builder.with_probe(probe);
         }

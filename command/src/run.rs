@@ -13,7 +13,7 @@ mod tracking;
 use crate::common::CommonOptions;
 use crate::failure::{Exit, Failure};
 use argument::{ArgumentSpec, Save};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use longshore::units;
 use longshore::{Device, ErrorCode, Grid, Image, Kernel, LoadOptions, Program, Queue, SymbolKind};
 use memory::Prepared;
@@ -47,6 +47,16 @@ Examples:
   longshore run sum.ptx -k sum -g 16,16 -i 8,8 -a 'f32[]=@in.bin' -a 'out:f32[256]' \\
       --save 1=sums.bin -n 100";
 
+/// A kind of errors of kernels. The variable `LONGSHORE_HOST_CHECK` has the same names.
+#[derive(Clone, Copy, ValueEnum)]
+enum CheckKind {
+    Memory,
+    Races,
+    Initialized,
+    Barriers,
+    All,
+}
+
 /// Run a kernel of a device image
 #[derive(Args)]
 #[command(after_help = ARGUMENT_HELP)]
@@ -72,11 +82,11 @@ pub(crate) struct Run {
     /// Dynamic shared memory per group, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     shared: u64,
-    /// Look for wrong accesses and races; for images made by `longshore cc --check`, on a CPU. The
-    /// value is `all`, or memory, races, initialized and barriers separated by commas
+    /// Look for errors of these kinds, separated by commas; without a value, for all. For images
+    /// made by `longshore cc --check`, on a CPU
     #[arg(long, value_name = "KINDS", num_args = 0..=1, require_equals = true,
-          default_missing_value = "all")]
-    check: Option<String>,
+          default_missing_value = "all", value_delimiter = ',')]
+    check: Vec<CheckKind>,
     /// Run all groups at once, so that they can wait for each other
     #[arg(long)]
     cooperative: bool,
@@ -133,7 +143,7 @@ impl Run {
             self.device.as_deref(),
             &image,
             self.tracking.is_wanted(),
-            self.check.as_deref(),
+            self.checks().as_deref(),
         )?;
         let start = Instant::now();
         // SAFETY: the user has named the image in order to run it, and vouches for its code.
@@ -152,6 +162,13 @@ impl Run {
             log::info!("the profile is in '{}'", file.display());
         }
         Ok(())
+    }
+
+    /// Returns the value of `LONGSHORE_HOST_CHECK` for `--check`; `None` without the option.
+    fn checks(&self) -> Option<String> {
+        let names = self.check.iter().filter_map(ValueEnum::to_possible_value);
+        let names: Vec<String> = names.map(|value| value.get_name().to_owned()).collect();
+        (!names.is_empty()).then(|| names.join(","))
     }
 
     /// Returns the name of the image's only kernel.

@@ -5,6 +5,18 @@ use crate::selection::DeviceFacts;
 use longshore_plugin_api::{Error, ErrorCode};
 use std::path::PathBuf;
 
+/// Adds the plugins that failed, with their reasons, to the error of a search for a device. Without
+/// them the message would be about the devices of the other plugins alone.
+pub(crate) fn with_faults(error: Error, candidates: &[Candidate]) -> Error {
+    match faults(candidates).as_str() {
+        "" => error,
+        faults => {
+            let message = format!("{}{faults}", error.message());
+            Error::new(error.code(), message).with_source(error)
+        }
+    }
+}
+
 /// Plugins and devices that a host found and cannot use, and the reason.
 pub(crate) struct Absence<'a> {
     /// The files and folders that were searched for plugins, in order.
@@ -32,7 +44,10 @@ impl Absence<'_> {
         if !self.excluded.is_empty() {
             let found: String = self.excluded.iter().map(|facts| format!("\n  {facts}")).collect();
             let selections = self.selections.join(" and ");
-            return format!("there is no device to use; {selections} excludes all devices:{found}");
+            let faults = faults(self.candidates);
+            return format!(
+                "there is no device to use; {selections} excludes all devices:{found}{faults}"
+            );
         }
         if self.candidates.is_empty() {
             return format!("there is no device to use; no plugin was found{}", self.places());
@@ -71,6 +86,13 @@ impl Absence<'_> {
             "install the driver of a device of this machine, or add the plugin of another backend",
         )
     }
+}
+
+/// Returns the lines about the plugins that failed; empty if none did.
+fn faults(candidates: &[Candidate]) -> String {
+    let faults = candidates.iter().filter(|candidate| candidate.outcome.is_fault());
+    let faults: String = faults.map(|candidate| format!("\n  {candidate}")).collect();
+    if faults.is_empty() { faults } else { format!("\nthese plugins failed:{faults}") }
 }
 
 #[cfg(test)]
@@ -119,6 +141,19 @@ mod tests {
         assert!(!said.contains("put a plugin"), "{said}");
         let broken = [candidate(Outcome::Missing)];
         assert!(message(&absence(&broken)).ends_with("missing: it does not exist"));
+    }
+
+    #[test]
+    fn an_error_about_other_devices_names_the_plugins_that_failed() {
+        let error = Error::new(ErrorCode::InvalidBinary, "vulkan:0 cannot load this image");
+        let absent = [candidate(Outcome::NoDevice("none plugged in".into()))];
+        assert_eq!(with_faults(error.clone(), &absent), error);
+        let failed = [candidate(Outcome::Crashed("it aborted".into()))];
+        let said = with_faults(error, &failed);
+        assert_eq!(said.code(), ErrorCode::InvalidBinary);
+        let faults =
+            "\nthese plugins failed:\n  /x/liblongshore_plugin_toy.so: crashed: it aborted";
+        assert_eq!(said.message(), format!("vulkan:0 cannot load this image{faults}"));
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::environment::Environment;
 use crate::selection::BackendSelection;
 use isolate::Isolator;
 use library::PluginFile;
-use longshore_plugin_api::{Note, Result, abi};
+use longshore_plugin_api::{ErrorCode, Note, Result, abi};
 use note::NoteError;
 use search::FoundFile;
 use std::collections::{HashMap, HashSet};
@@ -59,6 +59,8 @@ pub(crate) struct DiscoveryConfig {
     pub(crate) isolate: IsolateConfig,
     /// Whether the folders of the executable and of the system are searched, after all others.
     pub(crate) standard_folders: bool,
+    /// Whether a setting that a plugin refuses is an outcome of its candidate instead of an error.
+    pub(crate) tolerates_refused_settings: bool,
 }
 
 /// The result of discovery.
@@ -93,6 +95,25 @@ impl DiscoveryConfig {
             probe: None,
             isolate: IsolateConfig::default(),
             standard_folders: true,
+            tolerates_refused_settings: false,
+        }
+    }
+
+    /// Checks that the outcome is not the refusal of a setting.
+    ///
+    /// # Errors
+    /// The plugin's `InvalidValue`, if a setting of its backend is set. A plugin without settings
+    /// that returns this code is a broken plugin.
+    fn check_settings(&self, backend: &str, outcome: &Outcome) -> Result<()> {
+        match outcome {
+            Outcome::Failed(error)
+                if error.code() == ErrorCode::InvalidValue
+                    && !self.tolerates_refused_settings
+                    && self.environment.has_settings(backend) =>
+            {
+                Err(error.clone())
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -102,7 +123,7 @@ impl DiscoveryConfig {
 ///
 /// # Errors
 /// `InvalidValue` if `LONGSHORE_BACKEND` cannot be parsed, `NotFound` if a selected backend has no
-/// candidate. After an error no plugin was loaded.
+/// candidate; then no plugin was loaded. `InvalidValue` if a plugin refuses a setting.
 pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
     let rules = Rules::new(config)?;
     let places = Places::from_config(config);
@@ -117,7 +138,10 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
                     candidate.outcome = outcome;
                     plugins.push(Arc::new(plugin));
                 }
-                Err(outcome) => candidate.outcome = outcome,
+                Err(outcome) => {
+                    config.check_settings(&candidate.backend, &outcome)?;
+                    candidate.outcome = outcome;
+                }
             }
         }
         let level = if candidate.outcome.is_fault() { log::Level::Warn } else { log::Level::Debug };

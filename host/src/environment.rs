@@ -217,6 +217,12 @@ impl Environment {
         names.filter_map(|name| Some((name.to_owned(), self.setting(backend, name)?))).collect()
     }
 
+    /// Returns whether a setting of a backend's plugin is set. The cache folder does not count: it
+    /// has a default.
+    pub(crate) fn has_settings(&self, backend: &str) -> bool {
+        self.settings(backend).iter().any(|(name, _)| name != CACHE_SETTING)
+    }
+
     /// Returns `LONGSHORE_PROFILE_FILE`, if set: the name pattern of profile files.
     pub fn profile_file(&self) -> Option<String> {
         self.text("LONGSHORE_PROFILE_FILE")

@@ -6,7 +6,7 @@ pub(crate) mod shared;
 pub use builder::HostBuilder;
 
 use crate::PluginDescription;
-use crate::absence::Absence;
+use crate::absence::{Absence, with_faults};
 use crate::device::Device;
 use crate::device::core::DeviceCore;
 use crate::discovery::{Candidate, LoadedPlugin};
@@ -79,7 +79,8 @@ impl Host {
     /// # Errors
     /// `NotFound` if `LONGSHORE_BACKEND` or `LONGSHORE_DEVICES` names a backend or device that does
     /// not exist; the message lists the existing ones. `InvalidValue` if a variable cannot be
-    /// parsed. A host without any device is no error.
+    /// parsed, or a plugin refuses a setting of the user or the program. A host without any device
+    /// is no error.
     pub fn new() -> Result<Host> {
         Host::builder().build()
     }
@@ -133,11 +134,13 @@ impl Host {
     /// starts.
     ///
     /// # Errors
-    /// `NotFound` if an entry of the selection matches no device, `InvalidValue` if the selection
-    /// cannot be parsed; errors of the driver.
+    /// `NotFound` if an entry of the selection matches no device; the message has the plugins that
+    /// failed. `InvalidValue` if the selection cannot be parsed; errors of the driver.
     pub fn device(&self, selection: &str) -> Result<Device> {
         let facts: Vec<_> = self.devices.iter().map(|entry| entry.facts.clone()).collect();
-        match DeviceSelection::parse(selection)?.select(&facts)?.first() {
+        let selected = DeviceSelection::parse(selection)?.select(&facts);
+        let selected = selected.map_err(|error| with_faults(error, &self.candidates))?;
+        match selected.first() {
             Some(index) => self.devices[*index].open(),
             None if facts.is_empty() => Err(self.absence().error()),
             None => Err(Absence {
@@ -155,7 +158,8 @@ impl Host {
     ///
     /// # Errors
     /// `NotFound` if there is no selected device, `InvalidBinary` for damaged bitcode. If no device
-    /// can load the image, the code of the first device's error, with the messages of all devices.
+    /// can load the image, the code of the first device's error, with the messages of all devices
+    /// and the reasons of the plugins that failed.
     pub fn device_for(&self, image: &Image) -> Result<Device> {
         if !self.devices.is_empty()
             && image.format() == Format::Bitcode
@@ -176,7 +180,8 @@ impl Host {
         }
         let Some(first) = refusals.first() else { return Err(self.absence().error()) };
         let messages: Vec<_> = refusals.iter().map(Error::message).collect();
-        Err(Error::new(first.code(), messages.join("\n")).with_source(first.clone()))
+        let error = Error::new(first.code(), messages.join("\n")).with_source(first.clone());
+        Err(with_faults(error, &self.candidates))
     }
 
     /// Returns the live allocation or global that contains an address, on any device of this host.

@@ -123,6 +123,33 @@ fn a_missing_driver_is_not_reported_as_a_missing_plugin() {
 }
 
 #[test]
+fn a_wrong_setting_of_a_backend_is_the_only_error() {
+    let kinds = "expected all, or memory, races, initialized and barriers separated by commas";
+    let receivers = "expected a list of gdb, perf, jitdump and jitdump=FOLDER";
+    let threads = "expected a number from 1 to 1024";
+    let cases = [
+        ("CHECK", "foo", kinds),
+        ("DEBUG", "foo", receivers),
+        ("THREADS", "0", threads),
+        ("THREADS", "abc", threads),
+    ];
+    for (setting, value, expected) in cases {
+        for mut listing in [command(), isolating_command()] {
+            let (folder, variable) =
+                (tempfile::tempdir().unwrap(), format!("LONGSHORE_HOST_{setting}"));
+            // Another backend with a device does not replace the one with the wrong setting.
+            toy_plugin(folder.path(), "toy", "*outcome = 0; *platform = &device_count; return 0;");
+            listing.args(["devices", "--plugin"]).arg(folder.path()).env(&variable, value);
+            let failed = outcome(&mut listing);
+            failed.assert_fails(2, &[&variable, &format!("'{value}', {expected}")]);
+            assert_eq!(failed.stdout, "");
+            assert_eq!(failed.stderr.matches("error").count(), 1, "{}", failed.stderr);
+            assert!(!failed.stderr.contains("toy"), "{}", failed.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_misspelt_variable_is_reported_once_with_the_right_one() {
     let warned = |listing: &mut Command, texts: &[&str]| {
         let listed = outcome(listing);

@@ -30,6 +30,18 @@ fn json_holds_the_same() {
 }
 
 #[test]
+fn a_wrong_setting_of_a_backend_is_the_reason_in_its_row() {
+    for option in [&[][..], &["--no-probe"]] {
+        let mut listing = command();
+        listing.arg("plugins").args(option).env("LONGSHORE_HOST_THREADS", "0");
+        let listed = outcome(&mut listing);
+        listed.assert_succeeds();
+        let row = listed.stdout.lines().find(|line| line.starts_with("host")).unwrap();
+        assert!(row.contains(" failed ") && row.contains("LONGSHORE_HOST_THREADS is '0'"), "{row}");
+    }
+}
+
+#[test]
 fn a_plugin_that_aborts_is_a_row_and_costs_only_the_process_that_tried_it() {
     let folder = tempfile::tempdir().unwrap();
     toy_plugin(folder.path(), "bad", "abort();");

@@ -1,6 +1,6 @@
 //! `longshore run`, on the host's CPU with images compiled by the tests.
 
-use crate::support::{Outcome, command, outcome};
+use crate::support::{Outcome, command, longshore, outcome, toy_plugin};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
@@ -91,6 +91,29 @@ const SAXPY: [&str; 6] = ["--kernel", "saxpy", "--arg", "u64=4", "--arg", "f32=2
 
 fn saxpy<'a>(more: &[&'a str]) -> Vec<&'a str> {
     SAXPY.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn an_image_that_no_device_takes_is_reported_with_the_plugins_that_failed() {
+    let folder = TempDir::new().unwrap();
+    let image = folder.path().join("k.spv");
+    std::fs::write(&image, [0x0723_0203_u32, 0x0001_0600, 0, 1, 0].map(u32::to_le_bytes).concat())
+        .unwrap();
+    toy_plugin(folder.path(), "broken", "return &broken;");
+    let mut run = command();
+    let failed = outcome(run.arg("run").arg(&image).arg("--plugin").arg(folder.path()));
+    let (_, faults) = failed.stderr.split_once("\nthese plugins failed:\n").expect(&failed.stderr);
+    failed.assert_fails(1, &["host:0"]);
+    assert!(faults.contains("_broken.so: failed: connecting 'broken': the toy driver"), "{faults}");
+}
+
+#[test]
+fn an_unknown_kind_of_check_is_refused_with_the_known_ones() {
+    for kinds in ["foo", "memory,foo"] {
+        let failed = longshore(&["run", &format!("--check={kinds}"), "k.img"]);
+        let known = "[possible values: memory, races, initialized, barriers, all]";
+        failed.assert_fails(2, &["invalid value 'foo' for '--check", known]);
+    }
 }
 
 #[test]

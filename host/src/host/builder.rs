@@ -2,6 +2,7 @@
 
 use super::shared::HostShared;
 use super::{DeviceEntry, Host};
+use crate::absence::with_faults;
 use crate::discovery::{
     self, Candidate, Discovery, DiscoveryConfig, IsolateConfig, IsolateLimits, IsolateSandbox,
     LoadedPlugin, Outcome, Probe,
@@ -46,6 +47,7 @@ pub struct HostBuilder {
     jit: JitConfig,
     /// Settings of plugins: backend, name, value.
     settings: Vec<(String, String, String)>,
+    tolerates_refused_settings: bool,
 }
 
 impl HostBuilder {
@@ -79,6 +81,15 @@ impl HostBuilder {
         value: impl Into<String>,
     ) -> Self {
         self.settings.push((backend.into(), name.into(), value.into()));
+        self
+    }
+
+    /// Makes a setting that a plugin refuses an outcome of its candidate. By default such a setting
+    /// is an error of [`HostBuilder::build`], so that no other backend replaces the one that the
+    /// user has set up.
+    #[must_use]
+    pub fn with_refused_settings_as_outcomes(mut self) -> Self {
+        self.tolerates_refused_settings = true;
         self
     }
 
@@ -284,7 +295,8 @@ impl HostBuilder {
         });
         let Discovery { mut candidates, searched, plugins, backends_ordered } = discovery;
         let found = entries(&shared, &plugins, &mut candidates);
-        let (devices, excluded) = choose(found, &selections, backends_ordered)?;
+        let chosen = choose(found, &selections, backends_ordered);
+        let (devices, excluded) = chosen.map_err(|error| with_faults(error, &candidates))?;
         let selections =
             given.iter().map(|(origin, text)| format!("{origin} \"{text}\"")).collect();
         Ok(Host { shared, candidates, searched, devices, excluded, selections })
@@ -301,6 +313,7 @@ impl HostBuilder {
             probe: self.probe.clone(),
             isolate: self.isolate.clone(),
             standard_folders: !self.only_given_plugins,
+            tolerates_refused_settings: self.tolerates_refused_settings,
             ..DiscoveryConfig::new(environment)
         })
     }

@@ -381,10 +381,15 @@ fn settings_that_cannot_be_understood_are_named() {
         [("THREADS", "0"), ("THREADS", "many"), ("THREADS", "9999"), ("PIN", "yes")]
     {
         let environment = Environment::empty().with(format!("LONGSHORE_HOST_{name}"), value);
-        let host = world.host().with_environment(environment).build().unwrap();
-        let said = format!("{:?}", host.candidates());
-        assert!(host.default_device().is_err());
-        assert!(said.contains(name) && said.contains(value), "{said}");
+        let builder = || world.host().with_environment(environment.clone());
+        let refused = builder().build().err().unwrap();
+        assert_eq!(refused.code(), ErrorCode::InvalidValue);
+        let host = builder().with_refused_settings_as_outcomes().build().unwrap();
+        let absent = host.default_device().err().unwrap();
+        let variable = format!("LONGSHORE_HOST_{name} is '{value}'");
+        for error in [refused, absent] {
+            assert!(error.message().contains(&variable), "{error}");
+        }
     }
 }
 
