@@ -12,6 +12,7 @@
 //! The layout of `Work` must match `include/longshore_device.h`.
 
 mod checked;
+mod concurrent;
 mod cooperative;
 mod fault;
 mod fibers;
@@ -149,6 +150,8 @@ impl Engine {
         let run = unsafe { Run::new(code, call, &launch.shape) };
         let finished = if code.has_grid_barrier {
             cooperative::run(&self.pool, job, &run)
+        } else if launch.shape.cooperative && run.total() > 1 {
+            concurrent::run(self.pool.threads(), &run)
         } else {
             self.run_groups(job, &run)
         };

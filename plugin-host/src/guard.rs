@@ -36,7 +36,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
 use team::HandedFault;
 
 /// Signals of failed device code.
@@ -57,6 +57,8 @@ pub(crate) enum Stop {
     NotLinked(NonNull<Error>),
     /// A run longer than the limit of [`Guard::call_for`].
     TimedOut,
+    /// An end by [`Guard::cancel`].
+    Cancelled,
 }
 
 /// A call that would have ended the thread or the program.
@@ -124,6 +126,8 @@ pub(crate) struct Guard {
     handed: HandedFault,
     stop: Cell<Option<Stop>>,
     timer: Cell<bool>,
+    /// Whether an interruption ends the thread's calls.
+    is_cancelled: AtomicBool,
     /// Unmapped addresses below the thread's stack, and the last page of the stack.
     stack_end: Cell<(u64, u64)>,
     asked: former::LastFault,
@@ -356,6 +360,7 @@ impl Guard {
             handed: HandedFault::default(),
             stop: Cell::new(None),
             timer: Cell::new(false),
+            is_cancelled: AtomicBool::new(false),
             stack_end: Cell::default(),
             asked: former::LastFault::new(),
         }));
@@ -423,10 +428,10 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     // SAFETY: a resume point that is not null belongs to the thread's current call.
     let can_land = !resume_point.is_null() && unsafe { (*resume_point).is_set() };
     if team::is_interruption(info) {
-        let fault = guard.filter(|_| can_land).and_then(|guard| guard.take_handed(context));
-        if let Some((guard, fault)) = guard.zip(fault) {
+        let stop = guard.filter(|_| can_land).and_then(|guard| guard.stop_of_others(context));
+        if let Some((guard, stop)) = guard.zip(stop) {
             guard.resume_point.store(null_mut(), Ordering::Relaxed);
-            guard.stop.set(Some(Stop::Signal(fault)));
+            guard.stop.set(Some(stop));
             // SAFETY: the resume point belongs to the thread's current call.
             unsafe { redirect(context, resume_point) };
         }

@@ -93,6 +93,64 @@ fn saxpy<'a>(more: &[&'a str]) -> Vec<&'a str> {
     SAXPY.iter().chain(more).copied().collect()
 }
 
+/// Kernels whose group 0 waits for group 1, with and without a pause in the loop.
+const FLAGS: &str = r#"
+#include <cuda_runtime.h>
+__device__ bool is_set(int *flag, int is_atomic) {
+  return is_atomic ? atomicAdd(flag, 0) != 0 : *(volatile int *)flag != 0;
+}
+__device__ void set(int *flag, int is_atomic) {
+  if (is_atomic) atomicExch(flag, 1);
+  else *(volatile int *)flag = 1;
+}
+__global__ void spins(int *flag, int *out, int is_atomic) {
+  if (blockIdx.x == 1) return set(flag, is_atomic);
+  while (!is_set(flag, is_atomic)) {}
+  out[threadIdx.x] = 1;
+}
+__global__ void naps(int *flag, int *out, int is_atomic) {
+  if (blockIdx.x == 1) return set(flag, is_atomic);
+  while (!is_set(flag, is_atomic)) __nanosleep(100);
+  out[threadIdx.x] = 1;
+}
+"#;
+
+#[test]
+fn groups_of_a_cooperative_launch_may_wait_for_each_other_in_any_loop() {
+    let folder = TempDir::new().unwrap();
+    let (source, image) = (folder.path().join("flags.cu"), folder.path().join("flags.img"));
+    std::fs::write(&source, FLAGS).unwrap();
+    let compiled = outcome(command().arg("cc").arg(&source).arg("-o").arg(&image));
+    if compiled.code == 3 {
+        println!("not tested, because there is no compiler: {}", compiled.stderr);
+        return;
+    }
+    compiled.assert_succeeds();
+    for kernel in ["spins", "naps"] {
+        for (threads, is_atomic) in [("1", "i32=0"), ("1", "i32=1"), ("2", "i32=0"), ("2", "i32=1")]
+        {
+            let mut run = command();
+            run.env("LONGSHORE_HOST_THREADS", threads).arg("run").arg(&image);
+            run.args(["--backend", "host", "--cooperative", "--timeout", "60", "--kernel", kernel]);
+            run.args([
+                "-g",
+                "2",
+                "-i",
+                "4",
+                "-a",
+                "out:i32[1]",
+                "-a",
+                "out:i32[4]",
+                "-a",
+                is_atomic,
+            ]);
+            let done = outcome(&mut run);
+            done.assert_succeeds();
+            assert!(done.stdout.contains("i32[4] = 1, 1, 1, 1\n"), "{}", done.stdout);
+        }
+    }
+}
+
 #[test]
 fn an_image_that_no_device_takes_is_reported_with_the_plugins_that_failed() {
     let folder = TempDir::new().unwrap();

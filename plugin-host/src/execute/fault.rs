@@ -31,6 +31,7 @@ pub(crate) enum Cause {
     /// Groups that wait for groups which have returned.
     GridStuck,
     NoStack(std::io::Error),
+    NoThread(std::io::Error),
     /// The overflow of a stack of this number of bytes, and the address of the instruction.
     StackOverflow(usize, u64),
     /// A panic of the backend's own thread.
@@ -121,7 +122,7 @@ impl Cause {
         place: Option<&Place>,
     ) -> Error {
         let code = match self {
-            Cause::NoStack(_) => ErrorCode::OutOfResources,
+            Cause::NoStack(_) | Cause::NoThread(_) => ErrorCode::OutOfResources,
             _ => ErrorCode::BackendFailure,
         };
         match self {
@@ -154,12 +155,16 @@ impl Cause {
                 }
             }
             Cause::Stop(Stop::TimedOut) => message.push_str("it took too long"),
+            Cause::Stop(Stop::Cancelled) => message.push_str("another group has failed"),
             Cause::Stuck(items) => stuck(&mut message, items),
             Cause::GridStuck => message.push_str(
                 "it waits at a barrier of the whole grid, but other groups have returned",
             ),
             Cause::NoStack(error) => {
                 let _ = write!(message, "no stack of {STACK_BYTES} bytes for it: {error}");
+            }
+            Cause::NoThread(error) => {
+                let _ = write!(message, "no thread for it: {error}");
             }
             Cause::Panicked => message.push_str("the thread that ran it panicked"),
             Cause::StackOverflow(bytes, _) => {

@@ -107,6 +107,9 @@ impl<'a> Run<'a> {
     #[cold]
     fn trace(&self, stop: Stop, work: Work) -> Fault {
         let group = work.group;
+        if let Stop::Cancelled = stop {
+            return Fault { cause: Cause::Stop(stop), group, item: None, earlier_code: None };
+        }
         if let Mode::ItemLoops(_) = self.mode() {
             return self.trace_fibers(stop, work);
         }

@@ -13,7 +13,7 @@
 use super::context::{self, code_address, read};
 use super::former::{self, LastFault};
 use super::locks::may_end;
-use super::{Guard, Signal};
+use super::{Guard, Signal, Stop};
 use crate::ranges::{Ranges, Registered};
 use libc::{c_int, c_void, siginfo_t};
 use std::cell::Cell;
@@ -123,11 +123,30 @@ impl HandedFault {
 }
 
 impl Guard {
-    /// Takes the fault that another thread has handed to the current call, if the call may end
-    /// where the signal has interrupted it.
-    pub(super) fn take_handed(&self, context: *const c_void) -> Option<Signal> {
+    /// Interrupts the guard's thread, which then ends its call with [`Stop::Cancelled`]. The thread
+    /// may be at a place where the call cannot end, so the caller repeats this until
+    /// [`Guard::stay`].
+    pub(crate) fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+        interrupt(self.thread_id.load(Ordering::Relaxed), libc::SIGSEGV);
+    }
+
+    /// Lets the thread's later calls run to their ends. The thread itself calls this, when no other
+    /// thread can call [`Guard::cancel`] any more.
+    pub(crate) fn stay(&self) {
+        self.is_cancelled.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes the fault that another thread has handed to the current call, or the end that it
+    /// wants, if the call may end where the signal has interrupted it.
+    pub(super) fn stop_of_others(&self, context: *const c_void) -> Option<Stop> {
+        if !may_end(context) {
+            return None;
+        }
         let (call, code) = (self.calls.load(Ordering::Relaxed), self.code.load(Ordering::Relaxed));
-        may_end(context).then(|| self.handed.take(call, code)).flatten()
+        let handed = self.handed.take(call, code).map(Stop::Signal);
+        let is_cancelled = || self.is_cancelled.load(Ordering::Relaxed);
+        handed.or_else(|| is_cancelled().then_some(Stop::Cancelled))
     }
 
     /// Returns whether the thread is in a call of an image's code.
@@ -137,7 +156,8 @@ impl Guard {
     }
 }
 
-/// Returns whether a signal is an interruption by a thread that has handed over its fault.
+/// Returns whether a signal is an interruption by a thread that has handed over its fault, or
+/// cancels the call.
 pub(super) fn is_interruption(info: *const siginfo_t) -> bool {
     // SAFETY: the kernel passed the information to the handler; queued signals have a value.
     unsafe {
