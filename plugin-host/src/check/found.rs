@@ -283,6 +283,9 @@ impl Found {
     }
 
     pub(crate) fn are_bytes_written(&self, region: &Region, items: u32) -> bool {
+        if self.rows == 1 && self.is_dense() {
+            return is_all_written(region, self.low, self.end);
+        }
         // Words that all items read are often neighbours.
         if self.stride == 0 && self.distance.unsigned_abs() == self.bytes {
             let (low, end) = self.hull;
@@ -413,27 +416,28 @@ fn prefetch<T>(at: *const T) {
 /// Returns whether all bytes of words are written.
 fn is_all_written(region: &Region, low: u64, end: u64) -> bool {
     let written = region.face.written();
-    // SAFETY: the offsets are inside the region.
-    let has = |offset: u64, bits: u8| unsafe { *written.add((offset / 8) as usize) & bits == bits };
-    let (mut at, mut end) = (low, end);
-    if at % 8 != 0 {
-        if !has(at, 0xf0) {
+    // Bits of 64 bytes from the eight around an offset. The shadow ends 16 bytes behind the last.
+    let bits = |at: u64| {
+        // SAFETY: the offset is inside the region.
+        let bits = unsafe { written.add((at / 8) as usize).cast::<u64>().read_unaligned() };
+        u64::from_le(bits)
+    };
+    let mut at = low;
+    if !at.is_multiple_of(8) {
+        // The first word is the second one of eight bytes.
+        if bits(at) & 0xf0 != 0xf0 {
             return false;
         }
         at += 4;
     }
-    if end % 8 != 0 {
-        end -= 4;
-        if end >= at && !has(end, 15) {
+    while end - at >= 64 {
+        if bits(at) != u64::MAX {
             return false;
         }
+        at += 64;
     }
-    let whole = (end.saturating_sub(at) / 8) as usize;
-    // SAFETY: as above.
-    let rest = unsafe { std::slice::from_raw_parts(written.add((at / 8) as usize), whole) };
-    let (words, bytes) = rest.as_chunks::<8>();
-    words.iter().all(|bits| u64::from_ne_bytes(*bits) == u64::MAX)
-        && bytes.iter().all(|bits| *bits == 0xff)
+    let rest = (1 << (end - at)) - 1;
+    rest == 0 || bits(at) & rest == rest
 }
 
 impl Past {

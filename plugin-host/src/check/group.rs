@@ -146,7 +146,9 @@ impl Group {
             *segment = base + item as u32;
         }
         self.further = None;
-        self.fences.clear();
+        if !self.fences.is_empty() {
+            self.fences.clear();
+        }
     }
 
     /// Begins a further segment of the current item.

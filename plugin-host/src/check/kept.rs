@@ -7,6 +7,8 @@ use std::ptr::null;
 /// barrier. Rows of a group often read the same words.
 pub(crate) struct Kept {
     known: [Known; KEPT],
+    /// The part of a launch with the last range.
+    pub(crate) stamp: Stamp,
     /// The last addresses of sites.
     last: [(*const Site, u64); KEPT],
 }
@@ -42,7 +44,7 @@ impl Kept {
         let (site, address) = (null(), 0);
         let known =
             Known { site, address, stride: 0, distance: 0, items: 0, rows: 0, row_items: 0, stamp };
-        Kept { known: [known; KEPT], last: [(site, address); KEPT] }
+        Kept { known: [known; KEPT], stamp, last: [(site, address); KEPT] }
     }
 
     pub(crate) fn place(&mut self, known: &Known) -> &mut Known {

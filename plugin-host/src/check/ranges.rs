@@ -135,6 +135,7 @@ impl Session {
             changes: self.changes,
             version: self.checker.version(),
         };
+        let may_be_known = self.kept.stamp == stamp;
         let (mut hulls, mut has_writes) = (Hulls::default(), false);
         // Rows of a group are of different items, and rows of an unrolled loop are not.
         let row_items = if OF_ROWS { items } else { 0 };
@@ -149,7 +150,7 @@ impl Session {
                 row_items,
                 stamp,
             };
-            if range.shape & WRITES == 0 && *self.kept.place(&known) == known {
+            if may_be_known && range.shape & WRITES == 0 && *self.kept.place(&known) == known {
                 return true;
             }
             let (found, rest) = all.split_at_mut(count);
@@ -179,6 +180,7 @@ impl Session {
                 // A write of the same bytes in this loop races with the recorded reads.
                 if stamp.epoch != 0 {
                     *self.kept.place(&known) = known;
+                    self.kept.stamp = stamp;
                 }
                 return true;
             }

@@ -235,7 +235,9 @@ impl Session {
         if !is_alone {
             self.group.epoch_first = 0;
         }
-        self.group.acquired_items.clear();
+        if !self.group.acquired_items.is_empty() {
+            self.group.acquired_items.clear();
+        }
         self.update();
     }
 
