@@ -37,7 +37,9 @@ impl Bench {
             .with_plugin(host_plugin())
             .with_backends("host")
             .build()
-            .expect("the host plugin is built: cargo build --release -p longshore-plugin-host");
+            .expect(
+                "the host plugin is built: cargo build --release -p longshore-plugin-host-library",
+            );
         let device = host.default_device().expect("the CPU is there");
         let queue = device.queue().expect("a queue");
         let image = Fixtures::built_in().image(&device, "basic");

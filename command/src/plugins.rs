@@ -27,6 +27,7 @@ pub(crate) struct Plugins {
 struct PluginFacts<'a> {
     path: String,
     backend: &'a str,
+    linked: bool,
     outcome: &'static str,
     reason: String,
     fault: bool,
@@ -94,6 +95,7 @@ impl PluginFacts<'_> {
         PluginFacts {
             path: candidate.path.display().to_string(),
             backend: &candidate.backend,
+            linked: candidate.is_linked,
             outcome: candidate.outcome.label(),
             reason: candidate.outcome.reason(),
             fault: candidate.outcome.is_fault(),
@@ -106,12 +108,13 @@ impl PluginFacts<'_> {
 
 fn row(candidate: &Candidate) -> [String; 6] {
     let formats = candidate.note.as_ref().map(|note| formats(&note.image_formats).join(", "));
+    let path = candidate.path.display();
     [
         candidate.backend.clone(),
         candidate.outcome.label().to_owned(),
         interface(candidate).unwrap_or_default(),
         formats.unwrap_or_default(),
-        candidate.path.display().to_string(),
+        if candidate.is_linked { format!("linked into {path}") } else { path.to_string() },
         candidate.outcome.reason(),
     ]
 }

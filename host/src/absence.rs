@@ -79,7 +79,8 @@ impl Absence<'_> {
         if self.candidates.is_empty() {
             return Some(
                 "put a plugin, a file 'liblongshore_plugin_<backend>.so', into such a folder, or name \
-                 it or its folder in LONGSHORE_PLUGIN_PATH",
+                 it or its folder in LONGSHORE_PLUGIN_PATH. A Rust program contains the CPU's plugin with \
+                 the feature 'host' of the crate 'longshore'",
             );
         }
         self.candidates.iter().any(lacks_driver).then_some(
@@ -105,7 +106,7 @@ mod tests {
 
     fn candidate(outcome: Outcome) -> Candidate {
         let path = "/x/liblongshore_plugin_toy.so".into();
-        Candidate { path, backend: "toy".into(), note: None, outcome }
+        Candidate { path, backend: "toy".into(), is_linked: false, note: None, outcome }
     }
 
     #[test]

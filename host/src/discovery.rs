@@ -6,11 +6,14 @@
 //! [`Candidate`] with an [`Outcome`] for every file. [`list`] stops before loading.
 //!
 //! The first file of a backend's name wins, even if it is unusable: the user should repair a broken
-//! plugin, and no older plugin elsewhere should replace it silently.
+//! plugin, and no older plugin elsewhere should replace it silently. A plugin that is linked into
+//! the program comes after the files that program and user name, and before the standard folders.
+//! So an installation does not change the program, but a person can.
 
 mod confine;
 mod isolate;
 mod library;
+mod linked;
 mod note;
 mod probe;
 mod report;
@@ -32,9 +35,10 @@ use crate::environment::Environment;
 use crate::selection::BackendSelection;
 use isolate::Isolator;
 use library::PluginFile;
-use longshore_plugin_api::{ErrorCode, Note, Result, abi};
+use longshore_plugin_api::remote::RemotePlugin;
+use longshore_plugin_api::{ErrorCode, LinkedPlugin, Note, Result, abi};
 use note::NoteError;
-use search::FoundFile;
+use search::{FoundFile, Origin};
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -49,6 +53,8 @@ pub(crate) struct DiscoveryConfig {
     pub(crate) environment: Environment,
     /// Files and folders that are searched first.
     pub(crate) extra: Vec<PathBuf>,
+    /// Plugins that the program contains, in addition to the plugins of the crate's features.
+    pub(crate) linked: Vec<LinkedPlugin>,
     /// The program's selection of backends. The user's variable applies as well: only backends that
     /// both name are used, and the user's order of preference comes before the program's.
     pub(crate) backends: Option<BackendSelection>,
@@ -81,6 +87,8 @@ pub(crate) struct Discovery {
 struct Places {
     /// Files and folders that the program and the user named.
     named: Vec<PathBuf>,
+    /// The plugins that are part of the program.
+    linked: Vec<LinkedPlugin>,
     /// The standard folders, searched after the named places.
     standard: Vec<PathBuf>,
 }
@@ -91,6 +99,7 @@ impl DiscoveryConfig {
         DiscoveryConfig {
             environment,
             extra: Vec::new(),
+            linked: Vec::new(),
             backends: None,
             probe: None,
             isolate: IsolateConfig::default(),
@@ -131,9 +140,9 @@ pub(crate) fn discover(config: &DiscoveryConfig) -> Result<Discovery> {
     let from_environment = || config.environment.probe().then(Probe::beside_executable);
     let probe = config.probe.clone().or_else(from_environment);
     let mut plugins = Vec::new();
-    for CheckedCandidate { candidate, trusted } in &mut checked {
-        if let Some(trusted) = trusted {
-            match open(candidate, trusted, probe.as_ref(), &rules.isolator, &config.environment) {
+    for CheckedCandidate { candidate, source } in &mut checked {
+        if let Some(source) = source.take() {
+            match open(candidate, source, probe.as_ref(), &rules.isolator, &config.environment) {
                 Ok((plugin, outcome)) => {
                     candidate.outcome = outcome;
                     plugins.push(Arc::new(plugin));
@@ -165,11 +174,22 @@ pub(crate) fn list(config: &DiscoveryConfig) -> Result<Vec<Candidate>> {
 
 fn open(
     candidate: &Candidate,
-    trusted: &Trusted,
+    source: Source,
     probe: Option<&Probe>,
     isolator: &Isolator,
     environment: &Environment,
 ) -> Result<(LoadedPlugin, Outcome), Outcome> {
+    let trusted = match source {
+        Source::File(trusted) => trusted,
+        Source::Program(_) if isolator.takes(&candidate.backend) => {
+            return Err(linked::not_isolated(&candidate.backend, &candidate.path));
+        }
+        // A probe cannot protect a program from its own code.
+        Source::Program(plugin) => {
+            let plugin = LoadedPlugin::linked(&plugin, &candidate.path, environment)?;
+            return Ok((plugin, Outcome::Loaded));
+        }
+    };
     if isolator.takes(&candidate.backend) {
         // The plugin's own process is a probe too.
         return isolator.open(candidate, trusted.path(), environment);
@@ -190,13 +210,15 @@ impl Places {
         let named = [config.extra.clone(), config.environment.plugin_path()].concat();
         let standard =
             if config.standard_folders { search::standard_folders() } else { Vec::new() };
-        Places { named, standard }
+        let linked = config.linked.iter().copied().chain(linked::feature_plugins()).collect();
+        Places { named, linked, standard }
     }
 }
 
 fn check_all(places: &Places, rules: &Rules) -> Result<Vec<CheckedCandidate>> {
     let mut checker = CandidateChecker::new(rules);
-    let found = search::find(&places.named, &places.standard).into_iter();
+    let linked = places.linked.iter().copied().map(linked::candidate).collect();
+    let found = search::find(&places.named, linked, &places.standard).into_iter();
     let checked: Vec<CheckedCandidate> = found.filter_map(|found| checker.check(found)).collect();
     rules.check(checked.iter().map(|checked| &checked.candidate))?;
     Ok(checked)
@@ -205,15 +227,29 @@ fn check_all(places: &Places, rules: &Rules) -> Result<Vec<CheckedCandidate>> {
 /// A checked candidate that is not loaded yet.
 struct CheckedCandidate {
     candidate: Candidate,
-    /// The candidate's file, if it is to be loaded.
-    trusted: Option<Trusted>,
+    /// The plugin's code, if it is to be loaded.
+    source: Option<Source>,
+}
+
+/// The place of a plugin's code.
+enum Source {
+    File(Trusted),
+    Program(Box<RemotePlugin>),
 }
 
 impl CheckedCandidate {
     /// Returns a candidate that is not to be loaded.
     fn unopened(found: FoundFile, note: Option<Note>, outcome: Outcome) -> CheckedCandidate {
-        let FoundFile { path, backend, .. } = found;
-        CheckedCandidate { candidate: Candidate { path, backend, note, outcome }, trusted: None }
+        let FoundFile { path, backend, origin, .. } = found;
+        let is_linked = matches!(origin, Origin::Program(_));
+        let candidate = Candidate { path, backend, is_linked, note, outcome };
+        CheckedCandidate { candidate, source: None }
+    }
+
+    /// Returns a candidate that is to be loaded.
+    fn to_open(found: FoundFile, note: Option<Note>, source: Source) -> CheckedCandidate {
+        let unopened = CheckedCandidate::unopened(found, note, Outcome::NotOpened);
+        CheckedCandidate { source: Some(source), ..unopened }
     }
 }
 
@@ -275,6 +311,10 @@ impl<'a> CandidateChecker<'a> {
         if let Some(outcome) = found.verdict.take() {
             return Some(CheckedCandidate::unopened(found, None, outcome));
         }
+        if let Origin::Program(Some(plugin)) = found.origin {
+            found.origin = Origin::Program(None);
+            return Some(self.check_linked(found, plugin));
+        }
         let (file, facts) = match open_to_read(&found.path) {
             Ok(opened) => opened,
             Err(error) => {
@@ -288,11 +328,31 @@ impl<'a> CandidateChecker<'a> {
         let note = note::read_note(&file);
         match self.trusted(&found.path, &found.backend, &facts, &note) {
             Err(outcome) => Some(CheckedCandidate::unopened(found, note.ok(), outcome)),
-            Ok(trusted) => {
-                let checked = CheckedCandidate::unopened(found, note.ok(), Outcome::NotOpened);
-                Some(CheckedCandidate { trusted: Some(trusted), ..checked })
-            }
+            Ok(trusted) => Some(CheckedCandidate::to_open(found, note.ok(), Source::File(trusted))),
         }
+    }
+
+    /// Checks a plugin of the program. Its code is as trusted as the
+    /// program's own.
+    fn check_linked(&mut self, found: FoundFile, plugin: Box<RemotePlugin>) -> CheckedCandidate {
+        let note = Some(plugin.note());
+        match self.claim(&found.path, &found.backend) {
+            Err(outcome) => CheckedCandidate::unopened(found, note, outcome),
+            Ok(()) => CheckedCandidate::to_open(found, note, Source::Program(plugin)),
+        }
+    }
+
+    /// Makes a file, or the program with a linked plugin, the first one of its backend.
+    ///
+    /// # Errors
+    /// The outcome of a file behind another one, or outside the selection.
+    fn claim(&mut self, path: &Path, backend: &str) -> Result<(), Outcome> {
+        if let Some(first) = self.first.get(backend) {
+            return Err(Outcome::Shadowed { by: first.clone() });
+        }
+        self.first.insert(backend.to_owned(), path.to_owned());
+        let selected = self.rules.rank(backend);
+        selected.map(drop).map_err(|selection| Outcome::RuledOut(selection.to_string()))
     }
 
     /// Opens the file by a trusted path, if it is to be loaded.
@@ -306,13 +366,7 @@ impl<'a> CandidateChecker<'a> {
         facts: &Metadata,
         note: &Result<Note, NoteError>,
     ) -> Result<Trusted, Outcome> {
-        if let Some(first) = self.first.get(backend) {
-            return Err(Outcome::Shadowed { by: first.clone() });
-        }
-        self.first.insert(backend.to_owned(), path.to_owned());
-        if let Err(selection) = self.rules.rank(backend) {
-            return Err(Outcome::RuledOut(selection.to_string()));
-        }
+        self.claim(path, backend)?;
         if facts.is_dir() {
             return Err(Outcome::NotALibrary("it is a folder".into()));
         }

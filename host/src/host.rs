@@ -255,7 +255,8 @@ impl DeviceEntry {
         &self.facts
     }
 
-    /// Returns the path of the plugin's file.
+    /// Returns the path of the plugin's file; for a plugin that is linked into the program, of the
+    /// executable or library that contains it.
     pub fn plugin_path(&self) -> &Path {
         self.plugin.path()
     }
@@ -264,6 +265,11 @@ impl DeviceEntry {
     /// read the memory of the other, except host and managed memory of the device.
     pub fn is_isolated(&self) -> bool {
         self.plugin.is_isolated()
+    }
+
+    /// Returns whether the plugin is linked into the program.
+    pub fn is_linked(&self) -> bool {
+        self.plugin.is_linked()
     }
 
     /// Returns the plugin's description of itself.

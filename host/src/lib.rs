@@ -59,15 +59,19 @@
 //!
 //! 1. paths that the program gives by [`HostBuilder::with_plugin`],
 //! 2. files and folders in `LONGSHORE_PLUGIN_PATH`, separated by `:`,
-//! 3. the folders of the executable and of the library, each with `../lib/longshore` beside it; for
+//! 3. plugins that are part of the program, by [`HostBuilder::with_linked_plugin`] and by the
+//!    feature `host`,
+//! 4. the folders of the executable and of the library, each with `../lib/longshore` beside it; for
 //!    a library in `lib/longshore/openmp`, `lib/longshore`,
-//! 4. `/usr/local/lib/longshore` and `/usr/lib/longshore`.
+//! 5. `/usr/local/lib/longshore` and `/usr/lib/longshore`.
 //!
 //! # Features
 //!
 //! - `bytemuck`: implements [`Element`] for each type that implements `bytemuck::NoUninit` and
 //!   `bytemuck::AnyBitPattern`, hence for each `bytemuck::Pod`. Without this feature, elements are
 //!   numbers, arrays of numbers, and types for which the program implements [`Element`].
+//! - `host`: links the CPU backend into the program, which then needs no plugin for the CPU.
+//!   [`DeviceEntry::is_linked`] is true for its devices.
 //! - `svg`: draws timelines of memory.
 //!
 //! # Platforms
@@ -127,9 +131,9 @@ pub use selection::{BackendSelection, DeviceFacts, DeviceSelection};
 pub type PluginDescription = longshore_plugin_api::Description<String>;
 pub use longshore_plugin_api::{
     Acceptance, ArgumentKind, ArgumentPassing, ArgumentType, DeviceInfo, DeviceType, Error,
-    ErrorCode, FpCapability, InfoType, InfoValue, KernelAttributes, MemoryKind, PlatformInfo,
-    PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Result, SymbolKind,
-    VendorError,
+    ErrorCode, FpCapability, InfoType, InfoValue, KernelAttributes, LinkedPlugin, MemoryKind,
+    PlatformInfo, PoolTracker, PrefetchTarget, ProfileSection, ProfileSectionKind, Result,
+    SymbolKind, VendorError,
 };
 
 /// The types that any thread may use: a compile-time check of `Send + Sync`.

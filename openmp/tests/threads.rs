@@ -191,7 +191,7 @@ fn sixteen_threads_share_a_device_and_mapped_data() {
     }
     let plugin = plugin_folder().join("liblongshore_plugin_host.so");
     if !Path::new(&plugin).exists() {
-        panic!("no {}: `cargo build -p longshore-plugin-host` builds it", plugin.display());
+        panic!("no {}: `cargo build -p longshore-plugin-host-library` builds it", plugin.display());
     }
     register();
     assert_eq!(omp_get_num_devices(), 1);

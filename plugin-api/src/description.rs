@@ -123,6 +123,18 @@ pub struct Note {
 }
 
 impl Note {
+    /// Returns the note that a plugin with this description, built with this version of the
+    /// interface, has in its file.
+    pub(crate) fn new(description: &Description<String>, interface: (u32, u32)) -> Note {
+        Note {
+            interface_major: interface.0,
+            interface_minor: interface.1,
+            backend: description.backend.clone(),
+            image_formats: description.image_formats.clone(),
+            driver: description.driver.clone(),
+        }
+    }
+
     /// Reads the descriptor of a note of owner [`NOTE_OWNER`] and type [`NOTE_TYPE`]: two
     /// little-endian 32-bit numbers and three strings, each ended by NUL. `None` for any other
     /// form.

@@ -197,6 +197,7 @@ mod image;
 mod info;
 mod kernel_description;
 mod layout;
+mod linked;
 pub mod profile;
 mod raw;
 pub mod remote;
@@ -220,6 +221,7 @@ pub use kernel_description::{
     ArgumentDescription, ItemLoops, KERNEL_BODY_PREFIX, KERNEL_DESCRIPTION_PREFIX, KERNEL_NOTE,
     KernelDescription, KernelForm, KernelNote, NoteOwner, note_owner,
 };
+pub use linked::LinkedPlugin;
 pub use request::{
     ArgumentPassing, Arguments, CopyRequest, GlobalAddress, HostFunction, KernelAttributes,
     LaunchShape, Loading, MemoryKind, Place, PoolTracker, PrefetchTarget, ProfileSection,

@@ -60,9 +60,7 @@ pub use module::{HostKernel, HostModule};
 pub use platform::HostPlatform;
 pub use queue::HostQueue;
 
-use longshore_plugin_api::{
-    Backend, Connected, Description, Plugin, Result, Services, export_plugin,
-};
+use longshore_plugin_api::{Backend, Connected, Description, Plugin, Result, Services};
 use platform::Settings;
 
 /// The CPU backend.
@@ -96,5 +94,3 @@ impl Plugin for HostBackend {
         HostPlatform::connect(&settings).map(Connected::Platform)
     }
 }
-
-export_plugin!(HostBackend);

@@ -143,7 +143,7 @@ pub fn root() -> &'static Path {
 
 /// Returns the CPU's plugin, after a build if the file is missing.
 pub fn host_plugin() -> PathBuf {
-    built("longshore-plugin-host", "liblongshore_plugin_host.so")
+    built("longshore-plugin-host-library", "liblongshore_plugin_host.so")
 }
 
 /// Returns the static library of `libomptarget.so`, after a build if the file is missing.

@@ -146,7 +146,7 @@ fn with_plugin(backend: &str, suite: &[&str], filter: Option<&str>) -> Result<()
 }
 
 fn build_plugin(backend: &str) -> Result<()> {
-    let plugin = format!("longshore-plugin-{backend}");
+    let plugin = process::plugin_package(&format!("longshore-plugin-{backend}"));
     process::run(process::cargo(["build", "--release", "-p"]).arg(plugin))
 }
 

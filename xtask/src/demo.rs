@@ -20,7 +20,7 @@ pub fn run() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
 
     step(1, "build the library, the CPU backend and a program that uses them");
-    let packages = ["-p", "longshore-demo", "-p", "longshore-plugin-host"];
+    let packages = ["-p", "longshore-demo", "-p", "longshore-plugin-host-library"];
     process::run(process::cargo(["build", "--release"]).args(packages))?;
 
     step(2, "compile a kernel to a device image");

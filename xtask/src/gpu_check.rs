@@ -91,7 +91,7 @@ struct Subject<'a> {
 /// # Errors
 /// No device to check, or a failed step. All steps run before the error.
 pub fn run(backend: Backend, all: bool, is_small: bool) -> Result<()> {
-    let own = ["longshore-command", "longshore-conformance", "longshore-plugin-host"];
+    let own = ["longshore-command", "longshore-conformance", "longshore-plugin-host-library"];
     let packages = own.iter().chain(backend.double()).flat_map(|package| ["-p", package]);
     let mut build = process::cargo(["build", "--release", "--bins", "--lib"]);
     process::run(build.args(packages).arg("-p").arg(backend.package()))?;

@@ -121,7 +121,8 @@ fn build(plugins: &[String], profile: Profile) -> Result<PathBuf> {
     } else {
         let others = ["command", "capi", "openmp", "executor", "conformance"];
         let others = others.iter().map(|name| format!("longshore-{name}"));
-        cargo.args(others.chain(plugins.iter().cloned()).flat_map(|name| ["-p".to_owned(), name]));
+        let plugins = plugins.iter().map(|name| process::plugin_package(name));
+        cargo.args(others.chain(plugins).flat_map(|name| ["-p".to_owned(), name]));
     }
     // A part of the version that the command prints.
     cargo.env("LONGSHORE_COMMIT", process::said("git", &["describe", "--always", "--dirty"]));

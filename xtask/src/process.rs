@@ -14,6 +14,16 @@ pub fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command
     command
 }
 
+/// Returns the package that makes the shared library of a backend's crate: the crate itself, or the
+/// one in its folder `library`.
+pub fn plugin_package(backend: &str) -> String {
+    let folder = backend.strip_prefix("longshore-").unwrap_or(backend);
+    match root().join(folder).join("library").is_dir() {
+        true => format!("{backend}-library"),
+        false => backend.to_owned(),
+    }
+}
+
 /// Prints a command and runs it to its end.
 ///
 /// # Errors

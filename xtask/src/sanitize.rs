@@ -55,7 +55,8 @@ pub fn run() -> Result<()> {
         miri.env("MIRIFLAGS", MIRI_FLAGS).args(["miri", "test", "--lib", "--package", package]);
         process::run(miri.arg("--").args(tests))?;
     }
-    let build = ["build", "-Zbuild-std", "--target", TARGET, "-p", "longshore-plugin-host"];
+    let plugin = "longshore-plugin-host-library";
+    let build = ["build", "-Zbuild-std", "--target", TARGET, "-p", plugin];
     process::run(thread_sanitized().args(build))?;
     let test = ["test", "-Zbuild-std", "--target", TARGET, "-p", "longshore-tests"];
     for program in ["devices", "offload"] {

@@ -41,7 +41,7 @@ impl Outcome {
 
 /// Creates the command, with the host's plugin beside it and without variables of Longshore.
 pub(crate) fn command() -> Command {
-    ensure_built("longshore-plugin-host", "liblongshore_plugin_host.so");
+    ensure_built("longshore-plugin-host-library", "liblongshore_plugin_host.so");
     clean(Path::new(EXECUTABLE))
 }
 

@@ -27,7 +27,7 @@ pub(super) struct PluginFile<'a> {
 pub(crate) struct LoadedPlugin {
     // The order of the fields matters: the platform is dropped before the library.
     platform: AnyPlatform,
-    /// The library; `None` for an isolated plugin.
+    /// The library; `None` for an isolated plugin, and for one linked into the program.
     library: Option<Resident>,
     description: Description<String>,
     path: PathBuf,
@@ -51,10 +51,15 @@ impl LoadedPlugin {
 
     /// Returns whether the plugin runs in another process.
     pub(crate) fn is_isolated(&self) -> bool {
-        self.library.is_none()
+        matches!(self.platform, AnyPlatform::There(_))
     }
 
-    /// Returns the path of the plugin's file.
+    /// Returns whether the plugin is linked into the program.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.library.is_none() && !self.is_isolated()
+    }
+
+    /// Returns the path of the plugin's file, or of the executable or library that contains it.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -91,18 +96,34 @@ impl LoadedPlugin {
         if description.backend != backend {
             return Err(Outcome::Misnamed { says: description.backend });
         }
-        // SAFETY: these services stay valid for the life of the process.
-        match unsafe { plugin.connect(services_for(backend, environment)) } {
-            Ok(Connected::Platform(platform)) => {
-                let (path, platform) = (path.to_owned(), AnyPlatform::Here(platform));
-                Ok(LoadedPlugin { platform, library: Some(library), description, path })
-            }
-            Ok(Connected::NoDriver(reason)) => Err(Outcome::NoDriver(reason)),
-            Ok(Connected::NoDevice(reason)) => Err(Outcome::NoDevice(reason)),
-            Err(error) => {
-                Err(Outcome::Failed(error.context(format_args!("connecting '{backend}'"))))
-            }
-        }
+        let platform = connect(&plugin, environment)?;
+        Ok(LoadedPlugin { platform, library: Some(library), description, path: path.to_owned() })
+    }
+
+    /// Connects the platform of a plugin that is linked into the program. Blocks while the plugin
+    /// looks for its driver.
+    ///
+    /// # Errors
+    /// The outcome of a plugin that is not connected.
+    pub(super) fn linked(
+        plugin: &RemotePlugin,
+        path: &Path,
+        environment: &Environment,
+    ) -> Result<LoadedPlugin, Outcome> {
+        let platform = connect(plugin, environment)?;
+        let description = plugin.description().clone().with_unloadable(false);
+        Ok(LoadedPlugin { platform, library: None, description, path: path.to_owned() })
+    }
+}
+
+fn connect(plugin: &RemotePlugin, environment: &Environment) -> Result<AnyPlatform, Outcome> {
+    let backend = &plugin.description().backend;
+    // SAFETY: these services stay valid for the life of the process.
+    match unsafe { plugin.connect(services_for(backend, environment)) } {
+        Ok(Connected::Platform(platform)) => Ok(AnyPlatform::Here(platform)),
+        Ok(Connected::NoDriver(reason)) => Err(Outcome::NoDriver(reason)),
+        Ok(Connected::NoDevice(reason)) => Err(Outcome::NoDevice(reason)),
+        Err(error) => Err(Outcome::Failed(error.context(format_args!("connecting '{backend}'")))),
     }
 }
 
@@ -147,7 +168,7 @@ fn failed(path: &Path, error: libloading::Error) -> Outcome {
     Outcome::Failed(Error::new(ErrorCode::BackendFailure, message).with_source(error))
 }
 
-fn incompatible(why: Incompatible) -> Outcome {
+pub(super) fn incompatible(why: Incompatible) -> Outcome {
     match why {
         Incompatible::Interface { plugin, host } => Outcome::WrongInterface { plugin, host },
         Incompatible::NoEntry => Outcome::NotAPlugin(why.to_string()),

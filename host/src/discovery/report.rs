@@ -5,14 +5,18 @@ use longshore_plugin_api::{Error, Note};
 use std::fmt;
 use std::path::PathBuf;
 
-/// A file that discovery considered as a plugin, or a named place without a file.
+/// A file that discovery considered as a plugin, a plugin that is linked into the program, or a
+/// named place without a file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// The absolute path.
+    /// The absolute path; for a linked plugin, of the executable or library that contains it.
     pub path: PathBuf,
-    /// The backend in the file's name; empty if the name is not that of a plugin.
+    /// The backend in the file's name; empty if the name is not that of a plugin. A linked plugin
+    /// names its backend itself.
     pub backend: String,
+    /// Whether the plugin is linked into the program.
+    pub is_linked: bool,
     /// The file's ELF note, if the file was read and has one.
     pub note: Option<Note>,
     /// The outcome, with its cause.
@@ -149,7 +153,11 @@ impl fmt::Display for Outcome {
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.outcome)
+        let (path, outcome) = (self.path.display(), &self.outcome);
+        match self.is_linked {
+            true => write!(f, "'{}', linked into {path}: {outcome}", self.backend),
+            false => write!(f, "{path}: {outcome}"),
+        }
     }
 }
 
@@ -162,6 +170,7 @@ mod tests {
         let mut candidate = Candidate {
             path: "/x/liblongshore_plugin_toy.so".into(),
             backend: "toy".into(),
+            is_linked: false,
             note: None,
             outcome: Outcome::Loaded,
         };
@@ -169,5 +178,7 @@ mod tests {
         candidate.outcome = Outcome::WrongInterface { plugin: (2, 1), host: (1, 0) };
         let shown = candidate.to_string();
         assert!(shown.ends_with("wrong interface: it has interface 2.1, this host has 1.0"));
+        let program = Candidate { path: "/x/app".into(), is_linked: true, ..candidate };
+        assert!(program.to_string().starts_with("'toy', linked into /x/app: wrong"), "{program}");
     }
 }

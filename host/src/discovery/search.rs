@@ -3,6 +3,7 @@
 use super::report::Outcome;
 use crate::environment::is_set_uid;
 use crate::selection::is_backend_name;
+use longshore_plugin_api::remote::RemotePlugin;
 use longshore_plugin_api::{Error, ErrorCode};
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
@@ -15,14 +16,24 @@ const SUFFIX: &[u8] = b".so";
 /// The folder of plugins in an installation's prefix.
 pub(super) const PLUGIN_FOLDER: &str = "lib/longshore";
 
-/// A file that may be a plugin, or a named place without a file.
+/// A file that may be a plugin, a plugin linked into the program, or a named place without a file.
 #[derive(Debug)]
 pub(super) struct FoundFile {
     pub(super) path: PathBuf,
     /// The backend in the file's name; empty if the name is not that of a plugin.
     pub(super) backend: String,
+    pub(super) origin: Origin,
     /// The outcome, if it is known without reading the file.
     pub(super) verdict: Option<Outcome>,
+}
+
+/// The origin of a candidate.
+#[derive(Debug)]
+pub(super) enum Origin {
+    /// A place of the search.
+    File,
+    /// The program; `None` for a plugin that cannot be used.
+    Program(Option<Box<RemotePlugin>>),
 }
 
 /// Returns the standard folders, which are searched last. These are the folder of the running
@@ -53,11 +64,15 @@ fn plugin_folder_of(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Returns all candidates: first the candidates in `named` files and folders, then the candidates
-/// in `standard` folders. Within a folder the candidates are sorted by name. A named place that
-/// does not exist is a candidate with the outcome [`Outcome::Missing`]; a standard folder that does
-/// not exist is skipped.
-pub(super) fn find(named: &[PathBuf], standard: &[PathBuf]) -> Vec<FoundFile> {
+/// Returns all candidates: first the candidates in `named` files and folders, then the `linked`
+/// plugins, then the candidates in `standard` folders. Within a folder the candidates are sorted by
+/// name. A named place that does not exist is a candidate with the outcome [`Outcome::Missing`]; a
+/// standard folder that does not exist is skipped.
+pub(super) fn find(
+    named: &[PathBuf],
+    linked: Vec<FoundFile>,
+    standard: &[PathBuf],
+) -> Vec<FoundFile> {
     let mut found = Vec::new();
     for path in named {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -67,13 +82,16 @@ pub(super) fn find(named: &[PathBuf], standard: &[PathBuf]) -> Vec<FoundFile> {
             Err(error) => found.push(unreachable(path, error)),
         }
     }
+    found.extend(linked);
     for folder in standard {
         if folder.is_dir() {
             scan(folder, &mut found);
         }
     }
     let mut seen = HashSet::new();
-    found.retain(|found| seen.insert(found.path.clone()));
+    found.retain(|found| {
+        matches!(found.origin, Origin::Program(_)) || seen.insert(found.path.clone())
+    });
     found
 }
 
@@ -91,18 +109,19 @@ fn scan(folder: &Path, into: &mut Vec<FoundFile>) {
 fn candidate(path: PathBuf) -> FoundFile {
     let backend = backend_of(&path);
     if !backend.is_empty() {
-        return FoundFile { backend, path, verdict: None };
+        return FoundFile { backend, path, origin: Origin::File, verdict: None };
     }
     let verdict = Outcome::NotAPlugin(
         "its file name is not 'liblongshore_plugin_<backend>.so' with a backend in lower case \
          letters, digits, '-' and '_'"
             .to_owned(),
     );
-    FoundFile { path, backend: String::new(), verdict: Some(verdict) }
+    FoundFile { path, backend: String::new(), origin: Origin::File, verdict: Some(verdict) }
 }
 
 fn unreachable(path: PathBuf, error: std::io::Error) -> FoundFile {
-    FoundFile { backend: backend_of(&path), verdict: Some(missing(&path, error)), path }
+    let (backend, verdict) = (backend_of(&path), Some(missing(&path, error)));
+    FoundFile { path, backend, origin: Origin::File, verdict }
 }
 
 /// Returns the outcome of a file or folder that cannot be read.
@@ -126,18 +145,22 @@ fn backend_part(name: &OsStr) -> Option<&[u8]> {
     name.as_bytes().strip_prefix(PREFIX)?.strip_suffix(SUFFIX)
 }
 
-/// Returns the file that this code was loaded from, if the loader knows it by an absolute path.
-/// `None` in a set-uid process: for code in the executable the loader returns `argv[0]`, which the
-/// caller chooses.
+/// Returns the file that this code was loaded from.
 fn own_library() -> Option<PathBuf> {
+    library_of(own_library as *const libc::c_void)
+}
+
+/// Returns the file that the code or data at an address was loaded from, if the loader knows it by
+/// an absolute path. `None` in a set-uid process: for code in the executable the loader returns
+/// `argv[0]`, which the caller chooses.
+pub(super) fn library_of(address: *const libc::c_void) -> Option<PathBuf> {
     if is_set_uid() {
         return None;
     }
     // SAFETY: a structure of pointers and integers, for which zero is a value.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    let here = own_library as *const libc::c_void;
     // SAFETY: `dladdr` accepts any address, and writes to `info`.
-    if unsafe { libc::dladdr(here, &mut info) } == 0 || info.dli_fname.is_null() {
+    if unsafe { libc::dladdr(address, &mut info) } == 0 || info.dli_fname.is_null() {
         return None;
     }
     // SAFETY: not null, and a string of the loader that lives as long as this code is loaded.
@@ -173,7 +196,7 @@ mod tests {
         write(first.join("libother.so"), "").unwrap();
         let single = second.join("liblongshore_plugin_abc.so");
         write(&single, "").unwrap();
-        let found = find(&[single], std::slice::from_ref(&first));
+        let found = find(&[single], Vec::new(), std::slice::from_ref(&first));
         let abc = pair("liblongshore_plugin_abc.so", "abc");
         assert_eq!(describe(&found), [abc.clone(), abc, pair("liblongshore_plugin_zed.so", "zed")]);
         assert!(found.iter().all(|found| found.path.is_absolute() && found.verdict.is_none()));
@@ -183,7 +206,7 @@ mod tests {
     fn a_named_place_that_is_missing_is_reported_and_a_standard_folder_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("liblongshore_plugin_gone.so");
-        let found = find(std::slice::from_ref(&missing), &[folder.path().join("none")]);
+        let found = find(std::slice::from_ref(&missing), Vec::new(), &[folder.path().join("none")]);
         assert_eq!(describe(&found), [pair("liblongshore_plugin_gone.so", "gone")]);
         assert!(matches!(found[0].verdict, Some(Outcome::Missing)));
     }
@@ -196,11 +219,32 @@ mod tests {
         }
         let named = folder.path().join("my.so");
         write(&named, "").unwrap();
-        let found = find(&[named, folder.path().to_owned()], &[]);
+        let found = find(&[named, folder.path().to_owned()], Vec::new(), &[]);
         assert_eq!(found.len(), 3);
         for found in &found {
             assert!(matches!(found.verdict, Some(Outcome::NotAPlugin(_))), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_linked_plugin_comes_after_the_named_places_and_before_the_standard_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = folder.path().join("liblongshore_plugin_a.so");
+        write(&named, "").unwrap();
+        let installed = folder.path().join("installed");
+        create_dir(&installed).unwrap();
+        write(installed.join("liblongshore_plugin_b.so"), "").unwrap();
+        // The executable may contain several plugins.
+        let linked = |backend: &str| FoundFile {
+            path: "/app".into(),
+            backend: backend.into(),
+            origin: Origin::Program(None),
+            verdict: None,
+        };
+        let linked = ["x", "y"].map(linked).into();
+        let found = find(&[named], linked, &[installed]);
+        let order: Vec<_> = found.iter().map(|found| found.backend.as_str()).collect();
+        assert_eq!(order, ["a", "x", "y", "b"]);
     }
 
     #[test]

@@ -11,7 +11,9 @@ use crate::environment::Environment;
 use crate::jit::{Jit, JitConfig, JitSettings};
 use crate::memory::HostTracker;
 use crate::selection::{BackendSelection, DeviceFacts, DeviceSelection};
-use longshore_plugin_api::{DeviceInfo, DeviceType, InfoValue, Platform as _, Result};
+use longshore_plugin_api::{
+    DeviceInfo, DeviceType, InfoValue, LinkedPlugin, Platform as _, Result,
+};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ const DEFAULT_CACHE_LIMIT: u64 = 256 << 20;
 pub struct HostBuilder {
     environment: Option<Environment>,
     plugins: Vec<PathBuf>,
+    linked: Vec<LinkedPlugin>,
     only_given_plugins: bool,
     backends: Option<String>,
     backends_may_be_missing: bool,
@@ -62,6 +65,17 @@ impl HostBuilder {
     #[must_use]
     pub fn with_plugin(mut self, path: impl Into<PathBuf>) -> Self {
         self.plugins.push(path.into());
+        self
+    }
+
+    /// Adds a plugin that is part of the program. Files of the same backend that the program or
+    /// `LONGSHORE_PLUGIN_PATH` names come before it, and files in the standard folders after it.
+    /// The feature `host` of this crate adds the CPU's plugin to each builder.
+    ///
+    /// Such a plugin cannot be isolated, and is not probed.
+    #[must_use]
+    pub fn with_linked_plugin(mut self, plugin: LinkedPlugin) -> Self {
+        self.linked.push(plugin);
         self
     }
 
@@ -93,8 +107,8 @@ impl HostBuilder {
         self
     }
 
-    /// Restricts the search to the places that the program or `LONGSHORE_PLUGIN_PATH` names: the
-    /// standard folders are not searched.
+    /// Restricts the search to the places that the program or `LONGSHORE_PLUGIN_PATH` names, and to
+    /// linked plugins: the standard folders are not searched.
     #[must_use]
     pub fn with_only_given_plugins(mut self) -> Self {
         self.only_given_plugins = true;
@@ -309,6 +323,7 @@ impl HostBuilder {
         }
         Ok(DiscoveryConfig {
             extra: self.plugins.clone(),
+            linked: self.linked.clone(),
             backends: self.backend_selection()?,
             probe: self.probe.clone(),
             isolate: self.isolate.clone(),
@@ -339,7 +354,11 @@ fn entries(
         match entries_of(shared, plugin) {
             Ok(found) => entries.extend(found),
             Err(error) => {
-                let candidate = candidates.iter_mut().find(|known| known.path == plugin.path());
+                // One file can contain several linked plugins.
+                let is_of_plugin = |known: &&mut Candidate| {
+                    known.path == plugin.path() && known.backend == plugin.backend()
+                };
+                let candidate = candidates.iter_mut().find(is_of_plugin);
                 if let Some(candidate) = candidate {
                     candidate.outcome = Outcome::Failed(error);
                     log::warn!("{candidate}");

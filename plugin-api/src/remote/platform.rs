@@ -5,10 +5,11 @@ use super::tables::{Incompatible, Tables};
 use crate::abi;
 use crate::backend::Connected;
 use crate::bounds;
-use crate::description::Description;
+use crate::description::{Description, Note};
 use crate::error::{Error, ErrorCode, Result};
 use crate::info::{DeviceInfo, InfoValue};
 use crate::layout::check_layout;
+use std::fmt;
 use std::sync::Arc;
 
 /// A plugin with a checked entry and checked tables.
@@ -16,6 +17,13 @@ pub struct RemotePlugin {
     entry: abi::Entry,
     tables: Arc<Tables>,
     description: Description<String>,
+}
+
+impl fmt::Debug for RemotePlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let backend = &self.description.backend;
+        f.debug_struct("RemotePlugin").field("backend", backend).finish_non_exhaustive()
+    }
 }
 
 impl RemotePlugin {
@@ -57,6 +65,12 @@ impl RemotePlugin {
     /// Returns the plugin's description.
     pub fn description(&self) -> &Description<String> {
         &self.description
+    }
+
+    /// Returns the contents of the plugin's ELF note, from its description.
+    pub fn note(&self) -> Note {
+        let interface = (self.entry.interface_major, self.entry.interface_minor);
+        Note::new(&self.description, interface)
     }
 
     /// Looks for the driver and its devices. May block while the driver starts.

@@ -82,7 +82,7 @@ fn only_one_file_reads_the_environment() {
 
 /// Folders of crates, and the packages of the workspace on which each may depend. The command may
 /// depend on all.
-const DEPENDENCIES: [(&str, &[&str]); 24] = [
+const DEPENDENCIES: [(&str, &[&str]); 25] = [
     ("plugin-api/interface", &[]),
     ("plugin-api/macros", &["longshore-interface"]),
     ("plugin-api", &["longshore-interface-macros"]),
@@ -94,9 +94,12 @@ const DEPENDENCIES: [(&str, &[&str]); 24] = [
             "longshore-executor",
             "longshore-compiler",
             "longshore-llvm",
+            // By a feature.
+            "longshore-plugin-host",
         ],
     ),
     ("plugin-host", &["longshore-plugin-api", "longshore-jitlink", "longshore-orc-rt"]),
+    ("plugin-host/library", &["longshore-plugin-api", "longshore-plugin-host"]),
     (
         "plugin-amdgpu",
         &["longshore-plugin-api", "longshore-plugin-streams", "longshore-format-amdgpu"],
@@ -158,6 +161,23 @@ fn no_file_of_the_host_uses_what_reads_images() {
             assert!(!text.contains(&format!("longshore_{reader}")), "{}", file.display());
         }
     }
+}
+
+#[test]
+fn the_host_names_a_backends_crate_in_one_file_and_only_for_a_feature() {
+    let mut named = Vec::new();
+    for file in sources("host/src") {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        for (index, _) in
+            lines.iter().enumerate().filter(|(_, it)| it.contains("longshore_plugin_host"))
+        {
+            let before = index.checked_sub(1).map_or("", |before| lines[before].trim());
+            assert_eq!(before, "#[cfg(feature = \"host\")]", "{}", file.display());
+            named.push(file.strip_prefix(root()).unwrap().to_owned());
+        }
+    }
+    assert_eq!(named, [Path::new("host/src/discovery/linked.rs")]);
 }
 
 #[test]

@@ -5,5 +5,6 @@ mod architecture;
 mod check_command;
 mod guides;
 mod isolation;
+mod linked;
 mod plugins;
 mod trust;
